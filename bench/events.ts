@@ -1,0 +1,45 @@
+/** Bodies as agents send them: mostly tool calls, now and then a warning, rarely something critical. */
+export type EventBody = {
+  severity: string
+  source: string
+  event_type: string
+  instance_id: string
+  session_id: string
+  metadata: Record<string, string | number>
+  description: string
+}
+
+const TOOLS = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec'] as const
+
+const INSTANCES = 100
+/** Events of one session: then the instance begins the next one. */
+const SESSION_EVENTS = 1_000
+
+/**
+ * The n-th event of an endless, repeatable sequence; its JSON is exactly `bytes` long (at least 290). The instances
+ * take turns, and each has one session at a time.
+ */
+export function eventBody(n: number, bytes: number): EventBody {
+  const severity = n % 64 === 63 ? 'critical' : n % 16 === 15 ? 'warning' : 'info'
+  const instance = n % INSTANCES
+  const session = Math.floor(n / INSTANCES / SESSION_EVENTS) * INSTANCES + instance
+  const body: EventBody = {
+    severity,
+    source: 'bench-agent',
+    event_type: severity === 'info' ? 'tool_call' : severity === 'warning' ? 'policy_violation' : 'egress_blocked',
+    instance_id: instanceId(instance),
+    session_id: `${String(session).padStart(8, '0')}-7a1c-4b3e-9d2f-0c6a8e4b1d35`,
+    metadata: { toolName: TOOLS[n % TOOLS.length]!, duration_ms: 100 + (n % 900), host: 'api.example.com' },
+    description: '',
+  }
+  const sentence = 'Tool finished; the reply was handed to the model and its size was within the usual range. '
+  const missing = bytes - JSON.stringify(body).length
+  if (missing < 1) throw new RangeError(`An event of ${bytes} bytes is too small.`)
+  body.description = sentence.repeat(Math.ceil(missing / sentence.length)).slice(0, missing)
+  return body
+}
+
+/** Ids of the 100 instances that every part uses. */
+export function instanceId(n: number): string {
+  return `bench-agent-${String(n).padStart(3, '0')}`
+}

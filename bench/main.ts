@@ -1,0 +1,58 @@
+import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { describeMachine } from './machine.ts'
+import { measureBatch } from './parts/batch.ts'
+import { measureHoneypots } from './parts/honeypots.ts'
+import { measureIngest } from './parts/ingest.ts'
+import { measurePoll } from './parts/poll.ts'
+import { measureStartup } from './parts/startup.ts'
+import { measureStatus } from './parts/status.ts'
+import { measureStream } from './parts/stream.ts'
+import { type Figure, machineText, type PartReport, partText, verdict } from './report.ts'
+import { useServiceEntry } from './service.ts'
+
+const parts: Record<string, () => Promise<Figure[]>> = {
+  ingest: measureIngest,
+  batch: measureBatch,
+  status: measureStatus,
+  poll: measurePoll,
+  stream: measureStream,
+  honeypots: measureHoneypots,
+  startup: measureStartup,
+}
+
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { json: { type: 'boolean', default: false }, service: { type: 'string' } },
+})
+const unknown = positionals.filter((name) => !Object.hasOwn(parts, name))
+if (unknown.length > 0) {
+  console.error(`Unknown part: ${unknown.join(', ')}. Parts: ${Object.keys(parts).join(', ')}`)
+  process.exit(2)
+}
+if (options.service !== undefined) useServiceEntry(resolve(options.service))
+
+const machine = describeMachine()
+if (!options.json) console.log(machineText(machine))
+const reports: PartReport[] = []
+for (const name of positionals.length > 0 ? positionals : Object.keys(parts)) {
+  const startedAt = performance.now()
+  const report: PartReport = { part: name, seconds: 0, figures: [] }
+  try {
+    report.figures = await parts[name]!()
+  } catch (error) {
+    report.crash = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  }
+  report.seconds = (performance.now() - startedAt) / 1000
+  reports.push(report)
+  if (!options.json) console.log(partText(report))
+}
+if (options.json) {
+  const withVerdicts = reports.map((report) => ({
+    ...report,
+    figures: report.figures.map((figure) => ({ verdict: verdict(figure), ...figure })),
+  }))
+  console.log(JSON.stringify({ machine, parts: withVerdicts }, null, 2))
+}
+// Children of a part that crashed are still running: leaving ends them. A missed target is a result, not a failure.
+process.exit(reports.some((report) => report.crash !== undefined) ? 1 : 0)

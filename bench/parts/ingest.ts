@@ -1,0 +1,58 @@
+import type { BareReply, BareTask } from '../bare-server.ts'
+import { eventBody } from '../events.ts'
+import { startHelper } from '../helper.ts'
+import type { Figure } from '../report.ts'
+import { requestText } from '../request.ts'
+import { generatorNotes, pairedLoads, ratios, sideOf } from '../rounds.ts'
+import { startService } from '../service.ts'
+import { median } from '../statistics.ts'
+
+const EVENT_BYTES = 322
+const ROUNDS = 8
+const SECONDS = 1
+const TARGETS = [
+  { connections: 64, atLeast: 0.7 },
+  { connections: 256, atLeast: 0.78 },
+]
+
+/** One durable event per request, against a server that parses the same bytes and keeps nothing. */
+export async function measureIngest(): Promise<Figure[]> {
+  const service = await startService()
+  const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, EVENT_BYTES))
+  const sample = await service.call('POST', '/api/events', [201], bodies[0])
+  const bare = startHelper<BareTask, BareReply>('./bare-server.ts')
+  const { port } = await bare.ask({ kind: 'post', status: 201, reply: sample.text })
+  const figures: Figure[] = []
+  for (const { connections, atLeast } of TARGETS) {
+    const shared = { connections, seconds: SECONDS, expect: [201] }
+    const pairs = await pairedLoads(
+      ROUNDS,
+      {
+        ...shared,
+        name: 'service',
+        port: service.port,
+        requests: bodies.map((body) => service.prepare('POST', '/api/events', body)),
+      },
+      {
+        ...shared,
+        name: 'bare',
+        port,
+        requests: bodies.map((body) => requestText(port, 'POST', '/api/events', {}, body)),
+      },
+    )
+    const rounds = ratios(pairs, (result) => result.perSecond)
+    figures.push({
+      name: `${connections} connections`,
+      value: median(rounds),
+      unit: '× bare',
+      atLeast,
+      sides: [sideOf('service', pairs.a), sideOf('bare node:http', pairs.b)],
+      rounds,
+      notes: generatorNotes(pairs.b),
+      faults: pairs.faults,
+    })
+  }
+  bare.stop()
+  await service.stop()
+  return figures
+}

@@ -1,0 +1,56 @@
+import { instanceId } from '../events.ts'
+import { fillEvents } from '../fill-events.ts'
+import type { Figure } from '../report.ts'
+import { pairedLoads, ratios, sideOf } from '../rounds.ts'
+import { type Service, startService } from '../service.ts'
+import { median } from '../statistics.ts'
+
+const FEW = 1_000
+const MANY = 1_000_000
+const INSTANCES = 100
+const ROUNDS = 9
+const SECONDS = 0.7
+const AT_MOST = 1.2
+
+/** The dashboard's aggregate on one connection: a million stored events must not cost more than a thousand. */
+export async function measureStatus(): Promise<Figure[]> {
+  const faults: string[] = []
+  const few = await filledService(FEW, faults)
+  const many = await filledService(MANY, faults)
+  const task = (service: Service) => ({
+    port: service.port,
+    connections: 1,
+    requests: [service.prepare('GET', '/api/status')],
+    seconds: SECONDS,
+    expect: [200],
+  })
+  const pairs = await pairedLoads(ROUNDS, { ...task(many), name: 'many' }, { ...task(few), name: 'few' })
+  await few.stop()
+  await many.stop()
+  const sides = [sideOf('1,000,000 events', pairs.a), sideOf('1,000 events', pairs.b)]
+  const shared = { unit: '× at 1,000', atMost: AT_MOST, notes: [], faults: [...faults, ...pairs.faults] }
+  const byP50 = ratios(pairs, (result) => result.p50Ms)
+  const byMean = ratios(pairs, (result) => result.meanMs)
+  return [
+    { ...shared, name: 'p50 at 1,000,000 events', value: median(byP50), sides, rounds: byP50 },
+    { ...shared, name: 'mean at 1,000,000 events', value: median(byMean), sides: [], rounds: byMean },
+  ]
+}
+
+/** A service that counts `count` events of the last day and knows 100 instances; a wrong count is a fault. */
+async function filledService(count: number, faults: string[]): Promise<Service> {
+  const empty = await startService()
+  await empty.stop(false)
+  fillEvents(empty.dataDir, count)
+  const service = await startService(empty.dataDir)
+  for (let n = 0; n < INSTANCES; n++) {
+    const id = instanceId(n)
+    await service.call('POST', '/api/heartbeat', [200], { instance_id: id, name: `Bench agent ${n}` })
+  }
+  const { text } = await service.call('GET', '/api/status', [200])
+  const status = JSON.parse(text) as { instances: unknown[]; stats: Record<string, number> }
+  const counted = Object.values(status.stats).reduce((sum, value) => sum + value, 0)
+  if (counted !== count) faults.push(`the service counts ${counted} events where ${count} are stored`)
+  if (status.instances.length !== INSTANCES) faults.push(`the service lists ${status.instances.length} instances`)
+  return service
+}

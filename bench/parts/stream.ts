@@ -1,0 +1,105 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { BareReply, BareTask } from '../bare-server.ts'
+import { eventBody } from '../events.ts'
+import { startHelper } from '../helper.ts'
+import { openFileLimit } from '../machine.ts'
+import type { Figure, Side } from '../report.ts'
+import { requestText } from '../request.ts'
+import { pairedRounds } from '../rounds.ts'
+import { residentKiB, startService } from '../service.ts'
+import { median } from '../statistics.ts'
+import type { StreamReply, StreamTask } from '../stream-clients.ts'
+
+const CLIENTS = 5_000
+const SPARE_FILES = 200
+const WARM_EVENTS = 3
+const EVENTS = 15
+const SETTLE_MS = 3_000
+
+/** From the POST of one event until the last of 5,000 clients has it, against a plain loop of writes; memory per client. */
+export async function measureStream(): Promise<Figure[]> {
+  const clients = Math.min(CLIENTS, openFileLimit() - SPARE_FILES)
+  const notes = clients < CLIENTS ? [`only ${clients} clients: raise the limit of open files (ulimit -n)`] : []
+  const service = await startService()
+  const bare = startHelper<BareTask, BareReply>('./bare-server.ts')
+  const { port } = await bare.ask({ kind: 'stream' })
+
+  const serviceClients = await openClients(service.pid, service.port, clients)
+  const bareClients = await openClients(bare.pid, port, clients)
+  const faults = [...serviceClients.faults, ...bareClients.faults]
+
+  let event = 0
+  async function fire(side: typeof serviceClients, prepare: (body: unknown) => string): Promise<StreamReply> {
+    // One lost event spoils the figure: no use in waiting for the others.
+    if (faults.length > 0) return { p50Ms: Number.NaN, p99Ms: Number.NaN, lastMs: Number.NaN, faults: [] }
+    const marker = `marker-${String(event++).padStart(6, '0')}-end`
+    const body = { ...eventBody(0, 322), description: `An event on its way to every client: ${marker}` }
+    const reply = await side.helper.ask({ kind: 'fire', port: side.port, request: prepare(body), marker })
+    faults.push(...reply.faults.map((fault) => `${side === bareClients ? 'bare' : 'service'}: ${fault}`))
+    return reply
+  }
+  const fireService = () => fire(serviceClients, (body) => service.prepare('POST', '/api/events', body))
+  const fireBare = () => fire(bareClients, (body) => requestText(port, 'POST', '/api/events', {}, body))
+
+  await pairedRounds(WARM_EVENTS, fireService, fireBare)
+  const pairs = await pairedRounds(EVENTS, fireService, fireBare)
+  const rounds = pairs.map((pair) => pair.a.lastMs / pair.b.lastMs)
+  serviceClients.helper.stop()
+  bareClients.helper.stop()
+  bare.stop()
+  await service.stop()
+  return [
+    {
+      name: `POST to the last of ${clients} clients`,
+      value: median(rounds),
+      unit: '× bare',
+      atMost: 1.5,
+      sides: [
+        ...arrival(
+          'service',
+          pairs.map((pair) => pair.a),
+        ),
+        ...arrival(
+          'bare',
+          pairs.map((pair) => pair.b),
+        ),
+      ],
+      rounds,
+      notes,
+      faults,
+    },
+    {
+      name: 'memory per client',
+      value: serviceClients.KiB,
+      unit: 'KiB',
+      atMost: 15,
+      sides: [{ name: 'bare node:http', KiB: bareClients.KiB }],
+      notes,
+      faults: [...serviceClients.faults],
+    },
+  ]
+}
+
+/** Opens the clients of one server and weighs the server before and after, in KiB per client. */
+async function openClients(pid: number, port: number, clients: number) {
+  const helper = startHelper<StreamTask, StreamReply>('./stream-clients.ts')
+  await sleep(SETTLE_MS)
+  const before = residentKiB(pid)
+  const request = requestText(port, 'GET', '/api/stream', { Accept: 'text/event-stream' })
+  const opened = await helper.ask({ kind: 'open', port, request, clients })
+  await sleep(SETTLE_MS)
+  return { helper, port, KiB: (residentKiB(pid) - before) / clients, faults: opened.faults }
+}
+
+/** The client in the middle and the last one: medians over the events. */
+function arrival(name: string, replies: StreamReply[]): Side[] {
+  const last = replies.map((reply) => reply.lastMs)
+  return [
+    {
+      name: `${name}, client`,
+      p50Ms: median(replies.map((reply) => reply.p50Ms)),
+      p99Ms: median(replies.map((reply) => reply.p99Ms)),
+    },
+    { name: `${name}, last`, p50Ms: median(last), p99Ms: Math.max(...last) },
+  ]
+}

@@ -1,0 +1,140 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { closeSync, openSync, readFileSync } from 'node:fs'
+import { get } from 'node:http'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { killAtExit, removeFolder, temporaryFolder } from './cleanup.ts'
+import { requestText } from './request.ts'
+
+/** A running service with its data folder. `startupMs` = spawn to the first 200 of /healthz. */
+export type Service = {
+  port: number
+  pid: number
+  dataDir: string
+  startupMs: number
+  /** A prepared request for the load generator, the key included. */
+  prepare(method: string, path: string, body?: unknown, headers?: Record<string, string>): string
+  /** One request outside any measurement; throws when the status is not `status`. */
+  call(method: string, path: string, status: number[], body?: unknown): Promise<{ text: string; etag: string | null }>
+  /** Ends the process; the data folder stays unless `remove` is true. */
+  stop(remove?: boolean): Promise<void>
+}
+
+const API_KEY = randomBytes(24).toString('hex')
+const START_TIMEOUT_MS = 30_000
+const STOP_TIMEOUT_MS = 10_000
+
+/** Every setting under which the service is measured, in one place; all else is its default. */
+function serviceEnvironment(port: number, dataDir: string): Record<string, string> {
+  return {
+    PATH: process.env.PATH ?? '',
+    HOME: process.env.HOME ?? dataDir,
+    PORT: String(port),
+    WARDLINE_DATA_DIR: dataDir,
+    WARDLINE_API_KEY: API_KEY,
+  }
+}
+
+let entry = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.url))
+
+/** Measures another entry file from now on, such as a compiled build. */
+export function useServiceEntry(file: string): void {
+  entry = file
+}
+
+/** Starts the service on a free port of 127.0.0.1 and waits for it; throws with the end of its log when it does not come up. */
+export async function startService(dataDir: string = temporaryFolder()): Promise<Service> {
+  const port = await freePort()
+  const logFile = join(dataDir, 'bench-service.log')
+  // The log goes to a file as under a service manager: a pipe would be read by this process, on the server's time.
+  const log = openSync(logFile, 'a')
+  const startedAt = performance.now()
+  const child = spawn(process.execPath, ['--conditions=wardline-source', entry, 'serve'], {
+    env: serviceEnvironment(port, dataDir),
+    stdio: ['ignore', log, log],
+  })
+  killAtExit(child)
+  closeSync(log)
+  const logEnd = () => readFileSync(logFile, 'utf8').slice(-2000)
+  let healthy = false
+  let stopping = false
+  let ended: string | undefined
+  const exit = new Promise<void>((resolve) => {
+    child.on('exit', (code, signal) => {
+      ended = `${signal ?? code}`
+      resolve()
+      if (healthy && !stopping) console.error(`The service ended by itself (${ended}). End of its log:\n${logEnd()}`)
+    })
+  })
+  while ((await healthStatus(port)) !== 200) {
+    if (ended !== undefined || performance.now() - startedAt > START_TIMEOUT_MS) {
+      child.kill('SIGKILL')
+      const why = ended === undefined ? 'did not become healthy' : `ended (${ended})`
+      throw new Error(`The service ${why}. End of its log:\n${logEnd()}`)
+    }
+    await sleep(2)
+  }
+  const startupMs = performance.now() - startedAt
+  healthy = true
+  const withKey = { 'X-Monitor-Key': API_KEY }
+  return {
+    port,
+    pid: child.pid!,
+    dataDir,
+    startupMs,
+    prepare: (method, path, body, headers = {}) => requestText(port, method, path, { ...withKey, ...headers }, body),
+    async call(method, path, status, body) {
+      const response = await fetch(`http://127.0.0.1:${port}${path}`, {
+        method,
+        headers: body === undefined ? withKey : { ...withKey, 'Content-Type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+      const text = await response.text()
+      if (!status.includes(response.status)) throw new Error(`${method} ${path}: ${response.status} ${text}`)
+      return { text, etag: response.headers.get('etag') }
+    },
+    async stop(remove = true) {
+      const endedByItself = ended !== undefined
+      stopping = true
+      child.kill('SIGTERM')
+      const patience = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS)
+      await exit
+      clearTimeout(patience)
+      if (remove) removeFolder(dataDir)
+      if (endedByItself) throw new Error(`The service ended by itself (${ended}).`)
+      if (ended === 'SIGKILL') throw new Error(`The service did not stop within ${STOP_TIMEOUT_MS} ms after SIGTERM.`)
+    },
+  }
+}
+
+/** Resident memory of a process in KiB, as the system counts it. */
+export function residentKiB(pid: number): number {
+  if (process.platform !== 'linux')
+    return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' }))
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+}
+
+/** Status of GET /healthz, 0 while nobody listens. Shared with the bare server, which answers any path. */
+export function healthStatus(port: number): Promise<number> {
+  return new Promise((resolve) => {
+    const request = get({ port, host: '127.0.0.1', path: '/healthz', agent: false }, (response) => {
+      response.resume()
+      resolve(response.statusCode ?? 0)
+    })
+    request.on('error', () => resolve(0))
+  })
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.on('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo
+      server.close(() => resolve(port))
+    })
+  })
+}

@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { allEvents, newInstance, postEvent } from './fleet.ts'
+import { type Service, startService, until } from './service.ts'
+import type { EventRow } from './shapes.ts'
+
+describe('anomaly detection', () => {
+  let service: Service
+  beforeAll(async () => {
+    service = await startService()
+  })
+  afterAll(() => service?.stop())
+
+  const report = (instanceId: string, metrics: Record<string, number>) =>
+    postEvent(service, { instance_id: instanceId, event_type: 'session_metrics', description: JSON.stringify(metrics) })
+  const anomalies = async (instanceId: string): Promise<EventRow[]> =>
+    (await allEvents(service)).filter((row) => row.event_type === 'anomaly_detected' && row.instance_id === instanceId)
+  const anomaliesOnceThereAre = (instanceId: string, count: number) =>
+    until(
+      `${count} anomalies`,
+      () => anomalies(instanceId),
+      (rows) => rows.length >= count,
+    )
+  /** Twelve samples that swing by one around the mean: deviation 1, or a little more for an estimate. */
+  const teach = async (instanceId: string, metric: string, mean = 10) => {
+    for (let index = 0; index < 12; index++) await report(instanceId, { [metric]: mean + (index % 2 === 0 ? 1 : -1) })
+  }
+
+  test('reports a critical anomaly far outside the baseline, with the figures behind it', async () => {
+    const id = await newInstance(service)
+    await teach(id, 'tool_calls_per_5min')
+    await report(id, { tool_calls_per_5min: 100 })
+    const [row, ...others] = await anomaliesOnceThereAre(id, 1)
+    expect(others).toEqual([])
+    expect(row).toMatchObject({ severity: 'critical', source: 'wardline', instance_id: id })
+    const metadata = row?.metadata as Record<string, number>
+    expect(metadata).toMatchObject({ metric: 'tool_calls_per_5min', value: 100, samples: 12 })
+    expect(metadata.mean).toBeCloseTo(10, 5)
+    expect(metadata.deviation).toBeGreaterThanOrEqual(0.99)
+    expect(metadata.deviation).toBeLessThanOrEqual(1.06)
+    expect(metadata.z).toBeCloseTo(90 / metadata.deviation!, 1)
+  })
+
+  test('reports a warning from three deviations on, and nothing below', async () => {
+    const id = await newInstance(service)
+    await teach(id, 'shell_exec_count')
+    await report(id, { shell_exec_count: 12 })
+    await report(id, { shell_exec_count: 14 })
+    const rows = await anomaliesOnceThereAre(id, 1)
+    expect(rows).toHaveLength(1)
+    expect(rows[0]).toMatchObject({ severity: 'warning', metadata: { metric: 'shell_exec_count', value: 14 } })
+    expect((rows[0]!.metadata as { z: number }).z).toBeGreaterThanOrEqual(3)
+    expect((rows[0]!.metadata as { z: number }).z).toBeLessThan(5)
+  })
+
+  test('does not learn from an anomalous sample', async () => {
+    const id = await newInstance(service)
+    await teach(id, 'http_request_count')
+    await report(id, { http_request_count: 500 })
+    await anomaliesOnceThereAre(id, 1)
+    await report(id, { http_request_count: 500 })
+    const rows = await anomaliesOnceThereAre(id, 2)
+    expect(rows.map((row) => row.severity)).toEqual(['critical', 'critical'])
+    const [second, first] = rows.map((row) => row.metadata as { mean: number; samples: number })
+    expect(second?.mean).toBe(first?.mean)
+    expect(second?.samples).toBe(first?.samples)
+  })
+
+  test('judges a constant baseline by a floor, not by a deviation of zero', async () => {
+    const id = await newInstance(service)
+    for (let index = 0; index < 12; index++) await report(id, { egress_blocked_count: 5 })
+    await report(id, { egress_blocked_count: 5 })
+    await report(id, { egress_blocked_count: 500 })
+    const rows = await anomaliesOnceThereAre(id, 1)
+    expect(rows).toHaveLength(1)
+    expect(rows[0]).toMatchObject({ severity: 'critical', metadata: { value: 500 } })
+    expect(Number.isFinite((rows[0]!.metadata as { z: number }).z)).toBe(true)
+  })
+
+  test('stays silent before it has ten samples, for other instances and for other metrics', async () => {
+    const [young, taught, stranger] = [
+      await newInstance(service),
+      await newInstance(service),
+      await newInstance(service),
+    ]
+    for (let index = 0; index < 9; index++) await report(young, { unique_tools_used: 10 + (index % 2) })
+    await report(young, { unique_tools_used: 10_000 })
+    await teach(taught, 'unique_tools_used')
+    await report(stranger, { unique_tools_used: 10_000 })
+    await report(taught, { avg_response_length: 10_000 })
+    // What is reported last is judged last: once its anomaly is there, the earlier ones would be there too.
+    await report(taught, { unique_tools_used: 10_000 })
+    const rows = await anomaliesOnceThereAre(taught, 1)
+    expect(rows.map((row) => (row.metadata as { metric: string }).metric)).toEqual(['unique_tools_used'])
+    expect(await anomalies(young)).toEqual([])
+    expect(await anomalies(stranger)).toEqual([])
+  })
+
+  test('judges every metric of one report, also one that it has no name for', async () => {
+    const id = await newInstance(service)
+    for (let index = 0; index < 12; index++) {
+      await report(id, { injection_attempt_count: index % 2, tokens_spent: 1000 + (index % 2), calm: 1 })
+    }
+    await report(id, { injection_attempt_count: 50, tokens_spent: 90_000, calm: 1 })
+    const rows = await anomaliesOnceThereAre(id, 2)
+    const metrics = rows.map((row) => (row.metadata as { metric: string }).metric)
+    expect(metrics.sort()).toEqual(['injection_attempt_count', 'tokens_spent'])
+  })
+})

@@ -1,0 +1,41 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { expectRefusal } from './expectations.ts'
+import { createKey, newInstance } from './fleet.ts'
+import { isExternal, needsOwnProcess, type Service, startService } from './service.ts'
+import type { StreamBody } from './shapes.ts'
+
+if (isExternal) process.stdout.write(`The configuration tests are left out: ${needsOwnProcess}\n`)
+
+describe.skipIf(isExternal)('a service whose open pages are closed', () => {
+  let service: Service
+  beforeAll(async () => {
+    service = await startService({ env: { WARDLINE_METRICS_AUTH: 'key', WARDLINE_STREAM_AUTH: 'session' } })
+  })
+  afterAll(() => service?.stop())
+
+  test('shows its metrics to a key only', async () => {
+    expectRefusal(await service.call('GET', '/metrics', { key: null }), 401)
+    expectRefusal(await service.call('GET', '/metrics', { key: 'nonsense' }), 401)
+    expect((await service.call('GET', '/metrics')).status).toBe(200)
+  })
+
+  test('opens the stream to a key or a session, and to nobody else', async () => {
+    expectRefusal(await service.call('GET', '/api/stream', { key: null }), 401)
+    expectRefusal(await service.call('GET', '/api/stream', { key: 'nonsense' }), 401)
+    const byKey = await service.openStream('/api/stream', { key: service.key })
+    await byKey.next<StreamBody>((body) => body.type === 'heartbeat')
+    byKey.close()
+    const session = await service.call('POST', '/api/session')
+    const cookie = (session.headers['set-cookie'] ?? []).map((text) => text.split(';')[0]).join('; ')
+    const byCookie = await service.openStream('/api/stream', { headers: { cookie } })
+    await byCookie.next<StreamBody>((body) => body.type === 'heartbeat')
+    byCookie.close()
+  })
+
+  // The live feed carries the events of the whole fleet, which an agent's key is not meant to see.
+  test('does not open the stream to the key of an agent', async () => {
+    const id = await newInstance(service)
+    const key = await createKey(service, { scope: 'agent', instances: [id] })
+    expectRefusal(await service.call('GET', '/api/stream', { key }), 403)
+  })
+})

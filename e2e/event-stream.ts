@@ -1,0 +1,129 @@
+import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
+
+export interface StreamOptions {
+  lastEventId?: string
+  key?: string
+  headers?: OutgoingHttpHeaders
+}
+
+export interface StreamMessage<Data = unknown> {
+  /** The id that stood in this message's own frame; undefined when the frame had none. */
+  id: string | undefined
+  /** The SSE event name; undefined means the default, which is what EventSource.onmessage receives. */
+  event: string | undefined
+  /** The number of data lines in the frame. */
+  dataLines: number
+  /** The parsed JSON of the data. */
+  json: Data
+}
+
+export interface Stream {
+  status: number
+  headers: IncomingHttpHeaders
+  /** All messages so far, read or not. */
+  messages: StreamMessage[]
+  /** The first message after the last one returned that satisfies the predicate; what lies between is passed over. */
+  next<Data = unknown>(predicate: (json: Data) => boolean, timeoutMs?: number): Promise<StreamMessage<Data>>
+  /** Resolves when the server has ended the stream, or the connection is gone. */
+  ended: Promise<void>
+  close(): void
+}
+
+/**
+ * Opens a stream of Server-Sent Events and returns once the headers are there.
+ * Frames are read by the WHATWG rules: fields are lines, a blank line ends a frame, lines with a leading colon are
+ * comments, a frame without data is no message.
+ */
+export function openStream(baseUrl: string, path: string, options: StreamOptions = {}): Promise<Stream> {
+  const headers: OutgoingHttpHeaders = { accept: 'text/event-stream', ...options.headers }
+  if (options.lastEventId !== undefined) headers['last-event-id'] = options.lastEventId
+  if (options.key !== undefined) headers['x-monitor-key'] = options.key
+
+  return new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(baseUrl)
+    const outgoing = request({ hostname, port, path, headers, agent: false }, (response) => {
+      const messages: StreamMessage[] = []
+      const waiting = new Set<() => void>()
+      let position = 0
+      let hasEnded = false
+      const wakeAll = () => {
+        for (const wake of [...waiting]) wake()
+      }
+
+      let rest = ''
+      response.setEncoding('utf8')
+      response.on('data', (chunk: string) => {
+        const frames = (rest + chunk).replaceAll('\r\n', '\n').split('\n\n')
+        rest = frames.pop() ?? ''
+        for (const frame of frames) {
+          const message = parseFrame(frame)
+          if (message !== undefined) messages.push(message)
+        }
+        wakeAll()
+      })
+      const ended = new Promise<void>((done) => {
+        response.once('close', () => {
+          hasEnded = true
+          wakeAll()
+          done()
+        })
+      })
+      // A cut connection shows as the end of the stream; what it cost is for the test to judge.
+      response.on('error', () => {})
+
+      const next: Stream['next'] = <Data>(predicate: (json: Data) => boolean, timeoutMs = 8_000) =>
+        new Promise<StreamMessage<Data>>((found, missed) => {
+          const settle = (act: () => void) => {
+            clearTimeout(timer)
+            waiting.delete(look)
+            act()
+          }
+          const miss = (why: string) => {
+            const seen = messages.slice(-12).map((message) => JSON.stringify(message.json))
+            settle(() => missed(new Error(`no such message: ${why}; the last ones:\n${seen.join('\n')}`)))
+          }
+          const look = () => {
+            for (; position < messages.length; position++) {
+              const message = messages[position] as StreamMessage<Data>
+              if (!predicate(message.json)) continue
+              position++
+              settle(() => found(message))
+              return
+            }
+            if (hasEnded) miss('the stream has ended')
+          }
+          const timer = setTimeout(() => miss(`waited ${timeoutMs} ms`), timeoutMs)
+          waiting.add(look)
+          look()
+        })
+
+      resolve({
+        status: response.statusCode ?? 0,
+        headers: response.headers,
+        messages,
+        next,
+        ended,
+        close: () => outgoing.destroy(),
+      })
+    })
+    outgoing.on('error', reject)
+    outgoing.end()
+  })
+}
+
+function parseFrame(frame: string): StreamMessage | undefined {
+  let id: string | undefined
+  let event: string | undefined
+  const data: string[] = []
+  for (const line of frame.split('\n')) {
+    const colon = line.indexOf(':')
+    if (colon === 0) continue
+    const field = colon === -1 ? line : line.slice(0, colon)
+    const value = colon === -1 ? '' : line.slice(colon + 1).replace(/^ /, '')
+    if (field === 'id') id = value
+    if (field === 'event') event = value
+    if (field === 'data') data.push(value)
+  }
+  if (data.length === 0) return undefined
+  return { id, event, dataLines: data.length, json: JSON.parse(data.join('\n')) }
+}

@@ -1,0 +1,285 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { Agent } from 'node:http'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { afterAll } from 'vitest'
+import { type Answer, type CallOptions, request } from './call.ts'
+import { openStream, type Stream, type StreamOptions } from './event-stream.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+// Vitest sets BASE_URL to the path '/' in its workers unless its configuration hands the caller's value through.
+const givenUrl = /^https?:\/\//.test(process.env.BASE_URL ?? '') ? process.env.BASE_URL : undefined
+if (givenUrl === undefined && process.env.WARDLINE_KEY !== undefined) {
+  throw new Error('WARDLINE_KEY is given without a BASE_URL that starts with http:// or https://')
+}
+
+/** A deployment that is given from outside is only spoken to: it is not stopped, killed or looked into. */
+export const isExternal = givenUrl !== undefined
+
+/** The reason that a test of the process itself gives when there is no process of ours to test. */
+export const needsOwnProcess = 'BASE_URL is set: a deployment that others run is not stopped, killed or looked into'
+
+export interface Exit {
+  code: number | null
+  signal: NodeJS.Signals | null
+}
+
+export interface ServiceOptions {
+  env?: Record<string, string>
+  /** Start without WARDLINE_API_KEY, as a first user does. */
+  withoutKey?: boolean
+  /** A program that runs the service as its argument, such as a tracer. */
+  wrapper?: string[]
+}
+
+export interface Service {
+  baseUrl: string
+  port: number
+  key: string
+  dataDir: string
+  /** Everything that the service has printed, over all its starts. */
+  logs(): string
+  call<Body = unknown>(method: string, path: string, options?: CallOptions): Promise<Answer<Body>>
+  openStream(path: string, options?: StreamOptions): Promise<Stream>
+  start(): Promise<void>
+  terminate(timeoutMs?: number): Promise<Exit>
+  kill9(): Promise<Exit>
+  restart(): Promise<void>
+  /** Every byte under the data folder, for searches of what must not be there. */
+  storedBytes(): Buffer
+  /** Ends the process and removes the data folder. */
+  stop(): Promise<void>
+}
+
+/** Polls until the value satisfies the condition; throws with the last value once the deadline has passed. */
+export async function until<T>(
+  what: string,
+  read: () => Promise<T> | T,
+  holds: (value: T) => boolean,
+  timeoutMs = 8_000,
+): Promise<T> {
+  const deadline = performance.now() + timeoutMs
+  for (;;) {
+    const value = await read()
+    if (holds(value)) return value
+    if (performance.now() > deadline) {
+      throw new Error(`${what} did not come about within ${timeoutMs} ms; last seen: ${JSON.stringify(value)}`)
+    }
+    await pause(20)
+  }
+}
+
+/** Starts the service as its own process and waits until /healthz answers 200, or takes the one that BASE_URL names. */
+export async function startService(options: ServiceOptions = {}): Promise<Service> {
+  const service = isExternal && Object.keys(options).length === 0 ? externalService() : await ownService(options)
+  await service.start()
+  return service
+}
+
+/** Starts the service with a configuration that it should refuse, and returns how it ended and all that it printed. */
+export async function startToExit(env: Record<string, string>): Promise<Exit & { output: string }> {
+  const dataDir = env.WARDLINE_DATA_DIR ?? newDataDir()
+  const child = spawnService({ PORT: '0', WARDLINE_API_KEY: newApiKey(), WARDLINE_DATA_DIR: dataDir, ...env }, [])
+  let output = ''
+  child.process.stdout?.on('data', (chunk) => {
+    output += chunk
+  })
+  child.process.stderr?.on('data', (chunk) => {
+    output += chunk
+  })
+  try {
+    const exit = await withDeadline(
+      child.exited,
+      15_000,
+      () => `the service did not refuse to start; it said:\n${output}`,
+    )
+    return { ...exit, output }
+  } finally {
+    child.process.kill('SIGKILL')
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+/** 48 characters, well above the 32 that the service asks for. */
+export function newApiKey(): string {
+  return randomBytes(24).toString('hex')
+}
+
+/** A folder of its own, removed at the latest when the test process ends. */
+export function newDataDir(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'wardline-e2e-'))
+  folders.add(folder)
+  return folder
+}
+
+/** A port that was free a moment ago: bound to 0, read, and given back. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
+    })
+  })
+}
+
+function externalService(): Service {
+  const baseUrl = givenUrl ?? ''
+  const key = process.env.WARDLINE_KEY
+  if (key === undefined) throw new Error('BASE_URL needs WARDLINE_KEY, an admin key of that deployment')
+  const agent = new Agent({ keepAlive: true })
+  const refuse = () => Promise.reject(new Error(needsOwnProcess))
+  return {
+    baseUrl,
+    port: Number(new URL(baseUrl).port),
+    key,
+    dataDir: '',
+    logs: () => '',
+    call: (method, path, callOptions) => request(baseUrl, key, agent, method, path, callOptions),
+    openStream: (path, streamOptions) => openStream(baseUrl, path, streamOptions),
+    start: async () => {
+      const health = await request(baseUrl, undefined, agent, 'GET', '/healthz')
+      if (health.status !== 200) throw new Error(`${baseUrl}/healthz answers ${health.status}`)
+    },
+    terminate: refuse,
+    kill9: refuse,
+    restart: refuse,
+    storedBytes: () => Buffer.alloc(0),
+    stop: async () => agent.destroy(),
+  }
+}
+
+async function ownService(options: ServiceOptions): Promise<Service> {
+  const dataDir = newDataDir()
+  const port = await freePort()
+  const baseUrl = `http://127.0.0.1:${port}`
+  const key = newApiKey()
+  const env: Record<string, string> = { HOST: '127.0.0.1', PORT: String(port), WARDLINE_DATA_DIR: dataDir }
+  if (!options.withoutKey) env.WARDLINE_API_KEY = key
+  Object.assign(env, options.env)
+
+  let output = ''
+  let running: SpawnedService | undefined
+  let agent = new Agent({ keepAlive: true })
+
+  const call: Service['call'] = (method, path, callOptions) => request(baseUrl, key, agent, method, path, callOptions)
+
+  const end = async (signal: NodeJS.Signals, timeoutMs: number): Promise<Exit> => {
+    if (running === undefined) throw new Error('the service is not running')
+    const { process: child, exited } = running
+    child.kill(signal)
+    const exit = await withDeadline(exited, timeoutMs, () => {
+      child.kill('SIGKILL')
+      return `the service did not end within ${timeoutMs} ms of ${signal}; it said:\n${output}`
+    })
+    running = undefined
+    agent.destroy()
+    agent = new Agent({ keepAlive: true })
+    return exit
+  }
+
+  const start = async () => {
+    const spawned = spawnService(env, options.wrapper ?? [])
+    running = spawned
+    spawned.process.stdout?.on('data', (chunk) => {
+      output += chunk
+    })
+    spawned.process.stderr?.on('data', (chunk) => {
+      output += chunk
+    })
+    let exit: Exit | undefined
+    void spawned.exited.then((value) => {
+      exit = value
+    })
+    await until(
+      'a first answer of /healthz',
+      async () => {
+        if (exit !== undefined) throw new Error(`the service ended with ${JSON.stringify(exit)}; it said:\n${output}`)
+        return await call('GET', '/healthz', { key: null }).then(
+          (answer) => answer.status,
+          () => 0,
+        )
+      },
+      (status) => status === 200,
+      30_000,
+    )
+  }
+
+  return {
+    baseUrl,
+    port,
+    key,
+    dataDir,
+    logs: () => output,
+    call,
+    openStream: (path, streamOptions) => openStream(baseUrl, path, streamOptions),
+    start,
+    terminate: (timeoutMs = 10_000) => end('SIGTERM', timeoutMs),
+    kill9: () => end('SIGKILL', 10_000),
+    restart: async () => {
+      if (running !== undefined) await end('SIGTERM', 10_000)
+      await start()
+    },
+    storedBytes: () => {
+      const files = readdirSync(dataDir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+      return Buffer.concat(files.map((file) => readFileSync(join(file.parentPath, file.name))))
+    },
+    stop: async () => {
+      if (running !== undefined) await end('SIGTERM', 10_000)
+      agent.destroy()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+interface SpawnedService {
+  process: ChildProcess
+  exited: Promise<Exit>
+}
+
+const children = new Set<ChildProcess>()
+const folders = new Set<string>()
+const leaveNothingBehind = () => {
+  for (const child of children) child.kill('SIGKILL')
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+}
+// Registered while a test file is read, so it runs after that file's own hooks, also when a test failed half-way. The
+// runner may end a worker without an exit event, and an interrupted one without the hook.
+afterAll(leaveNothingBehind)
+process.once('exit', leaveNothingBehind)
+
+// Only what a process needs to run is inherited: a WARDLINE_* or TRUST_* of the shell must not colour a test.
+function spawnService(env: Record<string, string>, wrapper: string[]): SpawnedService {
+  const service = [process.execPath, '--conditions=wardline-source', 'packages/cli/src/main.ts', 'serve']
+  const [command = '', ...args] = [...wrapper, ...service]
+  const inherited = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir() }
+  const child = spawn(command, args, { cwd: root, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+  children.add(child)
+  const exited = new Promise<Exit>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', (code, signal) => {
+      children.delete(child)
+      resolve({ code, signal })
+    })
+  })
+  return { process: child, exited }
+}
+
+async function withDeadline<T>(promise: Promise<T>, timeoutMs: number, complaint: () => string): Promise<T> {
+  const timer = new AbortController()
+  const late = pause(timeoutMs, undefined, { signal: timer.signal }).then(() => Promise.reject(new Error(complaint())))
+  // The aborted timer rejects too, after nobody listens any more.
+  late.catch(() => {})
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    timer.abort()
+  }
+}

@@ -1,0 +1,71 @@
+import {
+  type BodyOf,
+  type Endpoint,
+  type EndpointName,
+  endpoints,
+  type ParamsOf,
+  type QueryOf,
+  type ReplyOf,
+} from './endpoints.ts'
+
+/** The service answered with a failure; `status` is 0 where no answer came at all. */
+export class WardlineError extends Error {
+  override name = 'WardlineError'
+  readonly status: number
+  readonly code: string
+
+  constructor(message: string, status: number, code: string, options?: ErrorOptions) {
+    super(message, options)
+    this.status = status
+    this.code = code
+  }
+}
+
+type Given<Key extends string, Value> = [Value] extends [undefined] ? { [K in Key]?: never } : { [K in Key]: Value }
+export type Call<Name extends EndpointName> = Given<'params', ParamsOf<Name>> &
+  Given<'body', BodyOf<Name>> & { query?: QueryOf<Name>; headers?: Record<string, string>; signal?: AbortSignal }
+
+export interface ClientOptions {
+  /** Base address of the service, for example http://127.0.0.1:4747 */
+  url: string
+  /** Sent as X-Monitor-Key. */
+  key?: string
+}
+
+export type Client = <Name extends EndpointName>(name: Name, call: Call<Name>) => Promise<ReplyOf<Name>>
+
+/** A client of every endpoint that answers with one JSON body. Throws WardlineError on every other answer than success. */
+export function createClient({ url, key }: ClientOptions): Client {
+  return async (name, call) => {
+    const endpoint: Endpoint = endpoints[name]
+    const input = call as { params?: object; query?: object; body?: unknown; headers?: object; signal?: AbortSignal }
+    const params = (input.params ?? {}) as Record<string, string>
+    const path = endpoint.path.replaceAll(/:(\w+)/g, (_, field: string) => encodeURIComponent(params[field] ?? ''))
+    const target = new URL(path, url)
+    for (const [field, value] of Object.entries(input.query ?? {})) {
+      if (value !== undefined) target.searchParams.set(field, String(value))
+    }
+    const hasBody = input.body !== undefined
+    let response: Response
+    try {
+      response = await fetch(target, {
+        method: endpoint.method,
+        headers: {
+          ...(key ? { 'x-monitor-key': key } : {}),
+          ...(hasBody ? { 'content-type': 'application/json' } : {}),
+          ...input.headers,
+        },
+        ...(hasBody ? { body: JSON.stringify(input.body) } : {}),
+        ...(input.signal ? { signal: input.signal } : {}),
+      })
+    } catch (cause) {
+      throw new WardlineError(`No answer from ${target.origin}.`, 0, 'unreachable', { cause })
+    }
+    const answer = (await response.json().catch(() => ({}))) as { error?: unknown }
+    if (response.status !== endpoint.status) {
+      const message = typeof answer.error === 'string' ? answer.error : `Unexpected answer ${response.status}.`
+      throw new WardlineError(message, response.status, response.headers.get('x-error-code') ?? 'unexpected')
+    }
+    return answer as ReplyOf<typeof name>
+  }
+}

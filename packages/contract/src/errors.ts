@@ -1,0 +1,18 @@
+/** Every error code, with its HTTP status. The code travels in the header `x-error-code`, the body is `{ error }`. */
+export const errorStatus = {
+  invalid: 400,
+  already_suspended: 400,
+  not_suspended: 400,
+  unauthorized: 401,
+  forbidden: 403,
+  not_found: 404,
+  too_large: 413,
+  unsupported_media_type: 415,
+  wrong_host: 421,
+  database: 500,
+  internal: 500,
+  overloaded: 503,
+  disabled: 503,
+} as const
+
+export type ErrorCode = keyof typeof errorStatus

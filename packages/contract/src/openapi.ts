@@ -1,0 +1,95 @@
+import { type Endpoint, endpoints } from './endpoints.ts'
+import { ErrorReply } from './fields.ts'
+
+type Json = Record<string, unknown>
+
+const json = (schema: unknown): Json => ({ 'application/json': { schema } })
+const failure = (description: string): Json => ({ description, content: json(ErrorReply) })
+
+function parameters(endpoint: Endpoint): Json[] {
+  const from = (schema: unknown, place: 'path' | 'query') => {
+    const { properties = {}, required = [] } = (schema ?? {}) as { properties?: Json; required?: string[] }
+    return Object.entries(properties).map(([name, property]) => ({
+      name,
+      in: place,
+      required: place === 'path' || required.includes(name),
+      schema: property,
+    }))
+  }
+  const headers = Object.entries(endpoint.headers ?? {}).map(([name, description]) => ({
+    name,
+    in: 'header',
+    required: false,
+    description,
+    schema: { type: 'string' },
+  }))
+  return [...from(endpoint.params, 'path'), ...from(endpoint.query, 'query'), ...headers]
+}
+
+function requestBody(endpoint: Endpoint): Json {
+  if (endpoint.body) return { requestBody: { required: true, content: json(endpoint.body) } }
+  if (!endpoint.rawBody) return {}
+  const content = Object.fromEntries(endpoint.rawBody.contentTypes.map((type) => [type, {}]))
+  return { requestBody: { required: true, description: endpoint.rawBody.description, content } }
+}
+
+function success(endpoint: Endpoint): Json {
+  if (endpoint.eventStream) {
+    return { description: endpoint.eventStream, content: { 'text/event-stream': { schema: { type: 'string' } } } }
+  }
+  return { description: 'Done', content: json(endpoint.reply) }
+}
+
+function operation(name: string, endpoint: Endpoint): Json {
+  const secured = endpoint.access !== 'open'
+  const allowed = Array.isArray(endpoint.access) ? `Scopes: ${endpoint.access.join(', ')}.` : undefined
+  const takesInput = endpoint.params || endpoint.query || endpoint.body || endpoint.rawBody
+  const failures: Json = {
+    ...(takesInput ? { 400: failure('A field breaks a rule; the sentence names both') } : {}),
+    ...(secured ? { 401: failure('Missing or invalid key') } : {}),
+    ...(Array.isArray(endpoint.access)
+      ? { 403: failure('The key lacks the scope, or is bound to other instances') }
+      : {}),
+    ...(endpoint.body || endpoint.rawBody ? { 413: failure('The body is too large') } : {}),
+    500: failure('The database failed, or something unforeseen did'),
+    ...Object.fromEntries(Object.entries(endpoint.failures ?? {}).map(([status, text]) => [status, failure(text)])),
+  }
+  const security = endpoint.access === 'open' ? [] : [{ key: [] }, { session: [] }]
+  if (endpoint.access === 'stream') security.unshift({} as never)
+  return {
+    operationId: name,
+    tags: [endpoint.feature],
+    summary: endpoint.summary,
+    ...(allowed ? { description: allowed } : {}),
+    security,
+    parameters: parameters(endpoint),
+    ...requestBody(endpoint),
+    responses: { [endpoint.status]: success(endpoint), ...failures },
+  }
+}
+
+/** The OpenAPI 3.1 document (https://spec.openapis.org/oas/v3.1.0) of the endpoint table. */
+export function openApiDocument(version: string): Json {
+  const paths: Record<string, Json> = {}
+  for (const [name, endpoint] of Object.entries(endpoints)) {
+    const path = endpoint.path.replaceAll(/:(\w+)/g, '{$1}')
+    paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation(name, endpoint) }
+  }
+  const document = {
+    openapi: '3.1.0',
+    info: {
+      title: 'Wardline',
+      version,
+      description: 'Self-hosted security monitor for fleets of AI agents.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    paths,
+    components: {
+      securitySchemes: {
+        key: { type: 'apiKey', in: 'header', name: 'X-Monitor-Key' },
+        session: { type: 'apiKey', in: 'cookie', name: 'wardline' },
+      },
+    },
+  }
+  return JSON.parse(JSON.stringify(document))
+}

@@ -1,0 +1,79 @@
+import { type Static, Type } from 'typebox'
+import { Count, choice, nullable, Timestamp } from './fields.ts'
+
+export const riskTiers = ['low', 'moderate', 'elevated', 'high', 'critical'] as const
+export const erc8004Statuses = ['live', 'registering', 'planned'] as const
+export const erc8126Statuses = ['live', 'enterprise', 'planned'] as const
+
+const Score = Type.Integer({ minimum: 0, maximum: 100 })
+const Text = Type.String()
+const Url = Type.String({ format: 'uri' })
+
+const Attestation = Type.Object({
+  type: Text,
+  title: Text,
+  summary: Text,
+  hash_preview: Type.String({ description: 'First six and last four characters of the SHA-256' }),
+  at: Timestamp,
+  on_chain: Type.Optional(
+    Type.Object(
+      { uid: Text, tx_hash: Text, explorer_url: Url, namespace: Text, tag: Text, score: Score },
+      { description: 'Present once submitted; score: higher is better' },
+    ),
+  ),
+})
+
+const VerificationScore = Type.Object({ applicable: Type.Boolean(), risk_score: Score, notes: Text })
+
+export const TrustSummary = Type.Object({
+  generated_at: Timestamp,
+  risk_score: Type.Integer({ minimum: 0, maximum: 100, description: '0 is best' }),
+  risk_tier: choice(riskTiers),
+  risk_tier_label: Text,
+  monitoring: Type.Object({
+    scout_active: Type.Boolean(),
+    agents_protected: Count,
+    agents_active: Count,
+    agents_suspended: Count,
+    last_scan_at: nullable(Timestamp),
+    last_scan_relative: Text,
+    last_heartbeat_at: nullable(Timestamp),
+  }),
+  metrics: Type.Object({
+    injection_blocks_24h: Count,
+    runtime_incidents_30d: Count,
+    events_today: Count,
+    threats_24h: Count,
+    blocked_24h: Count,
+  }),
+  attestations: Type.Array(Attestation),
+  identity: Type.Object({
+    registered: Type.Boolean(),
+    slug: Text,
+    name: Text,
+    agent_id: nullable(Text),
+    agent_registry: nullable(Text),
+    wallet_address: nullable(Text),
+    registry_explorer_url: Url,
+    register_tx_url: nullable(Url),
+    status: Text,
+  }),
+  verification: Type.Object({
+    unified_risk_score: Score,
+    unified_risk_tier: choice(riskTiers),
+    unified_risk_tier_label: Text,
+    scores: Type.Object({ wav: VerificationScore, wv: VerificationScore }),
+    on_chain: Type.Object({
+      request_hash: nullable(Text),
+      request_tx_hash: nullable(Text),
+      response_tx_hash: nullable(Text),
+      request_explorer_url: nullable(Text),
+      response_explorer_url: nullable(Text),
+      submitted_at: nullable(Timestamp),
+    }),
+    spec_url: Url,
+  }),
+  chain: Type.Object({ erc8004_status: Text, erc8004_label: Text, erc8126_status: Text, erc8126_label: Text }),
+  source: Type.Literal('wardline'),
+})
+export type TrustSummary = Static<typeof TrustSummary>

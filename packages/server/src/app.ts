@@ -1,0 +1,45 @@
+import type { FastifyInstance } from 'fastify'
+import type { Deps } from './deps.ts'
+import { mountAudit } from './features/audit/routes.ts'
+import { mountEvents } from './features/events/routes.ts'
+import { mountHoneypots } from './features/honeypots/routes.ts'
+import { mountInstances } from './features/instances/routes.ts'
+import { mountKeys } from './features/keys/routes.ts'
+import { findSessionPrincipal } from './features/keys/sessions.ts'
+import { mountKillSwitch } from './features/kill-switch/routes.ts'
+import { mountStatus } from './features/status/routes.ts'
+import { mountStream } from './features/stream/routes.ts'
+import { mountTrust } from './features/trust/routes.ts'
+import type { Authenticator } from './http/auth.ts'
+import { mountOperations } from './http/operations.ts'
+import { mountReference } from './http/reference.ts'
+import { createRouter } from './http/route.ts'
+import { createServer } from './http/server.ts'
+import type { Services } from './services.ts'
+
+/** Mounts every feature: the table of contents of the service. */
+export async function createApp(deps: Deps, services: Services): Promise<FastifyInstance> {
+  const { keyring } = services
+  const authenticator: Authenticator = {
+    byKey: (presented) => keyring.find(presented),
+    bySession: (token) => findSessionPrincipal(deps, keyring, token),
+  }
+  const app = createServer(deps.config, deps.log)
+  await mountReference(app)
+  const router = createRouter(app, {
+    authenticator,
+    metrics: deps.metrics,
+    streamNeedsKey: deps.config.streamAuth === 'session',
+  })
+  mountOperations(app, deps, authenticator)
+  mountInstances(router, deps, services.heartbeats)
+  mountEvents(router, deps, services.detection)
+  mountKillSwitch(router, deps, services.controlStates, services.controlStream)
+  mountStatus(router, deps)
+  mountStream(router, services.eventStream)
+  mountHoneypots(router, deps, services.decoyChecks)
+  mountTrust(app, router, deps)
+  mountKeys(router, deps, keyring)
+  mountAudit(router, deps)
+  return app
+}

@@ -1,0 +1,275 @@
+import { readFileSync } from 'node:fs'
+import { BlockList, isIP } from 'node:net'
+import { join } from 'node:path'
+import { erc8004Statuses, erc8126Statuses } from '@wardline/contract'
+
+/** The environment does not fit; `faults` holds one sentence for each fault found. */
+export class ConfigError extends Error {
+  override name = 'ConfigError'
+  readonly faults: string[]
+
+  constructor(faults: string[]) {
+    super(faults.join('\n'))
+    this.faults = faults
+  }
+}
+
+interface Setting<Value> {
+  env: string
+  /** What an unset variable stands for, as it would be written in the environment. */
+  unset: string | undefined
+  meaning: string
+  /** Throws a sentence without the value when the value does not fit. */
+  parse: (text: string) => Value
+  secret?: boolean
+}
+
+const setting = <Value>(entry: Setting<Value>) => entry
+
+const refuse = (rule: string): never => {
+  throw new Error(rule)
+}
+
+const text = (value: string) => value
+const integer = (least: number, most: number) => (value: string) => {
+  const number = Number(value)
+  const fits = /^\d+$/.test(value) && number >= least && number <= most
+  return fits ? number : refuse(`must be a whole number from ${least} to ${most}`)
+}
+const oneOf =
+  <const Values extends readonly string[]>(values: Values) =>
+  (value: string): Values[number] =>
+    values.includes(value) ? value : refuse(`must be one of ${values.join(', ')}`)
+const flag = (value: string) => oneOf(['true', 'false'])(value) === 'true'
+const address = (value: string) =>
+  /^0x[0-9a-fA-F]{40}$/.test(value) ? value : refuse('must be 0x and 40 hexadecimal digits')
+const longSecret = (value: string) => (value.length >= 32 ? value : refuse('must have at least 32 characters'))
+
+function cidrs(value: string): string[] {
+  const parts = value.split(',').map((part) => part.trim())
+  const checker = new BlockList()
+  for (const part of parts) {
+    const [network = '', bits] = part.split('/')
+    const family = isIP(network)
+    const most = family === 6 ? 128 : 32
+    const length = bits === undefined ? most : Number(bits)
+    const fits = family !== 0 && Number.isInteger(length) && length >= 0 && length <= most && bits !== ''
+    if (!fits) refuse(`must be a comma-separated list of addresses or CIDR ranges; "${part}" is neither`)
+    checker.addSubnet(network, length, family === 6 ? 'ipv6' : 'ipv4')
+  }
+  return parts
+}
+
+function databaseUrl(value: string): string {
+  if (value.startsWith('sqlite:') && value.length > 'sqlite:'.length) return value
+  return refuse('must be sqlite:<file>')
+}
+
+/** Every setting, in the order in which the reference lists them. */
+export const settings = {
+  host: setting({ env: 'HOST', unset: '127.0.0.1', meaning: 'Address to listen on', parse: text }),
+  port: setting({ env: 'PORT', unset: '4747', meaning: 'Port; 0 takes a free one', parse: integer(0, 65_535) }),
+  dataDir: setting({
+    env: 'WARDLINE_DATA_DIR',
+    unset: './data',
+    meaning: 'Folder of the SQLite file and the generated secrets',
+    parse: text,
+  }),
+  databaseUrl: setting({
+    env: 'DATABASE_URL',
+    unset: undefined,
+    meaning: 'Database: `sqlite:<file>`; unset = `wardline.db` in the data folder',
+    parse: databaseUrl,
+    secret: true,
+  }),
+  eventsChannel: setting({
+    env: 'EVENTS_CHANNEL',
+    unset: 'wardline:events',
+    meaning: 'Name of the events channel',
+    parse: text,
+  }),
+  controlChannel: setting({
+    env: 'CONTROL_CHANNEL',
+    unset: 'wardline:control',
+    meaning: 'Name of the control channel',
+    parse: text,
+  }),
+  apiKey: setting({
+    env: 'WARDLINE_API_KEY',
+    unset: undefined,
+    meaning:
+      'A full-access key, at least 32 characters; unset = the first start creates an admin key and prints it once',
+    parse: longSecret,
+    secret: true,
+  }),
+  secret: setting({
+    env: 'WARDLINE_SECRET',
+    unset: undefined,
+    meaning:
+      'Master secret, at least 32 characters, from which the decoy and control-message keys are derived; unset = generated into the data folder',
+    parse: longSecret,
+    secret: true,
+  }),
+  streamAuth: setting({
+    env: 'WARDLINE_STREAM_AUTH',
+    unset: 'none',
+    meaning: '`session` asks for the dashboard cookie or a key on /api/stream',
+    parse: oneOf(['none', 'session']),
+  }),
+  metricsAuth: setting({
+    env: 'WARDLINE_METRICS_AUTH',
+    unset: 'none',
+    meaning: '`key` asks for a key on /metrics',
+    parse: oneOf(['none', 'key']),
+  }),
+  retentionDays: setting({
+    env: 'WARDLINE_RETENTION_DAYS',
+    unset: '90',
+    meaning: 'Days that events are kept; counts live longer',
+    parse: integer(1, 3650),
+  }),
+  trustedProxies: setting({
+    env: 'WARDLINE_TRUSTED_PROXIES',
+    unset: undefined,
+    meaning: 'CIDR ranges whose X-Forwarded-For counts, comma-separated',
+    parse: cidrs,
+  }),
+  logLevel: setting({
+    env: 'WARDLINE_LOG_LEVEL',
+    unset: 'info',
+    meaning: 'Least level that is logged',
+    parse: oneOf(['debug', 'info', 'warn', 'error', 'silent']),
+  }),
+  trustEnabled: setting({
+    env: 'TRUST_PUBLIC_ENABLED',
+    unset: 'true',
+    meaning: '`false` disables the public trust summary',
+    parse: flag,
+  }),
+  trustSnapshotSeconds: setting({
+    env: 'TRUST_SNAPSHOT_SECONDS',
+    unset: '5',
+    meaning: 'Age at which the one public snapshot is made anew; 60 blunts it as an oracle for attackers',
+    parse: integer(1, 3600),
+  }),
+  trustSlug: setting({ env: 'TRUST_SLUG', unset: 'wardline', meaning: 'Public slug of the fleet', parse: text }),
+  trustName: setting({ env: 'TRUST_NAME', unset: 'Wardline', meaning: 'Public name of the fleet', parse: text }),
+  trustErc8004Status: setting({
+    env: 'TRUST_ERC8004_STATUS',
+    unset: 'registering',
+    meaning: 'Label of the ERC-8004 registration; a stored agent id makes it `live`',
+    parse: oneOf(erc8004Statuses),
+  }),
+  trustErc8126Status: setting({
+    env: 'TRUST_ERC8126_STATUS',
+    unset: 'enterprise',
+    meaning: 'Label of the ERC-8126 verification',
+    parse: oneOf(erc8126Statuses),
+  }),
+  trustChainId: setting({
+    env: 'TRUST_CHAIN_ID',
+    unset: '84532',
+    meaning: 'EIP-155 chain of the identity registry',
+    parse: integer(1, 4_294_967_295),
+  }),
+  trustRegistry: setting({
+    env: 'TRUST_ERC8004_REGISTRY',
+    unset: undefined,
+    meaning: "Address of the ERC-8004 identity registry; unset = the chain's known one",
+    parse: address,
+  }),
+  trustAgentId: setting({
+    env: 'TRUST_AGENT_ID',
+    unset: undefined,
+    meaning: 'ERC-8004 agent id, a decimal number; 0 is a valid one',
+    parse: (value) => (/^\d{1,78}$/.test(value) ? value : refuse('must be a decimal number')),
+  }),
+  trustWallet: setting({
+    env: 'TRUST_WALLET_ADDRESS',
+    unset: undefined,
+    meaning: 'Public wallet address of the fleet',
+    parse: address,
+  }),
+}
+
+type Settings = typeof settings
+type Optional =
+  | 'databaseUrl'
+  | 'apiKey'
+  | 'secret'
+  | 'trustedProxies'
+  | 'trustRegistry'
+  | 'trustAgentId'
+  | 'trustWallet'
+export type Config = {
+  readonly [Name in keyof Settings]: ReturnType<Settings[Name]['parse']> | (Name extends Optional ? undefined : never)
+}
+
+function distance(left: string, right: string): number {
+  let previous = Array.from({ length: right.length + 1 }, (_, index) => index)
+  for (let row = 1; row <= left.length; row++) {
+    const current = [row]
+    for (let column = 1; column <= right.length; column++) {
+      const substitution = previous[column - 1]! + (left[row - 1] === right[column - 1] ? 0 : 1)
+      current.push(Math.min(substitution, previous[column]! + 1, current[column - 1]! + 1))
+    }
+    previous = current
+  }
+  return previous[right.length]!
+}
+
+function unknownNames(env: NodeJS.ProcessEnv): string[] {
+  const known = Object.values(settings).flatMap(({ env: name, secret }) => (secret ? [name, `${name}_FILE`] : [name]))
+  const faults: string[] = []
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith('WARDLINE_') || known.includes(name)) continue
+    const nearest = known.toSorted((a, b) => distance(name, a) - distance(name, b))[0]!
+    faults.push(`${name} is not a setting; did you mean ${nearest}?`)
+  }
+  return faults
+}
+
+function given(entry: Setting<unknown>, env: NodeJS.ProcessEnv): string | undefined {
+  const direct = env[entry.env]
+  const file = entry.secret ? env[`${entry.env}_FILE`] : undefined
+  if (direct && file) throw new Error(`and ${entry.env}_FILE exclude each other`)
+  if (!file) return direct || entry.unset
+  try {
+    return readFileSync(file, 'utf8').trim()
+  } catch (cause) {
+    throw new Error(`_FILE cannot be read: ${(cause as NodeJS.ErrnoException).code}`, { cause })
+  }
+}
+
+/** Reads the environment. An empty value counts as unset. Throws ConfigError with every fault found. */
+export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
+  const faults = unknownNames(env)
+  const values: Record<string, unknown> = {}
+  for (const [name, entry] of Object.entries(settings) as [string, Setting<unknown>][]) {
+    try {
+      const value = given(entry, env)
+      values[name] = value === undefined ? undefined : entry.parse(value)
+    } catch (fault) {
+      faults.push(`${entry.env} ${(fault as Error).message}.`.replace(' _FILE', '_FILE'))
+    }
+  }
+  if (faults.length > 0) throw new ConfigError(faults)
+  return values as Config
+}
+
+export const databaseFile = (config: Config): string =>
+  config.databaseUrl?.slice('sqlite:'.length) ?? join(config.dataDir, 'wardline.db')
+
+export const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '::1' || host === '[::1]' || /^127\./.test(host)
+
+/** The effective configuration by environment name; a secret shows only whether it is set. */
+export function describeConfig(config: Config): Record<string, string> {
+  const shown: Record<string, string> = {}
+  for (const [name, entry] of Object.entries(settings) as [keyof Config, Setting<unknown>][]) {
+    const value = config[name]
+    if (value === undefined) shown[entry.env] = '(unset)'
+    else shown[entry.env] = entry.secret ? '(set)' : String(value)
+  }
+  return shown
+}

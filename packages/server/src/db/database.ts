@@ -1,0 +1,37 @@
+import type { CompiledQuery, Kysely, RawBuilder, Transaction } from 'kysely'
+import type { Schema } from './schema.ts'
+
+export type Db = Kysely<Schema>
+export type Trx = Transaction<Schema>
+/** A statement with its parameters, ready to run. */
+export type Statement = CompiledQuery
+/** A row read by hand-written SQL. */
+export type Row = Record<string, unknown>
+
+/** Where engines differ: named capabilities, never a question of which engine it is. */
+export interface Dialect {
+  ddl: {
+    /** Type of a 64-bit integer column; as a lone primary key it must not cost a second index. */
+    bigint: string
+    /** Statements after which rows of the table can be neither changed nor removed. */
+    appendOnly(table: string): string[]
+  }
+  /**
+   * A row source over one JSON parameter: an array of arrays, with the named columns in their order.
+   * It also has `ordinal`, counting from 0. One prepared statement thus serves every batch size.
+   */
+  rowsFromJson(json: string, columns: Record<string, 'text' | 'bigint' | 'double'>): RawBuilder<unknown>
+}
+
+export interface Database {
+  db: Db
+  dialect: Dialect
+  /**
+   * Runs compiled statements in one transaction and one round trip; all or nothing.
+   * Resolves after the commit is on disk, with the rows of each statement.
+   */
+  batch(statements: readonly Statement[]): Promise<Row[][]>
+  /** A consistent copy of the whole database, made while it is in use. Throws if the file exists. */
+  backup(file: string): Promise<void>
+  close(): Promise<void>
+}

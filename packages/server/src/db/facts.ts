@@ -1,0 +1,13 @@
+import type { Db } from './database.ts'
+import type { Schema } from './schema.ts'
+
+/** Stores the value unless the fact is known already; resolves with the value that holds. */
+export async function claimFact(db: Db, name: Schema['facts']['name'], value: string): Promise<string> {
+  await db
+    .insertInto('facts')
+    .values({ name, value })
+    .onConflict((conflict) => conflict.column('name').doNothing())
+    .execute()
+  const fact = await db.selectFrom('facts').select('value').where('name', '=', name).executeTakeFirstOrThrow()
+  return fact.value
+}

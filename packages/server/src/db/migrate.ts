@@ -1,0 +1,46 @@
+import { CompiledQuery, sql } from 'kysely'
+import { DatabaseError } from '../errors.ts'
+import type { Database, Dialect } from './database.ts'
+import { initial } from './migrations/0001-initial.ts'
+
+interface Migration {
+  version: number
+  name: string
+  statements(ddl: Dialect['ddl']): string[]
+}
+
+/** Forward only, in order. A version once released is never edited. */
+const migrations: Migration[] = [{ version: 1, name: 'initial', statements: initial }]
+
+const newest = migrations.at(-1)!.version
+
+/**
+ * Brings the schema to the newest version, each step in one transaction.
+ * Rejects with DatabaseError when the schema is newer than this program.
+ */
+export async function migrate(database: Database, now: number): Promise<void> {
+  const { db, dialect } = database
+  await sql`create table if not exists schema_version (
+    version integer primary key, name text not null, applied_at ${sql.raw(dialect.ddl.bigint)} not null
+  )`.execute(db)
+  const { current } = await db
+    .selectFrom('schema_version')
+    .select((e) => e.fn.coalesce(e.fn.max('version'), sql.lit(0)).as('current'))
+    .executeTakeFirstOrThrow()
+  if (current > newest) {
+    throw new DatabaseError(
+      `The database has schema ${current}, this program knows up to ${newest}: install a newer one.`,
+    )
+  }
+  const step = migrations.find(({ version }) => version > current)
+  if (!step) return
+  const { version, name } = step
+  // The version row goes first: of two programs that start together one fails there, changes nothing, and looks again.
+  const mark = db.insertInto('schema_version').values({ version, name, applied_at: now }).compile()
+  try {
+    await database.batch([mark, ...step.statements(dialect.ddl).map((statement) => CompiledQuery.raw(statement))])
+  } catch (fault) {
+    if (!(fault instanceof DatabaseError && fault.constraint)) throw fault
+  }
+  await migrate(database, now)
+}

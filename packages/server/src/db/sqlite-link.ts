@@ -1,0 +1,124 @@
+import { Worker } from 'node:worker_threads'
+import { DatabaseError } from '../errors.ts'
+import type { Reply, Request } from './sqlite-worker.ts'
+
+type Result = { rows: Record<string, unknown>[]; changes: number }
+type Unnumbered<Kind> = Kind extends Request ? Omit<Kind, 'id'> : never
+
+interface Pending {
+  resolve(results: Result[]): void
+  reject(fault: Error): void
+  askedAt: number
+  overdue: boolean
+}
+
+/** A caller waits this long, then learns that the database does not answer. */
+const deadlineMs = 1_750
+const watchEveryMs = 125
+
+// Primary result codes of SQLite (https://sqlite.org/rescode.html) and the extended ones of a failed sync.
+const constraintViolation = 19
+const typeMismatch = 20
+const tooBig = 18
+const failedSyncs = new Set([1034, 1290])
+
+/** Messages to one worker thread that holds one SQLite connection. The worker answers in the order of the questions. */
+export class SqliteLink {
+  readonly #worker: Worker
+  readonly #pending = new Map<number, Pending>()
+  readonly #watch: NodeJS.Timeout
+  readonly #onFatal: (fault: Error) => void
+  #lastId = 0
+  #closed = false
+
+  private constructor(worker: Worker, onFatal: (fault: Error) => void) {
+    this.#worker = worker
+    this.#onFatal = onFatal
+    this.#watch = setInterval(() => this.#rejectOverdue(), watchEveryMs).unref()
+    worker.on('message', (reply: Reply) => this.#settle(reply))
+    worker.on('error', (fault) => this.#die(fault as Error))
+    worker.on('exit', () => this.#die(new Error('The database thread ended.')))
+  }
+
+  /** Resolves with the link and SQLite's version; rejects when the file cannot be opened as it must be. */
+  static async open(
+    options: { file: string; readOnly: boolean },
+    onFatal: (fault: Error) => void,
+  ): Promise<{ link: SqliteLink; version: string }> {
+    // The service runs from source as well as compiled.
+    const script = import.meta.url.endsWith('.ts') ? './sqlite-worker.ts' : './sqlite-worker.js'
+    const worker = new Worker(new URL(script, import.meta.url), { workerData: options, name: 'sqlite' })
+    const version = await new Promise<string>((resolve, reject) => {
+      worker.once('message', ({ ready }: { ready: string }) => resolve(ready))
+      worker.once('error', (cause) => {
+        reject(
+          new DatabaseError(`The database ${options.file} cannot be opened: ${(cause as Error).message}.`, { cause }),
+        )
+      })
+    })
+    worker.removeAllListeners('message')
+    worker.removeAllListeners('error')
+    return { link: new SqliteLink(worker, onFatal), version }
+  }
+
+  run(statements: { sql: string; parameters: readonly unknown[] }[], patient = false): Promise<Result[]> {
+    return this.#ask({ kind: 'run', statements }, patient)
+  }
+
+  async backup(file: string): Promise<void> {
+    await this.#ask({ kind: 'backup', file }, true)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#ask({ kind: 'close' }, true)
+    clearInterval(this.#watch)
+    await this.#worker.terminate()
+  }
+
+  #ask(request: Unnumbered<Request>, patient: boolean): Promise<Result[]> {
+    this.#lastId += 1
+    const id = this.#lastId
+    return new Promise((resolve, reject) => {
+      this.#pending.set(id, { resolve, reject, askedAt: patient ? Infinity : performance.now(), overdue: false })
+      this.#worker.postMessage({ ...request, id })
+    })
+  }
+
+  #settle(reply: Reply): void {
+    const pending = this.#pending.get(reply.id)
+    if (!pending) return
+    this.#pending.delete(reply.id)
+    if ('results' in reply) return pending.resolve(reply.results)
+    const { message, code } = reply.error
+    // After a failed sync the kernel may call lost pages clean: only a new process that recovers from the log is safe.
+    if (failedSyncs.has(code)) this.#onFatal(new DatabaseError(message))
+    const primary = code & 0xff
+    const constraint = primary === constraintViolation || primary === typeMismatch || primary === tooBig
+    pending.reject(new DatabaseError(message, { constraint }))
+  }
+
+  // A request must be found overdue twice: after a pause of the whole process the replies may already be waiting.
+  #rejectOverdue(): void {
+    const now = performance.now()
+    for (const [id, pending] of this.#pending) {
+      if (now - pending.askedAt < deadlineMs) continue
+      if (!pending.overdue) {
+        pending.overdue = true
+        continue
+      }
+      this.#pending.delete(id)
+      pending.reject(new DatabaseError('The database does not answer.'))
+    }
+  }
+
+  #die(fault: Error): void {
+    if (this.#closed) return
+    this.#closed = true
+    clearInterval(this.#watch)
+    for (const { reject } of this.#pending.values())
+      reject(new DatabaseError('The database thread ended.', { cause: fault }))
+    this.#pending.clear()
+    this.#onFatal(fault)
+  }
+}

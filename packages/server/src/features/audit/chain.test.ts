@@ -1,0 +1,273 @@
+import { createHash } from 'node:crypto'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  type AuditEntry,
+  type AuditRow,
+  auditHash,
+  type Checkpoint,
+  formatCheckpoint,
+  GENESIS_HASH,
+  type Json,
+  parseCheckpoint,
+  verifyChain,
+} from './chain.ts'
+
+const text = fc.string({ unit: 'grapheme', maxLength: 12 })
+const maybeText = fc.option(text)
+const json = fc.jsonValue({ depthSize: 'small', maxDepth: 2 }) as fc.Arbitrary<Json>
+const entry: fc.Arbitrary<Omit<AuditEntry, 'seq'>> = fc.record({
+  at: fc.integer({ min: 0, max: 4_000_000_000_000 }),
+  actor: text,
+  scope: fc.constantFrom('operator', 'admin', 'system'),
+  ip: fc.option(fc.ipV4()),
+  action: fc.constantFrom('instance.suspend', 'instance.resume', 'key.create'),
+  target: maybeText,
+  before: json,
+  after: json,
+  reason: maybeText,
+  request_id: maybeText,
+})
+
+function chainOf(entries: readonly Omit<AuditEntry, 'seq'>[], from = 1, previousHash = GENESIS_HASH): AuditRow[] {
+  let previous = previousHash
+  return entries.map((fields, index) => {
+    const numbered = { ...fields, seq: from + index }
+    const row = { ...numbered, prev_hash: previous, hash: auditHash(numbered, previous) }
+    previous = row.hash
+    return row
+  })
+}
+
+async function* stream(rows: readonly AuditRow[]): AsyncGenerator<AuditRow> {
+  yield* rows
+}
+
+const verify = (rows: readonly AuditRow[], checkpoint?: Checkpoint) => verifyChain(stream(rows), checkpoint)
+const checkpointAt = (row: AuditRow): Checkpoint => ({ seq: row.seq, hash: row.hash, at: row.at })
+const rehashed = (row: AuditRow): AuditRow => ({ ...row, hash: auditHash(row, row.prev_hash) })
+
+const length = 300
+const log = chainOf(fc.sample(entry, { numRuns: length, seed: 47 }))
+const head = log[length - 1]!
+const headCheckpoint = checkpointAt(head)
+
+type Forgery = { name: string; rows: AuditRow[]; checkpoint?: Checkpoint }
+const place = fc.nat(length - 1)
+
+/** Any field of any row gets another value of any kind; the attacker may compute the hash of that row anew. */
+const edit: fc.Arbitrary<Forgery> = fc
+  .tuple(place, fc.constantFrom(...(Object.keys(head) as (keyof AuditRow)[])), fc.oneof(json, text), fc.boolean())
+  .filter(([index, field, value]) => JSON.stringify(log[index]![field]) !== JSON.stringify(value))
+  .filter(([index, field, value]) => !sameJson(log[index]![field], value))
+  .map(([index, field, value, covered]) => {
+    const row = { ...log[index]!, [field]: value } as AuditRow
+    const rows = log.with(index, covered && field !== 'hash' ? rehashed(row) : row)
+    return { name: `edit of ${field}`, rows, checkpoint: headCheckpoint }
+  })
+
+/** The same without a checkpoint: the chain alone must find it, unless the last row was rewritten as a whole. */
+const editAlone: fc.Arbitrary<Forgery> = edit
+  .filter(({ rows }) => rows[length - 1] === head)
+  .map(({ name, rows }) => ({ name: `${name}, no checkpoint`, rows }))
+
+const drop: fc.Arbitrary<Forgery> = fc
+  .tuple(fc.nat(length - 2), fc.integer({ min: 1, max: 5 }), fc.boolean())
+  .map(([index, count, renumber]) => {
+    const kept = log.toSpliced(index, Math.min(count, length - 1 - index))
+    const rows = renumber ? kept.map((row, at) => ({ ...row, seq: at + 1 })) : kept
+    return { name: 'drop', rows }
+  })
+
+const insert: fc.Arbitrary<Forgery> = fc.tuple(place, entry, fc.boolean()).map(([index, fields, renumber]) => {
+  const forged = chainOf([fields], index + 1, log[index]!.prev_hash)
+  const grown = log.toSpliced(index, 0, ...forged)
+  const rows = renumber ? grown.map((row, at) => ({ ...row, seq: at + 1 })) : grown
+  return { name: 'insert', rows }
+})
+
+const swap: fc.Arbitrary<Forgery> = fc
+  .tuple(place, place, fc.boolean())
+  .filter(([a, b]) => a !== b)
+  .map(([a, b, keepNumbers]) => {
+    const [first, second] = [log[a]!, log[b]!]
+    const swapped = log.with(a, second).with(b, first)
+    const rows = keepNumbers ? swapped.map((row, at) => ({ ...row, seq: at + 1 })) : swapped
+    return { name: 'swap', rows }
+  })
+
+const cutTail: fc.Arbitrary<Forgery> = fc
+  .nat(length - 1)
+  .map((kept) => ({ name: 'tail cut', rows: log.slice(0, kept), checkpoint: headCheckpoint }))
+
+/** From some row on, everything is written anew with right hashes, one entry changed; the checkpoint lies behind. */
+const rewrite: fc.Arbitrary<Forgery> = fc
+  .tuple(place, place, fc.integer({ min: 1, max: 1_000_000 }))
+  .map(([from, further, laterMs]) => {
+    const changed = log.slice(from).map((row, at) => (at === 0 ? { ...row, at: row.at + laterMs } : row))
+    const rows = [...log.slice(0, from), ...chainOf(changed, from + 1, log[from]!.prev_hash)]
+    return { name: 'rewrite', rows, checkpoint: checkpointAt(log[Math.max(from, further)]!) }
+  })
+
+function sameJson(a: unknown, b: unknown): boolean {
+  try {
+    expect(a).toEqual(b)
+    return true
+  } catch {
+    return false
+  }
+}
+
+describe('auditHash', () => {
+  const entry: AuditEntry = {
+    seq: 1,
+    at: 1_795_000_000_000,
+    actor: 'k1',
+    scope: 'operator',
+    ip: '127.0.0.1',
+    action: 'instance.suspend',
+    target: 'böt-1',
+    before: { suspended: false, control_version: 3 },
+    after: { suspended: true, control_version: 4 },
+    reason: 'runs "away"\n',
+    request_id: null,
+  }
+
+  it('is the SHA-256 of one line and the canonical JSON that anybody can write down', () => {
+    const written =
+      'wardline-audit-v1\n{"action":"instance.suspend","actor":"k1","after":{"control_version":4,"suspended":true},' +
+      '"at":1795000000000,"before":{"control_version":3,"suspended":false},"ip":"127.0.0.1",' +
+      `"prev_hash":"${GENESIS_HASH}","reason":"runs \\"away\\"\\n","request_id":null,"scope":"operator","seq":1,` +
+      '"target":"böt-1"}'
+    expect(auditHash(entry, GENESIS_HASH)).toBe(createHash('sha256').update(written, 'utf8').digest('hex'))
+  })
+
+  it('does not depend on the order of keys or on columns beside the entry', () => {
+    const turned = Object.fromEntries(Object.entries({ ...entry, id: 9 }).toReversed()) as unknown as AuditEntry
+    turned.before = { control_version: 3, suspended: false }
+    expect(auditHash(turned, GENESIS_HASH)).toBe(auditHash(entry, GENESIS_HASH))
+  })
+})
+
+describe('verifyChain', () => {
+  it('raises no false alarm on 200 clean logs, with or without a checkpoint', async () => {
+    const clean = fc.tuple(fc.array(entry, { maxLength: 40 }), fc.nat(1_000))
+    await fc.assert(
+      fc.asyncProperty(clean, async ([entries, pick]) => {
+        // What a database gives back went through JSON text once.
+        const rows = JSON.parse(JSON.stringify(chainOf(entries))) as AuditRow[]
+        const headHash = rows.at(-1)?.hash ?? GENESIS_HASH
+        const expected = { ok: true, count: rows.length, headSeq: rows.length, headHash }
+        expect(await verify(rows)).toEqual(expected)
+        const seen = rows[pick % Math.max(1, rows.length)]
+        const checkpoint = seen ? checkpointAt(seen) : { seq: 0, hash: GENESIS_HASH, at: 0 }
+        expect(await verify(rows, checkpoint)).toEqual(expected)
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  // Whoever can write the database wants a suspension, a resume or a new key to disappear from the record.
+  it('finds 1,000 of 1,000 forgeries', { timeout: 60_000 }, async () => {
+    expect(await verify(log, headCheckpoint)).toMatchObject({ ok: true, count: length })
+    const forgery = fc.oneof(edit, editAlone, drop, insert, swap, cutTail, rewrite)
+    await fc.assert(
+      fc.asyncProperty(forgery, async ({ name, rows, checkpoint }) => {
+        expect(await verify(rows, checkpoint), name).toMatchObject({ ok: false })
+      }),
+      { numRuns: 1_000, seed: 20_261_120 },
+    )
+  })
+
+  it('names the first row that does not fit', async () => {
+    const edited = log.with(41, { ...log[41]!, reason: 'another' })
+    expect(await verify(edited)).toEqual({
+      ok: false,
+      reason: 'tampered',
+      seq: 42,
+      detail: 'Row 42 does not match its hash: it was changed.',
+    })
+    expect(await verify(log.with(41, rehashed({ ...log[41]!, reason: 'another' })))).toMatchObject({
+      reason: 'tampered',
+      seq: 43,
+      detail: 'Row 43 does not follow from row 42: one of them was changed.',
+    })
+    expect(await verify(log.toSpliced(41, 1))).toMatchObject({
+      reason: 'tampered',
+      seq: 42,
+      detail: 'Row 42 is missing: row 43 stands in its place.',
+    })
+  })
+
+  it('finds a log whose beginning is gone', async () => {
+    expect(await verify(log.slice(1))).toMatchObject({ ok: false, reason: 'tampered', seq: 1 })
+  })
+
+  it('tells a cut tail from tampering', async () => {
+    expect(await verify(log.slice(0, 250), headCheckpoint)).toMatchObject({ ok: false, reason: 'cut', seq: 251 })
+    expect(await verify([], headCheckpoint)).toMatchObject({ ok: false, reason: 'cut', seq: 1 })
+  })
+
+  it('finds a complete rewrite at the row of the checkpoint', async () => {
+    const anew = chainOf(log.map((row) => ({ ...row, actor: 'somebody else' })))
+    expect(await verify(anew)).toMatchObject({ ok: true })
+    expect(await verify(anew, checkpointAt(log[99]!))).toMatchObject({ ok: false, reason: 'tampered', seq: 100 })
+  })
+
+  it('accepts a log that has grown beyond its checkpoint', async () => {
+    expect(await verify(log, checkpointAt(log[99]!))).toMatchObject({ ok: true, count: length, headHash: head.hash })
+  })
+
+  // A row that cannot be hashed must not end the verification with a crash that hides where it stopped.
+  it('reports a forged row that cannot be hashed', async () => {
+    for (const reason of ['\ud800', Number.NaN]) {
+      const rows = log.with(9, { ...log[9]!, reason } as AuditRow)
+      expect(await verify(rows)).toMatchObject({ ok: false, reason: 'tampered', seq: 10 })
+    }
+  })
+})
+
+describe('checkpoint', () => {
+  const line = `wardline-audit-checkpoint v1 seq=300 hash=${head.hash} at=2026-11-20T12:00:00.000Z`
+  const checkpoint = { seq: 300, hash: head.hash, at: Date.UTC(2026, 10, 20, 12) }
+
+  it('is one line of text', () => {
+    expect(formatCheckpoint(checkpoint)).toBe(line)
+    expect(parseCheckpoint(line)).toEqual(checkpoint)
+    expect(parseCheckpoint(`${line}\r\n`)).toEqual(checkpoint)
+  })
+
+  it('comes back as it was written', () => {
+    const any = fc.record({
+      seq: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
+      hash: fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: 64, maxLength: 64 }),
+      at: fc.integer({ min: 0, max: Date.UTC(9999, 11, 31) }),
+    })
+    fc.assert(
+      fc.property(any, (value) => {
+        expect(parseCheckpoint(formatCheckpoint(value))).toEqual(value)
+      }),
+    )
+    const empty = { seq: 0, hash: GENESIS_HASH, at: 0 }
+    expect(parseCheckpoint(formatCheckpoint(empty))).toEqual(empty)
+  })
+
+  // A checkpoint that is read loosely would let a wrong one pass for the one that was kept.
+  it.each([
+    ['no text', '', /no audit checkpoint/],
+    ['another text', 'hello', /no audit checkpoint/],
+    ['two lines', `${line}\n${line}`, /no audit checkpoint/],
+    ['another version', line.replace('v1', 'v2'), /no audit checkpoint/],
+    ['a hash in capitals', line.replace(head.hash, head.hash.toUpperCase()), /no audit checkpoint/],
+    ['a hash too short', line.replace(head.hash, head.hash.slice(1)), /no audit checkpoint/],
+    ['a negative row', line.replace('seq=300', 'seq=-1'), /no audit checkpoint/],
+    ['a row with a leading zero', line.replace('seq=300', 'seq=0300'), /no valid row number/],
+    ['a row beyond exact numbers', line.replace('seq=300', 'seq=9007199254740992'), /no valid row number/],
+    ['an empty log with a hash', line.replace('seq=300', 'seq=0'), /empty log/],
+    ['a day that is none', line.replace('2026-11-20', '2026-02-30'), /no valid time/],
+    ['an hour that is none', line.replace('12:00', '25:00'), /no valid time/],
+    ['a time without milliseconds', line.replace('.000Z', 'Z'), /no valid time/],
+  ])('refuses %s', (_name, wrong, message) => {
+    expect(() => parseCheckpoint(wrong)).toThrow(message)
+  })
+})

@@ -1,0 +1,182 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { type Baseline, learn, parseSessionMetrics, scoreSample } from './anomaly.ts'
+
+const baselineOf = (values: readonly number[]): Baseline =>
+  values.reduce<Baseline | null>((baseline, value) => learn(baseline, value), null)!
+const constant = (value: number, samples = 10) => baselineOf(new Array<number>(samples).fill(value))
+const severityOf = (baseline: Baseline | null, value: number) => scoreSample(baseline, value)?.severity ?? null
+
+describe('parseSessionMetrics', () => {
+  it('reads an object of numbers', () => {
+    expect(parseSessionMetrics('{"tool_calls_per_5min": 12, "shell_exec_count": 0, "custom.metric": -1.5e3}')).toEqual({
+      tool_calls_per_5min: 12,
+      shell_exec_count: 0,
+      'custom.metric': -1500,
+    })
+    expect(parseSessionMetrics('{}')).toEqual({})
+  })
+
+  it.each([
+    ['', 'must be a JSON object'],
+    ['tool calls: 5', 'must be a JSON object'],
+    ['{"a":1', 'must be a JSON object'],
+    ['[1,2]', 'must be a JSON object'],
+    ['null', 'must be a JSON object'],
+    ['7', 'must be a JSON object'],
+    ['"{}"', 'must be a JSON object'],
+    ['{"a":"1"}', 'The value of "a"'],
+    ['{"a":null}', 'The value of "a"'],
+    ['{"a":true}', 'The value of "a"'],
+    ['{"ok":1,"a":{"b":1}}', 'The value of "a"'],
+    ['{"a":NaN}', 'must be a JSON object'],
+    ['{"a":1e999}', 'The value of "a"'],
+    ['{"a":-1e999}', 'The value of "a"'],
+    ['{"":1}', '1 to 100 characters'],
+  ])('refuses %s', (description, sentence) => {
+    expect(parseSessionMetrics(description)).toContain(sentence)
+  })
+
+  it('accepts 64 metrics and names of 100 characters, and no more', () => {
+    const many = (count: number) =>
+      JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, at) => [`m${at}`, at])))
+    expect(parseSessionMetrics(many(64))).toBeTypeOf('object')
+    expect(parseSessionMetrics(many(65))).toContain('at most 64')
+    expect(parseSessionMetrics(JSON.stringify({ ['🦀'.repeat(100)]: 1 }))).toBeTypeOf('object')
+    expect(parseSessionMetrics(JSON.stringify({ ['x'.repeat(101)]: 1 }))).toContain('1 to 100 characters')
+  })
+
+  // A metric named __proto__ would reach the prototype of whatever object it is copied into.
+  it('refuses a name that is the prototype', () => {
+    expect(parseSessionMetrics('{"__proto__":1}')).toContain('is not allowed')
+    expect(parseSessionMetrics('{"a":1,"\\u005f_proto__":1}')).toContain('is not allowed')
+  })
+
+  // A name that the database refuses would turn a report into an internal error, and so blind the detector.
+  it('refuses a name that a database cannot store', () => {
+    expect(parseSessionMetrics('{"a\\u0000b":1}')).toContain('is not allowed')
+    expect(parseSessionMetrics('{"\\ud800":1}')).toContain('is not allowed')
+  })
+
+  it('returns finite numbers or one sentence for any text', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          fc.json(),
+          fc.dictionary(fc.string(), fc.double()).map((all) => JSON.stringify(all)),
+        ),
+        (text) => {
+          const metrics = parseSessionMetrics(text)
+          if (typeof metrics === 'string') expect(metrics).toMatch(/\.$/)
+          else expect(Object.values(metrics).every(Number.isFinite)).toBe(true)
+        },
+      ),
+      { numRuns: 1_000 },
+    )
+  })
+})
+
+describe('scoreSample', () => {
+  const usual = baselineOf([90, 110, 90, 110, 90, 110, 90, 110, 90, 110])
+
+  it('says nothing before 10 samples', () => {
+    expect(scoreSample(null, 1e6)).toBeNull()
+    expect(scoreSample(constant(5, 9), 1e6)).toBeNull()
+    expect(severityOf(constant(5, 10), 1e6)).toBe('critical')
+  })
+
+  it('warns from z = 3 and is critical from z = 5', () => {
+    // Mean 100, m2 900 over 10 samples: the deviation is 10.
+    const even: Baseline = { samples: 10, mean: 100, m2: 900 }
+    expect(scoreSample(even, 129.9)).toBeNull()
+    expect(scoreSample(even, 130)).toEqual({ z: 3, mean: 100, deviation: 10, samples: 10, severity: 'warning' })
+    expect(severityOf(even, 149.9)).toBe('warning')
+    expect(scoreSample(even, 150)).toEqual({ z: 5, mean: 100, deviation: 10, samples: 10, severity: 'critical' })
+  })
+
+  it('divides by the deviation of the samples', () => {
+    const anomaly = scoreSample(usual, 145)
+    expect(anomaly?.deviation).toBeCloseTo(Math.sqrt(1000 / 9), 9)
+    expect(anomaly?.z).toBeCloseTo(45 / Math.sqrt(1000 / 9), 9)
+  })
+
+  it('knows a step from a runaway after a constant baseline', () => {
+    expect(severityOf(constant(5), 6)).toBeNull()
+    expect(severityOf(constant(5), 8)).toBe('warning')
+    expect(severityOf(constant(5), 10)).toBe('critical')
+    expect(severityOf(constant(5), 500)).toBe('critical')
+    expect(severityOf(constant(0), 2)).toBeNull()
+    expect(severityOf(constant(0), 3)).toBe('warning')
+    expect(severityOf(constant(0), 5)).toBe('critical')
+    expect(severityOf(constant(1_000), 1_100)).toBeNull()
+    expect(severityOf(constant(1_000), 1_250)).toBe('critical')
+  })
+
+  it('is never stricter for a baseline that varied more', () => {
+    const metric = fc.record({ samples: fc.integer({ min: 10, max: 500 }), mean: fc.nat(1_000), m2: fc.nat(10_000) })
+    fc.assert(
+      fc.property(metric, fc.nat(10_000), fc.nat(5_000), (baseline, more, value) => {
+        const z = scoreSample(baseline, value)?.z ?? 0
+        expect(scoreSample({ ...baseline, m2: baseline.m2 + more }, value)?.z ?? 0).toBeLessThanOrEqual(z)
+      }),
+    )
+  })
+
+  it('never takes less than usual as abuse', () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(1_000), { minLength: 10, maxLength: 50 }), fc.nat(10_000), (values, less) => {
+        const baseline = baselineOf(values)
+        expect(scoreSample(baseline, baseline.mean - less)).toBeNull()
+      }),
+    )
+  })
+
+  it('grows with the sample', () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(1_000), { minLength: 10 }), fc.nat(9_999), fc.nat(9_999), (values, value, more) => {
+        const baseline = baselineOf(values)
+        expect(scoreSample(baseline, value + more)?.z ?? 0).toBeGreaterThanOrEqual(scoreSample(baseline, value)?.z ?? 0)
+      }),
+    )
+  })
+})
+
+describe('learn', () => {
+  it('keeps the mean and the squared distances of all samples', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: -1_000, max: 1_000 }), { minLength: 1, maxLength: 100 }), (values) => {
+        const mean = values.reduce((sum, value) => sum + value, 0) / values.length
+        const m2 = values.reduce((sum, value) => sum + (value - mean) ** 2, 0)
+        const learnt = baselineOf(values)
+        expect(learnt.samples).toBe(values.length)
+        expect(learnt.mean).toBeCloseTo(mean, 6)
+        expect(learnt.m2).toBeCloseTo(m2, 3)
+      }),
+    )
+  })
+
+  it('stays exact for small differences of large numbers', () => {
+    const learnt = baselineOf([1e9 + 4, 1e9 + 7, 1e9 + 13, 1e9 + 16])
+    expect(learnt.mean).toBe(1e9 + 10)
+    expect(learnt.m2).toBeCloseTo(90, 6)
+  })
+
+  it('leaves the baseline that it was given alone', () => {
+    const before = Object.freeze(constant(5))
+    expect(learn(before, 6)).not.toBe(before)
+  })
+
+  // One absurd report while the baseline is young would make the deviation infinite: no runaway would ever show.
+  it('stays finite, so that no value blinds the detector for good', () => {
+    fc.assert(
+      fc.property(fc.array(fc.double({ noNaN: true, noDefaultInfinity: true }), { minLength: 10 }), (values) => {
+        const { mean, m2 } = baselineOf([...values, Number.MAX_VALUE, -Number.MAX_VALUE])
+        expect(Number.isFinite(mean) && Number.isFinite(m2) && m2 >= 0).toBe(true)
+      }),
+    )
+    const anomaly = scoreSample(constant(5), Number.MAX_VALUE)
+    expect(anomaly?.severity).toBe('critical')
+    expect(Number.isFinite(anomaly?.z)).toBe(true)
+  })
+})

@@ -1,0 +1,116 @@
+import { CompiledQuery, sql } from 'kysely'
+import type { Database, Db, Statement, Trx } from '../../db/database.ts'
+import type { Baseline } from './anomaly.ts'
+
+export async function readBaselines(db: Db, instanceId: string): Promise<Map<string, Baseline>> {
+  const rows = await db.selectFrom('metric_baselines').selectAll().where('instance_id', '=', instanceId).execute()
+  return new Map(rows.map(({ metric, samples, mean, m2 }) => [metric, { samples: Number(samples), mean, m2 }]))
+}
+
+/** Text of the statement that adds samples to baselines: Welford's step, so that processes may add in any order. */
+export function compileLearn({ db, dialect }: Database): string {
+  const rows = dialect.rowsFromJson('', { metric: 'text', value: 'double' })
+  const distance = sql`(excluded.mean - metric_baselines.mean)`
+  return sql`insert into metric_baselines (instance_id, metric, samples, mean, m2)
+    select ${''}, metric, 1, value, 0 from ${rows} as batch where true
+    on conflict (instance_id, metric) do update set
+      samples = metric_baselines.samples + 1,
+      mean = metric_baselines.mean + ${distance} / (metric_baselines.samples + 1.0),
+      m2 = metric_baselines.m2
+        + ${distance} * ${distance} * metric_baselines.samples / (metric_baselines.samples + 1.0)`.compile(db).sql
+}
+
+export const learnStatement = (
+  learn: string,
+  instanceId: string,
+  samples: [metric: string, value: number][],
+): Statement => CompiledQuery.raw(learn, [instanceId, JSON.stringify(samples)])
+
+/** Marks instances offline that sent nothing since `cutoff`; resolves with those that this call marked. */
+export function markOffline(trx: Trx, cutoff: number, limit: number) {
+  return trx
+    .updateTable('instances')
+    .set({ liveness: 'offline' })
+    .where('id', 'in', (e) =>
+      e
+        .selectFrom('instances')
+        .select('id')
+        .where('liveness', '=', 'online')
+        .where('last_heartbeat_at', '<', cutoff)
+        .orderBy('id')
+        .limit(limit),
+    )
+    .where('liveness', '=', 'online')
+    .where('last_heartbeat_at', '<', cutoff)
+    .returning(['id', 'last_heartbeat_at'])
+    .execute()
+}
+
+/** Marks instances online again that were offline and sent something since `cutoff`. */
+export function markRecovered(trx: Trx, cutoff: number, limit: number) {
+  return trx
+    .updateTable('instances')
+    .set({ liveness: 'online' })
+    .where('id', 'in', (e) =>
+      e
+        .selectFrom('instances')
+        .select('id')
+        .where('liveness', '=', 'offline')
+        .where('last_heartbeat_at', '>=', cutoff)
+        .orderBy('id')
+        .limit(limit),
+    )
+    .where('liveness', '=', 'offline')
+    .where('last_heartbeat_at', '>=', cutoff)
+    .returning(['id', 'last_heartbeat_at'])
+    .execute()
+}
+
+/** Suspended instances that called a tool after `graceMs` of their suspension, and were not reported for it. */
+export function findActiveWhileSuspended(db: Db, graceMs: number, limit: number) {
+  return db
+    .selectFrom('instances')
+    .select(['id', 'control_version'])
+    .where('suspended', '=', 1)
+    .where((e) =>
+      e.or([e('activity_reported_version', 'is', null), e('activity_reported_version', '<', e.ref('control_version'))]),
+    )
+    .where((e) =>
+      e.exists(
+        e
+          .selectFrom('events')
+          .select('seq')
+          .whereRef('events.instance_id', '=', 'instances.id')
+          .where('events.event_type', '=', 'tool_call')
+          .where(sql<boolean>`events.created_at > instances.control_changed_at + ${graceMs}`),
+      ),
+    )
+    .limit(limit)
+    .execute()
+}
+
+export async function markActivityReported(trx: Trx, id: string, controlVersion: number): Promise<boolean> {
+  const { numUpdatedRows } = await trx
+    .updateTable('instances')
+    .set({ activity_reported_version: controlVersion })
+    .where('id', '=', id)
+    .where('control_version', '=', controlVersion)
+    .where((e) =>
+      e.or([e('activity_reported_version', 'is', null), e('activity_reported_version', '<', controlVersion)]),
+    )
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows === 1n
+}
+
+export async function recordRun(db: Db, name: string, now: number): Promise<void> {
+  await db
+    .insertInto('job_runs')
+    .values({ name, last_run_at: now })
+    .onConflict((conflict) => conflict.column('name').doUpdateSet({ last_run_at: now }))
+    .execute()
+}
+
+export async function readRun(db: Db, name: string): Promise<number | null> {
+  const run = await db.selectFrom('job_runs').select('last_run_at').where('name', '=', name).executeTakeFirst()
+  return run ? Number(run.last_run_at) : null
+}

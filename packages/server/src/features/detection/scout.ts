@@ -1,0 +1,95 @@
+import { eventTypes, offlineAfterMs } from '@wardline/contract'
+import type { Db } from '../../db/database.ts'
+import type { Deps } from '../../deps.ts'
+import type { Ingest } from '../events/ingest.ts'
+import {
+  findActiveWhileSuspended,
+  markActivityReported,
+  markOffline,
+  markRecovered,
+  readRun,
+  recordRun,
+} from './queries.ts'
+
+export const scoutName = 'scout'
+export const scoutEveryMs = 30_000
+
+/** An agent that was told to stop may finish what it was doing: one poll of the kill switch, and as much again. */
+const suspensionGraceMs = 60_000
+/** A wall clock that moved otherwise than time itself says nothing about agents. */
+const clockJumpMs = 5_000
+/** A fleet-wide outage is worked off in transactions of this size, so that none keeps a kill waiting. */
+const sweepRows = 200
+
+export interface Scout {
+  sweep(): Promise<void>
+}
+
+/**
+ * Looks at the fleet every 30 seconds: who fell silent, who came back, who goes on although suspended.
+ * Guarded updates decide who reports, so any number of processes may sweep.
+ */
+export function createScout({ database: { db }, clock }: Deps, ingest: Ingest): Scout {
+  const started = clock.monotonic()
+  let last = { wall: clock.now(), monotonic: started }
+
+  /** Right after a start, a pause of the machine or a clock jump, silence proves nothing. */
+  function mayJudgeSilence(now: number, monotonic: number): boolean {
+    const wallPassed = now - last.wall
+    const passed = monotonic - last.monotonic
+    last = { wall: now, monotonic }
+    const steady = Math.abs(wallPassed - passed) <= clockJumpMs && passed <= 3 * scoutEveryMs
+    return steady && monotonic - started >= offlineAfterMs
+  }
+
+  async function reportLiveness(now: number, kind: 'offline' | 'recovered'): Promise<void> {
+    const mark = kind === 'offline' ? markOffline : markRecovered
+    for (;;) {
+      const { count, publish } = await db.transaction().execute(async (trx) => {
+        const marked = await mark(trx, now - offlineAfterMs, sweepRows)
+        const events = marked.map(({ id, last_heartbeat_at }) => {
+          const seconds = Math.floor((now - Number(last_heartbeat_at)) / 1000)
+          return ingest.own({
+            severity: kind === 'offline' ? 'warning' : 'info',
+            event_type: kind === 'offline' ? eventTypes.instanceOffline : eventTypes.instanceRecovered,
+            description: kind === 'offline' ? `No heartbeat for ${seconds} seconds` : 'Heartbeats are back',
+            instance_id: id,
+          })
+        })
+        const publish = events.length > 0 ? await ingest.storeWithin(trx, events) : () => {}
+        return { count: marked.length, publish }
+      })
+      publish()
+      if (count < sweepRows) return
+    }
+  }
+
+  async function reportActivity(): Promise<void> {
+    for (const { id, control_version } of await findActiveWhileSuspended(db, suspensionGraceMs, sweepRows)) {
+      const publish = await db.transaction().execute(async (trx) => {
+        if (!(await markActivityReported(trx, id, Number(control_version)))) return () => {}
+        const event = ingest.own({
+          severity: 'critical',
+          event_type: eventTypes.activityWhileSuspended,
+          description: `Tool calls more than ${suspensionGraceMs / 1000} seconds after the suspension`,
+          instance_id: id,
+        })
+        return ingest.storeWithin(trx, [event])
+      })
+      publish()
+    }
+  }
+
+  return {
+    async sweep() {
+      const now = clock.now()
+      await reportLiveness(now, 'recovered')
+      if (mayJudgeSilence(now, clock.monotonic())) await reportLiveness(now, 'offline')
+      await reportActivity()
+      await recordRun(db, scoutName, now)
+    },
+  }
+}
+
+/** When any process last swept; null = never. */
+export const lastSweep = (db: Db): Promise<number | null> => readRun(db, scoutName)

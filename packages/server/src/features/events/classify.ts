@@ -1,0 +1,21 @@
+import { eventTypes, knownTools } from '@wardline/contract'
+import type { EventClass } from '../../db/schema.ts'
+
+type Metadata = Record<string, unknown> | undefined
+
+/**
+ * What an event counts as besides its severity: an injection block; else blocked, by its type or because its
+ * metadata says so; else none. An injection block counts as blocked as well.
+ */
+export function classifyEvent(eventType: string, metadata: Metadata): EventClass {
+  if (eventType === eventTypes.injectionDetected || eventType === eventTypes.injectionBlocked) return 'injection'
+  if (eventType.endsWith('_blocked') || metadata?.blocked === true) return 'blocked'
+  return 'none'
+}
+
+/** The tool that a tool_call event counts for: a known one, "other" for the rest, null for other events. */
+export function countedTool(eventType: string, metadata: Metadata): string | null {
+  if (eventType !== eventTypes.toolCall) return null
+  const name = metadata?.toolName ?? metadata?.tool ?? metadata?.tool_name
+  return (knownTools as readonly unknown[]).includes(name) ? (name as string) : 'other'
+}

@@ -1,0 +1,117 @@
+import type { NewEvent } from '@wardline/contract'
+import type { Statement, Trx } from '../../db/database.ts'
+import { GroupCommit } from '../../db/group-commit.ts'
+import type { StoredEvent } from '../../db/schema.ts'
+import type { Deps } from '../../deps.ts'
+import { DatabaseError } from '../../errors.ts'
+import { compileInserts, type EventToStore, type IdempotencyRow, insertStatements } from './insert-queries.ts'
+import { eventToStore } from './new-event.ts'
+import { findIdempotent } from './queries.ts'
+
+/** Events that are stored together or not at all, with what else must be written in the same transaction. */
+interface Group {
+  events: EventToStore[]
+  bytes: number
+  also: Statement[]
+  idempotency: IdempotencyRow | undefined
+}
+
+export interface StoreOptions {
+  /** Written in the same transaction. */
+  also?: Statement[]
+  /** The caller's Idempotency-Key: when it came before, nothing is written. */
+  once?: { caller: string; key: string } | undefined
+}
+
+export interface Ingest {
+  /** Stores the events in one transaction, after it is on disk resolves with the id that holds for the first one. */
+  store(events: EventToStore[], options?: StoreOptions): Promise<string>
+  /** Stores events within a transaction of the caller, who calls the result after the commit. */
+  storeWithin(trx: Trx, events: EventToStore[]): Promise<() => void>
+  /** An event that the service itself reports. */
+  own(event: Omit<NewEvent, 'source'>): EventToStore
+  whenIdle(): Promise<void>
+}
+
+/** Source of the events that the service reports itself. */
+const ownSource = 'wardline'
+
+// Fixed columns and JSON punctuation weigh about this much beside the texts.
+const rowOverheadBytes = 200
+const weightOf = ({ description, metadata }: EventToStore) =>
+  rowOverheadBytes + description.length + (metadata?.length ?? 0)
+
+export function createIngest({ database, bus, clock, metrics }: Deps): Ingest {
+  const inserts = compileInserts(database)
+  const severityCounters = Object.fromEntries(
+    ['info', 'warning', 'critical', 'breach'].map((severity) => [severity, metrics.events.labels(severity)]),
+  )
+
+  async function commit(groups: Group[]): Promise<void[]> {
+    // One time for the whole batch: within a process, times never run against the sequence.
+    const createdAt = clock.now()
+    const events = groups.flatMap((group) => group.events)
+    const keys = groups.flatMap((group) => group.idempotency ?? [])
+    const statements = insertStatements(inserts, events, keys, createdAt)
+    const results = await database.batch([...statements, ...groups.flatMap((group) => group.also)])
+    publish(events, Number(results[0]![0]!.value), createdAt)
+    return groups.map(() => undefined)
+  }
+
+  function publish(events: EventToStore[], lastSeq: number, createdAt: number): void {
+    const firstSeq = lastSeq - events.length + 1
+    const rows: StoredEvent[] = []
+    for (const [index, event] of events.entries()) {
+      severityCounters[event.severity]!.inc()
+      rows.push({ ...event, seq: firstSeq + index, created_at: createdAt })
+    }
+    bus.publishEvents(rows)
+  }
+
+  const queue = new GroupCommit<Group, void>({
+    queue: 'events',
+    clock,
+    metrics,
+    commit,
+    weigh: ({ events, bytes }) => ({ rows: events.length, bytes }),
+  })
+
+  function add(events: EventToStore[], also: Statement[], idempotency?: IdempotencyRow): Promise<void> {
+    const bytes = events.reduce((sum, event) => sum + weightOf(event), 0)
+    return queue.add({ events, also, idempotency, bytes })
+  }
+
+  async function storeOnce(events: EventToStore[], also: Statement[], once: { caller: string; key: string }) {
+    const known = () => findIdempotent(database.db, once.caller, once.key)
+    const earlier = await known()
+    if (earlier) return earlier.event_id
+    const id = events[0]!.id
+    try {
+      await add(events, also, { ...once, event_id: id })
+      return id
+    } catch (fault) {
+      // A twin of this request was faster.
+      const twin = fault instanceof DatabaseError && fault.constraint ? await known() : undefined
+      if (!twin) throw fault
+      return twin.event_id
+    }
+  }
+
+  return {
+    store(events, { also = [], once } = {}) {
+      return once ? storeOnce(events, also, once) : add(events, also).then(() => events[0]!.id)
+    },
+
+    async storeWithin(trx, events) {
+      const createdAt = clock.now()
+      const [takeSeqs, ...others] = insertStatements(inserts, events, [], createdAt)
+      const { rows } = await trx.executeQuery<{ value: number }>(takeSeqs!)
+      for (const statement of others) await trx.executeQuery(statement)
+      return () => publish(events, Number(rows[0]!.value), createdAt)
+    },
+
+    own: (event) => eventToStore({ ...event, source: ownSource }, null, clock.now()),
+
+    whenIdle: () => queue.whenIdle(),
+  }
+}

@@ -1,0 +1,260 @@
+import { generateKeyPairSync, sign } from 'node:crypto'
+import { awsKeyIdBody, azureStorageKey, githubChecksum, gitlabRoutableToken } from './decoy-checksums.ts'
+import { opensshPrivateKey } from './decoy-openssh.ts'
+import { ALPHABETS, pick, type RandomBytes, randomBelow, randomText, secureRandom } from './decoy-random.ts'
+import { holdsOneMark } from './key-formats.ts'
+
+export const KEY_TYPES = [
+  'openai',
+  'anthropic',
+  'deepseek',
+  'aws',
+  'github',
+  'gitlab',
+  'slack',
+  'stripe',
+  'google',
+  'sendgrid',
+  'npm',
+  'huggingface',
+  'twilio',
+  'azure_client_secret',
+  'azure_storage',
+  'postgres_url',
+  'jwt',
+  'ssh_private_key',
+  'ethereum',
+  'generic',
+] as const
+
+export type KeyType = (typeof KEY_TYPES)[number]
+
+/**
+ * `value` is one text, usable as it stands and shown once: the bare key, or for `aws` and `twilio` the two lines of a
+ * credentials file, because their halves are only convincing together. `fingerprintForms` are the canonical texts,
+ * each of which gives this decoy away alone; `keyCandidates` yields the same texts from whatever an agent submits.
+ */
+export interface GeneratedDecoy {
+  value: string
+  fingerprintForms: string[]
+}
+
+/**
+ * A fresh decoy in the real format of its kind, checksum included. Takes well under a millisecond for every kind.
+ * With a seeded `random` the result repeats, except for the signature of a `jwt`.
+ */
+export function generateDecoyKey(keyType: KeyType, random: RandomBytes = secureRandom): GeneratedDecoy {
+  return GENERATORS[keyType](random)
+}
+
+const GENERATORS: Record<KeyType, (random: RandomBytes) => GeneratedDecoy> = {
+  // The text in the middle is base64 of "OpenAI"; every published sample ends in A.
+  openai: (random) =>
+    single({}, () => {
+      const halves = firmText(random, ALPHABETS.base64url, 147)
+      return `sk-proj-${halves.slice(0, 74)}T3BlbkFJ${halves.slice(74)}A`
+    }),
+  anthropic: (random) => single({}, () => `sk-ant-api03-${firmText(random, ALPHABETS.base64url, 93)}AA`),
+  deepseek: (random) => single({ kinds: [/\d/, /[a-f]/] }, () => `sk-${randomText(random, ALPHABETS.hex, 32)}`),
+  aws,
+  github: (random) => single({}, () => checksummed(random, 'ghp_')),
+  gitlab: (random) => single({ entropyFloor: 3.6 }, () => routableToken(random)),
+  slack: (random) =>
+    single({}, () => {
+      const [team, bot] = [countingNumber(random, 12), countingNumber(random, 13)]
+      return `xoxb-${team}-${bot}-${randomText(random, ALPHABETS.base62, 24)}`
+    }),
+  stripe: (random) =>
+    single({}, () => {
+      const body = randomText(random, ALPHABETS.base62, 87)
+      return `sk_live_51${body}00${randomText(random, ALPHABETS.base62, 8)}`
+    }),
+  google: (random) => single({ entropyFloor: 4 }, () => `AIzaSy${firmText(random, ALPHABETS.base64url, 33)}`),
+  sendgrid: (random) =>
+    single({}, () => {
+      const id = firmText(random, ALPHABETS.base64url, 22)
+      return `SG.${id}.${firmText(random, ALPHABETS.base64url, 43)}`
+    }),
+  npm: (random) => single({}, () => checksummed(random, 'npm_')),
+  huggingface: (random) => single({ kinds: BOTH_CASES }, () => `hf_${randomText(random, ALPHABETS.letters, 34)}`),
+  twilio,
+  azure_client_secret: (random) =>
+    single({ markPlace: 3 }, () => {
+      const head = firmText(random, `${ALPHABETS.base62}_~.`, 3)
+      return `${head}8Q~${firmText(random, `${ALPHABETS.base62}_~.-`, 34)}`
+    }),
+  azure_storage: (random) => single({ entropyFloor: 4, markPlace: 76 }, () => azureStorageKey(random(57))),
+  postgres_url: postgresUrl,
+  jwt,
+  ssh_private_key: sshPrivateKey,
+  ethereum,
+  generic: (random) => single({ entropyFloor: 3.5 }, () => randomText(random, ALPHABETS.base62, 40)),
+}
+
+const BOTH_CASES = [/[A-Z]/, /[a-z]/]
+const MIXED = [/\d/, ...BOTH_CASES]
+
+interface Rules {
+  /** Bits per character, as scanners count them; the value must lie above. */
+  entropyFloor?: number
+  /** Kinds of character of which each must occur. */
+  kinds?: readonly RegExp[]
+  /** Where the format's mark stands. */
+  markPlace?: number
+}
+
+function single(rules: Rules, make: () => string): GeneratedDecoy {
+  const value = convincing(rules, make)
+  return { value, fingerprintForms: [value] }
+}
+
+/** Texts that scanners drop as placeholders, or that tell a reader the key is bait; compared in lower case. */
+const UNCONVINCING = /example|sample|x{6}|a{6}|abcde|0{5}|12345|test|dummy|fake|canary|decoy|honey|trap|wardline/
+
+/** Draws until a scanner would report the value, and no second key begins inside it. */
+function convincing({ entropyFloor = 3, kinds = MIXED, markPlace = 0 }: Rules, make: () => string): string {
+  return draw(
+    make,
+    (text) =>
+      shannonEntropy(text) > entropyFloor &&
+      kinds.every((kind) => kind.test(text)) &&
+      !UNCONVINCING.test(text.toLowerCase()) &&
+      holdsOneMark(text, markPlace),
+  )
+}
+
+/** A scanner's word boundary would cut off punctuation at either end, and a leading `-` reads as an option. */
+function firmText(random: RandomBytes, alphabet: string, length: number): string {
+  return draw(
+    () => randomText(random, alphabet, length),
+    (text) => /^[A-Za-z0-9].*[A-Za-z0-9]$/.test(text),
+  )
+}
+
+/** A seeded source that never satisfies the rules must fail instead of looping for ever. */
+const MAX_DRAWS = 1000
+
+function draw(make: () => string, accept: (text: string) => boolean): string {
+  for (let attempt = 0; attempt < MAX_DRAWS; attempt++) {
+    const text = make()
+    if (accept(text)) return text
+  }
+  throw new Error('The random source does not yield a convincing decoy')
+}
+
+/** Bits per character, from the frequencies in the text itself. */
+function shannonEntropy(text: string): number {
+  const counts = new Map<string, number>()
+  for (const character of text) counts.set(character, (counts.get(character) ?? 0) + 1)
+  let bits = 0
+  for (const count of counts.values()) bits -= (count / text.length) * Math.log2(count / text.length)
+  return bits
+}
+
+function checksummed(random: RandomBytes, prefix: string): string {
+  const entropy = randomText(random, ALPHABETS.base62, 30)
+  return prefix + entropy + githubChecksum(entropy)
+}
+
+function routableToken(random: RandomBytes): string {
+  return draw(
+    // User numbers between 36^4 and 36^5 keep the token's length constant.
+    () => gitlabRoutableToken(random(16), { c: 1, o: 1, u: 1_679_616 + randomBelow(random, 28_000_000) }),
+    (token) => /^glpat-[A-Za-z0-9]/.test(token),
+  )
+}
+
+function countingNumber(random: RandomBytes, length: number): string {
+  return randomText(random, '123456789', 1) + randomText(random, ALPHABETS.digits, length - 1)
+}
+
+function aws(random: RandomBytes): GeneratedDecoy {
+  const id = convincing({ kinds: [/[2-7]/, /[A-Z]/] }, () => {
+    // Twelve digits, drawn anew for every decoy: a constant account number would unmask all of them at once.
+    const account = 100_000_000_000 + randomBelow(random, 900_000_000_000)
+    // Three in four real ids have this one of the low bits set.
+    const markedBit = randomBelow(random, 4) > 0 ? 1n << 7n : 0n
+    const tail = BigInt(`0x${Buffer.from(random(5)).toString('hex')}`) & ~(1n << 7n)
+    return `AKIA${awsKeyIdBody(account, tail | markedBit)}`
+  })
+  const secret = convincing({ entropyFloor: 4.25 }, () => firmText(random, ALPHABETS.base64, 40))
+  return { value: `aws_access_key_id = ${id}\naws_secret_access_key = ${secret}`, fingerprintForms: [id, secret] }
+}
+
+function twilio(random: RandomBytes): GeneratedDecoy {
+  const kinds = [/\d/, /[a-f]/]
+  const account = convincing({ kinds }, () => `AC${randomText(random, ALPHABETS.hex, 32)}`)
+  const token = convincing({ kinds }, () => randomText(random, ALPHABETS.hex, 32))
+  return { value: `TWILIO_ACCOUNT_SID=${account}\nTWILIO_AUTH_TOKEN=${token}`, fingerprintForms: [account, token] }
+}
+
+/** An invented name of six letters: names from a list could be recognised by whoever has read this file. */
+function organisation(random: RandomBytes): string {
+  const syllable = (): string => pick(random, [...'bdfgklmnprstv']) + pick(random, [...'aeiou'])
+  return draw(
+    () => syllable() + syllable() + syllable(),
+    (name) => !UNCONVINCING.test(name),
+  )
+}
+
+/** `.internal` is reserved for private networks, so no stranger's server is ever called. */
+function internalHost(random: RandomBytes, service: readonly string[]): string {
+  const stage = pick(random, ['prod', 'prd', 'live', 'main'])
+  return `${pick(random, service)}-${stage}-${1 + randomBelow(random, 9)}.${organisation(random)}.internal`
+}
+
+function postgresUrl(random: RandomBytes): GeneratedDecoy {
+  const host = internalHost(random, ['db', 'pg', 'postgres', 'pgbouncer', 'warehouse'])
+  const user = pick(random, ['app_rw', 'svc_billing', 'api_owner', 'etl_writer', 'migrator', 'reporting'])
+  const database = pick(random, ['billing', 'customers', 'payments', 'accounts', 'orders', 'ledger'])
+  const password = convincing({ entropyFloor: 3.5 }, () => randomText(random, ALPHABETS.base62, 32))
+  const value = `postgresql://${user}:${password}@${host}:5432/${database}`
+  return { value, fingerprintForms: [value, password] }
+}
+
+/**
+ * A service token without an expiry, so that it stays worth stealing. ES256, because scanners skip tokens signed with
+ * a shared secret; the key that signed it is forgotten at once.
+ */
+function jwt(random: RandomBytes): GeneratedDecoy {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const area = pick(random, ['billing', 'deploy', 'ledger', 'identity', 'payments', 'warehouse'])
+  const issuer = `https://${internalHost(random, ['auth', 'sso', 'idp'])}`
+  return single({ entropyFloor: 4 }, () => {
+    const header = { alg: 'ES256', kid: randomText(random, ALPHABETS.base62, 20), typ: 'JWT' }
+    const claims = { iss: issuer, sub: `svc-${area}`, aud: `${area}-api`, scope: `${area}:read ${area}:write` }
+    const jti = Buffer.from(random(16)).toString('hex')
+    const signed = [header, { ...claims, jti }].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+    const signature = sign('sha256', Buffer.from(signed.join('.')), { key: privateKey, dsaEncoding: 'ieee-p1363' })
+    return `${signed.join('.')}.${signature.toString('base64url')}`
+  })
+}
+
+/** The canonical form is the base64 body without line breaks and padding, which survives any way of quoting a file. */
+function sshPrivateKey(random: RandomBytes): GeneratedDecoy {
+  // Comments of one length keep the body's length constant, so that it can be cut out of other text.
+  const user = pick(random, ['deploy', 'ubuntu', 'runner'])
+  const comment = `${user}@${organisation(random)}-0${1 + randomBelow(random, 9)}`
+  const value = draw(
+    () => opensshPrivateKey(random(32), random(4), comment),
+    (pem) => holdsOneMark(opensshBody(pem), 0),
+  )
+  return { value, fingerprintForms: [opensshBody(value)] }
+}
+
+function opensshBody(pem: string): string {
+  return pem.replace(/-----[^-]+-----/g, '').replace(/[\s=]/g, '')
+}
+
+/** The order of the secp256k1 group: a private key lies between 1 and this number, exclusive (SEC 2, section 2.4.1). */
+const SECP256K1_ORDER = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
+
+function ethereum(random: RandomBytes): GeneratedDecoy {
+  const key = convincing({ kinds: [/\d/, /[a-f]/] }, () =>
+    draw(
+      () => randomText(random, ALPHABETS.hex, 64),
+      (text) => text < SECP256K1_ORDER,
+    ),
+  )
+  return { value: `0x${key}`, fingerprintForms: [key] }
+}

@@ -1,0 +1,48 @@
+import { randomBytes } from 'node:crypto'
+
+/** Returns `size` uniformly distributed bytes. Tests pass a seeded one, the product the operating system's. */
+export type RandomBytes = (size: number) => Uint8Array
+
+export const secureRandom: RandomBytes = (size) => randomBytes(size)
+
+const DIGITS = '0123456789'
+const LOWER = 'abcdefghijklmnopqrstuvwxyz'
+const UPPER = LOWER.toUpperCase()
+
+export const ALPHABETS = {
+  digits: DIGITS,
+  hex: `${DIGITS}abcdef`,
+  letters: UPPER + LOWER,
+  base32: `${UPPER}234567`,
+  base62: DIGITS + UPPER + LOWER,
+  base64: `${UPPER}${LOWER}${DIGITS}+/`,
+  base64url: `${UPPER}${LOWER}${DIGITS}-_`,
+} as const
+
+/**
+ * `length` characters drawn evenly from `alphabet` (at most 256 characters). A byte beyond the largest multiple of
+ * the alphabet's size is thrown away, since taking it modulo the size would favour the first characters.
+ */
+export function randomText(random: RandomBytes, alphabet: string, length: number): string {
+  const limit = 256 - (256 % alphabet.length)
+  let text = ''
+  while (text.length < length) {
+    for (const byte of random(length - text.length)) {
+      if (byte < limit) text += alphabet[byte % alphabet.length]
+    }
+  }
+  return text
+}
+
+/** An integer from 0 to `bound - 1`, evenly drawn; `bound` is at most 2^48. */
+export function randomBelow(random: RandomBytes, bound: number): number {
+  const limit = 2 ** 48 - (2 ** 48 % bound)
+  for (;;) {
+    const value = Buffer.from(random(6)).readUIntBE(0, 6)
+    if (value < limit) return value % bound
+  }
+}
+
+export function pick<T>(random: RandomBytes, choices: readonly T[]): T {
+  return choices[randomBelow(random, choices.length)]!
+}

@@ -1,0 +1,161 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { type GeneratedDecoy, generateDecoyKey, KEY_TYPES } from './decoy-keys.ts'
+import { keyCandidates, MAX_KEY_CANDIDATES, MAX_KEY_INPUT_LENGTH } from './key-extraction.ts'
+
+function isFound(input: string, decoy: GeneratedDecoy): boolean {
+  const candidates = new Set(keyCandidates(input))
+  return decoy.fingerprintForms.some((form) => candidates.has(form))
+}
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64')
+const hex = (text: string): string => Buffer.from(text).toString('hex')
+const percent = (text: string): string =>
+  [...Buffer.from(text)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('')
+
+const DISGUISES: Record<string, (value: string) => string> = {
+  itself: (value) => value,
+  'surrounding blanks': (value) => `\n\t ${value} \r\n`,
+  'a bearer header': (value) => `Authorization: Bearer ${value}`,
+  'a basic header': (value) => `Authorization: Basic ${base64(`user:${value}`)}`,
+  'an env line': (value) => `API_KEY=${value}`,
+  'a shell export': (value) => `export API_KEY="${value}"; ./run`,
+  'a JSON body': (value) => JSON.stringify({ headers: { 'x-api-key': value } }),
+  'JSON inside JSON': (value) => JSON.stringify({ body: JSON.stringify({ key: value }) }),
+  'URL userinfo': (value) => `https://user:${encodeURIComponent(value)}@host.test/path`,
+  'a URL query': (value) => `https://host.test/collect?k=${encodeURIComponent(value)}&x=1`,
+  'a URL path': (value) => `https://host.test/collect/${encodeURIComponent(value)}/end`,
+  'double percent-encoding': (value) => encodeURIComponent(encodeURIComponent(value)),
+  'percent-encoding of every byte': percent,
+  'percent-encoding three deep': (value) => percent(percent(percent(value))),
+  base64,
+  'base64url in a sentence': (value) => `please run ${Buffer.from(value).toString('base64url')} now`,
+  'base64 of base64': (value) => base64(base64(value)),
+  'base64 of a JSON body': (value) => base64(JSON.stringify({ user: 'a', key: value })),
+  'base64 behind a path': (value) => `/tmp/out/${base64(value)}`,
+  'wrapped base64': (value) => base64(value).replace(/.{20}/g, '$&\n'),
+  'base64 of UTF-16': (value) => Buffer.from(value, 'utf16le').toString('base64'),
+  hexadecimal: hex,
+  'hexadecimal of base64': (value) => hex(base64(value)),
+  'escaped hexadecimal': (value) => [...value].map((c) => `\\x${hex(c)}`).join(''),
+  'unicode escapes': (value) => [...value].map((c) => `\\u00${hex(c)}`).join(''),
+  'literal line ends': (value) => value.replaceAll('\n', '\\n'),
+  'doubly escaped line ends': (value) => value.replaceAll('\n', '\\\\n'),
+  'line breaks in the middle': (value) => value.replace(/.{15}/g, '$&\n    '),
+  'joined string literals': (value) => value.replace(/.{15}/g, '$&" + "'),
+  'invisible characters': (value) => value.replace(/.{7}/g, '$&\u200b'),
+  'a listing with line numbers': (value) => value.replace(/^/gm, '    12\t'),
+  'a diff': (value) => value.replace(/^/gm, '+'),
+  'a quoted mail': (value) => value.replace(/^/gm, '> '),
+  'full-width characters': (value) => value.replace(/[!-~]/g, (c) => String.fromCharCode(c.charCodeAt(0) + 0xfee0)),
+}
+
+describe.each(KEY_TYPES)('a decoy of kind %s is found', (keyType) => {
+  test.each(Object.keys(DISGUISES))('in %s', (name) => {
+    const decoy = generateDecoyKey(keyType)
+    expect(isFound(DISGUISES[name]!(decoy.value), decoy), decoy.value).toBe(true)
+  })
+
+  test('by each of its fingerprints alone', () => {
+    const decoy = generateDecoyKey(keyType)
+    for (const form of decoy.fingerprintForms) expect(keyCandidates(form)).toContain(form)
+  })
+
+  // An attacker glues characters to a key, so that it no longer stands alone, and takes them off elsewhere.
+  test('with foreign characters glued to it', () => {
+    const decoy = generateDecoyKey(keyType)
+    expect(isFound(`xx${decoy.value}yy`, decoy)).toBe(true)
+  })
+
+  // An attacker hopes that the search gives up before it reaches the key.
+  test('behind and before 60 KiB of junk', () => {
+    const decoy = generateDecoyKey(keyType)
+    const junk = Array.from({ length: 2500 }, (_, index) => `aB1${index}`.padEnd(21, 'x')).join(' ')
+    expect(isFound(`${junk} ${decoy.value}`, decoy)).toBe(true)
+    expect(isFound(`${decoy.value} ${junk}`, decoy)).toBe(true)
+    expect(isFound(`${junk} ${base64(JSON.stringify({ key: decoy.value }))}`, decoy)).toBe(true)
+  })
+
+  test('in any surroundings', () => {
+    const decoy = generateDecoyKey(keyType)
+    const surroundings = fc.string({ unit: 'binary', maxLength: 200 })
+    const isHeld = (before: string, after: string) => isFound(`${before}\n${decoy.value}\n${after}`, decoy)
+    fc.assert(fc.property(surroundings, surroundings, isHeld), { numRuns: 50 })
+  })
+})
+
+// An attacker fills the list of candidates with texts that have the right shape, to push the decoy out of it.
+describe('key-shaped filler does not push a decoy out', () => {
+  const fillers: Record<string, (index: number) => string> = {
+    'AWS ids': (index) =>
+      `AKIAQ${index
+        .toString(32)
+        .toUpperCase()
+        .replace(/[0189]/g, 'X')
+        .padStart(15, 'A')}`,
+    'bare tokens': (index) => `aB1${String(index).padStart(29, 'x')} `,
+    'cut tokens': (index) => `aB1${String(index).padStart(38, 'x')} `,
+    'slash-cut secrets': (index) => `/aB${index}`,
+    'overlapping marks': (index) => `glpat-sk-proj-${index}`,
+    'escaped text': (index) => `%4${index % 10}"\\u0041${base64(`%41 ${index}`)}`,
+  }
+  test.each(Object.keys(fillers))('%s', (name) => {
+    let filler = ''
+    for (let index = 0; filler.length < MAX_KEY_INPUT_LENGTH - 1000; index++) filler += fillers[name]!(index)
+    for (const keyType of ['openai', 'github', 'generic', 'ethereum', 'aws'] as const) {
+      const decoy = generateDecoyKey(keyType)
+      expect(isFound(`${filler}\n${decoy.value}`, decoy), keyType).toBe(true)
+    }
+    expect(keyCandidates(filler).length).toBeLessThanOrEqual(MAX_KEY_CANDIDATES)
+  })
+})
+
+// A text that makes a search take seconds would stop the service for everybody.
+describe('hostile texts of 64 KiB are searched in linear time', () => {
+  const units = [
+    '\\',
+    '"',
+    ' ',
+    '%25',
+    'VVVV',
+    'sk-proj-',
+    '8Q~',
+    '+ASt',
+    '/aB1',
+    '\ufdfa',
+    '41',
+    '" + ',
+    '\\\\n',
+    '1\n',
+    '+\n',
+  ]
+  test.each([...units, 'eyJhbGciOiJFUzI1NiIsImtpZCI6', 'b3BlbnNzaC1rZXktdjE'])('of %j', (unit) => {
+    const text = unit.repeat(Math.ceil(MAX_KEY_INPUT_LENGTH / unit.length)).slice(0, MAX_KEY_INPUT_LENGTH)
+    const startedAt = performance.now()
+    expect(keyCandidates(text).length).toBeLessThanOrEqual(MAX_KEY_CANDIDATES)
+    expect(performance.now() - startedAt).toBeLessThan(2000)
+  })
+})
+
+test('a text longer than the bound is searched up to it', () => {
+  const decoy = generateDecoyKey('github')
+  expect(isFound(`${' '.repeat(MAX_KEY_INPUT_LENGTH - 40)}${decoy.value}`, decoy)).toBe(true)
+  expect(isFound(`${' '.repeat(MAX_KEY_INPUT_LENGTH)}${decoy.value}`, decoy)).toBe(false)
+})
+
+test('ordinary text yields next to nothing to look up', () => {
+  expect(keyCandidates('git commit -m "Fix the build" && npm run test -- --grep sk-learn')).toHaveLength(1)
+  expect(keyCandidates('')).toEqual([])
+})
+
+test('hexadecimal keys are found in either case, with or without 0x', () => {
+  const decoy = generateDecoyKey('ethereum')
+  const [key] = decoy.fingerprintForms
+  for (const text of [key!, key!.toUpperCase(), `0X${key!.toUpperCase()}`]) expect(keyCandidates(text)).toContain(key)
+})
+
+test('another key of the same shape yields other candidates', () => {
+  for (const keyType of KEY_TYPES) {
+    expect(isFound(generateDecoyKey(keyType).value, generateDecoyKey(keyType)), keyType).toBe(false)
+  }
+})

@@ -1,0 +1,49 @@
+/** Percent-encoding is undone this often; what is left encoded after that no opener would decode. */
+const MAX_PERCENT_DEPTH = 3
+
+/**
+ * The texts that one submitted path may stand for: as it is, with look-alikes and percent-encoding undone, with shell escapes
+ * removed, cut at a NUL. The text itself always stays among them, since each of those signs is legal in a name.
+ */
+export function spellings(text: string): string[] {
+  const found = new Set([text, text.normalize('NFKC')])
+  for (let depth = 0; depth < MAX_PERCENT_DEPTH; depth++) addEach(found, percentDecoded)
+  addEach(found, (path) => path.split('\0', 1)[0]!)
+  addEach(found, (path) => path.replace(/\\(?=[^\\])/g, ''))
+  return [...found].map(withoutFileScheme)
+}
+
+function addEach(found: Set<string>, rewrite: (text: string) => string): void {
+  for (const text of [...found]) found.add(rewrite(text))
+}
+
+/** Node's own reading of file URLs refuses encoded slashes and foreign hosts, which a lenient opener may accept. */
+function withoutFileScheme(text: string): string {
+  const match = /^\s*file:([^?#]*)/i.exec(text)
+  if (match === null) return text
+  const path = match[1]!.replace(/^[/\\]{2}(?:localhost|127\.0\.0\.1)(?=[/\\])/i, '')
+  return path.replace(/^[/\\]*([A-Za-z])\|/, '$1:')
+}
+
+/** Decodes `%xx` and `%uxxxx`; bytes that are no UTF-8 are read leniently, overlong sequences included. */
+function percentDecoded(text: string): string {
+  return text
+    .replace(/%u([0-9a-fA-F]{4})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+    .replace(/(?:%[0-9a-fA-F]{2})+/g, (run) => lenientUtf8(Buffer.from(run.replaceAll('%', ''), 'hex')))
+}
+
+/** Overlong forms (`c0 ae` for a dot) are an old way past a filter, so they count as the character they encode. */
+function lenientUtf8(bytes: Uint8Array): string {
+  let text = ''
+  for (let place = 0; place < bytes.length; ) {
+    const lead = bytes[place]!
+    const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1
+    const rest = bytes.subarray(place + 1, place + length)
+    const isWhole = length > 1 && rest.length === length - 1 && rest.every((byte) => (byte & 0xc0) === 0x80)
+    let code = isWhole ? lead & (0xff >> (length + 1)) : lead
+    if (isWhole) for (const byte of rest) code = (code << 6) | (byte & 0x3f)
+    text += code <= 0x10ffff ? String.fromCodePoint(code) : '\ufffd'
+    place += isWhole ? length : 1
+  }
+  return text
+}

@@ -1,0 +1,52 @@
+import { describe, expect, test } from 'vitest'
+import { decoyPathKeys, pathForms } from './path-forms.ts'
+import { globCovers, queryGlobs } from './query-globs.ts'
+
+function covers(input: string, decoy: string, cwd?: string): boolean {
+  const globs = queryGlobs(pathForms(input, cwd === undefined ? {} : { cwd }))
+  return globs.some((glob) => globCovers(glob, decoyPathKeys(decoy)))
+}
+
+// An agent that is watched for `~/.aws/credentials` asks its shell to complete the name.
+describe('a glob in a question covers the decoy it would open', () => {
+  test.each([
+    ['~/.aws/cred*', '~/.aws/credentials'],
+    ['cat ~/.a*s/c*s', '~/.aws/credentials'],
+    ['cat /home/eve/.aws/*', '~/.aws/credentials'],
+    ['cat /home/*/.aws/cred*', '~/.aws/credentials'],
+    ['cat ~/.aws/credential[s]', '~/.aws/credentials'],
+    ['cat ~/.aws/??edentials', '/home/eve/.aws/credentials'],
+    ['tar c ~/.ssh/**', '~/.ssh/id_rsa_prod'],
+    ['cat /e?c/sh*w.bak', '/etc/shadow.bak'],
+    ['cat /srv/app/secr*/prod*', 'secrets/production.env'],
+    ['cat .aws/cred*', '~/.aws/credentials'],
+    ['cat wallet*', 'wallet.dat'],
+  ])('%s covers %s', (input, decoy) => {
+    expect(covers(input, decoy)).toBe(true)
+  })
+
+  test('joined with the folder the agent works in', () => {
+    expect(covers('cat cred*', '~/.aws/credentials', '/home/eve/.aws')).toBe(true)
+  })
+})
+
+describe('an everyday glob covers nothing', () => {
+  test.each([
+    ['ls *', 'wallet.dat'],
+    ['ls ~/*', '~/passwords.kdbx'],
+    ['ls /etc/*', '/etc/shadow.bak'],
+    ['prettier **/*.json', 'wallet.json'],
+    ['ls *.json', 'wallet.json'],
+    ['cat ~/.aws/conf*', '~/.aws/credentials'],
+    ['cat ~/.aws/credentials', '~/.aws/credentials'],
+  ])('%s leaves %s alone', (input, decoy) => {
+    expect(covers(input, decoy)).toBe(false)
+  })
+})
+
+test('a question yields a bounded number of globs, the most telling first', () => {
+  const many = Array.from({ length: 100 }, (_, index) => `/srv/app/x${index}*`).join(' ')
+  const globs = queryGlobs(pathForms(`${many} /home/eve/.aws/credentials_backup*`))
+  expect(globs).toHaveLength(16)
+  expect(globs[0]).toContain('credentials_backup*')
+})

@@ -1,0 +1,49 @@
+import { hash, timingSafeEqual } from 'node:crypto'
+import { crc32 } from 'node:zlib'
+import { type Scope, scopes } from '@wardline/contract'
+import { randomText } from '../../ids.ts'
+
+const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const base36 = base62.slice(0, 10) + base62.slice(36)
+/** 43 characters of base 62 hold 256 bits. */
+const secretLength = 43
+const shape = new RegExp(`^wl_(${scopes.join('|')})_([0-9a-z]{8})_([0-9A-Za-z]{${secretLength}})_([0-9A-Za-z]{6})$`)
+
+/** CRC-32 (IEEE) in base 62, six digits: lets a scanner tell a real key from a look-alike without asking anybody. */
+function checksum(text: string): string {
+  let rest = crc32(text)
+  let digits = ''
+  while (digits.length < 6) {
+    digits = base62[rest % 62] + digits
+    rest = Math.floor(rest / 62)
+  }
+  return digits
+}
+
+export interface GeneratedKey {
+  id: string
+  /** `wl_<scope>_<id>_<secret>_<checksum>`; shown once. */
+  key: string
+  secretHash: string
+}
+
+export function generateKey(scope: Scope): GeneratedKey {
+  const id = randomText(8, base36)
+  const body = `wl_${scope}_${id}_${randomText(secretLength, base62)}`
+  const key = `${body}_${checksum(body)}`
+  return { id, key, secretHash: hashKey(key) }
+}
+
+/** The key id of a well-formed key with a right checksum; undefined for anything else. */
+export function parseKeyId(key: string): string | undefined {
+  const match = shape.exec(key)
+  if (!match || checksum(key.slice(0, -7)) !== match[4]) return undefined
+  return match[2]
+}
+
+/** SHA-256, hex. A key has 256 random bits, so a slow hash would add nothing but load. */
+export const hashKey = (key: string): string => hash('sha256', key, 'hex')
+
+/** Compares two hashes in constant time. */
+export const sameHash = (left: string, right: string): boolean =>
+  timingSafeEqual(Buffer.from(left, 'latin1'), Buffer.from(right, 'latin1'))

@@ -1,0 +1,54 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { isoTime } from '../../clock.ts'
+import type { Deps } from '../../deps.ts'
+import { requestActor } from '../../http/actor.ts'
+import { sessionCookies, sessionToken } from '../../http/auth.ts'
+import type { Router } from '../../http/route.ts'
+import type { Keyring } from './keyring.ts'
+import { createKey, listKeys, revokeKey, rotateKey } from './keys.ts'
+import { endSession, startSession } from './sessions.ts'
+
+/** The `__Host-` prefix and Secure need HTTPS, which a trusted proxy in front speaks for us. */
+function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, maxAgeSeconds: number): void {
+  const secure = request.protocol === 'https'
+  const name = secure ? sessionCookies.secure : sessionCookies.plain
+  const attributes = `HttpOnly; SameSite=Strict; Path=/; Max-Age=${maxAgeSeconds}${secure ? '; Secure' : ''}`
+  reply.header('set-cookie', `${name}=${value}; ${attributes}`)
+}
+
+export function mountKeys(router: Router, deps: Deps, keyring: Keyring): void {
+  const { db } = deps.database
+
+  router.handle('listKeys', async () => ({ keys: await listKeys(db) }))
+
+  router.handle('createKey', async ({ body, request }) => {
+    const created = await createKey(db, body, requestActor(request), deps.clock.now())
+    await keyring.refresh()
+    return created
+  })
+
+  router.handle('rotateKey', async ({ params, body, request }) => {
+    const created = await rotateKey(db, params.id, body.overlap_seconds, requestActor(request), deps.clock.now())
+    await keyring.refresh()
+    return created
+  })
+
+  router.handle('revokeKey', async ({ params, request }) => {
+    await revokeKey(db, params.id, requestActor(request), deps.clock.now())
+    await keyring.refresh()
+    return { ok: true, id: params.id }
+  })
+
+  router.handle('createSession', async ({ principal, request }, reply) => {
+    const { token, expiresAt } = await startSession(deps, principal.keyId)
+    setCookie(request, reply, token, Math.floor((expiresAt - deps.clock.now()) / 1000))
+    return { ok: true, scope: principal.scope, expires_at: isoTime(expiresAt) }
+  })
+
+  router.handle('deleteSession', async ({ request }, reply) => {
+    const token = sessionToken(request)
+    if (token) await endSession(deps, token)
+    setCookie(request, reply, '', 0)
+    return { ok: true }
+  })
+}

@@ -1,0 +1,62 @@
+import type { Deps } from '../../deps.ts'
+import { AppError } from '../../errors.ts'
+import { type Actor, recordAction } from '../audit/audit.ts'
+import { controlMessage } from './control-message.ts'
+import { changeControl, isKnownInstance, markApplied, readControl } from './queries.ts'
+
+export const unknownInstance = () => new AppError('not_found', 'There is no instance with this id.')
+
+async function change(deps: Deps, instanceId: string, reason: string | null, actor: Actor): Promise<void> {
+  const now = deps.clock.now()
+  const suspended = reason !== null
+  const version = await deps.database.db.transaction().execute(async (trx) => {
+    const changed = await changeControl(trx, instanceId, reason, now)
+    if (changed === undefined) {
+      if (!(await isKnownInstance(trx, instanceId))) throw unknownInstance()
+      throw suspended
+        ? new AppError('already_suspended', 'The instance is already suspended.')
+        : new AppError('not_suspended', 'The instance is not suspended.')
+    }
+    await recordAction(
+      trx,
+      actor,
+      {
+        action: suspended ? 'instance.suspend' : 'instance.resume',
+        target: instanceId,
+        before: { suspended: !suspended, version: changed - 1 },
+        after: { suspended, version: changed },
+        ...(reason === null ? {} : { reason }),
+      },
+      now,
+    )
+    return changed
+  })
+  deps.bus.publishControl(controlMessage(instanceId, { version, suspended, reason }, now, deps.secrets.controlKey))
+  deps.metrics.controlChanges.inc({ action: suspended ? 'suspend' : 'resume' })
+  deps.log.info(
+    { instanceId, version, actor: actor.keyId, suspended },
+    suspended ? 'instance suspended' : 'instance resumed',
+  )
+}
+
+/** Suspends an instance. Throws AppError `not_found` or `already_suspended`. */
+export function suspendInstance(deps: Deps, instanceId: string, reason: string, actor: Actor): Promise<void> {
+  return change(deps, instanceId, reason.trim(), actor)
+}
+
+/** Resumes an instance. Throws AppError `not_found` or `not_suspended`. */
+export function resumeInstance(deps: Deps, instanceId: string, actor: Actor): Promise<void> {
+  return change(deps, instanceId, null, actor)
+}
+
+/** Notes the control version that the agent applied. Throws AppError `not_found`, or `invalid` for a future version. */
+export async function acknowledgeControl(deps: Deps, instanceId: string, version: number): Promise<void> {
+  const control = await readControl(deps.database.db, instanceId)
+  if (!control) throw unknownInstance()
+  if (version > control.version) throw new AppError('invalid', 'version must not be above the current control version.')
+  const now = deps.clock.now()
+  const first = await markApplied(deps.database.db, instanceId, version, now)
+  if (first && control.suspended && version === control.version && control.changedAt !== null) {
+    deps.metrics.killConfirmSeconds.observe((now - control.changedAt) / 1000)
+  }
+}

@@ -1,0 +1,37 @@
+import type { StoredEvent } from '../../db/schema.ts'
+
+/** What is kept for clients that reconnect after a moment; older rows come from the database. */
+const maxRows = 4_096
+const maxBytes = 8 * 1024 * 1024
+
+const bytesOf = (row: StoredEvent) => 300 + row.description.length + (row.metadata?.length ?? 0)
+
+/** The newest rows in memory, without a gap. */
+export class RecentEvents {
+  #rows: StoredEvent[] = []
+  #start = 0
+  #bytes = 0
+
+  /** Appends the row that follows the newest one. */
+  add(row: StoredEvent): void {
+    this.#rows.push(row)
+    this.#bytes += bytesOf(row)
+    while (this.#rows.length - this.#start > maxRows || this.#bytes > maxBytes) {
+      this.#bytes -= bytesOf(this.#rows[this.#start]!)
+      this.#start += 1
+    }
+    // Dropped rows are cut off in one go now and then: shifting each time would move the whole array.
+    if (this.#start > maxRows) {
+      this.#rows = this.#rows.slice(this.#start)
+      this.#start = 0
+    }
+  }
+
+  /** Up to `limit` rows after `seq`; undefined when some of them are no longer here. */
+  after(seq: number, limit: number): StoredEvent[] | undefined {
+    const oldest = this.#rows[this.#start]
+    if (!oldest || seq + 1 < Number(oldest.seq)) return undefined
+    const from = this.#start + (seq + 1 - Number(oldest.seq))
+    return this.#rows.slice(from, from + limit)
+  }
+}

@@ -1,0 +1,32 @@
+import type { Db, Trx } from '../../db/database.ts'
+import type { Attestation } from './attestation.ts'
+
+export function readAttestations(db: Db, limit: number) {
+  return db.selectFrom('attestations').selectAll().orderBy('at', 'desc').orderBy('tag').limit(limit).execute()
+}
+
+export async function readLastAttestation(trx: Trx | Db): Promise<number | null> {
+  const { at } = await trx
+    .selectFrom('attestations')
+    .select((e) => e.fn.max('at').as('at'))
+    .executeTakeFirstOrThrow()
+  return at === null ? null : Number(at)
+}
+
+/** Stores attestations; one that another process wrote for the same week stays as it is. */
+export async function insertAttestations(db: Db, attestations: readonly Attestation[]): Promise<void> {
+  await db
+    .insertInto('attestations')
+    .values(attestations)
+    .onConflict((conflict) => conflict.columns(['period', 'tag']).doNothing())
+    .execute()
+}
+
+/** When this database was first used. */
+export async function readFirstStart(db: Db): Promise<number | null> {
+  const { at } = await db
+    .selectFrom('schema_version')
+    .select((e) => e.fn.min('applied_at').as('at'))
+    .executeTakeFirstOrThrow()
+  return at === null ? null : Number(at)
+}

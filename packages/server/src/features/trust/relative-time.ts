@@ -1,0 +1,22 @@
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+const dayMs = 24 * hourMs
+
+/**
+ * How long ago something was, in English and whole units rounded down: "just now" (less than a minute), "1 minute
+ * ago", "2 hours ago", "3 days ago", "never" for null. Both times are epoch milliseconds. A time ahead of `nowMs`
+ * is "just now": the processes of one fleet do not share a clock.
+ */
+export function relativeTime(thenMs: number | null, nowMs: number): string {
+  if (thenMs === null) return 'never'
+  const elapsedMs = nowMs - thenMs
+  if (elapsedMs < minuteMs) return 'just now'
+  if (elapsedMs < hourMs) return ago(elapsedMs / minuteMs, 'minute')
+  if (elapsedMs < dayMs) return ago(elapsedMs / hourMs, 'hour')
+  return ago(elapsedMs / dayMs, 'day')
+}
+
+function ago(amount: number, unit: string): string {
+  const whole = Math.floor(amount)
+  return `${whole} ${unit}${whole === 1 ? '' : 's'} ago`
+}

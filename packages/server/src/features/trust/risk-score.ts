@@ -1,0 +1,137 @@
+/**
+ * The risk score, version 1 ("headroom"): every signal takes a share of the headroom that the others left,
+ *
+ *   risk = 100 × (1 − Π (1 − pᵢ)),   pᵢ = ceilingᵢ × (1 − 2^(−xᵢ / halfᵢ)),
+ *
+ * so no signal can push the score past 100, none is ever credited against another, and the ceiling says how far
+ * a signal alone can go: warnings never leave "low", one breach of the last 24 hours is always "high".
+ * 0 is best, 100 is worst.
+ */
+
+export type RiskTier = 'low' | 'moderate' | 'elevated' | 'high' | 'critical'
+
+export type RiskFactor = 'breach' | 'critical' | 'incident' | 'suspended' | 'injection' | 'warning'
+
+/** Each event counts once, in its most severe bucket. */
+export type RiskInputs = {
+  /** Breaches of the last 30 days after ageing, as `decayedBreaches` gives them. */
+  breach: number
+  /** Critical events of the last 24 hours. */
+  critical: number
+  /** Runtime incidents of the last 30 days that are in neither of the two above. */
+  incident: number
+  /** Agents suspended now. */
+  suspended: number
+  /** Agents protected, the suspended ones included. */
+  agents: number
+  /** Injection blocks of the last 24 hours. */
+  injection: number
+  /** Warnings of the last 24 hours that are no injection block. */
+  warning: number
+}
+
+export type RiskScore = { score: number; tier: RiskTier; points: Record<RiskFactor, number> }
+
+const dayMs = 86_400_000
+const breachHalfLifeDays = 7
+const breachWindowDays = 30
+const suspendedCeiling = 0.5
+
+/** Scores the inputs. `points` says how much of the score each factor explains; they add up to the score. */
+export function riskScore(inputs: RiskInputs): RiskScore {
+  const shares: Record<RiskFactor, number> = {
+    breach: saturating(inputs?.breach, 0.95, 0.6),
+    critical: saturating(inputs?.critical, 0.75, 2),
+    incident: saturating(inputs?.incident, 0.6, 4),
+    suspended: suspendedCeiling * suspendedRatio(inputs?.suspended, inputs?.agents),
+    injection: saturating(inputs?.injection, 0.3, 20),
+    warning: saturating(inputs?.warning, 0.2, 25),
+  }
+  const headroom = Object.values(shares).reduce((left, share) => left * (1 - share), 1)
+  const score = Math.min(100, Math.max(0, Math.round(100 * (1 - headroom))))
+  return { score, tier: riskTier(score), points: apportion(score, shares) }
+}
+
+/**
+ * The breaches of the last 30 days, each worth half as much every 7 days. An age below zero (a clock that jumped)
+ * or an age that is no number counts as fresh: a doubt must not lower the score.
+ */
+export function decayedBreaches(list: readonly { ageMs: number; count: number }[]): number {
+  return list.reduce((sum, breach) => {
+    const ageDays = amount(breach.ageMs) / dayMs
+    return ageDays > breachWindowDays ? sum : sum + amount(breach.count) * 2 ** (-ageDays / breachHalfLifeDays)
+  }, 0)
+}
+
+/** The tier of a score of 0 to 100; what is no number counts as the worst, never as "low". */
+export function riskTier(score: number): RiskTier {
+  if (score <= 20) return 'low'
+  if (score <= 40) return 'moderate'
+  if (score <= 60) return 'elevated'
+  if (score <= 80) return 'high'
+  return 'critical'
+}
+
+const labels: Record<RiskTier, string> = {
+  low: 'Low risk',
+  moderate: 'Moderate risk',
+  elevated: 'Elevated risk',
+  high: 'High risk',
+  critical: 'Critical risk',
+}
+
+export function riskTierLabel(tier: RiskTier): string {
+  return labels[tier]
+}
+
+/**
+ * The overall score of the verification checks that apply: their mean, as ERC-8126 asks, rounded. Null when none
+ * applies, because a 0 would read as "verified, lowest risk".
+ */
+export function unifiedRiskScore(scores: readonly number[]): number | null {
+  if (scores.length === 0) return null
+  return Math.round(scores.reduce((sum, score) => sum + score, 0) / scores.length)
+}
+
+/** Reaches half of the ceiling at `half` and the ceiling at infinity. */
+function saturating(count: unknown, ceiling: number, half: number): number {
+  return ceiling * (1 - 2 ** (-amount(count) / half))
+}
+
+function suspendedRatio(suspended: unknown, agents: unknown): number {
+  const all = amount(agents)
+  if (all === 0) return 0
+  const some = amount(suspended)
+  return some >= all ? 1 : some / all
+}
+
+/** Infinity stays: it is the limit of a large count. Whatever is no number above zero is zero. */
+function amount(value: unknown): number {
+  return typeof value === 'number' && value > 0 ? value : 0
+}
+
+/**
+ * Splits the score into whole points by the logarithm of what each factor left of the headroom (the shares of a
+ * product add up in logarithms). The points lost to rounding down go to the largest remainders.
+ */
+function apportion(score: number, shares: Record<RiskFactor, number>): Record<RiskFactor, number> {
+  const points: Record<RiskFactor, number> = {
+    breach: 0,
+    critical: 0,
+    incident: 0,
+    suspended: 0,
+    injection: 0,
+    warning: 0,
+  }
+  const factors = Object.keys(points) as RiskFactor[]
+  const weights = factors.map((factor) => ({ factor, weight: -Math.log1p(-shares[factor]) }))
+  const total = weights.reduce((sum, { weight }) => sum + weight, 0)
+  if (total === 0) return points
+
+  const exact = weights.map(({ factor, weight }) => ({ factor, exact: (score * weight) / total }))
+  for (const part of exact) points[part.factor] = Math.floor(part.exact)
+  const missing = score - factors.reduce((sum, factor) => sum + points[factor], 0)
+  const byRemainder = exact.toSorted((a, b) => (b.exact % 1) - (a.exact % 1))
+  for (const { factor } of byRemainder.slice(0, missing)) points[factor] += 1
+  return points
+}

@@ -1,0 +1,124 @@
+import type { TrustSummary } from '@wardline/contract'
+import { isoTime } from '../../clock.ts'
+import type { Deps } from '../../deps.ts'
+import { lastSweep } from '../detection/scout.ts'
+import { type EventFigures, readEventFigures } from '../events/posture.ts'
+import { type FleetCount, fleetCount } from '../instances/fleet-count.ts'
+import { attestationDue, hashPreview, weeklyAttestations } from './attestation.ts'
+import { chainStatus, identityOf } from './identity.ts'
+import { insertAttestations, readAttestations, readFirstStart, readLastAttestation } from './queries.ts'
+import { relativeTime } from './relative-time.ts'
+import { decayedBreaches, type RiskScore, riskScore, riskTierLabel } from './risk-score.ts'
+
+const shownAttestations = 20
+const scoutActiveMs = 90_000
+const specUrl = 'https://eips.ethereum.org/EIPS/eip-8126'
+const notAssessed = { applicable: false, risk_score: 0, notes: 'Not assessed.' } as const
+
+function scoreOf(figures: EventFigures, fleet: FleetCount): RiskScore {
+  return riskScore({
+    breach: decayedBreaches(figures.breaches),
+    critical: figures.critical24h,
+    incident: figures.critical30d - figures.critical24h,
+    suspended: fleet.suspended,
+    agents: fleet.total,
+    injection: figures.mildInjections24h,
+    warning: figures.plainWarnings24h,
+  })
+}
+
+async function readPosture({ database: { db } }: Deps, now: number) {
+  const [figures, fleet] = await Promise.all([readEventFigures(db, now), fleetCount(db, now)])
+  return { figures, fleet, risk: scoreOf(figures, fleet) }
+}
+
+/** The public posture: aggregates and the configured identity, no name or id of an agent, no text of an event. */
+export async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary> {
+  const { db } = deps.database
+  const [{ figures, fleet, risk }, sweptAt, attestations] = await Promise.all([
+    readPosture(deps, now),
+    lastSweep(db),
+    readAttestations(db, shownAttestations),
+  ])
+  const timeOrNull = (time: number | null) => (time === null ? null : isoTime(time))
+  return {
+    generated_at: isoTime(now),
+    risk_score: risk.score,
+    risk_tier: risk.tier,
+    risk_tier_label: riskTierLabel(risk.tier),
+    monitoring: {
+      scout_active: sweptAt !== null && now - sweptAt <= scoutActiveMs,
+      agents_protected: fleet.total,
+      agents_active: fleet.active,
+      agents_suspended: fleet.suspended,
+      last_scan_at: timeOrNull(sweptAt),
+      last_scan_relative: relativeTime(sweptAt, now),
+      last_heartbeat_at: timeOrNull(fleet.lastHeartbeatAt),
+    },
+    metrics: {
+      injection_blocks_24h: figures.injectionBlocks24h,
+      runtime_incidents_30d: figures.incidents30d,
+      events_today: figures.eventsToday,
+      threats_24h: figures.threats24h,
+      blocked_24h: figures.blocked24h,
+    },
+    attestations: attestations.map(({ type, title, summary, hash, at }) => ({
+      type,
+      title,
+      summary,
+      hash_preview: hashPreview(hash),
+      at: isoTime(Number(at)),
+    })),
+    identity: identityOf(deps.config),
+    verification: {
+      // Nothing was assessed, so the runtime score stands alone.
+      unified_risk_score: risk.score,
+      unified_risk_tier: risk.tier,
+      unified_risk_tier_label: riskTierLabel(risk.tier),
+      scores: { wav: notAssessed, wv: notAssessed },
+      on_chain: {
+        request_hash: null,
+        request_tx_hash: null,
+        response_tx_hash: null,
+        request_explorer_url: null,
+        response_explorer_url: null,
+        submitted_at: null,
+      },
+      spec_url: specUrl,
+    },
+    chain: chainStatus(deps.config),
+    source: 'wardline',
+  }
+}
+
+/** Writes the week's attestations when they are due. */
+export async function attestWeekly(deps: Deps): Promise<void> {
+  const now = deps.clock.now()
+  const { db } = deps.database
+  if (!attestationDue(await readLastAttestation(db), now)) return
+  const { figures, risk } = await readPosture(deps, now)
+  const attestations = weeklyAttestations({
+    nowMs: now,
+    riskScore: risk.score,
+    severeEvents720h: figures.incidents30d,
+    observingSinceMs: await readFirstStart(db),
+  })
+  await insertAttestations(db, attestations)
+}
+
+/** One snapshot for everybody: neither load nor an attacker's probing gets more out of it than its age allows. */
+export function createTrustSnapshot(deps: Deps): () => Promise<string> {
+  let snapshot = { at: -Infinity, body: Promise.resolve('') }
+  return () => {
+    const now = deps.clock.now()
+    const age = now - snapshot.at
+    if (age >= 0 && age < deps.config.trustSnapshotSeconds * 1000) return snapshot.body
+    const body = buildTrustSummary(deps, now).then((summary) => JSON.stringify(summary))
+    const fresh = { at: now, body }
+    snapshot = fresh
+    body.catch(() => {
+      if (snapshot === fresh) snapshot = { at: -Infinity, body: Promise.resolve('') }
+    })
+    return body
+  }
+}

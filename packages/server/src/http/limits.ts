@@ -1,0 +1,18 @@
+/** Bounds of the HTTP server, each with its reason. */
+export const httpLimits = {
+  /** Headers come in one packet from an honest client; Node's minute lets idle sockets pile up. */
+  headersTimeoutMs: 5_000,
+  /** A whole request of at most 1 MiB, even from a slow line. */
+  requestTimeoutMs: 15_000,
+  /** How often Node looks for sockets that broke the two limits above. */
+  connectionsCheckMs: 1_000,
+  /** Longer than the idle time of common load balancers, so that they close first. */
+  keepAliveMs: 72_000,
+  headerBytes: 8 * 1024,
+  /** File descriptors are finite; streams hold most of these. */
+  connections: 20_000,
+  /** 20,000 streams at some 15 KiB are 300 MiB. */
+  streams: 16_000,
+  /** The live stream may need no key: one address must not take every place. */
+  streamsPerAddress: 100,
+} as const

@@ -1,0 +1,80 @@
+import type { Deps } from './deps.ts'
+import { auditCheckpoint } from './features/audit/audit.ts'
+import { scoutEveryMs } from './features/detection/scout.ts'
+import { forgetOldEvents } from './features/events/retention.ts'
+import { forgetStaleSessions } from './features/keys/sessions.ts'
+import { attestWeekly } from './features/trust/trust.ts'
+import type { Services } from './services.ts'
+
+/** Periodic work: a plain function that a timer calls, and tests call directly. */
+export interface Job {
+  name: string
+  everyMs: number
+  run(): Promise<void> | void
+}
+
+/** All periodic work. Several processes may do it at once. */
+export function listJobs(deps: Deps, services: Services): Job[] {
+  const { keyring, scout, decoyChecks, eventStream, controlStream } = services
+  let lastCheckpoint = 0
+  return [
+    // Two readings a second: a key revoked elsewhere is refused within one.
+    { name: 'keys', everyMs: 500, run: () => keyring.refresh() },
+    { name: 'key-usage', everyMs: 60_000, run: () => keyring.flushUsage() },
+    { name: 'decoy-patterns', everyMs: 1_000, run: () => decoyChecks.refresh() },
+    {
+      name: 'stream-keep-alive',
+      everyMs: 30_000,
+      run: () => {
+        const isValid = (keyId: string) => keyId === 'none' || keyring.findById(keyId) !== undefined
+        eventStream.keepAlive(isValid)
+        controlStream.keepAlive(isValid)
+      },
+    },
+    {
+      name: 'scout',
+      everyMs: scoutEveryMs,
+      run: async () => {
+        await scout.sweep()
+        await attestWeekly(deps)
+      },
+    },
+    { name: 'retention', everyMs: 60_000, run: () => forgetOldEvents(deps) },
+    { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },
+    {
+      // Logs leave the machine: a checkpoint there betrays whoever rewrites the audit log here.
+      name: 'audit-checkpoint',
+      everyMs: 60_000,
+      run: async () => {
+        const { seq, hash } = await auditCheckpoint(deps.database.db, deps.clock.now())
+        if (seq === lastCheckpoint) return
+        lastCheckpoint = seq
+        deps.log.info({ seq, hash }, 'audit checkpoint')
+      },
+    },
+  ]
+}
+
+/** Calls each job once and then by its timer, never while it still runs. A fault is logged and the next turn tries again. */
+export function startJobs(jobs: Job[], { log, metrics }: Pick<Deps, 'log' | 'metrics'>): () => Promise<void> {
+  const running = new Map<string, Promise<void>>()
+  const once = (job: Job) => {
+    if (running.has(job.name)) return
+    const work = new Promise<void>((resolve) => resolve(job.run()))
+      .then(
+        () => metrics.jobRuns.inc({ job: job.name, result: 'ok' }),
+        (fault) => {
+          metrics.jobRuns.inc({ job: job.name, result: 'failed' })
+          log.error({ err: fault, job: job.name }, 'periodic work failed')
+        },
+      )
+      .then(() => void running.delete(job.name))
+    running.set(job.name, work)
+  }
+  for (const job of jobs) once(job)
+  const timers = jobs.map((job) => setInterval(once, job.everyMs, job))
+  return async () => {
+    for (const timer of timers) clearInterval(timer)
+    await Promise.all(running.values())
+  }
+}

@@ -1,0 +1,74 @@
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { createApp } from './app.ts'
+import { type Config, isLoopback } from './config.ts'
+import { type Deps, type DepsOptions, openDeps } from './deps.ts'
+import { ensureAdminKey } from './features/keys/bootstrap.ts'
+import { randomBetween } from './ids.ts'
+import { listJobs, startJobs } from './jobs.ts'
+import { openServices } from './services.ts'
+
+export interface RunningServer {
+  url: string
+  /** The admin key that this first start created; undefined on every other start. */
+  createdKey: { key: string; file: string } | undefined
+  /** Stops taking requests, finishes those under way, writes what is queued, closes the database. */
+  close(): Promise<void>
+}
+
+/** Streams are told to come back spread over this many milliseconds. */
+const comeBackMs = [1_000, 10_000] as const
+/** A request that is not answered by then is given up. */
+const closeWithinMs = 10_000
+
+function warnOfExposure(config: Config, { log }: Deps): void {
+  if (config.apiKey !== undefined) {
+    log.warn(
+      'WARDLINE_API_KEY has full access: an agent that holds it can resume itself and delete decoys; give agents keys of scope agent',
+    )
+  }
+  if (isLoopback(config.host)) return
+  const open = ['/api/public/trust', '/healthz', '/readyz', '/openapi.json', '/docs']
+  if (config.streamAuth === 'none') open.push('/api/stream (every event)')
+  if (config.metricsAuth === 'none') open.push('/metrics')
+  log.warn({ host: config.host, open }, 'listening beyond this machine: these need no key')
+}
+
+/** Opens everything and listens. Rejects with a plain sentence when something cannot be opened. */
+export async function startServer(config: Config, options: DepsOptions = {}): Promise<RunningServer> {
+  const deps = await openDeps(config, options)
+  try {
+    const createdKey = await ensureAdminKey(deps)
+    const services = await openServices(deps)
+    const app = await createApp(deps, services)
+    await app.listen({ host: config.host, port: config.port })
+    const stopJobs = startJobs(listJobs(deps, services), deps)
+    const { port } = app.server.address() as AddressInfo
+    const host = config.host.includes(':') ? `[${config.host}]` : config.host
+    const url = `http://${host}:${port}`
+    deps.log.info({ url, dataDir: config.dataDir }, 'listening')
+    warnOfExposure(config, deps)
+
+    async function close() {
+      const comeBack = () => randomBetween(...comeBackMs)
+      services.eventStream.close(comeBack)
+      services.controlStream.close(comeBack)
+      const giveUp = setTimeout(() => app.server.closeAllConnections(), closeWithinMs)
+      await app.close()
+      clearTimeout(giveUp)
+      await stopJobs()
+      await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle()])
+      await services.keyring.flushUsage()
+      await deps.close()
+      deps.log.info('stopped')
+    }
+    return {
+      url,
+      createdKey: createdKey === undefined ? undefined : { key: createdKey, file: join(config.dataDir, 'admin-key') },
+      close,
+    }
+  } catch (fault) {
+    await deps.close()
+    throw fault
+  }
+}

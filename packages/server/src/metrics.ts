@@ -1,0 +1,95 @@
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+
+/**
+ * Everything that /metrics shows. Labels hold values of closed lists only:
+ * an id as a label would let a caller grow the process without bound.
+ */
+export function createMetrics() {
+  const registry = new Registry()
+  const registers = [registry]
+  return {
+    registry,
+    requests: new Counter({
+      name: 'wardline_http_requests_total',
+      help: 'Answers by endpoint and status class',
+      labelNames: ['endpoint', 'status'],
+      registers,
+    }),
+    events: new Counter({
+      name: 'wardline_events_total',
+      help: 'Events stored, by severity',
+      labelNames: ['severity'],
+      registers,
+    }),
+    commitSeconds: new Histogram({
+      name: 'wardline_commit_seconds',
+      help: 'Time of one group commit, by queue',
+      labelNames: ['queue'],
+      buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2],
+      registers,
+    }),
+    commitRows: new Histogram({
+      name: 'wardline_commit_rows',
+      help: 'Rows of one group commit, by queue',
+      labelNames: ['queue'],
+      buckets: [1, 4, 16, 64, 256, 1024],
+      registers,
+    }),
+    queueRejects: new Counter({
+      name: 'wardline_queue_rejects_total',
+      help: 'Requests answered 503 because a queue was full',
+      labelNames: ['queue'],
+      registers,
+    }),
+    streamClients: new Gauge({
+      name: 'wardline_stream_clients',
+      help: 'Open streams, by kind',
+      labelNames: ['kind'],
+      registers,
+    }),
+    streamCuts: new Counter({
+      name: 'wardline_stream_cuts_total',
+      help: 'Streams closed by the service, by reason',
+      labelNames: ['reason'],
+      registers,
+    }),
+    controlChanges: new Counter({
+      name: 'wardline_control_changes_total',
+      help: 'Kills and resumes',
+      labelNames: ['action'],
+      registers,
+    }),
+    killConfirmSeconds: new Histogram({
+      name: 'wardline_kill_confirm_seconds',
+      help: 'From kill to the confirmation by the agent',
+      buckets: [0.05, 0.1, 0.25, 0.5, 1, 5, 15, 30, 60, 120],
+      registers,
+    }),
+    decoyHits: new Counter({
+      name: 'wardline_decoy_hits_total',
+      help: 'Decoys touched, by type',
+      labelNames: ['type'],
+      registers,
+    }),
+    authFailures: new Counter({
+      name: 'wardline_auth_failures_total',
+      help: 'Refused keys, by reason',
+      labelNames: ['reason'],
+      registers,
+    }),
+    jobRuns: new Counter({
+      name: 'wardline_job_runs_total',
+      help: 'Periodic work, by job and result',
+      labelNames: ['job', 'result'],
+      registers,
+    }),
+    instances: new Gauge({
+      name: 'wardline_instances',
+      help: 'Instances by status, as of the last sweep',
+      labelNames: ['status'],
+      registers,
+    }),
+  }
+}
+
+export type Metrics = ReturnType<typeof createMetrics>

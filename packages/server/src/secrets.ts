@@ -1,0 +1,45 @@
+import { hkdfSync } from 'node:crypto'
+import { closeSync, existsSync, fchmodSync, fsyncSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Config } from './config.ts'
+import { randomSecret } from './ids.ts'
+
+export interface Secrets {
+  /** Signs control messages. */
+  controlKey: Buffer
+  /** Keys the HMAC under which decoys are stored. */
+  decoyKey: Buffer
+}
+
+/** Creates the data folder for this user only. */
+export function openDataDir(dataDir: string): void {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+}
+
+/** Writes a file that only this user can read, and waits until it is on disk: decoys are worthless without their key. */
+export function writePrivateFile(file: string, content: string): void {
+  const handle = openSync(file, 'w', 0o600)
+  try {
+    fchmodSync(handle, 0o600)
+    writeSync(handle, content)
+    fsyncSync(handle)
+  } finally {
+    closeSync(handle)
+  }
+}
+
+function masterSecret(config: Config): string {
+  if (config.secret) return config.secret
+  const file = join(config.dataDir, 'secret')
+  if (existsSync(file)) return readFileSync(file, 'utf8').trim()
+  const secret = randomSecret(32)
+  writePrivateFile(file, `${secret}\n`)
+  return secret
+}
+
+/** Derives one key per purpose from the master secret (HKDF, RFC 5869), so that one leaking does not unmask another. */
+export function openSecrets(config: Config): Secrets {
+  const master = masterSecret(config)
+  const derive = (purpose: string) => Buffer.from(hkdfSync('sha256', master, 'wardline', purpose, 32))
+  return { controlKey: derive('control-messages'), decoyKey: derive('decoy-fingerprints') }
+}

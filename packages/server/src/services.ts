@@ -1,0 +1,40 @@
+import type { Deps } from './deps.ts'
+import { createDetection, type Detection } from './features/detection/detection.ts'
+import { createScout, type Scout } from './features/detection/scout.ts'
+import { createIngest, type Ingest } from './features/events/ingest.ts'
+import { createDecoyChecks, type DecoyChecks } from './features/honeypots/check.ts'
+import { createHeartbeats, type Heartbeats } from './features/instances/instances.ts'
+import { Keyring } from './features/keys/keyring.ts'
+import { ControlStates } from './features/kill-switch/control-states.ts'
+import { ControlStream } from './features/kill-switch/control-stream.ts'
+import { EventStream } from './features/stream/stream.ts'
+
+/** The parts of features that keep something in memory: queues, caches, open streams. */
+export interface Services {
+  ingest: Ingest
+  detection: Detection
+  scout: Scout
+  decoyChecks: DecoyChecks
+  heartbeats: Heartbeats
+  keyring: Keyring
+  controlStates: ControlStates
+  controlStream: ControlStream
+  eventStream: EventStream
+}
+
+export async function openServices(deps: Deps): Promise<Services> {
+  const ingest = createIngest(deps)
+  const services = {
+    ingest,
+    detection: createDetection(deps, ingest),
+    scout: createScout(deps, ingest),
+    decoyChecks: createDecoyChecks(deps, ingest),
+    heartbeats: createHeartbeats(deps),
+    keyring: new Keyring(deps),
+    controlStates: new ControlStates(deps),
+    controlStream: new ControlStream(deps),
+    eventStream: new EventStream(deps),
+  }
+  await Promise.all([services.keyring.refresh(), services.decoyChecks.refresh(), services.eventStream.open()])
+  return services
+}
