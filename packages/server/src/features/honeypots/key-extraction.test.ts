@@ -96,6 +96,7 @@ describe('key-shaped filler does not push a decoy out', () => {
     'bare tokens': (index) => `aB1${String(index).padStart(29, 'x')} `,
     'cut tokens': (index) => `aB1${String(index).padStart(38, 'x')} `,
     'slash-cut secrets': (index) => `/aB${index}`,
+    'overlapping keys': (index) => `AIzaSy${index.toString(36).padStart(3, 'Q').slice(-3)}`,
     'overlapping marks': (index) => `glpat-sk-proj-${index}`,
     'escaped text': (index) => `%4${index % 10}"\\u0041${base64(`%41 ${index}`)}`,
   }

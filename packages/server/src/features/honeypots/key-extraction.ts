@@ -6,7 +6,7 @@ export const MAX_KEY_INPUT_LENGTH = MAX_READING_LENGTH
 
 /**
  * Most texts returned for one input. The shortest shape has 20 characters and two finds share at most a mark, so even
- * 64 KiB of nothing but key-shaped filler cannot fill it and push a decoy out.
+ * 64 KiB of nothing but key-shaped filler cannot fill it with certain finds and push a decoy out.
  */
 export const MAX_KEY_CANDIDATES = 4096
 

@@ -114,7 +114,7 @@ function matchesGreedily(
       found++
     } else if (lastStar >= 0) {
       expected = lastStar + 1
-      found = taken + 1
+      found = ++taken
     } else return false
   }
   while (pattern[expected] === anyNumber) expected++
