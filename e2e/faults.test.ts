@@ -113,7 +113,8 @@ describe.skipIf(isExternal)('SIGTERM', () => {
     const onEnough = () => {
       ended = service.terminate()
     }
-    await Promise.all(Array.from({ length: 16 }, () => writeUntilCut(service, ledger, { left: 40 }, onEnough)))
+    const round = { left: 640 }
+    await Promise.all(Array.from({ length: 16 }, () => writeUntilCut(service, ledger, round, onEnough)))
     expect(await ended).toEqual({ code: 0, signal: null })
     await service.start()
     const stored = new Set((await allEvents(service)).map((row) => row.id))

@@ -17,6 +17,7 @@ import {
 import { Heartbeat, InstanceDetail } from './instances.ts'
 import { KeyCreated, KeyList, KeyParams, KeyRevoked, KeyRotation, NewKey, type Scope, SessionCreated } from './keys.ts'
 import { ControlAck, KillReply, KillRequest, KillSwitchState, ResumeReply } from './kill-switch.ts'
+import { Readiness } from './operations.ts'
 import { FleetStatus } from './status.ts'
 import { TrustSummary } from './trust.ts'
 
@@ -24,8 +25,8 @@ export interface Endpoint {
   method: 'GET' | 'POST' | 'DELETE'
   /** Path with `:name` parameters. */
   path: string
-  /** Key scopes that may call it; `open` needs no key, `stream` follows WARDLINE_STREAM_AUTH. */
-  access: readonly Scope[] | 'open' | 'stream'
+  /** Key scopes that may call it; `open` needs no key, the others are open or not by configuration. */
+  access: readonly Scope[] | 'open' | 'stream' | 'metrics'
   feature: string
   summary: string
   params?: TSchema
@@ -35,9 +36,10 @@ export interface Endpoint {
   rawBody?: { contentTypes: readonly string[]; description: string }
   /** Request headers with a meaning, by name. */
   headers?: Record<string, string>
-  /** The reply of success: its status, and its schema unless it is a stream. */
+  /** The reply of success: its status, and its schema unless it is text or a stream. */
   status: 200 | 201
   reply?: TSchema
+  text?: string
   /** Server-Sent Events instead of one JSON body. */
   eventStream?: string
   /** Statuses of failure besides those that every endpoint shares. */
@@ -333,6 +335,34 @@ export const endpoints = {
     query: AuditQuery,
     status: 200,
     reply: AuditPage,
+  }),
+  getHealth: define({
+    method: 'GET',
+    path: '/healthz',
+    access: 'open',
+    feature: 'operations',
+    summary: 'The process is alive; says nothing of the database',
+    status: 200,
+    reply: Ok,
+  }),
+  getReadiness: define({
+    method: 'GET',
+    path: '/readyz',
+    access: 'open',
+    feature: 'operations',
+    summary: 'The database can be written',
+    status: 200,
+    reply: Readiness,
+    failures: { 503: 'Not ready; the body is the same as on success' },
+  }),
+  getMetrics: define({
+    method: 'GET',
+    path: '/metrics',
+    access: 'metrics',
+    feature: 'operations',
+    summary: 'Metrics for Prometheus',
+    status: 200,
+    text: 'Prometheus text format',
   }),
 } as const satisfies Record<string, Endpoint>
 

@@ -2,7 +2,7 @@ import { type Static, type TSchema, Type } from 'typebox'
 
 /** A string out of a closed list; an error message can name the whole list. */
 export function choice<const Values extends readonly string[]>(values: Values, description?: string) {
-  return Type.Unsafe<Values[number]>({ type: 'string', enum: [...values], ...(description ? { description } : {}) })
+  return Type.Unsafe<Values[number]>({ enum: [...values], ...(description ? { description } : {}) })
 }
 
 /** A value or null. Written as a type list, which JSON Schema 2020-12 and OpenAPI 3.1 both know. */

@@ -37,6 +37,9 @@ function success(endpoint: Endpoint): Json {
   if (endpoint.eventStream) {
     return { description: endpoint.eventStream, content: { 'text/event-stream': { schema: { type: 'string' } } } }
   }
+  if (endpoint.text) {
+    return { description: endpoint.text, content: { 'text/plain': { schema: { type: 'string' } } } }
+  }
   return { description: 'Done', content: json(endpoint.reply) }
 }
 
@@ -55,7 +58,8 @@ function operation(name: string, endpoint: Endpoint): Json {
     ...Object.fromEntries(Object.entries(endpoint.failures ?? {}).map(([status, text]) => [status, failure(text)])),
   }
   const security = endpoint.access === 'open' ? [] : [{ key: [] }, { session: [] }]
-  if (endpoint.access === 'stream') security.unshift({} as never)
+  // Open or not by configuration.
+  if (endpoint.access === 'stream' || endpoint.access === 'metrics') security.unshift({} as never)
   return {
     operationId: name,
     tags: [endpoint.feature],

@@ -17,6 +17,8 @@ import { createRouter } from './http/route.ts'
 import { createServer } from './http/server.ts'
 import type { Services } from './services.ts'
 
+const readers = ['viewer', 'operator', 'admin'] as const
+
 /** Mounts every feature: the table of contents of the service. */
 export async function createApp(deps: Deps, services: Services): Promise<FastifyInstance> {
   const { keyring } = services
@@ -29,9 +31,12 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   const router = createRouter(app, {
     authenticator,
     metrics: deps.metrics,
-    streamNeedsKey: deps.config.streamAuth === 'session',
+    configured: {
+      stream: deps.config.streamAuth === 'none' ? 'open' : readers,
+      metrics: deps.config.metricsAuth === 'none' ? 'open' : readers,
+    },
   })
-  mountOperations(app, deps, authenticator)
+  mountOperations(router, deps)
   mountInstances(router, deps, services.heartbeats)
   mountEvents(router, deps, services.detection)
   mountKillSwitch(router, deps, services.controlStates, services.controlStream)

@@ -1,4 +1,4 @@
-import type { Endpoint, Scope } from '@wardline/contract'
+import type { Scope } from '@wardline/contract'
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
 
@@ -64,8 +64,8 @@ async function sessionPrincipal(request: FastifyRequest, authenticator: Authenti
   return principal
 }
 
-function assertScope(principal: Principal, access: Endpoint['access']): void {
-  if (Array.isArray(access) && !access.includes(principal.scope)) {
+function assertScope(principal: Principal, scopes: readonly Scope[]): void {
+  if (!scopes.includes(principal.scope)) {
     throw new AppError('forbidden', `The scope ${principal.scope} does not allow this.`)
   }
 }
@@ -73,19 +73,19 @@ function assertScope(principal: Principal, access: Endpoint['access']): void {
 /** Finds out who calls, and whether the endpoint is open to them. Throws AppError `unauthorized` or `forbidden`. */
 export function authenticate(
   request: FastifyRequest,
-  access: Endpoint['access'],
+  scopes: readonly Scope[],
   authenticator: Authenticator,
 ): Principal | Promise<Principal> {
   const presented = request.headers['x-monitor-key']
   if (typeof presented === 'string') {
     const principal = authenticator.byKey(presented)
     if (!principal) throw new AppError('unauthorized', 'The key in X-Monitor-Key is not valid.')
-    assertScope(principal, access)
+    assertScope(principal, scopes)
     return principal
   }
   return sessionPrincipal(request, authenticator).then((principal) => {
     if (!principal) throw new AppError('unauthorized', 'A key is required in the header X-Monitor-Key.')
-    assertScope(principal, access)
+    assertScope(principal, scopes)
     return principal
   })
 }

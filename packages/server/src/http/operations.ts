@@ -1,21 +1,18 @@
-import type { FastifyInstance } from 'fastify'
-import { probe } from '../db/health.ts'
 import type { Deps } from '../deps.ts'
-import { type Authenticator, authenticate } from './auth.ts'
+import { probe } from '../db/health.ts'
+import type { Router } from './route.ts'
+
+/** The database is asked at most this often, however often readiness is. */
+const probeEveryMs = 1_000
 
 /** What an orchestrator and a monitoring system ask: alive, ready, metrics. */
-export function mountOperations(app: FastifyInstance, deps: Deps, authenticator: Authenticator): void {
-  const { clock, config, database, metrics } = deps
-
+export function mountOperations(router: Router, { clock, database, metrics }: Deps): void {
   // Liveness must not depend on the database: a restart does not repair a disk.
-  app.get('/healthz', (_request, reply) => {
-    reply.send({ ok: true })
-  })
+  router.handle('getHealth', () => ({ ok: true }))
 
-  // The write is shared: however often readiness is asked, the database is probed once a second at most.
   let last = { at: -Infinity, result: Promise.resolve(false) }
-  const ready = () => {
-    if (clock.monotonic() - last.at < 1_000) return last.result
+  function isReady(): Promise<boolean> {
+    if (clock.monotonic() - last.at < probeEveryMs) return last.result
     const result = probe(database.db, clock.now()).then(
       () => true,
       () => false,
@@ -24,15 +21,14 @@ export function mountOperations(app: FastifyInstance, deps: Deps, authenticator:
     return result
   }
 
-  app.get('/readyz', async (_request, reply) => {
-    const ok = await ready()
-    reply.code(ok ? 200 : 503)
+  router.handle('getReadiness', async (_input, reply) => {
+    const ok = await isReady()
+    if (!ok) reply.code(503)
     return { ok, database: ok ? 'ok' : 'unavailable', backplane: 'in-process' }
   })
 
-  app.get('/metrics', async (request, reply) => {
-    if (config.metricsAuth === 'key') await authenticate(request, ['viewer', 'operator', 'admin'], authenticator)
+  router.handle('getMetrics', async (_input, reply) => {
     reply.type(metrics.registry.contentType)
-    return metrics.registry.metrics()
+    return (await metrics.registry.metrics()) as never
   })
 }

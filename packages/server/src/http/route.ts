@@ -7,6 +7,7 @@ import {
   type ParamsOf,
   type QueryOf,
   type ReplyOf,
+  type Scope,
 } from '@wardline/contract'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Metrics } from '../metrics.ts'
@@ -48,8 +49,8 @@ export interface Router {
 interface RouterOptions {
   authenticator: Authenticator
   metrics: Metrics
-  /** Whether `stream` access asks for a session or key. */
-  streamNeedsKey: boolean
+  /** Who may call the endpoints whose access depends on the configuration. */
+  configured: Record<'stream' | 'metrics', 'open' | readonly Scope[]>
 }
 
 const open: Principal = { keyId: 'none', scope: 'viewer', instances: [] }
@@ -64,11 +65,12 @@ function inputOf<Name extends EndpointName>(request: FastifyRequest): Input<Name
 }
 
 /** Binds handlers to the endpoint table: authenticate, validate, handle, reply. */
-export function createRouter(app: FastifyInstance, { authenticator, metrics, streamNeedsKey }: RouterOptions): Router {
+export function createRouter(app: FastifyInstance, { authenticator, metrics, configured }: RouterOptions): Router {
   app.decorateRequest('principal', null as unknown as Principal)
 
   function authenticateHook(endpoint: Endpoint): onRequestHookHandler {
-    if (endpoint.access === 'open' || (endpoint.access === 'stream' && !streamNeedsKey)) {
+    const access = endpoint.access === 'stream' || endpoint.access === 'metrics' ? configured[endpoint.access] : endpoint.access
+    if (access === 'open') {
       return (request, _reply, done) => {
         request.principal = open
         done()
@@ -76,7 +78,7 @@ export function createRouter(app: FastifyInstance, { authenticator, metrics, str
     }
     return (request, _reply, done) => {
       try {
-        const principal = authenticate(request, endpoint.access, authenticator)
+        const principal = authenticate(request, access, authenticator)
         if (!(principal instanceof Promise)) {
           request.principal = principal
           return done()

@@ -55,7 +55,8 @@ export function createServer(config: Config, log: Log): FastifyInstance {
       maxHeaderSize: httpLimits.headerBytes,
     },
     clientErrorHandler: refuseGarbage as never,
-    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false } },
+    // A number where a string belongs is refused, not converted. Verbose: the sentence for the caller needs the schema.
+    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, verbose: true } },
   })
   app.server.maxConnections = httpLimits.connections
 
@@ -74,16 +75,17 @@ export function createServer(config: Config, log: Log): FastifyInstance {
     done(new AppError('unsupported_media_type', 'The body must be application/json.'))
   })
 
-  if (isLoopback(config.host) && !config.trustedProxies) {
-    app.addHook('onRequest', (request, _reply, done) => {
-      try {
-        assertLocalHost(request)
-        done()
-      } catch (fault) {
-        done(fault as Error)
-      }
-    })
-  }
+  const onlyLocalHosts = isLoopback(config.host) && !config.trustedProxies
+  app.addHook('onRequest', (request, reply, done) => {
+    // No answer may be taken for anything but what it says it is.
+    reply.header('x-content-type-options', 'nosniff')
+    try {
+      if (onlyLocalHosts) assertLocalHost(request)
+      done()
+    } catch (fault) {
+      done(fault as Error)
+    }
+  })
   app.setErrorHandler(problemHandler(log))
   app.setNotFoundHandler((_request, reply) =>
     sendProblem({ code: 'not_found', message: 'There is no such route.' }, reply),

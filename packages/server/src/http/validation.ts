@@ -28,6 +28,16 @@ function patternRule(pattern: string): string {
   return patternRules[pattern] ?? 'does not have the expected form'
 }
 
+interface Verbose {
+  parentSchema?: { properties?: Record<string, { enum?: unknown[] }> }
+}
+
+function missing(fault: FastifySchemaValidationError, name: string, path: string): string {
+  const choices = (fault as Verbose).parentSchema?.properties?.[name]?.enum
+  const field = path ? `${path}.${name}` : name
+  return choices ? `${field} must be ${joinChoices(choices)}; it is missing.` : `${field} is required.`
+}
+
 /** A failed JSON Schema check (Ajv's form) as a sentence that names the field and the rule. */
 export function validationSentence(fault: FastifySchemaValidationError, context = 'body'): string {
   const params = fault.params as Record<string, unknown>
@@ -35,7 +45,7 @@ export function validationSentence(fault: FastifySchemaValidationError, context 
   const field = path || (context === 'body' ? 'The body' : 'The request')
   switch (fault.keyword) {
     case 'required':
-      return `${path ? `${path}.` : ''}${params.missingProperty} is required.`
+      return missing(fault, String(params.missingProperty), path)
     case 'type':
       return path
         ? `${field} must be ${articles[String(params.type)] ?? `a ${params.type}`}.`

@@ -41,13 +41,13 @@ export function parseSessionMetrics(description: string): Record<string, number>
   for (const [name, value] of entries) {
     const length = [...name].length
     if (length === 0 || length > maxNameLength) {
-      return `Every name in session_metrics must have 1 to ${maxNameLength} characters.`
+      return `The description of session_metrics must have names of 1 to ${maxNameLength} characters.`
     }
     if (name === '__proto__' || name.includes('\0') || !name.isWellFormed()) {
-      return `The name ${JSON.stringify(name)} is not allowed in session_metrics.`
+      return `The description of session_metrics must not have the name ${JSON.stringify(name)}.`
     }
     if (typeof value !== 'number' || !Number.isFinite(value)) {
-      return `The value of ${JSON.stringify(name)} in session_metrics must be a finite number.`
+      return `The description of session_metrics must hold finite numbers; ${JSON.stringify(name)} is none.`
     }
   }
   return metrics as Record<string, number>

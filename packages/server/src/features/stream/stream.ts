@@ -58,6 +58,8 @@ export class EventStream {
   readonly #perAddress = new Map<string, number>()
   readonly #recent = new RecentEvents()
   #head = 0
+  /** The highest seq heard of. */
+  #announced = 0
   #unsent: StoredEvent[] = []
   #flushing = false
   #filling: Promise<void> | undefined
@@ -71,6 +73,7 @@ export class EventStream {
   /** Starts at the newest stored event. */
   async open(): Promise<void> {
     this.#head = await readLastSeq(this.#deps.database.db)
+    this.#announced = this.#head
   }
 
   /** Serves one client from `lastSeq` on, or from now. Throws AppError `overloaded` when every place is taken. */
@@ -122,19 +125,16 @@ export class EventStream {
   #receive(rows: readonly StoredEvent[]): void {
     for (const row of rows) {
       const seq = Number(row.seq)
-      if (seq <= this.#head) continue
-      if (seq > this.#head + 1) {
-        this.#fillGap()
-        return
-      }
-      this.#append(row)
+      this.#announced = Math.max(this.#announced, seq)
+      if (seq === this.#head + 1) this.#append(row)
     }
+    // What the bus lost or brought out of order is read from the database.
+    if (this.#announced > this.#head) this.#fillGap()
   }
 
   #append(row: StoredEvent): void {
     this.#head = Number(row.seq)
     this.#recent.add(row)
-    if (row.severity !== 'info') this.#wantStats()
     if (this.#clients.size === 0) return
     this.#unsent.push(row)
     if (this.#flushing) return
@@ -142,7 +142,6 @@ export class EventStream {
     setImmediate(() => this.#flush())
   }
 
-  /** What the bus lost or brought out of order is read from the database. */
   #fillGap(): void {
     this.#filling ??= this.#readMissing().finally(() => {
       this.#filling = undefined
@@ -151,10 +150,11 @@ export class EventStream {
 
   async #readMissing(): Promise<void> {
     try {
-      for (;;) {
+      while (this.#announced > this.#head) {
         const rows = await readEventsAfter(this.#deps.database.db, this.#head, replayPageRows)
         for (const row of rows) if (Number(row.seq) === this.#head + 1) this.#append(row)
-        if (rows.length < replayPageRows) return
+        // A row that was announced but is not there was forged, or is gone already.
+        if (rows.length === 0) this.#announced = this.#head
       }
     } catch (fault) {
       this.#deps.log.warn({ err: fault }, 'stream could not read missing events; the next event tries again')
@@ -166,6 +166,7 @@ export class EventStream {
     const rows = this.#unsent
     this.#unsent = []
     const before = Number(rows[0]!.seq) - 1
+    if (rows.some(({ severity }) => severity !== 'info')) this.#wantStats()
     const bytes = Buffer.from(rows.map(eventFrame).join(''))
     for (const client of this.#clients) {
       if (!client.live) continue
@@ -235,9 +236,8 @@ export class EventStream {
 
   /** The latest counts win: one reading serves every event that came meanwhile. */
   #wantStats(): void {
-    if (this.#clients.size === 0) return
     this.#stats.again = true
-    if (this.#stats.timer) return
+    if (this.#stats.timer || this.#clients.size === 0) return
     void this.#pushStats()
     this.#stats.timer = setTimeout(() => {
       this.#stats.timer = undefined

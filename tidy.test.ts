@@ -1,0 +1,374 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+
+// The rules of the house. Each stands beside an example of what breaks it, and is tested against that too.
+// This file is not read itself: its examples are the violations that it looks for.
+
+const root = fileURLToPath(new URL('.', import.meta.url))
+
+interface Import {
+  line: number
+  /** As written, such as `kysely` or `./events.ts`. */
+  name: string
+  /** The path that a relative name leads to. */
+  target: string | undefined
+  /** Gone at run time. */
+  onlyTypes: boolean
+}
+
+interface Source {
+  /** From the root of the repository. */
+  path: string
+  /** Lines of code: those of comments are empty. */
+  lines: string[]
+  imports: Import[]
+  /** Relative paths in any text, such as that of a file that runs as a thread. */
+  mentions: string[]
+  isTest: boolean
+}
+
+interface Rule {
+  says: string
+  /** Texts by path that break the rule. */
+  broken: Record<string, string>
+  /** One sentence for each violation, with its place. */
+  find(sources: Source[]): string[]
+}
+
+const importStatement =
+  /^\s*(?:import|export)\s+(?<clause>(?:type\s)?[\w$*{},\s]*?)from\s+'(?<from>[^']+)'|^\s*import\s+'(?<effect>[^']+)'|\bimport\('(?<dynamic>[^']+)'\)/gm
+
+function importsOf(path: string, code: string): Import[] {
+  return [...code.matchAll(importStatement)].map(({ index, groups = {} }) => {
+    const name = groups.from ?? groups.effect ?? groups.dynamic ?? ''
+    const names = /\{(.*)\}/s.exec(groups.clause ?? '')?.[1]?.split(',') ?? []
+    const everyNameIsType = names.length > 0 && names.every((part) => /^\s*(type\s|$)/.test(part))
+    return {
+      line: code.slice(0, index).split('\n').length + (code.slice(index).match(/^\n+/)?.[0].length ?? 0),
+      name,
+      target: name.startsWith('.') ? join(dirname(path), name) : undefined,
+      onlyTypes: groups.clause?.startsWith('type ') === true || everyNameIsType,
+    }
+  })
+}
+
+function sourceOf(path: string, text: string): Source {
+  const lines = text.split('\n').map((line) => (/^\s*(\/\/|\/\*|\*)/.test(line) ? '' : line))
+  const code = lines.join('\n')
+  const mentions = [...code.matchAll(/'(\.{1,2}\/[\w./-]+\.ts)'/g)].map((match) => join(dirname(path), match[1]!))
+  return { path, lines, imports: importsOf(path, code), mentions, isTest: path.endsWith('.test.ts') }
+}
+
+function readSources(): Source[] {
+  const folders = ['packages', 'bench', 'e2e', 'examples', 'docs']
+  const inFolders = folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)),
+  )
+  return [...readdirSync(root), ...inFolders]
+    .filter((path) => path.endsWith('.ts') && path !== 'tidy.test.ts' && !/(^|\/)(node_modules|dist)\//.test(path))
+    .sort()
+    .map((path) => sourceOf(path, readFileSync(join(root, path), 'utf8')))
+}
+
+const packageOf = (path: string): string => /^packages\/(\w+)\/src\//.exec(path)?.[1] ?? ''
+/** The path below packages/server/src, or undefined. */
+const inServer = (path: string): string | undefined => /^packages\/server\/src\/(.*)$/.exec(path)?.[1]
+
+/** Violations of one import at a time. */
+const eachImport =
+  (fault: (source: Source, imported: Import) => string | undefined | false): Rule['find'] =>
+  (sources) =>
+    sources.flatMap((source) =>
+      source.imports.flatMap((imported) => {
+        const found = fault(source, imported)
+        return found ? [`${source.path}:${imported.line} ${found}`] : []
+      }),
+    )
+
+/** Lines of packages that match, outside the files where they may. */
+const onlyIn =
+  (pattern: RegExp, allowed: RegExp, rule: string): Rule['find'] =>
+  (sources) =>
+    sources
+      .filter(({ path, isTest }) => path.startsWith('packages/') && !isTest && !allowed.test(path))
+      .flatMap(({ path, lines }) =>
+        lines.flatMap((line, index) => (pattern.test(line) ? [`${path}:${index + 1} ${rule}`] : [])),
+      )
+
+/** Packages of the house that a package, or a folder beside them, may import. */
+const mayImport: Record<string, readonly string[]> = {
+  contract: [],
+  server: ['@wardline/contract'],
+  // `wardline serve` runs the service.
+  cli: ['@wardline/contract', '@wardline/server'],
+  // The black box speaks HTTP; what it knows of the product it knows by heart.
+  e2e: [],
+  bench: [],
+}
+
+/** From the top down: a file imports from its own layer and from those below. */
+const layers: [name: string, files: RegExp][] = [
+  ['the entry', /^(main|index)\.ts$/],
+  ['the app', /^(app|services|jobs)\.ts$/],
+  ['a feature', /^features\//],
+  ['http', /^http\//],
+  ['deps', /^deps\.ts$/],
+  ['the bus', /^bus\//],
+  ['the database', /^db\//],
+  ['the ground', /^(errors|clock|ids|log|metrics|secrets|config|version)\.ts$/],
+]
+const layerOf = (file: string): number => layers.findIndex(([, files]) => files.test(file))
+
+function findCycles(sources: Source[]): string[] {
+  const targets = new Map(sources.map(({ path, imports }) => [path, imports.flatMap(({ target }) => target ?? [])]))
+  const done = new Set<string>()
+  const cycles: string[] = []
+  const visit = (path: string, way: string[]) => {
+    if (way.includes(path)) cycles.push(`${[...way.slice(way.indexOf(path)), path].join(' → ')} is a cycle of imports`)
+    if (way.includes(path) || done.has(path)) return
+    for (const target of targets.get(path) ?? []) visit(target, [...way, path])
+    done.add(path)
+  }
+  for (const path of targets.keys()) visit(path, [])
+  return cycles
+}
+
+/** Run or imported from outside: commands, package entries, configuration. Threads and child processes are mentioned by path. */
+const entries =
+  /^(packages\/cli\/src\/main|packages\/\w+\/src\/index|bench\/main|bench\/\w+-server|docs\/generate|build|vitest\.config|test-reporter)\.ts$/
+
+/** Installed names are importable by accident: what a package imports must stand in its own package.json. */
+function declaredBy(owner: string): string[] {
+  const { dependencies = {} } = JSON.parse(readFileSync(join(root, 'packages', owner, 'package.json'), 'utf8'))
+  return Object.keys(dependencies)
+}
+const bareName = (name: string): string =>
+  name
+    .split('/')
+    .slice(0, name.startsWith('@') ? 2 : 1)
+    .join('/')
+
+const maxLines = 300
+const testNames = /^\s*(?:test|it)(?:\.[\w.]+(?:\([^)]*\))?)?\(\s*(['"`])(.*?)\1,/
+
+const rules: Rule[] = [
+  {
+    says: 'packages depend on each other in one direction: contract ← server ← cli',
+    broken: {
+      'packages/contract/src/a.ts': "import { startServer } from '@wardline/server'",
+      'packages/server/src/a.ts': "import { limits } from '../../contract/src/fields.ts'",
+      'e2e/a.ts': "import { endpoints } from '@wardline/contract'",
+    },
+    find: eachImport(({ path }, { name, target }) => {
+      const owner = packageOf(path) || path.split('/')[0]!
+      const allowed = mayImport[owner]
+      if (!allowed) return
+      if (/^(@wardline\/|wardline$)/.test(name)) return !allowed.includes(name) && `imports ${name}; ${owner} may not`
+      return packageOf(path) !== '' && packageOf(target ?? path) !== owner && !target?.endsWith('package.json')
+        ? `reaches into another package by path (${name}); import it by its name`
+        : undefined
+    }),
+  },
+  {
+    says: 'a package declares what it imports',
+    broken: { 'packages/cli/src/a.ts': "import { fastify } from 'fastify'" },
+    find: eachImport(({ path, isTest }, { name, target }) => {
+      const owner = packageOf(path)
+      if (owner === '' || isTest || target !== undefined || name.startsWith('node:')) return
+      return !declaredBy(owner).includes(bareName(name)) && `imports ${name}, which its package.json does not list`
+    }),
+  },
+  {
+    says: 'the service is layered: main → app → features → http → deps → bus → db → ground',
+    broken: {
+      'packages/server/src/http/a.ts': "import { viewFleet } from '../features/instances/instances.ts'",
+      'packages/server/src/db/a.ts': "import type { Deps } from '../deps.ts'",
+      'packages/server/src/elsewhere/a.ts': '',
+    },
+    find: (sources) =>
+      sources.flatMap(({ path, imports, isTest }) => {
+        const file = inServer(path)
+        if (file === undefined || isTest) return []
+        const layer = layerOf(file)
+        if (layer < 0) return [`${path} belongs to no layer of the service`]
+        return imports.flatMap(({ target, line }) => {
+          const imported = target === undefined ? undefined : inServer(target)
+          if (imported === undefined || layerOf(imported) >= layer || layerOf(imported) < 0) return []
+          const [[name], [above]] = [layers[layer]!, layers[layerOf(imported)]!]
+          return [`${path}:${line} is of ${name} and imports ${imported}, which is of ${above}`]
+        })
+      }),
+  },
+  {
+    says: 'only what assembles the service reads values of the configuration module; features, http, bus and db take its type',
+    broken: { 'packages/server/src/features/trust/a.ts': "import { type Config, settings } from '../../config.ts'" },
+    find: eachImport(({ path, isTest }, { target, onlyTypes }) => {
+      const concerned = !isTest && /^(features|http|bus|db)\//.test(inServer(path) ?? '')
+      return concerned && target === 'packages/server/src/config.ts' && !onlyTypes
+        ? 'imports a value of config.ts; only its types are for this layer'
+        : undefined
+    }),
+  },
+  {
+    says: "a feature calls another feature's operations, never its queries or routes",
+    broken: {
+      'packages/server/src/features/trust/a.ts': "import { seqRange } from '../events/queries.ts'",
+      'packages/server/src/features/status/a.ts': "import { countSince } from '../events/count-queries.ts'",
+    },
+    find: eachImport(({ path }, { name, target }) => {
+      const own = /^features\/([\w-]+)\//.exec(inServer(path) ?? '')?.[1]
+      const other = /^features\/([\w-]+)\/(routes|queries|[\w-]+-queries)\.ts$/.exec(inServer(target ?? '') ?? '')?.[1]
+      return own && other && own !== other ? `imports ${name}, which only the feature ${other} may` : undefined
+    }),
+  },
+  {
+    says: 'there is no cycle of imports',
+    broken: { 'bench/a.ts': "import { b } from './b.ts'", 'bench/b.ts': "import type { a } from './a.ts'" },
+    find: findCycles,
+  },
+  {
+    says: 'SQL stands in queries.ts, *-queries.ts and db/: nothing else imports kysely',
+    broken: { 'packages/server/src/features/keys/keys.ts': "import { sql } from 'kysely'" },
+    find: eachImport(({ path, isTest }, { name }) => {
+      const allowed = isTest || /\/db\/|\/(queries|[\w-]+-queries)\.ts$/.test(path)
+      return name === 'kysely' && !allowed && 'imports kysely; only queries.ts, *-queries.ts and db/ may'
+    }),
+  },
+  {
+    says: 'HTTP stands in http/, routes.ts and app.ts: nothing else imports fastify',
+    broken: { 'packages/server/src/features/keys/keys.ts': "import type { FastifyRequest } from 'fastify'" },
+    find: eachImport(({ path }, { name }) => {
+      const allowed = /\/http\/|\/routes\.ts$|\/src\/app\.ts$/.test(path)
+      return /^(fastify|@fastify\/.*)$/.test(name) && !allowed && `imports ${name}; only http/, routes.ts and app.ts may`
+    }),
+  },
+  {
+    says: 'only db/ and the benchmark open SQLite themselves',
+    broken: { 'packages/cli/src/a.ts': "import { DatabaseSync } from 'node:sqlite'" },
+    find: eachImport(({ path }, { name }) => {
+      const allowed = /^(bench\/|docs\/generate\.ts$|packages\/server\/src\/db\/)/.test(path)
+      return name === 'node:sqlite' && !allowed && 'imports node:sqlite; only db/ and the benchmark may'
+    }),
+  },
+  {
+    says: 'only config.ts reads the environment',
+    broken: { 'packages/server/src/log.ts': 'const level = process.env.LEVEL' },
+    find: onlyIn(/\bprocess\.env\b/, /^packages\/server\/src\/config\.ts$/, 'reads process.env; only config.ts may'),
+  },
+  {
+    says: 'only clock.ts reads the time, and the database link for its deadline',
+    broken: { 'packages/server/src/jobs.ts': 'const started = new Date()' },
+    find: onlyIn(
+      /\bDate\.now\b|\bnew Date\(\)|\bperformance\.now\b|\bprocess\.hrtime\b/,
+      /^packages\/server\/src\/(clock|db\/sqlite-link)\.ts$/,
+      'reads the clock; take the time as a value, or a Clock',
+    ),
+  },
+  {
+    says: 'only ids.ts and the decoy generators draw random numbers',
+    broken: { 'packages/server/src/jobs.ts': 'const delay = Math.random() * 1000' },
+    find: onlyIn(
+      /\b(randomBytes|randomInt|randomUUID|getRandomValues|Math\.random)\b/,
+      /^packages\/server\/src\/(ids|features\/honeypots\/decoy-[\w-]+)\.ts$/,
+      'draws random numbers; only ids.ts and the decoy generators may',
+    ),
+  },
+  {
+    says: 'only the command line prints; the service logs',
+    broken: { 'packages/server/src/jobs.ts': "console.log('done')" },
+    find: onlyIn(/\bconsole\.\w/, /^packages\/cli\//, 'uses console; the service has a log'),
+  },
+  {
+    says: `a source file has at most ${maxLines} lines`,
+    broken: { 'bench/a.ts': 'run()\n'.repeat(maxLines + 1) },
+    find: (sources) =>
+      sources.flatMap(({ path, lines, isTest }) => {
+        const count = lines.at(-1) === '' ? lines.length - 1 : lines.length
+        return !isTest && count > maxLines ? [`${path} has ${count} lines; ${maxLines} are the most`] : []
+      }),
+  },
+  {
+    says: 'no file is there for nobody',
+    broken: { 'packages/server/src/features/keys/forgotten.ts': 'export const a = 1' },
+    find: (sources) => {
+      const mentioned = new Set(sources.filter(({ isTest }) => !isTest).flatMap(({ mentions }) => mentions))
+      // The black box and the examples consist of tests: what those use is used.
+      const ofTests = new Set(sources.filter(({ isTest }) => isTest).flatMap(({ mentions }) => mentions))
+      return sources
+        .filter(({ path, isTest }) => !isTest && !entries.test(path) && !mentioned.has(path))
+        .filter(({ path }) => !(/^(e2e|examples)\//.test(path) && ofTests.has(path)))
+        .map(({ path }) => `${path} is imported by nobody`)
+    },
+  },
+  {
+    says: 'a file is named for its idea: kebab-case, no utils or helpers',
+    broken: { 'packages/server/src/http/string-utils.ts': '', 'packages/server/src/http/parseText.ts': '' },
+    find: (sources) =>
+      sources.flatMap(({ path }) => {
+        const name = path.split('/').at(-1)!
+        if (/(^|-)(utils?|helpers|misc|common)(\.test)?\.ts$/.test(name)) return [`${path} is named for nothing`]
+        return /^[a-z0-9-]+(\.test|\.config)?\.ts$/.test(name) ? [] : [`${path} is not kebab-case`]
+      }),
+  },
+  {
+    says: 'exports have names; only tools that ask for it get a default export',
+    broken: { 'packages/server/src/http/a.ts': 'export default function start() {}' },
+    find: (sources) =>
+      sources
+        .filter(({ path }) => !/\.config\.ts$|-reporter\.ts$/.test(path))
+        .flatMap(({ path, lines }) =>
+          lines.flatMap((line, index) =>
+            /^export (default\b|\{.*\bas default\b)/.test(line) ? [`${path}:${index + 1} has a default export`] : [],
+          ),
+        ),
+  },
+  {
+    says: 'what is to be done stands in the issue tracker, not in the code',
+    broken: { 'packages/server/src/http/a.ts': 'start() // TODO: stop' },
+    find: () => [],
+  },
+  {
+    says: 'a skipped test gives its reason, and no test runs alone',
+    broken: { 'e2e/a.test.ts': "test.skip('answers', () => {})", 'e2e/b.test.ts': "test.only('answers', () => {})" },
+    find: (sources) =>
+      sources.flatMap(({ path, lines }) =>
+        lines.flatMap((line, index) => {
+          const place = `${path}:${index + 1}`
+          if (/\b(test|it|describe)\.only\(/.test(line)) return [`${place} runs one test alone`]
+          return /\b(test|it|describe|suite)\.skip\(|\bskip\(\)/.test(line)
+            ? [`${place} skips without a reason; call skip('reason') of the test's context`]
+            : []
+        }),
+      ),
+  },
+  {
+    says: 'a test is named by a statement',
+    broken: { 'e2e/a.test.ts': "test('should work', () => {})", 'e2e/b.test.ts': "test('heartbeat', () => {})" },
+    find: (sources) =>
+      sources
+        .filter(({ isTest }) => isTest)
+        .flatMap(({ path, lines }) =>
+          lines.flatMap((line, index) => {
+            const name = testNames.exec(line)?.[2]
+            if (name === undefined || (/\s/.test(name) && !/^(should|test|works|can)\b|\.$/i.test(name))) return []
+            return [`${path}:${index + 1} names a test "${name}"; say what holds`]
+          }),
+        ),
+  },
+]
+
+const house = readSources()
+
+describe.each(rules)('$says', ({ broken, find }) => {
+  test('holds everywhere in the house', () => {
+    expect(find(house)).toEqual([])
+  })
+
+  test.each(Object.entries(broken))('is seen to be broken by %s', (path) => {
+    const planted = Object.entries(broken).map(([name, text]) => sourceOf(name, text))
+    const others = house.filter((source) => !(source.path in broken))
+    expect(find([...others, ...planted]).filter((fault) => fault.includes(path))).not.toEqual([])
+  })
+})
