@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
@@ -21,6 +21,7 @@ interface Import {
 interface Source {
   /** From the root of the repository. */
   path: string
+  text: string
   /** Lines of code: those of comments are empty. */
   lines: string[]
   imports: Import[]
@@ -58,7 +59,7 @@ function sourceOf(path: string, text: string): Source {
   const lines = text.split('\n').map((line) => (/^\s*(\/\/|\/\*|\*)/.test(line) ? '' : line))
   const code = lines.join('\n')
   const mentions = [...code.matchAll(/'(\.{1,2}\/[\w./-]+\.ts)'/g)].map((match) => join(dirname(path), match[1]!))
-  return { path, lines, imports: importsOf(path, code), mentions, isTest: path.endsWith('.test.ts') }
+  return { path, text, lines, imports: importsOf(path, code), mentions, isTest: testCode.test(path) }
 }
 
 function readSources(): Source[] {
@@ -72,6 +73,8 @@ function readSources(): Source[] {
     .map((path) => sourceOf(path, readFileSync(join(root, path), 'utf8')))
 }
 
+/** Tests, and what only tests of a package use. */
+const testCode = /\.test\.ts$|\/src\/test-[\w-]+\.ts$/
 const packageOf = (path: string): string => /^packages\/(\w+)\/src\//.exec(path)?.[1] ?? ''
 /** The path below packages/server/src, or undefined. */
 const inServer = (path: string): string | undefined => /^packages\/server\/src\/(.*)$/.exec(path)?.[1]
@@ -239,23 +242,29 @@ const rules: Rule[] = [
   {
     says: 'HTTP stands in http/, routes.ts and app.ts: nothing else imports fastify',
     broken: { 'packages/server/src/features/keys/keys.ts': "import type { FastifyRequest } from 'fastify'" },
-    find: eachImport(({ path }, { name }) => {
-      const allowed = /\/http\/|\/routes\.ts$|\/src\/app\.ts$/.test(path)
-      return /^(fastify|@fastify\/.*)$/.test(name) && !allowed && `imports ${name}; only http/, routes.ts and app.ts may`
+    find: eachImport(({ path, isTest }, { name }) => {
+      const allowed = isTest || /\/http\/|\/routes\.ts$|\/src\/app\.ts$/.test(path)
+      return (
+        /^(fastify|@fastify\/.*)$/.test(name) && !allowed && `imports ${name}; only http/, routes.ts and app.ts may`
+      )
     }),
   },
   {
     says: 'only db/ and the benchmark open SQLite themselves',
     broken: { 'packages/cli/src/a.ts': "import { DatabaseSync } from 'node:sqlite'" },
-    find: eachImport(({ path }, { name }) => {
-      const allowed = /^(bench\/|docs\/generate\.ts$|packages\/server\/src\/db\/)/.test(path)
+    find: eachImport(({ path, isTest }, { name }) => {
+      const allowed = isTest || /^(bench\/|docs\/reference\.ts$|packages\/server\/src\/db\/)/.test(path)
       return name === 'node:sqlite' && !allowed && 'imports node:sqlite; only db/ and the benchmark may'
     }),
   },
   {
-    says: 'only config.ts reads the environment',
+    says: 'only config.ts reads the environment of the service',
     broken: { 'packages/server/src/log.ts': 'const level = process.env.LEVEL' },
-    find: onlyIn(/\bprocess\.env\b/, /^packages\/server\/src\/config\.ts$/, 'reads process.env; only config.ts may'),
+    find: onlyIn(
+      /\bprocess\.env\b/,
+      /^packages\/(cli\/|server\/src\/config\.ts$)/,
+      'reads process.env; only config.ts may',
+    ),
   },
   {
     says: 'only clock.ts reads the time, and the database link for its deadline',
@@ -326,8 +335,15 @@ const rules: Rule[] = [
   },
   {
     says: 'what is to be done stands in the issue tracker, not in the code',
-    broken: { 'packages/server/src/http/a.ts': 'start() // TODO: stop' },
-    find: () => [],
+    broken: { 'packages/server/src/http/a.ts': '// TODO: stop', 'e2e/a.ts': '/** FIXME */' },
+    find: (sources) =>
+      sources.flatMap(({ path, text }) =>
+        text
+          .split('\n')
+          .flatMap((line, index) =>
+            /\b(TODO|FIXME|XXX)\b/.test(line) ? [`${path}:${index + 1} leaves work in the code`] : [],
+          ),
+      ),
   },
   {
     says: 'a skipped test gives its reason, and no test runs alone',
@@ -370,5 +386,139 @@ describe.each(rules)('$says', ({ broken, find }) => {
     const planted = Object.entries(broken).map(([name, text]) => sourceOf(name, text))
     const others = house.filter((source) => !(source.path in broken))
     expect(find([...others, ...planted]).filter((fault) => fault.includes(path))).not.toEqual([])
+  })
+})
+
+interface Locked {
+  version?: string
+  resolved?: string
+  integrity?: string
+  link?: boolean
+  dev?: boolean
+  hasInstallScript?: boolean
+  dependencies?: Record<string, string>
+  optionalDependencies?: Record<string, string>
+}
+
+/** What npm must be able to install everywhere: packages by their place, such as `node_modules/vite`. */
+type Lock = Record<string, Locked>
+
+interface LockRule {
+  says: string
+  /** Entries that break the rule when they stand in the lock. */
+  broken: Lock
+  find(lock: Lock): string[]
+}
+
+const eachLocked =
+  (fault: (place: string, entry: Locked, lock: Lock) => string | undefined | false): LockRule['find'] =>
+  (lock) =>
+    Object.entries(lock).flatMap(([place, entry]) => {
+      const found = fault(place, entry, lock)
+      return found ? [`package-lock.json: ${place} ${found}`] : []
+    })
+
+/** Looked up as Node does: in the package's own node_modules, then further up. */
+function isLocked(lock: Lock, place: string, name: string): boolean {
+  const parts = place.split('/node_modules/')
+  const folders = parts.map((_, index) => `${parts.slice(0, index + 1).join('/node_modules/')}/`)
+  return ['', ...folders].some((folder) => `${folder}node_modules/${name}` in lock)
+}
+
+/** Packages whose presence means that something is compiled or fetched while installing. */
+const nativeBuilders = ['node-gyp', 'node-gyp-build', 'node-addon-api', 'node-pre-gyp', 'prebuild-install', 'bindings']
+
+const lockRules: LockRule[] = [
+  {
+    says: 'nothing that the product runs on has an install script or a native build',
+    broken: {
+      'node_modules/fast-thing': { version: '1.0.0', hasInstallScript: true },
+      'node_modules/compiled-thing': { version: '1.0.0', dependencies: { 'node-gyp-build': '4' } },
+    },
+    find: eachLocked((_, { dev, hasInstallScript, dependencies = {} }) => {
+      const builder = nativeBuilders.find((name) => name in dependencies)
+      if (dev) return undefined
+      return (hasInstallScript && 'has an install script') || (builder && `is built natively (${builder})`)
+    }),
+  },
+  {
+    says: 'of the tools only Node itself has an install script',
+    broken: { 'node_modules/eager-tool': { version: '1.0.0', dev: true, hasInstallScript: true } },
+    find: eachLocked(
+      (place, { hasInstallScript }) => hasInstallScript && place !== 'node_modules/node' && 'has an install script',
+    ),
+  },
+  {
+    says: 'the lock has no holes: a package for every platform that is named',
+    broken: {
+      'node_modules/tool': {
+        version: '1.0.0',
+        integrity: 'x',
+        optionalDependencies: { '@tool/linux-riscv64': '1.0.0' },
+      },
+      'node_modules/@tool/darwin-arm64': {},
+    },
+    find: eachLocked((place, { version, integrity, link, optionalDependencies = {} }, lock) => {
+      if (!place.includes('node_modules/') || link) return undefined
+      if (version === undefined || integrity === undefined) return 'has no version or no checksum'
+      const missing = Object.keys(optionalDependencies).filter((name) => !isLocked(lock, place, name))
+      return missing.length > 0 && `names ${missing.join(', ')}, which the lock does not have`
+    }),
+  },
+  {
+    says: 'packages come from the public registry and from nowhere else',
+    broken: { 'node_modules/mirrored': { version: '1.0.0', resolved: 'https://mirror.example/mirrored-1.0.0.tgz' } },
+    find: eachLocked((_, { resolved, link }) => {
+      const known = resolved === undefined || link || resolved.startsWith('https://registry.npmjs.org/')
+      return !known && `comes from ${resolved}`
+    }),
+  },
+]
+
+const lock: Lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages
+
+describe.each(lockRules)('$says', ({ broken, find }) => {
+  test('holds for every package that is installed', () => {
+    expect(find(lock)).toEqual([])
+  })
+
+  test.each(Object.keys(broken))('is seen to be broken by %s', (place) => {
+    expect(find({ ...lock, ...broken }).filter((fault) => fault.includes(`${place} `))).not.toEqual([])
+  })
+})
+
+describe('the documents', () => {
+  const folders = [
+    '',
+    'docs',
+    'docs/adr',
+    'docs/guide',
+    'docs/reference',
+    'bench',
+    'packages/cli',
+    'packages/contract',
+    'packages/server',
+  ]
+  const documents = folders.flatMap((folder) =>
+    readdirSync(join(root, folder))
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => join(folder, name)),
+  )
+
+  test('link only to files that are there', () => {
+    const dead = documents.flatMap((path) =>
+      [...readFileSync(join(root, path), 'utf8').matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)]
+        .map((match) => match[1]!)
+        .filter((target) => !existsSync(join(root, dirname(path), target)))
+        .map((target) => `${path} links to ${target}`),
+    )
+    expect(dead).toEqual([])
+  })
+
+  test('put the whole licence into every package', () => {
+    const licence = readFileSync(join(root, 'LICENSE'), 'utf8')
+    for (const name of ['cli', 'contract', 'server']) {
+      expect(readFileSync(join(root, 'packages', name, 'LICENSE'), 'utf8'), name).toBe(licence)
+    }
   })
 })

@@ -9,13 +9,13 @@ import type { EventBody } from './events.ts'
 /** An event with its time of arrival in epoch milliseconds. */
 export type StoredEvent = EventBody & { createdAt: number }
 
-/** The statement that one batch of events costs at the least: rows only, no counts. */
+/** The statement that one batch of events costs at the least: rows only, no counts and no index. */
 export type EventWriter = {
   /** The parameter of one batch, built apart so that a measurement of the database does not contain it. */
   encode(events: readonly StoredEvent[]): string
   /** One transaction for one encoded batch, on disk when it returns. */
   write(batch: string): void
-  /** Recomputes the counts and the sequence from all rows, as the service would have left them. */
+  /** Recomputes the counts, the index and the sequence from all rows, as the service would have left them. */
   count(): void
   close(): void
 }
@@ -40,7 +40,11 @@ const COUNT_EVENTS = `
   insert into tool_counts (tool, minute, count)
     select metadata->>'toolName', created_at - created_at % 60000, count(*) from events
     where event_type = 'tool_call' group by 1, 2;
-  update counters set value = (select coalesce(max(seq), 0) from events) where name = 'event_seq';`
+  delete from event_refs;
+  insert into event_refs (kind, value, seq)
+    select 'instance', instance_id, seq from events where instance_id is not null
+    union all select 'session', session_id, seq from events where session_id is not null;
+  update counters set value = (select coalesce(max(seq), 0) from events);`
 
 const INSERT_HONEYPOTS = `
   insert into honeypots (id, instance_id, type, key_type, is_pattern, created_at)

@@ -1,6 +1,8 @@
 import { type RunningServer, readConfig, startServer } from '@wardline/server'
 import type { Command } from 'commander'
-import { exitCodes } from './exit.ts'
+import { exitCodes, fail } from './exit.ts'
+import { readDemoConfig, startDemo } from './serve-demo.ts'
+import { onStopSignal } from './signals.ts'
 
 function showCreatedKey({ createdKey }: RunningServer): void {
   if (!createdKey) return
@@ -12,12 +14,8 @@ function showCreatedKey({ createdKey }: RunningServer): void {
 `)
 }
 
-/** Stops on the first signal; a second one does not wait. */
-function stopOnSignal(close: () => Promise<void>): void {
-  let stopping = false
-  const stop = () => {
-    if (stopping) process.exit(exitCodes.failed)
-    stopping = true
+function closeOnSignal(close: () => Promise<void>): void {
+  onStopSignal(() => {
     close().then(
       () => process.exit(0),
       (fault) => {
@@ -25,23 +23,40 @@ function stopOnSignal(close: () => Promise<void>): void {
         process.exit(exitCodes.failed)
       },
     )
+  })
+}
+
+const onFatal = (fault: Error) => {
+  console.error(`Fatal: ${fault.message}`)
+  process.exit(exitCodes.fatal)
+}
+
+async function serve(): Promise<void> {
+  const server = await startServer(readConfig(), { onFatal })
+  showCreatedKey(server)
+  closeOnSignal(() => server.close())
+}
+
+async function serveDemo(): Promise<void> {
+  const config = readDemoConfig(process.env)
+  const server = await startServer(config, { onFatal })
+  try {
+    const demo = startDemo(server, config)
+    closeOnSignal(async () => {
+      await demo.stop()
+      await server.close()
+    })
+    await demo.ended
+  } catch (fault) {
+    fail(fault)
+    await server.close()
   }
-  process.on('SIGTERM', stop)
-  process.on('SIGINT', stop)
 }
 
 export function addServe(program: Command): void {
   program
     .command('serve')
     .description('run the service; settings come from the environment (see: wardline config)')
-    .action(async () => {
-      const server = await startServer(readConfig(), {
-        onFatal: (fault) => {
-          console.error(`Fatal: ${fault.message}`)
-          process.exit(exitCodes.fatal)
-        },
-      })
-      showCreatedKey(server)
-      stopOnSignal(() => server.close())
-    })
+    .option('--demo', 'with a simulated fleet beside it, in a data folder of its own')
+    .action(({ demo }: { demo?: boolean }) => (demo ? serveDemo() : serve()))
 }

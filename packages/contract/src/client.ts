@@ -1,12 +1,5 @@
-import {
-  type BodyOf,
-  type Endpoint,
-  type EndpointName,
-  endpoints,
-  type ParamsOf,
-  type QueryOf,
-  type ReplyOf,
-} from './endpoints.ts'
+import type { Endpoint } from './endpoint.ts'
+import { type BodyOf, type EndpointName, endpoints, type ParamsOf, type QueryOf, type ReplyOf } from './endpoints.ts'
 
 /** The service answered with a failure; `status` is 0 where no answer came at all. */
 export class WardlineError extends Error {

@@ -1,5 +1,6 @@
 export * from './audit.ts'
 export * from './client.ts'
+export * from './endpoint.ts'
 export * from './endpoints.ts'
 export * from './errors.ts'
 export * from './events.ts'

@@ -1,4 +1,5 @@
-import { type Endpoint, endpoints } from './endpoints.ts'
+import type { Endpoint } from './endpoint.ts'
+import { endpoints } from './endpoints.ts'
 import { ErrorReply } from './fields.ts'
 
 type Json = Record<string, unknown>

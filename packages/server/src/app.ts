@@ -26,7 +26,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
     byKey: (presented) => keyring.find(presented),
     bySession: (token) => findSessionPrincipal(deps, keyring, token),
   }
-  const app = createServer(deps.config, deps.log)
+  const app = createServer(deps)
   await mountReference(app)
   const router = createRouter(app, {
     authenticator,

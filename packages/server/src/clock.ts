@@ -11,14 +11,21 @@ export const systemClock: Clock = {
   monotonic: () => performance.now(),
 }
 
-/** A clock that stands still until it is moved. */
-export function manualClock(startMs = Date.UTC(2026, 0, 15, 12, 0, 30)): Clock & { advance(ms: number): void } {
-  let current = startMs
+/** A clock that stands still until it is moved: `advance` lets time pass, `jump` sets the wall clock alone. */
+export function manualClock(
+  startMs = Date.UTC(2026, 0, 15, 12, 0, 30),
+): Clock & { advance(ms: number): void; jump(ms: number): void } {
+  let wall = startMs
+  let passed = 0
   return {
-    now: () => current,
-    monotonic: () => current,
+    now: () => wall,
+    monotonic: () => passed,
     advance(ms) {
-      current += ms
+      wall += ms
+      passed += ms
+    },
+    jump(ms) {
+      wall += ms
     },
   }
 }

@@ -218,11 +218,14 @@ function distance(left: string, right: string): number {
   return previous[right.length]!
 }
 
+/** Names that the command line reads as a client of a service, not as its settings. */
+const clientNames = ['WARDLINE_URL', 'WARDLINE_KEY']
+
 function unknownNames(env: NodeJS.ProcessEnv): string[] {
   const known = Object.values(settings).flatMap(({ env: name, secret }) => (secret ? [name, `${name}_FILE`] : [name]))
   const faults: string[] = []
   for (const name of Object.keys(env)) {
-    if (!name.startsWith('WARDLINE_') || known.includes(name)) continue
+    if (!name.startsWith('WARDLINE_') || known.includes(name) || clientNames.includes(name)) continue
     const nearest = known.toSorted((a, b) => distance(name, a) - distance(name, b))[0]!
     faults.push(`${name} is not a setting; did you mean ${nearest}?`)
   }
@@ -259,9 +262,6 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
 
 export const databaseFile = (config: Config): string =>
   config.databaseUrl?.slice('sqlite:'.length) ?? join(config.dataDir, 'wardline.db')
-
-export const isLoopback = (host: string): boolean =>
-  host === 'localhost' || host === '::1' || host === '[::1]' || /^127\./.test(host)
 
 /** The effective configuration by environment name; a secret shows only whether it is set. */
 export function describeConfig(config: Config): Record<string, string> {

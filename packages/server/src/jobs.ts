@@ -1,6 +1,7 @@
 import type { Deps } from './deps.ts'
 import { auditCheckpoint } from './features/audit/audit.ts'
 import { scoutEveryMs } from './features/detection/scout.ts'
+import { indexEvents } from './features/events/event-index.ts'
 import { forgetOldEvents } from './features/events/retention.ts'
 import { forgetStaleSessions } from './features/keys/sessions.ts'
 import { attestWeekly } from './features/trust/trust.ts'
@@ -39,6 +40,7 @@ export function listJobs(deps: Deps, services: Services): Job[] {
         await attestWeekly(deps)
       },
     },
+    { name: 'event-index', everyMs: 1_000, run: () => indexEvents(deps.database) },
     { name: 'retention', everyMs: 60_000, run: () => forgetOldEvents(deps) },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },
     {

@@ -1,5 +1,16 @@
 import { hkdfSync } from 'node:crypto'
-import { closeSync, existsSync, fchmodSync, fsyncSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  fchmodSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from './config.ts'
 import { randomSecret } from './ids.ts'
@@ -28,13 +39,29 @@ export function writePrivateFile(file: string, content: string): void {
   }
 }
 
+/** 32 random bytes as base64url. */
+const secretForm = /^[\w-]{43}$/
+
+/** The file appears whole or not at all, and of two programs that start together the first one's stays. */
+function createSecretFile(file: string): void {
+  const draft = `${file}.${randomSecret(6)}`
+  writePrivateFile(draft, `${randomSecret(32)}\n`)
+  try {
+    linkSync(draft, file)
+  } catch (fault) {
+    if ((fault as NodeJS.ErrnoException).code !== 'EEXIST') throw fault
+  } finally {
+    unlinkSync(draft)
+  }
+}
+
 function masterSecret(config: Config): string {
   if (config.secret) return config.secret
   const file = join(config.dataDir, 'secret')
-  if (existsSync(file)) return readFileSync(file, 'utf8').trim()
-  const secret = randomSecret(32)
-  writePrivateFile(file, `${secret}\n`)
-  return secret
+  if (!existsSync(file)) createSecretFile(file)
+  const secret = readFileSync(file, 'utf8').trim()
+  if (secretForm.test(secret)) return secret
+  throw new Error(`${file} does not hold the secret that was written to it: restore it from a backup.`)
 }
 
 /** Derives one key per purpose from the master secret (HKDF, RFC 5869), so that one leaking does not unmask another. */

@@ -1,4 +1,7 @@
-import packageJson from '../package.json' with { type: 'json' }
+import { readFileSync } from 'node:fs'
+
+// package.json lies one folder above, for the source as for the compiled code.
+const packageJson = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
 
 /** Version of this service. */
 export const version: string = packageJson.version

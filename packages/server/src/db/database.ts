@@ -4,7 +4,10 @@ import type { Schema } from './schema.ts'
 export type Db = Kysely<Schema>
 export type Trx = Transaction<Schema>
 /** A statement with its parameters, ready to run. */
-export type Statement = CompiledQuery
+export type Statement = CompiledQuery & {
+  /** JSON array of arrays: the statement runs for each, with the count of rows that follow and then the row as parameters. */
+  rows?: string
+}
 /** A row read by hand-written SQL. */
 export type Row = Record<string, unknown>
 
@@ -13,6 +16,8 @@ export interface Dialect {
   ddl: {
     /** Type of a 64-bit integer column; as a lone primary key it must not cost a second index. */
     bigint: string
+    /** Ends a `create table` whose rows are stored in the order of the primary key, where the engine can do so. */
+    clustered: string
     /** Statements after which rows of the table can be neither changed nor removed. */
     appendOnly(table: string): string[]
   }
@@ -21,6 +26,11 @@ export interface Dialect {
    * It also has `ordinal`, counting from 0. One prepared statement thus serves every batch size.
    */
   rowsFromJson(json: string, columns: Record<string, 'text' | 'bigint' | 'double'>): RawBuilder<unknown>
+  /**
+   * Makes the hottest statement there is: inserts rows, given as a JSON array of arrays in the order of the columns,
+   * whose `seq` are the last values of the counter event_seq.
+   */
+  insertSequenced(table: string, columns: readonly string[]): (rows: string) => Statement
 }
 
 export interface Database {

@@ -61,7 +61,8 @@ export class GroupCommit<Entry, Result> {
       (oldest !== undefined && since - oldest.since > maxQueuedMs)
     if (full) {
       this.#options.metrics.queueRejects.inc({ queue: this.#options.queue })
-      throw new AppError('overloaded', 'The queue of the database is full; try again in a moment.', retryAfterSeconds)
+      const message = 'The queue of the database is full; try again in a moment.'
+      return Promise.reject(new AppError('overloaded', message, retryAfterSeconds))
     }
     return new Promise((resolve, reject) => {
       this.#queue.push({ entry, rows, bytes, since, resolve, reject })

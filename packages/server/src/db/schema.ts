@@ -22,8 +22,16 @@ interface EventsTable {
 export type EventClass = 'none' | 'injection' | 'blocked'
 
 interface CountersTable {
-  name: 'event_seq'
+  /** event_seq: the last seq given; indexed_seq: up to where event_refs is complete. */
+  name: 'event_seq' | 'indexed_seq'
   value: number
+}
+
+/** Where to find the events of an instance, a session or a type; complete up to the counter indexed_seq. */
+interface EventRefsTable {
+  kind: 'instance' | 'session' | 'type'
+  value: string
+  seq: number
 }
 
 /** Which rows a minute holds: turns an instant into a range of seq without an index on time. */
@@ -195,6 +203,7 @@ interface SchemaVersionTable {
 export interface Schema {
   events: EventsTable
   counters: CountersTable
+  event_refs: EventRefsTable
   event_minutes: EventMinutesTable
   event_counts: EventCountsTable
   tool_counts: ToolCountsTable

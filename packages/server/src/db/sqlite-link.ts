@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import { DatabaseError } from '../errors.ts'
+import type { Statement } from './database.ts'
 import type { Reply, Request } from './sqlite-worker.ts'
 
 type Result = { rows: Record<string, unknown>[]; changes: number }
@@ -21,19 +22,27 @@ const constraintViolation = 19
 const typeMismatch = 20
 const tooBig = 18
 const failedSyncs = new Set([1034, 1290])
+const diskFull = 13
+
+/** What a connection reports besides its answers. */
+export interface LinkEvents {
+  /** A fault after which only a new process may go on. */
+  onFatal(fault: Error): void
+  onDiskFull(): void
+}
 
 /** Messages to one worker thread that holds one SQLite connection. The worker answers in the order of the questions. */
 export class SqliteLink {
   readonly #worker: Worker
   readonly #pending = new Map<number, Pending>()
   readonly #watch: NodeJS.Timeout
-  readonly #onFatal: (fault: Error) => void
+  readonly #events: LinkEvents
   #lastId = 0
   #closed = false
 
-  private constructor(worker: Worker, onFatal: (fault: Error) => void) {
+  private constructor(worker: Worker, events: LinkEvents) {
     this.#worker = worker
-    this.#onFatal = onFatal
+    this.#events = events
     this.#watch = setInterval(() => this.#rejectOverdue(), watchEveryMs).unref()
     worker.on('message', (reply: Reply) => this.#settle(reply))
     worker.on('error', (fault) => this.#die(fault as Error))
@@ -43,7 +52,7 @@ export class SqliteLink {
   /** Resolves with the link and SQLite's version; rejects when the file cannot be opened as it must be. */
   static async open(
     options: { file: string; readOnly: boolean },
-    onFatal: (fault: Error) => void,
+    events: LinkEvents,
   ): Promise<{ link: SqliteLink; version: string }> {
     // The service runs from source as well as compiled.
     const script = import.meta.url.endsWith('.ts') ? './sqlite-worker.ts' : './sqlite-worker.js'
@@ -58,11 +67,16 @@ export class SqliteLink {
     })
     worker.removeAllListeners('message')
     worker.removeAllListeners('error')
-    return { link: new SqliteLink(worker, onFatal), version }
+    return { link: new SqliteLink(worker, events), version }
   }
 
-  run(statements: { sql: string; parameters: readonly unknown[] }[], patient = false): Promise<Result[]> {
-    return this.#ask({ kind: 'run', statements }, patient)
+  run(statements: readonly Statement[]): Promise<Result[]> {
+    const bare = statements.map(({ sql, parameters, rows }) => ({ sql, parameters, rows }))
+    return this.#ask({ kind: 'run', statements: bare }, false)
+  }
+
+  async rollback(): Promise<void> {
+    await this.#ask({ kind: 'rollback' }, false)
   }
 
   async backup(file: string): Promise<void> {
@@ -89,11 +103,15 @@ export class SqliteLink {
     const pending = this.#pending.get(reply.id)
     if (!pending) return
     this.#pending.delete(reply.id)
-    if ('results' in reply) return pending.resolve(reply.results)
+    if ('results' in reply) {
+      pending.resolve(reply.results)
+      return
+    }
     const { message, code } = reply.error
     // After a failed sync the kernel may call lost pages clean: only a new process that recovers from the log is safe.
-    if (failedSyncs.has(code)) this.#onFatal(new DatabaseError(message))
+    if (failedSyncs.has(code)) this.#events.onFatal(new DatabaseError(message))
     const primary = code & 0xff
+    if (primary === diskFull) this.#events.onDiskFull()
     const constraint = primary === constraintViolation || primary === typeMismatch || primary === tooBig
     pending.reject(new DatabaseError(message, { constraint }))
   }
@@ -119,6 +137,6 @@ export class SqliteLink {
     for (const { reject } of this.#pending.values())
       reject(new DatabaseError('The database thread ended.', { cause: fault }))
     this.#pending.clear()
-    this.#onFatal(fault)
+    this.#events.onFatal(fault)
   }
 }

@@ -1,9 +1,18 @@
 import { backup, DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 
+/** See Statement in database.ts. */
+interface BareStatement {
+  sql: string
+  parameters: readonly unknown[]
+  rows: string | undefined
+}
+
 /** Asked of the worker. A `run` of several statements is one transaction. */
 export type Request =
-  | { id: number; kind: 'run'; statements: { sql: string; parameters: readonly unknown[] }[] }
+  | { id: number; kind: 'run'; statements: BareStatement[] }
+  /** Ends an open transaction; SQLite itself may have ended it, as it does when the disk is full. */
+  | { id: number; kind: 'rollback' }
   | { id: number; kind: 'backup'; file: string }
   | { id: number; kind: 'close' }
 
@@ -42,8 +51,13 @@ function prepare(sql: string): StatementSync {
   return statement
 }
 
-function run(sql: string, parameters: readonly unknown[]) {
+function run({ sql, parameters, rows }: BareStatement) {
   const statement = prepare(sql)
+  if (rows !== undefined) {
+    const values = JSON.parse(rows) as SQLInputValue[][]
+    for (const [index, row] of values.entries()) statement.run(values.length - 1 - index, ...row)
+    return { rows: [], changes: values.length }
+  }
   if (statement.columns().length > 0) {
     return { rows: statement.all(...(parameters as SQLInputValue[])) as Record<string, unknown>[], changes: 0 }
   }
@@ -51,22 +65,27 @@ function run(sql: string, parameters: readonly unknown[]) {
   return { rows: [], changes: Number(changes) }
 }
 
-function runAll(statements: { sql: string; parameters: readonly unknown[] }[]) {
-  if (statements.length === 1) return [run(statements[0]!.sql, statements[0]!.parameters)]
+function runAll(statements: BareStatement[]) {
+  if (statements.length === 1) return [run(statements[0]!)]
   connection.exec('begin immediate')
   try {
-    const results = statements.map(({ sql, parameters }) => run(sql, parameters))
+    const results = statements.map(run)
     connection.exec('commit')
     return results
   } catch (fault) {
-    if (connection.isTransaction) connection.exec('rollback')
+    rollback()
     throw fault
   }
+}
+
+function rollback() {
+  if (connection.isTransaction) connection.exec('rollback')
 }
 
 async function answer(request: Request): Promise<Reply> {
   try {
     if (request.kind === 'run') return { id: request.id, results: runAll(request.statements) }
+    if (request.kind === 'rollback') rollback()
     if (request.kind === 'backup') await backup(connection, request.file)
     if (request.kind === 'close') connection.close()
     return { id: request.id, results: [] }

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { closeSync, existsSync, openSync } from 'node:fs'
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -12,6 +12,7 @@ import {
 } from 'kysely'
 import { DatabaseError } from '../errors.ts'
 import type { Database, Dialect, Row } from './database.ts'
+import { DiskReserve } from './disk-reserve.ts'
 import type { Schema } from './schema.ts'
 import { SqliteLink } from './sqlite-link.ts'
 
@@ -25,6 +26,7 @@ export function isVersionSafe(version: string): boolean {
 const dialect: Dialect = {
   ddl: {
     bigint: 'integer',
+    clustered: 'without rowid',
     appendOnly: (table) => [
       `create trigger ${table}_no_update before update on ${table} begin select raise(abort, '${table} is append-only'); end`,
       `create trigger ${table}_no_delete before delete on ${table} begin select raise(abort, '${table} is append-only'); end`,
@@ -33,6 +35,13 @@ const dialect: Dialect = {
   rowsFromJson(json, columns) {
     const names = Object.keys(columns).map((name, index) => sql`value ->> ${sql.lit(index)} as ${sql.ref(name)}`)
     return sql`(select key as ordinal, ${sql.join(names)} from json_each(${json}))`
+  },
+  // Parsing the batch once and binding each row is a third faster here than taking every value out of JSON in SQL.
+  insertSequenced(table, columns) {
+    const marks = columns.map(() => '?').join(', ')
+    const seq = "(select value from counters where name = 'event_seq') - ?"
+    const text = `insert into ${table} (seq, ${columns.join(', ')}) values (${seq}, ${marks})`
+    return (rows) => ({ ...CompiledQuery.raw(text), rows })
   },
 }
 
@@ -99,33 +108,51 @@ class Lock {
   }
 }
 
-class SqliteDriver implements Driver {
-  readonly #connect: () => SqliteConnection
-  readonly #lock: Lock
+/** Without this every read would wait for the transaction under way: the builder takes SQLite for a single connection. */
+class ConcurrentAdapter extends SqliteAdapter {
+  override get supportsMultipleConnections() {
+    return true
+  }
+}
 
-  constructor(connect: () => SqliteConnection, lock: Lock) {
-    this.#connect = connect
+class SqliteDriver implements Driver {
+  readonly #writer: SqliteLink
+  readonly #reader: SqliteLink
+  readonly #lock: Lock
+  readonly #reserve: DiskReserve
+
+  constructor(writer: SqliteLink, reader: SqliteLink, lock: Lock, reserve: DiskReserve) {
+    this.#writer = writer
+    this.#reader = reader
     this.#lock = lock
+    this.#reserve = reserve
   }
 
   async init() {}
 
   async acquireConnection() {
-    return this.#connect()
+    return new SqliteConnection(this.#writer, this.#reader, this.#lock)
   }
 
   async beginTransaction(connection: SqliteConnection) {
     connection.release = await this.#lock.acquire()
     connection.inTransaction = true
-    await connection.executeQuery(CompiledQuery.raw('begin immediate'))
+    this.#reserve.makeRoom()
+    try {
+      await connection.executeQuery(CompiledQuery.raw('begin immediate'))
+    } catch (fault) {
+      // The answer may only be late: a transaction that nobody ends would swallow every later write.
+      this.#writer.rollback().catch(() => {})
+      throw fault
+    }
   }
 
   async commitTransaction(connection: SqliteConnection) {
     await connection.executeQuery(CompiledQuery.raw('commit'))
   }
 
-  async rollbackTransaction(connection: SqliteConnection) {
-    await connection.executeQuery(CompiledQuery.raw('rollback'))
+  async rollbackTransaction() {
+    await this.#writer.rollback()
   }
 
   async releaseConnection(connection: SqliteConnection) {
@@ -142,17 +169,19 @@ class SqliteDriver implements Driver {
  * Rejects with DatabaseError when the file cannot be opened, or SQLite is too old to be trusted with it.
  */
 export async function openSqlite(file: string, onFatal: (fault: Error) => void): Promise<Database> {
-  const { link: writer, version } = await SqliteLink.open({ file, readOnly: false }, onFatal)
+  const reserve = new DiskReserve(file)
+  const events = { onFatal, onDiskFull: () => reserve.noteFull() }
+  const { link: writer, version } = await SqliteLink.open({ file, readOnly: false }, events)
   if (!isVersionSafe(version)) {
     await writer.close()
     throw new DatabaseError(`SQLite ${version} can corrupt its log; ${oldestVersion} or newer is needed.`)
   }
-  const { link: reader } = await SqliteLink.open({ file, readOnly: true }, onFatal)
+  const { link: reader } = await SqliteLink.open({ file, readOnly: true }, events)
   const lock = new Lock()
   const db = new Kysely<Schema>({
     dialect: {
-      createAdapter: () => new SqliteAdapter(),
-      createDriver: () => new SqliteDriver(() => new SqliteConnection(writer, reader, lock), lock),
+      createAdapter: () => new ConcurrentAdapter(),
+      createDriver: () => new SqliteDriver(writer, reader, lock, reserve),
       createIntrospector: (kysely) => new SqliteIntrospector(kysely),
       createQueryCompiler: () => new SqliteQueryCompiler(),
     },
@@ -161,14 +190,19 @@ export async function openSqlite(file: string, onFatal: (fault: Error) => void):
     db,
     dialect,
     async batch(statements) {
-      const results = await lock.hold(() => writer.run(statements.map(({ sql, parameters }) => ({ sql, parameters }))))
+      // What is left of the disk is for control.
+      if (reserve.isFull) throw new DatabaseError('The disk is full.')
+      const results = await lock.hold(() => writer.run(statements))
       return results.map(({ rows }) => rows as Row[])
     },
     async backup(target) {
       if (existsSync(target)) throw new DatabaseError(`${target} exists already.`)
+      // It holds everything that the database holds: nobody else may read it.
+      closeSync(openSync(target, 'wx', 0o600))
       await writer.backup(target)
     },
     async close() {
+      reserve.close()
       await db.destroy()
       await reader.close()
       await writer.close()

@@ -41,10 +41,10 @@ function check(value: unknown, path: (string | number)[], hasEscapes: boolean): 
 /**
  * Refuses what JSON allows but a later read, stream frame or page could fail on:
  * deep nesting, numbers beyond range, NUL, lone surrogates, `__proto__`.
- * `text` is the JSON that the value was parsed from: escapes are looked for only where it has any.
+ * NUL and lone surrogates can come only from escapes: texts are looked at only where the JSON had any.
  */
-export function assertStorable(value: unknown, text: string): void {
-  check(value, [], text.includes('\\'))
+export function assertStorable(value: unknown, mayHoldEscapes: boolean): void {
+  check(value, [], mayHoldEscapes)
 }
 
 /** The text of a body. Throws AppError `invalid` when it is not UTF-8. */
@@ -61,6 +61,6 @@ export function parseJson(text: string): unknown {
   } catch {
     throw new AppError('invalid', 'The body must be JSON.')
   }
-  assertStorable(value, text)
+  assertStorable(value, text.includes('\\'))
   return value
 }

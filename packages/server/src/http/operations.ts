@@ -1,5 +1,5 @@
-import type { Deps } from '../deps.ts'
 import { probe } from '../db/health.ts'
+import type { Deps } from '../deps.ts'
 import type { Router } from './route.ts'
 
 /** The database is asked at most this often, however often readiness is. */
@@ -13,7 +13,7 @@ export function mountOperations(router: Router, { clock, database, metrics }: De
   let last = { at: -Infinity, result: Promise.resolve(false) }
   function isReady(): Promise<boolean> {
     if (clock.monotonic() - last.at < probeEveryMs) return last.result
-    const result = probe(database.db, clock.now()).then(
+    const result = probe(database, clock.now()).then(
       () => true,
       () => false,
     )

@@ -1,7 +1,7 @@
 import { type ErrorCode, errorStatus } from '@wardline/contract'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import type { Deps } from '../deps.ts'
 import { AppError, DatabaseError } from '../errors.ts'
-import type { Log } from '../log.ts'
 import { validationSentence } from './validation.ts'
 
 interface Problem {
@@ -35,11 +35,24 @@ export function sendProblem(problem: Problem, reply: FastifyReply): void {
   reply.code(errorStatus[problem.code]).send({ error: problem.message })
 }
 
+/** A broken disk under load would otherwise fill what is left of it with log lines. */
+const databaseLogEveryMs = 1_000
+
 /** The error handler of every route: one line in the log for what an operator must look at, one sentence for the caller. */
-export function problemHandler(log: Log) {
+export function problemHandler({ log, clock }: Pick<Deps, 'log' | 'clock'>) {
+  let databaseLoggedAt = -Infinity
+  let unlogged = 0
+  function logDatabase(fault: unknown, request: FastifyRequest): void {
+    unlogged += 1
+    if (clock.monotonic() - databaseLoggedAt < databaseLogEveryMs) return
+    databaseLoggedAt = clock.monotonic()
+    log.error({ err: fault, endpoint: request.routeOptions.url, requests: unlogged }, 'the database failed')
+    unlogged = 0
+  }
   return (fault: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const problem = toProblem(fault)
-    if (problem.code === 'internal' || problem.code === 'database') {
+    if (problem.code === 'database') logDatabase(fault, request)
+    if (problem.code === 'internal') {
       log.error({ err: fault, requestId: request.id, endpoint: request.routeOptions.url }, 'request failed')
     }
     sendProblem(problem, reply)

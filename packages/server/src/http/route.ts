@@ -69,7 +69,8 @@ export function createRouter(app: FastifyInstance, { authenticator, metrics, con
   app.decorateRequest('principal', null as unknown as Principal)
 
   function authenticateHook(endpoint: Endpoint): onRequestHookHandler {
-    const access = endpoint.access === 'stream' || endpoint.access === 'metrics' ? configured[endpoint.access] : endpoint.access
+    const access =
+      endpoint.access === 'stream' || endpoint.access === 'metrics' ? configured[endpoint.access] : endpoint.access
     if (access === 'open') {
       return (request, _reply, done) => {
         request.principal = open

@@ -1,11 +1,11 @@
 import type { Socket } from 'node:net'
 import { type FastifyInstance, type FastifyRequest, fastify } from 'fastify'
-import { type Config, isLoopback } from '../config.ts'
+import type { Deps } from '../deps.ts'
 import { AppError } from '../errors.ts'
 import { randomSecret } from '../ids.ts'
-import type { Log } from '../log.ts'
 import { bodyText, parseJson } from './json.ts'
 import { httpLimits } from './limits.ts'
+import { isLoopback } from './loopback.ts'
 import { problemHandler, sendProblem } from './problem.ts'
 
 function requestIds(): () => string {
@@ -27,19 +27,23 @@ function refuseGarbage(fault: Error & { code?: string }, socket: Socket): void {
   )
 }
 
-const hostName = (host: string): string => host.replace(/:\d+$/, '')
-
 /**
  * A web page can point its own name at 127.0.0.1 and then read a service that trusts the loopback address
  * (DNS rebinding). On loopback only loopback names are served, unless a trusted proxy speaks.
  */
-function assertLocalHost(request: FastifyRequest): void {
-  const host = hostName(request.headers.host ?? '')
-  if (!isLoopback(host)) throw new AppError('wrong_host', 'This service answers only to loopback host names.')
+function localHostCheck(): (request: FastifyRequest) => void {
+  let accepted: string | undefined
+  return ({ headers: { host } }) => {
+    if (host !== undefined && host === accepted) return
+    if (!isLoopback(host?.replace(/:\d+$/, '') ?? '')) {
+      throw new AppError('wrong_host', 'This service answers only to loopback host names.')
+    }
+    accepted = host
+  }
 }
 
 /** The HTTP server without a route: limits, body parsing, error answers. */
-export function createServer(config: Config, log: Log): FastifyInstance {
+export function createServer({ config, log, clock }: Pick<Deps, 'config' | 'log' | 'clock'>): FastifyInstance {
   const app = fastify({
     logger: false,
     genReqId: requestIds(),
@@ -75,18 +79,18 @@ export function createServer(config: Config, log: Log): FastifyInstance {
     done(new AppError('unsupported_media_type', 'The body must be application/json.'))
   })
 
-  const onlyLocalHosts = isLoopback(config.host) && !config.trustedProxies
+  const assertHost = isLoopback(config.host) && !config.trustedProxies ? localHostCheck() : () => {}
   app.addHook('onRequest', (request, reply, done) => {
     // No answer may be taken for anything but what it says it is.
     reply.header('x-content-type-options', 'nosniff')
     try {
-      if (onlyLocalHosts) assertLocalHost(request)
+      assertHost(request)
       done()
     } catch (fault) {
       done(fault as Error)
     }
   })
-  app.setErrorHandler(problemHandler(log))
+  app.setErrorHandler(problemHandler({ log, clock }))
   app.setNotFoundHandler((_request, reply) =>
     sendProblem({ code: 'not_found', message: 'There is no such route.' }, reply),
   )

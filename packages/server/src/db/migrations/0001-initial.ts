@@ -4,9 +4,9 @@ const severities = `('info', 'warning', 'critical', 'breach')`
 const classes = `('none', 'injection', 'blocked')`
 
 /** The first schema. Statements run in order, in one transaction. */
-export const initial = ({ bigint, appendOnly }: Dialect['ddl']): string[] => [
+export const initial = ({ bigint, clustered, appendOnly }: Dialect['ddl']): string[] => [
   `create table counters (name text primary key, value ${bigint} not null)`,
-  `insert into counters (name, value) values ('event_seq', 0)`,
+  `insert into counters (name, value) values ('event_seq', 0), ('indexed_seq', 0)`,
   `create table facts (name text primary key, value text not null)`,
   `create table job_runs (name text primary key, last_run_at ${bigint} not null)`,
 
@@ -26,10 +26,16 @@ export const initial = ({ bigint, appendOnly }: Dialect['ddl']): string[] => [
     description text not null,
     metadata text
   )`,
-  // Each index costs a fifth to a third of the ingest rate: only what investigations ask for, and only the rows that have it.
-  `create index events_by_instance on events (instance_id, seq) where instance_id is not null`,
-  `create index events_by_session on events (session_id, seq) where session_id is not null`,
+  // Few values, so new entries land on few pages: cheap enough to keep with every insert.
   `create index events_by_severity on events (severity, seq) where severity <> 'info'`,
+  // What other indexes would hold. Kept up by a job a moment later, many rows at a time: an index by instance or
+  // session would write a page or two for every single event, more than all the rest of its commit.
+  `create table event_refs (
+    kind text not null check (kind in ('instance', 'session', 'type')),
+    value text not null,
+    seq ${bigint} not null,
+    primary key (kind, value, seq)
+  ) ${clustered}`,
 
   `create table event_minutes (minute ${bigint} primary key, first_seq ${bigint} not null, last_seq ${bigint} not null)`,
   `create table event_counts (

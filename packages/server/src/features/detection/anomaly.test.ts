@@ -25,14 +25,14 @@ describe('parseSessionMetrics', () => {
     ['null', 'must be a JSON object'],
     ['7', 'must be a JSON object'],
     ['"{}"', 'must be a JSON object'],
-    ['{"a":"1"}', 'The value of "a"'],
-    ['{"a":null}', 'The value of "a"'],
-    ['{"a":true}', 'The value of "a"'],
-    ['{"ok":1,"a":{"b":1}}', 'The value of "a"'],
+    ['{"a":"1"}', 'must hold finite numbers; "a" is none'],
+    ['{"a":null}', 'must hold finite numbers; "a" is none'],
+    ['{"a":true}', 'must hold finite numbers; "a" is none'],
+    ['{"ok":1,"a":{"b":1}}', 'must hold finite numbers; "a" is none'],
     ['{"a":NaN}', 'must be a JSON object'],
-    ['{"a":1e999}', 'The value of "a"'],
-    ['{"a":-1e999}', 'The value of "a"'],
-    ['{"":1}', '1 to 100 characters'],
+    ['{"a":1e999}', 'must hold finite numbers; "a" is none'],
+    ['{"a":-1e999}', 'must hold finite numbers; "a" is none'],
+    ['{"":1}', 'names of 1 to 100 characters'],
   ])('refuses %s', (description, sentence) => {
     expect(parseSessionMetrics(description)).toContain(sentence)
   })
@@ -43,19 +43,19 @@ describe('parseSessionMetrics', () => {
     expect(parseSessionMetrics(many(64))).toBeTypeOf('object')
     expect(parseSessionMetrics(many(65))).toContain('at most 64')
     expect(parseSessionMetrics(JSON.stringify({ ['🦀'.repeat(100)]: 1 }))).toBeTypeOf('object')
-    expect(parseSessionMetrics(JSON.stringify({ ['x'.repeat(101)]: 1 }))).toContain('1 to 100 characters')
+    expect(parseSessionMetrics(JSON.stringify({ ['x'.repeat(101)]: 1 }))).toContain('names of 1 to 100 characters')
   })
 
   // A metric named __proto__ would reach the prototype of whatever object it is copied into.
   it('refuses a name that is the prototype', () => {
-    expect(parseSessionMetrics('{"__proto__":1}')).toContain('is not allowed')
-    expect(parseSessionMetrics('{"a":1,"\\u005f_proto__":1}')).toContain('is not allowed')
+    expect(parseSessionMetrics('{"__proto__":1}')).toContain('must not have the name')
+    expect(parseSessionMetrics('{"a":1,"\\u005f_proto__":1}')).toContain('must not have the name')
   })
 
   // A name that the database refuses would turn a report into an internal error, and so blind the detector.
   it('refuses a name that a database cannot store', () => {
-    expect(parseSessionMetrics('{"a\\u0000b":1}')).toContain('is not allowed')
-    expect(parseSessionMetrics('{"\\ud800":1}')).toContain('is not allowed')
+    expect(parseSessionMetrics('{"a\\u0000b":1}')).toContain('must not have the name')
+    expect(parseSessionMetrics('{"\\ud800":1}')).toContain('must not have the name')
   })
 
   it('returns finite numbers or one sentence for any text', () => {
@@ -113,8 +113,31 @@ describe('scoreSample', () => {
     expect(severityOf(constant(1_000), 1_250)).toBe('critical')
   })
 
-  it('is never stricter for a baseline that varied more', () => {
-    const metric = fc.record({ samples: fc.integer({ min: 10, max: 500 }), mean: fc.nat(1_000), m2: fc.nat(10_000) })
+  it('uses a deviation that is real as it is, however small', () => {
+    // Mean 1,000, m2 0.09 over 10 samples: the deviation is 0.1.
+    const tight: Baseline = { samples: 10, mean: 1_000, m2: 0.09 }
+    expect(scoreSample(tight, 1_000.2)).toBeNull()
+    expect(scoreSample(tight, 1_000.4)?.deviation).toBeCloseTo(0.1, 9)
+    expect(severityOf(tight, 1_000.4)).toBe('warning')
+    expect(severityOf(tight, 1_000.6)).toBe('critical')
+    const alternating = baselineOf([0, 1, 0, 1, 0, 1, 0, 1, 0, 1])
+    expect(scoreSample(alternating, 5)?.deviation).toBeCloseTo(Math.sqrt(2.5 / 9), 9)
+  })
+
+  // What rounding leaves of a constant baseline would make every sample after it infinitely strange.
+  it('takes a baseline for constant whose deviation is nothing but rounding', () => {
+    const rounded = baselineOf(new Array<number>(50).fill(0.1 + 0.2))
+    expect(severityOf({ ...rounded, m2: 1e-30 }, 1)).toBeNull()
+    expect(severityOf({ samples: 10, mean: 1e9, m2: 9 * 0.9 ** 2 }, 1e9 + 100)).toBeNull()
+    expect(severityOf({ samples: 10, mean: 1e9, m2: 9 * 1.1 ** 2 }, 1e9 + 100)).toBe('critical')
+  })
+
+  it('is never stricter for a varying baseline that varied more', () => {
+    const metric = fc.record({
+      samples: fc.integer({ min: 10, max: 500 }),
+      mean: fc.nat(1_000),
+      m2: fc.integer({ min: 1, max: 10_000 }),
+    })
     fc.assert(
       fc.property(metric, fc.nat(10_000), fc.nat(5_000), (baseline, more, value) => {
         const z = scoreSample(baseline, value)?.z ?? 0

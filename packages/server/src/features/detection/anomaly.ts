@@ -88,18 +88,22 @@ export function learn(baseline: Baseline | null, value: number): Baseline {
   return { samples, mean, m2: before.m2 + distance * (sample - mean) }
 }
 
+/** Below this share of the mean a deviation is what rounding left of a constant baseline. */
+const roundingShare = 1e-9
+
 /**
- * The sample deviation, but at least 1 and at least 5 % of the mean. The metrics count things, so that 1 is the
- * smallest step there is: after a constant 5, a 6 is no news (z = 1), an 8 is a warning, a 10 is critical. The 5 %
- * are the same for large numbers: after a constant 1,000, an 1,001 is no news either. The floor holds for every
- * baseline, not only for a constant one: otherwise one single 6 among the 5s would make the detector stricter than
- * none. A metric that lives between 0 and 1 is best reported in percent or in thousandths.
+ * The sample deviation; after a constant baseline, which has none, 1 or 5 % of the mean, whichever is more. The metrics
+ * count things, so that 1 is the smallest step there is: after a constant 5, a 6 is no news (z = 1), an 8 is a warning,
+ * a 10 is critical. The 5 % are the same for large numbers: after a constant 1,000, a 1,001 is no news either. A metric
+ * that lives between 0 and 1 is best reported in percent or in thousandths.
  */
 function deviationOf({ samples, mean, m2 }: Baseline): number {
-  return Math.max(Math.sqrt(m2 / (samples - 1)), 1, 0.05 * Math.abs(mean))
+  const deviation = Math.sqrt(m2 / (samples - 1))
+  if (deviation > roundingShare * Math.abs(mean)) return deviation
+  return Math.max(1, 0.05 * Math.abs(mean))
 }
 
 /** A value whose square overflows would leave a deviation of Infinity behind, and with it a blind detector. */
-function bounded(value: number): number {
+export function bounded(value: number): number {
   return Math.min(Number.MAX_SAFE_INTEGER, Math.max(-Number.MAX_SAFE_INTEGER, value))
 }

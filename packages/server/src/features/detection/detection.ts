@@ -1,8 +1,7 @@
 import { eventTypes } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
-import type { Ingest, StoreOptions } from '../events/ingest.ts'
-import type { EventToStore } from '../events/insert-queries.ts'
-import { type Anomaly, type Baseline, parseSessionMetrics, scoreSample } from './anomaly.ts'
+import type { EventToStore, Ingest, StoreOptions } from '../events/ingest.ts'
+import { type Anomaly, type Baseline, bounded, parseSessionMetrics, scoreSample } from './anomaly.ts'
 import { compileLearn, learnStatement, readBaselines } from './queries.ts'
 
 /** Metrics that one instance can have; a hostile agent could invent a name with every report. */
@@ -47,7 +46,7 @@ export function createDetection({ database }: Pick<Deps, 'database'>, ingest: In
       const baseline = baselines.get(metric)
       const anomaly = scoreSample(baseline ?? null, value)
       if (anomaly) anomalies.push(anomalyEvent(report, metric, value, anomaly))
-      else if (baseline || baselines.size + samples.length < maxBaselines) samples.push([metric, value])
+      else if (baseline || baselines.size + samples.length < maxBaselines) samples.push([metric, bounded(value)])
     }
     return { anomalies, samples }
   }

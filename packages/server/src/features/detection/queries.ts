@@ -66,27 +66,24 @@ export function markRecovered(trx: Trx, cutoff: number, limit: number) {
     .execute()
 }
 
-/** Suspended instances that called a tool after `graceMs` of their suspension, and were not reported for it. */
-export function findActiveWhileSuspended(db: Db, graceMs: number, limit: number) {
-  return db
+/** Suspended instances that were not reported for this suspension, by id. */
+export async function findUnreportedSuspensions(db: Db, suspendedBefore: number, limit: number) {
+  const rows = await db
     .selectFrom('instances')
-    .select(['id', 'control_version'])
+    .select(['id', 'control_version', 'control_changed_at'])
     .where('suspended', '=', 1)
+    .where('control_changed_at', '<', suspendedBefore)
     .where((e) =>
       e.or([e('activity_reported_version', 'is', null), e('activity_reported_version', '<', e.ref('control_version'))]),
     )
-    .where((e) =>
-      e.exists(
-        e
-          .selectFrom('events')
-          .select('seq')
-          .whereRef('events.instance_id', '=', 'instances.id')
-          .where('events.event_type', '=', 'tool_call')
-          .where(sql<boolean>`events.created_at > instances.control_changed_at + ${graceMs}`),
-      ),
-    )
+    .orderBy('control_changed_at', 'desc')
     .limit(limit)
     .execute()
+  return rows.map((row) => ({
+    id: row.id,
+    version: Number(row.control_version),
+    since: Number(row.control_changed_at),
+  }))
 }
 
 export async function markActivityReported(trx: Trx, id: string, controlVersion: number): Promise<boolean> {

@@ -1,9 +1,10 @@
 import { eventTypes, offlineAfterMs } from '@wardline/contract'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
+import { calledToolSince } from '../events/activity.ts'
 import type { Ingest } from '../events/ingest.ts'
 import {
-  findActiveWhileSuspended,
+  findUnreportedSuspensions,
   markActivityReported,
   markOffline,
   markRecovered,
@@ -30,16 +31,17 @@ export interface Scout {
  * Guarded updates decide who reports, so any number of processes may sweep.
  */
 export function createScout({ database: { db }, clock }: Deps, ingest: Ingest): Scout {
-  const started = clock.monotonic()
-  let last = { wall: clock.now(), monotonic: started }
+  let watchingSince = clock.monotonic()
+  let last = { wall: clock.now(), monotonic: watchingSince }
 
-  /** Right after a start, a pause of the machine or a clock jump, silence proves nothing. */
+  /** After a start, a pause of the machine or a clock jump, silence proves nothing until it was watched whole. */
   function mayJudgeSilence(now: number, monotonic: number): boolean {
     const wallPassed = now - last.wall
     const passed = monotonic - last.monotonic
     last = { wall: now, monotonic }
     const steady = Math.abs(wallPassed - passed) <= clockJumpMs && passed <= 3 * scoutEveryMs
-    return steady && monotonic - started >= offlineAfterMs
+    if (!steady) watchingSince = monotonic
+    return monotonic - watchingSince >= offlineAfterMs
   }
 
   async function reportLiveness(now: number, kind: 'offline' | 'recovered'): Promise<void> {
@@ -64,10 +66,11 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest): 
     }
   }
 
-  async function reportActivity(): Promise<void> {
-    for (const { id, control_version } of await findActiveWhileSuspended(db, suspensionGraceMs, sweepRows)) {
+  async function reportActivity(now: number): Promise<void> {
+    for (const { id, version, since } of await findUnreportedSuspensions(db, now - suspensionGraceMs, sweepRows)) {
+      if (!(await calledToolSince(db, id, since + suspensionGraceMs))) continue
       const publish = await db.transaction().execute(async (trx) => {
-        if (!(await markActivityReported(trx, id, Number(control_version)))) return () => {}
+        if (!(await markActivityReported(trx, id, version))) return () => {}
         const event = ingest.own({
           severity: 'critical',
           event_type: eventTypes.activityWhileSuspended,
@@ -85,7 +88,7 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest): 
       const now = clock.now()
       await reportLiveness(now, 'recovered')
       if (mayJudgeSilence(now, clock.monotonic())) await reportLiveness(now, 'offline')
-      await reportActivity()
+      await reportActivity(now)
       await recordRun(db, scoutName, now)
     },
   }

@@ -13,9 +13,9 @@ function parseLine(line: string): BatchItem {
   }
 }
 
-function storable(value: unknown, text: string): BatchItem {
+function storable(value: unknown, mayHoldEscapes: boolean): BatchItem {
   try {
-    assertStorable(value, text)
+    assertStorable(value, mayHoldEscapes)
     return { value }
   } catch (fault) {
     return { fault: (fault as Error).message.replace('The body', 'The event') }
@@ -30,7 +30,8 @@ function parseArray(text: string): BatchItem[] {
     throw new AppError('invalid', 'The body must be a JSON array of events.')
   }
   if (!Array.isArray(values)) throw new AppError('invalid', 'The body must be a JSON array of events.')
-  return values.map((value) => storable(value, text))
+  const mayHoldEscapes = text.includes('\\')
+  return values.map((value) => storable(value, mayHoldEscapes))
 }
 
 /** The events of a batch body, in order. Throws AppError `invalid` when the body as a whole is unusable. */

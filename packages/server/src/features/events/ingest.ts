@@ -8,6 +8,8 @@ import { compileInserts, type EventToStore, type IdempotencyRow, insertStatement
 import { eventToStore } from './new-event.ts'
 import { findIdempotent } from './queries.ts'
 
+export type { EventToStore } from './insert-queries.ts'
+
 /** Events that are stored together or not at all, with what else must be written in the same transaction. */
 interface Group {
   events: EventToStore[]
@@ -41,7 +43,12 @@ const rowOverheadBytes = 200
 const weightOf = ({ description, metadata }: EventToStore) =>
   rowOverheadBytes + description.length + (metadata?.length ?? 0)
 
-export function createIngest({ database, bus, clock, metrics }: Deps): Ingest {
+export function createIngest({
+  database,
+  bus,
+  clock,
+  metrics,
+}: Pick<Deps, 'database' | 'bus' | 'clock' | 'metrics'>): Ingest {
   const inserts = compileInserts(database)
   const severityCounters = Object.fromEntries(
     ['info', 'warning', 'critical', 'breach'].map((severity) => [severity, metrics.events.labels(severity)]),

@@ -16,36 +16,36 @@ export interface IdempotencyRow {
 /** Compiled once; only the parameters change from batch to batch. */
 export interface InsertStatements {
   takeSeqs: string
-  events: string
+  events: (rows: string) => Statement
   counts: string
   minutes: string
   tools: string
   idempotency: string
 }
 
+const eventColumns = [
+  'created_at',
+  'severity',
+  'class',
+  'tool',
+  'source',
+  'event_type',
+  'instance_id',
+  'session_id',
+  'ip_address',
+  'id',
+  'description',
+  'metadata',
+] as const satisfies (keyof EventToStore)[]
+
 const lastSeq = sql`(select value from counters where name = 'event_seq')`
 
 export function compileInserts({ db, dialect }: Database): InsertStatements {
   const text = (query: { compile(db: Db): CompiledQuery }) => query.compile(db).sql
   const rows = (columns: Parameters<Dialect['rowsFromJson']>[1]) => dialect.rowsFromJson('', columns)
-  const eventColumns = {
-    severity: 'text',
-    class: 'text',
-    tool: 'text',
-    source: 'text',
-    event_type: 'text',
-    instance_id: 'text',
-    session_id: 'text',
-    ip_address: 'text',
-    id: 'text',
-    description: 'text',
-    metadata: 'text',
-  } as const
-  const names = sql.join(Object.keys(eventColumns).map((name) => sql.ref(name)))
   return {
     takeSeqs: text(sql`update counters set value = value + ${0} where name = 'event_seq' returning value`),
-    events: text(sql`insert into events (seq, created_at, ${names})
-      select ${lastSeq} - ${0} + 1 + ordinal, ${0}, ${names} from ${rows(eventColumns)} as batch`),
+    events: dialect.insertSequenced('events', eventColumns),
     counts: text(sql`insert into event_counts (unit, severity, class, bucket, count)
       select unit, severity, class, bucket, count from ${rows({
         unit: 'text',
@@ -97,23 +97,13 @@ export function insertStatements(
   createdAt: number,
 ): Statement[] {
   const minute = startOf(createdAt, minuteMs)
-  const rows = events.map((event) => [
-    event.severity,
-    event.class,
-    event.tool,
-    event.source,
-    event.event_type,
-    event.instance_id,
-    event.session_id,
-    event.ip_address,
-    event.id,
-    event.description,
-    event.metadata,
-  ])
+  const rows = events.map((event) =>
+    eventColumns.map((column) => (column === 'created_at' ? createdAt : event[column])),
+  )
   const toolCounts = toolRows(events, minute)
-  const statements = [
+  const statements: Statement[] = [
     CompiledQuery.raw(inserts.takeSeqs, [events.length]),
-    CompiledQuery.raw(inserts.events, [events.length, createdAt, JSON.stringify(rows)]),
+    inserts.events(JSON.stringify(rows)),
     CompiledQuery.raw(inserts.counts, [JSON.stringify(countRows(events, createdAt))]),
     CompiledQuery.raw(inserts.minutes, [minute, events.length]),
   ]

@@ -1,8 +1,9 @@
-import type { EventQuery } from '@wardline/contract'
+import { type EventQuery, eventTypes } from '@wardline/contract'
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema.ts'
 import { minuteMs, startOf } from './buckets.ts'
+import { deleteRefs, type RefKind, readRefs } from './index-queries.ts'
 
 /** Keys are forgotten after a day, see retention. */
 export function findIdempotent(db: Db, caller: string, key: string) {
@@ -49,8 +50,52 @@ export interface EventPage {
   lookedDownTo: number | undefined
 }
 
+interface Range {
+  floor: number
+  below: number
+}
+
+type Matching = ReturnType<typeof matching>
+
 /** Rows that a page without an index looks at: a search over a year of events must not hold up the other readers. */
 const scanWindow = 100_000
+/** Index entries whose rows a page looks at. */
+const refWindow = 5_000
+
+/** The newest matching rows of the range; without an index only its upper part is looked at. */
+async function scan(matches: Matching, { floor, below }: Range, limit: number, isIndexed: boolean): Promise<EventPage> {
+  const from = isIndexed ? floor : Math.max(floor, below - scanWindow)
+  const rows = await matches
+    .where('seq', '<', below)
+    .where('seq', '>=', from)
+    .orderBy('seq', 'desc')
+    .limit(limit)
+    .execute()
+  if (rows.length === limit) return { rows, lookedDownTo: Number(rows.at(-1)!.seq) }
+  return { rows, lookedDownTo: from > floor ? from : undefined }
+}
+
+/** The index that finds the fewest rows to look at. */
+function bestRef({ session_id, instance_id, event_type }: EventQuery): [RefKind, string] | undefined {
+  if (session_id) return ['session', session_id]
+  if (instance_id) return ['instance', instance_id]
+  const isBulk = event_type === eventTypes.toolCall || event_type === eventTypes.sessionMetrics
+  return event_type && !isBulk ? ['type', event_type] : undefined
+}
+
+async function lookUp(
+  db: Db,
+  matches: Matching,
+  ref: [RefKind, string],
+  range: Range,
+  limit: number,
+): Promise<EventPage> {
+  const seqs = await readRefs(db, ...ref, { ...range, limit: refWindow })
+  if (seqs.length === 0) return { rows: [], lookedDownTo: undefined }
+  const rows = await matches.where('seq', 'in', seqs).orderBy('seq', 'desc').limit(limit).execute()
+  if (rows.length === limit) return { rows, lookedDownTo: Number(rows.at(-1)!.seq) }
+  return { rows, lookedDownTo: seqs.length === refWindow ? seqs.at(-1) : undefined }
+}
 
 /** One page, newest first: rows below `before`, created in [from, to). A page may be short while more follow. */
 export async function readEvents(
@@ -60,43 +105,51 @@ export async function readEvents(
 ): Promise<EventPage> {
   const { from, to, limit } = bounds
   const timed = from > 0 || to < Number.MAX_SAFE_INTEGER
-  const range = timed ? await seqRange(db, from, to) : { first: 1, last: Number.MAX_SAFE_INTEGER }
-  if (!range) return { rows: [], lookedDownTo: undefined }
-  const newest = await db
-    .selectFrom('counters')
-    .select('value')
-    .where('name', '=', 'event_seq')
-    .executeTakeFirstOrThrow()
-  const below = Math.min(bounds.before, range.last + 1, Number(newest.value) + 1)
-  const indexed = filter.instance_id || filter.session_id || (filter.severity && filter.severity !== 'info')
-  const floor = indexed && !filter.q && !filter.event_type ? range.first : Math.max(range.first, below - scanWindow)
-  let query = matching(db, filter).where('seq', '<', below).where('seq', '>=', floor)
-  if (timed) query = query.where('created_at', '>=', from).where('created_at', '<', to)
-  const rows = await query.orderBy('seq', 'desc').limit(limit).execute()
-  if (rows.length === limit) return { rows, lookedDownTo: Number(rows.at(-1)!.seq) }
-  return { rows, lookedDownTo: floor > range.first ? floor : undefined }
+  const times = timed ? await seqRange(db, from, to) : { first: 1, last: Number.MAX_SAFE_INTEGER }
+  if (!times) return { rows: [], lookedDownTo: undefined }
+  const { event_seq: newest, indexed_seq: indexed } = await readCounters(db)
+  const range = { floor: times.first, below: Math.min(bounds.before, times.last + 1, newest + 1) }
+  let matches = matching(db, filter)
+  if (timed) matches = matches.where('created_at', '>=', from).where('created_at', '<', to)
+  const ref = bestRef(filter)
+  if (!ref) {
+    const isIndexed = filter.severity !== undefined && filter.severity !== 'info' && !filter.q && !filter.event_type
+    return scan(matches, range, limit, isIndexed)
+  }
+  // The newest rows are not in the index yet: they are read as they are.
+  const tail = { floor: Math.max(range.floor, indexed + 1), below: range.below }
+  const fresh =
+    tail.below > tail.floor ? await scan(matches, tail, limit, false) : { rows: [], lookedDownTo: undefined }
+  if (fresh.lookedDownTo !== undefined) return fresh
+  const below = Math.min(range.below, indexed + 1)
+  const older = await lookUp(db, matches, ref, { floor: range.floor, below }, limit - fresh.rows.length)
+  return { rows: [...fresh.rows, ...older.rows], lookedDownTo: older.lookedDownTo }
 }
 
-/** Rows after a seq in order, at most `limit`. */
-export function readEventsAfter(db: Db, seq: number, limit: number): Promise<StoredEvent[]> {
-  return db.selectFrom('events').selectAll().where('seq', '>', seq).orderBy('seq').limit(limit).execute()
-}
-
-export async function readLastSeq(db: Db): Promise<number> {
-  const row = await db.selectFrom('counters').select('value').where('name', '=', 'event_seq').executeTakeFirstOrThrow()
-  return Number(row.value)
+async function readCounters(db: Db): Promise<Record<'event_seq' | 'indexed_seq', number>> {
+  const rows = await db.selectFrom('counters').selectAll().execute()
+  return Object.fromEntries(rows.map(({ name, value }) => [name, Number(value)])) as never
 }
 
 /** Removes up to `limit` rows created before `cutoff`, oldest first; resolves with how many went. */
 export async function deleteEventsBefore(db: Db, cutoff: number, limit: number): Promise<number> {
+  const range = await seqRange(db, 0, cutoff)
+  if (!range) return 0
+  // A row that a wrong clock dated into the future may stand before the oldest one.
   const oldest = await db
     .selectFrom('events')
     .select((e) => e.fn.min('seq').as('seq'))
+    .where('seq', '<=', range.last)
+    .where('created_at', '<', cutoff)
     .executeTakeFirstOrThrow()
   if (oldest.seq === null) return 0
+  const first = Number(oldest.seq)
+  const end = Math.min(first + limit, (await readCounters(db)).indexed_seq + 1)
+  await deleteRefs(db, first, end, cutoff)
   const { numDeletedRows } = await db
     .deleteFrom('events')
-    .where('seq', '<', Number(oldest.seq) + limit)
+    .where('seq', '>=', first)
+    .where('seq', '<', end)
     .where('created_at', '<', cutoff)
     .executeTakeFirstOrThrow()
   return Number(numDeletedRows)

@@ -15,10 +15,12 @@ const hoursKeptDays = 400
 export async function forgetOldEvents({ config, database: { db }, clock }: Deps): Promise<void> {
   const now = clock.now()
   const cutoff = now - config.retentionDays * dayMs
-  for (let batch = 0; batch < maxBatches; batch++) {
-    if ((await deleteEventsBefore(db, cutoff, batchRows)) === 0) break
+  let isDone = false
+  for (let batch = 0; batch < maxBatches && !isDone; batch++) {
+    isDone = (await deleteEventsBefore(db, cutoff, batchRows)) === 0
   }
   await deleteIdempotencyBefore(db, now - dayMs)
   await deleteRollupsBefore(db, startOf(now - minutesKeptDays * dayMs, minuteMs), now - hoursKeptDays * dayMs)
-  await deleteMinutesBefore(db, startOf(cutoff, minuteMs))
+  // The minutes find the events: they go last.
+  if (isDone) await deleteMinutesBefore(db, startOf(cutoff, minuteMs))
 }

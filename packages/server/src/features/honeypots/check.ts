@@ -1,11 +1,12 @@
 import { eventTypes } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
+import { AppError } from '../../errors.ts'
 import { mayActFor, type Principal } from '../../http/auth.ts'
 import { uuidV7 } from '../../ids.ts'
 import type { Ingest } from '../events/ingest.ts'
 import { decoyDigest } from './honeypots.ts'
-import { keyCandidates } from './key-extraction.ts'
-import { decoyPathKeys, lookupKeys, pathForms } from './path-forms.ts'
+import { keyCandidates, MAX_KEY_INPUT_LENGTH } from './key-extraction.ts'
+import { decoyPathKeys, lookupKeys, MAX_PATH_BYTES, pathForms } from './path-forms.ts'
 import { compilePathPattern, matchesPath, type PathPattern } from './path-pattern.ts'
 import { createDigestLookup, type Decoy, insertHit, readExactPaths, readPatterns } from './queries.ts'
 import { globCovers, queryGlobs } from './query-globs.ts'
@@ -27,13 +28,15 @@ export interface DecoyChecks {
 
 /** Rows compared at once with a glob of the question, between which other work gets its turn. */
 const globPageRows = 1_000
-/** Short enough that no key fits in: context is stored, a submitted key never is. */
+/** Short enough that hardly a key fits in: context is stored, a submitted key never is. */
 const contextText = /^[A-Za-z0-9_.:/ -]{1,24}$/
+/** Sixteen letters with a digit among them: no word, but an AWS key id would fit. */
+const keyLike = /(?=[A-Za-z]{0,15}\d)[A-Za-z0-9]{16}/
 
 const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
 const safeContext = (value: unknown): string | null => {
   const found = text(value)
-  return found !== undefined && contextText.test(found) ? found : null
+  return found !== undefined && contextText.test(found) && !keyLike.test(found) ? found : null
 }
 
 /** The instance that asks, as far as its key or the context it sent says so. */
@@ -120,11 +123,21 @@ export function createDecoyChecks(deps: Deps, ingest: Ingest): DecoyChecks {
 
   return {
     async checkKey(submitted, check) {
+      // Only so much is searched: padding must not hide a decoy behind it.
+      if (submitted.length > MAX_KEY_INPUT_LENGTH) {
+        throw new AppError(
+          'invalid',
+          `key must have at most ${MAX_KEY_INPUT_LENGTH} UTF-16 units; check longer text in parts.`,
+        )
+      }
       const decoys = await findByDigests(digestsOf('key', keyCandidates(submitted)))
       return settle(decoys, check)
     },
 
     async checkPath(submitted, check) {
+      if (Buffer.byteLength(submitted) > MAX_PATH_BYTES) {
+        throw new AppError('invalid', `path must have at most ${MAX_PATH_BYTES} bytes.`)
+      }
       const context = { cwd: text(check.meta?.cwd), realPath: text(check.meta?.realPath) }
       const forms = pathForms(submitted, context as { cwd?: string; realPath?: string })
       const exact = await findByDigests(digestsOf('path', lookupKeys(forms)))

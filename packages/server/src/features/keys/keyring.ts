@@ -12,8 +12,12 @@ interface KnownKey {
 /** Compared with when the id is unknown, so that a known id cannot be told by the time of the answer. */
 const noHash = hashKey('')
 
-/** The principal of WARDLINE_API_KEY. */
-const configuredKeyId = 'configured'
+/** The principal of WARDLINE_API_KEY. Its id tells one value from the next: a session must not survive a replacement. */
+const configuredPrincipal = (keyHash: string): Principal => ({
+  keyId: `configured-${hashKey(keyHash).slice(0, 8)}`,
+  scope: 'admin',
+  instances: null,
+})
 
 function toKnown(row: KeyRow): KnownKey {
   const bound = JSON.parse(row.instances) as string[]
@@ -24,19 +28,26 @@ function toKnown(row: KeyRow): KnownKey {
   }
 }
 
+/** Keys in use at a time; more only makes some of them be hashed again. */
+const maxProven = 10_000
+
 /**
  * The keys that are valid now, in memory: no request waits for the database to be let in.
  * Refreshed after every change here, and every half second for changes made elsewhere.
  */
 export class Keyring {
   readonly #deps: Deps
-  readonly #configuredHash: string | undefined
+  readonly #configured: { hash: string; principal: Principal } | undefined
   #known = new Map<string, KnownKey>()
   readonly #used = new Set<string>()
+  /** Key ids by keys that were proven lately: hashing the same key for every request would cost more than all else here. */
+  readonly #proven = new Map<string, string>()
 
   constructor(deps: Deps) {
     this.#deps = deps
-    this.#configuredHash = deps.config.apiKey === undefined ? undefined : hashKey(deps.config.apiKey)
+    if (deps.config.apiKey === undefined) return
+    const hash = hashKey(deps.config.apiKey)
+    this.#configured = { hash, principal: configuredPrincipal(hash) }
   }
 
   /** Reads the keys anew. */
@@ -47,24 +58,30 @@ export class Keyring {
 
   /** The principal of a presented key; undefined when it is not valid. */
   find(presented: string): Principal | undefined {
+    const provenId = this.#proven.get(presented)
+    return (provenId === undefined ? undefined : this.findById(provenId)) ?? this.#prove(presented)
+  }
+
+  #prove(presented: string): Principal | undefined {
     const presentedHash = hashKey(presented)
-    if (this.#configuredHash && sameHash(presentedHash, this.#configuredHash)) {
-      return { keyId: configuredKeyId, scope: 'admin', instances: null }
+    if (this.#configured && sameHash(presentedHash, this.#configured.hash)) {
+      return this.#remember(presented, this.#configured.principal)
     }
     const id = parseKeyId(presented)
     const known = id === undefined ? undefined : this.#known.get(id)
     const matches = sameHash(presentedHash, known?.secretHash ?? noHash)
     if (!known || !matches) return this.#refuse(id === undefined ? 'malformed' : 'unknown')
     if (known.expiresAt <= this.#deps.clock.now()) return this.#refuse('expired')
-    this.#used.add(known.principal.keyId)
-    return known.principal
+    return this.#remember(presented, known.principal)
   }
 
   /** The principal of a key that was already proven, by its id; undefined once it is revoked or expired. */
   findById(keyId: string): Principal | undefined {
-    if (keyId === configuredKeyId && this.#configuredHash) return { keyId, scope: 'admin', instances: null }
+    if (keyId === this.#configured?.principal.keyId) return this.#configured.principal
     const known = this.#known.get(keyId)
-    return known && known.expiresAt > this.#deps.clock.now() ? known.principal : undefined
+    if (!known || known.expiresAt <= this.#deps.clock.now()) return undefined
+    this.#used.add(keyId)
+    return known.principal
   }
 
   /** Writes when the keys used since the last call were last used. */
@@ -73,6 +90,12 @@ export class Keyring {
     const ids = [...this.#used]
     this.#used.clear()
     await touchKeys(this.#deps.database.db, ids, this.#deps.clock.now())
+  }
+
+  #remember(presented: string, principal: Principal): Principal {
+    if (this.#proven.size >= maxProven) this.#proven.clear()
+    this.#proven.set(presented, principal.keyId)
+    return principal
   }
 
   #refuse(reason: string): undefined {

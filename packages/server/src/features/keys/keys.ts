@@ -47,27 +47,22 @@ export function createKey(db: Db, request: NewKey, actor: Actor, now: number): P
 }
 
 /** Issues a successor with the same grant; the old key ends after the overlap. Throws AppError `not_found`. */
-export async function rotateKey(
+export function rotateKey(
   db: Db,
   id: string,
   overlapSeconds: number | undefined,
   actor: Actor,
   now: number,
 ): Promise<KeyCreated> {
-  const old = await findKey(db, id)
-  if (!old || old.revoked_at !== null) throw notFound()
   const endsAt = now + (overlapSeconds ?? defaultOverlapSeconds) * 1000
   return db.transaction().execute(async (trx) => {
+    const old = await findKey(trx, id)
+    if (!old || old.revoked_at !== null) throw notFound()
     const { scope, name, instances, expires_at } = old
     const created = await issueKey(trx, { scope, name, instances, expires_at }, now)
     await expireKeyRow(trx, id, endsAt)
     const after = { successor: created.id, expires_at: endsAt }
-    await recordAction(
-      trx,
-      actor,
-      { action: 'key.rotate', target: id, before: { expires_at: old.expires_at }, after },
-      now,
-    )
+    await recordAction(trx, actor, { action: 'key.rotate', target: id, before: { expires_at }, after }, now)
     return created
   })
 }

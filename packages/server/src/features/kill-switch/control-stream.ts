@@ -1,15 +1,14 @@
-import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { ControlMessage } from '@wardline/contract'
-import type { FastifyReply } from 'fastify'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { httpLimits } from '../../http/limits.ts'
-import { closeEventStream, firstFrame, frame, openEventStream } from '../../http/sse.ts'
+import { closeEventStream, firstFrame, frame, openEventStream, type StreamReply } from '../../http/sse.ts'
 import { controlMessage } from './control-message.ts'
 import type { KnownState } from './control-states.ts'
 
 interface Subscriber {
-  response: ServerResponse
+  socket: Socket
   keyId: string
   /** The last version sent: a lower one never follows. */
   version: number
@@ -30,7 +29,7 @@ export class ControlStream {
   }
 
   /** Sends the current state, then every change. Throws AppError `overloaded` when every place is taken. */
-  subscribe(reply: FastifyReply, instanceId: string, { version, state }: KnownState, keyId: string): void {
+  subscribe(reply: StreamReply, instanceId: string, { version, state }: KnownState, keyId: string): void {
     if (this.#count >= httpLimits.streams) throw new AppError('overloaded', 'Too many streams are open.', 5)
     const message = controlMessage(
       instanceId,
@@ -38,13 +37,13 @@ export class ControlStream {
       this.#deps.clock.now(),
       this.#deps.secrets.controlKey,
     )
-    const response = openEventStream(reply)
-    response.write(firstFrame(JSON.stringify(message)))
-    const subscriber = { response, keyId, version }
+    const socket = openEventStream(reply)
+    socket.write(firstFrame(JSON.stringify(message)))
+    const subscriber = { socket, keyId, version }
     const subscribers = this.#byInstance.get(instanceId) ?? new Set()
     this.#byInstance.set(instanceId, subscribers.add(subscriber))
     this.#changeCount(1)
-    response.on('close', () => {
+    socket.on('close', () => {
       subscribers.delete(subscriber)
       if (subscribers.size === 0) this.#byInstance.delete(instanceId)
       this.#changeCount(-1)
@@ -54,13 +53,13 @@ export class ControlStream {
   /** Keeps connections open through proxies, and ends those whose key is no longer valid. */
   keepAlive(isValid: (keyId: string) => boolean): void {
     for (const subscriber of this.#all()) {
-      if (isValid(subscriber.keyId)) subscriber.response.write(':\n\n')
-      else subscriber.response.end()
+      if (isValid(subscriber.keyId)) subscriber.socket.write(':\n\n')
+      else subscriber.socket.end()
     }
   }
 
   close(delayMs: () => number): void {
-    for (const { response } of this.#all()) closeEventStream(response, delayMs())
+    for (const { socket } of this.#all()) closeEventStream(socket, delayMs())
   }
 
   *#all(): Generator<Subscriber> {
@@ -79,8 +78,8 @@ export class ControlStream {
     for (const subscriber of subscribers) {
       if (message.version <= subscriber.version) continue
       subscriber.version = message.version
-      subscriber.response.write(text)
-      if (subscriber.response.writableLength > maxUnsentBytes) subscriber.response.destroy()
+      subscriber.socket.write(text)
+      if (subscriber.socket.writableLength > maxUnsentBytes) subscriber.socket.destroy()
     }
   }
 }

@@ -1,13 +1,12 @@
-import type { ServerResponse } from 'node:http'
-import type { FastifyReply } from 'fastify'
+import type { Socket } from 'node:net'
 import type { StoredEvent } from '../../db/schema.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { httpLimits } from '../../http/limits.ts'
-import { closeEventStream, firstFrame, frame, openEventStream } from '../../http/sse.ts'
+import { closeEventStream, firstFrame, frame, openEventStream, type StreamReply } from '../../http/sse.ts'
 import { severityCounts } from '../events/counts.ts'
-import { readEventsAfter, readLastSeq } from '../events/queries.ts'
 import { eventRowJson } from '../events/row.ts'
+import { readEventsAfter, readLastSeq } from './queries.ts'
 import { RecentEvents } from './recent-events.ts'
 
 /** Rows replayed at most: the stream may be open to everybody, the whole history is for key holders (GET /api/events). */
@@ -42,7 +41,7 @@ function pageOf(rows: readonly StoredEvent[]): { text: string; lastSeq: number |
 }
 
 interface Client {
-  response: ServerResponse
+  socket: Socket
   address: string
   keyId: string
   /** The last seq written to it. */
@@ -77,21 +76,21 @@ export class EventStream {
   }
 
   /** Serves one client from `lastSeq` on, or from now. Throws AppError `overloaded` when every place is taken. */
-  subscribe(reply: FastifyReply, options: { address: string; keyId: string; lastSeq: number | undefined }): void {
+  subscribe(reply: StreamReply, options: { address: string; keyId: string; lastSeq: number | undefined }): void {
     const { address, keyId, lastSeq } = options
     const ofAddress = this.#perAddress.get(address) ?? 0
     if (this.#clients.size >= httpLimits.streams || ofAddress >= httpLimits.streamsPerAddress) {
       throw new AppError('overloaded', 'Too many streams are open.', 5)
     }
-    const response = openEventStream(reply)
-    response.write(firstFrame(heartbeat))
+    const socket = openEventStream(reply)
+    socket.write(firstFrame(heartbeat))
     // A seq of the future is from another database: there is nothing to resume.
     const resumes = lastSeq !== undefined && lastSeq < this.#head
-    const client: Client = { response, address, keyId, seq: resumes ? lastSeq : this.#head, live: !resumes }
+    const client: Client = { socket, address, keyId, seq: resumes ? lastSeq : this.#head, live: !resumes }
     this.#clients.add(client)
     this.#perAddress.set(address, ofAddress + 1)
     this.#showCount()
-    response.on('close', () => this.#forget(client))
+    socket.on('close', () => this.#forget(client))
     if (resumes) void this.#catchUp(client)
   }
 
@@ -99,15 +98,15 @@ export class EventStream {
   keepAlive(isValid: (keyId: string) => boolean): void {
     const text = frame(heartbeat)
     for (const client of this.#clients) {
-      if (!isValid(client.keyId)) client.response.end()
+      if (!isValid(client.keyId)) client.socket.end()
       // A heartbeat for someone who does not read is worth nothing.
-      else if (client.live) client.response.write(text)
+      else if (client.live) client.socket.write(text)
     }
   }
 
   close(delayMs: () => number): void {
     clearTimeout(this.#stats.timer)
-    for (const { response } of this.#clients) closeEventStream(response, delayMs())
+    for (const { socket } of this.#clients) closeEventStream(socket, delayMs())
   }
 
   #forget(client: Client): void {
@@ -171,10 +170,11 @@ export class EventStream {
     for (const client of this.#clients) {
       if (!client.live) continue
       // Who joined since the rows came has some of them already.
-      if (client.seq <= before) client.response.write(bytes)
-      else client.response.write(framesAfter(rows, client.seq))
-      client.seq = Number(rows.at(-1)!.seq)
-      if (client.response.writableLength > maxUnsentBytes) {
+      if (client.seq <= before) client.socket.write(bytes)
+      else client.socket.write(framesAfter(rows, client.seq))
+      // Who caught up from the database may be ahead of what was announced here.
+      client.seq = Math.max(client.seq, Number(rows.at(-1)!.seq))
+      if (client.socket.writableLength > maxUnsentBytes) {
         client.live = false
         void this.#catchUp(client)
       }
@@ -183,18 +183,18 @@ export class EventStream {
 
   /** Brings a client to the head at its own pace, then back into the live round. Between the last check and that no event can slip in. */
   async #catchUp(client: Client): Promise<void> {
-    const { response } = client
+    const { socket } = client
     try {
       this.#skipBeyondReplay(client)
-      while (!response.destroyed) {
-        await this.#drained(response)
+      while (!socket.destroyed) {
+        await this.#drained(socket)
         if (client.seq >= this.#head) break
         const rows =
           this.#recent.after(client.seq, replayPageRows) ??
           (await readEventsAfter(this.#deps.database.db, client.seq, replayPageRows))
         const page = pageOf(rows)
         client.seq = page.lastSeq ?? this.#head
-        response.write(page.text)
+        socket.write(page.text)
       }
       client.live = true
     } catch (fault) {
@@ -207,31 +207,31 @@ export class EventStream {
     const from = this.#head - maxReplayRows
     if (client.seq >= from) return
     const gap = { type: 'gap', data: { after: client.seq, resumes_after: from } }
-    client.response.write(`event: gap\n${frame(JSON.stringify(gap))}`)
+    client.socket.write(`event: gap\n${frame(JSON.stringify(gap))}`)
     client.seq = from
   }
 
-  async #drained(response: ServerResponse): Promise<void> {
-    if (!response.writableNeedDrain) return
+  async #drained(socket: Socket): Promise<void> {
+    if (!socket.writableNeedDrain) return
     await new Promise<void>((resolve) => {
       const timer = setTimeout(() => {
         this.#deps.metrics.streamCuts.inc({ reason: 'stalled' })
-        response.destroy()
+        socket.destroy()
       }, maxStalledMs)
       const done = () => {
         clearTimeout(timer)
-        response.off('drain', done)
-        response.off('close', done)
+        socket.off('drain', done)
+        socket.off('close', done)
         resolve()
       }
-      response.on('drain', done)
-      response.on('close', done)
+      socket.on('drain', done)
+      socket.on('close', done)
     })
   }
 
   #cut(client: Client, reason: string): void {
     this.#deps.metrics.streamCuts.inc({ reason })
-    client.response.destroy()
+    client.socket.destroy()
   }
 
   /** The latest counts win: one reading serves every event that came meanwhile. */
@@ -250,7 +250,7 @@ export class EventStream {
     try {
       const counts = await severityCounts(this.#deps.database.db, this.#deps.clock.now())
       const bytes = Buffer.from(frame(`{"type":"stats","data":${JSON.stringify(counts)}}`))
-      for (const { response, live } of this.#clients) if (live) response.write(bytes)
+      for (const { socket, live } of this.#clients) if (live) socket.write(bytes)
     } catch (fault) {
       this.#deps.log.warn({ err: fault }, 'severity counts could not be read for the stream')
     }

@@ -1,0 +1,150 @@
+import { execFileSync, type SpawnSyncOptions, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+/** In the order in which they need each other's types. */
+const packages = ['contract', 'server', 'cli']
+/** A service that is not up by then will not come up. */
+const startWithinMs = 20_000
+
+const root = fileURLToPath(new URL('.', import.meta.url))
+const inPackage = (name: string, ...path: string[]) => join(root, 'packages', name, ...path)
+const command = inPackage('cli', 'dist', 'main.js')
+/** Only what a process needs: a setting of the shell must not colour the check. */
+const bareEnv = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '' }
+
+function run(program: string, args: string[], options: SpawnSyncOptions = {}): string {
+  return execFileSync(program, args, {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+    ...options,
+  }) as string
+}
+
+/** Compiles one package; the packages that it needs are read as compiled ones, so that their types are checked as users get them. */
+function compile(name: string, scratch: string): void {
+  rmSync(inPackage(name, 'dist'), { recursive: true, force: true })
+  const config = join(scratch, `${name}.json`)
+  const compilerOptions = {
+    noEmit: false,
+    customConditions: [],
+    rewriteRelativeImportExtensions: true,
+    declaration: true,
+    sourceMap: true,
+    // Sources are not published, so the maps carry them.
+    inlineSources: true,
+    skipLibCheck: true,
+    typeRoots: [join(root, 'node_modules', '@types')],
+    rootDir: inPackage(name, 'src'),
+    outDir: inPackage(name, 'dist'),
+  }
+  const source = inPackage(name, 'src')
+  const parts = { include: [source], exclude: [join(source, '**', '*.test.ts'), join(source, 'test-*.ts')] }
+  writeFileSync(config, JSON.stringify({ extends: join(root, 'tsconfig.json'), compilerOptions, ...parts }))
+  try {
+    run('tsc', ['-p', config], { stdio: 'inherit' })
+  } catch {
+    throw new Error(`packages/${name} does not compile.`)
+  }
+}
+
+/** Refuses to call it built when a published package would hold anything but code, its description and its licence. */
+function checkContents(name: string): void {
+  const [packed] = JSON.parse(run('npm', ['pack', '--dry-run', '--json'], { cwd: inPackage(name) })) as [
+    { files: { path: string }[]; unpackedSize: number },
+  ]
+  const paths = packed.files.map(({ path }) => path)
+  const strange = paths.filter(
+    (path) =>
+      !/^(dist\/[\w./-]+\.(js|js\.map|d\.ts)|package\.json|README\.md|LICENSE)$/.test(path) ||
+      /\.test\.|dist\/test-/.test(path),
+  )
+  if (strange.length > 0) throw new Error(`packages/${name} would publish ${strange.join(', ')}.`)
+  for (const needed of ['LICENSE', 'README.md', 'package.json']) {
+    if (!paths.includes(needed)) throw new Error(`packages/${name} would be published without ${needed}.`)
+  }
+  console.log(`packages/${name}: ${paths.length} files, ${Math.ceil(packed.unpackedSize / 1024)} KiB`)
+}
+
+/** Starts the compiled service as an installation would, asks whether it is alive, and stops it. */
+async function checkService(scratch: string): Promise<void> {
+  const key = 'this-key-opens-nothing-but-the-check-of-a-build'
+  const env = { ...bareEnv, PORT: '0', WARDLINE_API_KEY: key, WARDLINE_DATA_DIR: join(scratch, 'data') }
+  const service = spawn(process.execPath, [command, 'serve'], {
+    cwd: scratch,
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const giveUp = setTimeout(() => service.kill('SIGKILL'), startWithinMs)
+  try {
+    let url: string | undefined
+    for await (const line of createInterface(service.stdout)) {
+      url = (JSON.parse(line) as { url?: string }).url
+      if (url !== undefined) break
+    }
+    if (url === undefined) throw new Error('The compiled service did not start.')
+    const answer = await fetch(`${url}/healthz`)
+    if (answer.status !== 200) throw new Error(`The compiled service answers /healthz with ${answer.status}.`)
+    service.stdout.resume()
+    service.kill('SIGTERM')
+    const [code] = await once(service, 'exit')
+    if (code !== 0) throw new Error(`The compiled service ended with code ${code}.`)
+  } finally {
+    clearTimeout(giveUp)
+    service.kill('SIGKILL')
+  }
+}
+
+/** Types that do not resolve turn silently into `any`: a program that misuses them must not compile. */
+function checkTypes(scratch: string): void {
+  const config = join(scratch, 'consumer.json')
+  const consumer = join(root, 'packages', 'cli', 'dist', 'consumer.ts')
+  writeFileSync(
+    consumer,
+    `import { limits } from '@wardline/contract'
+import { systemClock } from '@wardline/server'
+// @ts-expect-error a limit is a number
+export const text: string = limits.name
+// @ts-expect-error a clock takes no argument
+export const now: number = systemClock.now('utc')
+`,
+  )
+  const compilerOptions = {
+    module: 'nodenext',
+    target: 'es2024',
+    strict: true,
+    noEmit: true,
+    types: ['node'],
+    skipLibCheck: true,
+    typeRoots: [join(root, 'node_modules', '@types')],
+  }
+  writeFileSync(config, JSON.stringify({ compilerOptions, files: [consumer] }))
+  try {
+    run('tsc', ['-p', config], { stdio: 'inherit' })
+  } catch {
+    throw new Error('The compiled packages do not bring their types.')
+  } finally {
+    rmSync(consumer)
+  }
+}
+
+const scratch = mkdtempSync(join(tmpdir(), 'wardline-build-'))
+try {
+  for (const name of packages) compile(name, scratch)
+  chmodSync(command, 0o755)
+  checkTypes(scratch)
+  const version = run(process.execPath, [command, '--version'], { env: bareEnv }).trim()
+  await checkService(scratch)
+  for (const name of packages) checkContents(name)
+  console.log(`wardline ${version} is built: node packages/cli/dist/main.js serve`)
+} catch (fault) {
+  console.error((fault as Error).message)
+  process.exitCode = 1
+} finally {
+  rmSync(scratch, { recursive: true, force: true })
+}

@@ -1,0 +1,86 @@
+import { type Config, type RunningServer, readConfig, settings } from '@wardline/server'
+import { createFleet, type Fleet } from './simulate-fleet.ts'
+import { type FoundKey, givenKey, killCommand, shellWord, storedAdminKey } from './simulate-key.ts'
+import { printLines } from './simulate-progress.ts'
+
+const demoAgents = 20
+const demoSeed = 1
+
+/** The environment with a data folder of the demo's own and a quieter log, unless it says otherwise. */
+export function demoEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return {
+    ...env,
+    [settings.dataDir.env]: env[settings.dataDir.env] || './data-demo',
+    [settings.logLevel.env]: env[settings.logLevel.env] || 'warn',
+  }
+}
+
+/** Throws a sentence when the demo would write into a database that is not its own. */
+export function readDemoConfig(env: NodeJS.ProcessEnv): Config {
+  const config = readConfig(demoEnvironment(env))
+  if (config.databaseUrl !== undefined) {
+    throw new Error(`${settings.databaseUrl.env} is set, and the demo would write its fleet there: start it without.`)
+  }
+  return config
+}
+
+/** The address at which this machine reaches a service that listens everywhere. */
+export function reachableUrl(url: string): string {
+  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
+}
+
+function demoKey(config: Config): FoundKey {
+  if (config.apiKey !== undefined) return givenKey(config.apiKey, `in ${settings.apiKey.env}`)
+  const stored = storedAdminKey(config.dataDir)
+  if (stored) return stored
+  throw new Error(`The admin-key file of ${config.dataDir} is gone: remove the folder, and the demo begins anew.`)
+}
+
+export function welcome(url: string, dataDir: string, key: Omit<FoundKey, 'key'>, instanceId: string): string {
+  return `
+  Wardline demo: ${demoAgents} simulated agents, all tagged demo, in ${dataDir}
+
+    Overview      ${url}/
+    Interface     ${url}/docs
+    Live stream   curl -N ${shellWord(`${url}/api/stream`)}
+    Admin key     ${key.place}
+
+  Stop an agent, and see it confirm below:
+
+    ${killCommand(url, instanceId, key)}
+
+  It works again after the same with /api/resume/ and without -d. Ctrl-C ends the demo.
+`
+}
+
+export interface Demo {
+  /** Settles when the fleet has ended. */
+  ended: Promise<void>
+  stop(): Promise<void>
+}
+
+/** Runs the fleet beside the service, over HTTP like any other agent, until it is stopped. */
+export function startDemo(server: RunningServer, config: Config): Demo {
+  const url = reachableUrl(server.url)
+  const found = demoKey(config)
+  const end = new AbortController()
+  const fleet: Fleet = createFleet({
+    url,
+    key: found.key,
+    agents: demoAgents,
+    seed: demoSeed,
+    speed: 1,
+    signal: end.signal,
+    killLine: (instanceId) => killCommand(url, instanceId, found),
+  })
+  console.log(welcome(url, config.dataDir, found, 'demo-support-bot-1'))
+  const progress = printLines(process.stdout, fleet.figures)
+  const ended = fleet.run(progress.say).finally(progress.stop)
+  return {
+    ended,
+    async stop() {
+      end.abort()
+      await ended
+    },
+  }
+}

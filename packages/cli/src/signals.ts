@@ -1,0 +1,19 @@
+import { exitCodes } from './exit.ts'
+
+/** npm hands Ctrl-C on to a process that the terminal has told already: both are one wish. */
+const echoMs = 500
+
+/** Calls `stop` on the first SIGINT or SIGTERM; a later one ends the process without waiting. */
+export function onStopSignal(stop: () => void): void {
+  let stoppedAt: number | undefined
+  const hear = () => {
+    if (stoppedAt !== undefined) {
+      if (performance.now() - stoppedAt > echoMs) process.exit(exitCodes.failed)
+      return
+    }
+    stoppedAt = performance.now()
+    stop()
+  }
+  process.on('SIGTERM', hear)
+  process.on('SIGINT', hear)
+}

@@ -1,0 +1,33 @@
+/** Numbers from 0 up to, not including, 1. */
+export type Random = () => number
+
+/** The mulberry32 generator: 32 bits of state, so that one number replays a whole run. Not for secrets. */
+export function seededRandom(seed: number): Random {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+export function between(random: Random, least: number, most: number): number {
+  return least + random() * (most - least)
+}
+
+export function pick<Value>(random: Random, values: readonly Value[]): Value {
+  return values[Math.floor(random() * values.length)]!
+}
+
+/** The values in random order (Fisher and Yates). */
+export function shuffled<Value>(random: Random, values: readonly Value[]): Value[] {
+  const result = [...values]
+  for (let last = result.length - 1; last > 0; last--) {
+    const other = Math.floor(random() * (last + 1))
+    const moved = result[last]!
+    result[last] = result[other]!
+    result[other] = moved
+  }
+  return result
+}

@@ -1,0 +1,40 @@
+import type { TSchema } from 'typebox'
+import type { Scope } from './keys.ts'
+
+/** One row of the endpoint table. */
+export interface Endpoint {
+  method: 'GET' | 'POST' | 'DELETE'
+  /** Path with `:name` parameters. */
+  path: string
+  /** Key scopes that may call it; `open` needs no key, the others are open or not by configuration. */
+  access: readonly Scope[] | 'open' | 'stream' | 'metrics'
+  feature: string
+  summary: string
+  params?: TSchema
+  query?: TSchema
+  body?: TSchema
+  /** A body that the handler reads itself, because it comes in several forms. */
+  rawBody?: { contentTypes: readonly string[]; description: string }
+  /** Request headers with a meaning, by name. */
+  headers?: Record<string, string>
+  /** The reply of success: its status, and its schema unless it is text or a stream. */
+  status: 200 | 201
+  reply?: TSchema
+  text?: string
+  /** Server-Sent Events instead of one JSON body. */
+  eventStream?: string
+  /** Statuses of failure besides those that every endpoint shares. */
+  failures?: Record<number, string>
+}
+
+/** Who may call, from the least to the most. */
+export const access = {
+  agents: ['agent', 'admin'],
+  readers: ['viewer', 'operator', 'admin'],
+  everyone: ['agent', 'viewer', 'operator', 'admin'],
+  operators: ['operator', 'admin'],
+  admins: ['admin'],
+} as const satisfies Record<string, readonly Scope[]>
+
+/** Keeps the exact type of a row. */
+export const define = <const Definition extends Endpoint>(definition: Definition): Definition => definition

@@ -1,0 +1,141 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { ConfigError, databaseFile, describeConfig, readConfig, settings } from './config.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'wardline-config-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+const fileWith = (text: string) => {
+  const file = join(folder, String(Math.abs(text.length)) + text.slice(0, 1))
+  writeFileSync(file, text)
+  return file
+}
+const faultsOf = (env: Record<string, string>): string[] => {
+  try {
+    readConfig(env)
+  } catch (fault) {
+    expect(fault).toBeInstanceOf(ConfigError)
+    return (fault as ConfigError).faults
+  }
+  return []
+}
+const long = 'a-secret-of-more-than-32-characters'
+
+describe('readConfig', () => {
+  it('needs nothing', () => {
+    const config = readConfig({})
+    expect(config).toMatchObject({
+      host: '127.0.0.1',
+      port: 4747,
+      dataDir: './data',
+      retentionDays: 90,
+      trustEnabled: true,
+    })
+    expect(databaseFile(config)).toBe('data/wardline.db')
+    expect(databaseFile(readConfig({ DATABASE_URL: 'sqlite:/srv/x.db' }))).toBe('/srv/x.db')
+  })
+
+  it('takes an empty value for none', () => {
+    expect(readConfig({ PORT: '', WARDLINE_API_KEY: '', WARDLINE_API_KEY_FILE: '' })).toEqual(readConfig({}))
+  })
+
+  it('tells every fault at once', () => {
+    const faults = faultsOf({
+      PORT: '70000',
+      WARDLINE_RETENTION_DAYS: '1.5',
+      WARDLINE_STREAM_AUTH: 'maybe',
+      TRUST_PUBLIC_ENABLED: 'yes',
+      WARDLINE_API_KEY: 'short',
+      WARDLINE_TRUSTED_PROXIES: '10.0.0.0/8,10.0.0.0/33',
+      WARDLINE_PROT: '1',
+    })
+    expect(faults).toHaveLength(7)
+    expect(faults.join('\n')).toContain('PORT must be a whole number from 0 to 65535.')
+    expect(faults.join('\n')).toContain('WARDLINE_STREAM_AUTH must be one of none, session.')
+    expect(faults.join('\n')).toContain('TRUST_PUBLIC_ENABLED must be one of true, false.')
+    expect(faults.join('\n')).toContain('"10.0.0.0/33" is neither.')
+  })
+
+  it.each([
+    ['PORT', '4747 '],
+    ['PORT', '+1'],
+    ['PORT', '0x10'],
+    ['PORT', '1e3'],
+    ['WARDLINE_RETENTION_DAYS', '0'],
+    ['WARDLINE_TRUSTED_PROXIES', 'example.com'],
+    ['WARDLINE_TRUSTED_PROXIES', '10.0.0.0/'],
+    ['WARDLINE_TRUSTED_PROXIES', '10.0.0.1,'],
+    ['DATABASE_URL', 'postgres://x'],
+    ['DATABASE_URL', 'sqlite:'],
+    ['TRUST_WALLET_ADDRESS', '0x12'],
+    ['TRUST_AGENT_ID', '-1'],
+    ['WARDLINE_LOG_LEVEL', 'INFO'],
+  ])('refuses %s=%s', (name, value) => {
+    expect(faultsOf({ [name]: value })).toEqual([expect.stringMatching(new RegExp(`^${name} must be .*\\.$`))])
+  })
+
+  // A setting that is silently ignored, for its name was mistyped, leaves open what somebody meant to close.
+  it.each([
+    ['WARDLINE_METRIC_AUTH', 'WARDLINE_METRICS_AUTH'],
+    ['WARDLINE_APIKEY', 'WARDLINE_API_KEY'],
+    ['WARDLINE_API_KEY_FIL', 'WARDLINE_API_KEY_FILE'],
+    ['WARDLINE_RETENTION_DAY', 'WARDLINE_RETENTION_DAYS'],
+  ])('asks whether %s was meant to be %s', (given, meant) => {
+    expect(faultsOf({ [given]: 'x' })).toEqual([`${given} is not a setting; did you mean ${meant}?`])
+  })
+
+  it('leaves the environment of others alone', () => {
+    expect(faultsOf({ PATH: '/bin', TRUSTED: 'x', HOSTNAME: 'x', NODE_ENV: 'x' })).toEqual([])
+  })
+})
+
+describe('a secret', () => {
+  it('may come from a file', () => {
+    expect(readConfig({ WARDLINE_API_KEY_FILE: fileWith(`${long}\n`) }).apiKey).toBe(long)
+    expect(readConfig({ WARDLINE_SECRET_FILE: fileWith(`${long}s\n`) }).secret).toBe(`${long}s`)
+  })
+
+  it('in both places is refused', () => {
+    expect(faultsOf({ WARDLINE_API_KEY: long, WARDLINE_API_KEY_FILE: fileWith(long) })).toEqual([
+      'WARDLINE_API_KEY and WARDLINE_API_KEY_FILE exclude each other.',
+    ])
+  })
+
+  it('in a file that cannot be read, is empty or too short is refused', () => {
+    expect(faultsOf({ WARDLINE_API_KEY_FILE: join(folder, 'missing') })).toEqual([
+      'WARDLINE_API_KEY_FILE cannot be read: ENOENT.',
+    ])
+    for (const text of ['', '\n', 'short\n']) {
+      expect(faultsOf({ WARDLINE_SECRET_FILE: fileWith(text) })).toEqual([
+        'WARDLINE_SECRET must have at least 32 characters.',
+      ])
+    }
+  })
+
+  // The message of a fault ends in a log or on a shared screen.
+  it('is never part of the message that refuses it', () => {
+    expect(faultsOf({ WARDLINE_API_KEY: 'hunter2', DATABASE_URL: 'mysql://root:hunter2@x' }).join()).not.toContain(
+      'hunter2',
+    )
+  })
+
+  it('is not shown by the description, whichever it is', () => {
+    const env = Object.fromEntries(
+      Object.values(settings)
+        .filter(({ secret }) => secret)
+        .map(({ env: name }) => [name, name === 'DATABASE_URL' ? `sqlite:/x/${long}` : long]),
+    )
+    const shown = describeConfig(readConfig(env))
+    expect(JSON.stringify(shown)).not.toContain(long)
+    for (const name of Object.keys(env)) expect(shown[name]).toBe('(set)')
+  })
+})
+
+describe('describeConfig', () => {
+  it('names every setting with its effective value', () => {
+    const shown = describeConfig(readConfig({ PORT: '1234' }))
+    expect(Object.keys(shown)).toEqual(Object.values(settings).map(({ env }) => env))
+    expect(shown).toMatchObject({ PORT: '1234', WARDLINE_API_KEY: '(unset)', TRUST_PUBLIC_ENABLED: 'true' })
+  })
+})

@@ -1,0 +1,81 @@
+import { closeSync, openSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+/** Enough for tens of thousands of kills and resumes with their audit entries. */
+const reserveBytes = 16 * 1024 * 1024
+/** Below this a transaction of control may fail half-way. */
+const leastFreeBytes = 2 * 1024 * 1024
+/** Events are taken again only with this much room beside the reserve, or the disk would be full again at once. */
+const comfortableBytes = 16 * 1024 * 1024
+const lookEveryMs = 1_000
+
+function freeBytes(folder: string): number {
+  const { bavail, bsize } = statfsSync(folder)
+  return bavail * bsize
+}
+
+/**
+ * Space on the database's disk that only control may use. An agent that fills the disk with events must not
+ * thereby escape its suspension: once the disk is full events are refused, and the reserve makes room for the kill.
+ */
+export class DiskReserve {
+  readonly #folder: string
+  readonly #file: string
+  readonly #timer: NodeJS.Timeout
+  #held = false
+  #full = false
+
+  constructor(databaseFile: string) {
+    this.#folder = dirname(databaseFile)
+    this.#file = join(this.#folder, 'reserve')
+    this.#hold()
+    this.#timer = setInterval(() => this.#look(), lookEveryMs).unref()
+  }
+
+  /** True from the first write that found the disk full until there is room again. */
+  get isFull(): boolean {
+    return this.#full
+  }
+
+  noteFull(): void {
+    this.#full = true
+  }
+
+  /** Gives the reserve up when a transaction of control would find no room. */
+  makeRoom(): void {
+    if (freeBytes(this.#folder) >= leastFreeBytes) return
+    this.#full = true
+    if (!this.#held) return
+    rmSync(this.#file, { force: true })
+    this.#held = false
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  #look(): void {
+    if (!this.#full && this.#held) return
+    const needed = comfortableBytes + (this.#held ? 0 : reserveBytes)
+    if (freeBytes(this.#folder) < needed) return
+    this.#hold()
+    this.#full = false
+  }
+
+  /** Fills the file with real blocks: a sparse one would reserve nothing. */
+  #hold(): void {
+    const existing = statSync(this.#file, { throwIfNoEntry: false })
+    if (existing?.size === reserveBytes) {
+      this.#held = true
+      return
+    }
+    if (freeBytes(this.#folder) < reserveBytes + comfortableBytes) return
+    const handle = openSync(this.#file, 'w', 0o600)
+    try {
+      writeSync(handle, Buffer.alloc(reserveBytes))
+      this.#held = true
+    } finally {
+      closeSync(handle)
+    }
+  }
+}

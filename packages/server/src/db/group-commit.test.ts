@@ -1,0 +1,190 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { manualClock } from '../clock.ts'
+import { AppError, DatabaseError } from '../errors.ts'
+import { createMetrics } from '../metrics.ts'
+import { GroupCommit } from './group-commit.ts'
+
+interface Entry {
+  name: string
+  rows?: number
+  bytes?: number
+}
+
+/** A queue in front of commits that end when told. */
+function openQueue(write: (names: string[]) => Promise<void> = async () => {}) {
+  const clock = manualClock()
+  const metrics = createMetrics()
+  const commits: string[][] = []
+  const queue = new GroupCommit<Entry, string>({
+    queue: 'events',
+    clock,
+    metrics,
+    weigh: ({ rows = 1, bytes = 10 }) => ({ rows, bytes }),
+    async commit(entries) {
+      const names = entries.map(({ name }) => name)
+      commits.push(names)
+      await write(names)
+      return names.map((name) => `${name} is stored`)
+    },
+  })
+  return { queue, clock, metrics, commits }
+}
+
+const faultOf = (work: Promise<unknown>) => work.then(() => undefined).catch((fault: unknown) => fault)
+/** A commit that hangs until it is let go. */
+function held() {
+  const gates: (() => void)[] = []
+  const hang = () => new Promise<void>((resolve) => gates.push(resolve))
+  return { hang, gates }
+}
+const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+describe('GroupCommit', () => {
+  it('joins what comes in one turn into one commit, and gives each its own result', async () => {
+    const { queue, commits } = openQueue()
+    const results = await Promise.all(['a', 'b', 'c'].map((name) => queue.add({ name })))
+    expect(results).toEqual(['a is stored', 'b is stored', 'c is stored'])
+    expect(commits).toEqual([['a', 'b', 'c']])
+  })
+
+  it('joins what comes during a commit into the next one, in order', async () => {
+    const { hang, gates } = held()
+    const { queue, commits } = openQueue(hang)
+    const stored = [queue.add({ name: 'a' })]
+    await nextTurn()
+    for (const name of ['b', 'c', 'd']) stored.push(queue.add({ name }))
+    await nextTurn()
+    expect(commits).toEqual([['a']])
+    gates.shift()!()
+    await stored[0]
+    await nextTurn()
+    expect(commits).toEqual([['a'], ['b', 'c', 'd']])
+    gates.shift()!()
+    await Promise.all(stored)
+  })
+
+  it('keeps the order of arrival and loses nobody, whatever the sizes', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.nat(700), { minLength: 1, maxLength: 12 }), async (sizes) => {
+        const { queue, commits } = openQueue()
+        await Promise.all(sizes.map((rows, index) => queue.add({ name: String(index), rows })))
+        expect(commits.flat()).toEqual(sizes.map((_, index) => String(index)))
+        for (const names of commits) {
+          const rows = names.reduce((sum, name) => sum + sizes[Number(name)]!, 0)
+          expect(rows <= 1_024 || names.length === 1).toBe(true)
+        }
+      }),
+    )
+  })
+
+  it('commits an entry alone that is larger than a batch', async () => {
+    const { queue, commits } = openQueue()
+    await Promise.all([
+      queue.add({ name: 'small' }),
+      queue.add({ name: 'huge', rows: 5_000 }),
+      queue.add({ name: 'x' }),
+    ])
+    expect(commits).toEqual([['small'], ['huge'], ['x']])
+  })
+
+  // One event that the database refuses must not be able to drag down the reports of other agents.
+  it('stores the neighbours of an entry that the database refuses', async () => {
+    const { queue } = openQueue(async (names) => {
+      if (names.includes('bad')) throw new DatabaseError('refused', { constraint: true })
+    })
+    const work = ['a', 'bad', 'b'].map((name) => queue.add({ name }))
+    const outcomes = await Promise.allSettled(work)
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(await faultOf(work[1]!)).toMatchObject({ constraint: true })
+  })
+
+  it('fails all at once when the database itself fails, and tries only once', async () => {
+    const { queue, commits } = openQueue(async () => {
+      throw new DatabaseError('disk full')
+    })
+    const outcomes = await Promise.allSettled(['a', 'b'].map((name) => queue.add({ name })))
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    expect(commits).toEqual([['a', 'b']])
+  })
+
+  it('goes on after a failure', async () => {
+    let broken = true
+    const { queue } = openQueue(async () => {
+      if (broken) throw new DatabaseError('disk full')
+    })
+    await expect(queue.add({ name: 'a' })).rejects.toThrow('disk full')
+    broken = false
+    await expect(queue.add({ name: 'b' })).resolves.toBe('b is stored')
+  })
+
+  // A flood must meet a refusal while there is memory left, and hear when to come back.
+  it.each<[string, Entry, Entry]>([
+    ['rows', { name: 'a', rows: 9_999 }, { name: 'b', rows: 2 }],
+    ['bytes', { name: 'a', bytes: 32 * 1024 * 1024 }, { name: 'b', bytes: 1 }],
+  ])(
+    'refuses more than its bound of %s, counts that, and takes more once there is room',
+    async (_bound, full, more) => {
+      const { hang, gates } = held()
+      const { queue, metrics } = openQueue(hang)
+      const first = queue.add(full)
+      const fault = await faultOf(queue.add(more))
+      expect(fault).toBeInstanceOf(AppError)
+      expect(fault).toMatchObject({ code: 'overloaded', retryAfterSeconds: 1 })
+      expect((await metrics.queueRejects.get()).values).toEqual([{ labels: { queue: 'events' }, value: 1 }])
+      await nextTurn()
+      gates.shift()!()
+      await first
+      const later = queue.add(more)
+      await nextTurn()
+      gates.shift()!()
+      await expect(later).resolves.toBe('b is stored')
+    },
+  )
+
+  it('refuses newcomers when the oldest has waited for more than two seconds', async () => {
+    const { hang, gates } = held()
+    const { queue, clock } = openQueue(hang)
+    const first = queue.add({ name: 'under way' })
+    await nextTurn()
+    const second = queue.add({ name: 'waiting' })
+    clock.advance(2_000)
+    const third = queue.add({ name: 'still welcome' })
+    clock.advance(1)
+    expect(await faultOf(queue.add({ name: 'too late' }))).toMatchObject({ code: 'overloaded' })
+    gates.shift()!()
+    await first
+    await nextTurn()
+    gates.shift()!()
+    await Promise.all([second, third])
+  })
+
+  // A refusal that is thrown instead would leave the promises of a caller's other entries without a listener,
+  // and one of them failing would then end the process.
+  it('refuses by a rejection, never by throwing', async () => {
+    const { queue } = openQueue()
+    expect(await faultOf(queue.add({ name: 'huge', rows: 20_000 }))).toMatchObject({ code: 'overloaded' })
+  })
+
+  it('is idle once everything is stored, and not before', async () => {
+    const { hang, gates } = held()
+    const { queue } = openQueue(hang)
+    await queue.whenIdle()
+    const seen: string[] = []
+    const stored = queue.add({ name: 'a' }).then(() => seen.push('stored'))
+    const idle = queue.whenIdle().then(() => seen.push('idle'))
+    await nextTurn()
+    expect(seen).toEqual([])
+    gates.shift()!()
+    await Promise.all([stored, idle])
+    expect(seen).toEqual(['stored', 'idle'])
+  })
+
+  it('measures its commits', async () => {
+    const { queue, metrics } = openQueue()
+    await Promise.all([queue.add({ name: 'a', rows: 3 }), queue.add({ name: 'b', rows: 4 })])
+    const text = await metrics.registry.metrics()
+    expect(text).toContain('wardline_commit_rows_sum{queue="events"} 7')
+    expect(text).toContain('wardline_commit_seconds_count{queue="events"} 1')
+  })
+})

@@ -1,0 +1,243 @@
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { CompiledQuery, sql } from 'kysely'
+import { afterAll, describe, expect, it } from 'vitest'
+import { DatabaseError } from '../errors.ts'
+import { openTestDatabase } from '../test-service.ts'
+import type { Database } from './database.ts'
+import { migrate } from './migrate.ts'
+import { isVersionSafe, openSqlite } from './sqlite.ts'
+import { SqliteLink } from './sqlite-link.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'wardline-sqlite-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const run = (database: Database, text: string, ...parameters: unknown[]) =>
+  database.db.executeQuery(CompiledQuery.raw(text, parameters))
+const statement = (text: string, ...parameters: unknown[]) => CompiledQuery.raw(text, parameters)
+
+async function openNotes() {
+  const opened = await openTestDatabase()
+  await run(opened.database, 'create table notes (name text primary key)')
+  return {
+    ...opened,
+    names: () =>
+      opened.outside
+        .prepare('select name from notes order by rowid')
+        .all()
+        .map((row) => row.name),
+    [Symbol.asyncDispose]: opened[Symbol.asyncDispose],
+  }
+}
+
+/** Takes a good part of a second. */
+const slowSelect = `select count(*) from
+  (with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < 2000000) select n from numbers)`
+
+describe('the version rule', () => {
+  it.each([
+    ['3.51.3', true],
+    ['3.51.10', true],
+    ['3.53.2', true],
+    ['3.100.0', true],
+    ['4.0.0', true],
+    ['3.51.2', false],
+    ['3.9.2', false],
+    ['3.46.1', false],
+  ])('finds %s safe: %s', (version, safe) => {
+    expect(isVersionSafe(version)).toBe(safe)
+  })
+})
+
+describe('opening', () => {
+  it('keeps the log of the writer in WAL with FULL, so that an acknowledged row survives a power failure', async () => {
+    await using opened = await openTestDatabase()
+    const pragmas = ['pragma journal_mode', 'pragma synchronous', 'pragma trusted_schema']
+    const answers = await opened.database.batch(pragmas.map((text) => statement(text)))
+    expect(answers.flat()).toEqual([{ journal_mode: 'wal' }, { synchronous: 2 }, { trusted_schema: 0 }])
+  })
+
+  it('refuses a database that cannot keep such a log', async () => {
+    await expect(openSqlite(':memory:', () => {})).rejects.toThrow(/does not keep journal_mode=wal/)
+  })
+
+  it('gives reads a connection that cannot write', async () => {
+    await using opened = await openNotes()
+    const { link } = await SqliteLink.open({ file: opened.file, readOnly: true }, { onFatal() {}, onDiskFull() {} })
+    const write = link.run([{ sql: `insert into notes values ('forbidden')`, parameters: [] }])
+    await expect(write).rejects.toThrow(/readonly/)
+    await link.close()
+    expect(opened.names()).toEqual([])
+  })
+
+  it.each([
+    ['a file that is no database', () => writeFileSync(join(folder, 'garbage.db'), 'x'.repeat(5_000)), 'garbage.db'],
+    ['a folder that is not there', () => {}, 'nowhere/some.db'],
+  ])('refuses %s with a sentence that names the file', async (_title, prepare, name) => {
+    prepare()
+    const file = join(folder, name)
+    const fault = await openSqlite(file, () => {}).catch((thrown: unknown) => thrown)
+    expect(fault).toBeInstanceOf(DatabaseError)
+    expect((fault as Error).message).toContain(`The database ${file} cannot be opened: `)
+  })
+})
+
+describe('batch', () => {
+  it('writes every statement or none', async () => {
+    await using opened = await openNotes()
+    const fault = await opened.database
+      .batch([
+        statement(`insert into notes values ('first')`),
+        statement(`insert into notes values ('second')`),
+        statement(`insert into notes values ('first')`),
+      ])
+      .catch((thrown: unknown) => thrown)
+    expect(fault).toMatchObject({ name: 'DatabaseError', constraint: true })
+    expect(opened.names()).toEqual([])
+    await opened.database.batch([statement(`insert into notes values ('third')`), statement('delete from notes')])
+    expect(opened.names()).toEqual([])
+  })
+
+  it('resolves with the rows of each statement', async () => {
+    await using opened = await openNotes()
+    const answers = await opened.database.batch([
+      statement(`insert into notes values ('a'), ('b') returning name`),
+      statement('select count(*) as count from notes'),
+      statement('delete from notes'),
+    ])
+    expect(answers).toEqual([[{ name: 'a' }, { name: 'b' }], [{ count: 2 }], []])
+  })
+
+  it('tells a statement that can never succeed from a database that fails', async () => {
+    await using opened = await openNotes()
+    await expect(run(opened.database, 'insert into notes values (?), (?)', 'a', 'a')).rejects.toMatchObject({
+      constraint: true,
+    })
+    await expect(run(opened.database, `insert into missing values ('a')`)).rejects.toMatchObject({
+      name: 'DatabaseError',
+      constraint: false,
+    })
+  })
+})
+
+describe('transactions', () => {
+  it('keep every other writer waiting until they end', async () => {
+    await using opened = await openNotes()
+    const { database } = opened
+    const order: string[] = []
+    const begun = Promise.withResolvers<void>()
+    const gate = Promise.withResolvers<void>()
+    const transaction = database.db.transaction().execute(async (trx) => {
+      await trx.executeQuery(statement(`insert into notes values ('transaction')`))
+      begun.resolve()
+      await gate.promise
+      await trx.executeQuery(statement(`insert into notes values ('transaction again')`))
+      order.push('transaction')
+    })
+    await begun.promise
+    const others = [
+      database.batch([statement(`insert into notes values ('batch')`)]).then(() => order.push('batch')),
+      run(database, `insert into notes values ('single')`).then(() => order.push('single')),
+      database.db.transaction().execute((trx) => trx.executeQuery(statement(`insert into notes values ('second')`))),
+    ]
+    // Whoever did not wait would be through by the time of these reads.
+    for (let turn = 0; turn < 5; turn++) await run(database, 'select name from notes')
+    expect(order).toEqual([])
+    gate.resolve()
+    await Promise.all([transaction, ...others])
+    expect(order).toEqual(['transaction', 'batch', 'single'])
+    expect(opened.names()).toEqual(['transaction', 'transaction again', 'batch', 'single', 'second'])
+  })
+
+  it('let reads go on meanwhile, which see nothing of them', async () => {
+    await using opened = await openNotes()
+    await opened.database.db.transaction().execute(async (trx) => {
+      await trx.executeQuery(statement(`insert into notes values ('unseen')`))
+      const { rows } = await run(opened.database, 'select name from notes')
+      expect(rows).toEqual([])
+    })
+    expect(opened.names()).toEqual(['unseen'])
+  })
+
+  it('leave nothing behind when their work throws', async () => {
+    await using opened = await openNotes()
+    const work = opened.database.db.transaction().execute(async (trx) => {
+      await trx.executeQuery(statement(`insert into notes values ('undone')`))
+      throw new Error('changed my mind')
+    })
+    await expect(work).rejects.toThrow('changed my mind')
+    await run(opened.database, `insert into notes values ('after')`)
+    expect(opened.names()).toEqual(['after'])
+  })
+
+  // An open transaction that nobody knows of would take every later write, answer it, and lose it with the process.
+  it('do not stay open when their begin succeeds after the caller has given up', async () => {
+    await using opened = await openNotes()
+    // First the batch waits for the foreign lock, then the begin: longer than any caller does.
+    opened.outside.exec('begin immediate')
+    const batch = opened.database.batch([statement(`insert into notes values ('refused')`)]).catch(() => 'locked')
+    const transaction = opened.database.db.transaction().execute(async () => 'begun')
+    await expect(transaction).rejects.toThrow('does not answer')
+    opened.outside.exec('rollback')
+    expect(await batch).toBe('locked')
+    await opened.database.batch([statement(`insert into notes values ('acknowledged')`)])
+    expect(opened.names()).toEqual(['acknowledged'])
+  })
+})
+
+describe('reading', () => {
+  it('sees every write that was answered before', async () => {
+    await using opened = await openNotes()
+    for (let count = 1; count <= 50; count++) {
+      await opened.database.batch([statement('insert into notes values (?)', String(count))])
+      const { rows } = await run(opened.database, 'select count(*) as count from notes')
+      expect(rows).toEqual([{ count }])
+    }
+  })
+
+  it('does not hold up a write, however long it takes', async () => {
+    await using opened = await openNotes()
+    const order: string[] = []
+    const read = run(opened.database, slowSelect).then(() => order.push('read'))
+    const write = opened.database.db
+      .transaction()
+      .execute((trx) => trx.executeQuery(statement(`insert into notes values ('kill')`)))
+      .then(() => order.push('write'))
+    await Promise.all([read, write])
+    expect(order).toEqual(['write', 'read'])
+  })
+})
+
+describe('backup', () => {
+  it('copies what was committed and never overwrites a file', async () => {
+    await using opened = await openNotes()
+    await run(opened.database, `insert into notes values ('kept')`)
+    const target = join(folder, 'copy.db')
+    await opened.database.backup(target)
+    const copy = new DatabaseSync(target)
+    expect(copy.prepare('select name from notes').all()).toEqual([{ name: 'kept' }])
+    expect(copy.prepare('pragma integrity_check').get()).toEqual({ integrity_check: 'ok' })
+    copy.close()
+    await expect(opened.database.backup(target)).rejects.toThrow(`${target} exists already.`)
+    expect(existsSync(target)).toBe(true)
+  })
+})
+
+describe('the audit table', () => {
+  // Whoever got as far as running SQL through the service still cannot rewrite what was recorded.
+  it.each([
+    ['an edit', `update audit_log set actor = 'nobody'`],
+    ['a removal', 'delete from audit_log'],
+    ['a removal of one row', 'delete from audit_log where seq = 1'],
+  ])('refuses %s', async (_title, text) => {
+    await using opened = await openTestDatabase()
+    await migrate(opened.database, 0)
+    await sql`insert into audit_log (seq, at, actor, action, prev_hash, hash) values (1, 0, 'a', 'b', 'c', 'd')`.execute(
+      opened.database.db,
+    )
+    await expect(run(opened.database, text)).rejects.toThrow('audit_log is append-only')
+    expect(opened.outside.prepare('select actor from audit_log').all()).toEqual([{ actor: 'a' }])
+  })
+})

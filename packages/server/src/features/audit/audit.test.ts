@@ -1,0 +1,176 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Db } from '../../db/database.ts'
+import { openSqlite } from '../../db/sqlite.ts'
+import { openTestService, type TestService } from '../../test-service.ts'
+import { auditCheckpoint, localActor, recordAction, verifyAudit } from './audit.ts'
+import type { Checkpoint } from './chain.ts'
+
+let service: TestService
+beforeAll(async () => {
+  service = await openTestService()
+  await service.call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'bot' } })
+  for (let count = 1; count <= 3; count++) {
+    service.clock.advance(1_000)
+    await service.call('POST', '/api/kill/bot', { body: { reason: `reason ${count} “quoted” 🦀` } })
+    await service.call('POST', '/api/resume/bot')
+  }
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+const verify = (checkpoint?: Checkpoint) => verifyAudit(service.deps.database.db, checkpoint)
+
+/** What verification says of a copy to which somebody with the file in hand did this. */
+async function verifyTampered(
+  statements: string[],
+  { checkpoint, afterwards }: { checkpoint?: Checkpoint; afterwards?: (db: Db) => Promise<void> } = {},
+) {
+  const folder = mkdtempSync(join(tmpdir(), 'wardline-audit-'))
+  const file = join(folder, 'copy.db')
+  await service.deps.database.backup(file)
+  const outside = new DatabaseSync(file)
+  outside.exec('drop trigger audit_log_no_update; drop trigger audit_log_no_delete')
+  for (const statement of statements) outside.exec(statement)
+  outside.close()
+  const copy = await openSqlite(file, () => {})
+  try {
+    await afterwards?.(copy.db)
+    return await verifyAudit(copy.db, checkpoint)
+  } finally {
+    await copy.close()
+    rmSync(folder, { recursive: true })
+  }
+}
+
+describe('verification finds', () => {
+  // Somebody with write access to the file changes who killed what.
+  it.each([
+    ['reason', `update audit_log set reason = 'other' where seq = 3`],
+    ['actor', `update audit_log set actor = 'nobody' where seq = 3`],
+    ['time', 'update audit_log set at = at + 1 where seq = 3'],
+    ['address', 'update audit_log set ip = null where seq = 3'],
+    ['state after', `update audit_log set after = '{"suspended":false,"version":3}' where seq = 3`],
+    ['state after, made unreadable', `update audit_log set after = '{' where seq = 3`],
+    ['hash', `update audit_log set hash = '${'0'.repeat(64)}' where seq = 3`],
+  ])('an edited %s', async (_field, statement) => {
+    expect(await verifyTampered([statement])).toMatchObject({ ok: false, reason: 'tampered', seq: 3 })
+  })
+
+  it('a removed row', async () => {
+    expect(await verifyTampered(['delete from audit_log where seq = 2'])).toMatchObject({
+      ok: false,
+      reason: 'tampered',
+      seq: 2,
+    })
+  })
+
+  it('a removed row after which the others moved up', async () => {
+    expect(
+      await verifyTampered(['delete from audit_log where seq = 2', 'update audit_log set seq = seq - 1 where seq > 2']),
+    ).toMatchObject({ ok: false, reason: 'tampered', seq: 2 })
+  })
+
+  it('two rows that changed places', async () => {
+    expect(
+      await verifyTampered([
+        'update audit_log set seq = 100 where seq = 2',
+        'update audit_log set seq = 2 where seq = 4',
+        'update audit_log set seq = 4 where seq = 100',
+      ]),
+    ).toMatchObject({ ok: false, reason: 'tampered', seq: 2 })
+  })
+
+  it('a cut tail, by the head that knows better', async () => {
+    expect(await verifyTampered(['delete from audit_log where seq > 4'])).toMatchObject({
+      ok: false,
+      reason: 'cut',
+      seq: 5,
+    })
+  })
+
+  // Whoever cuts the tail and corrects the head leaves a log that is sound in itself.
+  it('a cut tail with a corrected head only by a checkpoint that was kept elsewhere', async () => {
+    const checkpoint = await auditCheckpoint(service.deps.database.db, service.clock.now())
+    const cut = [
+      'delete from audit_log where seq > 4',
+      'update audit_head set seq = 4, hash = (select hash from audit_log where seq = 4)',
+    ]
+    expect(await verifyTampered(cut)).toMatchObject({ ok: true, headSeq: 4 })
+    expect(await verifyTampered(cut, { checkpoint })).toMatchObject({ ok: false, reason: 'cut', seq: 5 })
+  })
+
+  it('an edit after which the service went on writing', async () => {
+    const afterwards = (db: Db) =>
+      db.transaction().execute((trx) => {
+        const action = { action: 'instance.suspend', target: 'bot', before: null, after: null }
+        return recordAction(trx, localActor('system'), action, service.clock.now())
+      })
+    const edit = `update audit_log set reason = 'other' where seq = 6`
+    expect(await verifyTampered([edit], { afterwards })).toMatchObject({ ok: false, reason: 'tampered', seq: 6 })
+    expect(await verifyTampered([], { afterwards })).toMatchObject({ ok: true, headSeq: 7 })
+  })
+
+  it('a row that was pushed in at the end', async () => {
+    expect(
+      await verifyTampered([
+        `insert into audit_log select 7, at, actor, scope, ip, action, target, before, after, reason, request_id, hash, hash
+      from audit_log where seq = 6`,
+      ]),
+    ).toMatchObject({ ok: false, reason: 'tampered', seq: 7 })
+  })
+})
+
+describe('the audit log', () => {
+  it('is paged without a gap', async () => {
+    const seqs: number[] = []
+    for (let after: string | null = '0'; after !== null; ) {
+      const { body }: { body: { entries: { seq: number }[]; next: string | null } } = await service.call(
+        'GET',
+        `/api/audit?after=${after}&limit=4`,
+      )
+      seqs.push(...body.entries.map(({ seq }) => seq))
+      after = body.next
+    }
+    expect(seqs).toEqual([1, 2, 3, 4, 5, 6])
+  })
+
+  it('is found whole when nobody touched it', async () => {
+    expect(await verify()).toMatchObject({ ok: true, count: 6, headSeq: 6 })
+    expect(await verify(await auditCheckpoint(service.deps.database.db, service.clock.now()))).toMatchObject({
+      ok: true,
+    })
+  })
+
+  it('tells who did what to whom, when, from where and why', async () => {
+    const { key, id } = await service.createKey('operator')
+    await service.call('POST', '/api/kill/bot', { key, body: { reason: 'last' } })
+    const { body } = await service.call<{ entries: Record<string, unknown>[]; next: null }>('GET', '/api/audit?after=7')
+    expect(body.entries).toEqual([
+      {
+        seq: 8,
+        at: new Date(service.clock.now()).toISOString(),
+        actor: id,
+        scope: 'operator',
+        ip: '127.0.0.1',
+        action: 'instance.suspend',
+        target: 'bot',
+        before: { suspended: false, version: 6 },
+        after: { suspended: true, version: 7 },
+        reason: 'last',
+        request_id: expect.stringMatching(/^.+-.+$/),
+        prev_hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+        hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+      },
+    ])
+    expect(body.next).toBeNull()
+  })
+
+  it('grows by one row for each of many changes at the same moment, in one chain', async () => {
+    const keys = await Promise.all(Array.from({ length: 12 }, () => service.createKey('viewer')))
+    await Promise.all(keys.map(({ id }) => service.call('DELETE', `/api/keys/${id}`)))
+    expect(await verify()).toMatchObject({ ok: true, count: 32 })
+  })
+})

@@ -1,0 +1,192 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openTestService, type TestService } from '../../test-service.ts'
+
+let service: TestService
+beforeEach(async () => {
+  service = await openTestService()
+})
+afterEach(() => service[Symbol.asyncDispose]())
+
+const beat = (id = 'bot') => service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
+const toolCall = (id = 'bot') =>
+  service.call('POST', '/api/events', {
+    body: { severity: 'info', source: 's', event_type: 'tool_call', description: 'x', instance_id: id },
+  })
+const reports = async () =>
+  (
+    await service.rows<{ event_type: string; instance_id: string }>(
+      `select event_type, instance_id from events where source = 'wardline' order by seq`,
+    )
+  ).map(({ event_type, instance_id }) => `${instance_id}: ${event_type}`)
+
+/** Lets time pass with a sweep every 30 seconds, as in service. */
+async function watch(seconds: number, during: () => Promise<unknown> = async () => {}) {
+  for (let passed = 0; passed < seconds; passed += 30) {
+    service.clock.advance(30_000)
+    await during()
+    await service.services.scout.sweep()
+  }
+}
+
+describe('silence', () => {
+  it('is reported once, when it has lasted for more than 90 seconds', async () => {
+    await watch(120)
+    await beat()
+    service.clock.advance(90_000)
+    await service.services.scout.sweep()
+    expect(await reports()).toEqual([])
+    service.clock.advance(1)
+    await service.services.scout.sweep()
+    expect(await reports()).toEqual(['bot: instance_offline'])
+    await watch(300)
+    expect(await reports()).toEqual(['bot: instance_offline'])
+    expect(await service.rows(`select severity, description from events where source = 'wardline'`)).toEqual([
+      { severity: 'warning', description: 'No heartbeat for 90 seconds' },
+    ])
+  })
+
+  it('is never reported of who keeps sending', async () => {
+    await watch(600, () => beat())
+    expect(await reports()).toEqual([])
+  })
+
+  it('that ends is reported once as well, and may begin again', async () => {
+    await watch(120)
+    await beat()
+    await watch(120)
+    await beat()
+    await watch(90)
+    expect(await reports()).toEqual(['bot: instance_offline', 'bot: instance_recovered'])
+    await watch(60)
+    expect(await reports()).toEqual(['bot: instance_offline', 'bot: instance_recovered', 'bot: instance_offline'])
+  })
+
+  it('of a suspended instance is reported too: a killed agent that vanishes is news', async () => {
+    await watch(120)
+    await beat()
+    await service.call('POST', '/api/kill/bot', { body: { reason: 'x' } })
+    await watch(120)
+    expect(await reports()).toEqual(['bot: instance_offline'])
+  })
+
+  it('of a whole fleet is worked off in one sweep', async () => {
+    await watch(120)
+    await Promise.all(Array.from({ length: 450 }, (_, index) => beat(`bot-${index}`)))
+    await watch(120)
+    expect((await reports()).length).toBe(450)
+    expect(new Set(await reports()).size).toBe(450)
+  })
+
+  it('is reported by exactly one of two processes on the same database', async () => {
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    const sweepBoth = () => Promise.all([service.services.scout.sweep(), other.services.scout.sweep()])
+    await watch(90, () => other.services.scout.sweep())
+    await Promise.all(['a', 'b', 'c'].map((id) => beat(id)))
+    for (let turn = 0; turn < 5; turn++) {
+      service.clock.advance(30_000)
+      await sweepBoth()
+    }
+    expect((await reports()).toSorted()).toEqual(['a: instance_offline', 'b: instance_offline', 'c: instance_offline'])
+    await Promise.all(['a', 'b', 'c'].map((id) => beat(id)))
+    await sweepBoth()
+    expect(await reports()).toHaveLength(6)
+  })
+
+  // Nobody could send a heartbeat while the service was down: a restart must not raise an alarm for a whole fleet.
+  it('proves nothing right after a start', async () => {
+    await beat()
+    service.clock.advance(3_600_000)
+    await using restarted = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    for (let turn = 0; turn < 3; turn++) {
+      await restarted.services.scout.sweep()
+      expect(await reports()).toEqual([])
+      service.clock.advance(30_000)
+    }
+    await restarted.services.scout.sweep()
+    expect(await reports()).toEqual(['bot: instance_offline'])
+  })
+
+  // An agent that sends once a minute is not silent because somebody set the clock, or closed the lid.
+  it.each([
+    ['a clock that was set forward', () => service.clock.jump(3_600_000)],
+    ['a pause of the whole machine', () => service.clock.advance(3_600_000)],
+  ])('proves nothing after %s, until it was watched for 90 seconds again', async (_title, disturb) => {
+    await watch(120, () => beat())
+    disturb()
+    await service.services.scout.sweep()
+    service.clock.advance(30_000)
+    await service.services.scout.sweep()
+    expect(await reports()).toEqual([])
+    await beat()
+    await watch(60)
+    expect(await reports()).toEqual([])
+    await watch(60)
+    expect(await reports()).toEqual(['bot: instance_offline'])
+  })
+
+  it('is nobody’s when the clock was set back', async () => {
+    await watch(120, () => beat())
+    service.clock.jump(-3_600_000)
+    await watch(240, () => beat())
+    expect(await reports()).toEqual([])
+  })
+})
+
+describe('activity while suspended', () => {
+  const suspend = () => service.call('POST', '/api/kill/bot', { body: { reason: 'x' } })
+  const resume = () => service.call('POST', '/api/resume/bot')
+
+  it('is reported as critical, once for each suspension', async () => {
+    await beat()
+    await suspend()
+    service.clock.advance(60_001)
+    await toolCall()
+    await service.services.scout.sweep()
+    expect(await reports()).toEqual(['bot: activity_while_suspended'])
+    await toolCall()
+    await watch(60, () => beat())
+    expect(await reports()).toEqual(['bot: activity_while_suspended'])
+    await resume()
+    await suspend()
+    service.clock.advance(60_001)
+    await beat()
+    await service.services.scout.sweep()
+    expect(await reports()).toHaveLength(1)
+    await toolCall()
+    await service.services.scout.sweep()
+    expect(await reports()).toEqual(['bot: activity_while_suspended', 'bot: activity_while_suspended'])
+    expect(await service.rows(`select distinct severity from events where source = 'wardline'`)).toEqual([
+      { severity: 'critical' },
+    ])
+  })
+
+  it('leaves a minute to finish what was under way', async () => {
+    await beat()
+    await toolCall()
+    await suspend()
+    service.clock.advance(60_000)
+    await toolCall()
+    await service.services.scout.sweep()
+    expect(await reports()).toEqual([])
+  })
+
+  it('is none when the calls are those of another instance or before the suspension', async () => {
+    await beat()
+    await toolCall()
+    await suspend()
+    service.clock.advance(61_000)
+    await toolCall('bot-2')
+    await service.services.scout.sweep()
+    expect(await reports()).toEqual([])
+  })
+
+  it('is reported once by two processes', async () => {
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    await beat()
+    await suspend()
+    service.clock.advance(61_000)
+    await toolCall()
+    await Promise.all([service.services.scout.sweep(), other.services.scout.sweep()])
+    expect(await reports()).toEqual(['bot: activity_while_suspended'])
+  })
+})

@@ -1,0 +1,58 @@
+import { type CompiledQuery, sql } from 'kysely'
+import type { Database, Db } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
+
+export type RefKind = Schema['event_refs']['kind']
+
+/** Types that make up the bulk of events are found by reading on; an entry for each would double the index. */
+const bulkTypes = sql`('tool_call', 'session_metrics')`
+
+const counter = (name: 'event_seq' | 'indexed_seq') => sql`(select value from counters where name = ${sql.lit(name)})`
+
+/** The entries of the events whose seq fits the condition. */
+const refsOf = (condition: ReturnType<typeof sql>) => sql`
+  select 'instance' as kind, instance_id as value, seq from events where ${condition} and instance_id is not null
+  union all select 'session', session_id, seq from events where ${condition} and session_id is not null
+  union all select 'type', event_type, seq from events where ${condition} and event_type not in ${bulkTypes}`
+
+/** Enters the next `limit` events into the index; resolves with whether there are more. */
+export async function indexNext({ db, batch }: Database, limit: number): Promise<boolean> {
+  const next = sql`seq > ${counter('indexed_seq')} and seq <= ${counter('indexed_seq')} + ${limit}`
+  const statements = [
+    // Whoever updates first has the row until its commit: another process then goes on where this one ends.
+    sql`update counters set value = value where name = 'indexed_seq'`,
+    sql`insert into event_refs (kind, value, seq) select kind, value, seq from (${refsOf(next)}) as refs
+      order by kind, value, seq`,
+    sql`update counters set value = case
+        when value + ${limit} < ${counter('event_seq')} then value + ${limit} else ${counter('event_seq')} end
+      where name = 'indexed_seq' returning value < ${counter('event_seq')} as more`,
+  ].map((statement) => statement.compile(db) as CompiledQuery)
+  const results = await batch(statements)
+  return Boolean(results[2]![0]!.more)
+}
+
+/** The newest entries below `below`, at most `limit`. */
+export async function readRefs(
+  db: Db,
+  kind: RefKind,
+  value: string,
+  range: { floor: number; below: number; limit: number },
+): Promise<number[]> {
+  const rows = await db
+    .selectFrom('event_refs')
+    .select('seq')
+    .where('kind', '=', kind)
+    .where('value', '=', value)
+    .where('seq', '<', range.below)
+    .where('seq', '>=', range.floor)
+    .orderBy('seq', 'desc')
+    .limit(range.limit)
+    .execute()
+  return rows.map(({ seq }) => Number(seq))
+}
+
+/** Removes the entries of events with a seq in [first, end) that were created before `cutoff`. */
+export async function deleteRefs(db: Db, first: number, end: number, cutoff: number): Promise<void> {
+  const leaving = sql`seq >= ${first} and seq < ${end} and created_at < ${cutoff}`
+  await sql`delete from event_refs where (kind, value, seq) in (${refsOf(leaving)})`.execute(db)
+}

@@ -1,0 +1,102 @@
+import { CompiledQuery } from 'kysely'
+import { describe, expect, it } from 'vitest'
+import { openTestService, type TestService } from '../../test-service.ts'
+import { severityCounts } from './counts.ts'
+import { eventToStore } from './new-event.ts'
+import { forgetOldEvents } from './retention.ts'
+
+const dayMs = 86_400_000
+const keepDays = (days: number) => ({ env: { WARDLINE_RETENTION_DAYS: String(days) } })
+
+async function store({ services, clock }: TestService, count: number, description = 'old'): Promise<void> {
+  const report = { severity: 'info' as const, source: 'test', event_type: 'note', description }
+  await services.ingest.store(Array.from({ length: count }, () => eventToStore(report, null, clock.now())))
+}
+
+const left = (service: TestService) =>
+  service.rows<{ description: string; count: number }>(
+    'select description, count(*) as count from events group by description order by description',
+  )
+
+describe('forgetOldEvents', () => {
+  it('removes what is older than its time, in however many batches, and nothing else', async () => {
+    await using service = await openTestService(keepDays(30))
+    await store(service, 1_700)
+    service.clock.advance(1)
+    await store(service, 3, 'young')
+    service.clock.advance(30 * dayMs)
+    await forgetOldEvents(service.deps)
+    expect(await left(service)).toEqual([{ description: 'young', count: 3 }])
+    service.clock.advance(1)
+    await forgetOldEvents(service.deps)
+    expect(await left(service)).toEqual([])
+  })
+
+  it('goes on where it stopped when there was too much for one run', async () => {
+    await using service = await openTestService(keepDays(1))
+    await store(service, 1)
+    // More than one run removes, of the same moment.
+    await service.deps.database.batch([
+      CompiledQuery.raw(`with recursive more(n) as (select 2 union all select n + 1 from more where n < 200600)
+        insert into events select n, created_at, severity, class, tool, source, event_type, instance_id, session_id,
+          ip_address, id, description, metadata from more, events where seq = 1`),
+      CompiledQuery.raw('update event_minutes set last_seq = 200600'),
+      CompiledQuery.raw('update counters set value = 200600'),
+    ])
+    service.clock.advance(dayMs + 1)
+    await forgetOldEvents(service.deps)
+    expect(await left(service)).toEqual([{ description: 'old', count: 600 }])
+    await forgetOldEvents(service.deps)
+    expect(await left(service)).toEqual([])
+  }, 20_000)
+
+  // One event stored while the clock was wrong must not keep the disk filling up for years.
+  it('removes old events behind one that a wrong clock dated into the future', async () => {
+    await using service = await openTestService(keepDays(1))
+    service.clock.advance(400 * dayMs)
+    await store(service, 1, 'of the future')
+    service.clock.advance(-400 * dayMs)
+    await store(service, 1_200)
+    service.clock.advance(dayMs + 1)
+    await forgetOldEvents(service.deps)
+    expect(await left(service)).toEqual([{ description: 'of the future', count: 1 }])
+  })
+
+  it('keeps the counts that outlive the events', async () => {
+    await using service = await openTestService(keepDays(1))
+    await store(service, 5)
+    service.clock.advance(dayMs + 1)
+    await forgetOldEvents(service.deps)
+    expect(await left(service)).toEqual([])
+    expect(await service.rows('select unit, count from event_counts order by unit')).toEqual([
+      { unit: 'hour', count: 5 },
+      { unit: 'minute', count: 5 },
+    ])
+    service.clock.advance(41 * dayMs)
+    await forgetOldEvents(service.deps)
+    expect(await service.rows('select unit, count from event_counts')).toEqual([{ unit: 'hour', count: 5 }])
+    service.clock.advance(400 * dayMs)
+    await forgetOldEvents(service.deps)
+    expect(await service.rows('select unit, count from event_counts')).toEqual([])
+  })
+
+  it('never takes an event away from a count of the last day', async () => {
+    await using service = await openTestService(keepDays(1))
+    await store(service, 2)
+    service.clock.advance(dayMs)
+    await forgetOldEvents(service.deps)
+    expect(await severityCounts(service.deps.database.db, service.clock.now())).toMatchObject({ info: 2 })
+  })
+
+  it('keeps the list of events whole for every span of time that is left', async () => {
+    await using service = await openTestService(keepDays(1))
+    await store(service, 2)
+    service.clock.advance(20_000)
+    await store(service, 2, 'young')
+    service.clock.advance(dayMs - 10_000)
+    await forgetOldEvents(service.deps)
+    const from = new Date(service.clock.now() - dayMs).toISOString()
+    const { body } = await service.call<{ events: unknown[] }>('GET', `/api/events?from=${from}`)
+    expect(body.events).toHaveLength(2)
+  })
+})

@@ -1,0 +1,281 @@
+import { keyTypes } from '@wardline/contract'
+import { CompiledQuery } from 'kysely'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openTestService, type TestService } from '../../test-service.ts'
+
+interface Detail {
+  hitCount: number
+  deletedAt: string | null
+  hits: { reporter: string | null; tool: string | null; event_id: string; ip_address: string | null }[]
+}
+
+let service: TestService
+let agent: string
+beforeAll(async () => {
+  service = await openTestService()
+  agent = (await service.createKey('agent', ['bot-1'])).key
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+async function plantKey(keyType: string, instanceId = 'bot-1') {
+  const { status, body } = await service.call<{ id: string; key: string }>('POST', '/api/honeypots', {
+    body: { instanceId, type: 'api_key', keyType },
+  })
+  expect(status).toBe(201)
+  return body
+}
+async function plantPath(path: string, instanceId = 'bot-1', on = service) {
+  const body = { instanceId, type: 'file_path', path }
+  const answer = await on.call<{ id: string }>('POST', '/api/honeypots', { body })
+  expect(answer.status).toBe(201)
+  return answer.body.id
+}
+const check = (kind: 'key' | 'path', text: string, options: { key?: string; meta?: object; on?: TestService } = {}) =>
+  (options.on ?? service).call<{ matched?: boolean; error?: string }>('POST', `/api/honeypots/check/${kind}`, {
+    body: { [kind]: text, ...(options.meta ? { meta: options.meta } : {}) },
+    ...(options.key ? { key: options.key } : {}),
+  })
+const matches = async (...given: Parameters<typeof check>) => {
+  const { status, body } = await check(...given)
+  expect(status).toBe(200)
+  return body.matched
+}
+const detail = async (id: string) => (await service.call<Detail>('GET', `/api/honeypots/${id}`)).body
+const eventsOf = (id: string) =>
+  service.rows<{ id: string; severity: string; source: string; event_type: string; instance_id: string }>(
+    `select * from events where metadata ->> 'honeypot_id' = '${id}'`,
+  )
+/** The texts in a decoy that alone give it away. */
+const secretsIn = (key: string) => key.match(/[\w+/~.-]{20,}/g)!.filter((part) => /[A-Z\d]/.test(part))
+/** Everything that was ever written: every table, and the log. */
+async function everythingWritten() {
+  const tables = await service.rows<{ name: string }>(`select name from sqlite_schema where type = 'table'`)
+  const contents = await Promise.all(tables.map(({ name }) => service.rows(`select * from ${name}`)))
+  return JSON.stringify(contents) + service.logged.join()
+}
+
+describe('a touched decoy', () => {
+  it('is recorded as a hit and as a breach before the answer', async () => {
+    const { id, key } = await plantKey('github')
+    expect(await matches('key', `Authorization: token ${key}`, { key: agent, meta: { tool: 'http-request' } })).toBe(
+      true,
+    )
+    const { hitCount, hits } = await detail(id)
+    expect(hitCount).toBe(1)
+    expect(hits[0]).toMatchObject({ reporter: 'bot-1', tool: 'http-request', ip_address: '127.0.0.1' })
+    expect(await eventsOf(id)).toMatchObject([
+      {
+        id: hits[0]!.event_id,
+        severity: 'breach',
+        source: 'wardline',
+        event_type: 'honeypot_triggered',
+        instance_id: 'bot-1',
+      },
+    ])
+  })
+
+  // An alarm without its record, or a record without its alarm, would be half a proof.
+  it('is recorded whole or not at all', async () => {
+    const { id, key } = await plantKey('npm')
+    const { batch } = service.deps.database
+    await batch([
+      CompiledQuery.raw(`create trigger no_hits before insert on honeypot_hits begin select raise(abort, 'x'); end`),
+    ])
+    expect((await check('key', key)).status).toBe(500)
+    expect(await eventsOf(id)).toEqual([])
+    await batch([CompiledQuery.raw('drop trigger no_hits')])
+    expect(await matches('key', key)).toBe(true)
+    expect(await eventsOf(id)).toHaveLength(1)
+  })
+
+  it.each(keyTypes)('of kind %s is found as it was shown, and its text is written nowhere', async (keyType) => {
+    const { id, key } = await plantKey(keyType)
+    expect(await matches('key', key, { key: agent })).toBe(true)
+    expect((await detail(id)).hitCount).toBe(1)
+    const parts = secretsIn(key)
+    const written = await everythingWritten()
+    for (const part of parts) expect(written.includes(part), part.slice(0, 4)).toBe(false)
+  })
+
+  it('is told from everything that is none', async () => {
+    await plantKey('stripe')
+    for (const text of ['sk_live_nothing', 'hello', 'x'.repeat(1_000)]) expect(await matches('key', text)).toBe(false)
+    for (const path of ['/etc/hostname', 'README.md', '~', '/']) expect(await matches('path', path)).toBe(false)
+  })
+
+  // The context is stored and streamed to whoever watches: a key in there would be burnt, or handed on.
+  it.each(keyTypes)('of kind %s cannot be smuggled into its own event as context', async (keyType) => {
+    const { id, key } = await plantKey(keyType)
+    const parts = secretsIn(key)
+    for (const part of parts) {
+      const meta = { tool: part, toolName: part, instance_id: part, instanceId: part, cwd: part, note: { deep: part } }
+      await check('key', key, { key: agent, meta })
+    }
+    expect((await detail(id)).hitCount).toBe(parts.length)
+    const written = await everythingWritten()
+    for (const part of parts) expect(written.includes(part), part.slice(0, 4)).toBe(false)
+  })
+
+  it('keeps the name of a tool as context, and nothing that is none', async () => {
+    const { id, key } = await plantKey('slack')
+    const kept = ['shell-exec', 'mcp:files/read v2', 'executeDatabaseQuery']
+    const dropped = ['<script>alert(1)</script>', 'a\nb', 'x'.repeat(25), '', 7, null, ['shell-exec']]
+    for (const tool of [...kept, ...dropped]) await check('key', key, { meta: { tool } })
+    const { hits } = await detail(id)
+    expect(
+      hits
+        .map(({ tool }) => tool)
+        .filter((tool) => tool !== null)
+        .toSorted(),
+    ).toEqual(kept.toSorted())
+    expect(hits).toHaveLength(kept.length + dropped.length)
+  })
+
+  // An agent that was caught could else point at another one.
+  it('is blamed on the instance of the key, not on one that the agent names', async () => {
+    const { id, key } = await plantKey('gitlab', 'bot-7')
+    await check('key', key, { key: agent, meta: { instance_id: 'bot-9' } })
+    expect((await detail(id)).hits[0]).toMatchObject({ reporter: 'bot-1' })
+    expect(await eventsOf(id)).toMatchObject([{ instance_id: 'bot-1' }])
+  })
+
+  it('is blamed on the instance that a full-access key names, else on the one where it was planted', async () => {
+    const { id, key } = await plantKey('gitlab', 'bot-7')
+    await check('key', key, { meta: { instance_id: 'bot-9' } })
+    await check('key', key)
+    expect((await eventsOf(id)).map(({ instance_id }) => instance_id)).toEqual(['bot-9', 'bot-7'])
+  })
+})
+
+describe('a decoy key', () => {
+  it('trips whoever uses it, wherever it was planted', async () => {
+    const { id, key } = await plantKey('openai', 'bot-2')
+    expect(await matches('key', key, { key: agent })).toBe(true)
+    expect((await detail(id)).hitCount).toBe(1)
+  })
+})
+
+describe('a decoy path', () => {
+  // Paths are those of one host: an agent could otherwise learn, and set off, the traps of another one.
+  it('is no decoy for an agent of another instance, and takes no hit from it', async () => {
+    const other = await plantPath('/srv/other/secret.env', 'bot-2')
+    const pattern = await plantPath('/srv/patterns/other*.key', 'bot-2')
+    for (const path of ['/srv/other/secret.env', '/srv/patterns/other1.key', 'cat /srv/other/sec*']) {
+      expect(await matches('path', path, { key: agent }), path).toBe(false)
+      expect(await matches('path', path), path).toBe(true)
+    }
+    expect((await detail(other)).hitCount).toBe(2)
+    expect((await detail(pattern)).hitCount).toBe(1)
+  })
+
+  it('counts for the instance that asks when it was planted at several', async () => {
+    const [theirs, own] = [await plantPath('/srv/shared.pem', 'bot-0'), await plantPath('/srv/shared.pem', 'bot-1')]
+    expect(await matches('path', '/srv/shared.pem', { key: agent })).toBe(true)
+    expect([(await detail(theirs)).hitCount, (await detail(own)).hitCount]).toEqual([0, 1])
+  })
+
+  it('is found by a glob that covers it, however many there are', async () => {
+    const id = await plantPath('/srv/globs/credentials.json')
+    expect(await matches('path', 'tar c /srv/globs/cred*')).toBe(true)
+    expect(await matches('path', 'tar c /srv/globs/other*')).toBe(false)
+    expect((await detail(id)).hitCount).toBe(1)
+  })
+
+  it('is found from the folder that the agent works in', async () => {
+    await plantPath('/srv/work/here/vault.kdbx')
+    expect(await matches('path', 'here/vault.kdbx', { meta: { cwd: '/srv/work' } })).toBe(true)
+    expect(await matches('path', 'link', { meta: { realPath: '/srv/work/here/vault.kdbx' } })).toBe(true)
+    expect(await matches('path', 'link')).toBe(false)
+  })
+
+  it('with wildcards holds in every process after its next look', async () => {
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    const id = await plantPath('/srv/elsewhere/*.p12', 'bot-1', other)
+    expect(await matches('path', '/srv/elsewhere/a.p12', { on: other })).toBe(true)
+    await service.services.decoyChecks.refresh()
+    expect(await matches('path', '/srv/elsewhere/a.p12')).toBe(true)
+    await other.call('DELETE', `/api/honeypots/${id}`)
+    await service.services.decoyChecks.refresh()
+    expect(await matches('path', '/srv/elsewhere/a.p12')).toBe(false)
+  })
+
+  it('that is too broad is refused with a sentence', async () => {
+    for (const path of ['*', '/**', '~', '/', '**/*', '/etc/*']) {
+      const body = { instanceId: 'bot-1', type: 'file_path', path }
+      const answer = await service.call<{ error: string }>('POST', '/api/honeypots', { body })
+      expect(answer.status, path).toBe(400)
+      expect(answer.body.error, path).toMatch(/^path is refused\. .*\.$/)
+    }
+  })
+})
+
+describe('a deleted decoy', () => {
+  it('matches no more and keeps its hits', async () => {
+    const { id, key } = await plantKey('anthropic')
+    const paths = [await plantPath('/srv/gone/exact.env'), await plantPath('/srv/gone/*.pattern')]
+    for (const found of [
+      check('key', key),
+      check('path', '/srv/gone/exact.env'),
+      check('path', '/srv/gone/a.pattern'),
+    ]) {
+      expect((await found).body.matched).toBe(true)
+    }
+    for (const decoy of [id, ...paths]) {
+      expect((await service.call('DELETE', `/api/honeypots/${decoy}`)).body).toEqual({ ok: true, id: decoy })
+      expect((await service.call('DELETE', `/api/honeypots/${decoy}`)).status).toBe(404)
+      expect(await detail(decoy)).toMatchObject({ hitCount: 1, deletedAt: expect.any(String) })
+    }
+    expect(await matches('key', key)).toBe(false)
+    for (const path of ['/srv/gone/exact.env', '/srv/gone/a.pattern', '/srv/gone/ex*']) {
+      expect(await matches('path', path), path).toBe(false)
+    }
+    const { body } = await service.call<{ honeypots: { id: string }[] }>('GET', '/api/honeypots')
+    expect(body.honeypots.map((listed) => listed.id)).not.toContain(id)
+  })
+})
+
+describe('the text of a check', () => {
+  it('of more than 64 KiB is refused', async () => {
+    const { key } = await plantKey('generic')
+    expect((await check('key', 'x'.repeat(64 * 1024 + 1))).status).toBe(400)
+    expect(await matches('key', `${'x '.repeat(32 * 1024 - 100)} ${key}`)).toBe(true)
+    expect((await check('path', 'x'.repeat(4_097))).status).toBe(400)
+  })
+
+  // Only so much is searched. Characters that count once and weigh more would push a decoy out of sight.
+  it('is searched to its end or refused, whatever characters it is padded with', async () => {
+    const { key } = await plantKey('generic')
+    await plantPath('/srv/padded/decoy.env')
+    for (const padding of ['🦀', 'é', '中', ' ']) {
+      const keyAnswer = await check('key', `${padding.repeat(50_000)} ${key}`)
+      expect(keyAnswer.status === 400 || keyAnswer.body.matched, `key after ${padding}`).toBe(true)
+      const pathAnswer = await check('path', `echo ${padding.repeat(4_000)} ; cat /srv/padded/decoy.env`)
+      expect(pathAnswer.status === 400 || pathAnswer.body.matched, `path after ${padding}`).toBe(true)
+    }
+  })
+})
+
+describe('creating a decoy', () => {
+  it.each([
+    [{ type: 'api_key' }, 'keyType is required for type api_key.'],
+    [{ type: 'file_path' }, 'path is required for type file_path.'],
+    [{ type: 'api_key', keyType: 'pager' }, 'keyType must be openai'],
+    [{ type: 'other', keyType: 'openai' }, 'type must be api_key, or file_path.'],
+  ])('from %j is refused', async (fields, sentence) => {
+    const answer = await service.call<{ error: string }>('POST', '/api/honeypots', {
+      body: { instanceId: 'bot-1', ...fields },
+    })
+    expect(answer.status).toBe(400)
+    expect(answer.body.error).toContain(sentence)
+  })
+
+  it('is recorded in the audit log, without its value', async () => {
+    const { id, key } = await plantKey('sendgrid')
+    const { body, text } = await service.call<{ entries: { action: string; target: string }[] }>(
+      'GET',
+      '/api/audit?limit=1000',
+    )
+    expect(body.entries.find(({ target }) => target === id)?.action).toBe('honeypot.create')
+    expect(text).not.toContain(key)
+  })
+})

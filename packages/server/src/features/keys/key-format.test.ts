@@ -1,0 +1,54 @@
+import { scopes } from '@wardline/contract'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { generateKey, hashKey, parseKeyId, sameHash } from './key-format.ts'
+
+describe('generateKey', () => {
+  it.each(scopes)('writes a key of scope %s that names its scope and its id', (scope) => {
+    const { id, key, secretHash } = generateKey(scope)
+    expect(key).toMatch(new RegExp(`^wl_${scope}_[0-9a-z]{8}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$`))
+    expect(parseKeyId(key)).toBe(id)
+    expect(secretHash).toBe(hashKey(key))
+  })
+
+  it('never writes the same secret twice', () => {
+    const keys = Array.from({ length: 200 }, () => generateKey('agent'))
+    expect(new Set(keys.map(({ key }) => key.slice(-50))).size).toBe(200)
+    expect(new Set(keys.map(({ id }) => id)).size).toBe(200)
+  })
+})
+
+describe('parseKeyId', () => {
+  it('refuses a key in which any one character was changed', () => {
+    const { key } = generateKey('operator')
+    const character = fc.constantFrom(...'0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_- ')
+    fc.assert(
+      fc.property(fc.nat(key.length - 1), character, (place, other) => {
+        fc.pre(key[place] !== other)
+        expect(parseKeyId(key.slice(0, place) + other + key.slice(place + 1))).toBeUndefined()
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  // The scope of a key stands in its text; a client must not gain by writing another one there.
+  it('refuses a key whose scope was rewritten', () => {
+    const { key } = generateKey('agent')
+    expect(parseKeyId(key.replace('wl_agent', 'wl_admin'))).toBeUndefined()
+  })
+
+  it('refuses everything that is no key', () => {
+    const { key } = generateKey('viewer')
+    for (const text of ['', 'wl_', ` ${key}`, `${key} `, `${key}\n`, key.slice(0, -1), `${key}a`, key.toUpperCase()]) {
+      expect(parseKeyId(text), JSON.stringify(text)).toBeUndefined()
+    }
+    fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => parseKeyId(text) === undefined))
+  })
+})
+
+describe('sameHash', () => {
+  it('tells equal hashes from different ones', () => {
+    expect(sameHash(hashKey('a'), hashKey('a'))).toBe(true)
+    expect(sameHash(hashKey('a'), hashKey('b'))).toBe(false)
+  })
+})

@@ -1,0 +1,210 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { isoTime } from '../../clock.ts'
+import { adminKey, openTestService, type TestService } from '../../test-service.ts'
+import { generateKey } from './key-format.ts'
+
+let service: TestService
+beforeAll(async () => {
+  service = await openTestService()
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+const status = async (key: string | null) => (await service.call('GET', '/api/status', { key })).status
+const create = (body: object) =>
+  service.call<{ id: string; key: string; error?: string }>('POST', '/api/keys', { body })
+const rotate = (id: string, body: object = {}) =>
+  service.call<{ id: string; key: string }>('POST', `/api/keys/${id}/rotate`, { body })
+const revoke = (id: string) => service.call('DELETE', `/api/keys/${id}`)
+const list = async () =>
+  (
+    await service.call<{ keys: { id: string; last_used_at: string | null; expires_at: string | null }[] }>(
+      'GET',
+      '/api/keys',
+    )
+  ).body.keys
+
+describe('a key', () => {
+  it('lets in whoever presents it, from the moment it was created', async () => {
+    const { body } = await create({ scope: 'viewer', name: 'dashboard' })
+    expect(await status(body.key)).toBe(200)
+  })
+
+  // A leaked copy of the database or of its backup must not open the service.
+  it('is stored nowhere, and shown once', async () => {
+    const { body } = await create({ scope: 'viewer', name: 'dashboard' })
+    const secret = body.key.slice('wl_viewer_'.length + 9)
+    const tables = await service.rows<{ name: string }>(`select name from sqlite_schema where type = 'table'`)
+    for (const { name } of tables) {
+      expect(JSON.stringify(await service.rows(`select * from ${name}`)), name).not.toContain(secret)
+    }
+    expect((await service.call('GET', '/api/keys')).text).not.toContain(secret)
+    expect((await service.call('GET', '/api/audit')).text).not.toContain(secret)
+    expect(service.logged.join()).not.toContain(secret)
+  })
+
+  it('of nobody is refused, with a right checksum or a wrong one, and each is counted', async () => {
+    await using fresh = await openTestService()
+    const { key } = generateKey('admin')
+    const body = await fresh.createKey('viewer')
+    const flipped = body.key.slice(0, -1) + (body.key.endsWith('a') ? 'b' : 'a')
+    for (const bad of [null, '', 'x', key, flipped, `${body.key} `.trim().toLowerCase(), `${adminKey}x`]) {
+      expect((await fresh.call('GET', '/api/status', { key: bad })).status, String(bad)).toBe(401)
+    }
+    const { text } = await fresh.call('GET', '/metrics')
+    expect(text).toContain('wardline_auth_failures_total{reason="unknown"} 1')
+    expect(text).toContain('wardline_auth_failures_total{reason="malformed"} 5')
+  })
+
+  // Flooding the service with invented keys must not reach the database: whoever waits for it is not in yet.
+  it('is checked without a query', async () => {
+    const { key } = await service.createKey('viewer')
+    const { keyring } = service.services
+    expect(keyring.find(key)).toMatchObject({ scope: 'viewer', instances: null })
+    expect(keyring.find(`${key.slice(0, -6)}000000`)).toBeUndefined()
+  })
+
+  it('ends at its expiry to the millisecond', async () => {
+    const { body } = await create({ scope: 'viewer', name: 'guest', expires_at: isoTime(service.clock.now() + 5_000) })
+    service.clock.advance(4_999)
+    expect(await status(body.key)).toBe(200)
+    service.clock.advance(1)
+    expect(await status(body.key)).toBe(401)
+  })
+
+  it('cannot be created with an expiry that is past or no time', async () => {
+    for (const expires_at of [isoTime(service.clock.now()), '2001-01-01T00:00:00Z', 'tomorrow']) {
+      const { status: answered, body } = await create({ scope: 'viewer', name: 'guest', expires_at })
+      expect(answered).toBe(400)
+      expect(body.error).toContain('expires_at')
+    }
+  })
+
+  it('is refused from the moment it is revoked, also by another process after its next look', async () => {
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    const { id, key } = await service.createKey('viewer')
+    await other.services.keyring.refresh()
+    expect((await other.call('GET', '/api/status', { key })).status).toBe(200)
+    expect((await revoke(id)).body).toEqual({ ok: true, id })
+    expect(await status(key)).toBe(401)
+    await other.services.keyring.refresh()
+    expect((await other.call('GET', '/api/status', { key })).status).toBe(401)
+    expect((await revoke(id)).status).toBe(404)
+  })
+
+  it('notes when it was last used, in one write for many uses', async () => {
+    const { id, key } = await service.createKey('viewer')
+    expect((await list()).find((view) => view.id === id)?.last_used_at).toBeNull()
+    await status(key)
+    service.clock.advance(7_000)
+    await status(key)
+    await service.services.keyring.flushUsage()
+    expect((await list()).find((view) => view.id === id)?.last_used_at).toBe(isoTime(service.clock.now()))
+  })
+})
+
+describe('rotation', () => {
+  it('lets both keys in for the overlap, then only the new one', async () => {
+    const { id, key } = await service.createKey('operator')
+    const { body } = await rotate(id, { overlap_seconds: 60 })
+    service.clock.advance(59_999)
+    expect([await status(key), await status(body.key)]).toEqual([200, 200])
+    service.clock.advance(1)
+    expect([await status(key), await status(body.key)]).toEqual([401, 200])
+  })
+
+  it('without an overlap ends the old key at once, and by default after a day', async () => {
+    const first = await service.createKey('viewer')
+    await rotate(first.id, { overlap_seconds: 0 })
+    expect(await status(first.key)).toBe(401)
+    const second = await service.createKey('viewer')
+    await rotate(second.id)
+    service.clock.advance(86_399_999)
+    expect(await status(second.key)).toBe(200)
+    service.clock.advance(1)
+    expect(await status(second.key)).toBe(401)
+  })
+
+  it('hands on scope, binding and expiry, and never prolongs the old key', async () => {
+    const expires = isoTime(service.clock.now() + 10_000)
+    const { id, key } = await service.createKey('agent', ['bot-1'], expires)
+    const { body } = await rotate(id, { overlap_seconds: 3_600 })
+    const keys = await list()
+    expect(keys.find((view) => view.id === body.id)).toMatchObject({
+      scope: 'agent',
+      instances: ['bot-1'],
+      expires_at: expires,
+    })
+    expect(keys.find((view) => view.id === id)).toMatchObject({ expires_at: expires })
+    service.clock.advance(10_000)
+    expect(service.services.keyring.find(key)).toBeUndefined()
+    expect(service.services.keyring.find(body.key)).toBeUndefined()
+  })
+
+  // Whoever lost a key to revocation must not get a new one out of it.
+  it('of a revoked or unknown key is refused', async () => {
+    const { id } = await service.createKey('viewer')
+    await revoke(id)
+    expect((await rotate(id)).status).toBe(404)
+    expect((await rotate('00000000')).status).toBe(404)
+  })
+
+  // The same, when the revocation comes while the rotation is under way.
+  it('gives no successor when the revocation comes first, however close', async () => {
+    for (let attempt = 0; attempt < 10; attempt++) {
+      const { id } = await service.createKey('viewer')
+      const [revoked, rotated] = await Promise.all([revoke(id), rotate(id)])
+      expect(revoked.status).toBe(200)
+      const [order] = await service.rows<{ actions: string }>(
+        `select group_concat(action, ' ') as actions from (select action from audit_log where target = '${id}' order by seq)`,
+      )
+      if (rotated.status === 201) expect(order!.actions).toBe('key.create key.rotate key.revoke')
+      else expect(order!.actions).toBe('key.create key.revoke')
+    }
+  })
+})
+
+describe('the binding of an agent key', () => {
+  const beat = (key: string, instance_id: string) =>
+    service.call('POST', '/api/heartbeat', { key, body: { instance_id, name: 'x' } })
+
+  // An agent could hide the silence of another one, or frame it.
+  it.each([
+    [['bot-1'], 'bot-1', 200],
+    [['bot-1'], 'bot-2', 403],
+    [['bot-1'], 'bot-11', 403],
+    [['bot-1'], 'bot-', 403],
+    [['bot-*'], 'bot-2', 200],
+    [['bot-*'], 'bot-', 200],
+    [['bot-*'], 'bot', 403],
+    [['bot-*'], 'robot-1', 403],
+    [['a', 'b-*'], 'b-9', 200],
+    [['a', 'b-*'], 'c', 403],
+  ])('to %j decides for %s: %i', async (instances, instanceId, expected) => {
+    const { key } = await service.createKey('agent', instances)
+    expect((await beat(key, instanceId)).status).toBe(expected)
+    const body = { severity: 'info', source: 'x', event_type: 'note', description: 'x', instance_id: instanceId }
+    expect((await service.call('POST', '/api/events', { key, body })).status).toBe(expected === 200 ? 201 : 403)
+    const batch = await service.call<{ ok: boolean }>('POST', '/api/events/batch', { key, body: [body] })
+    expect(batch.body.ok).toBe(expected === 200)
+    await beat(adminKey, instanceId)
+    expect((await service.call('GET', `/api/instances/${instanceId}/status`, { key })).status).toBe(expected)
+  })
+
+  // Events of nobody in particular would be a way around the binding.
+  it('asks for the instance of every event', async () => {
+    const { key } = await service.createKey('agent', ['bot-1'])
+    const body = { severity: 'info', source: 'x', event_type: 'note', description: 'x' }
+    expect((await service.call('POST', '/api/events', { key, body })).status).toBe(403)
+    const batch = await service.call('POST', '/api/events/batch', { key, body: [body] })
+    expect(batch.body).toMatchObject({ ok: false, ids: [null] })
+    expect(await service.rows('select * from events where instance_id is null')).toEqual([])
+  })
+
+  it('is required for agents and refused for everybody else', async () => {
+    expect((await create({ scope: 'agent', name: 'x' })).status).toBe(400)
+    expect((await create({ scope: 'agent', name: 'x', instances: [] })).status).toBe(400)
+    expect((await create({ scope: 'admin', name: 'x', instances: ['bot-1'] })).status).toBe(400)
+    expect((await create({ scope: 'agent', name: 'x', instances: ['*'] })).status).toBe(400)
+    expect((await create({ scope: 'agent', name: 'x', instances: ['a*b'] })).status).toBe(400)
+  })
+})

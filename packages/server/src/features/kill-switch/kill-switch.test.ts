@@ -1,0 +1,257 @@
+import { createHmac } from 'node:crypto'
+import { DatabaseSync } from 'node:sqlite'
+import type { ControlMessage } from '@wardline/contract'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openTestService, type TestService } from '../../test-service.ts'
+import { signControl } from './control-message.ts'
+
+let service: TestService
+let messages: ControlMessage[]
+beforeEach(async () => {
+  service = await openTestService()
+  messages = []
+  service.deps.bus.onControl((message) => messages.push(message))
+})
+afterEach(() => service[Symbol.asyncDispose]())
+
+const beat = (id = 'bot', more: object = {}) =>
+  service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id, ...more } })
+const kill = (reason: string, id = 'bot') =>
+  service.call<{ error?: string }>('POST', `/api/kill/${id}`, { body: { reason } })
+const resume = (id = 'bot') => service.call<{ error?: string }>('POST', `/api/resume/${id}`)
+const poll = (headers: Record<string, string> = {}, id = 'bot') =>
+  service.call('GET', `/api/instances/${id}/status`, { headers })
+const ack = (version: number, options: { key?: string } = {}) =>
+  service.call<{ error?: string }>('POST', '/api/instances/bot/ack', { body: { version }, ...options })
+const control = async () =>
+  (
+    await service.call<{ control: { version: number; applied_version: number | null; confirmed: boolean } }>(
+      'GET',
+      '/api/instances/bot',
+    )
+  ).body.control
+const auditRows = () => service.rows<{ action: string; reason: string | null }>('select action, reason from audit_log')
+
+describe('kill and resume', () => {
+  it('move an instance between its two states and say so', async () => {
+    await beat()
+    expect((await poll()).body).toEqual({ suspended: false, reason: null })
+    expect(await kill('  leaked data \n')).toMatchObject({
+      status: 200,
+      body: { ok: true, instance_id: 'bot', status: 'suspended' },
+    })
+    expect((await poll()).body).toEqual({ suspended: true, reason: 'leaked data' })
+    expect(await resume()).toMatchObject({ status: 200, body: { ok: true, instance_id: 'bot', status: 'active' } })
+    expect((await poll()).body).toEqual({ suspended: false, reason: null })
+  })
+
+  it('refuse what the state does not allow, and change nothing then', async () => {
+    await beat()
+    expect(await resume()).toMatchObject({ status: 400, headers: { 'x-error-code': 'not_suspended' } })
+    await kill('first')
+    expect(await kill('second')).toMatchObject({ status: 400, headers: { 'x-error-code': 'already_suspended' } })
+    expect(await kill('first', 'nobody')).toMatchObject({ status: 404 })
+    expect(await resume('nobody')).toMatchObject({ status: 404 })
+    expect((await poll()).body).toEqual({ suspended: true, reason: 'first' })
+    expect(await auditRows()).toEqual([{ action: 'instance.suspend', reason: 'first' }])
+    expect(messages).toHaveLength(1)
+  })
+
+  it('let exactly one of many at the same moment succeed', async () => {
+    await beat()
+    const answers = await Promise.all(Array.from({ length: 10 }, (_, index) => kill(`reason ${index}`)))
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, ...Array(9).fill(400)])
+    expect(await auditRows()).toHaveLength(1)
+    expect((await control()).version).toBe(1)
+  })
+
+  it('count versions without a gap, with one audit row and one message each, in any order of calls', async () => {
+    await beat()
+    let expected = { suspended: false, version: 0 }
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.boolean(), { maxLength: 6 }), async (calls) => {
+        for (const suspend of calls) {
+          const allowed = suspend !== expected.suspended
+          const { status } = suspend ? await kill('because') : await resume()
+          expect(status).toBe(allowed ? 200 : 400)
+          if (allowed) expected = { suspended: suspend, version: expected.version + 1 }
+          expect((await poll()).body).toMatchObject({ suspended: expected.suspended })
+        }
+        expect((await control()).version).toBe(expected.version)
+        expect(messages.map(({ version }) => version)).toEqual(
+          Array.from({ length: expected.version }, (_, i) => i + 1),
+        )
+        expect(await auditRows()).toHaveLength(expected.version)
+      }),
+      { numRuns: 10 },
+    )
+  })
+
+  // A suspended agent would lift its own suspension with the next sign of life.
+  it('are not undone by heartbeats or events', async () => {
+    await beat()
+    await kill('stop')
+    await beat('bot', { control_version: 0, fail_mode: 'open' })
+    await service.call('POST', '/api/events', {
+      body: { severity: 'info', source: 'bot', event_type: 'tool_call', description: 'still here', instance_id: 'bot' },
+    })
+    expect((await poll()).body).toEqual({ suspended: true, reason: 'stop' })
+  })
+
+  // A change of which no record could be written would be a change that nobody made.
+  it('do not happen when they cannot be recorded', async () => {
+    await beat()
+    await kill('recorded')
+    const outside = new DatabaseSync(service.file)
+    outside.exec(
+      `create trigger no_more before insert on audit_log begin select raise(abort, 'the disk of the log is full'); end`,
+    )
+    expect(await resume()).toMatchObject({ status: 500, body: { error: 'The database is unavailable.' } })
+    expect((await poll()).body).toEqual({ suspended: true, reason: 'recorded' })
+    expect(await service.rows('select suspended, control_version from instances')).toEqual([
+      { suspended: 1, control_version: 1 },
+    ])
+    expect(await service.rows('select seq from audit_head')).toEqual([{ seq: 1 }])
+    expect(messages).toHaveLength(1)
+    outside.exec('drop trigger no_more')
+    outside.close()
+    expect((await resume()).status).toBe(200)
+  })
+})
+
+describe('the poll', () => {
+  it('answers 304 to the tag of the state that holds, and to no other', async () => {
+    await beat()
+    expect((await poll()).headers).toMatchObject({ etag: 'W/"0"', 'cache-control': 'no-cache' })
+    for (const tag of ['W/"0"', '"0"', '"9", W/"0"', '*']) {
+      expect(await poll({ 'if-none-match': tag }), tag).toMatchObject({ status: 304, text: '' })
+    }
+    for (const tag of ['W/"1"', '"00"', '0', '', 'garbage']) {
+      expect(await poll({ 'if-none-match': tag }), tag).toMatchObject({ status: 200 })
+    }
+    await kill('now')
+    expect(await poll({ 'if-none-match': 'W/"0"' })).toMatchObject({ status: 200, headers: { etag: 'W/"1"' } })
+    await resume()
+    expect(await poll({ 'if-none-match': 'W/"0"' })).toMatchObject({ status: 200, headers: { etag: 'W/"2"' } })
+  })
+
+  // "Not suspended" for a mistyped id would let an agent run on that was killed under its right one.
+  it('answers 404 for an unknown instance, also to a tag', async () => {
+    expect((await poll()).status).toBe(404)
+    expect((await poll({ 'if-none-match': '*' })).status).toBe(404)
+    await beat()
+    expect((await poll()).status).toBe(200)
+  })
+
+  // Control messages may arrive late or twice; an old "resume" must not free an agent that was killed since.
+  it('follows only messages of a higher version', async () => {
+    await beat()
+    await kill('first')
+    await resume()
+    await kill('second')
+    await poll()
+    for (const message of messages.toReversed()) service.deps.bus.publishControl(message)
+    expect((await poll()).body).toEqual({ suspended: true, reason: 'second' })
+    service.deps.bus.publishControl({ ...messages[1]!, version: 9 })
+    expect((await poll()).body).toEqual({ suspended: false, reason: null })
+  })
+
+  it('knows of a change that another process made once its message came, and reads unknown ones from the database', async () => {
+    await beat()
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    await other.call('POST', '/api/kill/bot', { body: { reason: 'from elsewhere' } })
+    expect((await poll()).body).toEqual({ suspended: true, reason: 'from elsewhere' })
+  })
+})
+
+describe('the control message', () => {
+  it('carries a signature over each of its fields', async () => {
+    await beat()
+    service.clock.advance(1_234)
+    await kill('line one\nline two')
+    await resume()
+    const [suspend, lift] = messages
+    expect(suspend).toMatchObject({ instance_id: 'bot', action: 'suspend', reason: 'line one\nline two', version: 1 })
+    expect(lift).toMatchObject({ instance_id: 'bot', action: 'resume', version: 2 })
+    expect(lift).not.toHaveProperty('reason')
+    for (const { instance_id, action, reason = '', version, issued_at, signature } of messages) {
+      expect(issued_at).toBe(new Date(service.clock.now()).toISOString())
+      const signed = `${instance_id}\n${action}\n${reason}\n${version}\n${issued_at}\n`
+      expect(signature).toBe(createHmac('sha256', service.deps.secrets.controlKey).update(signed).digest('hex'))
+    }
+  })
+
+  // Whoever can publish on the channel could otherwise turn one signed message into another.
+  it('shares its signature with no other message', () => {
+    const message = fc.record({
+      instance_id: fc.constantFrom('a', 'b', 'a-1'),
+      action: fc.constantFrom('suspend' as const, 'resume' as const),
+      reason: fc.constantFrom('', 'x', 'x\n1', 'x\n1\n2026-01-01T00:00:00.000Z\n', '1'),
+      version: fc.nat(20),
+      issued_at: fc.constantFrom('2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.001Z'),
+    })
+    const key = Buffer.from('k')
+    fc.assert(
+      fc.property(message, message, (one, other) => {
+        const same = JSON.stringify(one) === JSON.stringify(other)
+        expect(signControl(one, key) === signControl(other, key)).toBe(same)
+      }),
+      { numRuns: 500 },
+    )
+  })
+})
+
+describe('the acknowledgement', () => {
+  it('confirms the version that holds', async () => {
+    await beat()
+    expect(await control()).toMatchObject({ version: 0, confirmed: true })
+    await kill('stop')
+    expect(await control()).toMatchObject({ version: 1, applied_version: null, confirmed: false })
+    service.clock.advance(2_000)
+    expect((await ack(1)).body).toEqual({ ok: true })
+    expect(await control()).toMatchObject({ applied_version: 1, confirmed: true })
+    const metrics = (await service.call('GET', '/metrics')).text
+    expect(metrics).toContain('wardline_kill_confirm_seconds_sum 2')
+    expect(metrics).toContain('wardline_kill_confirm_seconds_count 1')
+  })
+
+  // An agent that acknowledges the future would look obedient to every kill still to come.
+  it('of a version that does not exist yet is refused', async () => {
+    await beat()
+    expect(await ack(1)).toMatchObject({ status: 400 })
+    expect(await control()).toMatchObject({ applied_version: null })
+    await beat('bot', { control_version: 7 })
+    expect(await control()).toMatchObject({ applied_version: null })
+  })
+
+  it('never moves backwards', async () => {
+    await beat()
+    await kill('stop')
+    await resume()
+    await ack(2)
+    expect((await ack(1)).status).toBe(200)
+    await beat('bot', { control_version: 1 })
+    expect(await control()).toMatchObject({ applied_version: 2, confirmed: true })
+  })
+
+  it('may come with a heartbeat', async () => {
+    await beat()
+    await kill('stop')
+    await beat('bot', { control_version: 1 })
+    expect(await control()).toMatchObject({ applied_version: 1, confirmed: true })
+  })
+
+  it('of an unknown instance answers 404', async () => {
+    expect((await ack(0)).status).toBe(404)
+  })
+
+  // A compromised agent could otherwise vouch for another one that never stopped.
+  it('by the key of another instance is refused', async () => {
+    await beat()
+    await kill('stop')
+    const { key } = await service.createKey('agent', ['bot-2'])
+    expect((await ack(1, { key })).status).toBe(403)
+    expect(await control()).toMatchObject({ confirmed: false })
+  })
+})

@@ -1,0 +1,213 @@
+import type { EventRow } from '@wardline/contract'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { StoredEvent } from '../../db/schema.ts'
+import { adminKey, openTestService, type TestService } from '../../test-service.ts'
+import { eventToStore } from '../events/new-event.ts'
+
+type Message = { type: 'heartbeat' } | { type: 'event'; data: EventRow } | { type: 'stats'; data: object }
+
+interface Listener extends AsyncDisposable {
+  /** Reads on until an event of this seq, or the counts, came. */
+  until(wanted: number | 'stats'): Promise<void>
+  /** The seq of every event so far, in the order of arrival. */
+  seqs: number[]
+  messages: Message[]
+}
+
+const urls = new WeakMap<TestService, Promise<string>>()
+function urlOf(service: TestService): Promise<string> {
+  const known = urls.get(service) ?? service.app.listen({ host: '127.0.0.1', port: 0 })
+  urls.set(service, known)
+  return known
+}
+
+/** A client of the stream that has had its first heartbeat. */
+async function listen(service: TestService, headers: Record<string, string> = {}): Promise<Listener> {
+  const abort = new AbortController()
+  const response = await fetch(`${await urlOf(service)}/api/stream`, { headers, signal: abort.signal })
+  expect(response.status).toBe(200)
+  expect(response.headers.get('content-type')).toContain('text/event-stream')
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
+  const messages: Message[] = []
+  const seqs: number[] = []
+  let rest = ''
+  async function readMore() {
+    const { value, done } = await reader.read()
+    if (done) throw new Error('The stream ended.')
+    const frames = (rest + value).split('\n\n')
+    rest = frames.pop()!
+    for (const frame of frames) {
+      const data = /^data: (.*)$/m.exec(frame)?.[1]
+      if (data === undefined || frame.startsWith('event: gap')) continue
+      const message = JSON.parse(data) as Message
+      messages.push(message)
+      if (message.type !== 'event') continue
+      expect(frame).toContain(`\nid: ${message.data.seq}`)
+      seqs.push(message.data.seq)
+    }
+  }
+  while (messages.length === 0) await readMore()
+  return {
+    seqs,
+    messages,
+    async until(wanted) {
+      const came = () => (wanted === 'stats' ? messages.some(({ type }) => type === 'stats') : seqs.includes(wanted))
+      while (!came()) await readMore()
+    },
+    async [Symbol.asyncDispose]() {
+      abort.abort()
+    },
+  }
+}
+
+const event = (service: TestService, severity: 'info' | 'warning' = 'info') =>
+  eventToStore({ severity, source: 's', event_type: 'note', description: 'x' }, null, service.clock.now())
+
+/** Stores events behind the back of the service: it hears of them only when somebody tells it. */
+async function storeElsewhere(service: TestService, count: number): Promise<StoredEvent[]> {
+  await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+  const rows: StoredEvent[] = []
+  other.deps.bus.onEvents((announced) => rows.push(...announced))
+  await other.services.ingest.store(Array.from({ length: count }, () => event(other)))
+  return rows
+}
+
+const count = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
+
+describe('the event stream', () => {
+  it('begins with a heartbeat and then brings every event as it is listed', async () => {
+    await using service = await openTestService()
+    await service.services.ingest.store([event(service)])
+    await using listener = await listen(service)
+    expect(listener.messages).toEqual([{ type: 'heartbeat' }])
+    await service.services.ingest.store([event(service), event(service)])
+    await listener.until(3)
+    const { body } = await service.call<{ events: EventRow[] }>('GET', '/api/events?limit=2')
+    expect(listener.messages.slice(1).map((message) => message.type === 'event' && message.data)).toEqual(
+      body.events.toReversed(),
+    )
+  })
+
+  it('brings each event once and in order, however the bus lost, doubled and mixed the announcements', async () => {
+    await using service = await openTestService()
+    await using listener = await listen(service)
+    const rows = await storeElsewhere(service, 300)
+    let told = 0
+    const piece = fc.record({
+      skip: fc.nat(4),
+      take: fc.integer({ min: 1, max: 8 }),
+      back: fc.nat(6),
+      shuffle: fc.boolean(),
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(piece, { minLength: 1, maxLength: 6 }), async (pieces) => {
+        for (const { skip, take, back, shuffle } of pieces) {
+          const from = Math.max(0, told + skip - back)
+          const announced = rows.slice(from, from + take)
+          if (announced.length === 0) return
+          told = Math.max(told, from + announced.length)
+          service.deps.bus.publishEvents(shuffle ? announced.toReversed() : announced)
+        }
+        await listener.until(told)
+      }),
+      { numRuns: 20 },
+    )
+    service.deps.bus.publishEvents(rows.slice(-1))
+    await listener.until(300)
+    expect(listener.seqs).toEqual(count(1, 300))
+  })
+
+  it('brings each event once to a client that caught up further than the service had heard', async () => {
+    await using service = await openTestService()
+    await storeElsewhere(service, 2)
+    await using restarted = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    const rows = await storeElsewhere(restarted, 8)
+    // Reads 1 to 10 from the database, while the service has heard of 2 only.
+    await using listener = await listen(restarted, { 'last-event-id': '0' })
+    await listener.until(10)
+    for (const row of rows) {
+      restarted.deps.bus.publishEvents([row])
+      await new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+    }
+    await restarted.services.ingest.store([event(restarted)])
+    await listener.until(11)
+    expect(listener.seqs).toEqual(count(1, 11))
+  })
+
+  it('goes on after Last-Event-ID, from memory or from the database', async () => {
+    await using service = await openTestService()
+    await service.services.ingest.store(Array.from({ length: 600 }, () => event(service)))
+    await using restarted = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    for (const after of [0, 1, 299, 599]) {
+      await using fromMemory = await listen(service, { 'last-event-id': String(after) })
+      await using fromDatabase = await listen(restarted, { 'last-event-id': String(after) })
+      await Promise.all([fromMemory.until(600), fromDatabase.until(600)])
+      expect(fromMemory.seqs).toEqual(count(after + 1, 600))
+      expect(fromDatabase.seqs).toEqual(count(after + 1, 600))
+    }
+  })
+
+  it.each(['601', '99999999', 'x', '-1', '1e3'])('begins with now when Last-Event-ID is %j', async (last) => {
+    await using service = await openTestService()
+    await service.services.ingest.store([event(service)])
+    await using listener = await listen(service, { 'last-event-id': last })
+    await service.services.ingest.store([event(service)])
+    await listener.until(2)
+    expect(listener.seqs).toEqual([2])
+  })
+
+  // An announcement that was forged must neither appear nor stop the stream.
+  it('brings nothing that is not in the database', async () => {
+    await using service = await openTestService()
+    await using listener = await listen(service)
+    await service.services.ingest.store([event(service)])
+    service.deps.bus.publishEvents([{ ...event(service), seq: 500, description: 'forged' }])
+    await service.services.ingest.store([event(service)])
+    await service.services.ingest.store([event(service)])
+    await listener.until(3)
+    expect(listener.seqs).toEqual([1, 2, 3])
+  })
+
+  it('brings severity counts after an event that is more than info', async () => {
+    await using service = await openTestService()
+    await using listener = await listen(service)
+    await service.services.ingest.store([event(service)])
+    await service.services.ingest.store([event(service, 'warning')])
+    await listener.until('stats')
+    const stats = listener.messages.filter(({ type }) => type === 'stats')
+    expect(stats).toEqual([{ type: 'stats', data: { critical: 0, warning: 1, info: 1, breach: 0 } }])
+  })
+
+  // One address could else take the place of everybody: the stream needs no key.
+  it('has at most 100 places for one address and gives them back', async () => {
+    await using service = await openTestService()
+    const listeners = await Promise.all(Array.from({ length: 100 }, () => listen(service)))
+    const refused = await fetch(`${await urlOf(service)}/api/stream`)
+    expect(refused.status).toBe(503)
+    expect(refused.headers.get('retry-after')).toBe('5')
+    expect(await refused.json()).toEqual({ error: 'Too many streams are open.' })
+    expect((await service.call('GET', '/metrics')).text).toContain('wardline_stream_clients{kind="events"} 100')
+    await Promise.all(listeners.map((listener) => listener[Symbol.asyncDispose]()))
+    await expect
+      .poll(async () => (await service.call('GET', '/metrics')).text)
+      .toContain('wardline_stream_clients{kind="events"} 0')
+    await using again = await listen(service)
+    expect(again.messages).toEqual([{ type: 'heartbeat' }])
+  })
+
+  // A key that was revoked must not go on reading over a connection that is still open.
+  it('ends when the key behind it is revoked', async () => {
+    await using service = await openTestService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
+    const { id, key } = await service.createKey('viewer')
+    await using cut = await listen(service, { 'x-monitor-key': key })
+    await using kept = await listen(service, { 'x-monitor-key': adminKey })
+    await service.call('DELETE', `/api/keys/${id}`)
+    const { keyring, eventStream } = service.services
+    eventStream.keepAlive((keyId) => keyring.findById(keyId) !== undefined)
+    await expect(cut.until(1)).rejects.toThrow('The stream ended.')
+    await service.services.ingest.store([event(service)])
+    await kept.until(1)
+    expect(kept.messages.map(({ type }) => type)).toEqual(['heartbeat', 'heartbeat', 'event'])
+  })
+})

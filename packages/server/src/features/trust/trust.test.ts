@@ -1,0 +1,296 @@
+import type { TrustSummary } from '@wardline/contract'
+import { describe, expect, it } from 'vitest'
+import { openTestService, type TestService } from '../../test-service.ts'
+import { attestWeekly } from './trust.ts'
+
+const dayMs = 86_400_000
+const path = '/api/public/trust'
+const trust = async (service: TestService, url = path) =>
+  (await service.call<TrustSummary>('GET', url, { key: null })).body
+const report = (service: TestService, severity: string, event_type = 'note') =>
+  service.call('POST', '/api/events', { body: { severity, source: 's', event_type, description: 'x' } })
+
+describe('the snapshot', () => {
+  it('serves everybody the same until it is as old as configured', async () => {
+    await using service = await openTestService({ env: { TRUST_SNAPSHOT_SECONDS: '60' } })
+    const first = await service.call('GET', path, { key: null })
+    expect(first.headers).toMatchObject({
+      'cache-control': 'public, max-age=60',
+      'access-control-allow-origin': '*',
+      'content-type': 'application/json; charset=utf-8',
+    })
+    await report(service, 'breach')
+    service.clock.advance(59_999)
+    // It never varies by query: an attacker could else ask for a fresh one with each probe.
+    for (const url of [path, `${path}?fresh=1`, `${path}?`]) {
+      expect((await service.call('GET', url, { key: null })).text).toBe(first.text)
+    }
+    service.clock.advance(1)
+    const next = await trust(service)
+    expect(next.metrics.events_today).toBe(1)
+    expect(next.generated_at).toBe(new Date(service.clock.now()).toISOString())
+  })
+
+  it('is made anew when the clock was set back', async () => {
+    await using service = await openTestService({ env: { TRUST_SNAPSHOT_SECONDS: '3600' } })
+    await trust(service)
+    service.clock.jump(-dayMs)
+    expect((await trust(service)).generated_at).toBe(new Date(service.clock.now()).toISOString())
+  })
+
+  it('that failed is not served again', async () => {
+    await using service = await openTestService()
+    await service.deps.database.db.schema.alterTable('attestations').renameTo('hidden').execute()
+    expect((await service.call('GET', path, { key: null })).status).toBe(500)
+    await service.deps.database.db.schema.alterTable('hidden').renameTo('attestations').execute()
+    expect((await service.call('GET', path, { key: null })).status).toBe(200)
+  })
+})
+
+describe('the summary', () => {
+  it('counts what happened', async () => {
+    await using service = await openTestService()
+    for (const id of ['a', 'b', 'c']) {
+      await service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
+    }
+    await service.call('POST', '/api/kill/a', { body: { reason: 'x' } })
+    service.clock.advance(91_000)
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: 'b', name: 'b' } })
+    await report(service, 'critical')
+    await report(service, 'warning', 'injection_blocked')
+    await report(service, 'info', 'egress_blocked')
+    await service.services.scout.sweep()
+    service.clock.advance(90_000)
+    const summary = await trust(service)
+    expect(summary.monitoring).toMatchObject({
+      scout_active: true,
+      agents_protected: 3,
+      agents_active: 1,
+      agents_suspended: 1,
+      last_scan_relative: '1 minute ago',
+    })
+    expect(summary.metrics).toEqual({
+      injection_blocks_24h: 1,
+      runtime_incidents_30d: 1,
+      events_today: 3,
+      threats_24h: 2,
+      blocked_24h: 2,
+    })
+    expect(summary.risk_score).toBe(summary.verification.unified_risk_score)
+    service.clock.advance(5_000)
+    expect((await trust(service)).monitoring.scout_active).toBe(false)
+  })
+
+  it('of an empty service is calm and says that nobody looked yet', async () => {
+    await using service = await openTestService()
+    const { monitoring, ...summary } = await trust(service)
+    expect(summary).toMatchObject({ risk_score: 0, risk_tier: 'low', risk_tier_label: 'Low risk', attestations: [] })
+    expect(monitoring).toMatchObject({ scout_active: false, last_scan_at: null, last_scan_relative: 'never' })
+  })
+
+  // Everybody can read it: a name, an address or a text in there is published.
+  it('holds no value that any reporter wrote, and no other path than those allowed', async () => {
+    const canary = (name: string) => `canary_${name}`
+    await using service = await openTestService({ env: { TRUST_AGENT_ID: '7' } })
+    await service.call('POST', '/api/heartbeat', {
+      body: { instance_id: canary('instance'), name: canary('name'), agent_type: canary('type'), version: canary('v') },
+    })
+    await service.call('POST', '/api/events', {
+      body: {
+        severity: 'breach',
+        source: canary('source'),
+        event_type: canary('event'),
+        description: canary('description'),
+        instance_id: canary('instance'),
+        session_id: canary('session'),
+        ip_address: '203.0.113.77',
+        metadata: { [canary('field')]: canary('value') },
+      },
+    })
+    await service.call('POST', `/api/kill/${canary('instance')}`, { body: { reason: canary('reason') } })
+    await service.call('POST', '/api/honeypots', {
+      body: {
+        instanceId: canary('instance'),
+        type: 'file_path',
+        path: `/srv/${canary('path')}`,
+        label: canary('label'),
+      },
+    })
+    await attestWeekly(service.deps)
+    const summary = await trust(service)
+    const text = JSON.stringify(summary)
+    expect(text).not.toContain('canary')
+    expect(text).not.toContain('203.0.113.77')
+    const paths = (value: unknown, at = ''): string[] =>
+      typeof value === 'object' && value !== null
+        ? Object.entries(value).flatMap(([name, part]) => paths(part, `${at}.${/^\d+$/.test(name) ? '*' : name}`))
+        : [at]
+    expect([...new Set(paths(summary))].toSorted()).toMatchInlineSnapshot(`
+      [
+        ".attestations.*.at",
+        ".attestations.*.hash_preview",
+        ".attestations.*.summary",
+        ".attestations.*.title",
+        ".attestations.*.type",
+        ".chain.erc8004_label",
+        ".chain.erc8004_status",
+        ".chain.erc8126_label",
+        ".chain.erc8126_status",
+        ".generated_at",
+        ".identity.agent_id",
+        ".identity.agent_registry",
+        ".identity.name",
+        ".identity.register_tx_url",
+        ".identity.registered",
+        ".identity.registry_explorer_url",
+        ".identity.slug",
+        ".identity.status",
+        ".identity.wallet_address",
+        ".metrics.blocked_24h",
+        ".metrics.events_today",
+        ".metrics.injection_blocks_24h",
+        ".metrics.runtime_incidents_30d",
+        ".metrics.threats_24h",
+        ".monitoring.agents_active",
+        ".monitoring.agents_protected",
+        ".monitoring.agents_suspended",
+        ".monitoring.last_heartbeat_at",
+        ".monitoring.last_scan_at",
+        ".monitoring.last_scan_relative",
+        ".monitoring.scout_active",
+        ".risk_score",
+        ".risk_tier",
+        ".risk_tier_label",
+        ".source",
+        ".verification.on_chain.request_explorer_url",
+        ".verification.on_chain.request_hash",
+        ".verification.on_chain.request_tx_hash",
+        ".verification.on_chain.response_explorer_url",
+        ".verification.on_chain.response_tx_hash",
+        ".verification.on_chain.submitted_at",
+        ".verification.scores.wav.applicable",
+        ".verification.scores.wav.notes",
+        ".verification.scores.wav.risk_score",
+        ".verification.scores.wv.applicable",
+        ".verification.scores.wv.notes",
+        ".verification.scores.wv.risk_score",
+        ".verification.spec_url",
+        ".verification.unified_risk_score",
+        ".verification.unified_risk_tier",
+        ".verification.unified_risk_tier_label",
+      ]
+    `)
+  })
+})
+
+describe('identity', () => {
+  const identity = async (env: Record<string, string>) => {
+    await using service = await openTestService({ env })
+    const { identity, chain } = await trust(service)
+    return { ...identity, ...chain }
+  }
+
+  it('is pending without an agent id', async () => {
+    expect(await identity({})).toMatchObject({
+      registered: false,
+      slug: 'wardline',
+      name: 'Wardline',
+      agent_id: null,
+      agent_registry: null,
+      wallet_address: null,
+      register_tx_url: null,
+      registry_explorer_url: 'https://sepolia.basescan.org/address/0x8004A818BFB912233c491871b3d84c89A494BD9e',
+      status: 'pending',
+      erc8004_status: 'registering',
+    })
+  })
+
+  it('is live with one, also with the id 0', async () => {
+    const wallet = `0x${'Ab'.repeat(20)}`
+    expect(await identity({ TRUST_AGENT_ID: '0', TRUST_CHAIN_ID: '8453', TRUST_WALLET_ADDRESS: wallet })).toMatchObject(
+      {
+        registered: true,
+        agent_id: '0',
+        agent_registry: 'eip155:8453:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432',
+        wallet_address: wallet,
+        registry_explorer_url: 'https://basescan.org/address/0x8004A169FB4a3325136EB29fA0ceB6D2e539a432',
+        status: 'live',
+        erc8004_status: 'live',
+      },
+    )
+  })
+})
+
+describe('attestations', () => {
+  it('are written once a week', async () => {
+    await using service = await openTestService()
+    await attestWeekly(service.deps)
+    await attestWeekly(service.deps)
+    expect(await service.rows('select tag from attestations')).toEqual([{ tag: 'posture.weekly' }])
+    service.clock.advance(7 * dayMs - 1)
+    await attestWeekly(service.deps)
+    expect(await service.rows('select tag from attestations')).toHaveLength(1)
+    service.clock.advance(1)
+    await attestWeekly(service.deps)
+    expect(await service.rows('select tag from attestations')).toHaveLength(2)
+    const { attestations } = await trust(service)
+    expect(attestations.map(({ at }) => at)).toEqual(
+      [0, 7 * dayMs].map((ago) => new Date(service.clock.now() - ago).toISOString()),
+    )
+    expect(attestations[0]).toMatchObject({
+      type: 'Posture',
+      hash_preview: expect.stringMatching(/^0x[0-9a-f]{4}\.\.\.[0-9a-f]{4}$/),
+    })
+    expect(attestations[0]).not.toHaveProperty('on_chain')
+  })
+
+  it('are written once by two processes that attest at the same moment', async () => {
+    await using service = await openTestService()
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    await Promise.all([service, other, service, other].map(({ deps }) => attestWeekly(deps)))
+    expect(await service.rows('select tag from attestations')).toEqual([{ tag: 'posture.weekly' }])
+  })
+
+  // "Clean" is a claim to strangers: it must be watched for the whole time, and true.
+  it('call the runtime clean only after 720 hours that were watched and held no critical or breach', async () => {
+    await using service = await openTestService()
+    const tags = async () => {
+      service.clock.advance(7 * dayMs)
+      await attestWeekly(service.deps)
+      return (
+        await service.rows<{ tag: string }>(
+          `select tag from attestations where at = ${service.clock.now()} order by tag`,
+        )
+      ).map(({ tag }) => tag)
+    }
+    for (let week = 1; week <= 4; week++) expect(await tags()).toEqual(['posture.weekly'])
+    expect(await tags()).toEqual(['posture.weekly', 'runtime.clean'])
+    await report(service, 'warning')
+    expect(await tags()).toEqual(['posture.weekly', 'runtime.clean'])
+    await report(service, 'critical')
+    for (let week = 1; week <= 4; week++) expect(await tags()).toEqual(['posture.weekly'])
+    expect(await tags()).toEqual(['posture.weekly', 'runtime.clean'])
+    await report(service, 'breach')
+    expect(await tags()).toEqual(['posture.weekly'])
+  })
+})
+
+describe('when it is disabled', () => {
+  it('every request answers 503, a preflight as well', async () => {
+    await using service = await openTestService({ env: { TRUST_PUBLIC_ENABLED: 'false' } })
+    for (const method of ['GET', 'OPTIONS'] as const) {
+      const answer = await service.call<{ error: string }>(method, path, { key: null })
+      expect(answer.status, method).toBe(503)
+      expect(answer.body.error, method).toBe('The public trust summary is disabled.')
+      expect(answer.headers['cache-control'] ?? 'no-store', method).toBe('no-store')
+    }
+  })
+
+  it('a preflight is answered otherwise, and reflects no origin', async () => {
+    await using service = await openTestService()
+    const answer = await service.call('OPTIONS', path, { key: null, headers: { origin: 'http://evil.example' } })
+    expect(answer.status).toBe(204)
+    expect(answer.headers['access-control-allow-origin']).toBe('*')
+    expect(answer.headers).not.toHaveProperty('access-control-allow-credentials')
+  })
+})

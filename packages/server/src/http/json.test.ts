@@ -1,0 +1,148 @@
+import type { EventRow } from '@wardline/contract'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { StoredEvent } from '../db/schema.ts'
+import { AppError } from '../errors.ts'
+import { eventRowJson } from '../features/events/row.ts'
+import { openTestService, type TestService } from '../test-service.ts'
+import { bodyText, parseJson } from './json.ts'
+
+const faultOf = (work: () => unknown): string => {
+  try {
+    work()
+  } catch (fault) {
+    expect(fault).toBeInstanceOf(AppError)
+    return (fault as AppError).message
+  }
+  throw new Error('It was accepted.')
+}
+const nested = (depth: number) => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`
+const nestedList = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
+
+describe('parseJson', () => {
+  it('gives what the JSON says', () => {
+    fc.assert(
+      fc.property(fc.json({ maxDepth: 8 }), (text) => {
+        fc.pre(!text.includes('\\u') && !text.includes('__proto__'))
+        expect(parseJson(text)).toEqual(JSON.parse(text))
+      }),
+    )
+  })
+
+  it.each([
+    ['', 'The body must be JSON.'],
+    ['{', 'The body must be JSON.'],
+    ['NaN', 'The body must be JSON.'],
+    ["{'a':1}", 'The body must be JSON.'],
+    ['{"a":1}{"a":1}', 'The body must be JSON.'],
+    ['{"a":1e400}', 'a must be a finite number.'],
+    ['{"a":{"b":[0,-1e999]}}', 'a.b.1 must be a finite number.'],
+    ['{"a":"x\\u0000y"}', 'a must not contain the NUL character.'],
+    ['{"a":"\\ud800"}', 'a must be well-formed Unicode.'],
+    ['{"a":["\\udc00\\ud800"]}', 'a.0 must be well-formed Unicode.'],
+    ['"\\u0000"', 'The body must not contain the NUL character.'],
+    ['{"a":{"b\\u0000":1}}', 'A field of a must not contain the NUL character.'],
+    ['{"a":{"\\udfff":1}}', 'A field of a must be well-formed Unicode.'],
+  ])('refuses %s', (text, sentence) => {
+    expect(faultOf(() => parseJson(text))).toBe(sentence)
+  })
+
+  // A field of this name would reach the prototype of whatever it is copied into.
+  it.each(['{"a":{"__proto__":{"admin":true}}}', '{"a":{"\\u005f_proto__":1}}', '{"a":[{"b":{"__proto__":null}}]}'])(
+    'refuses a field that is the prototype: %s',
+    (text) => {
+      expect(faultOf(() => parseJson(text))).toContain('must not be named __proto__')
+    },
+  )
+
+  // What is nested deeply enough is read but cannot be written again: one event would break every list.
+  it('refuses what is nested deeper than 16 levels, and survives any depth', () => {
+    expect(parseJson(nested(16))).toEqual(JSON.parse(nested(16)))
+    expect(parseJson(nestedList(16))).toEqual(JSON.parse(nestedList(16)))
+    for (const depth of [17, 100, 100_000]) {
+      expect(faultOf(() => parseJson(`{"metadata":${nested(depth)}}`))).toMatch(
+        /^metadata must not be nested deeper|^The body must be JSON/,
+      )
+      expect(faultOf(() => parseJson(nestedList(depth)))).toContain('must not be nested deeper than 16 levels.')
+    }
+  })
+})
+
+describe('bodyText', () => {
+  it('refuses bytes that are no UTF-8', () => {
+    expect(bodyText(Buffer.from('gr\u00fc\u00df \u{1F980}'))).toBe('gr\u00fc\u00df \u{1F980}')
+    for (const bytes of [[0xff], [0xc3, 0x28], [0xed, 0xa0, 0x80], [0xf0, 0x9f, 0xa6]]) {
+      expect(faultOf(() => bodyText(Buffer.from(bytes)))).toBe('The body must be UTF-8.')
+    }
+  })
+})
+
+describe('a value in the metadata of an event', () => {
+  let service: TestService
+  let announced: StoredEvent[]
+  beforeAll(async () => {
+    service = await openTestService()
+    service.deps.bus.onEvents((rows) => {
+      announced = [...rows]
+    })
+  })
+  afterAll(() => service[Symbol.asyncDispose]())
+
+  const send = (text: string, batch: boolean) =>
+    service.call<{ error?: string; errors?: { error: string }[] }>('POST', `/api/events${batch ? '/batch' : ''}`, {
+      body: batch ? `[${text}]` : text,
+    })
+
+  it('is refused with one sentence, or listed and streamed exactly as it was sent', async () => {
+    const anyString = fc.string({ unit: 'binary', maxLength: 12 })
+    const { value } = fc.letrec((tie) => ({
+      value: fc.oneof(
+        { depthSize: 'small', maxDepth: 18, withCrossShrink: true },
+        fc.constantFrom(null, true, false, 0, -0, 1e308, 5e-324, 2 ** 53, '\u2028', '</script>', '\\', '"', '\r\n\n'),
+        anyString,
+        fc.string({
+          unit: fc.integer({ min: 0xd7ff, max: 0xe001 }).map((code) => String.fromCharCode(code)),
+          maxLength: 3,
+        }),
+        fc.double(),
+        fc.array(tie('value'), { maxLength: 3 }),
+        fc.dictionary(fc.oneof(anyString, fc.constantFrom('__proto__', 'constructor', 'toString', '1')), tie('value'), {
+          maxKeys: 3,
+        }),
+      ),
+    }))
+    let stored = 0
+    await fc.assert(
+      fc.asyncProperty(fc.dictionary(anyString, value, { maxKeys: 4 }), fc.boolean(), async (metadata, batch) => {
+        const event = { severity: 'info', source: 's', event_type: 'note', description: 'd', metadata }
+        const text = JSON.stringify(event)
+        const { status, body } = await send(text, batch)
+        const fault = batch ? body.errors?.[0]?.error : body.error
+        if (fault !== undefined) {
+          expect(status).toBe(batch ? 200 : 400)
+          expect(fault).toMatch(/^[^\n]*(metadata|nested|field|event)[^\n]* [^\n]*\.$/su)
+          return
+        }
+        stored += 1
+        const listed = await service.call<{ events: EventRow[] }>('GET', '/api/events?limit=1')
+        const expected = (JSON.parse(text) as { metadata: object }).metadata
+        expect(listed.body.events[0]!.metadata).toEqual(expected)
+        const streamed = eventRowJson(announced.at(-1)!)
+        expect(streamed).not.toMatch(/[\r\n]/)
+        expect(JSON.parse(streamed)).toEqual(listed.body.events[0])
+      }),
+      { numRuns: 250 },
+    )
+    expect(stored).toBeGreaterThan(50)
+  }, 20_000)
+
+  it('has at most 16 KiB as JSON, counted in bytes', async () => {
+    const event = (metadata: object) =>
+      JSON.stringify({ severity: 'info', source: 's', event_type: 'note', description: 'd', metadata })
+    expect((await send(event({ a: 'x'.repeat(16 * 1024 - 8) }), false)).status).toBe(201)
+    for (const text of ['x'.repeat(16 * 1024 - 7), '\u00fc'.repeat(8 * 1024)]) {
+      const { status, body } = await send(event({ a: text }), false)
+      expect([status, body.error]).toEqual([400, 'metadata must have at most 16 KiB as JSON.'])
+    }
+  })
+})

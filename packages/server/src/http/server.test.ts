@@ -1,0 +1,246 @@
+import { connect } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openTestService, type TestService } from '../test-service.ts'
+
+let service: TestService
+let port: number
+beforeAll(async () => {
+  service = await openTestService()
+  port = Number(new URL(await service.app.listen({ host: '127.0.0.1', port: 0 })).port)
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+const post = (body: unknown, headers: Record<string, string> = {}, path = '/api/events') =>
+  service.call<{ error: string }>('POST', path, { body, headers })
+
+describe('a faulty event', () => {
+  const event = { severity: 'info', source: 's', event_type: 'note', description: 'd' }
+
+  it.each<[string, unknown, string]>([
+    ['a missing field', { ...event, source: undefined }, 'source is required.'],
+    ['a wrong severity', { ...event, severity: 'fatal' }, 'severity must be info, warning, critical, or breach.'],
+    ['a number for a severity', { ...event, severity: 1 }, 'severity must be info, warning, critical, or breach.'],
+    ['a number for a text', { ...event, source: 7 }, 'source must be a string.'],
+    ['null for a text', { ...event, description: null }, 'description must be a string.'],
+    ['an empty text', { ...event, description: '' }, 'description must not be empty.'],
+    ['a text that is too long', { ...event, source: 'x'.repeat(101) }, 'source must have at most 100 characters.'],
+    ['too many wide characters', { ...event, source: '🦀'.repeat(101) }, 'source must have at most 100 characters.'],
+    [
+      'an upper-case type',
+      { ...event, event_type: 'Note' },
+      'event_type may hold only lower-case letters, digits and _.',
+    ],
+    [
+      'a bad instance',
+      { ...event, instance_id: 'a b' },
+      'instance_id may hold only lower-case letters, digits, _ and -.',
+    ],
+    ['a line feed after an instance', { ...event, instance_id: 'a\n' }, 'instance_id may hold only'],
+    ['a list for metadata', { ...event, metadata: [] }, 'metadata must be an object.'],
+    ['an address that is none', { ...event, ip_address: '1.2.3' }, 'ip_address must be an IP address.'],
+    ['a list', [event], 'The body must be a JSON object.'],
+    ['a text', '"x"', 'The body must be a JSON object.'],
+    ['null', 'null', 'The body must be a JSON object.'],
+    ['nothing', '', 'The body must be a JSON object.'],
+    ['no JSON', '{', 'The body must be JSON.'],
+    ['no UTF-8', Buffer.from([0x22, 0xff, 0x22]), 'The body must be UTF-8.'],
+  ])('with %s is refused by a sentence that names field and rule', async (_fault, body, sentence) => {
+    const answer = await post(body)
+    expect(answer.status).toBe(400)
+    expect(answer.body.error).toContain(sentence)
+    expect(Object.keys(answer.body)).toEqual(['error'])
+    expect(answer.headers).toMatchObject({ 'x-error-code': 'invalid', 'x-content-type-options': 'nosniff' })
+  })
+
+  it('is none when it has as many wide characters as allowed', async () => {
+    expect((await post({ ...event, source: '🦀'.repeat(100) })).status).toBe(201)
+  })
+
+  it('in a batch leaves the others alone and is named by its place', async () => {
+    const answer = await post([event, { ...event, severity: 'x' }, 7, event], {}, '/api/events/batch')
+    expect(answer.status).toBe(200)
+    expect(answer.body).toEqual({
+      ok: false,
+      ids: [expect.any(String), null, null, expect.any(String)],
+      errors: [
+        { index: 1, error: 'severity must be info, warning, critical, or breach.' },
+        { index: 2, error: 'The event must be a JSON object.' },
+      ],
+    })
+  })
+
+  it('in lines is named by its line', async () => {
+    const lines = [JSON.stringify(event), '{', '', JSON.stringify({ ...event, source: '\u0000' })].join('\n')
+    const answer = await post(lines, { 'content-type': 'application/x-ndjson' }, '/api/events/batch')
+    expect(answer.body).toMatchObject({
+      ok: false,
+      errors: [
+        { index: 1, error: 'The line must be JSON.' },
+        { index: 2, error: 'source must not contain the NUL character.' },
+      ],
+    })
+  })
+})
+
+describe('a body', () => {
+  it('of another type is refused', async () => {
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/x-ndjson']) {
+      expect((await post('{}', { 'content-type': type })).status, type).toBe(415)
+    }
+  })
+
+  it('beyond its bound is refused: 256 KiB, or 1 MiB for a batch', async () => {
+    expect((await post(`"${'x'.repeat(256 * 1024)}"`)).status).toBe(413)
+    expect((await post(`["${'x'.repeat(256 * 1024)}"]`, {}, '/api/events/batch')).status).toBe(200)
+    expect((await post(`["${'x'.repeat(1024 * 1024)}"]`, {}, '/api/events/batch')).status).toBe(413)
+  })
+
+  it('of a batch holds 1 to 1,000 events', async () => {
+    for (const [body, sentence] of [
+      ['[]', 'at least one event'],
+      [JSON.stringify(new Array(1_001).fill(1)), 'at most 1000 events'],
+      ['{}', 'a JSON array'],
+    ]) {
+      const answer = await post(body, {}, '/api/events/batch')
+      expect(answer.status).toBe(400)
+      expect(answer.body.error).toContain(sentence)
+    }
+  })
+})
+
+describe('the Host header', () => {
+  const status = async (host: string) =>
+    (await service.call('GET', '/healthz', { key: null, headers: { host } })).status
+
+  it('of this machine is served', async () => {
+    for (const host of [
+      'localhost',
+      'localhost:4747',
+      '127.0.0.1',
+      '127.0.0.1:4747',
+      '127.8.9.1',
+      '[::1]',
+      '[::1]:4747',
+    ]) {
+      expect(await status(host), host).toBe(200)
+    }
+  })
+
+  // A page can let its own name point at 127.0.0.1 and so read what is meant for this machine only (DNS rebinding).
+  it.each([
+    'evil.example',
+    'evil.example:4747',
+    '127.0.0.1.evil.example',
+    '127.evil.example',
+    '127.0.0.1.evil.example:4747',
+    'localhost.evil.example',
+    'evil-localhost',
+    '0.0.0.0',
+    '192.168.0.1',
+    '[::2]',
+  ])('%s is refused', async (host) => {
+    expect(await status(host)).toBe(421)
+  })
+
+  it('is refused on every route, the stream and the open ones included', async () => {
+    for (const path of ['/', '/api/stream', '/api/public/trust', '/metrics', '/docs', '/openapi.json', '/nowhere']) {
+      const answer = await service.call('GET', path, { headers: { host: 'evil.example' } })
+      expect(answer.status, path).toBe(421)
+    }
+  })
+
+  it('is anyone’s behind a trusted proxy', async () => {
+    await using behind = await openTestService({ env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1' } })
+    const answer = await behind.call('GET', '/healthz', { headers: { host: 'wardline.example' } })
+    expect(answer.status).toBe(200)
+  })
+})
+
+describe('the address of the client', () => {
+  const event = { severity: 'info', source: 's', event_type: 'note', description: 'd' }
+  const addressBehind = async (on: TestService, forwarded: string) => {
+    await on.call('POST', '/api/events', { body: event, headers: { 'x-forwarded-for': forwarded } })
+    const [row] = await on.rows<{ ip_address: string }>('select ip_address from events order by seq desc limit 1')
+    return row!.ip_address
+  }
+
+  // Whoever may choose the address that is recorded can put the blame on another machine.
+  it('is not what a client says of itself', async () => {
+    expect(await addressBehind(service, '203.0.113.9')).toBe('127.0.0.1')
+  })
+
+  it('is the last one that a trusted proxy did not write itself', async () => {
+    await using behind = await openTestService({ env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1, 10.0.0.0/8' } })
+    expect(await addressBehind(behind, '6.6.6.6, 203.0.113.9, 10.1.2.3')).toBe('203.0.113.9')
+  })
+})
+
+describe('bytes that are no request', () => {
+  const raw = (text: string) =>
+    new Promise<string>((resolve, reject) => {
+      const socket = connect(port, '127.0.0.1')
+      let answer = ''
+      socket.setEncoding('utf8').on('data', (chunk: string) => {
+        answer += chunk
+      })
+      socket.on('error', reject).on('close', () => resolve(answer))
+      socket.end(text)
+    })
+
+  it.each([
+    ['garbage', 'GARBAGE\r\n\r\n', '400 Bad Request'],
+    ['a broken header', 'GET / HTTP/1.1\r\nhost: localhost\r\nbad header\r\n\r\n', '400 Bad Request'],
+    ['headers without end', `GET / HTTP/1.1\r\nhost: localhost\r\nx: ${'y'.repeat(9_000)}\r\n\r\n`, '431 '],
+    [
+      'two lengths',
+      'POST /api/events HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx',
+      '400 ',
+    ],
+    [
+      'a length beside chunks',
+      'POST /api/events HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+      '400 ',
+    ],
+  ])('such as %s get an answer in the usual form, and the connection ends', async (_what, text, status) => {
+    const answer = await raw(text)
+    expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status}`))
+    expect(answer).toContain('connection: close')
+    expect(answer).toContain('{"error":"The request is malformed."}')
+    expect(answer.split('HTTP/1.1')).toHaveLength(2)
+  })
+
+  it('leave the service as it was', async () => {
+    await Promise.all(['\0\0\0', '\r\n\r\n', 'GET', ''].map(raw))
+    expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200)
+  })
+})
+
+describe('a fault inside', () => {
+  // Statements, tables and file names are for the log of the operator, not for whoever asks.
+  it('is told without its details', async () => {
+    await service.deps.database.db.schema.alterTable('metric_baselines').renameTo('hidden_baselines').execute()
+    const body = {
+      severity: 'info',
+      source: 's',
+      event_type: 'session_metrics',
+      description: '{"a":1}',
+      instance_id: 'x',
+    }
+    const answer = await post(body)
+    expect(answer).toMatchObject({ status: 500, body: { error: 'The database is unavailable.' } })
+    expect(answer.text + JSON.stringify(answer.headers)).not.toMatch(/baselines|sqlite|\.ts/i)
+    expect(service.logged.join()).toContain('no such table: metric_baselines')
+    await service.deps.database.db.schema.alterTable('hidden_baselines').renameTo('metric_baselines').execute()
+  })
+
+  it('leaves liveness alone and shows in readiness', async () => {
+    await using other = await openTestService()
+    expect((await other.call('GET', '/readyz', { key: null })).status).toBe(200)
+    await other.deps.database.db.schema.alterTable('job_runs').renameTo('hidden').execute()
+    // However often it is asked, the database is probed once a second.
+    expect((await other.call('GET', '/readyz', { key: null })).status).toBe(200)
+    other.clock.advance(1_000)
+    expect((await other.call('GET', '/readyz', { key: null })).status).toBe(503)
+    expect((await other.call('GET', '/healthz', { key: null })).status).toBe(200)
+  })
+})

@@ -1,0 +1,98 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { createLog } from './log.ts'
+import { adminKey, openTestService } from './test-service.ts'
+
+function capture(level = 'debug') {
+  const lines: string[] = []
+  return { lines, log: createLog(level, { write: (line) => void lines.push(line) }) }
+}
+
+describe('the log', () => {
+  it('writes one line of JSON for a record, with its time and level', () => {
+    const { lines, log } = capture()
+    log.warn({ instanceId: 'bot' }, 'something happened')
+    expect(lines).toHaveLength(1)
+    expect(JSON.parse(lines[0]!)).toEqual({
+      level: 'warn',
+      time: expect.stringMatching(/^\d{4}-.*Z$/),
+      instanceId: 'bot',
+      msg: 'something happened',
+    })
+  })
+
+  it('is silent below its level', () => {
+    const { lines, log } = capture('warn')
+    log.info('unheard')
+    expect(lines).toEqual([])
+  })
+
+  it.each([
+    { key: 'hunter2' },
+    { secret: 'hunter2' },
+    { password: 'hunter2' },
+    { authorization: 'hunter2' },
+    { cookie: 'hunter2' },
+    { value: 'hunter2' },
+    { path: 'hunter2' },
+    { body: { key: 'hunter2' } },
+    { headers: { 'x-monitor-key': 'hunter2' } },
+    { headers: { cookie: 'hunter2', authorization: 'hunter2' } },
+    { request: { headers: { 'x-monitor-key': 'hunter2' } } },
+  ])('does not write what stands under the name of a secret: %j', (fields) => {
+    const { lines, log } = capture()
+    log.info(fields, 'seen')
+    expect(lines.join()).toContain('[redacted]')
+    expect(lines.join()).not.toContain('hunter2')
+  })
+
+  // Text of an attacker that ends a line could otherwise write the next one.
+  it('keeps hostile text in its line', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (text) => {
+        const { lines, log } = capture()
+        log.info({ reason: text, err: new Error(text) }, text)
+        expect(lines).toHaveLength(1)
+        expect(lines[0]!.slice(0, -1)).not.toMatch(/[\u0000-\u001f]/)
+        expect(JSON.parse(lines[0]!).level).toBe('info')
+      }),
+    )
+  })
+})
+
+describe('what the service logs', () => {
+  // Logs leave the machine and are read by many.
+  it('holds no key, no cookie and no decoy, whatever fails', async () => {
+    await using service = await openTestService()
+    const { call } = service
+    const created = await call<{ id: string; key: string }>('POST', '/api/keys', {
+      body: { scope: 'operator', name: 'o' },
+    })
+    const session = await call('POST', '/api/session', {})
+    const cookie = String(session.headers['set-cookie']).split(';')[0]!
+    const decoy = await call<{ key: string }>('POST', '/api/honeypots', {
+      body: { instanceId: 'bot', type: 'api_key', keyType: 'generic' },
+    })
+    await call('POST', '/api/honeypots', { body: { instanceId: 'bot', type: 'file_path', path: '/srv/hidden/place' } })
+    await call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'bot' } })
+    await call('POST', '/api/kill/bot', { key: created.body.key, body: { reason: 'x' } })
+    await call('POST', '/api/honeypots/check/key', { body: { key: decoy.body.key } })
+    await call('POST', '/api/honeypots/check/path', { body: { path: '/srv/hidden/place' } })
+    await call('GET', '/api/status', { key: `${created.body.key}x` })
+    await call('GET', '/api/status', { key: null, headers: { cookie } })
+    // Faults are where details slip out.
+    for (const table of ['honeypot_hits', 'sessions', 'api_keys', 'events']) {
+      await service.deps.database.db.schema.alterTable(table).renameTo(`hidden_${table}`).execute()
+    }
+    service.clock.advance(5_000)
+    await call('POST', '/api/honeypots/check/key', { body: { key: decoy.body.key } })
+    service.clock.advance(5_000)
+    await call('GET', '/api/status', { key: null, headers: { cookie } })
+    service.clock.advance(5_000)
+    await call('POST', '/api/keys', { body: { scope: 'operator', name: 'o' } })
+    const logged = service.logged.join()
+    expect(logged).toContain('no such table')
+    const secrets = [adminKey, created.body.key, cookie.split('=')[1]!, decoy.body.key, '/srv/hidden/place']
+    for (const secret of secrets) expect(logged).not.toContain(secret)
+  })
+})

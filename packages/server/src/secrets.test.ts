@@ -1,0 +1,82 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { manualClock } from './clock.ts'
+import { readConfig } from './config.ts'
+import { openDeps } from './deps.ts'
+import { openDataDir, openSecrets, writePrivateFile } from './secrets.ts'
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'wardline-secrets-'))
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+const config = (env: Record<string, string> = {}) => readConfig({ WARDLINE_DATA_DIR: folder, ...env })
+const file = () => join(folder, 'secret')
+const mode = (path: string) => (statSync(path).mode & 0o777).toString(8)
+
+describe('the master secret', () => {
+  it('is made once, for this user only', () => {
+    const first = openSecrets(config())
+    expect(mode(file())).toBe('600')
+    expect(readdirSync(folder)).toEqual(['secret'])
+    expect(readFileSync(file(), 'utf8')).toMatch(/^[\w-]{43}\n$/)
+    expect(openSecrets(config())).toEqual(first)
+  })
+
+  it('gives each purpose a key of its own', () => {
+    const { controlKey, decoyKey } = openSecrets(config())
+    expect(controlKey).toHaveLength(32)
+    expect(controlKey.equals(decoyKey)).toBe(false)
+    expect(readFileSync(file(), 'utf8')).not.toContain(controlKey.toString('base64url'))
+  })
+
+  it('of the configuration comes first, and is not written down', () => {
+    const given = { WARDLINE_SECRET: 'a-master-secret-of-the-configuration' }
+    expect(openSecrets(config(given))).toEqual(openSecrets(config(given)))
+    expect(() => statSync(file())).toThrow('ENOENT')
+  })
+
+  // After a full disk or a crash the file may be empty: its keys would be known to everybody who reads this program.
+  it.each([
+    ['is empty', ''],
+    ['is a line feed', '\n'],
+    ['was cut', 'abc'],
+    ['was cut near its end', `${'a'.repeat(42)}\n`],
+    ['holds something else', `${'\u0000'.repeat(43)}\n`],
+  ])('is refused when its file %s', (_title, text) => {
+    writeFileSync(file(), text)
+    expect(() => openSecrets(config())).toThrow(file())
+    expect(readFileSync(file(), 'utf8')).toBe(text)
+  })
+
+  // With another secret no decoy would ever match again, and nobody would notice.
+  it('must be the one that the database was made with', async () => {
+    const clock = manualClock()
+    const open = (env: Record<string, string>) => openDeps(config({ WARDLINE_LOG_LEVEL: 'silent', ...env }), { clock })
+    const right = { WARDLINE_SECRET: 'the-right-secret-of-this-database-123' }
+    await (await open(right)).close()
+    await expect(open({ WARDLINE_SECRET: 'some-other-secret-for-this-database-1' })).rejects.toThrow(
+      'The master secret does not belong to this database',
+    )
+    await expect(open({})).rejects.toThrow('The master secret does not belong to this database')
+    await (await open(right)).close()
+  })
+})
+
+describe('files of the data folder', () => {
+  it('can be entered by this user only', () => {
+    const inner = join(folder, 'a', 'b')
+    openDataDir(inner)
+    expect(mode(inner)).toBe('700')
+  })
+
+  it('become private also when they were not before', () => {
+    writeFileSync(join(folder, 'open'), 'x', { mode: 0o644 })
+    writePrivateFile(join(folder, 'open'), 'y')
+    expect(mode(join(folder, 'open'))).toBe('600')
+    expect(readFileSync(join(folder, 'open'), 'utf8')).toBe('y')
+  })
+})
