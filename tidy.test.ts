@@ -267,20 +267,20 @@ const rules: Rule[] = [
     ),
   },
   {
-    says: 'only clock.ts reads the time, and the database link for its deadline',
+    says: 'only clock.ts reads the time of the service, and the database link for its deadline',
     broken: { 'packages/server/src/jobs.ts': 'const started = new Date()' },
     find: onlyIn(
       /\bDate\.now\b|\bnew Date\(\)|\bperformance\.now\b|\bprocess\.hrtime\b/,
-      /^packages\/server\/src\/(clock|db\/sqlite-link)\.ts$/,
+      /^packages\/(cli\/|server\/src\/(clock|db\/sqlite-link)\.ts$)/,
       'reads the clock; take the time as a value, or a Clock',
     ),
   },
   {
-    says: 'only ids.ts and the decoy generators draw random numbers',
+    says: 'only ids.ts and the decoy generators draw random numbers for the service',
     broken: { 'packages/server/src/jobs.ts': 'const delay = Math.random() * 1000' },
     find: onlyIn(
       /\b(randomBytes|randomInt|randomUUID|getRandomValues|Math\.random)\b/,
-      /^packages\/server\/src\/(ids|features\/honeypots\/decoy-[\w-]+)\.ts$/,
+      /^packages\/(cli\/|server\/src\/(ids|features\/honeypots\/decoy-[\w-]+)\.ts$)/,
       'draws random numbers; only ids.ts and the decoy generators may',
     ),
   },

@@ -20,7 +20,10 @@ const seconds = (text: string): number => {
 const collect = (value: string, before: string[] = []) => [...before, value]
 
 function showCreated(created: { id: string; scope: string; key: string }, json: boolean | undefined): void {
-  if (json) return console.log(JSON.stringify(created))
+  if (json) {
+    console.log(JSON.stringify(created))
+    return
+  }
   console.error(`Key ${created.id} (${created.scope}). It is shown once:`)
   console.log(created.key)
 }

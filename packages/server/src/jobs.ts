@@ -3,6 +3,7 @@ import { auditCheckpoint } from './features/audit/audit.ts'
 import { scoutEveryMs } from './features/detection/scout.ts'
 import { indexEvents } from './features/events/event-index.ts'
 import { forgetOldEvents } from './features/events/retention.ts'
+import { showFleet } from './features/instances/fleet-count.ts'
 import { forgetStaleSessions } from './features/keys/sessions.ts'
 import { attestWeekly } from './features/trust/trust.ts'
 import type { Services } from './services.ts'
@@ -16,7 +17,7 @@ export interface Job {
 
 /** All periodic work. Several processes may do it at once. */
 export function listJobs(deps: Deps, services: Services): Job[] {
-  const { keyring, scout, decoyChecks, eventStream, controlStream } = services
+  const { ingest, keyring, scout, decoyChecks, eventStream, controlStream } = services
   let lastCheckpoint = 0
   return [
     // Two readings a second: a key revoked elsewhere is refused within one.
@@ -37,10 +38,11 @@ export function listJobs(deps: Deps, services: Services): Job[] {
       everyMs: scoutEveryMs,
       run: async () => {
         await scout.sweep()
+        await showFleet(deps)
         await attestWeekly(deps)
       },
     },
-    { name: 'event-index', everyMs: 1_000, run: () => indexEvents(deps.database) },
+    { name: 'event-index', everyMs: 1_000, run: () => indexEvents(deps.database, ingest.isBusy) },
     { name: 'retention', everyMs: 60_000, run: () => forgetOldEvents(deps) },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },
     {

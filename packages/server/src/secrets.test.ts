@@ -67,7 +67,7 @@ describe('the master secret', () => {
 })
 
 describe('files of the data folder', () => {
-  it('can be entered by this user only', () => {
+  it('lie where this user alone may enter', () => {
     const inner = join(folder, 'a', 'b')
     openDataDir(inner)
     expect(mode(inner)).toBe('700')

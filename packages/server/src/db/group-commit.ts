@@ -75,6 +75,11 @@ export class GroupCommit<Entry, Result> {
     })
   }
 
+  /** Whether entries wait while others are being committed. */
+  get isWaiting(): boolean {
+    return this.#queue.length > 0
+  }
+
   /** Resolves when nothing waits any more. */
   whenIdle(): Promise<void> {
     return this.#running ? new Promise((resolve) => this.#idle.push(resolve)) : Promise.resolve()

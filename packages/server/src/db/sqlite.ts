@@ -169,7 +169,6 @@ class SqliteDriver implements Driver {
  * Rejects with DatabaseError when the file cannot be opened, or SQLite is too old to be trusted with it.
  */
 export async function openSqlite(file: string, onFatal: (fault: Error) => void): Promise<Database> {
-  const reserve = new DiskReserve(file)
   const events = { onFatal, onDiskFull: () => reserve.noteFull() }
   const { link: writer, version } = await SqliteLink.open({ file, readOnly: false }, events)
   if (!isVersionSafe(version)) {
@@ -177,6 +176,7 @@ export async function openSqlite(file: string, onFatal: (fault: Error) => void):
     throw new DatabaseError(`SQLite ${version} can corrupt its log; ${oldestVersion} or newer is needed.`)
   }
   const { link: reader } = await SqliteLink.open({ file, readOnly: true }, events)
+  const reserve = new DiskReserve(file)
   const lock = new Lock()
   const db = new Kysely<Schema>({
     dialect: {

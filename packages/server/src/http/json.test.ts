@@ -94,7 +94,8 @@ describe('a value in the metadata of an event', () => {
     })
 
   it('is refused with one sentence, or listed and streamed exactly as it was sent', async () => {
-    const anyString = fc.string({ unit: 'binary', maxLength: 12 })
+    const anyCharacter = fc.oneof(fc.nat(0x7f), fc.nat(0x10ffff)).map((code) => String.fromCodePoint(code))
+    const anyString = fc.string({ unit: anyCharacter, maxLength: 12 })
     const { value } = fc.letrec((tie) => ({
       value: fc.oneof(
         { depthSize: 'small', maxDepth: 18, withCrossShrink: true },
@@ -120,7 +121,7 @@ describe('a value in the metadata of an event', () => {
         const fault = batch ? body.errors?.[0]?.error : body.error
         if (fault !== undefined) {
           expect(status).toBe(batch ? 200 : 400)
-          expect(fault).toMatch(/^[^\n]*(metadata|nested|field|event)[^\n]* [^\n]*\.$/su)
+          expect(fault).toMatch(/ must (not |be |have ).*\.$/s)
           return
         }
         stored += 1
@@ -131,9 +132,9 @@ describe('a value in the metadata of an event', () => {
         expect(streamed).not.toMatch(/[\r\n]/)
         expect(JSON.parse(streamed)).toEqual(listed.body.events[0])
       }),
-      { numRuns: 250 },
+      { numRuns: 150 },
     )
-    expect(stored).toBeGreaterThan(50)
+    expect(stored).toBeGreaterThan(30)
   }, 20_000)
 
   it('has at most 16 KiB as JSON, counted in bytes', async () => {

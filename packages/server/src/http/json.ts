@@ -2,7 +2,10 @@ import { isUtf8 } from 'node:buffer'
 import { limits } from '@wardline/contract'
 import { AppError } from '../errors.ts'
 
-const place = (path: readonly (string | number)[]): string => (path.length === 0 ? 'The body' : path.join('.'))
+/** Names come from the caller: a sentence shows no more of them than helps. */
+const shownNameLength = 60
+const place = (path: readonly (string | number)[]): string =>
+  path.length === 0 ? 'The body' : path.map((name) => String(name).slice(0, shownNameLength)).join('.')
 
 /** What makes text unfit to be stored: PostgreSQL refuses NUL, and a lone surrogate has no UTF-8 form. */
 function textFault(text: string): string | undefined {
@@ -23,7 +26,10 @@ function check(value: unknown, path: (string | number)[], hasEscapes: boolean): 
   }
   if (value === null || typeof value !== 'object') return
   if (path.length >= limits.jsonDepth) {
-    throw new AppError('invalid', `${String(path[0])} must not be nested deeper than ${limits.jsonDepth} levels.`)
+    throw new AppError(
+      'invalid',
+      `${place(path.slice(0, 1))} must not be nested deeper than ${limits.jsonDepth} levels.`,
+    )
   }
   if (Array.isArray(value)) {
     for (const [index, item] of value.entries()) check(item, [...path, index], hasEscapes)

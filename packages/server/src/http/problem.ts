@@ -39,7 +39,7 @@ export function sendProblem(problem: Problem, reply: FastifyReply): void {
 const databaseLogEveryMs = 1_000
 
 /** The error handler of every route: one line in the log for what an operator must look at, one sentence for the caller. */
-export function problemHandler({ log, clock }: Pick<Deps, 'log' | 'clock'>) {
+export function problemHandler({ log, clock, metrics }: Pick<Deps, 'log' | 'clock' | 'metrics'>) {
   let databaseLoggedAt = -Infinity
   let unlogged = 0
   function logDatabase(fault: unknown, request: FastifyRequest): void {
@@ -51,6 +51,8 @@ export function problemHandler({ log, clock }: Pick<Deps, 'log' | 'clock'>) {
   }
   return (fault: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const problem = toProblem(fault)
+    const status = `${Math.floor(errorStatus[problem.code] / 100)}xx`
+    metrics.requests.inc({ endpoint: request.routeOptions.config.endpoint ?? 'other', status })
     if (problem.code === 'database') logDatabase(fault, request)
     if (problem.code === 'internal') {
       log.error({ err: fault, requestId: request.id, endpoint: request.routeOptions.url }, 'request failed')

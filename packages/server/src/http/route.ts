@@ -18,6 +18,8 @@ declare module 'fastify' {
     principal: Principal
   }
   interface FastifyContextConfig {
+    /** Name in the endpoint table. */
+    endpoint?: EndpointName
     /** The handler reads the bytes itself. */
     rawBody?: boolean
   }
@@ -100,7 +102,7 @@ export function createRouter(app: FastifyInstance, { authenticator, metrics, con
       method: endpoint.method,
       url: endpoint.path,
       schema: schemaOf(endpoint),
-      config: { rawBody: endpoint.rawBody !== undefined },
+      config: { endpoint: name, rawBody: endpoint.rawBody !== undefined },
       bodyLimit: endpoint.rawBody ? limits.batchBytes : limits.bodyBytes,
       onRequest: authenticateHook(endpoint),
       handler: respond,

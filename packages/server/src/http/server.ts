@@ -43,7 +43,12 @@ function localHostCheck(): (request: FastifyRequest) => void {
 }
 
 /** The HTTP server without a route: limits, body parsing, error answers. */
-export function createServer({ config, log, clock }: Pick<Deps, 'config' | 'log' | 'clock'>): FastifyInstance {
+export function createServer({
+  config,
+  log,
+  clock,
+  metrics,
+}: Pick<Deps, 'config' | 'log' | 'clock' | 'metrics'>): FastifyInstance {
   const app = fastify({
     logger: false,
     genReqId: requestIds(),
@@ -90,7 +95,7 @@ export function createServer({ config, log, clock }: Pick<Deps, 'config' | 'log'
       done(fault as Error)
     }
   })
-  app.setErrorHandler(problemHandler({ log, clock }))
+  app.setErrorHandler(problemHandler({ log, clock, metrics }))
   app.setNotFoundHandler((_request, reply) =>
     sendProblem({ code: 'not_found', message: 'There is no such route.' }, reply),
   )

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Db } from '../../db/database.ts'
+import type { Database, Db } from '../../db/database.ts'
 import { openSqlite } from '../../db/sqlite.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { auditCheckpoint, localActor, recordAction, verifyAudit } from './audit.ts'
@@ -23,29 +23,40 @@ afterAll(() => service[Symbol.asyncDispose]())
 
 const verify = (checkpoint?: Checkpoint) => verifyAudit(service.deps.database.db, checkpoint)
 
-/** What verification says of a copy to which somebody with the file in hand did this. */
-async function verifyTampered(
-  statements: string[],
-  { checkpoint, afterwards }: { checkpoint?: Checkpoint; afterwards?: (db: Db) => Promise<void> } = {},
-) {
+describe('verification finds', () => {
+  /** The log as it was written, and a copy that is spoilt and mended. */
+  let copy: Database
+  let outside: DatabaseSync
   const folder = mkdtempSync(join(tmpdir(), 'wardline-audit-'))
-  const file = join(folder, 'copy.db')
-  await service.deps.database.backup(file)
-  const outside = new DatabaseSync(file)
-  outside.exec('drop trigger audit_log_no_update; drop trigger audit_log_no_delete')
-  for (const statement of statements) outside.exec(statement)
-  outside.close()
-  const copy = await openSqlite(file, () => {})
-  try {
-    await afterwards?.(copy.db)
-    return await verifyAudit(copy.db, checkpoint)
-  } finally {
+  beforeAll(async () => {
+    const file = join(folder, 'copy.db')
+    await service.deps.database.backup(file)
+    copy = await openSqlite(file, () => {})
+    outside = new DatabaseSync(file)
+    outside.exec(
+      'create table sound_log as select * from audit_log; create table sound_head as select * from audit_head',
+    )
+    outside.exec('drop trigger audit_log_no_update; drop trigger audit_log_no_delete')
+  })
+  afterAll(async () => {
+    outside.close()
     await copy.close()
     rmSync(folder, { recursive: true })
-  }
-}
+  })
 
-describe('verification finds', () => {
+  /** What verification says after somebody with the file in hand did this, and the service went on with `afterwards`. */
+  async function verifyTampered(
+    statements: string[],
+    { checkpoint, afterwards }: { checkpoint?: Checkpoint; afterwards?: (db: Db) => Promise<void> } = {},
+  ) {
+    for (const table of ['log', 'head']) {
+      outside.exec(`delete from audit_${table}; insert into audit_${table} select * from sound_${table}`)
+    }
+    for (const statement of statements) outside.exec(statement)
+    await afterwards?.(copy.db)
+    return verifyAudit(copy.db, checkpoint)
+  }
+
   // Somebody with write access to the file changes who killed what.
   it.each([
     ['reason', `update audit_log set reason = 'other' where seq = 3`],

@@ -2,6 +2,7 @@ import type { AuditEntry } from '@wardline/contract'
 import { isoTime } from '../../clock.ts'
 import type { Db, Trx } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import { AppError } from '../../errors.ts'
 import { type AuditRow, auditHash, type Checkpoint, type Json, type VerifyResult, verifyChain } from './chain.ts'
 import { insertEntry, readEntries, readHead, takeNextPlace } from './queries.ts'
 
@@ -92,16 +93,19 @@ async function* allRows(db: Db): AsyncGenerator<AuditRow> {
 
 /** The end of the chain, to be kept where nobody who can write the database can write. */
 export async function auditCheckpoint(db: Db, now: number): Promise<Checkpoint> {
-  const { seq, hash } = await readHead(db)
-  return { seq: Number(seq), hash, at: now }
+  const head = await readHead(db)
+  if (!head) throw new AppError('internal', 'The end of the audit log is gone; run: wardline audit verify')
+  return { seq: Number(head.seq), hash: head.hash, at: now }
 }
 
 /** Checks the whole log, and that it ends where its head says. */
 export async function verifyAudit(db: Db, checkpoint?: Checkpoint): Promise<VerifyResult> {
   const head = await readHead(db)
   const result = await verifyChain(allRows(db), checkpoint)
-  if (!result.ok || result.headSeq >= Number(head.seq)) return result
+  if (!result.ok) return result
   const seq = result.headSeq + 1
+  if (!head) return { ok: false, reason: 'tampered', seq, detail: 'The row that names the end of the log is gone.' }
+  if (result.headSeq >= Number(head.seq)) return result
   return {
     ok: false,
     reason: 'cut',

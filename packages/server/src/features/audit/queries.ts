@@ -23,6 +23,7 @@ export function readEntries(db: Db, afterSeq: number, limit: number): Promise<Ro
   return db.selectFrom('audit_log').selectAll().where('seq', '>', afterSeq).orderBy('seq').limit(limit).execute()
 }
 
-export function readHead(db: Db): Promise<{ seq: number; hash: string }> {
-  return db.selectFrom('audit_head').select(['seq', 'hash']).where('id', '=', 1).executeTakeFirstOrThrow()
+/** The end of the chain; undefined when somebody removed it. */
+export function readHead(db: Db): Promise<{ seq: number; hash: string } | undefined> {
+  return db.selectFrom('audit_head').select(['seq', 'hash']).where('id', '=', 1).executeTakeFirst()
 }

@@ -67,16 +67,17 @@ export function markRecovered(trx: Trx, cutoff: number, limit: number) {
 }
 
 /** Suspended instances that were not reported for this suspension, by id. */
-export async function findUnreportedSuspensions(db: Db, suspendedBefore: number, limit: number) {
+export async function findUnreportedSuspensions(db: Db, suspendedBefore: number, afterId: string, limit: number) {
   const rows = await db
     .selectFrom('instances')
     .select(['id', 'control_version', 'control_changed_at'])
     .where('suspended', '=', 1)
     .where('control_changed_at', '<', suspendedBefore)
+    .where('id', '>', afterId)
     .where((e) =>
       e.or([e('activity_reported_version', 'is', null), e('activity_reported_version', '<', e.ref('control_version'))]),
     )
-    .orderBy('control_changed_at', 'desc')
+    .orderBy('id')
     .limit(limit)
     .execute()
   return rows.map((row) => ({

@@ -1,23 +1,31 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { CompiledQuery } from 'kysely'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../test-service.ts'
 
 let service: TestService
-beforeEach(async () => {
+/** Each test has names and a time of its own on one service. */
+let bot = ''
+let count = 0
+beforeAll(async () => {
   service = await openTestService()
 })
-afterEach(() => service[Symbol.asyncDispose]())
+afterAll(() => service[Symbol.asyncDispose]())
+beforeEach(async () => {
+  bot = `t${count++}-bot`
+  await watch(120)
+})
 
-const beat = (id = 'bot') => service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
-const toolCall = (id = 'bot') =>
+const beat = (id = bot) => service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
+const toolCall = (id = bot) =>
   service.call('POST', '/api/events', {
     body: { severity: 'info', source: 's', event_type: 'tool_call', description: 'x', instance_id: id },
   })
+const ownEvents = () =>
+  service.rows<{ event_type: string; instance_id: string; severity: string; description: string }>(
+    `select * from events where source = 'wardline' and instance_id like '${bot}%' order by seq`,
+  )
 const reports = async () =>
-  (
-    await service.rows<{ event_type: string; instance_id: string }>(
-      `select event_type, instance_id from events where source = 'wardline' order by seq`,
-    )
-  ).map(({ event_type, instance_id }) => `${instance_id}: ${event_type}`)
+  (await ownEvents()).map(({ event_type, instance_id }) => `${instance_id.replace(bot, 'bot')}: ${event_type}`)
 
 /** Lets time pass with a sweep every 30 seconds, as in service. */
 async function watch(seconds: number, during: () => Promise<unknown> = async () => {}) {
@@ -30,7 +38,6 @@ async function watch(seconds: number, during: () => Promise<unknown> = async () 
 
 describe('silence', () => {
   it('is reported once, when it has lasted for more than 90 seconds', async () => {
-    await watch(120)
     await beat()
     service.clock.advance(90_000)
     await service.services.scout.sweep()
@@ -40,9 +47,7 @@ describe('silence', () => {
     expect(await reports()).toEqual(['bot: instance_offline'])
     await watch(300)
     expect(await reports()).toEqual(['bot: instance_offline'])
-    expect(await service.rows(`select severity, description from events where source = 'wardline'`)).toEqual([
-      { severity: 'warning', description: 'No heartbeat for 90 seconds' },
-    ])
+    expect(await ownEvents()).toMatchObject([{ severity: 'warning', description: 'No heartbeat for 90 seconds' }])
   })
 
   it('is never reported of who keeps sending', async () => {
@@ -51,7 +56,6 @@ describe('silence', () => {
   })
 
   it('that ends is reported once as well, and may begin again', async () => {
-    await watch(120)
     await beat()
     await watch(120)
     await beat()
@@ -62,16 +66,14 @@ describe('silence', () => {
   })
 
   it('of a suspended instance is reported too: a killed agent that vanishes is news', async () => {
-    await watch(120)
     await beat()
-    await service.call('POST', '/api/kill/bot', { body: { reason: 'x' } })
+    await service.call('POST', `/api/kill/${bot}`, { body: { reason: 'x' } })
     await watch(120)
     expect(await reports()).toEqual(['bot: instance_offline'])
   })
 
   it('of a whole fleet is worked off in one sweep', async () => {
-    await watch(120)
-    await Promise.all(Array.from({ length: 450 }, (_, index) => beat(`bot-${index}`)))
+    await Promise.all(Array.from({ length: 450 }, (_, index) => beat(`${bot}-${index}`)))
     await watch(120)
     expect((await reports()).length).toBe(450)
     expect(new Set(await reports()).size).toBe(450)
@@ -81,13 +83,17 @@ describe('silence', () => {
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     const sweepBoth = () => Promise.all([service.services.scout.sweep(), other.services.scout.sweep()])
     await watch(90, () => other.services.scout.sweep())
-    await Promise.all(['a', 'b', 'c'].map((id) => beat(id)))
+    await Promise.all(['-a', '-b', '-c'].map((id) => beat(bot + id)))
     for (let turn = 0; turn < 5; turn++) {
       service.clock.advance(30_000)
       await sweepBoth()
     }
-    expect((await reports()).toSorted()).toEqual(['a: instance_offline', 'b: instance_offline', 'c: instance_offline'])
-    await Promise.all(['a', 'b', 'c'].map((id) => beat(id)))
+    expect((await reports()).toSorted()).toEqual([
+      'bot-a: instance_offline',
+      'bot-b: instance_offline',
+      'bot-c: instance_offline',
+    ])
+    await Promise.all(['-a', '-b', '-c'].map((id) => beat(bot + id)))
     await sweepBoth()
     expect(await reports()).toHaveLength(6)
   })
@@ -133,8 +139,8 @@ describe('silence', () => {
 })
 
 describe('activity while suspended', () => {
-  const suspend = () => service.call('POST', '/api/kill/bot', { body: { reason: 'x' } })
-  const resume = () => service.call('POST', '/api/resume/bot')
+  const suspend = () => service.call('POST', `/api/kill/${bot}`, { body: { reason: 'x' } })
+  const resume = () => service.call('POST', `/api/resume/${bot}`)
 
   it('is reported as critical, once for each suspension', async () => {
     await beat()
@@ -155,9 +161,7 @@ describe('activity while suspended', () => {
     await toolCall()
     await service.services.scout.sweep()
     expect(await reports()).toEqual(['bot: activity_while_suspended', 'bot: activity_while_suspended'])
-    expect(await service.rows(`select distinct severity from events where source = 'wardline'`)).toEqual([
-      { severity: 'critical' },
-    ])
+    expect((await ownEvents()).map(({ severity }) => severity)).toEqual(['critical', 'critical'])
   })
 
   it('leaves a minute to finish what was under way', async () => {
@@ -175,7 +179,7 @@ describe('activity while suspended', () => {
     await toolCall()
     await suspend()
     service.clock.advance(61_000)
-    await toolCall('bot-2')
+    await toolCall(`${bot}-2`)
     await service.services.scout.sweep()
     expect(await reports()).toEqual([])
   })
@@ -188,5 +192,27 @@ describe('activity while suspended', () => {
     await toolCall()
     await Promise.all([service.services.scout.sweep(), other.services.scout.sweep()])
     expect(await reports()).toEqual(['bot: activity_while_suspended'])
+  })
+
+  // After a kill of the whole fleet nobody must be out of sight.
+  it('is seen of every one of a large fleet that was suspended', async () => {
+    await beat()
+    await suspend()
+    await service.deps.database.batch([
+      CompiledQuery.raw(`with recursive more(n) as (select 1 union all select n + 1 from more where n < 450)
+        insert into instances select id || '-' || n, name, agent_type, version, fail_mode, boot_id, first_seen_at,
+          last_heartbeat_at, liveness, suspended, suspension_reason, control_version, control_changed_at + n % 7,
+          applied_version, applied_at, activity_reported_version from more, instances where id = '${bot}'`),
+    ])
+    service.clock.advance(61_000)
+    for (const number of ['', '-1', '-222', '-450', '-99']) await toolCall(bot + number)
+    await service.services.scout.sweep()
+    expect((await reports()).map((line) => line.split(':')[0]).toSorted()).toEqual([
+      'bot',
+      'bot-1',
+      'bot-222',
+      'bot-450',
+      'bot-99',
+    ])
   })
 })

@@ -66,8 +66,17 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest): 
     }
   }
 
+  async function* unreportedSuspensions(now: number) {
+    for (let after = ''; ; ) {
+      const page = await findUnreportedSuspensions(db, now - suspensionGraceMs, after, sweepRows)
+      yield* page
+      if (page.length < sweepRows) return
+      after = page.at(-1)!.id
+    }
+  }
+
   async function reportActivity(now: number): Promise<void> {
-    for (const { id, version, since } of await findUnreportedSuspensions(db, now - suspensionGraceMs, sweepRows)) {
+    for await (const { id, version, since } of unreportedSuspensions(now)) {
       if (!(await calledToolSince(db, id, since + suspensionGraceMs))) continue
       const publish = await db.transaction().execute(async (trx) => {
         if (!(await markActivityReported(trx, id, version))) return () => {}

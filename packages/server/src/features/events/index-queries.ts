@@ -15,8 +15,16 @@ const refsOf = (condition: ReturnType<typeof sql>) => sql`
   union all select 'session', session_id, seq from events where ${condition} and session_id is not null
   union all select 'type', event_type, seq from events where ${condition} and event_type not in ${bulkTypes}`
 
-/** Enters the next `limit` events into the index; resolves with whether there are more. */
-export async function indexNext({ db, batch }: Database, limit: number): Promise<boolean> {
+/** Events that are not in the index yet. */
+export async function countUnindexed(db: Db): Promise<number> {
+  const { count } = await db
+    .selectNoFrom(sql<number>`${counter('event_seq')} - ${counter('indexed_seq')}`.as('count'))
+    .executeTakeFirstOrThrow()
+  return Number(count)
+}
+
+/** Enters the next `limit` events into the index. */
+export async function indexNext({ db, batch }: Database, limit: number): Promise<void> {
   const next = sql`seq > ${counter('indexed_seq')} and seq <= ${counter('indexed_seq')} + ${limit}`
   const statements = [
     // Whoever updates first has the row until its commit: another process then goes on where this one ends.
@@ -25,10 +33,9 @@ export async function indexNext({ db, batch }: Database, limit: number): Promise
       order by kind, value, seq`,
     sql`update counters set value = case
         when value + ${limit} < ${counter('event_seq')} then value + ${limit} else ${counter('event_seq')} end
-      where name = 'indexed_seq' returning value < ${counter('event_seq')} as more`,
+      where name = 'indexed_seq'`,
   ].map((statement) => statement.compile(db) as CompiledQuery)
-  const results = await batch(statements)
-  return Boolean(results[2]![0]!.more)
+  await batch(statements)
 }
 
 /** The newest entries below `below`, at most `limit`. */

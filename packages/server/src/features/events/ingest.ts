@@ -32,6 +32,8 @@ export interface Ingest {
   storeWithin(trx: Trx, events: EventToStore[]): Promise<() => void>
   /** An event that the service itself reports. */
   own(event: Omit<NewEvent, 'source'>): EventToStore
+  /** Whether events wait for their commit. */
+  isBusy(): boolean
   whenIdle(): Promise<void>
 }
 
@@ -54,7 +56,8 @@ export function createIngest({
     ['info', 'warning', 'critical', 'breach'].map((severity) => [severity, metrics.events.labels(severity)]),
   )
 
-  async function commit(groups: Group[]): Promise<void[]> {
+  /** Resolves with the id of the first event of each group. */
+  async function commit(groups: Group[]): Promise<string[]> {
     // One time for the whole batch: within a process, times never run against the sequence.
     const createdAt = clock.now()
     const events = groups.flatMap((group) => group.events)
@@ -62,7 +65,7 @@ export function createIngest({
     const statements = insertStatements(inserts, events, keys, createdAt)
     const results = await database.batch([...statements, ...groups.flatMap((group) => group.also)])
     publish(events, Number(results[0]![0]!.value), createdAt)
-    return groups.map(() => undefined)
+    return groups.map((group) => group.events[0]!.id)
   }
 
   function publish(events: EventToStore[], lastSeq: number, createdAt: number): void {
@@ -75,7 +78,7 @@ export function createIngest({
     bus.publishEvents(rows)
   }
 
-  const queue = new GroupCommit<Group, void>({
+  const queue = new GroupCommit<Group, string>({
     queue: 'events',
     clock,
     metrics,
@@ -83,7 +86,7 @@ export function createIngest({
     weigh: ({ events, bytes }) => ({ rows: events.length, bytes }),
   })
 
-  function add(events: EventToStore[], also: Statement[], idempotency?: IdempotencyRow): Promise<void> {
+  function add(events: EventToStore[], also: Statement[], idempotency?: IdempotencyRow): Promise<string> {
     const bytes = events.reduce((sum, event) => sum + weightOf(event), 0)
     return queue.add({ events, also, idempotency, bytes })
   }
@@ -92,10 +95,8 @@ export function createIngest({
     const known = () => findIdempotent(database.db, once.caller, once.key)
     const earlier = await known()
     if (earlier) return earlier.event_id
-    const id = events[0]!.id
     try {
-      await add(events, also, { ...once, event_id: id })
-      return id
+      return await add(events, also, { ...once, event_id: events[0]!.id })
     } catch (fault) {
       // A twin of this request was faster.
       const twin = fault instanceof DatabaseError && fault.constraint ? await known() : undefined
@@ -106,7 +107,7 @@ export function createIngest({
 
   return {
     store(events, { also = [], once } = {}) {
-      return once ? storeOnce(events, also, once) : add(events, also).then(() => events[0]!.id)
+      return once ? storeOnce(events, also, once) : add(events, also)
     },
 
     async storeWithin(trx, events) {
@@ -119,6 +120,7 @@ export function createIngest({
 
     own: (event) => eventToStore({ ...event, source: ownSource }, null, clock.now()),
 
+    isBusy: () => queue.isWaiting,
     whenIdle: () => queue.whenIdle(),
   }
 }

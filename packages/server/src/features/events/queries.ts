@@ -131,10 +131,10 @@ async function readCounters(db: Db): Promise<Record<'event_seq' | 'indexed_seq',
   return Object.fromEntries(rows.map(({ name, value }) => [name, Number(value)])) as never
 }
 
-/** Removes up to `limit` rows created before `cutoff`, oldest first; resolves with how many went. */
-export async function deleteEventsBefore(db: Db, cutoff: number, limit: number): Promise<number> {
+/** Removes up to `limit` rows created before `cutoff`, oldest first; resolves with how many went, undefined when there is none left. */
+export async function deleteEventsBefore(db: Db, cutoff: number, limit: number): Promise<number | undefined> {
   const range = await seqRange(db, 0, cutoff)
-  if (!range) return 0
+  if (!range) return undefined
   // A row that a wrong clock dated into the future may stand before the oldest one.
   const oldest = await db
     .selectFrom('events')
@@ -142,7 +142,7 @@ export async function deleteEventsBefore(db: Db, cutoff: number, limit: number):
     .where('seq', '<=', range.last)
     .where('created_at', '<', cutoff)
     .executeTakeFirstOrThrow()
-  if (oldest.seq === null) return 0
+  if (oldest.seq === null) return undefined
   const first = Number(oldest.seq)
   const end = Math.min(first + limit, (await readCounters(db)).indexed_seq + 1)
   await deleteRefs(db, first, end, cutoff)

@@ -2,6 +2,7 @@ import { CompiledQuery } from 'kysely'
 import { describe, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { severityCounts } from './counts.ts'
+import { indexEvents } from './event-index.ts'
 import { eventToStore } from './new-event.ts'
 import { forgetOldEvents } from './retention.ts'
 
@@ -11,6 +12,12 @@ const keepDays = (days: number) => ({ env: { WARDLINE_RETENTION_DAYS: String(day
 async function store({ services, clock }: TestService, count: number, description = 'old'): Promise<void> {
   const report = { severity: 'info' as const, source: 'test', event_type: 'note', description }
   await services.ingest.store(Array.from({ length: count }, () => eventToStore(report, null, clock.now())))
+}
+
+/** As the jobs do: the index is never far behind. */
+async function forget({ deps }: TestService): Promise<void> {
+  await indexEvents(deps.database)
+  await forgetOldEvents(deps)
 }
 
 const left = (service: TestService) =>
@@ -25,10 +32,10 @@ describe('forgetOldEvents', () => {
     service.clock.advance(1)
     await store(service, 3, 'young')
     service.clock.advance(30 * dayMs)
-    await forgetOldEvents(service.deps)
+    await forget(service)
     expect(await left(service)).toEqual([{ description: 'young', count: 3 }])
     service.clock.advance(1)
-    await forgetOldEvents(service.deps)
+    await forget(service)
     expect(await left(service)).toEqual([])
   })
 
@@ -44,9 +51,9 @@ describe('forgetOldEvents', () => {
       CompiledQuery.raw('update counters set value = 200600'),
     ])
     service.clock.advance(dayMs + 1)
-    await forgetOldEvents(service.deps)
+    await forget(service)
     expect(await left(service)).toEqual([{ description: 'old', count: 600 }])
-    await forgetOldEvents(service.deps)
+    await forget(service)
     expect(await left(service)).toEqual([])
   }, 20_000)
 
@@ -58,25 +65,55 @@ describe('forgetOldEvents', () => {
     service.clock.advance(-400 * dayMs)
     await store(service, 1_200)
     service.clock.advance(dayMs + 1)
-    await forgetOldEvents(service.deps)
+    await forget(service)
     expect(await left(service)).toEqual([{ description: 'of the future', count: 1 }])
+  })
+
+  it('removes an event with all that finds it', async () => {
+    await using service = await openTestService(keepDays(1))
+    await service.call('POST', '/api/events', {
+      body: {
+        severity: 'info',
+        source: 's',
+        event_type: 'note',
+        description: 'd',
+        instance_id: 'bot',
+        session_id: 's1',
+      },
+    })
+    await indexEvents(service.deps.database)
+    expect(await service.rows('select kind from event_refs')).toHaveLength(3)
+    service.clock.advance(2 * dayMs)
+    await forget(service)
+    expect(await service.rows('select kind from event_refs')).toEqual([])
+    expect(await service.rows('select minute from event_minutes')).toEqual([])
+  })
+
+  it('waits for the index, and does not lose sight of what it waits for', async () => {
+    await using service = await openTestService(keepDays(1))
+    await store(service, 3)
+    service.clock.advance(2 * dayMs)
+    await forgetOldEvents(service.deps)
+    expect(await left(service)).toEqual([{ description: 'old', count: 3 }])
+    await forget(service)
+    expect(await left(service)).toEqual([])
   })
 
   it('keeps the counts that outlive the events', async () => {
     await using service = await openTestService(keepDays(1))
     await store(service, 5)
     service.clock.advance(dayMs + 1)
-    await forgetOldEvents(service.deps)
+    await forget(service)
     expect(await left(service)).toEqual([])
     expect(await service.rows('select unit, count from event_counts order by unit')).toEqual([
       { unit: 'hour', count: 5 },
       { unit: 'minute', count: 5 },
     ])
     service.clock.advance(41 * dayMs)
-    await forgetOldEvents(service.deps)
+    await forget(service)
     expect(await service.rows('select unit, count from event_counts')).toEqual([{ unit: 'hour', count: 5 }])
     service.clock.advance(400 * dayMs)
-    await forgetOldEvents(service.deps)
+    await forget(service)
     expect(await service.rows('select unit, count from event_counts')).toEqual([])
   })
 
@@ -84,7 +121,7 @@ describe('forgetOldEvents', () => {
     await using service = await openTestService(keepDays(1))
     await store(service, 2)
     service.clock.advance(dayMs)
-    await forgetOldEvents(service.deps)
+    await forget(service)
     expect(await severityCounts(service.deps.database.db, service.clock.now())).toMatchObject({ info: 2 })
   })
 
@@ -94,7 +131,7 @@ describe('forgetOldEvents', () => {
     service.clock.advance(20_000)
     await store(service, 2, 'young')
     service.clock.advance(dayMs - 10_000)
-    await forgetOldEvents(service.deps)
+    await forget(service)
     const from = new Date(service.clock.now() - dayMs).toISOString()
     const { body } = await service.call<{ events: unknown[] }>('GET', `/api/events?from=${from}`)
     expect(body.events).toHaveLength(2)

@@ -15,12 +15,10 @@ const hoursKeptDays = 400
 export async function forgetOldEvents({ config, database: { db }, clock }: Deps): Promise<void> {
   const now = clock.now()
   const cutoff = now - config.retentionDays * dayMs
-  let isDone = false
-  for (let batch = 0; batch < maxBatches && !isDone; batch++) {
-    isDone = (await deleteEventsBefore(db, cutoff, batchRows)) === 0
-  }
+  let gone: number | undefined = 1
+  for (let batch = 0; batch < maxBatches && gone; batch++) gone = await deleteEventsBefore(db, cutoff, batchRows)
   await deleteIdempotencyBefore(db, now - dayMs)
   await deleteRollupsBefore(db, startOf(now - minutesKeptDays * dayMs, minuteMs), now - hoursKeptDays * dayMs)
   // The minutes find the events: they go last.
-  if (isDone) await deleteMinutesBefore(db, startOf(cutoff, minuteMs))
+  if (gone === undefined) await deleteMinutesBefore(db, startOf(cutoff, minuteMs))
 }

@@ -42,7 +42,7 @@ describe('parseKeyId', () => {
     for (const text of ['', 'wl_', ` ${key}`, `${key} `, `${key}\n`, key.slice(0, -1), `${key}a`, key.toUpperCase()]) {
       expect(parseKeyId(text), JSON.stringify(text)).toBeUndefined()
     }
-    fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => parseKeyId(text) === undefined))
+    fc.assert(fc.property(fc.string(), (text) => parseKeyId(text) === undefined))
   })
 })
 

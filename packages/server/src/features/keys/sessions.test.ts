@@ -112,6 +112,7 @@ describe('a browser session', () => {
   it.each([
     ['another site', { 'sec-fetch-site': 'cross-site', origin: 'http://evil.example' }, 403],
     ['another port of the same host', { 'sec-fetch-site': 'same-site', origin: 'http://localhost:4748' }, 403],
+    ['another site that forged its origin', { 'sec-fetch-site': 'same-site', origin: 'http://localhost:4747' }, 403],
     ['a link or a typed address', { 'sec-fetch-site': 'none' }, 403],
     ['an old browser on another site', { origin: 'http://evil.example' }, 403],
     ['an old browser on another port', { origin: 'http://localhost:4748' }, 403],

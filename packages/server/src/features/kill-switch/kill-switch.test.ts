@@ -2,36 +2,44 @@ import { createHmac } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
 import type { ControlMessage } from '@wardline/contract'
 import fc from 'fast-check'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { signControl } from './control-message.ts'
 
 let service: TestService
-let messages: ControlMessage[]
-beforeEach(async () => {
+const messages: ControlMessage[] = []
+let bot = ''
+let count = 0
+beforeAll(async () => {
   service = await openTestService()
-  messages = []
   service.deps.bus.onControl((message) => messages.push(message))
 })
-afterEach(() => service[Symbol.asyncDispose]())
+afterAll(() => service[Symbol.asyncDispose]())
+beforeEach(() => {
+  bot = `bot-${count++}`
+  messages.length = 0
+})
 
-const beat = (id = 'bot', more: object = {}) =>
-  service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id, ...more } })
-const kill = (reason: string, id = 'bot') =>
+const beat = (more: object = {}) =>
+  service.call('POST', '/api/heartbeat', { body: { instance_id: bot, name: bot, ...more } })
+const kill = (reason: string, id = bot) =>
   service.call<{ error?: string }>('POST', `/api/kill/${id}`, { body: { reason } })
-const resume = (id = 'bot') => service.call<{ error?: string }>('POST', `/api/resume/${id}`)
-const poll = (headers: Record<string, string> = {}, id = 'bot') =>
+const resume = (id = bot) => service.call<{ error?: string }>('POST', `/api/resume/${id}`)
+const poll = (headers: Record<string, string> = {}, id = bot) =>
   service.call('GET', `/api/instances/${id}/status`, { headers })
 const ack = (version: number, options: { key?: string } = {}) =>
-  service.call<{ error?: string }>('POST', '/api/instances/bot/ack', { body: { version }, ...options })
+  service.call<{ error?: string }>('POST', `/api/instances/${bot}/ack`, { body: { version }, ...options })
 const control = async () =>
   (
     await service.call<{ control: { version: number; applied_version: number | null; confirmed: boolean } }>(
       'GET',
-      '/api/instances/bot',
+      `/api/instances/${bot}`,
     )
   ).body.control
-const auditRows = () => service.rows<{ action: string; reason: string | null }>('select action, reason from audit_log')
+const auditRows = () =>
+  service.rows<{ action: string; reason: string | null }>(
+    `select action, reason from audit_log where target = '${bot}'`,
+  )
 
 describe('kill and resume', () => {
   it('move an instance between its two states and say so', async () => {
@@ -39,10 +47,10 @@ describe('kill and resume', () => {
     expect((await poll()).body).toEqual({ suspended: false, reason: null })
     expect(await kill('  leaked data \n')).toMatchObject({
       status: 200,
-      body: { ok: true, instance_id: 'bot', status: 'suspended' },
+      body: { ok: true, instance_id: bot, status: 'suspended' },
     })
     expect((await poll()).body).toEqual({ suspended: true, reason: 'leaked data' })
-    expect(await resume()).toMatchObject({ status: 200, body: { ok: true, instance_id: 'bot', status: 'active' } })
+    expect(await resume()).toMatchObject({ status: 200, body: { ok: true, instance_id: bot, status: 'active' } })
     expect((await poll()).body).toEqual({ suspended: false, reason: null })
   })
 
@@ -92,9 +100,9 @@ describe('kill and resume', () => {
   it('are not undone by heartbeats or events', async () => {
     await beat()
     await kill('stop')
-    await beat('bot', { control_version: 0, fail_mode: 'open' })
+    await beat({ control_version: 0, fail_mode: 'open' })
     await service.call('POST', '/api/events', {
-      body: { severity: 'info', source: 'bot', event_type: 'tool_call', description: 'still here', instance_id: 'bot' },
+      body: { severity: 'info', source: bot, event_type: 'tool_call', description: 'still here', instance_id: bot },
     })
     expect((await poll()).body).toEqual({ suspended: true, reason: 'stop' })
   })
@@ -103,16 +111,17 @@ describe('kill and resume', () => {
   it('do not happen when they cannot be recorded', async () => {
     await beat()
     await kill('recorded')
+    const head = await service.rows('select seq from audit_head')
     const outside = new DatabaseSync(service.file)
     outside.exec(
       `create trigger no_more before insert on audit_log begin select raise(abort, 'the disk of the log is full'); end`,
     )
     expect(await resume()).toMatchObject({ status: 500, body: { error: 'The database is unavailable.' } })
     expect((await poll()).body).toEqual({ suspended: true, reason: 'recorded' })
-    expect(await service.rows('select suspended, control_version from instances')).toEqual([
+    expect(await service.rows(`select suspended, control_version from instances where id = '${bot}'`)).toEqual([
       { suspended: 1, control_version: 1 },
     ])
-    expect(await service.rows('select seq from audit_head')).toEqual([{ seq: 1 }])
+    expect(await service.rows('select seq from audit_head')).toEqual(head)
     expect(messages).toHaveLength(1)
     outside.exec('drop trigger no_more')
     outside.close()
@@ -160,7 +169,7 @@ describe('the poll', () => {
   it('knows of a change that another process made once its message came, and reads unknown ones from the database', async () => {
     await beat()
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
-    await other.call('POST', '/api/kill/bot', { body: { reason: 'from elsewhere' } })
+    await other.call('POST', `/api/kill/${bot}`, { body: { reason: 'from elsewhere' } })
     expect((await poll()).body).toEqual({ suspended: true, reason: 'from elsewhere' })
   })
 })
@@ -172,8 +181,8 @@ describe('the control message', () => {
     await kill('line one\nline two')
     await resume()
     const [suspend, lift] = messages
-    expect(suspend).toMatchObject({ instance_id: 'bot', action: 'suspend', reason: 'line one\nline two', version: 1 })
-    expect(lift).toMatchObject({ instance_id: 'bot', action: 'resume', version: 2 })
+    expect(suspend).toMatchObject({ instance_id: bot, action: 'suspend', reason: 'line one\nline two', version: 1 })
+    expect(lift).toMatchObject({ instance_id: bot, action: 'resume', version: 2 })
     expect(lift).not.toHaveProperty('reason')
     for (const { instance_id, action, reason = '', version, issued_at, signature } of messages) {
       expect(issued_at).toBe(new Date(service.clock.now()).toISOString())
@@ -211,6 +220,7 @@ describe('the acknowledgement', () => {
     service.clock.advance(2_000)
     expect((await ack(1)).body).toEqual({ ok: true })
     expect(await control()).toMatchObject({ applied_version: 1, confirmed: true })
+    // The tests before this one confirmed nothing.
     const metrics = (await service.call('GET', '/metrics')).text
     expect(metrics).toContain('wardline_kill_confirm_seconds_sum 2')
     expect(metrics).toContain('wardline_kill_confirm_seconds_count 1')
@@ -221,7 +231,7 @@ describe('the acknowledgement', () => {
     await beat()
     expect(await ack(1)).toMatchObject({ status: 400 })
     expect(await control()).toMatchObject({ applied_version: null })
-    await beat('bot', { control_version: 7 })
+    await beat({ control_version: 7 })
     expect(await control()).toMatchObject({ applied_version: null })
   })
 
@@ -231,14 +241,14 @@ describe('the acknowledgement', () => {
     await resume()
     await ack(2)
     expect((await ack(1)).status).toBe(200)
-    await beat('bot', { control_version: 1 })
+    await beat({ control_version: 1 })
     expect(await control()).toMatchObject({ applied_version: 2, confirmed: true })
   })
 
   it('may come with a heartbeat', async () => {
     await beat()
     await kill('stop')
-    await beat('bot', { control_version: 1 })
+    await beat({ control_version: 1 })
     expect(await control()).toMatchObject({ applied_version: 1, confirmed: true })
   })
 
@@ -250,7 +260,7 @@ describe('the acknowledgement', () => {
   it('by the key of another instance is refused', async () => {
     await beat()
     await kill('stop')
-    const { key } = await service.createKey('agent', ['bot-2'])
+    const { key } = await service.createKey('agent', ['another'])
     expect((await ack(1, { key })).status).toBe(403)
     expect(await control()).toMatchObject({ confirmed: false })
   })
