@@ -13,6 +13,9 @@ export function classifyEvent(eventType: string, metadata: Metadata): EventClass
   return 'none'
 }
 
+/** What tool_call events are counted by. */
+export const countedTools = [...knownTools, 'other'] as const
+
 /** The tool that a tool_call event counts for: a known one, "other" for the rest, null for other events. */
 export function countedTool(eventType: string, metadata: Metadata): string | null {
   if (eventType !== eventTypes.toolCall) return null

@@ -1,7 +1,8 @@
 import type { Db } from '../../db/database.ts'
 import type { EventClass, StoredEvent } from '../../db/schema.ts'
 import { ceilingOf, hourMs, minuteMs } from './buckets.ts'
-import { seqRange } from './queries.ts'
+import { countedTools } from './classify.ts'
+import { countPartialMinute } from './minute-queries.ts'
 
 type Severity = StoredEvent['severity']
 
@@ -26,54 +27,36 @@ function bucketSums(db: Db, unit: 'minute' | 'hour', from: number, to: number): 
     .execute()
 }
 
-/** The rows created from `from` until the end of its minute, which the rollup cannot split; undefined when none can be. */
-async function rowsOfPartialMinute(db: Db, from: number) {
-  if (from % minuteMs === 0) return undefined
-  const end = ceilingOf(from, minuteMs)
-  const range = await seqRange(db, from, end)
-  if (!range) return undefined
-  return db
-    .selectFrom('events')
-    .where('seq', '>=', range.first)
-    .where('seq', '<=', range.last)
-    .where('created_at', '>=', from)
-    .where('created_at', '<', end)
-}
-
-async function partialMinute(db: Db, from: number): Promise<Counted[]> {
-  const rows = await rowsOfPartialMinute(db, from)
-  const counts = rows?.select((e) => ['severity', 'class', e.fn.countAll<number>().as('count')])
-  return (await counts?.groupBy(['severity', 'class']).execute()) ?? []
-}
-
 /** Exact counts of the events created since `from`: rows of its first minute, minutes of its first hour, then hours. */
 export async function countSince(db: Db, from: number): Promise<CountedBucket[]> {
   const minute = ceilingOf(from, minuteMs)
   const hour = ceilingOf(minute, hourMs)
   const parts = await Promise.all([
-    partialMinute(db, from),
+    countPartialMinute(db, from),
     minute < hour ? bucketSums(db, 'minute', minute, hour) : [],
     bucketSums(db, 'hour', hour, Number.MAX_SAFE_INTEGER),
   ])
-  return parts.flat().map((row) => ({ ...row, count: Number(row.count) }) as CountedBucket)
+  return parts
+    .flat()
+    .map((row) => ({ severity: row.severity, class: row.class, count: Number(row.count) }) as CountedBucket)
 }
 
 /** Calls by counted tool since `from`, exact. */
 export async function countToolsSince(db: Db, from: number): Promise<Map<string, number>> {
-  const minutes = await db
-    .selectFrom('tool_counts')
-    .select((e) => ['tool', e.fn.sum<number>('count').as('count')])
-    .where('minute', '>=', ceilingOf(from, minuteMs))
-    .groupBy('tool')
-    .execute()
-  const first = await (await rowsOfPartialMinute(db, from))
-    ?.select((e) => ['tool', e.fn.countAll<number>().as('count')])
-    .where('tool', 'is not', null)
-    .groupBy('tool')
-    .execute()
+  const [minutes, first] = await Promise.all([
+    db
+      .selectFrom('tool_counts')
+      .select((e) => ['tool', e.fn.sum<number>('count').as('count')])
+      // Named, each tool is one short range of the key; by time alone all rollups would be read.
+      .where('tool', 'in', countedTools)
+      .where('minute', '>=', ceilingOf(from, minuteMs))
+      .groupBy('tool')
+      .execute(),
+    countPartialMinute(db, from),
+  ])
   const counts = new Map<string, number>()
-  for (const { tool, count } of [...minutes, ...(first ?? [])]) {
-    counts.set(String(tool), (counts.get(String(tool)) ?? 0) + Number(count))
+  for (const { tool, count } of [...minutes, ...first]) {
+    if (tool !== null) counts.set(tool, (counts.get(tool) ?? 0) + Number(count))
   }
   return counts
 }

@@ -1,0 +1,58 @@
+import type { Db } from '../../db/database.ts'
+import type { StoredEvent } from '../../db/schema.ts'
+import { ceilingOf, minuteMs } from './buckets.ts'
+import { seqRange } from './queries.ts'
+
+/** Events of one kind, and how many. */
+export type MinuteCount = Pick<StoredEvent, 'severity' | 'class' | 'tool'> & { count: number }
+type MinuteRow = Pick<StoredEvent, 'created_at' | 'severity' | 'class' | 'tool'>
+type SeqRange = { first: number; last: number }
+
+/** The windows of all figures begin in a handful of minutes. */
+const keptMinutes = 16
+/** A fuller minute is counted by the database instead. */
+const maxKeptRows = 20_000
+
+/** Rows of minutes gone by, which every reader of the figures asks for again for a whole minute. */
+const kept = new WeakMap<Db, Map<string, Promise<MinuteRow[]>>>()
+
+const rowsBetween = (db: Db, { first, last }: SeqRange, from: number, to: number) =>
+  db
+    .selectFrom('events')
+    .where('seq', '>=', first)
+    .where('seq', '<=', last)
+    .where('created_at', '>=', from)
+    .where('created_at', '<', to)
+
+function keptRows(db: Db, range: SeqRange, minute: number): Promise<MinuteRow[]> {
+  const minutes = kept.get(db) ?? new Map<string, Promise<MinuteRow[]>>()
+  kept.set(db, minutes)
+  // Should a clock step back and fill the minute further, its last seq says so.
+  const name = `${minute} ${range.last}`
+  const known = minutes.get(name)
+  if (known) return known
+  if (minutes.size >= keptMinutes) minutes.delete(minutes.keys().next().value!)
+  const read = rowsBetween(db, range, minute, minute + minuteMs)
+    .select(['created_at', 'severity', 'class', 'tool'])
+    .execute()
+  minutes.set(name, read)
+  read.catch(() => minutes.delete(name))
+  return read
+}
+
+/** What was created from `from` until the end of its minute, which the rollup cannot split. */
+export async function countPartialMinute(db: Db, from: number): Promise<MinuteCount[]> {
+  if (from % minuteMs === 0) return []
+  const end = ceilingOf(from, minuteMs)
+  const range = await seqRange(db, from, end)
+  if (!range) return []
+  if (range.last - range.first < maxKeptRows) {
+    const rows = await keptRows(db, range, end - minuteMs)
+    return rows.filter((row) => Number(row.created_at) >= from).map((row) => ({ ...row, count: 1 }))
+  }
+  const counts = await rowsBetween(db, range, from, end)
+    .select((e) => ['severity', 'class', 'tool', e.fn.countAll<number>().as('count')])
+    .groupBy(['severity', 'class', 'tool'])
+    .execute()
+  return counts.map((row) => ({ ...row, count: Number(row.count) }))
+}
