@@ -38,7 +38,7 @@ function serviceEnvironment(port: number, dataDir: string): Record<string, strin
   }
 }
 
-let entry = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.url))
+let entry = fileURLToPath(new URL('../packages/cli/src/main.js', import.meta.url))
 
 /** Measures another entry file from now on, such as a compiled build. */
 export function useServiceEntry(file: string): void {

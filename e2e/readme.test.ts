@@ -27,7 +27,7 @@ const portIsFree = (port: number): Promise<boolean> =>
 function startAsPrinted(folder: string, port: number) {
   const [program = '', ...args] = (JSON.parse(read('package.json')).scripts.start as string).split(' ')
   expect(program).toBe('node')
-  const absolute = args.map((arg) => (arg.endsWith('.ts') ? join(root, arg) : arg))
+  const absolute = args.map((arg) => (arg.startsWith('packages/') ? join(root, arg) : arg))
   const chosen = port === printedPort ? {} : { PORT: String(port) }
   const env = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...chosen }
   return spawn(process.execPath, absolute, { cwd: folder, env, stdio: 'ignore' })

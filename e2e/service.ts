@@ -257,7 +257,7 @@ process.once('exit', leaveNothingBehind)
 
 // Only what a process needs to run is inherited: a WARDLINE_* or TRUST_* of the shell must not colour a test.
 function spawnService(env: Record<string, string>, wrapper: string[]): SpawnedService {
-  const service = [process.execPath, '--conditions=wardline-source', 'packages/cli/src/main.ts', 'serve']
+  const service = [process.execPath, '--conditions=wardline-source', 'packages/cli/src/main.js', 'serve']
   const [command = '', ...args] = [...wrapper, ...service]
   const inherited = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir() }
   const child = spawn(command, args, { cwd: root, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })

@@ -31,7 +31,7 @@ interface Run {
 }
 
 function wardline(args: string[], env: Record<string, string>): Run {
-  const child = spawn(process.execPath, ['--conditions=wardline-source', 'packages/cli/src/main.ts', ...args], {
+  const child = spawn(process.execPath, ['--conditions=wardline-source', 'packages/cli/src/main.js', ...args], {
     cwd: root,
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

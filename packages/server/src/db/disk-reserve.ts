@@ -72,7 +72,8 @@ export class DiskReserve {
     if (freeBytes(this.#folder) < reserveBytes + comfortableBytes) return
     const handle = openSync(this.#file, 'w', 0o600)
     try {
-      writeSync(handle, Buffer.alloc(reserveBytes))
+      const chunk = Buffer.alloc(64 * 1024)
+      for (let written = 0; written < reserveBytes; written += chunk.length) writeSync(handle, chunk)
       this.#held = true
     } finally {
       closeSync(handle)

@@ -1,7 +1,24 @@
+import type { SQLInputValue } from 'node:sqlite'
 import { Worker } from 'node:worker_threads'
 import { DatabaseError } from '../errors.ts'
 import type { Statement } from './database.ts'
-import type { Reply, Request } from './sqlite-worker.ts'
+
+/** See Statement in database.ts. */
+export interface BareStatement {
+  sql: string
+  parameters: readonly SQLInputValue[]
+  rows: string | undefined
+}
+
+/** Asked of the thread. A `run` of several statements is one transaction. */
+export type Request =
+  | { id: number; kind: 'run'; statements: BareStatement[] }
+  /** Ends an open transaction; SQLite itself may have ended it, as it does when the disk is full. */
+  | { id: number; kind: 'rollback' }
+  | { id: number; kind: 'backup'; file: string }
+  | { id: number; kind: 'close' }
+
+export type Reply = { id: number; results: Result[] } | { id: number; error: { message: string; code: number } }
 
 type Result = { rows: Record<string, unknown>[]; changes: number }
 type Unnumbered<Kind> = Kind extends Request ? Omit<Kind, 'id'> : never
@@ -54,9 +71,7 @@ export class SqliteLink {
     options: { file: string; readOnly: boolean },
     events: LinkEvents,
   ): Promise<{ link: SqliteLink; version: string }> {
-    // The service runs from source as well as compiled.
-    const script = import.meta.url.endsWith('.ts') ? './sqlite-worker.ts' : './sqlite-worker.js'
-    const worker = new Worker(new URL(script, import.meta.url), { workerData: options, name: 'sqlite' })
+    const worker = new Worker(new URL('./sqlite-worker.js', import.meta.url), { workerData: options, name: 'sqlite' })
     const version = await new Promise<string>((resolve, reject) => {
       worker.once('message', ({ ready }: { ready: string }) => resolve(ready))
       worker.once('error', (cause) => {
@@ -71,7 +86,11 @@ export class SqliteLink {
   }
 
   run(statements: readonly Statement[]): Promise<Result[]> {
-    const bare = statements.map(({ sql, parameters, rows }) => ({ sql, parameters, rows }))
+    const bare = statements.map(({ sql, parameters, rows }) => ({
+      sql,
+      parameters: parameters as readonly SQLInputValue[],
+      rows,
+    }))
     return this.#ask({ kind: 'run', statements: bare }, false)
   }
 

@@ -1,33 +1,20 @@
-import { backup, DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import { backup, DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 
-/** See Statement in database.ts. */
-interface BareStatement {
-  sql: string
-  parameters: readonly unknown[]
-  rows: string | undefined
-}
+// JavaScript, checked as TypeScript is: a thread that had to strip types would take 15 MiB and 100 ms more.
 
-/** Asked of the worker. A `run` of several statements is one transaction. */
-export type Request =
-  | { id: number; kind: 'run'; statements: BareStatement[] }
-  /** Ends an open transaction; SQLite itself may have ended it, as it does when the disk is full. */
-  | { id: number; kind: 'rollback' }
-  | { id: number; kind: 'backup'; file: string }
-  | { id: number; kind: 'close' }
-
-export type Reply =
-  | { id: number; results: { rows: Record<string, unknown>[]; changes: number }[] }
-  | { id: number; error: { message: string; code: number } }
+const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort)
 
 /** Prepared statements kept; the service has some fifty, lists with filters add a few hundred combinations. */
 const statementLimit = 300
 
-const { file, readOnly } = workerData as { file: string; readOnly: boolean }
+const { file, readOnly } = workerData
 const connection = new DatabaseSync(file, { readOnly, timeout: 1500, enableForeignKeyConstraints: false })
-const prepared = new Map<string, StatementSync>()
+/** @type {Map<string, import('node:sqlite').StatementSync>} */
+const prepared = new Map()
 
-function readPragma(name: string): unknown {
+/** @param {string} name */
+function readPragma(name) {
   return Object.values(connection.prepare(`pragma ${name}`).get() ?? {})[0]
 }
 
@@ -44,31 +31,34 @@ function configure() {
   }
 }
 
-function prepare(sql: string): StatementSync {
+/** @param {string} sql */
+function prepare(sql) {
   const known = prepared.get(sql)
   if (known) return known
-  if (prepared.size >= statementLimit) prepared.delete(prepared.keys().next().value!)
+  if (prepared.size >= statementLimit) prepared.delete(String(prepared.keys().next().value))
   const statement = connection.prepare(sql)
   prepared.set(sql, statement)
   return statement
 }
 
-function run({ sql, parameters, rows }: BareStatement) {
+/** @param {import('./sqlite-link.ts').BareStatement} statement */
+function run({ sql, parameters, rows }) {
   const statement = prepare(sql)
   if (rows !== undefined) {
-    const values = JSON.parse(rows) as SQLInputValue[][]
+    const values = JSON.parse(rows)
     for (const [index, row] of values.entries()) statement.run(values.length - 1 - index, ...row)
     return { rows: [], changes: values.length }
   }
   if (statement.columns().length > 0) {
-    return { rows: statement.all(...(parameters as SQLInputValue[])) as Record<string, unknown>[], changes: 0 }
+    return { rows: statement.all(...parameters), changes: 0 }
   }
-  const { changes } = statement.run(...(parameters as SQLInputValue[]))
+  const { changes } = statement.run(...parameters)
   return { rows: [], changes: Number(changes) }
 }
 
-function runAll(statements: BareStatement[]) {
-  if (statements.length === 1) return [run(statements[0]!)]
+/** @param {import('./sqlite-link.ts').BareStatement[]} statements */
+function runAll(statements) {
+  if (statements.length === 1) return statements.map(run)
   connection.exec('begin immediate')
   try {
     const results = statements.map(run)
@@ -84,7 +74,11 @@ function rollback() {
   if (connection.isTransaction) connection.exec('rollback')
 }
 
-async function answer(request: Request): Promise<Reply> {
+/**
+ * @param {import('./sqlite-link.ts').Request} request
+ * @returns {Promise<import('./sqlite-link.ts').Reply>}
+ */
+async function answer(request) {
   try {
     if (request.kind === 'run') return { id: request.id, results: runAll(request.statements) }
     if (request.kind === 'rollback') rollback()
@@ -92,14 +86,14 @@ async function answer(request: Request): Promise<Reply> {
     if (request.kind === 'close') connection.close()
     return { id: request.id, results: [] }
   } catch (fault) {
-    const { message, errcode = 0 } = fault as Error & { errcode?: number }
+    const { message, errcode = 0 } = /** @type {Error & { errcode?: number }} */ (fault)
     return { id: request.id, error: { message, code: errcode } }
   }
 }
 
 configure()
-parentPort!.postMessage({ ready: connection.prepare('select sqlite_version() as version').get()!.version })
-parentPort!.on('message', async (request: Request) => {
-  parentPort!.postMessage(await answer(request))
-  if (request.kind === 'close') parentPort!.close()
+port.postMessage({ ready: connection.prepare('select sqlite_version() as version').get()?.version })
+port.on('message', async (request) => {
+  port.postMessage(await answer(request))
+  if (request.kind === 'close') port.close()
 })

@@ -1,0 +1,12 @@
+#!/usr/bin/env node
+import { enableCompileCache, flushCompileCache } from 'node:module'
+import { fileURLToPath } from 'node:url'
+
+// JavaScript, because the cache must be on before the first TypeScript is read. Run from source, Node would strip the
+// types of every file at each start; with the cache a start takes two thirds of the time and 25 MiB less memory.
+if (import.meta.url.includes('/src/')) {
+  enableCompileCache(fileURLToPath(new URL('../../../node_modules/.cache/wardline', import.meta.url)))
+}
+const { runCommand } = await import('./command.ts')
+await runCommand(process.argv)
+flushCompileCache()
