@@ -58,17 +58,19 @@ function importsOf(path: string, code: string): Import[] {
 function sourceOf(path: string, text: string): Source {
   const lines = text.split('\n').map((line) => (/^\s*(\/\/|\/\*|\*)/.test(line) ? '' : line))
   const code = lines.join('\n')
-  const mentions = [...code.matchAll(/'(\.{1,2}\/[\w./-]+\.ts)'/g)].map((match) => join(dirname(path), match[1]!))
+  const mentions = [...code.matchAll(/'(\.{1,2}\/[\w./-]+\.(?:ts|js))'/g)].map((match) =>
+    join(dirname(path), match[1]!),
+  )
   return { path, text, lines, imports: importsOf(path, code), mentions, isTest: testCode.test(path) }
 }
 
 function readSources(): Source[] {
-  const folders = ['packages', 'bench', 'e2e', 'examples', 'docs']
+  const folders = ['packages', 'bench', 'e2e', 'docs']
   const inFolders = folders.flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)),
   )
   return [...readdirSync(root), ...inFolders]
-    .filter((path) => path.endsWith('.ts') && path !== 'tidy.test.ts' && !/(^|\/)(node_modules|dist)\//.test(path))
+    .filter((path) => /\.(ts|js)$/.test(path) && path !== 'tidy.test.ts' && !/(^|\/)(node_modules|dist)\//.test(path))
     .sort()
     .map((path) => sourceOf(path, readFileSync(join(root, path), 'utf8')))
 }
@@ -140,7 +142,7 @@ function findCycles(sources: Source[]): string[] {
 
 /** Run or imported from outside: commands, package entries, configuration. Threads and child processes are mentioned by path. */
 const entries =
-  /^(packages\/cli\/src\/main|packages\/\w+\/src\/index|bench\/main|bench\/\w+-server|docs\/generate|build|vitest\.config|test-reporter)\.ts$/
+  /^(packages\/cli\/src\/main|packages\/\w+\/src\/index|bench\/main|bench\/\w+-server|docs\/generate|build|vitest\.config|test-reporter)\.(ts|js)$/
 
 /** Installed names are importable by accident: what a package imports must stand in its own package.json. */
 function declaredBy(owner: string): string[] {
@@ -317,8 +319,8 @@ const rules: Rule[] = [
     find: (sources) =>
       sources.flatMap(({ path }) => {
         const name = path.split('/').at(-1)!
-        if (/(^|-)(utils?|helpers|misc|common)(\.test)?\.ts$/.test(name)) return [`${path} is named for nothing`]
-        return /^[a-z0-9-]+(\.test|\.config)?\.ts$/.test(name) ? [] : [`${path} is not kebab-case`]
+        if (/(^|-)(utils?|helpers|misc|common)(\.test)?\.(ts|js)$/.test(name)) return [`${path} is named for nothing`]
+        return /^[a-z0-9-]+(\.test|\.config)?\.(ts|js)$/.test(name) ? [] : [`${path} is not kebab-case`]
       }),
   },
   {

@@ -17,7 +17,7 @@ export default defineConfig({
         ...shared,
         test: {
           name: 'e2e',
-          include: ['e2e/**/*.test.ts', 'examples/**/*.test.ts'],
+          include: ['e2e/**/*.test.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
         },
