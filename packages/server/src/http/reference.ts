@@ -35,7 +35,11 @@ export async function mountReference(app: FastifyInstance): Promise<void> {
   await app.register(swaggerUi, {
     routePrefix: '/docs',
     staticCSP: referencePolicy,
-    theme: { title: 'Wardline API' },
+    // The bar at the top is for browsing the documents of other services.
+    theme: {
+      title: 'Wardline API',
+      css: [{ filename: 'wardline.css', content: '.swagger-ui .topbar { display: none }' }],
+    },
     // The validator is a service elsewhere.
     uiConfig: { validatorUrl: null, docExpansion: 'list' } as never,
   })
