@@ -157,7 +157,7 @@ export const endpoints = {
     headers: { 'last-event-id': 'Resume after this seq' },
     status: 200,
     eventStream:
-      'Each `data:` line is { type, data }: `heartbeat` first and every 30 seconds, `event` with the stored row, `stats` with severity counts. `id:` is the row’s seq',
+      'Each `data:` line is { type, data }: `heartbeat` first and every 30 seconds, `event` with the stored row, `stats` with severity counts. `id:` is the row’s seq. A client that resumes more than 10,000 events behind first gets the named event `gap` with { after, resumes_after }',
     failures: { 503: 'Too many streams' },
   }),
   ...honeypotEndpoints,

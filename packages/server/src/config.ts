@@ -82,18 +82,6 @@ export const settings = {
     parse: databaseUrl,
     secret: true,
   }),
-  eventsChannel: setting({
-    env: 'EVENTS_CHANNEL',
-    unset: 'wardline:events',
-    meaning: 'Name of the events channel',
-    parse: text,
-  }),
-  controlChannel: setting({
-    env: 'CONTROL_CHANNEL',
-    unset: 'wardline:control',
-    meaning: 'Name of the control channel',
-    parse: text,
-  }),
   apiKey: setting({
     env: 'WARDLINE_API_KEY',
     unset: undefined,
@@ -247,6 +235,8 @@ function given(entry: Setting<unknown>, env: NodeJS.ProcessEnv): string | undefi
 /** Reads the environment. An empty value counts as unset. Throws ConfigError with every fault found. */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const faults = unknownNames(env)
+  // Two processes that do not hear of each other would be worse than none.
+  if (env.BACKPLANE_URL) faults.push('BACKPLANE_URL is not supported by this version, which is one process.')
   const values: Record<string, unknown> = {}
   for (const [name, entry] of Object.entries(settings) as [string, Setting<unknown>][]) {
     try {

@@ -1,11 +1,14 @@
 import type { Deps } from './deps.ts'
 import { auditCheckpoint } from './features/audit/audit.ts'
+import { formatCheckpoint } from './features/audit/chain.ts'
 import { scoutEveryMs } from './features/detection/scout.ts'
 import { indexEvents } from './features/events/event-index.ts'
 import { forgetOldEvents } from './features/events/retention.ts'
 import { showFleet } from './features/instances/fleet-count.ts'
 import { forgetStaleSessions } from './features/keys/sessions.ts'
+import { republishControl } from './features/kill-switch/kill-switch.ts'
 import { attestWeekly } from './features/trust/trust.ts'
+import { open } from './http/route.ts'
 import type { Services } from './services.ts'
 
 /** Periodic work: a plain function that a timer calls, and tests call directly. */
@@ -20,17 +23,27 @@ export function listJobs(deps: Deps, services: Services): Job[] {
   const { ingest, keyring, scout, decoyChecks, eventStream, controlStream } = services
   let lastCheckpoint = 0
   return [
-    // Two readings a second: a key revoked elsewhere is refused within one.
-    { name: 'keys', everyMs: 500, run: () => keyring.refresh() },
+    {
+      // Two readings a second: a key revoked elsewhere is refused, and its streams end, within one.
+      name: 'keys',
+      everyMs: 500,
+      run: async () => {
+        await keyring.refresh()
+        const isValid = (keyId: string) => keyId === open.keyId || keyring.isValid(keyId)
+        eventStream.endInvalid(isValid)
+        controlStream.endInvalid(isValid)
+      },
+    },
+    { name: 'control', everyMs: 1_000, run: () => republishControl(deps) },
+    { name: 'stream-reconcile', everyMs: 1_000, run: () => eventStream.reconcile() },
     { name: 'key-usage', everyMs: 60_000, run: () => keyring.flushUsage() },
     { name: 'decoy-patterns', everyMs: 1_000, run: () => decoyChecks.refresh() },
     {
       name: 'stream-keep-alive',
       everyMs: 30_000,
       run: () => {
-        const isValid = (keyId: string) => keyId === 'none' || keyring.findById(keyId) !== undefined
-        eventStream.keepAlive(isValid)
-        controlStream.keepAlive(isValid)
+        eventStream.keepAlive()
+        controlStream.keepAlive()
       },
     },
     {
@@ -50,10 +63,10 @@ export function listJobs(deps: Deps, services: Services): Job[] {
       name: 'audit-checkpoint',
       everyMs: 60_000,
       run: async () => {
-        const { seq, hash } = await auditCheckpoint(deps.database.db, deps.clock.now())
-        if (seq === lastCheckpoint) return
-        lastCheckpoint = seq
-        deps.log.info({ seq, hash }, 'audit checkpoint')
+        const checkpoint = await auditCheckpoint(deps.database.db, deps.clock.now())
+        if (checkpoint.seq === lastCheckpoint) return
+        lastCheckpoint = checkpoint.seq
+        deps.log.info({ checkpoint: formatCheckpoint(checkpoint) }, 'audit checkpoint')
       },
     },
   ]

@@ -29,7 +29,7 @@ export class DiskReserve {
     this.#folder = dirname(databaseFile)
     this.#file = join(this.#folder, 'reserve')
     this.#hold()
-    this.#timer = setInterval(() => this.#look(), lookEveryMs).unref()
+    this.#timer = setInterval(() => this.#tryToLook(), lookEveryMs).unref()
   }
 
   /** True from the first write that found the disk full until there is room again. */
@@ -52,6 +52,16 @@ export class DiskReserve {
 
   close(): void {
     clearInterval(this.#timer)
+  }
+
+  /** What cannot be looked at now is looked at again in a second. */
+  #tryToLook(): void {
+    try {
+      this.#look()
+    } catch {
+      rmSync(this.#file, { force: true })
+      this.#held = false
+    }
   }
 
   #look(): void {

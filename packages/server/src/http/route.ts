@@ -55,7 +55,8 @@ interface RouterOptions {
   configured: Record<'stream' | 'metrics', 'open' | readonly Scope[]>
 }
 
-const open: Principal = { keyId: 'none', scope: 'viewer', instances: [] }
+/** Whoever calls without a key, where none is needed. */
+export const open: Principal = { keyId: 'none', scope: 'viewer', instances: [] }
 
 function schemaOf({ params, query, body }: Endpoint) {
   return { ...(params ? { params } : {}), ...(query ? { querystring: query } : {}), ...(body ? { body } : {}) }

@@ -20,11 +20,12 @@ const head = [
 
 /**
  * Answers with Server-Sent Events (https://html.spec.whatwg.org/multipage/server-sent-events.html) and gives the bare
- * socket to write frames to. Letting go of request and response saves a sixth of the memory of a stream.
+ * socket to write frames to; undefined when the client is gone already. Letting go of request and response saves a sixth of the memory of a stream.
  */
-export function openEventStream(reply: StreamReply): Socket {
+export function openEventStream(reply: StreamReply): Socket | undefined {
   reply.hijack()
-  const socket = reply.raw.socket!
+  const socket = reply.raw.socket
+  if (!socket || socket.destroyed) return undefined
   reply.raw.detachSocket(socket)
   socket.write(`${head}\r\n\r\n`)
   return socket

@@ -91,7 +91,23 @@ export function createIngest({
     return queue.add({ events, also, idempotency, bytes })
   }
 
-  async function storeOnce(events: EventToStore[], also: Statement[], once: { caller: string; key: string }) {
+  /** Requests under way by caller and key: twins in one batch would make it fail for all others in it. */
+  const underWay = new Map<string, Promise<string>>()
+
+  function storeOnce(
+    events: EventToStore[],
+    also: Statement[],
+    once: { caller: string; key: string },
+  ): Promise<string> {
+    const name = `${once.caller} ${once.key}`
+    const twin = underWay.get(name)
+    if (twin) return twin
+    const result = storeUnlessKnown(events, also, once).finally(() => underWay.delete(name))
+    underWay.set(name, result)
+    return result
+  }
+
+  async function storeUnlessKnown(events: EventToStore[], also: Statement[], once: { caller: string; key: string }) {
     const known = () => findIdempotent(database.db, once.caller, once.key)
     const earlier = await known()
     if (earlier) return earlier.event_id

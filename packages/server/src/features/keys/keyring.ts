@@ -84,6 +84,13 @@ export class Keyring {
     return known.principal
   }
 
+  /** Whether a key that was proven before is still valid; asking is no use of it. */
+  isValid(keyId: string): boolean {
+    if (keyId === this.#configured?.principal.keyId) return true
+    const known = this.#known.get(keyId)
+    return known !== undefined && known.expiresAt > this.#deps.clock.now()
+  }
+
   /** Writes when the keys used since the last call were last used. */
   async flushUsage(): Promise<void> {
     if (this.#used.size === 0) return

@@ -36,7 +36,12 @@ export async function findSessionPrincipal(
   const session = await findSession(deps.database.db, tokenHash)
   const now = deps.clock.now()
   if (!session || session.expires_at <= now || now - session.last_used_at > idleMs) return undefined
-  if (now - session.last_used_at > touchEveryMs) await touchSession(deps.database.db, tokenHash, now)
+  if (now - session.last_used_at > touchEveryMs) {
+    // A disk that takes no more must not lock out who came to stop the agent that filled it.
+    await touchSession(deps.database.db, tokenHash, now).catch((fault) =>
+      deps.log.warn({ err: fault }, 'session use not noted'),
+    )
+  }
   return keyring.findById(session.key_id)
 }
 

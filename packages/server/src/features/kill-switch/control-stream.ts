@@ -38,6 +38,7 @@ export class ControlStream {
       this.#deps.secrets.controlKey,
     )
     const socket = openEventStream(reply)
+    if (!socket) return
     socket.write(firstFrame(JSON.stringify(message)))
     const subscriber = { socket, keyId, version }
     const subscribers = this.#byInstance.get(instanceId) ?? new Set()
@@ -50,12 +51,14 @@ export class ControlStream {
     })
   }
 
-  /** Keeps connections open through proxies, and ends those whose key is no longer valid. */
-  keepAlive(isValid: (keyId: string) => boolean): void {
-    for (const subscriber of this.#all()) {
-      if (isValid(subscriber.keyId)) subscriber.socket.write(':\n\n')
-      else subscriber.socket.end()
-    }
+  /** Ends the streams of keys that are no longer valid. */
+  endInvalid(isValid: (keyId: string) => boolean): void {
+    for (const { socket, keyId } of this.#all()) if (!isValid(keyId)) socket.destroySoon()
+  }
+
+  /** Keeps connections open through proxies. */
+  keepAlive(): void {
+    for (const { socket } of this.#all()) socket.write(':\n\n')
   }
 
   close(delayMs: () => number): void {

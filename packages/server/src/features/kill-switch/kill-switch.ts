@@ -2,7 +2,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { type Actor, recordAction } from '../audit/audit.ts'
 import { controlMessage } from './control-message.ts'
-import { changeControl, isKnownInstance, markApplied, readControl } from './queries.ts'
+import { changeControl, isKnownInstance, markApplied, readChangedControl, readControl } from './queries.ts'
 
 export const unknownInstance = () => new AppError('not_found', 'There is no instance with this id.')
 
@@ -37,6 +37,19 @@ async function change(deps: Deps, instanceId: string, reason: string | null, act
     { instanceId, version, actor: actor.keyId, suspended },
     suspended ? 'instance suspended' : 'instance resumed',
   )
+}
+
+/** How far back each look goes: a commit that the disk held up may have been answered as failed long before it was made. */
+const lookBackMs = 60_000
+
+/**
+ * Publishes what changed lately once more. A change whose commit was answered too late, or that another process made,
+ * is thereby known here within a second; receivers keep the highest version, so a repetition changes nothing.
+ */
+export async function republishControl({ database: { db }, bus, clock, secrets }: Deps): Promise<void> {
+  for (const { id, changedAt, ...state } of await readChangedControl(db, clock.now() - lookBackMs)) {
+    bus.publishControl(controlMessage(id, state, changedAt ?? clock.now(), secrets.controlKey))
+  }
 }
 
 /** Suspends an instance. Throws AppError `not_found` or `already_suspended`. */

@@ -22,6 +22,22 @@ export async function readControl(db: Db, instanceId: string): Promise<ControlRo
   }
 }
 
+/** The instances that were killed or resumed since an instant. */
+export async function readChangedControl(db: Db, since: number): Promise<(ControlRow & { id: string })[]> {
+  const rows = await db
+    .selectFrom('instances')
+    .select(['id', 'control_version', 'suspended', 'suspension_reason', 'control_changed_at'])
+    .where('control_changed_at', '>=', since)
+    .execute()
+  return rows.map((row) => ({
+    id: row.id,
+    version: Number(row.control_version),
+    suspended: row.suspended === 1,
+    reason: row.suspension_reason,
+    changedAt: Number(row.control_changed_at),
+  }))
+}
+
 /**
  * Moves an instance to the other state, unless it is there already: of two that race exactly one gets the new version.
  * `reason` null resumes. Undefined when nothing changed.

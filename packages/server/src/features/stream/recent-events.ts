@@ -3,6 +3,8 @@ import type { StoredEvent } from '../../db/schema.ts'
 /** What is kept for clients that reconnect after a moment; older rows come from the database. */
 const maxRows = 4_096
 const maxBytes = 8 * 1024 * 1024
+/** Dropped rows stay in memory until this many are cut off at once. */
+const maxDroppedRows = 256
 
 const bytesOf = (row: StoredEvent) => 300 + row.description.length + (row.metadata?.length ?? 0)
 
@@ -21,10 +23,17 @@ export class RecentEvents {
       this.#start += 1
     }
     // Dropped rows are cut off in one go now and then: shifting each time would move the whole array.
-    if (this.#start > maxRows) {
+    if (this.#start > maxDroppedRows) {
       this.#rows = this.#rows.slice(this.#start)
       this.#start = 0
     }
+  }
+
+  /** Begins anew after a gap. */
+  clear(): void {
+    this.#rows = []
+    this.#start = 0
+    this.#bytes = 0
   }
 
   /** Up to `limit` rows after `seq`; undefined when some of them are no longer here. */

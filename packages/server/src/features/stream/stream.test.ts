@@ -215,7 +215,8 @@ describe('the event stream', () => {
     await using kept = await listen(service, { 'x-monitor-key': adminKey })
     await service.call('DELETE', `/api/keys/${id}`)
     const { keyring, eventStream } = service.services
-    eventStream.keepAlive((keyId) => keyring.findById(keyId) !== undefined)
+    eventStream.endInvalid((keyId) => keyring.isValid(keyId))
+    eventStream.keepAlive()
     await expect(cut.until(1)).rejects.toThrow('The stream ended.')
     await service.services.ingest.store([event(service)])
     await kept.until(1)

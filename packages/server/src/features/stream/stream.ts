@@ -83,6 +83,7 @@ export class EventStream {
       throw new AppError('overloaded', 'Too many streams are open.', 5)
     }
     const socket = openEventStream(reply)
+    if (!socket) return
     socket.write(firstFrame(heartbeat))
     // A seq of the future is from another database: there is nothing to resume.
     const resumes = lastSeq !== undefined && lastSeq < this.#head
@@ -94,13 +95,17 @@ export class EventStream {
     if (resumes) void this.#catchUp(client)
   }
 
-  /** One heartbeat for everybody; ends streams whose session or key is no longer valid. */
-  keepAlive(isValid: (keyId: string) => boolean): void {
+  /** Ends the streams of keys that are no longer valid. */
+  endInvalid(isValid: (keyId: string) => boolean): void {
+    for (const { socket, keyId } of this.#clients) if (!isValid(keyId)) socket.destroySoon()
+  }
+
+  /** One heartbeat for everybody. */
+  keepAlive(): void {
     const text = frame(heartbeat)
     for (const client of this.#clients) {
-      if (!isValid(client.keyId)) client.socket.end()
       // A heartbeat for someone who does not read is worth nothing.
-      else if (client.live) client.socket.write(text)
+      if (client.live) client.socket.write(text)
     }
   }
 
@@ -141,6 +146,12 @@ export class EventStream {
     setImmediate(() => this.#flush())
   }
 
+  /** Hears of events whose commit was answered too late to be published, or that another process stored. */
+  async reconcile(): Promise<void> {
+    this.#announced = Math.max(this.#announced, await readLastSeq(this.#deps.database.db))
+    if (this.#announced > this.#head) this.#fillGap()
+  }
+
   #fillGap(): void {
     this.#filling ??= this.#readMissing().finally(() => {
       this.#filling = undefined
@@ -151,6 +162,7 @@ export class EventStream {
     try {
       while (this.#announced > this.#head) {
         const rows = await readEventsAfter(this.#deps.database.db, this.#head, replayPageRows)
+        this.#passOver(rows[0])
         for (const row of rows) if (Number(row.seq) === this.#head + 1) this.#append(row)
         // A row that was announced but is not there was forged, or is gone already.
         if (rows.length === 0) this.#announced = this.#head
@@ -158,6 +170,13 @@ export class EventStream {
     } catch (fault) {
       this.#deps.log.warn({ err: fault }, 'stream could not read missing events; the next event tries again')
     }
+  }
+
+  /** Rows that retention removed before they could be read are no longer to be had. */
+  #passOver(next: StoredEvent | undefined): void {
+    if (!next || Number(next.seq) <= this.#head + 1) return
+    this.#head = Number(next.seq) - 1
+    this.#recent.clear()
   }
 
   #flush(): void {
