@@ -468,11 +468,12 @@ const lockRules: LockRule[] = [
     }),
   },
   {
-    says: 'packages come from the public registry and from nowhere else',
+    says: 'packages come from the registry that npm is set to, by version and checksum',
     broken: { 'node_modules/mirrored': { version: '1.0.0', resolved: 'https://mirror.example/mirrored-1.0.0.tgz' } },
     find: eachLocked((_, { resolved, link }) => {
-      const known = resolved === undefined || link || resolved.startsWith('https://registry.npmjs.org/')
-      return !known && `comes from ${resolved}`
+      return (
+        resolved !== undefined && !link && `names the address ${resolved}; install with omit-lockfile-registry-resolved`
+      )
     }),
   },
 ]
