@@ -8,7 +8,3 @@ export const StreamMessage = Type.Union([
   Type.Object({ type: Type.Literal('stats'), data: SeverityCounts }),
 ])
 export type StreamMessage = Static<typeof StreamMessage>
-
-export const StreamHeaders = Type.Object({
-  'last-event-id': Type.Optional(Type.String({ description: 'Resume after this seq' })),
-})

@@ -115,7 +115,10 @@ export function createRouter(app: FastifyInstance, { authenticator, metrics, con
       const { status } = endpoints[name]
       const answered = metrics.requests.labels(name, `${Math.floor(status / 100)}xx`)
       const finish = (reply: FastifyReply, body: unknown) => {
-        if (reply.sent) return
+        if (reply.sent) {
+          metrics.requests.inc({ endpoint: name, status: `${Math.floor(reply.statusCode / 100)}xx` })
+          return
+        }
         answered.inc()
         if (reply.statusCode === 200) reply.code(status)
         reply.send(body)

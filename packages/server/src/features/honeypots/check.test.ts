@@ -184,9 +184,9 @@ describe('a decoy path', () => {
   })
 
   it('is found from the folder that the agent works in', async () => {
-    await plantPath('/srv/work/here/vault.kdbx')
-    expect(await matches('path', 'here/vault.kdbx', { meta: { cwd: '/srv/work' } })).toBe(true)
-    expect(await matches('path', 'link', { meta: { realPath: '/srv/work/here/vault.kdbx' } })).toBe(true)
+    await plantPath('/srv/jobs/here/vault.kdbx')
+    expect(await matches('path', 'here/vault.kdbx', { meta: { cwd: '/srv/jobs' } })).toBe(true)
+    expect(await matches('path', 'link', { meta: { realPath: '/srv/jobs/here/vault.kdbx' } })).toBe(true)
     expect(await matches('path', 'link')).toBe(false)
   })
 

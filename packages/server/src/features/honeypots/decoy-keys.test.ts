@@ -3,9 +3,10 @@ import { createECDH, createHash, createPrivateKey, createPublicKey, ECDH, sign, 
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { type KeyType, keyTypes } from '@wardline/contract'
 import { describe, expect, test } from 'vitest'
 import { awsAccountOf, githubChecksum, isAzureStorageKey, isGitlabRoutableToken } from './decoy-checksums.ts'
-import { generateDecoyKey, KEY_TYPES, type KeyType } from './decoy-keys.ts'
+import { generateDecoyKey } from './decoy-keys.ts'
 import type { RandomBytes } from './decoy-random.ts'
 
 function seeded(seed: string): RandomBytes {
@@ -47,7 +48,7 @@ const SCANNERS: Record<KeyType, RegExp[]> = {
   generic: [/^[A-Za-z0-9]{32,48}$/],
 }
 
-describe.each(KEY_TYPES)('a decoy of kind %s', (keyType) => {
+describe.each(keyTypes)('a decoy of kind %s', (keyType) => {
   const decoys = samples(keyType)
 
   test('matches what scanners look for', () => {

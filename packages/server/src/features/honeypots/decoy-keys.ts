@@ -1,33 +1,9 @@
 import { generateKeyPairSync, sign } from 'node:crypto'
+import type { KeyType } from '@wardline/contract'
 import { awsKeyIdBody, azureStorageKey, githubChecksum, gitlabRoutableToken } from './decoy-checksums.ts'
 import { opensshPrivateKey } from './decoy-openssh.ts'
 import { ALPHABETS, pick, type RandomBytes, randomBelow, randomText, secureRandom } from './decoy-random.ts'
 import { holdsOneMark } from './key-formats.ts'
-
-export const KEY_TYPES = [
-  'openai',
-  'anthropic',
-  'deepseek',
-  'aws',
-  'github',
-  'gitlab',
-  'slack',
-  'stripe',
-  'google',
-  'sendgrid',
-  'npm',
-  'huggingface',
-  'twilio',
-  'azure_client_secret',
-  'azure_storage',
-  'postgres_url',
-  'jwt',
-  'ssh_private_key',
-  'ethereum',
-  'generic',
-] as const
-
-export type KeyType = (typeof KEY_TYPES)[number]
 
 /**
  * `value` is one text, usable as it stands and shown once: the bare key, or for `aws` and `twilio` the two lines of a

@@ -1,6 +1,7 @@
+import { keyTypes } from '@wardline/contract'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type GeneratedDecoy, generateDecoyKey, KEY_TYPES } from './decoy-keys.ts'
+import { type GeneratedDecoy, generateDecoyKey } from './decoy-keys.ts'
 import { keyCandidates, MAX_KEY_CANDIDATES, MAX_KEY_INPUT_LENGTH } from './key-extraction.ts'
 
 function isFound(input: string, decoy: GeneratedDecoy): boolean {
@@ -50,7 +51,7 @@ const DISGUISES: Record<string, (value: string) => string> = {
   'full-width characters': (value) => value.replace(/[!-~]/g, (c) => String.fromCharCode(c.charCodeAt(0) + 0xfee0)),
 }
 
-describe.each(KEY_TYPES)('a decoy of kind %s is found', (keyType) => {
+describe.each(keyTypes)('a decoy of kind %s is found', (keyType) => {
   test.each(Object.keys(DISGUISES))('in %s', (name) => {
     const decoy = generateDecoyKey(keyType)
     expect(isFound(DISGUISES[name]!(decoy.value), decoy), decoy.value).toBe(true)
@@ -156,7 +157,7 @@ test('hexadecimal keys are found in either case, with or without 0x', () => {
 })
 
 test('another key of the same shape yields other candidates', () => {
-  for (const keyType of KEY_TYPES) {
+  for (const keyType of keyTypes) {
     expect(isFound(generateDecoyKey(keyType).value, generateDecoyKey(keyType)), keyType).toBe(false)
   }
 })
