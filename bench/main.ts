@@ -2,9 +2,12 @@ import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { describeMachine } from './machine.ts'
 import { measureBatch } from './parts/batch.ts'
+import { measureCluster } from './parts/cluster.ts'
 import { measureHoneypots } from './parts/honeypots.ts'
 import { measureIngest } from './parts/ingest.ts'
 import { measurePoll } from './parts/poll.ts'
+import { measurePostgres } from './parts/postgres.ts'
+import { measureSdk } from './parts/sdk.ts'
 import { measureStartup } from './parts/startup.ts'
 import { measureStatus } from './parts/status.ts'
 import { measureStream } from './parts/stream.ts'
@@ -19,6 +22,9 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   stream: measureStream,
   honeypots: measureHoneypots,
   startup: measureStartup,
+  postgres: measurePostgres,
+  cluster: measureCluster,
+  sdk: measureSdk,
 }
 
 const { values: options, positionals } = parseArgs({

@@ -13,6 +13,8 @@ import { requestText } from './request.ts'
 export type Service = {
   port: number
   pid: number
+  /** With full access. */
+  key: string
   dataDir: string
   startupMs: number
   /** A prepared request for the load generator, the key included. */
@@ -45,15 +47,18 @@ export function useServiceEntry(file: string): void {
   entry = file
 }
 
-/** Starts the service on a free port of 127.0.0.1 and waits for it; throws with the end of its log when it does not come up. */
-export async function startService(dataDir: string = temporaryFolder()): Promise<Service> {
+/** Starts the service on a free port of 127.0.0.1, with further settings, and waits for it; throws with the end of its log when it does not come up. */
+export async function startService(
+  dataDir: string = temporaryFolder(),
+  settings: Record<string, string> = {},
+): Promise<Service> {
   const port = await freePort()
   const logFile = join(dataDir, 'bench-service.log')
   // The log goes to a file as under a service manager: a pipe would be read by this process, on the server's time.
   const log = openSync(logFile, 'a')
   const startedAt = performance.now()
   const child = spawn(process.execPath, ['--conditions=wardline-source', entry, 'serve'], {
-    env: serviceEnvironment(port, dataDir),
+    env: { ...serviceEnvironment(port, dataDir), ...settings },
     stdio: ['ignore', log, log],
   })
   killAtExit(child)
@@ -83,6 +88,7 @@ export async function startService(dataDir: string = temporaryFolder()): Promise
   return {
     port,
     pid: child.pid!,
+    key: API_KEY,
     dataDir,
     startupMs,
     prepare: (method, path, body, headers = {}) => requestText(port, method, path, { ...withKey, ...headers }, body),

@@ -1,5 +1,5 @@
 import { execFile, spawn } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -100,45 +100,22 @@ describe.skipIf(isExternal)('README.md', () => {
 })
 
 describe.skipIf(isExternal)('docs/guide/agents.md', () => {
-  test('holds an agent that works only while it is known not to be suspended, and that finds a decoy', async () => {
-    const url = `http://127.0.0.1:${port}`
+  test('adds the SDK in five lines, which then guard and report', async () => {
     const adminKey = readFileSync(join(folder, 'data', 'admin-key'), 'utf8').trim()
-    writeFileSync(join(folder, 'agent.ts'), blocks(read('docs/guide/agents.md'), 'ts')[0]!)
-    const script = `
-      const post = async (path: string, body?: object) => {
-        const headers = { 'x-monitor-key': '${adminKey}', 'content-type': 'application/json' }
-        const answer = await fetch('${url}/api/' + path, { method: 'POST', headers, body: JSON.stringify(body) ?? null })
-        return (await answer.json()) as { key: string }
-      }
-      const { key } = await post('keys', { scope: 'agent', name: 'support-bot', instances: ['support-bot-1'] })
-      process.env.WARDLINE_KEY = key
-      const { heartbeat, isDecoy, mayWork, poll } = await import('./agent.ts')
-      const steps: boolean[] = [mayWork()]
-      await heartbeat()
-      await poll()
-      steps.push(mayWork())
-      await post('kill/support-bot-1', { reason: 'A test of the guide' })
-      await poll()
-      steps.push(mayWork())
-      await heartbeat()
-      const detail = await fetch('${url}/api/instances/support-bot-1', { headers: { 'x-monitor-key': '${adminKey}' } })
-      const { control } = (await detail.json()) as { control: { confirmed: boolean } }
-      await post('resume/support-bot-1')
-      await poll()
-      steps.push(mayWork())
-      const decoy = await post('honeypots', { instanceId: 'support-bot-1', type: 'api_key', keyType: 'github' })
-      const touched = await isDecoy('git clone https://' + decoy.key + '@example.com/', 'shell-exec')
-      const other = await isDecoy('git clone https://example.com/', 'shell-exec')
-      console.log(JSON.stringify({ steps, confirmed: control.confirmed, touched, other }))
-    `
-    writeFileSync(join(folder, 'check.ts'), script)
-    const env = { PATH: process.env.PATH ?? '', WARDLINE_URL: url }
-    const { stdout } = await run(process.execPath, ['check.ts'], { cwd: folder, env })
-    expect(JSON.parse(stdout)).toEqual({
-      steps: [false, true, false, true],
-      confirmed: true,
-      touched: true,
-      other: false,
+    const five = blocks(read('docs/guide/agents.md'), 'ts').find((block) => block.includes('@wardline/sdk'))!
+    mkdirSync(join(folder, 'node_modules', '@wardline'), { recursive: true })
+    symlinkSync(join(root, 'packages', 'sdk'), join(folder, 'node_modules', '@wardline', 'sdk'))
+    const more = "console.log((await read('five.ts')).includes('createMonitor'))\nawait monitor.stop()\n"
+    const text = five.replaceAll(`127.0.0.1:${printedPort}`, `127.0.0.1:${port}`)
+    writeFileSync(join(folder, 'five.ts'), `${text}${more}`)
+    const env = { PATH: process.env.PATH ?? '', WARDLINE_KEY: adminKey }
+    const args = ['--conditions=wardline-source', 'five.ts']
+    const { stdout } = await run(process.execPath, args, { cwd: folder, env })
+    expect(stdout.trim()).toBe('true')
+    const answer = await fetch(`http://127.0.0.1:${port}/api/events?event_type=tool_call&instance_id=support-bot-1`, {
+      headers: { 'x-monitor-key': adminKey },
     })
+    const { events } = (await answer.json()) as { events: { metadata: { toolName: string } }[] }
+    expect(events[0]?.metadata.toolName).toBe('file-read')
   })
 })

@@ -31,6 +31,7 @@ export interface Exit {
 }
 
 export interface ServiceOptions {
+  /** Settings beside those that every service of a test gets; a WARDLINE_API_KEY given here is the key of its calls. */
   env?: Record<string, string>
   /** Start without WARDLINE_API_KEY, as a first user does. */
   withoutKey?: boolean
@@ -160,7 +161,7 @@ async function ownService(options: ServiceOptions): Promise<Service> {
   const dataDir = newDataDir()
   const port = await freePort()
   const baseUrl = `http://127.0.0.1:${port}`
-  const key = newApiKey()
+  const key = options.env?.WARDLINE_API_KEY ?? newApiKey()
   const env: Record<string, string> = { HOST: '127.0.0.1', PORT: String(port), WARDLINE_DATA_DIR: dataDir }
   if (!options.withoutKey) env.WARDLINE_API_KEY = key
   Object.assign(env, options.env)

@@ -5,6 +5,7 @@ import { addBackup } from './backup.ts'
 import { addConfig } from './config.ts'
 import { fail } from './exit.ts'
 import { addKeys } from './keys.ts'
+import { addMigrate } from './migrate.ts'
 import { addServe } from './serve.ts'
 import { addSimulate } from './simulate.ts'
 
@@ -12,7 +13,7 @@ import { addSimulate } from './simulate.ts'
 export function createProgram(): Command {
   const program = new Command('wardline').description('Security monitor for fleets of AI agents').version(version)
   program.showHelpAfterError()
-  for (const add of [addServe, addConfig, addKeys, addAudit, addBackup, addSimulate]) add(program)
+  for (const add of [addServe, addConfig, addKeys, addAudit, addBackup, addMigrate, addSimulate]) add(program)
   return program
 }
 

@@ -43,6 +43,8 @@ export function createClient({ url, key }: ClientOptions): Client {
     try {
       response = await fetch(target, {
         method: endpoint.method,
+        // A redirect would take the key to wherever it points.
+        redirect: 'error',
         headers: {
           ...(key ? { 'x-monitor-key': key } : {}),
           ...(hasBody ? { 'content-type': 'application/json' } : {}),

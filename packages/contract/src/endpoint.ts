@@ -17,6 +17,8 @@ export interface Endpoint {
   rawBody?: { contentTypes: readonly string[]; description: string }
   /** Request headers with a meaning, by name. */
   headers?: Record<string, string>
+  /** Headers of a reply of success, by name. */
+  replyHeaders?: Record<string, string>
   /** The reply of success: its status, and its schema unless it is text or a stream. */
   status: 200 | 201
   reply?: TSchema

@@ -3,7 +3,7 @@ import { access, define, type Endpoint } from './endpoint.ts'
 import { EventBatchReply, EventCreated, EventList, EventQuery, NewEvent } from './events.ts'
 import { InstanceParams, Ok } from './fields.ts'
 import { honeypotEndpoints } from './honeypot-endpoints.ts'
-import { Heartbeat, InstanceDetail } from './instances.ts'
+import { decoysHeader, Heartbeat, InstanceDetail } from './instances.ts'
 import { keyEndpoints } from './key-endpoints.ts'
 import { ControlAck, KillReply, KillRequest, KillSwitchState, ResumeReply } from './kill-switch.ts'
 import { Readiness } from './operations.ts'
@@ -20,6 +20,7 @@ export const endpoints = {
     summary: 'Register or refresh an instance',
     body: Heartbeat,
     status: 200,
+    replyHeaders: { [decoysHeader]: '`none` while no decoy could trip for this caller: it need not ask; else `some`' },
     reply: Ok,
   }),
   createEvent: define({
@@ -45,6 +46,10 @@ export const endpoints = {
     rawBody: {
       contentTypes: ['application/json', 'application/x-ndjson'],
       description: 'A JSON array, or one JSON object a line',
+    },
+    headers: {
+      'idempotency-key':
+        'The same key from the same caller within 24 hours returns the same ids and stores nothing twice',
     },
     status: 200,
     reply: EventBatchReply,
@@ -103,6 +108,7 @@ export const endpoints = {
     params: InstanceParams,
     headers: { 'if-none-match': 'ETag of the last answer' },
     status: 200,
+    replyHeaders: { [decoysHeader]: '`none` while no decoy could trip for this caller: it need not ask; else `some`' },
     reply: KillSwitchState,
     failures: { 404: 'Unknown instance' },
   }),

@@ -9,6 +9,9 @@ export const heartbeatIntervalSeconds = 60
 /** An instance without a heartbeat for longer than this is offline. */
 export const offlineAfterMs = 90_000
 
+/** Header of heartbeat and poll answers: `none` while no decoy could trip for this caller, else `some`. */
+export const decoysHeader = 'x-wardline-decoys'
+
 export const Heartbeat = Type.Object({
   instance_id: InstanceId,
   name: Type.String({ minLength: 1, maxLength: limits.name, pattern: '\\S', description: 'Display name' }),

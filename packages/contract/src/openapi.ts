@@ -34,6 +34,15 @@ function requestBody(endpoint: Endpoint): Json {
   return { requestBody: { required: true, description: endpoint.rawBody.description, content } }
 }
 
+function replyHeaders({ replyHeaders: named }: Endpoint): Json {
+  if (!named) return {}
+  const headers = Object.entries(named).map(([name, description]) => [
+    name,
+    { description, schema: { type: 'string' } },
+  ])
+  return { headers: Object.fromEntries(headers) }
+}
+
 function success(endpoint: Endpoint): Json {
   if (endpoint.eventStream) {
     return { description: endpoint.eventStream, content: { 'text/event-stream': { schema: { type: 'string' } } } }
@@ -41,7 +50,7 @@ function success(endpoint: Endpoint): Json {
   if (endpoint.text) {
     return { description: endpoint.text, content: { 'text/plain': { schema: { type: 'string' } } } }
   }
-  return { description: 'Done', content: json(endpoint.reply) }
+  return { description: 'Done', ...replyHeaders(endpoint), content: json(endpoint.reply) }
 }
 
 function operation(name: string, endpoint: Endpoint): Json {

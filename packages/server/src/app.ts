@@ -37,9 +37,10 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
     },
   })
   mountOperations(router, deps)
-  mountInstances(router, deps, services.heartbeats)
+  const reaches = services.decoyChecks.reaches
+  mountInstances(router, deps, services.heartbeats, reaches)
   mountEvents(router, deps, services.detection)
-  mountKillSwitch(router, deps, services.controlStates, services.controlStream)
+  mountKillSwitch(router, deps, services.controlStates, services.controlStream, reaches)
   mountStatus(router, deps)
   mountStream(router, services.eventStream)
   mountHoneypots(router, deps, services.decoyChecks)

@@ -66,13 +66,40 @@ describe('readConfig', () => {
     ['WARDLINE_TRUSTED_PROXIES', 'example.com'],
     ['WARDLINE_TRUSTED_PROXIES', '10.0.0.0/'],
     ['WARDLINE_TRUSTED_PROXIES', '10.0.0.1,'],
-    ['DATABASE_URL', 'postgres://x'],
+    ['DATABASE_URL', 'mysql://x'],
     ['DATABASE_URL', 'sqlite:'],
+    ['BACKPLANE_URL', 'localhost:6379'],
+    ['BACKPLANE_URL', 'http://localhost:6379'],
+    ['BACKPLANE_URL', 'redis://'],
+    ['BACKPLANE_URL', 'redis://localhost:70000'],
+    ['BACKPLANE_URL', 'redis://user:100%@localhost'],
+    ['EVENTS_CHANNEL', 'two words'],
+    ['EVENTS_CHANNEL', 'tab\t'],
+    ['CONTROL_CHANNEL', 'x'.repeat(201)],
+    ['CONTROL_CHANNEL', 'kontrolle-für-alle'],
     ['TRUST_WALLET_ADDRESS', '0x12'],
     ['TRUST_AGENT_ID', '-1'],
     ['WARDLINE_LOG_LEVEL', 'INFO'],
   ])('refuses %s=%s', (name, value) => {
     expect(faultsOf({ [name]: value })).toEqual([expect.stringMatching(new RegExp(`^${name} must be .*\\.$`))])
+  })
+
+  // Two processes on copies of one file would each believe to be the whole service.
+  it('refuses a backplane beside SQLite', () => {
+    const refusal =
+      'BACKPLANE_URL connects several processes, which cannot share one SQLite file: set DATABASE_URL to a PostgreSQL, or unset BACKPLANE_URL.'
+    const backplane = { BACKPLANE_URL: 'rediss://user:pass@redis.internal:6380' }
+    expect(faultsOf(backplane)).toEqual([refusal])
+    expect(faultsOf({ ...backplane, DATABASE_URL: 'sqlite:/srv/x.db' })).toEqual([refusal])
+    expect(faultsOf({ ...backplane, DATABASE_URL: 'postgres://user:pass@db.internal/wardline' })).toEqual([])
+  })
+
+  // On one channel every kill would be taken for an event, and shown to whoever may read the stream.
+  it('refuses one channel for both kinds of messages', () => {
+    const refusal = 'EVENTS_CHANNEL and CONTROL_CHANNEL must differ: rename one.'
+    expect(faultsOf({ EVENTS_CHANNEL: 'a', CONTROL_CHANNEL: 'a' })).toEqual([refusal])
+    expect(faultsOf({ EVENTS_CHANNEL: 'wardline:control' })).toEqual([refusal])
+    expect(readConfig({ EVENTS_CHANNEL: 'a:{b}', CONTROL_CHANNEL: 'b' })).toMatchObject({ eventsChannel: 'a:{b}' })
   })
 
   // A setting that is silently ignored, for its name was mistyped, leaves open what somebody meant to close.
@@ -115,16 +142,24 @@ describe('a secret', () => {
 
   // The message of a fault ends in a log or on a shared screen.
   it('is never part of the message that refuses it', () => {
-    expect(faultsOf({ WARDLINE_API_KEY: 'hunter2', DATABASE_URL: 'mysql://root:hunter2@x' }).join()).not.toContain(
-      'hunter2',
-    )
+    const faults = faultsOf({
+      WARDLINE_API_KEY: 'hunter2',
+      DATABASE_URL: 'mysql://root:hunter2@x',
+      BACKPLANE_URL: 'redis://root:hunter2%@x',
+    })
+    expect(faults).toHaveLength(3)
+    expect(faults.join()).not.toContain('hunter2')
   })
 
   it('is not shown by the description, whichever it is', () => {
+    const urls: Record<string, string> = {
+      DATABASE_URL: `postgres://user:${long}@db.internal/wardline`,
+      BACKPLANE_URL: `redis://user:${long}@redis.internal`,
+    }
     const env = Object.fromEntries(
       Object.values(settings)
         .filter(({ secret }) => secret)
-        .map(({ env: name }) => [name, name === 'DATABASE_URL' ? `sqlite:/x/${long}` : long]),
+        .map(({ env: name }) => [name, urls[name] ?? long]),
     )
     const shown = describeConfig(readConfig(env))
     expect(JSON.stringify(shown)).not.toContain(long)

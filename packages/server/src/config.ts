@@ -1,7 +1,18 @@
 import { readFileSync } from 'node:fs'
-import { BlockList, isIP } from 'node:net'
 import { join } from 'node:path'
 import { erc8004Statuses, erc8126Statuses } from '@wardline/contract'
+import {
+  address,
+  backplaneUrl,
+  channel,
+  cidrs,
+  flag,
+  integer,
+  longSecret,
+  oneOf,
+  refuse,
+  text,
+} from './config-values.ts'
 
 /** The environment does not fit; `faults` holds one sentence for each fault found. */
 export class ConfigError extends Error {
@@ -26,43 +37,12 @@ interface Setting<Value> {
 
 const setting = <Value>(entry: Setting<Value>) => entry
 
-const refuse = (rule: string): never => {
-  throw new Error(rule)
-}
-
-const text = (value: string) => value
-const integer = (least: number, most: number) => (value: string) => {
-  const number = Number(value)
-  const fits = /^\d+$/.test(value) && number >= least && number <= most
-  return fits ? number : refuse(`must be a whole number from ${least} to ${most}`)
-}
-const oneOf =
-  <const Values extends readonly string[]>(values: Values) =>
-  (value: string): Values[number] =>
-    values.includes(value) ? value : refuse(`must be one of ${values.join(', ')}`)
-const flag = (value: string) => oneOf(['true', 'false'])(value) === 'true'
-const address = (value: string) =>
-  /^0x[0-9a-fA-F]{40}$/.test(value) ? value : refuse('must be 0x and 40 hexadecimal digits')
-const longSecret = (value: string) => (value.length >= 32 ? value : refuse('must have at least 32 characters'))
-
-function cidrs(value: string): string[] {
-  const parts = value.split(',').map((part) => part.trim())
-  const checker = new BlockList()
-  for (const part of parts) {
-    const [network = '', bits] = part.split('/')
-    const family = isIP(network)
-    const most = family === 6 ? 128 : 32
-    const length = bits === undefined ? most : Number(bits)
-    const fits = family !== 0 && Number.isInteger(length) && length >= 0 && length <= most && bits !== ''
-    if (!fits) refuse(`must be a comma-separated list of addresses or CIDR ranges; "${part}" is neither`)
-    checker.addSubnet(network, length, family === 6 ? 'ipv6' : 'ipv4')
-  }
-  return parts
-}
+const isPostgresUrl = (url: string): boolean => /^postgres(ql)?:\/\//.test(url)
 
 function databaseUrl(value: string): string {
   if (value.startsWith('sqlite:') && value.length > 'sqlite:'.length) return value
-  return refuse('must be sqlite:<file>')
+  if (isPostgresUrl(value) && URL.canParse(value)) return value
+  return refuse('must be sqlite:<file> or postgres://<user>:<password>@<host>/<database>')
 }
 
 /** Every setting, in the order in which the reference lists them. */
@@ -78,9 +58,30 @@ export const settings = {
   databaseUrl: setting({
     env: 'DATABASE_URL',
     unset: undefined,
-    meaning: 'Database: `sqlite:<file>`; unset = `wardline.db` in the data folder',
+    meaning:
+      'Database: `sqlite:<file>` or `postgres://<user>:<password>@<host>/<database>`; unset = SQLite in `wardline.db` in the data folder',
     parse: databaseUrl,
     secret: true,
+  }),
+  backplaneUrl: setting({
+    env: 'BACKPLANE_URL',
+    unset: undefined,
+    meaning:
+      'Redis or Valkey by which several processes hear of each other: `redis://<user>:<password>@<host>:<port>`, or `rediss://…` for TLS; unset = in-process',
+    parse: backplaneUrl,
+    secret: true,
+  }),
+  eventsChannel: setting({
+    env: 'EVENTS_CHANNEL',
+    unset: 'wardline:events',
+    meaning: 'Channel of the backplane for events',
+    parse: channel,
+  }),
+  controlChannel: setting({
+    env: 'CONTROL_CHANNEL',
+    unset: 'wardline:control',
+    meaning: 'Channel of the backplane for kills and resumes',
+    parse: channel,
   }),
   apiKey: setting({
     env: 'WARDLINE_API_KEY',
@@ -183,6 +184,7 @@ export const settings = {
 type Settings = typeof settings
 type Optional =
   | 'databaseUrl'
+  | 'backplaneUrl'
   | 'apiKey'
   | 'secret'
   | 'trustedProxies'
@@ -207,7 +209,14 @@ function distance(left: string, right: string): number {
 }
 
 /** Names that the command line reads as a client of a service, not as its settings. */
-const clientNames = ['WARDLINE_URL', 'WARDLINE_KEY']
+const clientNames = [
+  'WARDLINE_URL',
+  'WARDLINE_KEY',
+  'WARDLINE_KEY_FILE',
+  'WARDLINE_PROFILE',
+  'WARDLINE_INSTANCE_ID',
+  'WARDLINE_FAIL_MODE',
+]
 
 function unknownNames(env: NodeJS.ProcessEnv): string[] {
   const known = Object.values(settings).flatMap(({ env: name, secret }) => (secret ? [name, `${name}_FILE`] : [name]))
@@ -232,11 +241,21 @@ function given(entry: Setting<unknown>, env: NodeJS.ProcessEnv): string | undefi
   }
 }
 
+/** Settings that fit, each for itself, but not together. */
+function contradictions({ backplaneUrl, databaseUrl, eventsChannel, controlChannel }: Config): string[] {
+  const faults: string[] = []
+  if (backplaneUrl && !(databaseUrl && isPostgresUrl(databaseUrl))) {
+    faults.push(
+      'BACKPLANE_URL connects several processes, which cannot share one SQLite file: set DATABASE_URL to a PostgreSQL, or unset BACKPLANE_URL.',
+    )
+  }
+  if (eventsChannel === controlChannel) faults.push('EVENTS_CHANNEL and CONTROL_CHANNEL must differ: rename one.')
+  return faults
+}
+
 /** Reads the environment. An empty value counts as unset. Throws ConfigError with every fault found. */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const faults = unknownNames(env)
-  // Two processes that do not hear of each other would be worse than none.
-  if (env.BACKPLANE_URL) faults.push('BACKPLANE_URL is not supported by this version, which is one process.')
   const values: Record<string, unknown> = {}
   for (const [name, entry] of Object.entries(settings) as [string, Setting<unknown>][]) {
     try {
@@ -246,6 +265,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       faults.push(`${entry.env} ${(fault as Error).message}.`.replace(' _FILE', '_FILE'))
     }
   }
+  if (faults.length === 0) faults.push(...contradictions(values as Config))
   if (faults.length > 0) throw new ConfigError(faults)
   return values as Config
 }

@@ -3,10 +3,11 @@ import type { Bus } from './bus/bus.ts'
 import { createMemoryBus } from './bus/memory.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { type Config, databaseFile } from './config.ts'
+import { assertComplete } from './db/copy.ts'
 import type { Database } from './db/database.ts'
 import { claimFact } from './db/facts.ts'
 import { migrate } from './db/migrate.ts'
-import { openSqlite } from './db/sqlite.ts'
+import { openDatabase } from './db/open.ts'
 import { DatabaseError } from './errors.ts'
 import { createLog, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
@@ -36,9 +37,12 @@ export async function openDeps(config: Config, options: DepsOptions = {}): Promi
   const { clock = systemClock, log = createLog(config.logLevel), onFatal = () => {} } = options
   openDataDir(config.dataDir)
   const secrets = openSecrets(config)
-  const database = await openSqlite(databaseFile(config), onFatal)
+  const database = await openDatabase(config.databaseUrl ?? `sqlite:${databaseFile(config)}`, onFatal)
   try {
     await migrate(database, clock.now())
+    await assertComplete(database.db)
+    // Days are made a week ahead: one that cannot be made just now is made by and by.
+    await database.prepareDays(clock.now()).catch((fault) => log.warn({ err: fault }, 'days not prepared yet'))
     const check = createHmac('sha256', secrets.decoyKey).update('secret_check').digest('hex')
     if ((await claimFact(database.db, 'secret_check', check)) !== check) {
       // With another secret no decoy would ever match again, and nobody would notice.
@@ -50,14 +54,33 @@ export async function openDeps(config: Config, options: DepsOptions = {}): Promi
     await database.close()
     throw fault
   }
+  const metrics = createMetrics()
+  const bus = await openBus({ config, database, clock, log, metrics, secrets })
   return {
     config,
     database,
-    bus: createMemoryBus(),
+    bus,
     clock,
     log,
-    metrics: createMetrics(),
+    metrics,
     secrets,
-    close: () => database.close(),
+    close: async () => {
+      await bus.close()
+      await database.close()
+    },
   }
+}
+
+async function openBus({ config, database, ...tools }: Omit<Deps, 'bus' | 'close'>): Promise<Bus> {
+  const { backplaneUrl: url, eventsChannel, controlChannel } = config
+  if (url === undefined) {
+    // There is nothing that could be up: an alert on 0 must not fire.
+    tools.metrics.registry.removeSingleMetric('wardline_backplane_up')
+    return createMemoryBus({ alone: !database.isShared })
+  }
+  // The client takes a tenth of a second to load, which only those pay who use it.
+  const { RedisBus } = await import('./bus/redis.ts')
+  const bus = new RedisBus({ url, eventsChannel, controlChannel, ...tools })
+  await bus.open()
+  return bus
 }

@@ -6,7 +6,6 @@ import { indexEvents } from './features/events/event-index.ts'
 import { forgetOldEvents } from './features/events/retention.ts'
 import { showFleet } from './features/instances/fleet-count.ts'
 import { forgetStaleSessions } from './features/keys/sessions.ts'
-import { republishControl } from './features/kill-switch/kill-switch.ts'
 import { attestWeekly } from './features/trust/trust.ts'
 import { open } from './http/route.ts'
 import type { Services } from './services.ts'
@@ -20,7 +19,7 @@ export interface Job {
 
 /** All periodic work. Several processes may do it at once. */
 export function listJobs(deps: Deps, services: Services): Job[] {
-  const { ingest, keyring, scout, decoyChecks, eventStream, controlStream } = services
+  const { ingest, keyring, scout, decoyChecks, eventStream, controlStream, controlRelay } = services
   let lastCheckpoint = 0
   return [
     {
@@ -34,7 +33,7 @@ export function listJobs(deps: Deps, services: Services): Job[] {
         controlStream.endInvalid(isValid)
       },
     },
-    { name: 'control', everyMs: 1_000, run: () => republishControl(deps) },
+    { name: 'control', everyMs: 1_000, run: () => controlRelay.run() },
     { name: 'stream-reconcile', everyMs: 1_000, run: () => eventStream.reconcile() },
     { name: 'key-usage', everyMs: 60_000, run: () => keyring.flushUsage() },
     { name: 'decoy-patterns', everyMs: 1_000, run: () => decoyChecks.refresh() },
@@ -79,9 +78,9 @@ export function startJobs(jobs: Job[], { log, metrics }: Pick<Deps, 'log' | 'met
     if (running.has(job.name)) return
     const work = new Promise<void>((resolve) => resolve(job.run()))
       .then(
-        () => metrics.jobRuns.inc({ job: job.name, result: 'ok' }),
+        () => metrics.jobRuns.inc({ name: job.name, result: 'ok' }),
         (fault) => {
-          metrics.jobRuns.inc({ job: job.name, result: 'failed' })
+          metrics.jobRuns.inc({ name: job.name, result: 'failed' })
           log.error({ err: fault, job: job.name }, 'periodic work failed')
         },
       )

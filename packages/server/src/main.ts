@@ -21,6 +21,7 @@ export interface RunningServer {
 const comeBackMs = [1_000, 10_000] as const
 /** A request that is not answered by then is given up. */
 const closeWithinMs = 10_000
+const closeIdleEveryMs = 100
 
 function warnOfExposure(config: Config, { log }: Deps): void {
   if (config.apiKey !== undefined) {
@@ -55,8 +56,11 @@ export async function startServer(config: Config, options: DepsOptions = {}): Pr
       services.eventStream.close(comeBack)
       services.controlStream.close(comeBack)
       const giveUp = setTimeout(() => app.server.closeAllConnections(), closeWithinMs)
+      // A connection whose last request ends only now is idle then, and nobody else would close it.
+      const sweep = setInterval(() => app.server.closeIdleConnections(), closeIdleEveryMs)
       await app.close()
       clearTimeout(giveUp)
+      clearInterval(sweep)
       await stopJobs()
       await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle()])
       await services.keyring.flushUsage()

@@ -77,10 +77,32 @@ export function createMetrics() {
       labelNames: ['reason'],
       registers,
     }),
+    backplaneUp: new Gauge({
+      name: 'wardline_backplane_up',
+      help: '1 while the backplane is connected and subscribed; absent without one',
+      registers,
+    }),
+    backplaneReconnects: new Counter({
+      name: 'wardline_backplane_reconnects_total',
+      help: 'Times that the backplane came back after it was unavailable',
+      registers,
+    }),
+    backplaneDropped: new Counter({
+      name: 'wardline_backplane_publishes_dropped_total',
+      help: 'Messages that the backplane did not take, by channel; receivers read the database instead',
+      labelNames: ['channel'],
+      registers,
+    }),
+    backplaneRefused: new Counter({
+      name: 'wardline_backplane_messages_refused_total',
+      help: 'Messages on the backplane that changed nothing, by channel and reason',
+      labelNames: ['channel', 'reason'],
+      registers,
+    }),
     jobRuns: new Counter({
       name: 'wardline_job_runs_total',
       help: 'Periodic work, by job and result',
-      labelNames: ['job', 'result'],
+      labelNames: ['name', 'result'],
       registers,
     }),
     instances: new Gauge({

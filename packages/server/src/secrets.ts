@@ -18,6 +18,8 @@ import { randomSecret } from './ids.ts'
 export interface Secrets {
   /** Signs control messages. */
   controlKey: Buffer
+  /** Signs the events that processes tell each other. */
+  eventKey: Buffer
   /** Keys the HMAC under which decoys are stored. */
   decoyKey: Buffer
 }
@@ -68,5 +70,9 @@ function masterSecret(config: Config): string {
 export function openSecrets(config: Config): Secrets {
   const master = masterSecret(config)
   const derive = (purpose: string) => Buffer.from(hkdfSync('sha256', master, 'wardline', purpose, 32))
-  return { controlKey: derive('control-messages'), decoyKey: derive('decoy-fingerprints') }
+  return {
+    controlKey: derive('control-messages'),
+    eventKey: derive('event-messages'),
+    decoyKey: derive('decoy-fingerprints'),
+  }
 }

@@ -5,6 +5,7 @@ import { createIngest, type Ingest } from './features/events/ingest.ts'
 import { createDecoyChecks, type DecoyChecks } from './features/honeypots/check.ts'
 import { createHeartbeats, type Heartbeats } from './features/instances/instances.ts'
 import { Keyring } from './features/keys/keyring.ts'
+import { ControlRelay } from './features/kill-switch/control-relay.ts'
 import { ControlStates } from './features/kill-switch/control-states.ts'
 import { ControlStream } from './features/kill-switch/control-stream.ts'
 import { EventStream } from './features/stream/stream.ts'
@@ -19,6 +20,7 @@ export interface Services {
   keyring: Keyring
   controlStates: ControlStates
   controlStream: ControlStream
+  controlRelay: ControlRelay
   eventStream: EventStream
 }
 
@@ -33,6 +35,7 @@ export async function openServices(deps: Deps): Promise<Services> {
     keyring: new Keyring(deps),
     controlStates: new ControlStates(deps),
     controlStream: new ControlStream(deps),
+    controlRelay: new ControlRelay(deps),
     eventStream: new EventStream(deps),
   }
   await Promise.all([services.keyring.refresh(), services.decoyChecks.refresh(), services.eventStream.open()])

@@ -2,15 +2,15 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { type Endpoint, endpoints, type Scope } from '@wardline/contract'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import { Compile } from 'typebox/schema'
+import { type EmptyDatabase, makeEmptyDatabase } from '../../../test-servers/empty-database.ts'
 import { createApp } from './app.ts'
 import { manualClock } from './clock.ts'
-import { databaseFile, readConfig } from './config.ts'
+import { readConfig } from './config.ts'
 import type { Database } from './db/database.ts'
-import { openSqlite } from './db/sqlite.ts'
+import { openDatabase } from './db/open.ts'
 import { type Deps, openDeps } from './deps.ts'
 import { localActor } from './features/audit/audit.ts'
 import { createKey } from './features/keys/keys.ts'
@@ -35,21 +35,17 @@ export interface Answer<Body> {
   body: Body
 }
 
-export interface TestService extends AsyncDisposable {
+export interface TestService extends AsyncDisposable, Omit<EmptyDatabase, 'url'> {
   deps: Deps
   services: Services
   app: FastifyInstance
   clock: ReturnType<typeof manualClock>
   /** Every line that was logged. */
   logged: string[]
-  /** The database, for a second connection. */
-  file: string
   /** One request without a socket. Throws when the body of a success is not exactly what the contract says. */
   call<Body = unknown>(method: Method, url: string, options?: CallOptions): Promise<Answer<Body>>
   /** Creates a key; agent keys are bound to `instances`, `agent-*` unless told. */
   createKey(scope: Scope, instances?: string[], expiresAt?: string): Promise<{ id: string; key: string }>
-  /** Reads the database directly, over a connection of its own to what is committed. */
-  rows<Row = Record<string, unknown>>(statement: string): Promise<Row[]>
 }
 
 export interface TestServiceOptions {
@@ -87,10 +83,64 @@ function assertReply(method: string, url: string, answer: LightMyRequestResponse
   throw new Error(`The reply of ${endpoint.name} breaks the contract: ${JSON.stringify(faults)} in ${answer.body}`)
 }
 
-/** Opens the whole service on a real database in a folder of its own, without listening, with a clock that stands. */
+/** Databases of the services that are open, by their folder. */
+const databases = new Map<string, EmptyDatabase>()
+
+function databaseOf(dataDir: string): EmptyDatabase {
+  const database = databases.get(dataDir)
+  if (!database) throw new Error(`no service is open in ${dataDir}, whose database another one could share`)
+  return database
+}
+
+interface Folder {
+  dataDir: string
+  stored: EmptyDatabase
+  remove(): Promise<void>
+}
+
+async function openFolder(): Promise<Folder> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'wardline-test-'))
+  const stored = await makeEmptyDatabase(dataDir)
+  databases.set(dataDir, stored)
+  return {
+    dataDir,
+    stored,
+    async remove() {
+      databases.delete(dataDir)
+      await stored[Symbol.asyncDispose]()
+      rmSync(dataDir, { recursive: true })
+    },
+  }
+}
+
+/**
+ * Opens the whole service on a real database of its own, without listening, with a clock that stands. Which engine the
+ * database is of depends on the project that the test runs in.
+ */
 export async function openTestService(options: TestServiceOptions = {}): Promise<TestService> {
-  const { clock = manualClock(), dataDir = mkdtempSync(join(tmpdir(), 'wardline-test-')) } = options
-  const config = readConfig({ WARDLINE_DATA_DIR: dataDir, WARDLINE_API_KEY: adminKey, ...options.env })
+  const { clock = manualClock() } = options
+  const folder: Folder = options.dataDir
+    ? { dataDir: options.dataDir, stored: databaseOf(options.dataDir), remove: async () => {} }
+    : await openFolder()
+  try {
+    return await openService(folder, clock, options.env)
+  } catch (fault) {
+    await folder.remove()
+    throw fault
+  }
+}
+
+async function openService(
+  { dataDir, stored, remove }: Folder,
+  clock: ReturnType<typeof manualClock>,
+  env: Record<string, string> = {},
+): Promise<TestService> {
+  const config = readConfig({
+    WARDLINE_DATA_DIR: dataDir,
+    WARDLINE_API_KEY: adminKey,
+    DATABASE_URL: stored.url,
+    ...env,
+  })
   const logged: string[] = []
   const log = createLog('debug', { write: (line) => void logged.push(line) })
   const deps = await openDeps(config, { clock, log })
@@ -98,12 +148,12 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
   const app = await createApp(deps, services)
 
   return {
+    ...stored,
     deps,
     services,
     app,
     clock,
     logged,
-    file: databaseFile(config),
 
     async call<Body>(method: Method, url: string, { key = adminKey, body, headers = {} }: CallOptions = {}) {
       const isPlain = body === undefined || typeof body === 'string' || Buffer.isBuffer(body)
@@ -139,47 +189,32 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
       return created
     },
 
-    async rows<Row>(statement: string) {
-      const connection = new DatabaseSync(databaseFile(config), { readOnly: true })
-      try {
-        return connection.prepare(statement).all() as Row[]
-      } finally {
-        connection.close()
-      }
-    },
-
     async [Symbol.asyncDispose]() {
       services.eventStream.close(() => 0)
       services.controlStream.close(() => 0)
       await app.close()
       await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle()])
       await deps.close()
-      if (options.dataDir === undefined) rmSync(dataDir, { recursive: true })
+      await remove()
     },
   }
 }
 
-export interface TestDatabase extends AsyncDisposable {
+export interface TestDatabase extends EmptyDatabase {
+  /** As the service opens it. */
   database: Database
-  file: string
-  /** A connection that knows nothing of the service. */
-  outside: DatabaseSync
 }
 
-/** Opens an empty database, without a schema, in a folder of its own. */
+/** Opens a database without a schema. Which engine it is of depends on the project that the test runs in. */
 export async function openTestDatabase(): Promise<TestDatabase> {
-  const folder = mkdtempSync(join(tmpdir(), 'wardline-test-'))
-  const file = join(folder, 'test.db')
-  const database = await openSqlite(file, () => {})
-  const outside = new DatabaseSync(file)
+  const { stored, remove } = await openFolder()
+  const database = await openDatabase(stored.url, () => {})
   return {
+    ...stored,
     database,
-    file,
-    outside,
     async [Symbol.asyncDispose]() {
-      outside.close()
       await database.close()
-      rmSync(folder, { recursive: true })
+      await remove()
     },
   }
 }

@@ -1,11 +1,25 @@
 import type { ControlMessage } from '@wardline/contract'
-import type { StoredEvent } from '../db/schema.ts'
+import type { EventFields } from './event-row.ts'
 
 /** Carries what was committed to every process. It may lose, double or reorder: the database is the truth. */
 export interface Bus {
-  /** Never waits and never fails. */
-  publishEvents(rows: readonly StoredEvent[]): void
+  /** Tells the listeners of this process at once and the other processes as soon as may be. Never waits and never fails. */
+  publishEvents(rows: readonly EventFields[]): void
   publishControl(message: ControlMessage): void
-  onEvents(listener: (rows: readonly StoredEvent[]) => void): void
+  /** Events that a process of this deployment stored. */
+  onEvents(listener: (rows: readonly EventFields[]) => void): void
+  /** Kills and resumes that a process of this deployment signed. */
   onControl(listener: (message: ControlMessage) => void): void
+  /** What other programs published on the events channel, as it came: nobody has looked at it yet. */
+  onOutsideEvents(listener: (message: Buffer) => void): void
+  /**
+   * From now on everything is heard again. What was said since an instant (epoch milliseconds) may have been missed,
+   * also at the first connection, and is to be read from the database.
+   */
+  onReconnect(listener: (missedSince: number) => void): void
+  readonly state: 'in-process' | 'ok' | 'unavailable'
+  /** Whether a change that any process makes is heard here, a moment after it at most. */
+  readonly hearsAll: boolean
+  /** Sends what is under way, for at most half a second, and hears nothing more. */
+  close(): Promise<void>
 }

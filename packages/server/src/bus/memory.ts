@@ -1,10 +1,13 @@
 import type { ControlMessage } from '@wardline/contract'
-import type { StoredEvent } from '../db/schema.ts'
 import type { Bus } from './bus.ts'
+import type { EventFields } from './event-row.ts'
 
-/** The bus of a single process: listeners are called at once, in the order of publishing. */
-export function createMemoryBus(): Bus {
-  const eventListeners: ((rows: readonly StoredEvent[]) => void)[] = []
+/**
+ * The bus within one process: listeners are called at once, in the order of publishing. `alone` tells that no other
+ * process uses the database, whose changes it could not hear.
+ */
+export function createMemoryBus({ alone }: { alone: boolean }): Bus {
+  const eventListeners: ((rows: readonly EventFields[]) => void)[] = []
   const controlListeners: ((message: ControlMessage) => void)[] = []
   return {
     publishEvents: (rows) => {
@@ -15,5 +18,11 @@ export function createMemoryBus(): Bus {
     },
     onEvents: (listener) => void eventListeners.push(listener),
     onControl: (listener) => void controlListeners.push(listener),
+    // Nobody else can publish here, and nothing is ever missed.
+    onOutsideEvents: () => {},
+    onReconnect: () => {},
+    state: 'in-process',
+    hearsAll: alone,
+    close: async () => {},
   }
 }

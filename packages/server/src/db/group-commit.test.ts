@@ -108,6 +108,34 @@ describe('GroupCommit', () => {
     expect(commits).toEqual([['a', 'b']])
   })
 
+  // A database that does not answer takes its whole time to fail: a second one would reach the caller too late.
+  it('fails those too who have waited for the failure of others, but not who has only just come', async () => {
+    const { hang, gates } = held()
+    let broken = true
+    const { queue, clock, commits } = openQueue(async () => {
+      await hang()
+      if (broken) throw new DatabaseError('no answer')
+    })
+    const work = [queue.add({ name: 'first' })]
+    await nextTurn()
+    work.push(queue.add({ name: 'waiting', rows: 9_000 }))
+    clock.advance(1_650)
+    work.push(queue.add({ name: 'newcomer' }))
+    clock.advance(100)
+    gates.shift()!()
+    await Promise.allSettled(work.slice(0, 2))
+    broken = false
+    // What has failed takes no room any more.
+    const large = queue.add({ name: 'large', rows: 9_000 })
+    await nextTurn()
+    for (const open of gates.splice(0)) open()
+    await nextTurn()
+    for (const open of gates.splice(0)) open()
+    const outcomes = await Promise.allSettled([...work, large])
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled', 'fulfilled'])
+    expect(commits).toEqual([['first'], ['newcomer'], ['large']])
+  })
+
   it('goes on after a failure', async () => {
     let broken = true
     const { queue } = openQueue(async () => {

@@ -20,6 +20,8 @@ const maxQueuedMs = 2_000
 /** A larger transaction is hardly faster, and keeps a kill waiting. */
 const maxBatchRows = 1_024
 const retryAfterSeconds = 1
+/** A database that does not answer is noticed after 1.75 seconds; who is to hear of it within 2 cannot wait twice. */
+const secondChanceWithinMs = 100
 
 interface Waiting<Entry, Result> {
   entry: Entry
@@ -106,6 +108,18 @@ export class GroupCommit<Entry, Result> {
     return batch
   }
 
+  /** Those who wait so long already that another failure would reach them too late. */
+  #takeLate(): Waiting<Entry, Result>[] {
+    const since = this.#options.clock.monotonic() - secondChanceWithinMs
+    const fresh = this.#queue.findIndex((waiting) => waiting.since >= since)
+    const late = this.#queue.splice(0, fresh < 0 ? this.#queue.length : fresh)
+    for (const { rows, bytes } of late) {
+      this.#rows -= rows
+      this.#bytes -= bytes
+    }
+    return late
+  }
+
   async #commit(batch: Waiting<Entry, Result>[]): Promise<void> {
     const started = this.#options.clock.monotonic()
     try {
@@ -116,7 +130,7 @@ export class GroupCommit<Entry, Result> {
       const refused = fault instanceof DatabaseError && fault.constraint
       // One bad entry must not fail its neighbours; a broken database fails them all at once.
       if (refused && !alone) for (const waiting of batch) await this.#commit([waiting])
-      else for (const { reject } of batch) reject(fault)
+      else for (const { reject } of refused ? batch : [...batch, ...this.#takeLate()]) reject(fault)
     }
     this.#seconds.observe((this.#options.clock.monotonic() - started) / 1000)
     this.#batchRows.observe(batch.reduce((sum, { rows }) => sum + rows, 0))

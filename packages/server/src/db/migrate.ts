@@ -2,6 +2,7 @@ import { CompiledQuery, sql } from 'kysely'
 import { DatabaseError } from '../errors.ts'
 import type { Database, Dialect } from './database.ts'
 import { initial } from './migrations/0001-initial.ts'
+import { controlChanges } from './migrations/0002-control-changes.ts'
 
 interface Migration {
   version: number
@@ -10,9 +11,25 @@ interface Migration {
 }
 
 /** Forward only, in order. A version once released is never edited. */
-const migrations: Migration[] = [{ version: 1, name: 'initial', statements: initial }]
+const migrations: Migration[] = [
+  { version: 1, name: 'initial', statements: initial },
+  { version: 2, name: 'control-changes', statements: controlChanges },
+]
 
 const newest = migrations.at(-1)!.version
+
+/** Two programs that create a table at the same moment trip over each other; the second try finds it. */
+async function createVersionTable({ db, dialect }: Pick<Database, 'db' | 'dialect'>, isFirstTry = true): Promise<void> {
+  const { bigint, text } = dialect.ddl
+  try {
+    await sql`create table if not exists schema_version (
+      version integer primary key, name ${sql.raw(text)} not null, applied_at ${sql.raw(bigint)} not null
+    )`.execute(db)
+  } catch (fault) {
+    if (!isFirstTry || !(fault instanceof DatabaseError && fault.constraint)) throw fault
+    await createVersionTable({ db, dialect }, false)
+  }
+}
 
 /**
  * Brings the schema to the newest version, each step in one transaction.
@@ -20,9 +37,7 @@ const newest = migrations.at(-1)!.version
  */
 export async function migrate(database: Database, now: number): Promise<void> {
   const { db, dialect } = database
-  await sql`create table if not exists schema_version (
-    version integer primary key, name text not null, applied_at ${sql.raw(dialect.ddl.bigint)} not null
-  )`.execute(db)
+  await createVersionTable(database)
   const { current } = await db
     .selectFrom('schema_version')
     .select((e) => e.fn.coalesce(e.fn.max('version'), sql.lit(0)).as('current'))
@@ -38,7 +53,7 @@ export async function migrate(database: Database, now: number): Promise<void> {
   // The version row goes first: of two programs that start together one fails there, changes nothing, and looks again.
   const mark = db.insertInto('schema_version').values({ version, name, applied_at: now }).compile()
   try {
-    await database.batch([mark, ...step.statements(dialect.ddl).map((statement) => CompiledQuery.raw(statement))])
+    await database.change([mark, ...step.statements(dialect.ddl).map((statement) => CompiledQuery.raw(statement))])
   } catch (fault) {
     if (!(fault instanceof DatabaseError && fault.constraint)) throw fault
   }

@@ -60,6 +60,7 @@ interface ToolCountsTable {
 interface IdempotencyKeysTable {
   caller: string
   key: string
+  /** The id that was answered; of a batch all of them, separated by spaces. */
   event_id: string
   created_at: number
 }
@@ -189,7 +190,8 @@ interface JobRunsTable {
 }
 
 interface FactsTable {
-  name: 'secret_check'
+  /** secret_check: proves the master secret; copying_from: an unfinished copy of another database, see db/copy.ts. */
+  name: 'secret_check' | 'copying_from'
   value: string
 }
 

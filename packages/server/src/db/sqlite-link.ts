@@ -10,6 +10,12 @@ export interface BareStatement {
   rows: string | undefined
 }
 
+const bare = ({ sql, parameters, rows }: Statement): BareStatement => ({
+  sql,
+  parameters: parameters as readonly SQLInputValue[],
+  rows,
+})
+
 /** Asked of the thread. A `run` of several statements is one transaction. */
 export type Request =
   | { id: number; kind: 'run'; statements: BareStatement[] }
@@ -86,12 +92,12 @@ export class SqliteLink {
   }
 
   run(statements: readonly Statement[]): Promise<Result[]> {
-    const bare = statements.map(({ sql, parameters, rows }) => ({
-      sql,
-      parameters: parameters as readonly SQLInputValue[],
-      rows,
-    }))
-    return this.#ask({ kind: 'run', statements: bare }, false)
+    return this.#ask({ kind: 'run', statements: statements.map(bare) }, false)
+  }
+
+  /** As `run`, but waits as long as it takes. */
+  change(statements: readonly Statement[]): Promise<Result[]> {
+    return this.#ask({ kind: 'run', statements: statements.map(bare) }, true)
   }
 
   async rollback(): Promise<void> {

@@ -5,30 +5,36 @@ import { DatabaseSync } from 'node:sqlite'
 import { CompiledQuery, sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { DatabaseError } from '../errors.ts'
-import { openTestDatabase, type TestDatabase } from '../test-service.ts'
 import type { Database } from './database.ts'
 import { migrate } from './migrate.ts'
 import { isVersionSafe, openSqlite } from './sqlite.ts'
 import { SqliteLink } from './sqlite-link.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'wardline-sqlite-'))
-afterAll(() => rmSync(folder, { recursive: true }))
+const file = join(folder, 'test.db')
 
 const run = (database: Database, text: string, ...parameters: unknown[]) =>
   database.db.executeQuery(CompiledQuery.raw(text, parameters))
 const statement = (text: string, ...parameters: unknown[]) => CompiledQuery.raw(text, parameters)
 
 /** One database for all tests, with an empty table of notes. */
-let opened: TestDatabase
+let opened: Database
+/** A connection that knows nothing of the service. */
+let outside: DatabaseSync
 beforeAll(async () => {
-  opened = await openTestDatabase()
-  await run(opened.database, 'create table notes (name text primary key)')
-  await migrate(opened.database, 0)
+  opened = await openSqlite(file, () => {})
+  outside = new DatabaseSync(file)
+  await run(opened, 'create table notes (name text primary key)')
+  await migrate(opened, 0)
 })
-afterAll(() => opened[Symbol.asyncDispose]())
-beforeEach(() => run(opened.database, 'delete from notes'))
+afterAll(async () => {
+  outside.close()
+  await opened.close()
+  rmSync(folder, { recursive: true })
+})
+beforeEach(() => run(opened, 'delete from notes'))
 const names = () =>
-  opened.outside
+  outside
     .prepare('select name from notes order by rowid')
     .all()
     .map((row) => row.name)
@@ -55,7 +61,7 @@ describe('the version rule', () => {
 describe('opening', () => {
   it('keeps the log of the writer in WAL with FULL, so that an acknowledged row survives a power failure', async () => {
     const pragmas = ['pragma journal_mode', 'pragma synchronous', 'pragma trusted_schema']
-    const answers = await opened.database.batch(pragmas.map((text) => statement(text)))
+    const answers = await opened.batch(pragmas.map((text) => statement(text)))
     expect(answers.flat()).toEqual([{ journal_mode: 'wal' }, { synchronous: 2 }, { trusted_schema: 0 }])
   })
 
@@ -64,7 +70,7 @@ describe('opening', () => {
   })
 
   it('gives reads a connection that cannot write', async () => {
-    const { link } = await SqliteLink.open({ file: opened.file, readOnly: true }, { onFatal() {}, onDiskFull() {} })
+    const { link } = await SqliteLink.open({ file: file, readOnly: true }, { onFatal() {}, onDiskFull() {} })
     const write = link.run([statement(`insert into notes values ('forbidden')`)])
     await expect(write).rejects.toThrow(/readonly/)
     await link.close()
@@ -85,7 +91,7 @@ describe('opening', () => {
 
 describe('batch', () => {
   it('writes every statement or none', async () => {
-    const fault = await opened.database
+    const fault = await opened
       .batch([
         statement(`insert into notes values ('first')`),
         statement(`insert into notes values ('second')`),
@@ -94,12 +100,12 @@ describe('batch', () => {
       .catch((thrown: unknown) => thrown)
     expect(fault).toMatchObject({ name: 'DatabaseError', constraint: true })
     expect(names()).toEqual([])
-    await opened.database.batch([statement(`insert into notes values ('third')`), statement('delete from notes')])
+    await opened.batch([statement(`insert into notes values ('third')`), statement('delete from notes')])
     expect(names()).toEqual([])
   })
 
   it('resolves with the rows of each statement', async () => {
-    const answers = await opened.database.batch([
+    const answers = await opened.batch([
       statement(`insert into notes values ('a'), ('b') returning name`),
       statement('select count(*) as count from notes'),
       statement('delete from notes'),
@@ -108,10 +114,10 @@ describe('batch', () => {
   })
 
   it('tells a statement that can never succeed from a database that fails', async () => {
-    await expect(run(opened.database, 'insert into notes values (?), (?)', 'a', 'a')).rejects.toMatchObject({
+    await expect(run(opened, 'insert into notes values (?), (?)', 'a', 'a')).rejects.toMatchObject({
       constraint: true,
     })
-    await expect(run(opened.database, `insert into missing values ('a')`)).rejects.toMatchObject({
+    await expect(run(opened, `insert into missing values ('a')`)).rejects.toMatchObject({
       name: 'DatabaseError',
       constraint: false,
     })
@@ -120,7 +126,7 @@ describe('batch', () => {
 
 describe('transactions', () => {
   it('keep every other writer waiting until they end', async () => {
-    const { database } = opened
+    const database = opened
     const order: string[] = []
     const begun = Promise.withResolvers<void>()
     const gate = Promise.withResolvers<void>()
@@ -147,34 +153,34 @@ describe('transactions', () => {
   })
 
   it('let reads go on meanwhile, which see nothing of them', async () => {
-    await opened.database.db.transaction().execute(async (trx) => {
+    await opened.db.transaction().execute(async (trx) => {
       await trx.executeQuery(statement(`insert into notes values ('unseen')`))
-      const { rows } = await run(opened.database, 'select name from notes')
+      const { rows } = await run(opened, 'select name from notes')
       expect(rows).toEqual([])
     })
     expect(names()).toEqual(['unseen'])
   })
 
   it('leave nothing behind when their work throws', async () => {
-    const work = opened.database.db.transaction().execute(async (trx) => {
+    const work = opened.db.transaction().execute(async (trx) => {
       await trx.executeQuery(statement(`insert into notes values ('undone')`))
       throw new Error('changed my mind')
     })
     await expect(work).rejects.toThrow('changed my mind')
-    await run(opened.database, `insert into notes values ('after')`)
+    await run(opened, `insert into notes values ('after')`)
     expect(names()).toEqual(['after'])
   })
 
   // An open transaction that nobody knows of would take every later write, answer it, and lose it with the process.
   it('do not stay open when their begin succeeds after the caller has given up', async () => {
     // First the batch waits for the foreign lock, then the begin: longer than any caller does.
-    opened.outside.exec('begin immediate')
-    const batch = opened.database.batch([statement(`insert into notes values ('refused')`)]).catch(() => 'locked')
-    const transaction = opened.database.db.transaction().execute(async () => 'begun')
+    outside.exec('begin immediate')
+    const batch = opened.batch([statement(`insert into notes values ('refused')`)]).catch(() => 'locked')
+    const transaction = opened.db.transaction().execute(async () => 'begun')
     await expect(transaction).rejects.toThrow('does not answer')
-    opened.outside.exec('rollback')
+    outside.exec('rollback')
     expect(await batch).toBe('locked')
-    await opened.database.batch([statement(`insert into notes values ('acknowledged')`)])
+    await opened.batch([statement(`insert into notes values ('acknowledged')`)])
     expect(names()).toEqual(['acknowledged'])
   })
 })
@@ -182,16 +188,16 @@ describe('transactions', () => {
 describe('reading', () => {
   it('sees every write that was answered before', async () => {
     for (let count = 1; count <= 50; count++) {
-      await opened.database.batch([statement('insert into notes values (?)', String(count))])
-      const { rows } = await run(opened.database, 'select count(*) as count from notes')
+      await opened.batch([statement('insert into notes values (?)', String(count))])
+      const { rows } = await run(opened, 'select count(*) as count from notes')
       expect(rows).toEqual([{ count }])
     }
   })
 
   it('does not hold up a write, however long it takes', async () => {
     const order: string[] = []
-    const read = run(opened.database, slowSelect).then(() => order.push('read'))
-    const write = opened.database.db
+    const read = run(opened, slowSelect).then(() => order.push('read'))
+    const write = opened.db
       .transaction()
       .execute((trx) => trx.executeQuery(statement(`insert into notes values ('kill')`)))
       .then(() => order.push('write'))
@@ -202,14 +208,14 @@ describe('reading', () => {
 
 describe('backup', () => {
   it('copies what was committed and never overwrites a file', async () => {
-    await run(opened.database, `insert into notes values ('kept')`)
+    await run(opened, `insert into notes values ('kept')`)
     const target = join(folder, 'copy.db')
-    await opened.database.backup(target)
+    await opened.backup(target)
     const copy = new DatabaseSync(target)
     expect(copy.prepare('select name from notes').all()).toEqual([{ name: 'kept' }])
     expect(copy.prepare('pragma integrity_check').get()).toEqual({ integrity_check: 'ok' })
     copy.close()
-    await expect(opened.database.backup(target)).rejects.toThrow(`${target} exists already.`)
+    await expect(opened.backup(target)).rejects.toThrow(`${target} exists already.`)
     expect(existsSync(target)).toBe(true)
   })
 })
@@ -222,9 +228,9 @@ describe('the audit table', () => {
     ['a removal of one row', 'delete from audit_log where seq = 1'],
   ])('refuses %s', async (_title, text) => {
     await sql`insert or ignore into audit_log (seq, at, actor, action, prev_hash, hash) values (1, 0, 'a', 'b', 'c', 'd')`.execute(
-      opened.database.db,
+      opened.db,
     )
-    await expect(run(opened.database, text)).rejects.toThrow('audit_log is append-only')
-    expect(opened.outside.prepare('select actor from audit_log').all()).toEqual([{ actor: 'a' }])
+    await expect(run(opened, text)).rejects.toThrow('audit_log is append-only')
+    expect(outside.prepare('select actor from audit_log').all()).toEqual([{ actor: 'a' }])
   })
 })

@@ -26,7 +26,10 @@ export function isVersionSafe(version: string): boolean {
 const dialect: Dialect = {
   ddl: {
     bigint: 'integer',
+    text: 'text',
     clustered: 'without rowid',
+    rewritten: '',
+    daily: { key: 'seq', storage: '' },
     appendOnly: (table) => [
       `create trigger ${table}_no_update before update on ${table} begin select raise(abort, '${table} is append-only'); end`,
       `create trigger ${table}_no_delete before delete on ${table} begin select raise(abort, '${table} is append-only'); end`,
@@ -38,10 +41,11 @@ const dialect: Dialect = {
   },
   // Parsing the batch once and binding each row is a third faster here than taking every value out of JSON in SQL.
   insertSequenced(table, columns) {
-    const marks = columns.map(() => '?').join(', ')
+    const names = Object.keys(columns)
+    const marks = names.map(() => '?').join(', ')
     const seq = "(select value from counters where name = 'event_seq') - ?"
-    const text = `insert into ${table} (seq, ${columns.join(', ')}) values (${seq}, ${marks})`
-    return (rows) => ({ ...CompiledQuery.raw(text), rows })
+    const text = `insert into ${table} (seq, ${names.join(', ')}) values (${seq}, ${marks})`
+    return (rows) => ({ ...CompiledQuery.raw(text), rows: JSON.stringify(rows) })
   },
 }
 
@@ -189,6 +193,10 @@ export async function openSqlite(file: string, onFatal: (fault: Error) => void):
   return {
     db,
     dialect,
+    isShared: false,
+    change: async (statements) => void (await lock.hold(() => writer.change(statements))),
+    async prepareDays() {},
+    expired: async (cutoff) => ({ days: [], rowsBefore: cutoff }),
     async batch(statements) {
       // What is left of the disk is for control.
       if (reserve.isFull) throw new DatabaseError('The disk is full.')

@@ -1,9 +1,8 @@
 import type { EventRow } from '@wardline/contract'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { StoredEvent } from '../db/schema.ts'
+import { type EventFields, eventRowJson } from '../bus/event-row.ts'
 import { AppError } from '../errors.ts'
-import { eventRowJson } from '../features/events/row.ts'
 import { openTestService, type TestService } from '../test-service.ts'
 import { bodyText, parseJson } from './json.ts'
 
@@ -79,7 +78,7 @@ describe('bodyText', () => {
 
 describe('a value in the metadata of an event', () => {
   let service: TestService
-  let announced: StoredEvent[]
+  let announced: EventFields[]
   beforeAll(async () => {
     service = await openTestService()
     service.deps.bus.onEvents((rows) => {

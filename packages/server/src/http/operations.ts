@@ -6,7 +6,7 @@ import type { Router } from './route.ts'
 const probeEveryMs = 1_000
 
 /** What an orchestrator and a monitoring system ask: alive, ready, metrics. */
-export function mountOperations(router: Router, { clock, database, metrics }: Deps): void {
+export function mountOperations(router: Router, { clock, database, bus, metrics }: Deps): void {
   // Liveness must not depend on the database: a restart does not repair a disk.
   router.handle('getHealth', () => ({ ok: true }))
 
@@ -24,7 +24,8 @@ export function mountOperations(router: Router, { clock, database, metrics }: De
   router.handle('getReadiness', async (_input, reply) => {
     const ok = await isReady()
     if (!ok) reply.code(503)
-    return { ok, database: ok ? 'ok' : 'unavailable', backplane: 'in-process' }
+    // Without its backplane a process still stores events and answers polls rightly: taking it away would help nobody.
+    return { ok, database: ok ? 'ok' : 'unavailable', backplane: bus.state }
   })
 
   router.handle('getMetrics', async (_input, reply) => {

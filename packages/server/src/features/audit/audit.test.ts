@@ -1,63 +1,54 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Database, Db } from '../../db/database.ts'
-import { openSqlite } from '../../db/sqlite.ts'
+import type { Db } from '../../db/database.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { auditCheckpoint, localActor, recordAction, verifyAudit } from './audit.ts'
 import type { Checkpoint } from './chain.ts'
 
+/** A service with six actions on record. */
+async function openWithHistory(): Promise<TestService> {
+  const opened = await openTestService()
+  await opened.call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'bot' } })
+  for (let count = 1; count <= 3; count++) {
+    opened.clock.advance(1_000)
+    await opened.call('POST', '/api/kill/bot', { body: { reason: `reason ${count} “quoted” 🦀` } })
+    await opened.call('POST', '/api/resume/bot')
+  }
+  return opened
+}
+
 let service: TestService
 beforeAll(async () => {
-  service = await openTestService()
-  await service.call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'bot' } })
-  for (let count = 1; count <= 3; count++) {
-    service.clock.advance(1_000)
-    await service.call('POST', '/api/kill/bot', { body: { reason: `reason ${count} “quoted” 🦀` } })
-    await service.call('POST', '/api/resume/bot')
-  }
+  service = await openWithHistory()
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
 const verify = (checkpoint?: Checkpoint) => verifyAudit(service.deps.database.db, checkpoint)
 
 describe('verification finds', () => {
-  /** The log as it was written, and a copy that is spoilt and mended. */
-  let copy: Database
-  let outside: DatabaseSync
-  const folder = mkdtempSync(join(tmpdir(), 'wardline-audit-'))
+  /** Its log is spoilt and mended; the table that guards its rows stands aside for one without triggers. */
+  let spoilt: TestService
   beforeAll(async () => {
-    const file = join(folder, 'copy.db')
-    await service.deps.database.backup(file)
-    copy = await openSqlite(file, () => {})
-    outside = new DatabaseSync(file)
-    outside.exec(
-      'create table sound_log as select * from audit_log; create table sound_head as select * from audit_head',
-    )
-    outside.exec('drop trigger audit_log_no_update; drop trigger audit_log_no_delete')
+    spoilt = await openWithHistory()
+    await spoilt.execute(`alter table audit_log rename to guarded_log;
+      create table audit_log as select * from guarded_log;
+      create table sound_log as select * from audit_log; create table sound_head as select * from audit_head`)
   })
-  afterAll(async () => {
-    outside.close()
-    await copy.close()
-    rmSync(folder, { recursive: true })
-  })
+  afterAll(() => spoilt[Symbol.asyncDispose]())
 
-  /** What verification says after somebody with the file in hand did this, and the service went on with `afterwards`. */
+  /** What verification says after somebody with the database in hand did this, and the service went on with `afterwards`. */
   async function verifyTampered(
     statements: string[],
     { checkpoint, afterwards }: { checkpoint?: Checkpoint; afterwards?: (db: Db) => Promise<void> } = {},
   ) {
-    for (const table of ['log', 'head']) {
-      outside.exec(`delete from audit_${table}; insert into audit_${table} select * from sound_${table}`)
-    }
-    for (const statement of statements) outside.exec(statement)
-    await afterwards?.(copy.db)
-    return verifyAudit(copy.db, checkpoint)
+    const mend = ['log', 'head'].map(
+      (table) => `delete from audit_${table}; insert into audit_${table} select * from sound_${table}`,
+    )
+    await spoilt.execute([...mend, ...statements].join(';'))
+    await afterwards?.(spoilt.deps.database.db)
+    return verifyAudit(spoilt.deps.database.db, checkpoint)
   }
 
-  // Somebody with write access to the file changes who killed what.
+  // Somebody with write access to the database changes who killed what.
   it.each([
     ['reason', `update audit_log set reason = 'other' where seq = 3`],
     ['actor', `update audit_log set actor = 'nobody' where seq = 3`],
@@ -104,7 +95,8 @@ describe('verification finds', () => {
 
   // Whoever cuts the tail and corrects the head leaves a log that is sound in itself.
   it('a cut tail with a corrected head only by a checkpoint that was kept elsewhere', async () => {
-    const checkpoint = await auditCheckpoint(service.deps.database.db, service.clock.now())
+    await verifyTampered([])
+    const checkpoint = await auditCheckpoint(spoilt.deps.database.db, spoilt.clock.now())
     const cut = [
       'delete from audit_log where seq > 4',
       'update audit_head set seq = 4, hash = (select hash from audit_log where seq = 4)',
@@ -117,7 +109,7 @@ describe('verification finds', () => {
     const afterwards = (db: Db) =>
       db.transaction().execute((trx) => {
         const action = { action: 'instance.suspend', target: 'bot', before: null, after: null }
-        return recordAction(trx, localActor('system'), action, service.clock.now())
+        return recordAction(trx, localActor('system'), action, spoilt.clock.now())
       })
     const edit = `update audit_log set reason = 'other' where seq = 6`
     expect(await verifyTampered([edit], { afterwards })).toMatchObject({ ok: false, reason: 'tampered', seq: 6 })

@@ -1,4 +1,3 @@
-import { CompiledQuery } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../test-service.ts'
 
@@ -181,13 +180,10 @@ describe('detection', () => {
   it('stores the report, the anomaly and what was learnt together or not at all', async () => {
     const agent = newAgent()
     await teach(agent, usual)
-    await service.deps.database.batch([
-      CompiledQuery.raw(`create trigger no_baselines before update on metric_baselines
-        begin select raise(abort, 'no'); end`),
-    ])
+    const allow = await service.refuse('update', 'metric_baselines')
     expect((await report(agent, { tool_calls_per_5min: 500, other: 1 })).status).toBe(201)
     expect((await report(agent, { tool_calls_per_5min: 100, third: 9 })).status).toBe(500)
-    await service.deps.database.batch([CompiledQuery.raw('drop trigger no_baselines')])
+    await allow()
     const rows = await service.rows<{ count: number }>(
       `select count(*) as count from events where instance_id = '${agent}' and description like '%third%'`,
     )

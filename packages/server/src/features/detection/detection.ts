@@ -1,18 +1,31 @@
 import { eventTypes } from '@wardline/contract'
+import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
-import type { EventToStore, Ingest, StoreOptions } from '../events/ingest.ts'
-import { type Anomaly, type Baseline, bounded, parseSessionMetrics, scoreSample } from './anomaly.ts'
+import type { EventToStore, Ingest, Once } from '../events/ingest.ts'
+import {
+  type Anomaly,
+  type Baseline,
+  bounded,
+  learn as learnSample,
+  parseSessionMetrics,
+  scoreSample,
+} from './anomaly.ts'
 import { compileLearn, learnStatement, readBaselines } from './queries.ts'
 
 /** Metrics that one instance can have; a hostile agent could invent a name with every report. */
 const maxBaselines = 200
 
 export interface Detection {
-  /** Stores an event; session metrics are judged and learnt in the same transaction. Resolves with the id that holds. */
-  store(event: EventToStore, once?: StoreOptions['once']): Promise<string>
-  /** Stores many events. */
-  storeAll(events: EventToStore[]): Promise<void>
+  /**
+   * Stores events in one transaction, in which session metrics are judged and learnt as well. Resolves with the answer
+   * that holds for the caller's Idempotency-Key, or the id of the first event.
+   */
+  store(events: EventToStore[], once?: Once): Promise<string>
 }
+
+type Report = EventToStore & { instance_id: string }
+const isReport = (event: EventToStore): event is Report =>
+  event.event_type === eventTypes.sessionMetrics && event.instance_id !== null
 
 const round = (value: number) => Number(value.toPrecision(6))
 
@@ -39,6 +52,7 @@ export function createDetection({ database }: Pick<Deps, 'database'>, ingest: In
     }
   }
 
+  /** What a report says against the baselines, which then know what it taught. */
   function judge(report: EventToStore, baselines: Map<string, Baseline>) {
     const anomalies: EventToStore[] = []
     const samples: [string, number][] = []
@@ -46,38 +60,51 @@ export function createDetection({ database }: Pick<Deps, 'database'>, ingest: In
       const baseline = baselines.get(metric)
       const anomaly = scoreSample(baseline ?? null, value)
       if (anomaly) anomalies.push(anomalyEvent(report, metric, value, anomaly))
-      else if (baseline || baselines.size + samples.length < maxBaselines) samples.push([metric, bounded(value)])
+      else if (baseline || baselines.size < maxBaselines) {
+        samples.push([metric, bounded(value)])
+        baselines.set(metric, learnSample(baseline ?? null, value))
+      }
     }
     return { anomalies, samples }
   }
 
-  async function storeMetrics(report: EventToStore, instanceId: string, once: StoreOptions['once']): Promise<string> {
-    const { anomalies, samples } = judge(report, await readBaselines(database.db, instanceId))
-    const also = samples.length > 0 ? [learnStatement(learn, instanceId, samples)] : []
-    return ingest.store([report, ...anomalies], { also, once })
+  /** One after the other for each instance: a report must see what the one before it taught. */
+  async function inTurn<Result>(instanceIds: ReadonlySet<string>, work: () => Promise<Result>): Promise<Result> {
+    const before = [...instanceIds].map((id) => underWay.get(id))
+    const result = Promise.allSettled(before).then(work)
+    for (const id of instanceIds) underWay.set(id, result)
+    try {
+      return await result
+    } finally {
+      for (const id of instanceIds) if (underWay.get(id) === result) underWay.delete(id)
+    }
   }
 
-  function store(event: EventToStore, once?: StoreOptions['once']): Promise<string> {
-    const instanceId = event.instance_id
-    if (event.event_type !== eventTypes.sessionMetrics || instanceId === null) return ingest.store([event], { once })
-    const before = underWay.get(instanceId) ?? Promise.resolve()
-    const result = before.catch(() => {}).then(() => storeMetrics(event, instanceId, once))
-    underWay.set(instanceId, result)
-    const forget = () => {
-      if (underWay.get(instanceId) === result) underWay.delete(instanceId)
+  async function judgeAll(events: EventToStore[], instanceIds: ReadonlySet<string>) {
+    const read = await Promise.all(
+      [...instanceIds].map(async (id) => [id, await readBaselines(database.db, id)] as const),
+    )
+    const baselines = new Map(read)
+    const also: Statement[] = []
+    const anomalies: EventToStore[] = []
+    for (const report of events) {
+      const known = isReport(report) ? baselines.get(report.instance_id) : undefined
+      if (!known) continue
+      const found = judge(report, known)
+      anomalies.push(...found.anomalies)
+      if (found.samples.length > 0) also.push(learnStatement(learn, report.instance_id!, found.samples))
     }
-    result.then(forget, forget)
-    return result
+    return { anomalies, also }
   }
 
   return {
-    store,
-    async storeAll(events) {
-      const metrics = events.filter((event) => event.event_type === eventTypes.sessionMetrics)
-      const others = events.filter((event) => event.event_type !== eventTypes.sessionMetrics)
-      const stored: Promise<unknown>[] = metrics.map((event) => store(event))
-      if (others.length > 0) stored.push(ingest.store(others))
-      await Promise.all(stored)
+    store(events, once) {
+      const instanceIds = new Set(events.filter(isReport).map((report) => report.instance_id))
+      if (instanceIds.size === 0) return ingest.store(events, { once })
+      return inTurn(instanceIds, async () => {
+        const { anomalies, also } = await judgeAll(events, instanceIds)
+        return ingest.store([...events, ...anomalies], { also, once })
+      })
     },
   }
 }

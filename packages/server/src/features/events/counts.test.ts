@@ -52,6 +52,7 @@ let opened: TestDatabase
 beforeAll(async () => {
   opened = await openTestDatabase()
   await migrate(opened.database, 0)
+  await opened.database.prepareDays(0)
 })
 afterAll(() => opened[Symbol.asyncDispose]())
 
@@ -64,7 +65,7 @@ async function forgetEverything({ batch }: Database) {
 async function play(database: Database, startMs: number, steps: Step[]) {
   await forgetEverything(database)
   const clock = manualClock(startMs)
-  const ingest = createIngest({ database, bus: createMemoryBus(), clock, metrics: createMetrics() })
+  const ingest = createIngest({ database, bus: createMemoryBus({ alone: true }), clock, metrics: createMetrics() })
   const stored: Known[] = []
   for (const { passMs, events } of steps) {
     clock.advance(passMs)

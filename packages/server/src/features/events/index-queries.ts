@@ -23,6 +23,16 @@ export async function countUnindexed(db: Db): Promise<number> {
   return Number(count)
 }
 
+/** Up to which seq the index is complete. */
+export async function readIndexedSeq(db: Db): Promise<number> {
+  const row = await db
+    .selectFrom('counters')
+    .select('value')
+    .where('name', '=', 'indexed_seq')
+    .executeTakeFirstOrThrow()
+  return Number(row.value)
+}
+
 /** Enters the next `limit` events into the index. */
 export async function indexNext({ db, batch }: Database, limit: number): Promise<void> {
   const next = sql`seq > ${counter('indexed_seq')} and seq <= ${counter('indexed_seq')} + ${limit}`

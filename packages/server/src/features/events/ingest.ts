@@ -18,15 +18,21 @@ interface Group {
   idempotency: IdempotencyRow | undefined
 }
 
+/** The caller's Idempotency-Key: when it came before, nothing is written and the answer of that time holds. */
+export interface Once {
+  caller: string
+  key: string
+  answer: string
+}
+
 export interface StoreOptions {
   /** Written in the same transaction. */
   also?: Statement[]
-  /** The caller's Idempotency-Key: when it came before, nothing is written. */
-  once?: { caller: string; key: string } | undefined
+  once?: Once | undefined
 }
 
 export interface Ingest {
-  /** Stores the events in one transaction, after it is on disk resolves with the id that holds for the first one. */
+  /** Stores the events in one transaction. After it is on disk resolves with the answer that holds, or the first id. */
   store(events: EventToStore[], options?: StoreOptions): Promise<string>
   /** Stores events within a transaction of the caller, who calls the result after the commit. */
   storeWithin(trx: Trx, events: EventToStore[]): Promise<() => void>
@@ -94,11 +100,7 @@ export function createIngest({
   /** Requests under way by caller and key: twins in one batch would make it fail for all others in it. */
   const underWay = new Map<string, Promise<string>>()
 
-  function storeOnce(
-    events: EventToStore[],
-    also: Statement[],
-    once: { caller: string; key: string },
-  ): Promise<string> {
+  function storeOnce(events: EventToStore[], also: Statement[], once: Once): Promise<string> {
     const name = `${once.caller} ${once.key}`
     const twin = underWay.get(name)
     if (twin) return twin
@@ -107,17 +109,19 @@ export function createIngest({
     return result
   }
 
-  async function storeUnlessKnown(events: EventToStore[], also: Statement[], once: { caller: string; key: string }) {
-    const known = () => findIdempotent(database.db, once.caller, once.key)
-    const earlier = await known()
-    if (earlier) return earlier.event_id
+  async function storeUnlessKnown(events: EventToStore[], also: Statement[], once: Once): Promise<string> {
+    const { caller, key, answer } = once
+    const earlier = await findIdempotent(database.db, caller, key)
+    if (earlier !== undefined) return earlier
     try {
-      return await add(events, also, { ...once, event_id: events[0]!.id })
+      await add(events, also, { caller, key, answer })
+      return answer
     } catch (fault) {
       // A twin of this request was faster.
-      const twin = fault instanceof DatabaseError && fault.constraint ? await known() : undefined
-      if (!twin) throw fault
-      return twin.event_id
+      const twin = fault instanceof DatabaseError && fault.constraint
+      const known = twin ? await findIdempotent(database.db, caller, key) : undefined
+      if (known === undefined) throw fault
+      return known
     }
   }
 

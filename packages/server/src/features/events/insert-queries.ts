@@ -10,33 +10,34 @@ export type EventToStore = Omit<StoredEvent, 'seq'>
 export interface IdempotencyRow {
   caller: string
   key: string
-  event_id: string
+  answer: string
 }
 
 /** Compiled once; only the parameters change from batch to batch. */
 export interface InsertStatements {
   takeSeqs: string
-  events: (rows: string) => Statement
+  events: ReturnType<Dialect['insertSequenced']>
   counts: string
   minutes: string
   tools: string
   idempotency: string
 }
 
-const eventColumns = [
-  'created_at',
-  'severity',
-  'class',
-  'tool',
-  'source',
-  'event_type',
-  'instance_id',
-  'session_id',
-  'ip_address',
-  'id',
-  'description',
-  'metadata',
-] as const satisfies (keyof EventToStore)[]
+const eventColumns = {
+  created_at: 'bigint',
+  severity: 'text',
+  class: 'text',
+  tool: 'text',
+  source: 'text',
+  event_type: 'text',
+  instance_id: 'text',
+  session_id: 'text',
+  ip_address: 'text',
+  id: 'text',
+  description: 'text',
+  metadata: 'text',
+} as const satisfies Record<keyof EventToStore, string>
+const columnNames = Object.keys(eventColumns) as (keyof EventToStore)[]
 
 const lastSeq = sql`(select value from counters where name = 'event_seq')`
 
@@ -97,19 +98,17 @@ export function insertStatements(
   createdAt: number,
 ): Statement[] {
   const minute = startOf(createdAt, minuteMs)
-  const rows = events.map((event) =>
-    eventColumns.map((column) => (column === 'created_at' ? createdAt : event[column])),
-  )
+  const rows = events.map((event) => columnNames.map((column) => (column === 'created_at' ? createdAt : event[column])))
   const toolCounts = toolRows(events, minute)
   const statements: Statement[] = [
     CompiledQuery.raw(inserts.takeSeqs, [events.length]),
-    inserts.events(JSON.stringify(rows)),
+    inserts.events(rows),
     CompiledQuery.raw(inserts.counts, [JSON.stringify(countRows(events, createdAt))]),
     CompiledQuery.raw(inserts.minutes, [minute, events.length]),
   ]
   if (toolCounts.length > 0) statements.push(CompiledQuery.raw(inserts.tools, [JSON.stringify(toolCounts)]))
   if (idempotency.length > 0) {
-    const keys = idempotency.map(({ caller, key, event_id }) => [caller, key, event_id])
+    const keys = idempotency.map(({ caller, key, answer }) => [caller, key, answer])
     statements.push(CompiledQuery.raw(inserts.idempotency, [createdAt, JSON.stringify(keys)]))
   }
   return statements

@@ -1,6 +1,5 @@
 import { severities } from '@wardline/contract'
 import fc from 'fast-check'
-import { CompiledQuery } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isoTime } from '../../clock.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
@@ -145,13 +144,12 @@ describe('the list of events', () => {
         large.clock.now(),
       ),
     ])
-    await large.deps.database.batch([
-      CompiledQuery.raw(`with recursive more(n) as (select 2 union all select n + 1 from more where n < 100050)
-        insert into events select n, created_at, severity, class, tool, source, event_type, instance_id, session_id,
-          ip_address, id, 'hay', metadata from more, events where seq = 1`),
-      CompiledQuery.raw('update event_minutes set last_seq = 100050'),
-      CompiledQuery.raw('update counters set value = 100050'),
-    ])
+    await large.execute(`insert into events
+        with recursive more(n) as (select 2 union all select n + 1 from more where n < 100050)
+        select n, created_at, severity, class, tool, source, event_type, instance_id, session_id,
+          ip_address, id, 'hay', metadata from more, events where seq = 1;
+      update event_minutes set last_seq = 100050;
+      update counters set value = 100050`)
     const first = await large.call<Page>('GET', '/api/events?q=needle')
     expect(first.body).toEqual({ events: [], next: '51' })
     const second = await large.call<Page>('GET', '/api/events?q=needle&before=51')

@@ -5,14 +5,15 @@ import type { StoredEvent } from '../../db/schema.ts'
 import { minuteMs, startOf } from './buckets.ts'
 import { deleteRefs, type RefKind, readRefs } from './index-queries.ts'
 
-/** Keys are forgotten after a day, see retention. */
-export function findIdempotent(db: Db, caller: string, key: string) {
-  return db
+/** What a request with this key was answered; keys are forgotten after a day, see retention. */
+export async function findIdempotent(db: Db, caller: string, key: string): Promise<string | undefined> {
+  const row = await db
     .selectFrom('idempotency_keys')
     .select('event_id')
     .where('caller', '=', caller)
     .where('key', '=', key)
     .executeTakeFirst()
+  return row?.event_id
 }
 
 /** The range of seq whose rows may have been created in [from, to); undefined when there are none. */

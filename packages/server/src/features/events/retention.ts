@@ -1,10 +1,13 @@
 import type { Deps } from '../../deps.ts'
 import { hourMs, minuteMs, startOf } from './buckets.ts'
+import { deleteRefs, readIndexedSeq } from './index-queries.ts'
 import { deleteEventsBefore, deleteIdempotencyBefore, deleteMinutesBefore, deleteRollupsBefore } from './queries.ts'
 
 const dayMs = 24 * hourMs
 /** A delete of this size holds the writer for a few milliseconds: a kill that comes meanwhile does not feel it. */
 const batchRows = 500
+/** A day that goes as a whole takes only its index entries row by row. */
+const dayBatchRows = 5_000
 /** Keeps one run short; the next one goes on where this one stopped. */
 const maxBatches = 400
 /** The trust summary looks back 30 days by minute. */
@@ -12,9 +15,20 @@ const minutesKeptDays = 40
 const hoursKeptDays = 400
 
 /** Removes what is older than its time: events, idempotency keys, rollups. */
-export async function forgetOldEvents({ config, database: { db }, clock }: Deps): Promise<void> {
+export async function forgetOldEvents({ config, database, clock }: Deps): Promise<void> {
+  const { db } = database
   const now = clock.now()
-  const cutoff = now - config.retentionDays * dayMs
+  await database.prepareDays(now)
+  const { days, rowsBefore: cutoff } = await database.expired(now - config.retentionDays * dayMs)
+  const indexed = await readIndexedSeq(db)
+  for (const day of days) {
+    // Entries that are still to be made would outlive their events.
+    if (day.lastSeq > indexed) continue
+    for (let seq = day.firstSeq; seq <= day.lastSeq; seq += dayBatchRows) {
+      await deleteRefs(db, seq, Math.min(seq + dayBatchRows, day.lastSeq + 1), cutoff)
+    }
+    await day.drop()
+  }
   let gone: number | undefined = 1
   for (let batch = 0; batch < maxBatches && gone; batch++) gone = await deleteEventsBefore(db, cutoff, batchRows)
   await deleteIdempotencyBefore(db, now - dayMs)

@@ -1,5 +1,6 @@
 import { type EventBatchReply, type EventQuery, limits, NewEvent } from '@wardline/contract'
 import type { FastifyRequest } from 'fastify'
+import { eventRowJson } from '../../bus/event-row.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { clientAddress } from '../../http/actor.ts'
@@ -9,10 +10,10 @@ import type { Router } from '../../http/route.ts'
 import { validationSentence } from '../../http/validation.ts'
 import type { Detection } from '../detection/detection.ts'
 import { batchItems } from './batch.ts'
+import type { Once } from './ingest.ts'
 import type { EventToStore } from './insert-queries.ts'
 import { eventToStore } from './new-event.ts'
 import { readEvents } from './queries.ts'
-import { eventRowJson } from './row.ts'
 
 function idempotencyKey(request: FastifyRequest): string | undefined {
   const key = request.headers['idempotency-key']
@@ -41,13 +42,26 @@ async function listPage({ database: { db } }: Deps, query: EventQuery): Promise<
   return `{"events":[${rows.map(eventRowJson).join(',')}],"next":${next}}`
 }
 
+/** Batches have key space of their own: a batch and a single event may carry the same key. */
+function batchOnce(events: EventToStore[], { keyId }: Principal, key: string | undefined): Once | undefined {
+  return key === undefined ? undefined : { caller: `${keyId} batch`, key, answer: events.map(({ id }) => id).join(' ') }
+}
+
+/** Gives the accepted events the ids under which they are stored. Throws AppError `invalid` when their number differs. */
+function assignIds(reply: EventBatchReply, ids: string[]): void {
+  if (reply.ids.filter((id) => id !== null).length !== ids.length) {
+    throw new AppError('invalid', 'Idempotency-Key was used before, for a batch with another number of valid events.')
+  }
+  reply.ids = reply.ids.map((id) => (id === null ? null : ids.shift()!))
+}
+
 export function mountEvents(router: Router, deps: Deps, detection: Detection): void {
   router.handle('createEvent', ({ body, principal, request }) => {
     assertMayActFor(principal, body.instance_id)
     const event = eventToStore(body, clientAddress(request), deps.clock.now())
     const key = idempotencyKey(request)
-    const once = key === undefined ? undefined : { caller: principal.keyId, key }
-    return detection.store(event, once).then((id) => ({ ok: true, id }))
+    const once = key === undefined ? undefined : { caller: principal.keyId, key, answer: event.id }
+    return detection.store([event], once).then((id) => ({ ok: true, id }))
   })
 
   /** The row of one event of a batch, or why it is refused. */
@@ -75,7 +89,10 @@ export function mountEvents(router: Router, deps: Deps, detection: Detection): v
       else accepted.push(outcome)
       reply.ids.push(typeof outcome === 'string' ? null : outcome.id)
     }
-    await detection.storeAll(accepted)
+    if (accepted.length > 0) {
+      const stored = await detection.store(accepted, batchOnce(accepted, principal, idempotencyKey(request)))
+      if (stored !== accepted[0]!.id) assignIds(reply, stored.split(' '))
+    }
     return { ...reply, ok: reply.errors.length === 0 }
   })
 

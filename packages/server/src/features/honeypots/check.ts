@@ -4,11 +4,12 @@ import { AppError } from '../../errors.ts'
 import { mayActFor, type Principal } from '../../http/auth.ts'
 import { uuidV7 } from '../../ids.ts'
 import type { Ingest } from '../events/ingest.ts'
+import { DecoyReach } from './decoy-reach.ts'
 import { decoyDigest } from './honeypots.ts'
 import { keyCandidates, MAX_KEY_INPUT_LENGTH } from './key-extraction.ts'
 import { decoyPathKeys, lookupKeys, MAX_PATH_BYTES, pathForms } from './path-forms.ts'
 import { compilePathPattern, matchesPath, type PathPattern } from './path-pattern.ts'
-import { createDigestLookup, type Decoy, insertHit, readExactPaths, readPatterns } from './queries.ts'
+import { createDigestLookup, type Decoy, insertHit, readExactPaths, readPatterns, readPlanted } from './queries.ts'
 import { globCovers, queryGlobs } from './query-globs.ts'
 
 export interface Check {
@@ -22,10 +23,14 @@ export interface DecoyChecks {
   checkKey(text: string, check: Check): Promise<boolean>
   /** Whether the path is a decoy. A match is recorded before the promise resolves. */
   checkPath(path: string, check: Check): Promise<boolean>
+  /** Whether any decoy could match what this caller asks about. */
+  reaches(principal: Principal): boolean
   /** Reads the patterns anew: here after every change, and now and then for changes made by other processes. */
   refresh(): Promise<void>
 }
 
+/** With decoys at more instances than this every agent asks; a longer list would be compared for each key. */
+const maxPathInstances = 1_000
 /** Rows compared at once with a glob of the question, between which other work gets its turn. */
 const globPageRows = 1_000
 /** Short enough that hardly a key fits in: context is stored, a submitted key never is. */
@@ -50,6 +55,7 @@ function askingInstance({ principal, meta }: Check): string | undefined {
 export function createDecoyChecks(deps: Deps, ingest: Ingest): DecoyChecks {
   const { database, clock, secrets, metrics } = deps
   const findByDigests = createDigestLookup(database)
+  const reach = new DecoyReach()
   let patterns: { decoy: Decoy; pattern: PathPattern }[] = []
 
   /** The decoy itself may be planted at several instances: the asking one's own counts first. */
@@ -147,7 +153,11 @@ export function createDecoyChecks(deps: Deps, ingest: Ingest): DecoyChecks {
       return settle((await findByGlobs(forms)).filter(mayTrip(check)), check)
     },
 
+    reaches: (principal) => reach.reaches(principal),
+
     async refresh() {
+      const { hasKeys, pathInstances } = await readPlanted(database.db, maxPathInstances + 1)
+      reach.update({ hasKeys, pathInstances: pathInstances.length > maxPathInstances ? undefined : pathInstances })
       const rows = await readPatterns(database.db)
       patterns = rows.map((decoy) => ({ decoy, pattern: compilePathPattern(decoy.path!) }))
     },

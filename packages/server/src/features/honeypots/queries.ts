@@ -70,6 +70,26 @@ export function readPatterns(db: Db): Promise<Decoy[]> {
     .execute()
 }
 
+/** Whether there are decoy keys, and the instances with decoy paths, at most `limit`. */
+export async function readPlanted(db: Db, limit: number): Promise<{ hasKeys: boolean; pathInstances: string[] }> {
+  const key = await db
+    .selectFrom('honeypots')
+    .select('id')
+    .where('type', '=', 'api_key')
+    .where('deleted_at', 'is', null)
+    .limit(1)
+    .executeTakeFirst()
+  const paths = await db
+    .selectFrom('honeypots')
+    .select('instance_id')
+    .distinct()
+    .where('type', '=', 'file_path')
+    .where('deleted_at', 'is', null)
+    .limit(limit)
+    .execute()
+  return { hasKeys: key !== undefined, pathInstances: paths.map(({ instance_id }) => instance_id) }
+}
+
 /** Exact path decoys after `afterId`, by id. */
 export function readExactPaths(db: Db, afterId: string, limit: number): Promise<Decoy[]> {
   return db

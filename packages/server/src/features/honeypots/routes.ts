@@ -13,7 +13,7 @@ export function mountHoneypots(router: Router, deps: Deps, checks: DecoyChecks):
 
   router.handle('createHoneypot', async ({ body, request }) => {
     const created = await createHoneypot(deps, body, requestActor(request))
-    if (body.type === 'file_path') await checks.refresh()
+    await checks.refresh()
     return created
   })
 

@@ -33,8 +33,8 @@ describe('a key', () => {
   it('is stored nowhere, and shown once', async () => {
     const { body } = await create({ scope: 'viewer', name: 'dashboard' })
     const secret = body.key.slice('wl_viewer_'.length + 9)
-    const tables = await service.rows<{ name: string }>(`select name from sqlite_schema where type = 'table'`)
-    for (const { name } of tables) {
+    const tables = await service.tables()
+    for (const name of tables) {
       expect(JSON.stringify(await service.rows(`select * from ${name}`)), name).not.toContain(secret)
     }
     expect((await service.call('GET', '/api/keys')).text).not.toContain(secret)
@@ -154,11 +154,12 @@ describe('rotation', () => {
       const { id } = await service.createKey('viewer')
       const [revoked, rotated] = await Promise.all([revoke(id), rotate(id)])
       expect(revoked.status).toBe(200)
-      const [order] = await service.rows<{ actions: string }>(
-        `select group_concat(action, ' ') as actions from (select action from audit_log where target = '${id}' order by seq)`,
+      const recorded = await service.rows<{ action: string }>(
+        `select action from audit_log where target = '${id}' order by seq`,
       )
-      if (rotated.status === 201) expect(order!.actions).toBe('key.create key.rotate key.revoke')
-      else expect(order!.actions).toBe('key.create key.revoke')
+      const actions = recorded.map(({ action }) => action)
+      if (rotated.status === 201) expect(actions).toEqual(['key.create', 'key.rotate', 'key.revoke'])
+      else expect(actions).toEqual(['key.create', 'key.revoke'])
     }
   })
 })

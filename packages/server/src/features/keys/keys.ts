@@ -4,7 +4,7 @@ import type { Db, Trx } from '../../db/database.ts'
 import { AppError } from '../../errors.ts'
 import { type Actor, recordAction } from '../audit/audit.ts'
 import { generateKey } from './key-format.ts'
-import { expireKeyRow, findKey, insertKey, type KeyRow, readKeys, revokeKeyRow } from './queries.ts'
+import { expireKeyRow, holdKey, insertKey, type KeyRow, readKeys, revokeKeyRow } from './queries.ts'
 
 /** An old key stays valid this long after its rotation, unless told otherwise. */
 const defaultOverlapSeconds = 86_400
@@ -56,8 +56,8 @@ export function rotateKey(
 ): Promise<KeyCreated> {
   const endsAt = now + (overlapSeconds ?? defaultOverlapSeconds) * 1000
   return db.transaction().execute(async (trx) => {
-    const old = await findKey(trx, id)
-    if (!old || old.revoked_at !== null) throw notFound()
+    const old = await holdKey(trx, id)
+    if (!old) throw notFound()
     const { scope, name, instances, expires_at } = old
     const created = await issueKey(trx, { scope, name, instances, expires_at }, now)
     await expireKeyRow(trx, id, endsAt)

@@ -8,8 +8,15 @@ export function readKeys(db: Db): Promise<KeyRow[]> {
   return db.selectFrom('api_keys').selectAll().orderBy('created_at').orderBy('id').execute()
 }
 
-export function findKey(db: Db, id: string): Promise<KeyRow | undefined> {
-  return db.selectFrom('api_keys').selectAll().where('id', '=', id).executeTakeFirst()
+/** A key that is not revoked, and cannot be by anyone else until the transaction ends. */
+export function holdKey(trx: Trx, id: string): Promise<KeyRow | undefined> {
+  return trx
+    .updateTable('api_keys')
+    .set((e) => ({ name: e.ref('name') }))
+    .where('id', '=', id)
+    .where('revoked_at', 'is', null)
+    .returningAll()
+    .executeTakeFirst()
 }
 
 export async function insertKey(trx: Trx, row: KeyRow): Promise<void> {

@@ -8,43 +8,87 @@ export interface KnownState {
   state: KillSwitchState
 }
 
+/** A reading of the database that has not ended, and the newest that was heard of the instance meanwhile. */
+interface Reading {
+  readers: number
+  heard: KnownState | undefined
+}
+
 function known(version: number, suspended: boolean, reason: string | null): KnownState {
   return { version, etag: `W/"${version}"`, state: { suspended, reason } }
 }
 
+function newest(first: KnownState, ...others: (KnownState | undefined)[]): KnownState {
+  return others.reduce<KnownState>((best, other) => (other && other.version > best.version ? other : best), first)
+}
+
 /**
- * The control state of the instances that were asked for, in memory, so that a poll costs no query.
- * Messages of the bus keep it current; only a higher version counts.
+ * The control state of the instances that were asked for, in memory. A process that is alone answers polls from it
+ * without a query; one of several asks the database, and needs it only while that is away. Messages of the bus keep it
+ * current; only a higher version counts.
  */
 export class ControlStates {
   readonly #deps: Deps
   readonly #states = new Map<string, KnownState>()
+  readonly #readings = new Map<string, Reading>()
+  /** Grows with each reconnection: what was read before it may have changed unheard. */
+  #epoch = 0
 
   constructor(deps: Deps) {
     this.#deps = deps
     deps.bus.onControl((message) => this.#apply(message))
+    deps.bus.onReconnect(() => {
+      this.#epoch += 1
+      this.#states.clear()
+    })
   }
 
-  /** The state at hand, or undefined when it must be read first. */
+  /**
+   * The state at hand, or undefined when it must be read first. Where others share the database it always must: who was
+   * told by one process that a kill is done may ask another before its message is there.
+   */
   peek(instanceId: string): KnownState | undefined {
-    return this.#states.get(instanceId)
+    return this.#deps.database.isShared ? undefined : this.#recall(instanceId)
   }
 
   /** The state from the database; undefined for an unknown instance. */
   async read(instanceId: string): Promise<KnownState | undefined> {
-    const row = await readControl(this.#deps.database.db, instanceId)
-    if (!row) return undefined
-    // A message may have come while the row was read.
-    const current = this.#states.get(instanceId)
-    if (current && current.version >= row.version) return current
-    const state = known(row.version, row.suspended, row.reason)
-    this.#states.set(instanceId, state)
-    return state
+    const epoch = this.#epoch
+    const reading = this.#readings.get(instanceId) ?? { readers: 0, heard: undefined }
+    this.#readings.set(instanceId, reading)
+    reading.readers += 1
+    try {
+      const row = await readControl(this.#deps.database.db, instanceId)
+      if (!row) return undefined
+      // A message may have come while the row was read.
+      const read = known(row.version, row.suspended, row.reason)
+      const state = newest(read, this.#states.get(instanceId), reading.heard)
+      if (this.#deps.bus.hearsAll && epoch === this.#epoch) this.#states.set(instanceId, state)
+      return state
+    } catch (fault) {
+      // Without a database nobody can kill or resume: what was read and heard still holds.
+      const state = this.#recall(instanceId)
+      if (!state) throw fault
+      return state
+    } finally {
+      reading.readers -= 1
+      if (reading.readers === 0) this.#readings.delete(instanceId)
+    }
   }
 
+  #recall(instanceId: string): KnownState | undefined {
+    return this.#deps.bus.hearsAll ? this.#states.get(instanceId) : undefined
+  }
+
+  /**
+   * A message counts only beside what the database said: an old one that somebody publishes once more is signed as
+   * well, and would otherwise bring back a state of long ago for an instance that nobody has asked for yet.
+   */
   #apply({ instance_id, action, reason, version }: ControlMessage): void {
+    const message = known(version, action === 'suspend', reason ?? null)
     const current = this.#states.get(instance_id)
-    if (current && current.version >= version) return
-    this.#states.set(instance_id, known(version, action === 'suspend', reason ?? null))
+    if (current) this.#states.set(instance_id, newest(current, message))
+    const reading = this.#readings.get(instance_id)
+    if (reading) reading.heard = newest(message, reading.heard)
   }
 }

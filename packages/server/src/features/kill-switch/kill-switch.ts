@@ -39,15 +39,20 @@ async function change(deps: Deps, instanceId: string, reason: string | null, act
   )
 }
 
-/** How far back each look goes: a commit that the disk held up may have been answered as failed long before it was made. */
+/**
+ * How far back each look goes: a commit that the disk held up may have been answered as failed long before it was made,
+ * and the clocks of two machines differ.
+ */
 const lookBackMs = 60_000
 
 /**
- * Publishes what changed lately once more. A change whose commit was answered too late, or that another process made,
- * is thereby known here within a second; receivers keep the highest version, so a repetition changes nothing.
+ * Publishes what changed lately once more: since shortly before `since`, now unless told. A change whose commit was
+ * answered too late, or that another process made unheard, is thereby known here within a second; receivers keep the
+ * highest version, so a repetition changes nothing.
  */
-export async function republishControl({ database: { db }, bus, clock, secrets }: Deps): Promise<void> {
-  for (const { id, changedAt, ...state } of await readChangedControl(db, clock.now() - lookBackMs)) {
+export async function republishControl(deps: Deps, since = deps.clock.now()): Promise<void> {
+  const { database, bus, clock, secrets } = deps
+  for (const { id, changedAt, ...state } of await readChangedControl(database.db, since - lookBackMs)) {
     bus.publishControl(controlMessage(id, state, changedAt ?? clock.now(), secrets.controlKey))
   }
 }

@@ -1,8 +1,8 @@
-import type { KillSwitchState } from '@wardline/contract'
+import { decoysHeader, type KillSwitchState } from '@wardline/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Deps } from '../../deps.ts'
 import { requestActor } from '../../http/actor.ts'
-import { assertMayActFor } from '../../http/auth.ts'
+import { assertMayActFor, type Principal } from '../../http/auth.ts'
 import type { Router } from '../../http/route.ts'
 import type { ControlStates, KnownState } from './control-states.ts'
 import type { ControlStream } from './control-stream.ts'
@@ -22,7 +22,14 @@ function answerPoll(known: KnownState | undefined, request: FastifyRequest, repl
   return known.state
 }
 
-export function mountKillSwitch(router: Router, deps: Deps, states: ControlStates, stream: ControlStream): void {
+/** `reaches`: whether any decoy could trip for this caller. */
+export function mountKillSwitch(
+  router: Router,
+  deps: Deps,
+  states: ControlStates,
+  stream: ControlStream,
+  reaches: (principal: Principal) => boolean,
+): void {
   router.handle('killInstance', async ({ params, body, request }) => {
     await suspendInstance(deps, params.instanceId, body.reason, requestActor(request))
     return { ok: true, instance_id: params.instanceId, status: 'suspended' }
@@ -35,6 +42,7 @@ export function mountKillSwitch(router: Router, deps: Deps, states: ControlState
 
   router.handle('getInstanceStatus', ({ params, principal, request }, reply) => {
     if (principal.scope === 'agent') assertMayActFor(principal, params.instanceId)
+    reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
     const known = states.peek(params.instanceId)
     if (known) return answerPoll(known, request, reply)
     return states.read(params.instanceId).then((read) => answerPoll(read, request, reply))

@@ -1,14 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { StoredEvent } from '../../db/schema.ts'
+import type { EventFields } from '../../bus/event-row.ts'
 import { RecentEvents } from './recent-events.ts'
 
-const row = (seq: number, bytes = 0): StoredEvent => ({
+const row = (seq: number, bytes = 0): EventFields => ({
   seq,
   created_at: 0,
   severity: 'info',
-  class: 'none',
-  tool: null,
   source: 's',
   event_type: 'note',
   instance_id: null,
@@ -18,7 +16,7 @@ const row = (seq: number, bytes = 0): StoredEvent => ({
   description: '',
   metadata: bytes === 0 ? null : 'x'.repeat(bytes),
 })
-const seqs = (rows: StoredEvent[] | undefined) => rows?.map(({ seq }) => seq)
+const seqs = (rows: EventFields[] | undefined) => rows?.map(({ seq }) => seq)
 const count = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
 
 describe('RecentEvents', () => {

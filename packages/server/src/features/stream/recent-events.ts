@@ -1,4 +1,4 @@
-import type { StoredEvent } from '../../db/schema.ts'
+import type { EventFields } from '../../bus/event-row.ts'
 
 /** What is kept for clients that reconnect after a moment; older rows come from the database. */
 const maxRows = 4_096
@@ -6,16 +6,16 @@ const maxBytes = 8 * 1024 * 1024
 /** Dropped rows stay in memory until this many are cut off at once. */
 const maxDroppedRows = 256
 
-const bytesOf = (row: StoredEvent) => 300 + row.description.length + (row.metadata?.length ?? 0)
+const bytesOf = (row: EventFields) => 300 + row.description.length + (row.metadata?.length ?? 0)
 
 /** The newest rows in memory, without a gap. */
 export class RecentEvents {
-  #rows: StoredEvent[] = []
+  #rows: EventFields[] = []
   #start = 0
   #bytes = 0
 
   /** Appends the row that follows the newest one. */
-  add(row: StoredEvent): void {
+  add(row: EventFields): void {
     this.#rows.push(row)
     this.#bytes += bytesOf(row)
     while (this.#rows.length - this.#start > maxRows || this.#bytes > maxBytes) {
@@ -37,7 +37,7 @@ export class RecentEvents {
   }
 
   /** Up to `limit` rows after `seq`; undefined when some of them are no longer here. */
-  after(seq: number, limit: number): StoredEvent[] | undefined {
+  after(seq: number, limit: number): EventFields[] | undefined {
     const oldest = this.#rows[this.#start]
     if (!oldest || seq + 1 < Number(oldest.seq)) return undefined
     const from = this.#start + (seq + 1 - Number(oldest.seq))

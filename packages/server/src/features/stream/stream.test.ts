@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net'
 import type { EventRow } from '@wardline/contract'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { StoredEvent } from '../../db/schema.ts'
+import type { EventFields } from '../../bus/event-row.ts'
 import { adminKey, openTestService, type TestService } from '../../test-service.ts'
 import { eventToStore } from '../events/new-event.ts'
 
@@ -66,9 +66,9 @@ const event = (service: TestService, severity: 'info' | 'warning' = 'info') =>
   eventToStore({ severity, source: 's', event_type: 'note', description: 'x' }, null, service.clock.now())
 
 /** Stores events behind the back of the service: it hears of them only when somebody tells it. */
-async function storeElsewhere(service: TestService, count: number): Promise<StoredEvent[]> {
+async function storeElsewhere(service: TestService, count: number): Promise<EventFields[]> {
   await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
-  const rows: StoredEvent[] = []
+  const rows: EventFields[] = []
   other.deps.bus.onEvents((announced) => rows.push(...announced))
   await other.services.ingest.store(Array.from({ length: count }, () => event(other)))
   return rows
@@ -160,6 +160,15 @@ describe('the event stream', () => {
       await listener.until(last)
       expect(listener.seqs, place).toEqual([last])
     }
+  })
+
+  it('waits a moment for what several processes announce out of turn, before it asks the database', async () => {
+    await using service = await openTestService()
+    await using listener = await listen(service)
+    // The database has none of them, so whatever is asked of it is lost.
+    for (const seq of [3, 2, 5, 4, 1]) service.deps.bus.publishEvents([{ ...event(service), seq }])
+    await listener.until(5)
+    expect(listener.seqs).toEqual(count(1, 5))
   })
 
   // An announcement that was forged must neither appear nor stop the stream.

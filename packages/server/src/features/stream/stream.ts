@@ -1,13 +1,13 @@
 import type { Socket } from 'node:net'
-import type { StoredEvent } from '../../db/schema.ts'
+import { type EventFields, eventRowJson, type OutsideEvent } from '../../bus/event-row.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { httpLimits } from '../../http/limits.ts'
 import { closeEventStream, firstFrame, frame, openEventStream, type StreamReply } from '../../http/sse.ts'
-import { severityCounts } from '../events/counts.ts'
-import { eventRowJson } from '../events/row.ts'
-import { readEventsAfter, readLastSeq } from './queries.ts'
+import { EventSequence } from './event-sequence.ts'
+import { readEventsAfter } from './queries.ts'
 import { RecentEvents } from './recent-events.ts'
+import { StatsPush } from './stats-push.ts'
 
 /** Rows replayed at most: the stream may be open to everybody, the whole history is for key holders (GET /api/events). */
 const maxReplayRows = 10_000
@@ -16,20 +16,20 @@ const replayPageRows = 250
 const maxStalledMs = 30_000
 /** Bytes that wait for one client before it leaves the live round and reads at its own pace. */
 const maxUnsentBytes = 256 * 1024
-/** Severity counts are pushed at most this often, however many events come. */
-const statsEveryMs = 250
 
 const heartbeat = '{"type":"heartbeat"}'
-const eventFrame = (row: StoredEvent) => frame(`{"type":"event","data":${eventRowJson(row)}}`, Number(row.seq))
+const eventFrame = (row: EventFields) => frame(`{"type":"event","data":${eventRowJson(row)}}`, Number(row.seq))
+/** Without an `id:`, so that it leaves no mark on where a client resumes. */
+const outsideFrame = (row: OutsideEvent) => frame(`{"type":"event","data":${eventRowJson(row)}}`)
 
-const framesAfter = (rows: readonly StoredEvent[], seq: number) =>
+const framesAfter = (rows: readonly EventFields[], seq: number) =>
   rows
     .filter((row) => Number(row.seq) > seq)
     .map(eventFrame)
     .join('')
 
 /** As many frames as may wait for one slow client. */
-function pageOf(rows: readonly StoredEvent[]): { text: string; lastSeq: number | undefined } {
+function pageOf(rows: readonly EventFields[]): { text: string; lastSeq: number | undefined } {
   let text = ''
   let lastSeq: number | undefined
   for (const row of rows) {
@@ -56,23 +56,35 @@ export class EventStream {
   readonly #clients = new Set<Client>()
   readonly #perAddress = new Map<string, number>()
   readonly #recent = new RecentEvents()
-  #head = 0
-  /** The highest seq heard of. */
-  #announced = 0
-  #unsent: StoredEvent[] = []
+  readonly #sequence: EventSequence
+  readonly #stats: StatsPush
+  #unsent: EventFields[] = []
+  #unsentOutside: OutsideEvent[] = []
   #flushing = false
-  #filling: Promise<void> | undefined
-  #stats: { timer: NodeJS.Timeout | undefined; again: boolean } = { timer: undefined, again: false }
 
   constructor(deps: Deps) {
     this.#deps = deps
-    deps.bus.onEvents((rows) => this.#receive(rows))
+    this.#stats = new StatsPush(deps, (bytes) => this.#writeToLive(bytes))
+    this.#sequence = new EventSequence(
+      deps,
+      (row) => this.#append(row),
+      () => this.#recent.clear(),
+    )
   }
 
   /** Starts at the newest stored event. */
   async open(): Promise<void> {
-    this.#head = await readLastSeq(this.#deps.database.db)
-    this.#announced = this.#head
+    if (this.#deps.bus.state !== 'in-process') {
+      // The validator takes a tenth of a second to load, which only those pay who have a backplane.
+      const { hearOutsideEvents } = await import('./outside-events.ts')
+      hearOutsideEvents(this.#deps, (row) => this.#receiveOutside(row))
+    }
+    await this.#sequence.open()
+  }
+
+  /** Shows what other processes stored unheard. */
+  reconcile(): Promise<void> {
+    return this.#sequence.reconcile()
   }
 
   /** Serves one client from `lastSeq` on, or from now. Throws AppError `overloaded` when every place is taken. */
@@ -86,8 +98,8 @@ export class EventStream {
     if (!socket) return
     socket.write(firstFrame(heartbeat))
     // A seq of the future is from another database: there is nothing to resume.
-    const resumes = lastSeq !== undefined && lastSeq < this.#head
-    const client: Client = { socket, address, keyId, seq: resumes ? lastSeq : this.#head, live: !resumes }
+    const resumes = lastSeq !== undefined && lastSeq < this.#sequence.head
+    const client: Client = { socket, address, keyId, seq: resumes ? lastSeq : this.#sequence.head, live: !resumes }
     this.#clients.add(client)
     this.#perAddress.set(address, ofAddress + 1)
     this.#showCount()
@@ -110,7 +122,8 @@ export class EventStream {
   }
 
   close(delayMs: () => number): void {
-    clearTimeout(this.#stats.timer)
+    this.#stats.close()
+    this.#sequence.close()
     for (const { socket } of this.#clients) closeEventStream(socket, delayMs())
   }
 
@@ -126,65 +139,42 @@ export class EventStream {
     this.#deps.metrics.streamClients.set({ kind: 'events' }, this.#clients.size)
   }
 
-  #receive(rows: readonly StoredEvent[]): void {
-    for (const row of rows) {
-      const seq = Number(row.seq)
-      this.#announced = Math.max(this.#announced, seq)
-      if (seq === this.#head + 1) this.#append(row)
-    }
-    // What the bus lost or brought out of order is read from the database.
-    if (this.#announced > this.#head) this.#fillGap()
-  }
-
-  #append(row: StoredEvent): void {
-    this.#head = Number(row.seq)
+  #append(row: EventFields): void {
     this.#recent.add(row)
     if (this.#clients.size === 0) return
     this.#unsent.push(row)
+    this.#flushSoon()
+  }
+
+  #receiveOutside(row: OutsideEvent): void {
+    if (this.#clients.size === 0) return
+    this.#unsentOutside.push(row)
+    this.#flushSoon()
+  }
+
+  #flushSoon(): void {
     if (this.#flushing) return
     this.#flushing = true
     setImmediate(() => this.#flush())
   }
 
-  /** Hears of events whose commit was answered too late to be published, or that another process stored. */
-  async reconcile(): Promise<void> {
-    this.#announced = Math.max(this.#announced, await readLastSeq(this.#deps.database.db))
-    if (this.#announced > this.#head) this.#fillGap()
-  }
-
-  #fillGap(): void {
-    this.#filling ??= this.#readMissing().finally(() => {
-      this.#filling = undefined
-    })
-  }
-
-  async #readMissing(): Promise<void> {
-    try {
-      while (this.#announced > this.#head) {
-        const rows = await readEventsAfter(this.#deps.database.db, this.#head, replayPageRows)
-        this.#passOver(rows[0])
-        for (const row of rows) if (Number(row.seq) === this.#head + 1) this.#append(row)
-        // A row that was announced but is not there was forged, or is gone already.
-        if (rows.length === 0) this.#announced = this.#head
-      }
-    } catch (fault) {
-      this.#deps.log.warn({ err: fault }, 'stream could not read missing events; the next event tries again')
+  #flush(): void {
+    this.#flushing = false
+    const [rows, outside] = [this.#unsent, this.#unsentOutside]
+    this.#unsent = []
+    this.#unsentOutside = []
+    if ([...rows, ...outside].some(({ severity }) => severity !== 'info')) this.#wantStats()
+    if (rows.length > 0) this.#writeRows(rows)
+    if (outside.length > 0) this.#writeToLive(Buffer.from(outside.map(outsideFrame).join('')))
+    for (const client of this.#clients) {
+      if (!client.live || client.socket.writableLength <= maxUnsentBytes) continue
+      client.live = false
+      void this.#catchUp(client)
     }
   }
 
-  /** Rows that retention removed before they could be read are no longer to be had. */
-  #passOver(next: StoredEvent | undefined): void {
-    if (!next || Number(next.seq) <= this.#head + 1) return
-    this.#head = Number(next.seq) - 1
-    this.#recent.clear()
-  }
-
-  #flush(): void {
-    this.#flushing = false
-    const rows = this.#unsent
-    this.#unsent = []
+  #writeRows(rows: readonly EventFields[]): void {
     const before = Number(rows[0]!.seq) - 1
-    if (rows.some(({ severity }) => severity !== 'info')) this.#wantStats()
     const bytes = Buffer.from(rows.map(eventFrame).join(''))
     for (const client of this.#clients) {
       if (!client.live) continue
@@ -193,11 +183,15 @@ export class EventStream {
       else client.socket.write(framesAfter(rows, client.seq))
       // Who caught up from the database may be ahead of what was announced here.
       client.seq = Math.max(client.seq, Number(rows.at(-1)!.seq))
-      if (client.socket.writableLength > maxUnsentBytes) {
-        client.live = false
-        void this.#catchUp(client)
-      }
     }
+  }
+
+  #writeToLive(bytes: Buffer): void {
+    for (const { socket, live } of this.#clients) if (live) socket.write(bytes)
+  }
+
+  #wantStats(): void {
+    if (this.#clients.size > 0) this.#stats.want()
   }
 
   /** Brings a client to the head at its own pace, then back into the live round. Between the last check and that no event can slip in. */
@@ -207,12 +201,12 @@ export class EventStream {
       this.#skipBeyondReplay(client)
       while (!socket.destroyed) {
         await this.#drained(socket)
-        if (client.seq >= this.#head) break
+        if (client.seq >= this.#sequence.head) break
         const rows =
           this.#recent.after(client.seq, replayPageRows) ??
           (await readEventsAfter(this.#deps.database.db, client.seq, replayPageRows))
         const page = pageOf(rows)
-        client.seq = page.lastSeq ?? this.#head
+        client.seq = page.lastSeq ?? this.#sequence.head
         socket.write(page.text)
       }
       client.live = true
@@ -223,7 +217,7 @@ export class EventStream {
   }
 
   #skipBeyondReplay(client: Client): void {
-    const from = this.#head - maxReplayRows
+    const from = this.#sequence.head - maxReplayRows
     if (client.seq >= from) return
     const gap = { type: 'gap', data: { after: client.seq, resumes_after: from } }
     client.socket.write(`event: gap\n${frame(JSON.stringify(gap))}`)
@@ -251,27 +245,5 @@ export class EventStream {
   #cut(client: Client, reason: string): void {
     this.#deps.metrics.streamCuts.inc({ reason })
     client.socket.destroy()
-  }
-
-  /** The latest counts win: one reading serves every event that came meanwhile. */
-  #wantStats(): void {
-    this.#stats.again = true
-    if (this.#stats.timer || this.#clients.size === 0) return
-    void this.#pushStats()
-    this.#stats.timer = setTimeout(() => {
-      this.#stats.timer = undefined
-      if (this.#stats.again) this.#wantStats()
-    }, statsEveryMs)
-  }
-
-  async #pushStats(): Promise<void> {
-    this.#stats.again = false
-    try {
-      const counts = await severityCounts(this.#deps.database.db, this.#deps.clock.now())
-      const bytes = Buffer.from(frame(`{"type":"stats","data":${JSON.stringify(counts)}}`))
-      for (const { socket, live } of this.#clients) if (live) socket.write(bytes)
-    } catch (fault) {
-      this.#deps.log.warn({ err: fault }, 'severity counts could not be read for the stream')
-    }
   }
 }

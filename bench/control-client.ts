@@ -1,0 +1,32 @@
+import { connect } from 'node:net'
+import type { Service } from './service.ts'
+
+export interface ControlClient {
+  /** Resolves with the instant (performance.now) at which the next message came. */
+  next(): Promise<number>
+  close(): void
+}
+
+const TIMEOUT_MS = 10_000
+
+/** Listens for the control messages of one instance; resolves after the first one, the current state. */
+export async function followControl(service: Service, instanceId: string): Promise<ControlClient> {
+  const waiting: ((at: number) => void)[] = []
+  const socket = connect(service.port, '127.0.0.1')
+  socket.on('data', (chunk) => {
+    if (!chunk.includes('data: {')) return
+    waiting.shift()?.(performance.now())
+  })
+  const next = () =>
+    new Promise<number>((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error(`No control message within ${TIMEOUT_MS} ms.`)), TIMEOUT_MS)
+      waiting.push((at) => {
+        clearTimeout(timer)
+        resolve(at)
+      })
+    })
+  const first = next()
+  socket.write(service.prepare('GET', `/api/instances/${instanceId}/control`))
+  await first
+  return { next, close: () => socket.destroy() }
+}

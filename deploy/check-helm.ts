@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { parseAllDocuments } from 'yaml'
+
+// Renders the chart with the real Helm, 3 or 4, and looks at what comes out. Helm is no part of the set-up, so this is
+// no part of the tests: node deploy/check-helm.ts [path of helm]
+
+const helm = process.argv[2] ?? 'helm'
+const chart = fileURLToPath(new URL('helm/wardline', import.meta.url))
+
+// biome-ignore lint/suspicious/noExplicitAny: what is looked into are manifests of any kind
+type Manifest = any
+
+function run(command: string, values: string[]) {
+  const sets = values.flatMap((value) => ['--set', value])
+  const result = spawnSync(helm, [command, ...(command === 'lint' ? ['--strict'] : ['w']), chart, ...sets], {
+    encoding: 'utf8',
+  })
+  if (result.error) throw result.error
+  return result
+}
+
+/** The manifests by kind. */
+function render(...values: string[]): Record<string, Manifest> {
+  const { status, stdout, stderr } = run('template', values)
+  assert.equal(status, 0, stderr)
+  // Helm and Kubernetes read YAML 1.1, in which 0440 is octal.
+  const documents = parseAllDocuments(stdout, { version: '1.1' }).map((document) => document.toJS() as Manifest)
+  return Object.fromEntries(documents.filter(Boolean).map((manifest) => [manifest.kind, manifest]))
+}
+
+function assertRefused(reason: RegExp, ...values: string[]): void {
+  const { status, stderr } = run('template', values)
+  assert.notEqual(status, 0, `accepts ${values.join(' ')}`)
+  assert.match(stderr, reason)
+}
+
+function assertHardened({ Deployment, ServiceAccount }: Record<string, Manifest>): void {
+  const pod = Deployment.spec.template.spec
+  assert.equal(pod.enableServiceLinks, false)
+  assert.equal(pod.automountServiceAccountToken, false)
+  assert.equal(ServiceAccount.automountServiceAccountToken, false)
+  assert.equal(pod.securityContext.runAsNonRoot, true)
+  assert.equal(pod.securityContext.seccompProfile.type, 'RuntimeDefault')
+  for (const { securityContext } of pod.containers) {
+    assert.equal(securityContext.allowPrivilegeEscalation, false)
+    assert.equal(securityContext.readOnlyRootFilesystem, true)
+    assert.deepEqual(securityContext.capabilities, { drop: ['ALL'] })
+  }
+}
+
+const postgres = ['database.secretName=pg', 'masterSecret.secretName=wardline']
+const several = [...postgres, 'backplane.secretName=redis', 'apiKey.secretName=wardline', 'replicas=3']
+const everything = [
+  ...several,
+  'autoscaling.enabled=true',
+  'ingress.enabled=true',
+  'ingress.tlsSecretName=tls',
+  'networkPolicy.enabled=true',
+]
+
+for (const values of [[], several, everything]) assert.equal(run('lint', values).status, 0, run('lint', values).stdout)
+
+const single = render()
+assertHardened(single)
+assert.equal(single.Deployment.spec.replicas, 1)
+assert.equal(single.Deployment.spec.strategy.type, 'Recreate')
+assert.equal(single.PersistentVolumeClaim.metadata.annotations['helm.sh/resource-policy'], 'keep')
+assert.equal(single.PodDisruptionBudget, undefined)
+assert.equal(single.Deployment.spec.template.spec.containers[0].env, undefined)
+assert.equal(single.ConfigMap.data.WARDLINE_STREAM_AUTH, 'session')
+
+const scaled = render(...several)
+assertHardened(scaled)
+assert.equal(scaled.Deployment.spec.replicas, 3)
+assert.equal(scaled.Deployment.spec.strategy.type, 'RollingUpdate')
+assert.equal(scaled.PersistentVolumeClaim, undefined)
+assert.equal(scaled.PodDisruptionBudget.spec.maxUnavailable, 1)
+const { containers, volumes } = scaled.Deployment.spec.template.spec
+const files = volumes.find(({ name }: Manifest) => name === 'secrets').projected
+const mountPath = containers[0].volumeMounts.find(({ name }: Manifest) => name === 'secrets').mountPath
+const mounted = files.sources.map(({ secret }: Manifest) => `${mountPath}/${secret.items[0].path}`)
+assert.deepEqual(containers[0].env.map(({ value }: Manifest) => value).sort(), mounted.sort())
+assert.equal(containers[0].env.length, 4)
+assert.equal(files.defaultMode, 0o440)
+
+const full = render(...everything)
+assert.equal(full.Deployment.spec.replicas, undefined)
+assert.equal(full.HorizontalPodAutoscaler.spec.scaleTargetRef.name, full.Deployment.metadata.name)
+const paths = full.Ingress.spec.rules[0].http.paths.map(({ path }: Manifest) => path)
+assert.deepEqual(paths, ['/', '/api', '/docs', '/openapi.json'])
+assert.equal(full.Ingress.spec.rules[0].http.paths[0].pathType, 'Exact')
+assert.deepEqual(full.NetworkPolicy.spec.policyTypes, ['Ingress', 'Egress'])
+
+// With a database and no backplane, not even for the length of an upgrade may two processes run.
+assert.equal(render(...postgres).Deployment.spec.strategy.type, 'Recreate')
+assertRefused(/cannot share a SQLite file/, 'replicas=2')
+assertRefused(/cannot share a SQLite file/, 'autoscaling.enabled=true')
+assertRefused(/must hear of each other/, ...postgres, 'replicas=2')
+assertRefused(/must hear of each other/, ...postgres, 'autoscaling.enabled=true')
+assertRefused(/A backplane connects several processes/, 'backplane.secretName=redis')
+assertRefused(/set masterSecret.secretName/, 'database.secretName=pg')
+assertRefused(/minReplicas is greater/, ...several, 'autoscaling.enabled=true', 'autoscaling.minReplicas=9')
+
+console.log('The chart renders as it should.')

@@ -1,0 +1,288 @@
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { endpoints } from '@wardline/contract'
+import { readConfig, settings, startServer } from '@wardline/server'
+import { Ajv } from 'ajv'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { createMetrics } from '../packages/server/src/metrics.ts'
+
+const folder = fileURLToPath(new URL('.', import.meta.url))
+const text = (name: string): string => readFileSync(join(folder, name), 'utf8')
+
+interface Service {
+  image: string
+  profiles?: string[]
+  ports?: string[]
+  environment?: Record<string, string>
+  secrets?: string[]
+  volumes?: string[]
+  networks?: string[] | Record<string, { ipv4_address: string }>
+  user?: string
+  read_only?: boolean
+  cap_drop?: string[]
+  privileged?: boolean
+}
+
+interface Compose {
+  services: Record<string, Service>
+  networks: Record<string, { internal?: boolean }>
+  secrets: Record<string, { file: string }>
+}
+
+const compose: Compose = parse(text('compose.yaml'), { merge: true })
+const services = Object.entries(compose.services)
+const members = services.filter(([name]) => /^wardline-\d$/.test(name))
+const networksOf = ({ networks = [] }: Service) => (Array.isArray(networks) ? networks : Object.keys(networks))
+const endpointPaths = Object.values(endpoints).map(({ path }) => path)
+
+/** As Compose puts values in: those of variables that are not set. */
+const interpolate = (value: string) => value.replaceAll(/\$\{\w+:-([^}]*)\}/g, '$1')
+
+/** What `make-secrets.sh` makes, in a copy of this folder. */
+let made: string
+beforeAll(() => {
+  made = mkdtempSync(join(tmpdir(), 'wardline-deploy-'))
+  for (const name of readdirSync(folder))
+    if (name !== 'secrets') cpSync(join(folder, name), join(made, name), { recursive: true })
+  execFileSync('sh', [join(made, 'make-secrets.sh')])
+})
+afterAll(() => rmSync(made, { recursive: true, force: true }))
+
+/** The environment that the service gets, with the secrets where the script put them. */
+function environmentOf({ environment = {} }: Service): Record<string, string> {
+  const inContainer = Object.entries(environment).map(([name, value]) => [
+    name,
+    interpolate(value).replace('/run/secrets', join(made, 'secrets')),
+  ])
+  return { HOST: '0.0.0.0', WARDLINE_DATA_DIR: '/data', ...Object.fromEntries(inContainer) }
+}
+
+describe('the compose file', () => {
+  test('gives every process an environment that the service accepts', () => {
+    expect(members).toHaveLength(3)
+    const [, ...others] = members.map(([, service]) => readConfig(environmentOf(service)))
+    const first = readConfig(environmentOf(members[0]![1]))
+    expect(first.databaseUrl).toMatch(/^postgres:\/\/wardline:[\w-]{43}@postgres:5432\/wardline$/)
+    expect(first.secret).toMatch(/^[\w-]{43}$/)
+    for (const other of others) expect(other).toEqual(first)
+    expect(readConfig(environmentOf(compose.services.wardline!)).databaseUrl).toBeUndefined()
+  })
+
+  // On one machine with a browser, whatever page is open there could read the events.
+  test('does not leave the stream of the single process open', () => {
+    expect(readConfig(environmentOf(compose.services.wardline!)).streamAuth).toBe('session')
+  })
+
+  // Whoever can name an address of their own gets past limits and lists of addresses.
+  test('trusts the word of the proxy about addresses, and of nobody else', () => {
+    const { networks } = compose.services.edge!
+    const address = (networks as Record<string, { ipv4_address: string }>).edge!.ipv4_address
+    for (const [, service] of members) expect(readConfig(environmentOf(service)).trustedProxies).toEqual([address])
+  })
+
+  test('publishes ports on this machine alone unless told, and none twice', () => {
+    const published = services.flatMap(([, { ports = [] }]) => ports.map(interpolate))
+    expect(published.every((port) => port.startsWith('127.0.0.1:'))).toBe(true)
+    const bound = published.map((port) => port.split(':').slice(0, 2).join(':'))
+    expect(new Set(bound).size).toBe(bound.length)
+    expect(bound).toEqual(['127.0.0.1:4747', '127.0.0.1:80', '127.0.0.1:443'])
+  })
+
+  // PostgreSQL and Redis hold and carry everything.
+  test('keeps PostgreSQL and Redis in a network without a way out', () => {
+    expect(compose.networks.inner).toEqual({ internal: true })
+    for (const name of ['postgres', 'redis']) expect(networksOf(compose.services[name]!), name).toEqual(['inner'])
+    expect(networksOf(compose.services.edge!)).toEqual(['edge'])
+  })
+
+  test('starts only the single process unless the profile is named', () => {
+    const always = services.filter(([, { profiles }]) => profiles === undefined).map(([name]) => name)
+    expect(always).toEqual(['wardline'])
+  })
+
+  test('takes from every container what it does not need', () => {
+    for (const [name, service] of services) {
+      expect(service.cap_drop, name).toEqual(['ALL'])
+      expect(service.privileged, name).toBeUndefined()
+      expect(service.read_only === true || name === 'postgres', name).toBe(true)
+    }
+  })
+
+  // A default password is one that everybody knows.
+  test('has no secret in it, and none that the script does not make anew', () => {
+    for (const [name, { environment = {} }] of services) {
+      const inClear = Object.keys(environment).filter((key) => /(PASSWORD|SECRET|KEY|_URL)$/.test(key))
+      expect(inClear, name).toEqual([])
+    }
+    const used = new Set(services.flatMap(([, { secrets = [] }]) => secrets))
+    expect([...used].sort()).toEqual(Object.keys(compose.secrets).sort())
+    const files = Object.values(compose.secrets).map(({ file }) => basename(file))
+    // That of the agents who listen to Redis is for no container here.
+    expect([...files, 'redis-agent-password'].sort()).toEqual(readdirSync(join(made, 'secrets')).sort())
+    const values = files.map((file) => readFileSync(join(made, 'secrets', file), 'utf8'))
+    expect(new Set(values).size).toBe(values.length)
+    expect(values.every((value) => /[\w-]{43}/.test(value))).toBe(true)
+  })
+
+  test('gives the users of Redis the passwords that were made', () => {
+    const users = readFileSync(join(made, 'secrets', 'redis-users'), 'utf8')
+    const sha256 = (value: string) => createHash('sha256').update(value).digest('hex')
+    const service = new URL(readFileSync(join(made, 'secrets', 'backplane-url'), 'utf8'))
+    const agents = readFileSync(join(made, 'secrets', 'redis-agent-password'), 'utf8')
+    expect(users).toContain(`user ${service.username} on #${sha256(service.password)} `)
+    expect(users).toContain(`user wardline-agent on #${sha256(agents)} `)
+    expect(users).toMatch(/^user default off /m)
+    expect(users).not.toMatch(/PASSWORD|^#/m)
+  })
+
+  test('makes secrets once: a second run would lock everybody out of the database', () => {
+    const before = readFileSync(join(made, 'secrets', 'database-url'), 'utf8')
+    expect(spawnSync('sh', [join(made, 'make-secrets.sh')]).status).toBe(1)
+    expect(readFileSync(join(made, 'secrets', 'database-url'), 'utf8')).toBe(before)
+  })
+})
+
+describe('the proxy', () => {
+  const caddyfile = text('Caddyfile')
+
+  test('sends requests to every process, and asks for health where the service answers', () => {
+    const upstreams = [...caddyfile.matchAll(/reverse_proxy (.*) \{/g)].map((match) => match[1])
+    expect(upstreams).toHaveLength(2)
+    const expected = members.map(([name]) => `${name}:${settings.port.unset}`).join(' ')
+    for (const upstream of upstreams) expect(upstream).toBe(expected)
+    const asked = [...caddyfile.matchAll(/health_uri (\S+)/g)].map((match) => match[1]!)
+    expect(asked).toEqual(['/healthz', '/readyz'])
+    for (const path of asked) expect(endpointPaths).toContain(path)
+  })
+
+  test('knows the paths of the service by their names', () => {
+    expect(endpointPaths).toEqual(expect.arrayContaining(['/api/stream', '/metrics']))
+    const polls = /@polls path (.*)/.exec(caddyfile)![1]!.split(' ')
+    expect(endpointPaths).toEqual(expect.arrayContaining(polls.map((path) => path.replace('*', ':instanceId'))))
+  })
+
+  // The stream needs no key: without a list of addresses, it must be closed.
+  test('shows the stream to nobody unless told', () => {
+    expect(caddyfile).toMatch(
+      /path \/api\/stream \/api\/stream\/\*\n\t\tnot remote_ip \{\$STREAM_ALLOW:127\.0\.0\.1\/32\}/,
+    )
+    expect(interpolate(compose.services.edge!.environment!.STREAM_ALLOW!)).toBe('127.0.0.1/32')
+    expect(caddyfile.indexOf('handle @stranger')).toBeLessThan(caddyfile.indexOf('reverse_proxy'))
+  })
+
+  test('does not hold back the frames of a stream', () => {
+    expect(caddyfile).toContain('flush_interval -1')
+    expect(caddyfile.match(/import proxy/g)).toHaveLength(2)
+  })
+})
+
+describe('the image', () => {
+  const dockerfile = text('Dockerfile')
+  const lastStage = dockerfile.slice(dockerfile.lastIndexOf('\nFROM '))
+
+  test('runs as a user that Kubernetes can see is not root', () => {
+    expect(/^USER (.*)$/m.exec(lastStage)![1]).toBe('1000:1000')
+  })
+
+  test('asks the running service for its health', async () => {
+    const env = { PORT: '0', WARDLINE_DATA_DIR: join(made, 'data'), WARDLINE_LOG_LEVEL: 'silent' }
+    const service = await startServer(readConfig(env))
+    const [, ...command]: string[] = JSON.parse(/HEALTHCHECK[^[]*(\[.*\])/.exec(lastStage)![1]!)
+    const check = async () => {
+      const child = spawn(process.execPath, command, { env: { PORT: new URL(service.url).port } })
+      return (await once(child, 'exit'))[0]
+    }
+    expect(await check()).toBe(0)
+    await service.close()
+    expect(await check()).toBe(1)
+  })
+
+  // What the builder is sent may end up in a layer that everybody can pull.
+  test('is built from what is listed, never from the data folder or a secret', () => {
+    const lines = readFileSync(join(folder, '..', '.dockerignore'), 'utf8')
+      .split('\n')
+      .filter((line) => line !== '' && !line.startsWith('#'))
+    expect(lines[0]).toBe('*')
+    const sent = lines.filter((line) => line.startsWith('!')).map((line) => line.slice(1))
+    expect(sent.sort()).toEqual([
+      '.npmrc',
+      'build.ts',
+      'package-lock.json',
+      'package.json',
+      'packages',
+      'tsconfig.json',
+    ])
+    expect(lines).toEqual(expect.arrayContaining(['**/data', '**/.env*', '**/node_modules', '**/dist']))
+  })
+})
+
+describe('the Helm chart', () => {
+  const values = parse(text('helm/wardline/values.yaml'))
+  const accepts = new Ajv({ strict: false }).compile(JSON.parse(text('helm/wardline/values.schema.json')))
+  const template = (name: string) => text(`helm/wardline/templates/${name}`)
+
+  test('accepts its own values', () => {
+    accepts(values)
+    expect(accepts.errors).toBeNull()
+  })
+
+  test.each([
+    ['a misspelt value', { replica: 2 }],
+    [
+      'a secret among the settings, which everybody who may list ConfigMaps could read',
+      { settings: { WARDLINE_SECRET: 'x' } },
+    ],
+    ['an address with a password among the settings', { settings: { DATABASE_URL: 'postgres://u:p@h/d' } }],
+    ['a file of a secret that is not mounted', { settings: { WARDLINE_API_KEY_FILE: '/x' } }],
+    ['another data folder than the volume', { settings: { WARDLINE_DATA_DIR: '/tmp' } }],
+    ['a number that Helm would write as 1.1155111e+07', { settings: { TRUST_CHAIN_ID: 11155111 } }],
+    ['metrics for the outside', { ingress: { ...values.ingress, paths: ['/metrics'] } }],
+  ])('refuses %s', (_what, given) => {
+    expect(accepts({ ...values, ...given })).toBe(false)
+  })
+
+  test('names settings as the service does', () => {
+    const names = Object.values(settings).map(({ env }) => env)
+    const inValues = [...text('helm/wardline/values.yaml').matchAll(/^ {2}(?:# )?([A-Z_]+):/gm)].map(
+      (match) => match[1],
+    )
+    expect(inValues).toEqual(['WARDLINE_STREAM_AUTH', 'WARDLINE_TRUSTED_PROXIES'])
+    const inTemplates = [...template('_helpers.tpl').matchAll(/"([A-Z_]{4,})" \.Values/g)].map((match) => match[1]!)
+    expect(inTemplates).toHaveLength(4)
+    expect(names).toEqual(expect.arrayContaining([...inValues, ...inTemplates]))
+    const secrets = Object.values(settings).filter((entry) => 'secret' in entry && entry.secret)
+    expect(inTemplates.sort()).toEqual(secrets.map(({ env }) => env).sort())
+  })
+
+  test('keeps names of Kubernetes out of the environment, which the service would refuse', () => {
+    expect(() => readConfig({ WARDLINE_SERVICE_HOST: '10.0.0.1' })).toThrow('WARDLINE_SERVICE_HOST is not a setting')
+    expect(template('deployment.yaml')).toContain('\n      enableServiceLinks: false\n')
+  })
+
+  test('asks for health where the service answers', () => {
+    const asked = [...template('deployment.yaml').matchAll(/(\w+)Probe:\n\s+httpGet:\n\s+path: (\S+)/g)]
+    expect(asked.map(([, probe, path]) => [probe, path])).toEqual([
+      ['startup', '/healthz'],
+      ['liveness', '/healthz'],
+      ['readiness', '/readyz'],
+    ])
+  })
+})
+
+describe('the Prometheus rules', () => {
+  test('ask only for metrics that the service has', async () => {
+    const { groups } = parse(text('prometheus-rules.yaml')) as {
+      groups: { rules: { alert: string; expr: string }[] }[]
+    }
+    const known = (await createMetrics().registry.getMetricsAsJSON()).map(({ name }) => name)
+    const asked = groups.flatMap(({ rules }) => rules).flatMap(({ expr }) => expr.match(/wardline_\w+/g) ?? [])
+    expect(asked.length).toBeGreaterThan(5)
+    expect(known).toEqual(expect.arrayContaining(asked.map((name) => name.replace(/_bucket$/, ''))))
+  })
+})

@@ -1,0 +1,77 @@
+import { Client } from 'pg'
+import { type PostgresOptions, startPostgres, type TestPostgres } from '../test-servers/postgres.ts'
+import { startRedis, type TestRedis } from '../test-servers/redis.ts'
+import { isExternal, needsOwnProcess, newApiKey, type Service, startService } from './service.ts'
+
+/** Servers that nobody else uses, so that a test may kill them. */
+export interface Servers {
+  postgres: TestPostgres
+  redis: TestRedis
+  stop(): Promise<void>
+}
+
+/** What the processes of one deployment share. */
+export interface SharedSettings extends Record<string, string> {
+  DATABASE_URL: string
+  BACKPLANE_URL: string
+  WARDLINE_SECRET: string
+  WARDLINE_API_KEY: string
+}
+
+/** Resolves with the reason to skip when there are none to be had here. */
+export async function startServers(options: PostgresOptions = {}): Promise<Servers | string> {
+  if (isExternal) return needsOwnProcess
+  const [postgres, redis] = await Promise.allSettled([startPostgres(options), startRedis()])
+  if (postgres.status === 'fulfilled' && redis.status === 'fulfilled') {
+    const stop = async () => void (await Promise.all([postgres.value.stop(), redis.value.stop()]))
+    return { postgres: postgres.value, redis: redis.value, stop }
+  }
+  for (const server of [postgres, redis]) if (server.status === 'fulfilled') await server.value.stop()
+  const { message } = [postgres, redis].flatMap((server) => (server.status === 'rejected' ? server.reason : []))[0]
+  if (/^No (PostgreSQL|Redis):/.test(message)) return message
+  throw new Error(message)
+}
+
+/** Settings for processes on these servers, with an empty database of their own. */
+export async function sharedSettings({ postgres, redis }: Servers): Promise<SharedSettings> {
+  return {
+    DATABASE_URL: await postgres.createDatabase(),
+    BACKPLANE_URL: redis.url,
+    WARDLINE_SECRET: newApiKey(),
+    WARDLINE_API_KEY: newApiKey(),
+  }
+}
+
+/** Starts processes at the same time, each with a data folder and a port of its own. */
+export function startProcesses(settings: Record<string, string>, count: number): Promise<Service[]> {
+  return Promise.all(Array.from({ length: count }, () => startService({ env: settings })))
+}
+
+/** Runs one statement over a connection that knows nothing of the service. */
+export async function query<Row = Record<string, unknown>>(databaseUrl: string, statement: string): Promise<Row[]> {
+  const client = new Client({ connectionString: databaseUrl })
+  await client.connect()
+  try {
+    return (await client.query(statement)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+/** The value of a metric without labels, or with exactly these (`{channel="events",reason="malformed"}`); 0 when absent. */
+export async function readMetric(service: Service, name: string): Promise<number> {
+  const { text } = await service.call('GET', '/metrics')
+  const line = text.split('\n').find((candidate) => candidate.startsWith(`${name} `))
+  return line === undefined ? 0 : Number(line.slice(name.length + 1))
+}
+
+/** Numbers in [0, 1) that are the same for the same seed (mulberry32). */
+export function seededRandom(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}

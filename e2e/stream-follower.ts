@@ -1,0 +1,84 @@
+import type { Stream, StreamMessage } from './event-stream.ts'
+import { type Service, until } from './service.ts'
+import type { EventRow, StreamBody } from './shapes.ts'
+
+/** A client of the event stream that comes back with Last-Event-ID whenever its connection ends, as EventSource does. */
+export interface StreamFollower {
+  /** The stored events that it was shown, in the order in which they came, over all its connections. */
+  rows: EventRow[]
+  /** How often it has come back. */
+  returns(): number
+  /** Ends the connection from the client's side. */
+  cut(): void
+  /** Resolves once it was shown the event with this number. */
+  reaches(seq: number, timeoutMs?: number): Promise<void>
+  stop(): Promise<void>
+}
+
+/** Resolves once the first connection stands: whatever is stored after that must be shown. */
+export async function followStream(service: Service): Promise<StreamFollower> {
+  const rows: EventRow[] = []
+  let lastEventId: string | undefined
+  let returns = 0
+  let stopped = false
+  let stream = await open()
+
+  async function open(): Promise<Stream> {
+    const opened = await service.openStream('/api/stream', lastEventId === undefined ? {} : { lastEventId })
+    await opened.next<StreamBody>((body) => body.type === 'heartbeat')
+    return opened
+  }
+
+  function take({ id, event, json }: StreamMessage): void {
+    const body = json as StreamBody
+    if (event !== undefined) throw new Error(`the stream tells of a ${event}: ${JSON.stringify(json)}`)
+    if (body.type !== 'event' || id === undefined) return
+    lastEventId = id
+    rows.push(body.data)
+  }
+
+  async function follow(): Promise<void> {
+    while (!stopped) {
+      let ended = false
+      void stream.ended.then(() => {
+        ended = true
+      })
+      let taken = 0
+      await until(
+        'the end of the stream',
+        () => {
+          for (; taken < stream.messages.length; taken++) take(stream.messages[taken]!)
+          return ended || stopped
+        },
+        Boolean,
+        600_000,
+      )
+      stream.close()
+      if (stopped) return
+      returns += 1
+      stream = await until('a connection of the stream', () => open().catch(() => undefined), Boolean).then((it) => it!)
+    }
+  }
+  const following = follow()
+  // Told of by `reaches` and `stop`.
+  following.catch(() => {})
+
+  return {
+    rows,
+    returns: () => returns,
+    cut: () => stream.close(),
+    async reaches(seq, timeoutMs = 10_000) {
+      const arrived = until(
+        `event ${seq} on the stream`,
+        () => rows.at(-1)?.seq ?? 0,
+        (last) => last >= seq,
+        timeoutMs,
+      )
+      await Promise.race([arrived, following.then(() => arrived)])
+    },
+    async stop() {
+      stopped = true
+      await following
+    },
+  }
+}

@@ -1,0 +1,34 @@
+import { isoTime } from '../clock.ts'
+import type { StoredEvent } from '../db/schema.ts'
+
+/** What readers see of a stored event. */
+export type EventFields = Omit<StoredEvent, 'class' | 'tool'>
+
+/** An event that another program published: it is not stored, so it has no place in the sequence. */
+export type OutsideEvent = Omit<EventFields, 'seq'> & { seq: null }
+
+/**
+ * The JSON of an event in the form in which it is streamed and listed (EventRow of the contract).
+ * Metadata is stored as JSON and goes in as it is: no event is parsed again on its way to a reader.
+ */
+export function eventRowJson(event: EventFields | OutsideEvent): string {
+  const { id, severity, source, event_type, description, instance_id, session_id, ip_address } = event
+  const seq = event.seq === null ? null : Number(event.seq)
+  const created_at = isoTime(Number(event.created_at))
+  const row = { id, seq, severity, source, event_type, description, instance_id, session_id, ip_address, created_at }
+  return `${JSON.stringify(row).slice(0, -1)}${metadataMark}${event.metadata ?? 'null'}}`
+}
+
+/** Within a JSON text every quote is escaped, so this stands where the last field begins and nowhere before. */
+const metadataMark = ',"metadata":'
+
+/** The event of a JSON that `eventRowJson` made; metadata stays the text that it is. Throws when it is no such JSON. */
+export function parseEventRow(json: string): EventFields {
+  const end = json.indexOf(metadataMark)
+  if (end < 0) throw new SyntaxError('The row has no metadata.')
+  const row = JSON.parse(`${json.slice(0, end)}}`)
+  const metadata = json.slice(end + metadataMark.length, -1)
+  const created_at = Date.parse(row.created_at)
+  if (!Number.isSafeInteger(row.seq) || Number.isNaN(created_at)) throw new SyntaxError('The row has no seq or time.')
+  return { ...row, created_at, metadata: metadata === 'null' ? null : metadata }
+}

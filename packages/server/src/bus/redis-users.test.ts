@@ -1,0 +1,205 @@
+import { createHash } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { RedisClient } from '@redis/client'
+import type { ControlMessage } from '@wardline/contract'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest'
+import { startRedis, type TestRedis } from '../../../../test-servers/redis.ts'
+import { systemClock } from '../clock.ts'
+import { createLog } from '../log.ts'
+import { createMetrics } from '../metrics.ts'
+import { signControl } from './control-signature.ts'
+import type { EventFields } from './event-row.ts'
+import { RedisBus } from './redis.ts'
+
+const deadline = { timeout: 20_000, interval: 10 }
+const slow = { timeout: 60_000 }
+const hash = (password: string) => createHash('sha256').update(password).digest('hex')
+
+/** The file as its own comment tells to fill it in. */
+function filledIn(): string {
+  const text = readFileSync(new URL('../../../../deploy/redis-users.acl', import.meta.url), 'utf8')
+  return text
+    .replaceAll(/^#.*\n/gm, '')
+    .replace('SERVICE_PASSWORD_SHA256', hash('service password'))
+    .replace('AGENT_PASSWORD_SHA256', hash('agent password'))
+}
+
+const missing = inject('redisMissing')
+let folder: string
+let redis: TestRedis
+beforeAll(async () => {
+  if (missing) return
+  folder = mkdtempSync(join(tmpdir(), 'wardline-acl-'))
+  writeFileSync(join(folder, 'users.acl'), filledIn())
+  redis = await startRedis({ aclFile: join(folder, 'users.acl') })
+})
+afterAll(async () => {
+  await redis?.stop()
+  if (folder) rmSync(folder, { recursive: true })
+})
+beforeEach(({ skip }) => {
+  if (missing) skip(missing)
+})
+
+const urlOf = (user: string, password: string) =>
+  `redis://${user}:${encodeURIComponent(password)}@127.0.0.1:${redis.port}`
+
+async function connect(user: string, password: string) {
+  const client = new RedisClient({ url: urlOf(user, password), socket: { reconnectStrategy: false } })
+  client.on('error', () => {})
+  await client.connect()
+  return {
+    client,
+    /** The first word of the refusal, or undefined when the command was carried out. */
+    refusal: (...command: string[]) =>
+      client.sendCommand(command).then(
+        () => undefined,
+        (fault: Error) => fault.message.split(' ')[0],
+      ),
+    [Symbol.asyncDispose]: async () => client.destroy(),
+  }
+}
+
+const connectAgent = () => connect('wardline-agent', 'agent password')
+
+/** What nobody needs who only sends and receives messages. */
+const elsewhere = [
+  ['GET', 'key'],
+  ['SET', 'key', 'value'],
+  ['DEL', 'key'],
+  ['KEYS', '*'],
+  ['SCAN', '0'],
+  ['FLUSHALL'],
+  ['CONFIG', 'GET', '*'],
+  ['CONFIG', 'SET', 'dir', '/tmp'],
+  ['ACL', 'LIST'],
+  ['ACL', 'SETUSER', 'wardline-agent', '+@all'],
+  ['ACL', 'WHOAMI'],
+  ['CLIENT', 'LIST'],
+  ['CLIENT', 'KILL', 'TYPE', 'pubsub'],
+  ['INFO'],
+  ['MONITOR'],
+  ['SHUTDOWN', 'NOSAVE'],
+  ['SAVE'],
+  ['REPLICAOF', '192.0.2.1', '6379'],
+  ['MODULE', 'LIST'],
+  ['EVAL', 'return 1', '0'],
+  ['PUBSUB', 'CHANNELS'],
+  ['PSUBSCRIBE', '*'],
+  ['PSUBSCRIBE', 'wardline:*'],
+  ['SUBSCRIBE', 'other'],
+  ['SUBSCRIBE', '__keyspace@0__:key'],
+  ['SSUBSCRIBE', 'wardline:control'],
+  ['SPUBLISH', 'wardline:control', '{}'],
+  ['PUBLISH', 'other', '{}'],
+  ['PUBLISH', 'wardline:control:more', '{}'],
+]
+
+describe('an agent on the control channel', slow, () => {
+  it('hears what the service says', async () => {
+    await using agent = await connectAgent()
+    await using service = await connect('wardline', 'service password')
+    const heard: string[] = []
+    await agent.client.subscribe('wardline:control', (message) => heard.push(message))
+    expect(await service.refusal('PUBLISH', 'wardline:control', 'stop')).toBeUndefined()
+    await vi.waitFor(() => expect(heard).toEqual(['stop']), deadline)
+    await agent.client.unsubscribe('wardline:control')
+    expect(await agent.refusal('PING')).toBeUndefined()
+  })
+
+  // An agent that may publish could try to resume itself, or flood the operators with events.
+  it('says nothing itself', async () => {
+    await using agent = await connectAgent()
+    for (const channel of ['wardline:control', 'wardline:events']) {
+      expect(await agent.refusal('PUBLISH', channel, '{}'), channel).toBe('NOPERM')
+    }
+  })
+
+  // Events hold what other agents did, with text and addresses.
+  it('does not hear the events', async () => {
+    await using agent = await connectAgent()
+    await expect(agent.client.subscribe('wardline:events', () => {})).rejects.toThrow('NOPERM')
+    await expect(agent.client.pSubscribe('wardline:*', () => {})).rejects.toThrow('NOPERM')
+  })
+
+  it.each(elsewhere.map((command) => [command]))('may not %j', async (command) => {
+    await using agent = await connectAgent()
+    expect(await agent.refusal(...command)).toBe('NOPERM')
+  })
+})
+
+describe('the service', slow, () => {
+  it('has all that the bus needs', async () => {
+    const secrets = { controlKey: Buffer.alloc(32, 'c'), eventKey: Buffer.alloc(32, 'e'), decoyKey: Buffer.alloc(32) }
+    const logged: string[] = []
+    const open = async () => {
+      const bus = new RedisBus({
+        url: urlOf('wardline', 'service password'),
+        eventsChannel: 'wardline:events',
+        controlChannel: 'wardline:control',
+        clock: systemClock,
+        log: createLog('debug', { write: (line) => void logged.push(line) }),
+        metrics: createMetrics(),
+        secrets,
+      })
+      await bus.open()
+      return bus
+    }
+    const [one, other] = [await open(), await open()]
+    const events: EventFields[] = []
+    const control: ControlMessage[] = []
+    other.onEvents((rows) => events.push(...rows))
+    other.onControl((message) => control.push(message))
+    const message = { instance_id: 'bot', action: 'resume' as const, version: 1, issued_at: '2026-01-15T00:00:00.000Z' }
+    one.publishControl({ ...message, signature: signControl(message, secrets.controlKey) })
+    one.publishEvents([
+      {
+        seq: 1,
+        created_at: 0,
+        severity: 'info',
+        source: 's',
+        event_type: 'note',
+        instance_id: null,
+        session_id: null,
+        ip_address: null,
+        id: '00000000-0000-7000-8000-000000000001',
+        description: 'x',
+        metadata: null,
+      },
+    ])
+    await vi.waitFor(() => expect([events.length, control.length]).toEqual([1, 1]), deadline)
+    await one.close()
+    await other.close()
+    expect(logged.map((line) => JSON.parse(line).msg)).toEqual(['backplane connected', 'backplane connected'])
+  })
+
+  it.each(elsewhere.map((command) => [command]))('may not %j', async (command) => {
+    await using service = await connect('wardline', 'service password')
+    expect(await service.refusal(...command)).toBe('NOPERM')
+  })
+})
+
+describe('everybody else', slow, () => {
+  it('is refused: without a name, with a wrong password, with the name of another', async () => {
+    const plain = new RedisClient({ url: redis.url, socket: { reconnectStrategy: false } })
+    plain.on('error', () => {})
+    await expect(plain.connect()).rejects.toThrow('NOAUTH')
+    for (const [user, password] of [
+      ['default', ''],
+      ['default', 'service password'],
+      ['wardline', 'agent password'],
+      ['wardline-agent', 'service password'],
+      ['wardline', hash('service password')],
+    ] as const) {
+      await expect(connect(user, password), user).rejects.toThrow(/WRONGPASS|NOAUTH/)
+    }
+  })
+
+  it('finds no server at all while the passwords are missing', async () => {
+    const file = join(folder, 'unfilled.acl')
+    writeFileSync(file, filledIn().replaceAll(/#[0-9a-f]{64}/g, '#SERVICE_PASSWORD_SHA256'))
+    await expect(startRedis({ aclFile: file })).rejects.toThrow('Redis did not start')
+  })
+})

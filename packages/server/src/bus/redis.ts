@@ -1,0 +1,237 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ErrorReply } from '@redis/client'
+import type { ControlMessage } from '@wardline/contract'
+import type { Clock } from '../clock.ts'
+import { randomBetween } from '../ids.ts'
+import type { Log } from '../log.ts'
+import type { Metrics } from '../metrics.ts'
+import type { Secrets } from '../secrets.ts'
+import type { Bus } from './bus.ts'
+import type { EventFields } from './event-row.ts'
+import { createMac, type Mac } from './mac.ts'
+import { addressOf, type Lane, openRedisSession, type RedisSession } from './redis-session.ts'
+import { readControlMessage } from './signed-control.ts'
+import { eventMessage, readEventMessage, signatureOf } from './signed-event.ts'
+
+/** Pauses between tries are drawn from 0 to a bound that doubles up to the last: all are back soon, but not at once. */
+const firstPauseMs = 50
+const lastPauseMs = 2_000
+/** Own messages that are still to come back, and instances whose last message is known. */
+const maxRemembered = 10_000
+
+export interface RedisBusOptions {
+  url: string
+  eventsChannel: string
+  controlChannel: string
+  clock: Clock
+  log: Log
+  metrics: Metrics
+  secrets: Secrets
+}
+
+/** The bus between processes, by the channels of a Redis or Valkey. While that is away, only this process hears. */
+export class RedisBus implements Bus {
+  readonly #options: RedisBusOptions
+  readonly #eventListeners: ((rows: readonly EventFields[]) => void)[] = []
+  readonly #controlListeners: ((message: ControlMessage) => void)[] = []
+  readonly #outsideListeners: ((message: Buffer) => void)[] = []
+  readonly #reconnectListeners: ((missedSince: number) => void)[] = []
+  readonly #eventMac: Mac
+  #session: RedisSession | undefined
+  #missedSince: number
+  #isReported = false
+  #unsent: EventFields[] = []
+  /** Signatures of own events on their way: what comes back need be neither checked nor read. */
+  readonly #echoes = new Set<string>()
+  /** The last version of each instance that went over the channel. */
+  readonly #carried = new Map<string, number>()
+  readonly #closing = new AbortController()
+  #connecting: Promise<void> = Promise.resolve()
+
+  constructor(options: RedisBusOptions) {
+    this.#options = options
+    this.#eventMac = createMac(options.secrets.eventKey)
+    this.#missedSince = options.clock.now()
+  }
+
+  /** Keeps connected from now on. Resolves after the first try, whether it succeeded or not. */
+  open(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#connecting = this.#stayConnected(resolve)
+    })
+  }
+
+  get state(): 'ok' | 'unavailable' {
+    return this.#session ? 'ok' : 'unavailable'
+  }
+
+  get hearsAll(): boolean {
+    return this.#session !== undefined
+  }
+
+  onEvents(listener: (rows: readonly EventFields[]) => void): void {
+    this.#eventListeners.push(listener)
+  }
+
+  onControl(listener: (message: ControlMessage) => void): void {
+    this.#controlListeners.push(listener)
+  }
+
+  onOutsideEvents(listener: (message: Buffer) => void): void {
+    this.#outsideListeners.push(listener)
+  }
+
+  onReconnect(listener: (missedSince: number) => void): void {
+    this.#reconnectListeners.push(listener)
+  }
+
+  publishEvents(rows: readonly EventFields[]): void {
+    for (const listener of this.#eventListeners) listener(rows)
+    // After the answers to those who wait for the commit: encoding a thousand rows takes a few milliseconds.
+    if (this.#unsent.length === 0) setImmediate(() => this.#sendEvents())
+    this.#unsent.push(...rows)
+  }
+
+  publishControl(message: ControlMessage): void {
+    for (const listener of this.#controlListeners) listener(message)
+    const { instance_id, version } = message
+    // Every process looks each second for what was missed: what the channel has carried already needs no repetition.
+    if ((this.#carried.get(instance_id) ?? -1) >= version) return
+    if (this.#canSend('control')) this.#session?.publish('control', JSON.stringify(message))
+    else this.#drop('control', 1)
+  }
+
+  async close(): Promise<void> {
+    this.#sendEvents()
+    this.#closing.abort()
+    await this.#session?.close()
+    await this.#connecting
+  }
+
+  #canSend(lane: Lane): boolean {
+    return this.#session !== undefined && !this.#session.isFull(lane)
+  }
+
+  #sendEvents(): void {
+    const rows = this.#unsent
+    this.#unsent = []
+    let sent = 0
+    while (sent < rows.length && this.#canSend('events')) {
+      const { text, signature } = eventMessage(rows[sent]!, this.#eventMac)
+      if (this.#echoes.size < maxRemembered) this.#echoes.add(signature)
+      this.#session?.publish('events', text)
+      sent += 1
+    }
+    if (sent < rows.length) this.#drop('events', rows.length - sent)
+  }
+
+  #drop(lane: Lane, count: number): void {
+    this.#options.metrics.backplaneDropped.inc({ channel: lane }, count)
+  }
+
+  #refuse(lane: Lane, reason: string): void {
+    this.#options.metrics.backplaneRefused.inc({ channel: lane, reason })
+  }
+
+  #hear(lane: Lane, message: Buffer): void {
+    try {
+      if (lane === 'events') this.#hearEvent(message)
+      else this.#hearControl(message)
+    } catch (fault) {
+      this.#options.log.error({ err: fault, channel: lane }, 'a message of the backplane could not be handled')
+    }
+  }
+
+  #hearEvent(message: Buffer): void {
+    const signature = signatureOf(message)
+    if (signature !== undefined && this.#echoes.delete(signature)) return
+    const event = readEventMessage(message, signature, this.#eventMac)
+    if (typeof event === 'object') {
+      for (const listener of this.#eventListeners) listener([event])
+    } else if (event === 'unsigned') {
+      for (const listener of this.#outsideListeners) listener(message)
+    } else {
+      this.#refuse('events', event)
+    }
+  }
+
+  #hearControl(bytes: Buffer): void {
+    const message = readControlMessage(bytes, this.#options.secrets.controlKey)
+    if (typeof message === 'object') {
+      this.#noteCarried(message)
+      for (const listener of this.#controlListeners) listener(message)
+    } else {
+      this.#refuse('control', message)
+    }
+  }
+
+  #noteCarried({ instance_id, version }: ControlMessage): void {
+    const newest = Math.max(version, this.#carried.get(instance_id) ?? 0)
+    // Deleting first moves the entry to the end: the oldest stands in front.
+    this.#carried.delete(instance_id)
+    this.#carried.set(instance_id, newest)
+    if (this.#carried.size > maxRemembered) this.#carried.delete(this.#carried.keys().next().value!)
+  }
+
+  async #stayConnected(afterFirstTry: () => void): Promise<void> {
+    const { clock } = this.#options
+    const { signal } = this.#closing
+    for (let failures = 0; !signal.aborted; failures += 1) {
+      const startedAt = clock.monotonic()
+      try {
+        const session = await this.#connect()
+        afterFirstTry()
+        this.#lose(await session.ended)
+      } catch (fault) {
+        this.#lose(fault as Error)
+        afterFirstTry()
+      }
+      if (clock.monotonic() - startedAt > lastPauseMs) failures = 0
+      const longest = Math.min(lastPauseMs, firstPauseMs * 2 ** failures)
+      await sleep(randomBetween(0, longest), undefined, { signal }).catch(() => {})
+    }
+  }
+
+  async #connect(): Promise<RedisSession> {
+    const { url, eventsChannel, controlChannel, log, metrics } = this.#options
+    let isRefusalLogged = false
+    const session = await openRedisSession({
+      url,
+      lanes: {
+        events: { channel: eventsChannel, hear: (message) => this.#hear('events', message) },
+        control: { channel: controlChannel, hear: (message) => this.#hear('control', message) },
+      },
+      onFailed: (lane, fault) => {
+        this.#drop(lane, 1)
+        if (isRefusalLogged || !(fault instanceof ErrorReply)) return
+        isRefusalLogged = true
+        log.error({ channel: lane, reason: fault.message }, 'the backplane refuses what is published')
+      },
+      signal: this.#closing.signal,
+    })
+    this.#session = session
+    this.#echoes.clear()
+    metrics.backplaneUp.set(1)
+    log.info({ address: addressOf(url) }, this.#isReported ? 'backplane back' : 'backplane connected')
+    if (this.#isReported) metrics.backplaneReconnects.inc()
+    this.#isReported = false
+    for (const listener of this.#reconnectListeners) listener(this.#missedSince)
+    return session
+  }
+
+  #lose(reason: Error): void {
+    const { url, clock, log, metrics } = this.#options
+    if (this.#session) this.#missedSince = clock.now()
+    // Over already, unless a listener failed.
+    void this.#session?.close()
+    this.#session = undefined
+    metrics.backplaneUp.set(0)
+    if (this.#isReported || this.#closing.signal.aborted) return
+    this.#isReported = true
+    const { message, code } = reason as NodeJS.ErrnoException
+    log.warn(
+      { address: addressOf(url), reason: message || code },
+      'backplane unavailable: until it is back, what other processes do is read from the database',
+    )
+  }
+}

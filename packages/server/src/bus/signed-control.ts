@@ -1,0 +1,37 @@
+import { timingSafeEqual } from 'node:crypto'
+import { ControlMessage } from '@wardline/contract'
+import { Compile } from 'typebox/schema'
+import { signControl } from './control-signature.ts'
+
+/** Far above the longest reason, however it is escaped. */
+const maxBytes = 16 * 1024
+
+const isControlMessage = Compile(ControlMessage)
+
+function isSigned(message: ControlMessage, key: Buffer): boolean {
+  const given = Buffer.from(message.signature)
+  const right = Buffer.from(signControl(message, key))
+  return given.length === right.length && timingSafeEqual(given, right)
+}
+
+function parse(message: Buffer): unknown {
+  try {
+    return JSON.parse(message.toString())
+  } catch {
+    return undefined
+  }
+}
+
+/** The kill or resume that a message of the control channel tells of, or why it is refused. */
+export function readControlMessage(
+  message: Buffer,
+  key: Buffer,
+): ControlMessage | 'too_large' | 'malformed' | 'unsigned' {
+  if (message.length > maxBytes) return 'too_large'
+  const given = parse(message)
+  if (!isControlMessage.Check(given) || !Number.isSafeInteger(given.version)) return 'malformed'
+  if (!isSigned(given, key)) return 'unsigned'
+  // The signature says nothing of other fields: they would reach the agents as if they came from here.
+  const { instance_id, action, reason, version, issued_at, signature } = given
+  return { instance_id, action, ...(action === 'suspend' ? { reason } : {}), version, issued_at, signature }
+}

@@ -1,0 +1,97 @@
+import { createHmac } from 'node:crypto'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { type EventFields, eventRowJson, parseEventRow } from './event-row.ts'
+import { createMac } from './mac.ts'
+import { eventMessage, readEventMessage, signatureOf } from './signed-event.ts'
+
+const mac = createMac(Buffer.alloc(32, 'key'))
+
+/** Texts that look like parts of the message that they stand in. */
+const text = fc.oneof(
+  fc.string({ unit: 'binary' }).filter((value) => value.isWellFormed()),
+  fc.constantFrom(
+    ',',
+    '"',
+    '\\',
+    ',"metadata":',
+    '","metadata":null}',
+    ',"signature":"',
+    `,"signature":"${'0'.repeat(64)}"}`,
+  ),
+)
+const maybe = fc.option(text)
+const event: fc.Arbitrary<EventFields> = fc.record({
+  seq: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
+  created_at: fc.integer({ min: 0, max: 4_102_444_800_000 }),
+  severity: fc.constantFrom('info' as const, 'breach' as const),
+  source: text,
+  event_type: text,
+  instance_id: maybe,
+  session_id: maybe,
+  ip_address: maybe,
+  id: fc.uuid(),
+  description: text,
+  metadata: fc.option(fc.dictionary(text, fc.jsonValue()).map((value) => JSON.stringify(value))),
+})
+
+const read = (message: Buffer, by = mac) => readEventMessage(message, signatureOf(message), by)
+
+describe('the code of a text', () => {
+  it('is its HMAC-SHA256', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 64 }), fc.uint8Array({ maxLength: 1_000 }), (key, bytes) => {
+        expect(createMac(Buffer.from(key))(Buffer.from(bytes))).toEqual(
+          createHmac('sha256', key).update(bytes).digest(),
+        )
+      }),
+    )
+  })
+
+  it('takes no key that HMAC would shorten first', () => {
+    expect(() => createMac(Buffer.alloc(65))).toThrow(RangeError)
+  })
+})
+
+describe('the row of an event', () => {
+  it('is read as it was written, metadata to the letter', () => {
+    fc.assert(
+      fc.property(event, (given) => {
+        expect(parseEventRow(eventRowJson(given))).toEqual(given)
+      }),
+    )
+  })
+})
+
+describe('the message of an event', () => {
+  it('is the row with its signature, and read by whoever has the key', () => {
+    fc.assert(
+      fc.property(event, (given) => {
+        const { text: message, signature } = eventMessage(given, mac)
+        expect(JSON.parse(message)).toEqual({ ...JSON.parse(eventRowJson(given)), signature })
+        expect(read(Buffer.from(message))).toEqual(given)
+        expect(read(Buffer.from(message), createMac(Buffer.alloc(32, 'other')))).toBe('unsigned')
+      }),
+    )
+  })
+
+  // A single bit that could be changed would let somebody move a breach to another agent, or to another place in time.
+  it('is not believed when a single byte was changed, added or taken away', () => {
+    fc.assert(
+      fc.property(
+        event,
+        fc.nat(),
+        fc.integer({ min: 1, max: 255 }),
+        fc.constantFrom(-1, 0, 1),
+        (given, at, bits, by) => {
+          const message = Buffer.from(eventMessage(given, mac).text)
+          const place = at % message.length
+          const rest = message.subarray(place + (by === 1 ? 0 : 1))
+          const changed = by === -1 ? [] : [message[place]! ^ bits]
+          expect(read(Buffer.concat([message.subarray(0, place), Buffer.from(changed), rest]))).toBe('unsigned')
+        },
+      ),
+      { numRuns: 1_000 },
+    )
+  })
+})

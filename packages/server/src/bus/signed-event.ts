@@ -1,0 +1,44 @@
+import { timingSafeEqual } from 'node:crypto'
+import { limits } from '@wardline/contract'
+import { type EventFields, eventRowJson, parseEventRow } from './event-row.ts'
+import type { Mac } from './mac.ts'
+
+// A message is the row of an event with one more field at its end: the hex HMAC-SHA256 of the row without it. Whoever
+// can publish could otherwise put a row of their own in the place of the one that is stored next.
+
+const opening = ',"signature":"'
+const closing = '"}'
+const hexLength = 64
+const tailLength = opening.length + hexLength + closing.length
+
+/** The message that tells of a stored event, and its signature. */
+export function eventMessage(event: EventFields, mac: Mac): { text: string; signature: string } {
+  const row = eventRowJson(event)
+  const signature = mac(Buffer.from(row)).toString('hex')
+  return { text: `${row.slice(0, -1)}${opening}${signature}${closing}`, signature }
+}
+
+/** What stands in the place of the signature; undefined when the message has no such place. */
+export function signatureOf(message: Buffer): string | undefined {
+  const tail = message.toString('latin1', Math.max(0, message.length - tailLength))
+  const signature = tail.slice(opening.length, -closing.length)
+  const fits = tail.startsWith(opening) && tail.endsWith(closing) && /^[0-9a-f]{64}$/.test(signature)
+  return fits ? signature : undefined
+}
+
+/** The event that a process of this deployment signed, or why the message is none. */
+export function readEventMessage(
+  message: Buffer,
+  signature: string | undefined,
+  mac: Mac,
+): EventFields | 'too_large' | 'unsigned' | 'malformed' {
+  if (message.length > limits.bodyBytes) return 'too_large'
+  if (signature === undefined) return 'unsigned'
+  const row = Buffer.concat([message.subarray(0, message.length - tailLength), Buffer.from('}')])
+  if (!timingSafeEqual(mac(row), Buffer.from(signature, 'hex'))) return 'unsigned'
+  try {
+    return parseEventRow(row.toString())
+  } catch {
+    return 'malformed'
+  }
+}

@@ -1,0 +1,55 @@
+import { BlockList, isIP } from 'node:net'
+
+// What a setting may hold: each function turns the text of the environment into the value, or throws a sentence about
+// it that does not show it.
+
+export const refuse = (rule: string): never => {
+  throw new Error(rule)
+}
+
+export const text = (value: string) => value
+export const integer = (least: number, most: number) => (value: string) => {
+  const number = Number(value)
+  const fits = /^\d+$/.test(value) && number >= least && number <= most
+  return fits ? number : refuse(`must be a whole number from ${least} to ${most}`)
+}
+export const oneOf =
+  <const Values extends readonly string[]>(values: Values) =>
+  (value: string): Values[number] =>
+    values.includes(value) ? value : refuse(`must be one of ${values.join(', ')}`)
+export const flag = (value: string) => oneOf(['true', 'false'])(value) === 'true'
+export const address = (value: string) =>
+  /^0x[0-9a-fA-F]{40}$/.test(value) ? value : refuse('must be 0x and 40 hexadecimal digits')
+export const longSecret = (value: string) => (value.length >= 32 ? value : refuse('must have at least 32 characters'))
+
+export function cidrs(value: string): string[] {
+  const parts = value.split(',').map((part) => part.trim())
+  const checker = new BlockList()
+  for (const part of parts) {
+    const [network = '', bits] = part.split('/')
+    const family = isIP(network)
+    const most = family === 6 ? 128 : 32
+    const length = bits === undefined ? most : Number(bits)
+    const fits = family !== 0 && Number.isInteger(length) && length >= 0 && length <= most && bits !== ''
+    if (!fits) refuse(`must be a comma-separated list of addresses or CIDR ranges; "${part}" is neither`)
+    checker.addSubnet(network, length, family === 6 ? 'ipv6' : 'ipv4')
+  }
+  return parts
+}
+
+export function backplaneUrl(value: string): string {
+  const url = URL.canParse(value) ? new URL(value) : undefined
+  if (!url?.hostname || !/^rediss?:$/.test(url.protocol)) {
+    return refuse('must be redis://<user>:<password>@<host>:<port>, or rediss://… for TLS')
+  }
+  try {
+    decodeURIComponent(url.username + url.password)
+  } catch {
+    refuse('must be a URL in whose user and password each % is written as %25')
+  }
+  return value
+}
+
+// Without spaces: Redis could not name such a channel in its access rules.
+export const channel = (value: string) =>
+  /^[!-~]{1,200}$/.test(value) ? value : refuse('must be 1 to 200 visible characters')

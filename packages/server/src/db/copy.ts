@@ -1,0 +1,253 @@
+import { existsSync } from 'node:fs'
+import { isDeepStrictEqual } from 'node:util'
+import { sql } from 'kysely'
+import { systemClock } from '../clock.ts'
+import { DatabaseError } from '../errors.ts'
+import type { Database, Db, Row } from './database.ts'
+import { claimFact } from './facts.ts'
+import { migrate } from './migrate.ts'
+import { openDatabase } from './open.ts'
+import type { Schema } from './schema.ts'
+
+type Table = keyof Schema
+type ColumnTypes = Record<string, 'text' | 'bigint' | 'double'>
+
+/**
+ * Every table but schema_version, with the key in whose order it is copied. A table that only grows at its end is
+ * taken up again where an interrupted copy stopped; the others are small beside it and are copied anew.
+ */
+const plan: { table: Table; key: string[]; grows: boolean }[] = [
+  { table: 'events', key: ['seq'], grows: true },
+  { table: 'audit_log', key: ['seq'], grows: true },
+  { table: 'event_refs', key: ['kind', 'value', 'seq'], grows: false },
+  { table: 'event_minutes', key: ['minute'], grows: false },
+  { table: 'event_counts', key: ['unit', 'severity', 'class', 'bucket'], grows: false },
+  { table: 'tool_counts', key: ['tool', 'minute'], grows: false },
+  { table: 'idempotency_keys', key: ['caller', 'key'], grows: false },
+  { table: 'instances', key: ['id'], grows: false },
+  { table: 'honeypots', key: ['id'], grows: false },
+  { table: 'honeypot_fingerprints', key: ['digest', 'honeypot_id'], grows: false },
+  { table: 'honeypot_hits', key: ['id'], grows: false },
+  { table: 'api_keys', key: ['id'], grows: false },
+  { table: 'sessions', key: ['token_hash'], grows: false },
+  { table: 'metric_baselines', key: ['instance_id', 'metric'], grows: false },
+  { table: 'attestations', key: ['period', 'tag'], grows: false },
+  { table: 'job_runs', key: ['name'], grows: false },
+  { table: 'counters', key: ['name'], grows: false },
+  { table: 'audit_head', key: ['id'], grows: false },
+]
+
+/** Some ten milliseconds of work: neither engine comes near its time limits. */
+const pageRows = 1_000
+const dayMs = 86_400_000
+
+export interface CopyProgress {
+  phase: 'copy' | 'compare'
+  table: string
+  /** Rows done since the last call, of the estimated total of both phases. */
+  rows: number
+  total: number
+}
+
+const names = (columns: readonly string[]) => sql.join(columns.map((column) => sql.ref(column)))
+
+/** Rows after a key, in the order of the key. */
+async function* pages(db: Db, table: Table, key: readonly string[], after?: Row): AsyncGenerator<Row[]> {
+  let last = after
+  for (;;) {
+    const from = last
+    const beyond = from ? sql`where (${names(key)}) > (${sql.join(key.map((column) => sql`${from[column]}`))})` : sql``
+    const query = sql<Row>`select * from ${sql.ref(table)} ${beyond} order by ${names(key)} limit ${pageRows}`
+    const { rows } = await query.execute(db)
+    if (rows.length > 0) yield rows
+    if (rows.length < pageRows) return
+    last = rows.at(-1)
+  }
+}
+
+/** The types of a table's columns, as the engine names them. */
+async function readColumns(db: Db, table: Table): Promise<ColumnTypes> {
+  const tables = await db.introspection.getTables()
+  const columns = tables.find(({ name }) => name === table)!.columns
+  const typeOf = (type: string) => (/int/i.test(type) ? 'bigint' : /double|real/i.test(type) ? 'double' : 'text')
+  return Object.fromEntries(columns.map(({ name, dataType }) => [name, typeOf(dataType)]))
+}
+
+async function readLast(db: Db, table: Table, key: readonly string[]): Promise<Row | undefined> {
+  const order = sql.join(key.map((column) => sql`${sql.ref(column)} desc`))
+  const { rows } = await sql<Row>`select * from ${sql.ref(table)} order by ${order} limit 1`.execute(db)
+  return rows[0]
+}
+
+async function insertRows({ db, dialect, batch }: Database, table: Table, columns: ColumnTypes, rows: Row[]) {
+  const values = JSON.stringify(rows.map((row) => Object.keys(columns).map((column) => row[column])))
+  const source = dialect.rowsFromJson(values, columns)
+  const list = names(Object.keys(columns))
+  await batch([sql`insert into ${sql.ref(table)} (${list}) select ${list} from ${source} as batch`.compile(db)])
+}
+
+/** Removes what a new database holds, or an interrupted copy brought, page by page. */
+async function empty(db: Db, table: Table, key: readonly string[]): Promise<void> {
+  for await (const rows of pages(db, table, key)) {
+    const last = rows.at(-1)!
+    await sql`delete from ${sql.ref(table)}
+      where (${names(key)}) <= (${sql.join(key.map((column) => sql`${last[column]}`))})`.execute(db)
+  }
+}
+
+/** Partitions for the days of all events, where the engine keeps them by day. */
+async function prepareAllDays(from: Database, to: Database, now: number): Promise<void> {
+  const { oldest } = await from.db
+    .selectFrom('event_minutes')
+    .select((e) => e.fn.min('minute').as('oldest'))
+    .executeTakeFirstOrThrow()
+  for (let day = Number(oldest ?? now); day <= now + dayMs; day += dayMs) await to.prepareDays(day)
+}
+
+/** Where a source stands: it must not move while it is copied. */
+async function readMark({ db }: Database): Promise<string> {
+  const counters = await db.selectFrom('counters').selectAll().where('name', '=', 'event_seq').execute()
+  const head = await db.selectFrom('audit_head').selectAll().execute()
+  const beats = await db
+    .selectFrom('instances')
+    .select((e) => e.fn.max('last_heartbeat_at').as('last'))
+    .execute()
+  // A service that nobody speaks to still does its periodic work.
+  const jobs = await db.selectFrom('job_runs').selectAll().orderBy('name').execute()
+  return JSON.stringify([counters, head, beats, jobs])
+}
+
+/** The target must be new, or hold an unfinished copy of the same source. */
+async function claimTarget(from: Database, to: Database): Promise<void> {
+  const source = (await readSecretCheck(from.db)) ?? ''
+  const unfinished = await readFact(to.db, 'copying_from')
+  if (unfinished === undefined) {
+    const keys = await to.db.selectFrom('api_keys').select('id').limit(1).execute()
+    if (keys.length > 0 || (await readLast(to.db, 'events', ['seq'])) || (await readSecretCheck(to.db)) !== undefined) {
+      throw new DatabaseError('The target is in use already: give an empty database.')
+    }
+  } else if (unfinished !== source) {
+    throw new DatabaseError('The target holds an unfinished copy of another database: give an empty one.')
+  }
+  await claimFact(to.db, 'copying_from', source)
+}
+
+async function readFact(db: Db, name: Schema['facts']['name']): Promise<string | undefined> {
+  const fact = await db.selectFrom('facts').select('value').where('name', '=', name).executeTakeFirst()
+  return fact?.value
+}
+
+const readSecretCheck = (db: Db) => readFact(db, 'secret_check')
+
+/** Rejects when the database is an unfinished copy: starting on it would mix two histories. */
+export async function assertComplete(db: Db): Promise<void> {
+  if ((await readFact(db, 'copying_from')) === undefined) return
+  throw new DatabaseError('The copy into this database was interrupted: run the same "wardline migrate" again.')
+}
+
+/** Rows that matter for the time it takes; counting those of a large file one by one would take too long itself. */
+async function estimateRows(db: Db): Promise<number> {
+  const { first, last } = await db
+    .selectFrom('events')
+    .select((e) => [e.fn.min('seq').as('first'), e.fn.max('seq').as('last')])
+    .executeTakeFirstOrThrow()
+  return last === null ? 0 : Number(last) - Number(first) + 1
+}
+
+async function compare(
+  from: Database,
+  to: Database,
+  { table, key }: (typeof plan)[number],
+  onRows: (rows: number) => void,
+): Promise<number> {
+  const copies = pages(to.db, table, key)
+  let count = 0
+  for await (const rows of pages(from.db, table, key)) {
+    const { value: copied } = await copies.next()
+    const differs = rows.findIndex((row, index) => !isDeepStrictEqual({ ...row }, { ...copied?.[index] }))
+    if (differs >= 0) {
+      const place = JSON.stringify(key.map((column) => rows[differs]![column]))
+      throw new DatabaseError(`The copy of ${table} differs at ${place}; run the command again with an empty target.`)
+    }
+    count += rows.length
+    onRows(rows.length)
+  }
+  const { value: more } = await copies.next()
+  if (more) throw new DatabaseError(`The copy of ${table} has rows that the source has not.`)
+  return count
+}
+
+/**
+ * Copies every row of a database that nobody writes into an empty one of either engine, and compares all of them
+ * afterwards. An interrupted copy goes on where it stopped when it is called again. Both have the newest schema.
+ * Resolves with the rows of each table. Rejects with DatabaseError; the target then stays marked as unfinished.
+ */
+export async function copyDatabase(
+  from: Database,
+  to: Database,
+  now: number,
+  onProgress: (progress: CopyProgress) => void,
+  /** A last check of the copy before it is declared complete. */
+  verify: (to: Database) => Promise<void>,
+): Promise<Record<string, number>> {
+  await claimTarget(from, to)
+  const mark = await readMark(from)
+  await prepareAllDays(from, to, now)
+  const total = 2 * (await estimateRows(from.db))
+  const report = (phase: CopyProgress['phase'], table: Table) => (rows: number) =>
+    onProgress({ phase, table, rows: table === 'events' ? rows : 0, total })
+  for (const { table, key, grows } of plan) {
+    if (!grows) await empty(to.db, table, key)
+    const columns = await readColumns(from.db, table)
+    for await (const rows of pages(from.db, table, key, grows ? await readLast(to.db, table, key) : undefined)) {
+      await insertRows(to, table, columns, rows)
+      report('copy', table)(rows.length)
+    }
+  }
+  const assertUnchanged = async () => {
+    if ((await readMark(from)) === mark) return
+    throw new DatabaseError('The source changed while it was copied: stop every service that uses it and run again.')
+  }
+  const counts: Record<string, number> = {}
+  try {
+    for (const step of plan) counts[step.table] = await compare(from, to, step, report('compare', step.table))
+  } catch (fault) {
+    // That is why they differ, then.
+    await assertUnchanged()
+    throw fault
+  }
+  await assertUnchanged()
+  await verify(to)
+  const check = await readSecretCheck(from.db)
+  if (check !== undefined) await claimFact(to.db, 'secret_check', check)
+  await to.db.deleteFrom('facts').where('name', '=', 'copying_from').execute()
+  return counts
+}
+
+/** As copyDatabase, with the databases of two URLs; brings both to the newest schema first. */
+export async function copyBetween(
+  fromUrl: string,
+  toUrl: string,
+  onProgress: (progress: CopyProgress) => void,
+  verify: (to: Database) => Promise<void>,
+): Promise<Record<string, number>> {
+  const now = systemClock.now()
+  const open = async (url: string) => {
+    const database = await openDatabase(url, () => {})
+    await migrate(database, now)
+    return database
+  }
+  const file = /^postgres(ql)?:/.test(fromUrl) ? undefined : fromUrl.replace(/^sqlite:/, '')
+  if (file !== undefined && !existsSync(file)) throw new DatabaseError(`There is no database file ${file}.`)
+  const from = await open(fromUrl)
+  try {
+    const to = await open(toUrl)
+    try {
+      return await copyDatabase(from, to, now, onProgress, verify)
+    } finally {
+      await to.close()
+    }
+  } finally {
+    await from.close()
+  }
+}

@@ -1,0 +1,86 @@
+import { sql } from 'kysely'
+import { DatabaseError } from '../errors.ts'
+import type { Day, Db, ExpiredRows } from './database.ts'
+
+const dayMs = 86_400_000
+/** Far enough ahead that a service that was down for days, or a clock that runs ahead, finds its partition. */
+const daysAhead = 7
+/** Whoever changes partitions waits for dumps and long readers, and all writers wait behind: better try again later. */
+const lockTimeoutMs = 250
+
+const startOfDay = (time: number): number => time - (time % dayMs)
+const partitionName = (day: number): string => `events_${new Date(day).toISOString().slice(0, 10).replaceAll('-', '')}`
+const dayOf = (partition: string): number => {
+  const [, year = '', month = '', date = ''] = /^events_(\d{4})(\d\d)(\d\d)$/.exec(partition) ?? []
+  return Date.UTC(Number(year), Number(month) - 1, Number(date))
+}
+
+async function readPartitions(db: Db): Promise<string[]> {
+  const { rows } = await sql<{ name: string }>`select relname as name from pg_inherits
+    join pg_class on pg_class.oid = inhrelid where inhparent = 'events'::regclass order by relname`.execute(db)
+  return rows.map(({ name }) => name)
+}
+
+async function changePartitions(db: Db, statement: string): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    await sql.raw(`set local lock_timeout = ${lockTimeoutMs}`).execute(trx)
+    await sql.raw(statement).execute(trx)
+  })
+}
+
+/** Somebody else made it at the same moment: that is as good. */
+async function createPartition(db: Db, name: string, bounds: string): Promise<void> {
+  try {
+    await changePartitions(db, `create table if not exists ${name} partition of events ${bounds}`)
+  } catch (fault) {
+    if ((await readPartitions(db)).includes(name)) return
+    throw fault
+  }
+}
+
+/**
+ * A day of which the default partition holds events already, because a clock was wrong, cannot get one of its own any
+ * more: its events go there as well, and later one by one. A day that is still far ahead has time until the next turn.
+ */
+function mayBeMissing(day: number, today: number, fault: unknown): boolean {
+  return day > today + dayMs || (fault instanceof DatabaseError && fault.constraint)
+}
+
+/**
+ * Creates the partitions of yesterday, today and the days ahead. What fits none of them, because a clock is wrong,
+ * goes into the default one.
+ */
+export async function prepareDays(db: Db, now: number): Promise<void> {
+  const known = new Set(await readPartitions(db))
+  if (!known.has('events_otherwise')) await createPartition(db, 'events_otherwise', 'default')
+  const today = startOfDay(now)
+  for (let day = today - dayMs; day <= today + daysAhead * dayMs; day += dayMs) {
+    const name = partitionName(day)
+    if (known.has(name)) continue
+    try {
+      await createPartition(db, name, `for values from (${day}) to (${day + dayMs})`)
+    } catch (fault) {
+      if (!mayBeMissing(day, today, fault)) throw fault
+    }
+  }
+}
+
+async function describeDay(db: Db, partition: string): Promise<Day> {
+  const { rows } = await sql<{ first: number | null; last: number | null }>`
+    select min(seq) as first, max(seq) as last from ${sql.ref(partition)}`.execute(db)
+  const { first, last } = rows[0]!
+  return {
+    firstSeq: first ?? 1,
+    lastSeq: last ?? 0,
+    drop: () => changePartitions(db, `drop table if exists ${partition}`),
+  }
+}
+
+/** Days that ended before the cutoff. Rows of the day that the cutoff lies in stay until that day is over. */
+export async function expiredDays(db: Db, cutoff: number): Promise<ExpiredRows> {
+  const partitions = await readPartitions(db)
+  const expired = partitions.filter((name) => /\d{8}$/.test(name) && dayOf(name) + dayMs <= cutoff)
+  const days: Day[] = []
+  for (const partition of expired) days.push(await describeDay(db, partition))
+  return { days, rowsBefore: startOfDay(cutoff) }
+}

@@ -1,0 +1,589 @@
+import { randomUUID } from 'node:crypto'
+import fc from 'fast-check'
+import { CompiledQuery, sql } from 'kysely'
+import { Client } from 'pg'
+import { beforeEach, describe, expect, inject, it, vi } from 'vitest'
+import { createMemoryBus } from '../bus/memory.ts'
+import { manualClock } from '../clock.ts'
+import { readConfig } from '../config.ts'
+import type { Deps } from '../deps.ts'
+import { DatabaseError } from '../errors.ts'
+import { indexEvents } from '../features/events/event-index.ts'
+import { createIngest, type EventToStore } from '../features/events/ingest.ts'
+import { eventToStore } from '../features/events/new-event.ts'
+import { forgetOldEvents } from '../features/events/retention.ts'
+import { createMetrics } from '../metrics.ts'
+import type { Database, Statement } from './database.ts'
+import { migrate } from './migrate.ts'
+import { openPostgres } from './postgres.ts'
+
+const dayMs = 86_400_000
+const startedAt = Date.UTC(2026, 0, 15, 12)
+/** Whatever happens at all happens by then. */
+const deadline = { timeout: 10_000, interval: 5 }
+
+beforeEach(({ skip }) => {
+  const missing = inject('postgresMissing')
+  if (missing) skip(missing)
+})
+
+interface Opened extends AsyncDisposable {
+  url: string
+  database: Database
+  clock: ReturnType<typeof manualClock>
+  ingest: ReturnType<typeof createIngest>
+  /** What was announced, in this order. */
+  announced: number[]
+  /** A connection that knows nothing of the service, for transactions that stand in its way. */
+  outside: Client
+  /** What is committed, over one more connection. */
+  rows<Row = Record<string, unknown>>(statement: string): Promise<Row[]>
+}
+
+async function connect(url: string): Promise<Client> {
+  const client = new Client({ connectionString: url })
+  // Some tests end it from the server's side.
+  client.on('error', () => {})
+  await client.connect()
+  return client
+}
+
+/** Runs one statement beside all databases of the tests. */
+async function administer(statement: string): Promise<void> {
+  const client = await connect(inject('postgresUrl')!)
+  try {
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
+
+async function createDatabase(): Promise<{ name: string; url: string }> {
+  const name = `wardline_${randomUUID().replaceAll('-', '')}`
+  await administer(`create database ${name}`)
+  const url = new URL(inject('postgresUrl')!)
+  url.pathname = name
+  return { name, url: url.href }
+}
+
+const dropDatabase = (name: string) => administer(`drop database if exists ${name} with (force)`)
+
+/** A database with the newest schema. */
+async function open(): Promise<Opened> {
+  const { name, url } = await createDatabase()
+  const clock = manualClock(startedAt)
+  const database = await openPostgres(url)
+  await migrate(database, clock.now())
+  await database.prepareDays(clock.now())
+  const bus = createMemoryBus({ alone: false })
+  const announced: number[] = []
+  bus.onEvents((rows) => announced.push(...rows.map(({ seq }) => seq)))
+  const [outside, watcher] = await Promise.all([connect(url), connect(url)])
+  return {
+    url,
+    database,
+    clock,
+    announced,
+    outside,
+    ingest: createIngest({ database, bus, clock, metrics: createMetrics() }),
+    rows: async (statement) => (await watcher.query(statement)).rows,
+    async [Symbol.asyncDispose]() {
+      await Promise.all([outside.end(), watcher.end()])
+      await database.close()
+      await dropDatabase(name)
+    },
+  }
+}
+
+const event = (description: string, now = startedAt): EventToStore =>
+  eventToStore({ severity: 'info', source: 'test', event_type: 'note', description }, null, now)
+
+const raw = (text: string, ...parameters: unknown[]): Statement => CompiledQuery.raw(text, parameters)
+
+const seqsOf = async ({ rows }: Opened) =>
+  (await rows<{ seq: string }>('select seq from events order by seq')).map(({ seq }) => Number(seq))
+
+const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1)
+
+/** Waits until so many connections of the service wait for a lock. */
+const untilBlocked = ({ rows }: Opened, count: number) =>
+  vi.waitFor(
+    async () =>
+      expect(
+        await rows(`select pid from pg_stat_activity where datname = current_database()
+          and application_name like 'wardline %' and wait_event_type = 'Lock'`),
+      ).toHaveLength(count),
+    deadline,
+  )
+
+const faultOf = (work: Promise<unknown>) => work.then(() => undefined).catch((fault: unknown) => fault)
+
+describe('the sequence of events', () => {
+  // A reader that saw 2 before 1 would take 1 for lost, or never show it.
+  it('is given in the order of commit: whoever comes second waits until the first has committed', async () => {
+    await using opened = await open()
+    const { outside, ingest, announced } = opened
+    await outside.query('begin')
+    await outside.query(`update counters set value = value + 1 where name = 'event_seq'`)
+    await outside.query(`insert into events (seq, created_at, severity, class, source, event_type, id, description)
+      values (1, ${startedAt}, 'info', 'none', 'test', 'note', 'first', 'first')`)
+    const second = ingest.store([event('second')])
+    await untilBlocked(opened, 1)
+    expect(await seqsOf(opened)).toEqual([])
+    expect(announced).toEqual([])
+    await outside.query('commit')
+    await second
+    expect(announced).toEqual([2])
+    expect(await opened.rows('select seq, description from events order by seq')).toEqual([
+      { seq: '1', description: 'first' },
+      { seq: '2', description: 'second' },
+    ])
+  })
+
+  it('has no gap after what was rolled back', async () => {
+    await using opened = await open()
+    const { database, ingest } = opened
+    const undone = database.db.transaction().execute(async (trx) => {
+      await ingest.storeWithin(trx, [event('undone'), event('undone')])
+      throw new Error('undone')
+    })
+    expect(await faultOf(undone)).toEqual(new Error('undone'))
+    await ingest.store([event('kept')])
+    expect(await seqsOf(opened)).toEqual([1])
+  })
+
+  it('shows every reader a whole beginning at any time, whoever stores how in two processes', async () => {
+    await using opened = await open()
+    const { clock, outside } = opened
+    const other = await openPostgres(opened.url)
+    const bus = createMemoryBus({ alone: false })
+    const others = createIngest({ database: other, bus, clock, metrics: createMetrics() })
+    const ways = [
+      (ingest: typeof others, _: Database) => ingest.store([event('one')]),
+      (ingest: typeof others, _: Database) => ingest.store(upTo(7).map(() => event('many'))),
+      (ingest: typeof others, _: Database) =>
+        ingest.store([{ ...event('refused'), severity: 'nonsense' as never }]).catch(() => {}),
+      (ingest: typeof others, { db }: Database) =>
+        db.transaction().execute(async (trx) => (await ingest.storeWithin(trx, [event('within')]))()),
+      (ingest: typeof others, { db }: Database) =>
+        db
+          .transaction()
+          .execute(async (trx) => {
+            await ingest.storeWithin(trx, [event('undone')])
+            throw new Error('undone')
+          })
+          .catch(() => {}),
+    ]
+    let writing = true
+    const reader = (async () => {
+      for (let readings = 0; ; readings++) {
+        const { rows } = await outside.query('select count(*)::integer as count, max(seq) as last from events')
+        expect(Number(rows[0].last ?? 0)).toBe(rows[0].count)
+        if (!writing) return readings
+      }
+    })()
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(fc.nat(ways.length - 1), fc.boolean()), { maxLength: 40 }), async (chosen) => {
+        await Promise.all(
+          chosen.map(([way, isHere]) =>
+            isHere ? ways[way]!(opened.ingest, opened.database) : ways[way]!(others, other),
+          ),
+        )
+      }),
+      { numRuns: 20 },
+    )
+    writing = false
+    expect(await reader).toBeGreaterThan(10)
+    const seqs = await seqsOf(opened)
+    expect(seqs).toEqual(upTo(seqs.length))
+    expect(await opened.rows(`select 1 from events where description in ('refused', 'undone')`)).toEqual([])
+    await other.close()
+  }, 30_000)
+})
+
+describe('a batch', () => {
+  // One event that the database refuses must not be able to drag down the reports of other agents.
+  it('that is refused is tried row by row: the fault fails alone', async () => {
+    await using opened = await open()
+    const bad = { ...event('bad'), severity: 'nonsense' as never }
+    const work = [event('a'), bad, event('b'), bad, event('c')].map((entry) => opened.ingest.store([entry]))
+    const outcomes = await Promise.allSettled(work)
+    expect(outcomes.map(({ status }) => status)).toEqual([
+      'fulfilled',
+      'rejected',
+      'fulfilled',
+      'rejected',
+      'fulfilled',
+    ])
+    expect((outcomes[1] as PromiseRejectedResult).reason).toMatchObject({ name: 'DatabaseError', constraint: true })
+    expect(await seqsOf(opened)).toEqual([1, 2, 3])
+    expect(await opened.rows('select sum(count)::integer as count from event_counts group by unit')).toEqual([
+      { count: 3 },
+      { count: 3 },
+    ])
+  })
+
+  it('is all or nothing, and returns the rows of each statement with numbers as numbers', async () => {
+    await using opened = await open()
+    const { database } = opened
+    const results = await database.batch([
+      raw(`insert into job_runs values ('a', $1) returning *`, 2 ** 53 - 1),
+      raw(`update job_runs set last_run_at = 7 where name = 'nobody'`),
+      raw(`select count(*) as count, sum(last_run_at) as sum, null::text as nothing, true as flag from job_runs`),
+    ])
+    expect(results).toEqual([
+      [{ name: 'a', last_run_at: 2 ** 53 - 1 }],
+      [],
+      [{ count: 1, sum: 2 ** 53 - 1, nothing: null, flag: true }],
+    ])
+    const halfGood = [raw(`insert into job_runs values ('b', 1)`), raw(`insert into job_runs values ('a', 2)`)]
+    expect(await faultOf(database.batch(halfGood))).toMatchObject({ name: 'DatabaseError', constraint: true })
+    expect(await opened.rows('select name from job_runs')).toEqual([{ name: 'a' }])
+  })
+
+  // Each holds what the other one needs: the server ends one of them, through no fault of its own.
+  it('that the server ends to undo a deadlock is run again, once', async () => {
+    await using opened = await open()
+    const { database, outside } = opened
+    // Sooner than after the usual second; only a superuser may say so.
+    const name = new URL(opened.url).pathname.slice(1)
+    await outside.query(`alter database ${name} set deadlock_timeout = '20ms'`).catch(() => {})
+    await outside.query(`insert into job_runs values ('a', 0), ('b', 0), ('gate', 0)`)
+    const touch = (name: string) => raw('update job_runs set last_run_at = last_run_at + 1 where name = $1', name)
+    await outside.query('begin')
+    await outside.query(`update job_runs set last_run_at = 10 where name = 'gate'`)
+    const work = [
+      database.batch([touch('a'), touch('gate'), touch('b')]),
+      database.batch([touch('b'), touch('gate'), touch('a')]),
+    ]
+    await untilBlocked(opened, 2)
+    await outside.query('commit')
+    await Promise.all(work)
+    expect(await opened.rows('select name, last_run_at from job_runs order by name')).toEqual([
+      { name: 'a', last_run_at: '2' },
+      { name: 'b', last_run_at: '2' },
+      { name: 'gate', last_run_at: '12' },
+    ])
+  }, 15_000)
+})
+
+describe('prepared statements', () => {
+  // What a pooler does between two of its clients.
+  it('are made anew on every connection that has forgotten them', async () => {
+    await using opened = await open()
+    const { database, ingest, outside } = opened
+    const count = raw(`update counters set value = value where name = 'event_seq' returning value`)
+    /** Held up by one lock, the four need a connection each. */
+    async function onFourConnections(...statements: Statement[]): Promise<void> {
+      await outside.query('begin')
+      await outside.query('lock table counters')
+      const work = upTo(4).map(() => database.batch(statements))
+      await untilBlocked(opened, 4)
+      await outside.query('commit')
+      await Promise.all(work)
+    }
+    await onFourConnections(count)
+    await ingest.store([event('before')])
+    await onFourConnections(count, raw('deallocate all'))
+    await onFourConnections(count)
+    // Of one connection: it cannot be part of a larger transaction.
+    await database.batch([raw('discard all')])
+    await ingest.store([event('after')])
+    expect(await seqsOf(opened)).toEqual([1, 2])
+  })
+
+  it('survive a fault, and a migration that changes what they return', async () => {
+    await using opened = await open()
+    const { database } = opened
+    const all = raw('select * from job_runs')
+    await database.batch([all])
+    await faultOf(database.batch([all, raw('select 1 / 0')]))
+    expect(await database.batch([all])).toEqual([[]])
+    await opened.outside.query(`alter table job_runs add column note text default 'new'`)
+    await opened.outside.query(`insert into job_runs values ('a', 1)`)
+    expect(await database.batch([all])).toEqual([[{ name: 'a', last_run_at: 1, note: 'new' }]])
+  })
+})
+
+describe('a server that fails', () => {
+  it('to get a lock in time is a DatabaseError, and no statement goes on that nobody waits for', async () => {
+    await using opened = await open()
+    const { database, outside, ingest } = opened
+    await outside.query('begin')
+    await outside.query('lock table counters')
+    const work = [
+      ingest.store([event('blocked')]),
+      database.db.updateTable('counters').set({ value: 7 }).execute(),
+      database.db.transaction().execute((trx) => trx.updateTable('counters').set({ value: 8 }).execute()),
+      database.db.selectFrom('counters').selectAll().execute(),
+    ]
+    for (const fault of await Promise.all(work.map(faultOf))) {
+      expect(fault).toBeInstanceOf(DatabaseError)
+      expect(fault).toMatchObject({ constraint: false })
+    }
+    await untilBlocked(opened, 0)
+    await outside.query('commit')
+    await ingest.store([event('after')])
+    expect(await opened.rows(`select value from counters where name = 'event_seq'`)).toEqual([{ value: '1' }])
+  }, 15_000)
+
+  it('by ending connections harms only who uses them, and the next one gets a new connection', async () => {
+    await using opened = await open()
+    const { database, outside, ingest } = opened
+    const endAll = () =>
+      outside.query(`select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and application_name like 'wardline %'`)
+    await Promise.all(upTo(4).map(() => database.db.selectFrom('counters').selectAll().execute()))
+    await endAll()
+    const inTransaction = database.db.transaction().execute(async (trx) => {
+      await trx.updateTable('counters').set({ value: 9 }).execute()
+      await endAll()
+      await vi.waitFor(async () => {
+        const { rows } = await outside.query(`select 1 from pg_stat_activity
+          where datname = current_database() and application_name like 'wardline %'`)
+        expect(rows).toEqual([])
+      }, deadline)
+      await trx.updateTable('counters').set({ value: 10 }).execute()
+    })
+    expect(await faultOf(inTransaction)).toBeInstanceOf(DatabaseError)
+    await outside.query('begin')
+    await outside.query('lock table counters')
+    const underWay = faultOf(ingest.store([event('cut')]))
+    await untilBlocked(opened, 1)
+    await endAll()
+    expect(await underWay).toBeInstanceOf(DatabaseError)
+    await outside.query('commit')
+    await ingest.store([event('after')])
+    expect(await seqsOf(opened)).toEqual([1])
+  }, 15_000)
+})
+
+describe('a server that does not fit is refused', () => {
+  const open = async (change: (name: string) => string[]) => {
+    const { name, url } = await createDatabase()
+    try {
+      const client = await connect(url)
+      for (const statement of change(name)) await client.query(statement)
+      await client.end()
+      const opened = await openPostgres(url).catch((fault: Error) => fault)
+      if (opened instanceof Error) return opened.message
+      await opened.close()
+      return 'opened'
+    } finally {
+      await dropDatabase(name)
+    }
+  }
+  /** The server's own word about itself is what the service goes by: here a function in front of it gives another. */
+  const claims = (name: string, definition: string) => [
+    'create schema claimed',
+    `create function claimed.${definition}`,
+    `alter database ${name} set search_path = claimed, pg_catalog`,
+  ]
+
+  it('unless nothing is wrong with it', async () => {
+    expect(await open(() => [])).toBe('opened')
+  })
+
+  // A 201 means "on disk": anything less would lose acknowledged events when the power fails.
+  it('when it confirms before the disk does', async () => {
+    expect(await open((name) => [`alter database ${name} set synchronous_commit = off`])).toBe(
+      'The database cannot be used: PostgreSQL runs with synchronous_commit = off: set it to on for the database of Wardline.',
+    )
+    expect(await open((name) => [`alter role current_user in database ${name} set synchronous_commit = off`])).toMatch(
+      /synchronous_commit = off/,
+    )
+  })
+
+  it('when it is too old', async () => {
+    const old = `current_setting(text) returns text language sql as
+      $$ select case $1 when 'server_version_num' then '140011' when 'server_version' then '14.11' else 'on' end $$`
+    expect(await open((name) => claims(name, old))).toBe(
+      'The database cannot be used: PostgreSQL 14.11 is too old; 15 or newer is needed.',
+    )
+  })
+
+  it('when it is a standby', async () => {
+    const standby = `pg_is_in_recovery() returns boolean language sql as 'select true'`
+    expect(await open((name) => claims(name, standby))).toBe(
+      'The database cannot be used: This PostgreSQL server is a standby: give the address of the primary.',
+    )
+  })
+})
+
+describe('the partitions of events', () => {
+  const partitions = ({ rows }: Opened) =>
+    rows<{ name: string; count: number }>(`select relname as name from pg_inherits
+      join pg_class on pg_class.oid = inhrelid where inhparent = 'events'::regclass order by relname`).then((found) =>
+      found.map(({ name }) => name),
+    )
+  const whereIs = async ({ rows }: Opened, description: string) =>
+    (await rows<{ name: string }>(
+      `select tableoid::regclass::text as name from events where description = '${description}'`,
+    ))!.map(({ name }) => name)
+  const days = (from: string, count: number) =>
+    upTo(count).map((day) => {
+      const date = new Date(Date.parse(from) + (day - 1) * dayMs)
+      return `events_${date.toISOString().slice(0, 10).replaceAll('-', '')}`
+    })
+  const forget = async ({ database, clock }: Opened) => {
+    await indexEvents(database)
+    const config = readConfig({ WARDLINE_RETENTION_DAYS: '30' })
+    await forgetOldEvents({ config, database, clock } as unknown as Deps)
+  }
+
+  it('are made from yesterday to a week ahead, and again as time passes', async () => {
+    await using opened = await open()
+    const { database, clock } = opened
+    expect(await partitions(opened)).toEqual([...days('2026-01-14', 9), 'events_otherwise'])
+    await database.prepareDays(clock.now())
+    expect(await partitions(opened)).toHaveLength(10)
+    clock.advance(3 * dayMs)
+    await Promise.all(upTo(3).map(() => database.prepareDays(clock.now())))
+    expect(await partitions(opened)).toEqual([...days('2026-01-14', 12), 'events_otherwise'])
+  })
+
+  // A dump reads every partition from its first to its last minute.
+  it('of days ahead may wait while a dump runs: a service that starts meanwhile is not refused', async () => {
+    await using opened = await open()
+    const { database, clock, outside, ingest } = opened
+    await outside.query('begin')
+    await outside.query('select * from events')
+    clock.advance(dayMs)
+    await database.prepareDays(clock.now())
+    expect(await partitions(opened)).toHaveLength(10)
+    await ingest.store([event('taken')])
+    await outside.query('commit')
+    await database.prepareDays(clock.now())
+    expect(await partitions(opened)).toHaveLength(11)
+  })
+
+  it('go with their day once it has expired, with its index entries, and not before', async () => {
+    await using opened = await open()
+    const { clock, ingest } = opened
+    clock.jump(Date.UTC(2026, 0, 16) - 1 - clock.now())
+    await ingest.store([{ ...event('last of its day'), instance_id: 'agent-1' }])
+    clock.advance(1)
+    await ingest.store([{ ...event('first of the next'), instance_id: 'agent-1' }])
+    expect(await whereIs(opened, 'last of its day')).toEqual(['events_20260115'])
+    expect(await whereIs(opened, 'first of the next')).toEqual(['events_20260116'])
+
+    clock.advance(30 * dayMs - 1)
+    await forget(opened)
+    expect(await seqsOf(opened)).toEqual([1, 2])
+    clock.advance(1)
+    await forget(opened)
+    expect(await seqsOf(opened)).toEqual([2])
+    expect(await partitions(opened)).not.toContain('events_20260115')
+    expect(await partitions(opened)).toContain('events_20260116')
+    expect(await opened.rows('select distinct seq from event_refs')).toEqual([{ seq: '2' }])
+  })
+
+  it('stay while somebody uses them, without keeping the writers waiting, and go later', async () => {
+    await using opened = await open()
+    const { clock, ingest, outside } = opened
+    await ingest.store([event('old')])
+    clock.advance(40 * dayMs)
+    await opened.database.prepareDays(clock.now())
+    await outside.query('begin')
+    await outside.query('select * from events')
+    const fault = await faultOf(forget(opened))
+    expect(fault).toBeInstanceOf(DatabaseError)
+    await ingest.store([event('new')])
+    await outside.query('commit')
+    await forget(opened)
+    expect(await seqsOf(opened)).toEqual([2])
+  })
+
+  // A clock that runs ahead must not make the service refuse reports, nor refuse to start when that day has come.
+  it('leave no event out: what a wrong clock dates into the far future is taken, listed, and forgotten in its time', async () => {
+    await using opened = await open()
+    const { database, clock, ingest } = opened
+    const far = clock.now() + 60 * dayMs
+    clock.jump(60 * dayMs)
+    await ingest.store([event('from the future')])
+    clock.jump(-60 * dayMs)
+    expect(await whereIs(opened, 'from the future')).toEqual(['events_otherwise'])
+
+    for (; clock.now() <= far + dayMs; clock.advance(dayMs)) {
+      await database.prepareDays(clock.now())
+      await ingest.store([event('of its day')])
+      await forget(opened)
+    }
+    expect(await whereIs(opened, 'from the future')).toEqual(['events_otherwise'])
+    clock.advance(31 * dayMs)
+    await forget(opened)
+    expect(await whereIs(opened, 'from the future')).toEqual([])
+    await ingest.store([event('still taken')])
+  }, 20_000)
+})
+
+describe('values', () => {
+  const awkward = fc.constantFrom(
+    'NULL',
+    'null',
+    '',
+    ' ',
+    '{}',
+    '{',
+    '}',
+    ',',
+    '"',
+    '\\',
+    '\\"',
+    "'",
+    '\n',
+    '\r\n',
+    '\t',
+  )
+  const piece = fc.oneof(awkward, fc.string({ unit: 'grapheme' }), fc.constantFrom('\u2028', '🦊', 'é', 'ﷺ', '\u0001'))
+  const text = fc
+    .array(piece, { maxLength: 6 })
+    .map((pieces) => pieces.join(''))
+    // PostgreSQL has no NUL in texts; reports with one are refused before.
+    .filter((joined) => !joined.includes('\0'))
+
+  it('of events come back as they were stored, whatever text they are', async () => {
+    await using opened = await open()
+    const { database, ingest } = opened
+    const optional = fc.option(text, { nil: null })
+    const row = fc.record({ description: text, source: text, session_id: optional, metadata: optional })
+    await fc.assert(
+      fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 20 }), async (given) => {
+        const before = (await seqsOf(opened)).length
+        await ingest.store(given.map((fields) => ({ ...event(''), ...fields })))
+        const stored = await database.db
+          .selectFrom('events')
+          .select(['description', 'source', 'session_id', 'metadata'])
+          .where('seq', '>', before)
+          .orderBy('seq')
+          .execute()
+        expect(stored).toEqual(given)
+      }),
+      { numRuns: 60 },
+    )
+  }, 20_000)
+
+  it('of a row source over JSON come back as they were given, with their place', async () => {
+    await using opened = await open()
+    const { db, dialect } = opened.database
+    const columns = { label: 'text', count: 'bigint', share: 'double' } as const
+    const share = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0)
+    const row = fc.record({ label: fc.option(text, { nil: null }), count: fc.maxSafeInteger(), share })
+    await fc.assert(
+      fc.asyncProperty(fc.array(row, { maxLength: 20 }), async (given) => {
+        const json = JSON.stringify(given.map(({ label, count, share }) => [label, count, share]))
+        const source = dialect.rowsFromJson(json, columns)
+        const { rows } = await sql`select * from ${source} as batch order by ordinal`.execute(db)
+        expect(rows).toEqual(given.map((fields, ordinal) => ({ ordinal, ...fields })))
+      }),
+      { numRuns: 60 },
+    )
+  }, 20_000)
+})
+
+it('leaves backups to PostgreSQL', async () => {
+  await using opened = await open()
+  await expect(opened.database.backup('/nonexistent')).rejects.toThrow(
+    'PostgreSQL is backed up by its own means, such as pg_dump.',
+  )
+})

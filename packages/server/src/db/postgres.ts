@@ -1,0 +1,255 @@
+import {
+  CompiledQuery,
+  type DatabaseConnection,
+  type Driver,
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  type QueryResult,
+} from 'kysely'
+import { Client, Pool, type PoolClient } from 'pg'
+import { DatabaseError } from '../errors.ts'
+import type { Database, Row, Statement } from './database.ts'
+import { PostgresBatch } from './postgres-batch.ts'
+import { expiredDays, prepareDays } from './postgres-days.ts'
+import { postgresDialect } from './postgres-dialect.ts'
+import { breaksConnection, isWorthRepeating, toDatabaseError } from './postgres-errors.ts'
+import { parserOf } from './postgres-types.ts'
+import type { Schema } from './schema.ts'
+
+/** Partitioned tables and the statements used here are sound from this version on. */
+const oldestVersion = 150_000
+
+/** Connections of one process: ten in all, so that a server with the usual hundred takes several processes. */
+const writers = 4
+const readers = 6
+/** A caller waits this long for a connection or an answer, then learns that the database does not answer. */
+const deadlineMs = 1_750
+const maxTries = 3
+
+/** The connections of a database that nobody uses just now, by its pools. */
+const unusedOf = new WeakMap<Pool, Set<PoolClient>>()
+
+/**
+ * A connection that falls silent is hardly alone: a firewall forgot them all, or the server is another one now. Each of
+ * the others would cost one more caller the whole deadline.
+ */
+function dropUnused(pool: Pool): void {
+  for (const { connection } of unusedOf.get(pool) ?? []) connection.stream.destroy()
+}
+
+function openPool(url: string, name: string, max: number, unused: Set<PoolClient>): Pool {
+  const pool = new Pool({
+    connectionString: url,
+    application_name: `wardline ${name}`,
+    max,
+    connectionTimeoutMillis: deadlineMs,
+    // The server gives up shortly before the caller does: no statement goes on that nobody waits for.
+    statement_timeout: deadlineMs - 250,
+    idle_in_transaction_session_timeout: 10_000,
+    idleTimeoutMillis: 60_000,
+    keepAlive: true,
+    types: { getTypeParser: (oid: number) => parserOf(oid) } as never,
+  })
+  // A connection that breaks is replaced: whoever uses it at that moment hears of it by its answer, and nobody else
+  // needs to. Without a listener of its own, one that is lent would end the process.
+  pool.on('connect', (client) => client.on('error', () => {}))
+  pool.on('error', () => {})
+  pool.on('release', (_fault, client) => void unused.add(client))
+  for (const event of ['acquire', 'remove'] as const) pool.on(event, (client) => void unused.delete(client))
+  unusedOf.set(pool, unused)
+  return pool
+}
+
+/** Lends a connection for one piece of work; one that broke, or may still be busy, is not used again. */
+async function lend<Result>(pool: Pool, work: (client: PoolClient) => Promise<Result>): Promise<Result> {
+  const client = await pool.connect().catch((fault) => {
+    throw toDatabaseError(fault)
+  })
+  try {
+    const result = await answeredInTime(pool, work(client))
+    client.release()
+    return result
+  } catch (fault) {
+    client.release(breaksConnection(fault))
+    throw toDatabaseError(fault)
+  }
+}
+
+/** Rejects when the answer takes too long; the connection must not be used after that. */
+function answeredInTime<Result>(pool: Pool, answer: Promise<Result>): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      dropUnused(pool)
+      reject(new DatabaseError('The database does not answer.'))
+    }, deadlineMs)
+    answer.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
+}
+
+async function runQuery<R>(client: PoolClient, query: CompiledQuery): Promise<QueryResult<R>> {
+  const { rows, rowCount } = await client.query(query.sql, [...query.parameters])
+  return { rows, numAffectedRows: BigInt(rowCount ?? 0) }
+}
+
+/** Reads go to one pool, transactions and single writes to the other: a crowd of readers never keeps a kill waiting. */
+class PostgresConnection implements DatabaseConnection {
+  readonly #pools: { reads: Pool; writes: Pool }
+  #transaction: PoolClient | undefined
+  #broken = false
+
+  constructor(pools: { reads: Pool; writes: Pool }) {
+    this.#pools = pools
+  }
+
+  async begin(): Promise<void> {
+    this.#transaction = await this.#pools.writes.connect().catch((fault) => {
+      throw toDatabaseError(fault)
+    })
+    await this.executeQuery(CompiledQuery.raw('begin'))
+  }
+
+  async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    const client = this.#transaction
+    if (!client) {
+      const reads = query.query.kind === 'SelectQueryNode'
+      return lend(reads ? this.#pools.reads : this.#pools.writes, (lent) => runQuery<R>(lent, query))
+    }
+    try {
+      return await answeredInTime(this.#pools.writes, runQuery<R>(client, query))
+    } catch (fault) {
+      this.#broken ||= breaksConnection(fault)
+      throw toDatabaseError(fault)
+    }
+  }
+
+  async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
+    yield await Promise.reject(new Error('Read in pages instead.'))
+  }
+
+  /** Closing a broken connection ends its transaction as well. */
+  async rollback(): Promise<void> {
+    if (!this.#broken) await this.executeQuery(CompiledQuery.raw('rollback'))
+  }
+
+  release(): void {
+    this.#transaction?.release(this.#broken)
+    this.#transaction = undefined
+  }
+}
+
+class PostgresDriver implements Driver {
+  readonly #pools: { reads: Pool; writes: Pool }
+
+  constructor(pools: { reads: Pool; writes: Pool }) {
+    this.#pools = pools
+  }
+
+  async init() {}
+
+  async acquireConnection() {
+    return new PostgresConnection(this.#pools)
+  }
+
+  async beginTransaction(connection: PostgresConnection) {
+    await connection.begin()
+  }
+
+  async commitTransaction(connection: PostgresConnection) {
+    await connection.executeQuery(CompiledQuery.raw('commit'))
+  }
+
+  async rollbackTransaction(connection: PostgresConnection) {
+    await connection.rollback()
+  }
+
+  async releaseConnection(connection: PostgresConnection) {
+    connection.release()
+  }
+
+  async destroy() {}
+}
+
+/** Deadlocks and lost prepared statements undo the whole transaction and are no fault of it: it is run again. */
+async function runBatch(pool: Pool, statements: readonly Statement[], tries = 1): Promise<Row[][]> {
+  try {
+    return await lend(pool, (client) => client.query(new PostgresBatch(statements)).done)
+  } catch (fault) {
+    if (tries < maxTries && isWorthRepeating(fault)) return runBatch(pool, statements, tries + 1)
+    throw fault
+  }
+}
+
+/** Over a connection of its own, without the time limits: building an index on a large table takes as long as it takes. */
+async function change(url: string, statements: readonly Statement[]): Promise<void> {
+  const client = new Client({ connectionString: url, application_name: 'wardline migration' })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await client.query(new PostgresBatch(statements)).done
+  } catch (fault) {
+    throw toDatabaseError(fault)
+  } finally {
+    await client.end()
+  }
+}
+
+/** Rejects when an acknowledged event could be lost, or the server cannot do what the service needs. */
+async function assertServer(pool: Pool): Promise<void> {
+  const [row] = await lend(pool, async (client) => {
+    const { rows } = await client.query(
+      `select current_setting('server_version_num')::integer as version, current_setting('server_version') as name,
+        current_setting('synchronous_commit') as sync, pg_is_in_recovery() as standby`,
+    )
+    return rows
+  })
+  const { version, name, sync, standby } = row
+  if (version < oldestVersion) throw new DatabaseError(`PostgreSQL ${name} is too old; 15 or newer is needed.`)
+  if (standby) throw new DatabaseError('This PostgreSQL server is a standby: give the address of the primary.')
+  // A 201 means "on disk": anything less would lose acknowledged events when the power fails.
+  if (sync === 'off') {
+    throw new DatabaseError('PostgreSQL runs with synchronous_commit = off: set it to on for the database of Wardline.')
+  }
+}
+
+/**
+ * Opens a PostgreSQL database, version 15 or newer. Rejects with DatabaseError when it cannot be reached or does not
+ * keep what it confirms. A server that goes away later is found again by itself.
+ */
+export async function openPostgres(url: string): Promise<Database> {
+  const unused = new Set<PoolClient>()
+  const pools = {
+    reads: openPool(url, 'reads', readers, unused),
+    writes: openPool(url, 'writes', writers, unused),
+  }
+  const close = async () => void (await Promise.all([pools.reads.end(), pools.writes.end()]))
+  try {
+    await assertServer(pools.writes)
+  } catch (fault) {
+    await close()
+    throw new DatabaseError(`The database cannot be used: ${(fault as Error).message}`, { cause: fault })
+  }
+  const db = new Kysely<Schema>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new PostgresDriver(pools),
+      createIntrospector: (kysely) => new PostgresIntrospector(kysely),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+  })
+  return {
+    db,
+    dialect: postgresDialect,
+    isShared: true,
+    batch: (statements) => runBatch(pools.writes, statements),
+    change: (statements) => change(url, statements),
+    prepareDays: (now) => prepareDays(db, now),
+    expired: (cutoff) => expiredDays(db, cutoff),
+    backup: () => Promise.reject(new DatabaseError('PostgreSQL is backed up by its own means, such as pg_dump.')),
+    async close() {
+      await db.destroy()
+      await close()
+    },
+  }
+}

@@ -1,0 +1,66 @@
+import type { EventBatchReply } from '@wardline/contract'
+import { describe, expect, it } from 'vitest'
+import { openTestService, type TestService } from '../../test-service.ts'
+
+const note = (n: number) => ({ severity: 'info', source: 'test', event_type: 'note', description: `n${n}` })
+const metrics = (value: number) => ({
+  severity: 'info',
+  source: 'test',
+  event_type: 'session_metrics',
+  description: JSON.stringify({ calls: value }),
+  instance_id: 'agent-1',
+})
+const broken = { severity: 'loud', source: 'test', event_type: 'note', description: 'no' }
+
+async function send(service: TestService, key: string, events: unknown[], expected = 200) {
+  const answer = await service.call<EventBatchReply & { error?: string }>('POST', '/api/events/batch', {
+    body: events,
+    headers: { 'idempotency-key': key },
+  })
+  expect(answer.status).toBe(expected)
+  return answer.body
+}
+const count = async (service: TestService) =>
+  (await service.rows<{ count: number }>('select count(*) as count from events'))[0]!.count
+
+describe('Idempotency-Key of a batch', () => {
+  it('gives the same ids and the same refusals again, and stores nothing again', async () => {
+    await using service = await openTestService()
+    const events = [note(1), broken, metrics(3), note(2)]
+    const first = await send(service, 'a', events)
+    expect(first.ids.map((id) => id !== null)).toEqual([true, false, true, true])
+    expect(await send(service, 'a', events)).toEqual(first)
+    expect(await count(service)).toBe(3)
+    expect(await service.rows('select samples from metric_baselines')).toEqual([{ samples: 1 }])
+  })
+
+  it('holds for twins under way at the same moment', async () => {
+    await using service = await openTestService()
+    const replies = await Promise.all(Array.from({ length: 10 }, () => send(service, 'twin', [note(1), note(2)])))
+    expect(new Set(replies.map(({ ids }) => ids.join())).size).toBe(1)
+    expect(await count(service)).toBe(2)
+  })
+
+  it('is refused for a batch of another length, which cannot be the same', async () => {
+    await using service = await openTestService()
+    await send(service, 'a', [note(1)])
+    expect((await send(service, 'a', [note(1), note(2)], 400)).error).toContain('Idempotency-Key was used before')
+    expect(await count(service)).toBe(1)
+  })
+
+  it('is another key than that of a single event', async () => {
+    await using service = await openTestService()
+    await service.call('POST', '/api/events', { body: note(1), headers: { 'idempotency-key': 'a' } })
+    await send(service, 'a', [note(2)])
+    expect(await count(service)).toBe(2)
+  })
+
+  // A report must see what the one before it taught, also within one batch.
+  it('leaves the judgement of session metrics as if they had come one by one', async () => {
+    await using service = await openTestService()
+    await send(service, 'a', [...Array.from({ length: 12 }, (_, n) => metrics(10 + (n % 3))), metrics(500)])
+    const anomalies = await service.rows("select severity from events where event_type = 'anomaly_detected'")
+    expect(anomalies).toEqual([{ severity: 'critical' }])
+    expect(await service.rows('select samples from metric_baselines')).toEqual([{ samples: 12 }])
+  })
+})

@@ -1,0 +1,29 @@
+import { mayActFor, type Principal } from '../../http/auth.ts'
+
+/** Where live decoys are planted, as far as callers must be told. */
+export interface PlantedDecoys {
+  hasKeys: boolean
+  /** Instances with decoy paths; undefined when they are too many to keep in memory. */
+  pathInstances: readonly string[] | undefined
+}
+
+/** Tells agents that no decoy can trip for them, so that they need not ask before every call. */
+export class DecoyReach {
+  #planted: PlantedDecoys = { hasKeys: true, pathInstances: undefined }
+  #answers = new WeakMap<Principal, boolean>()
+
+  update(planted: PlantedDecoys): void {
+    this.#planted = planted
+    this.#answers = new WeakMap()
+  }
+
+  /** Whether any decoy could match what this caller asks about: keys trip for anyone, paths for their own instances. */
+  reaches(principal: Principal): boolean {
+    const known = this.#answers.get(principal)
+    if (known !== undefined) return known
+    const { hasKeys, pathInstances } = this.#planted
+    const answer = hasKeys || (pathInstances?.some((id) => mayActFor(principal, id)) ?? true)
+    this.#answers.set(principal, answer)
+    return answer
+  }
+}

@@ -1,0 +1,34 @@
+import type { Deps } from '../../deps.ts'
+import { republishControl } from './kill-switch.ts'
+
+/** Looks into the database for kills and resumes that were not heard of: each second, and when the bus is back. */
+export class ControlRelay {
+  readonly #deps: Deps
+  /** Up to when everything was looked at. */
+  #since: number
+
+  constructor(deps: Deps) {
+    this.#deps = deps
+    this.#since = deps.clock.now()
+    deps.bus.onReconnect((missedSince) => {
+      // What was published meanwhile did not reach those who listen on the channel itself.
+      this.#since = Math.min(this.#since, missedSince)
+      this.run().catch((fault) =>
+        deps.log.warn({ err: fault }, 'kills and resumes could not be read; the next second tries again'),
+      )
+    })
+  }
+
+  async run(): Promise<void> {
+    const now = this.#deps.clock.now()
+    // The clock may have been set back.
+    const since = Math.min(this.#since, now)
+    this.#since = now
+    try {
+      await republishControl(this.#deps, since)
+    } catch (fault) {
+      this.#since = Math.min(this.#since, since)
+      throw fault
+    }
+  }
+}

@@ -1,0 +1,146 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createMemoryBus } from '../../bus/memory.ts'
+import { openTestService, type TestService } from '../../test-service.ts'
+import { controlMessage } from './control-message.ts'
+import { ControlStates } from './control-states.ts'
+
+let service: TestService
+let bot = ''
+let count = 0
+beforeAll(async () => {
+  service = await openTestService()
+})
+afterAll(() => service[Symbol.asyncDispose]())
+beforeEach(async () => {
+  bot = `bot-${count++}`
+  await service.call('POST', '/api/heartbeat', { body: { instance_id: bot, name: bot } })
+})
+
+/** States beside those of the service, on a bus whose connection the test cuts and mends. */
+function openStates({ isShared = false, from = service } = {}) {
+  const listeners: ((missedSince: number) => void)[] = []
+  const connection = { isUp: true }
+  const bus = {
+    ...createMemoryBus({ alone: true }),
+    onReconnect: (listener: (missedSince: number) => void) => void listeners.push(listener),
+    get hearsAll() {
+      return connection.isUp
+    },
+  }
+  const states = new ControlStates({ ...from.deps, database: { ...from.deps.database, isShared }, bus })
+  return {
+    states,
+    cut: () => {
+      connection.isUp = false
+    },
+    mend: () => {
+      connection.isUp = true
+      for (const listener of listeners) listener(service.clock.now())
+    },
+    hear: (version: number, suspended: boolean, id = bot) => {
+      const state = { version, suspended, reason: suspended ? 'heard' : null }
+      bus.publishControl(controlMessage(id, state, service.clock.now(), service.deps.secrets.controlKey))
+    },
+  }
+}
+
+/** A kill that the states beside the service do not hear of. */
+const killUnheard = () => service.call('POST', `/api/kill/${bot}`, { body: { reason: 'unheard' } })
+const suspended = (known: { state: { suspended: boolean } } | undefined) => known?.state.suspended
+
+describe('the control states', () => {
+  it('answer from memory while every change is heard', async () => {
+    const { states, hear } = openStates()
+    expect(states.peek(bot)).toBeUndefined()
+    await states.read(bot)
+    expect(suspended(states.peek(bot))).toBe(false)
+    hear(1, true)
+    expect(states.peek(bot)).toMatchObject({ version: 1, etag: 'W/"1"', state: { suspended: true, reason: 'heard' } })
+  })
+
+  // A poll that says "not suspended" from memory would let an agent go on that was killed through another process.
+  it('ask the database each time while changes may go unheard', async () => {
+    const { states, cut } = openStates()
+    await states.read(bot)
+    cut()
+    expect(states.peek(bot)).toBeUndefined()
+    expect(suspended(await states.read(bot))).toBe(false)
+    await killUnheard()
+    expect(states.peek(bot)).toBeUndefined()
+    expect(suspended(await states.read(bot))).toBe(true)
+  })
+
+  // Who was told that a kill is done, by one process, would find the agent still free at another.
+  it('ask the database each time where others share it, though all is heard', async () => {
+    const { states } = openStates({ isShared: true })
+    await states.read(bot)
+    expect(states.peek(bot)).toBeUndefined()
+    await killUnheard()
+    expect(suspended(await states.read(bot))).toBe(true)
+  })
+
+  it('answer with what they read and heard while the database is away, unless they may have missed something', async () => {
+    const from = await openTestService()
+    await from.call('POST', '/api/heartbeat', { body: { instance_id: bot, name: bot } })
+    const { states, cut, mend, hear } = openStates({ isShared: true, from })
+    await states.read(bot)
+    hear(1, true)
+    await from[Symbol.asyncDispose]()
+    expect(suspended(await states.read(bot))).toBe(true)
+    await expect(states.read('another')).rejects.toThrow()
+    cut()
+    await expect(states.read(bot)).rejects.toThrow()
+    mend()
+    await expect(states.read(bot)).rejects.toThrow()
+  })
+
+  it('forget, once all is heard again, what was known before', async () => {
+    const { states, cut, mend } = openStates()
+    await states.read(bot)
+    cut()
+    await killUnheard()
+    mend()
+    expect(states.peek(bot)).toBeUndefined()
+    expect(suspended(await states.read(bot))).toBe(true)
+    expect(suspended(states.peek(bot))).toBe(true)
+  })
+
+  it('do not keep what was read before all was heard again', async () => {
+    const { states, cut, mend } = openStates()
+    cut()
+    const reading = states.read(bot)
+    mend()
+    expect(suspended(await reading)).toBe(false)
+    expect(states.peek(bot)).toBeUndefined()
+  })
+
+  it('take what they hear during a reading for newer than what they read', async () => {
+    const { states, hear } = openStates()
+    const readings = [states.read(bot), states.read(bot)]
+    hear(2, false)
+    hear(1, true)
+    for (const known of await Promise.all(readings)) expect(known).toMatchObject({ version: 2 })
+    expect(states.peek(bot)).toMatchObject({ version: 2, state: { suspended: false, reason: null } })
+  })
+
+  // A resume of last week, signed as it was, must not set free who was killed since.
+  it('take no message for the state of an instance that they have not read', async () => {
+    const { states, hear } = openStates()
+    await killUnheard()
+    hear(0, false)
+    expect(states.peek(bot)).toBeUndefined()
+    const reading = states.read(bot)
+    hear(0, false)
+    expect(suspended(await reading)).toBe(true)
+    hear(0, false)
+    expect(suspended(states.peek(bot))).toBe(true)
+  })
+
+  it('know nothing of an instance that nobody registered, whatever they hear', async () => {
+    const { states, hear } = openStates()
+    const reading = states.read('nobody')
+    hear(1, true, 'nobody')
+    expect(await reading).toBeUndefined()
+    expect(states.peek('nobody')).toBeUndefined()
+  })
+})

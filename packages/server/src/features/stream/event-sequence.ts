@@ -1,0 +1,116 @@
+import type { EventFields } from '../../bus/event-row.ts'
+import type { Deps } from '../../deps.ts'
+import { readEventsAfter, readLastSeq } from './queries.ts'
+
+const pageRows = 250
+/** Processes that store in turns announce out of turn now and then: what comes first waits this long for what is before it. */
+const patienceMs = 20
+/** Rows that wait so; any more are read from the database again. */
+const maxEarlyRows = 1_000
+
+/** Puts what the bus announces into the order of seq, each row once; what it does not bring is read from the database. */
+export class EventSequence {
+  readonly #deps: Deps
+  readonly #next: (row: EventFields) => void
+  readonly #skipped: () => void
+  readonly #early = new Map<number, EventFields>()
+  #head = 0
+  /** The highest seq heard of. */
+  #announced = 0
+  #isOpen = false
+  #timer: NodeJS.Timeout | undefined
+  #filling: Promise<void> | undefined
+
+  /** `next` gets each row in order; `skipped` hears of rows that are no longer to be had. */
+  constructor(deps: Deps, next: (row: EventFields) => void, skipped: () => void) {
+    this.#deps = deps
+    this.#next = next
+    this.#skipped = skipped
+    deps.bus.onEvents((rows) => this.#receive(rows))
+    deps.bus.onReconnect(() => {
+      this.reconcile().catch((fault) =>
+        deps.log.warn({ err: fault }, 'stream could not read what it missed; the next second tries again'),
+      )
+    })
+  }
+
+  /** The seq of the last row that was put in order. */
+  get head(): number {
+    return this.#head
+  }
+
+  /** Starts at the newest stored event. */
+  async open(): Promise<void> {
+    this.#head = await readLastSeq(this.#deps.database.db)
+    this.#isOpen = true
+    // Another process may have told of its events since the reading.
+    this.#fillGap()
+  }
+
+  /** Hears of events whose commit was answered too late to be published, or that another process stored unheard. */
+  async reconcile(): Promise<void> {
+    this.#announced = Math.max(this.#announced, await readLastSeq(this.#deps.database.db))
+    this.#fillGap()
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+    this.#isOpen = false
+  }
+
+  #receive(rows: readonly EventFields[]): void {
+    for (const row of rows) {
+      const seq = Number(row.seq)
+      this.#announced = Math.max(this.#announced, seq)
+      if (!this.#isOpen) continue
+      if (seq === this.#head + 1) this.#append(row)
+      else if (seq > this.#head && this.#early.size < maxEarlyRows) this.#early.set(seq, row)
+    }
+    if (!this.#isOpen || this.#announced <= this.#head || this.#timer) return
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      this.#fillGap()
+    }, patienceMs)
+  }
+
+  #append(row: EventFields): void {
+    let next: EventFields | undefined = row
+    while (next) {
+      this.#head = Number(next.seq)
+      this.#next(next)
+      next = this.#early.get(this.#head + 1)
+      this.#early.delete(this.#head + 1)
+    }
+  }
+
+  /** What the bus lost is read from the database. */
+  #fillGap(): void {
+    if (!this.#isOpen || this.#announced <= this.#head) return
+    this.#filling ??= this.#readMissing().finally(() => {
+      this.#filling = undefined
+    })
+  }
+
+  async #readMissing(): Promise<void> {
+    try {
+      while (this.#isOpen && this.#announced > this.#head) {
+        const announced = this.#announced
+        const rows = await readEventsAfter(this.#deps.database.db, this.#head, pageRows)
+        this.#passOver(rows[0])
+        for (const row of rows) if (Number(row.seq) === this.#head + 1) this.#append(row)
+        // A row that was announced before and is not there was forged, or is gone already.
+        if (rows.length === 0 && this.#announced === announced) this.#announced = this.#head
+      }
+    } catch (fault) {
+      this.#deps.log.warn({ err: fault }, 'stream could not read missing events; the next event tries again')
+    }
+    for (const seq of this.#early.keys()) if (seq <= this.#head || seq > this.#announced) this.#early.delete(seq)
+  }
+
+  /** Rows that retention removed before they could be read are no longer to be had. */
+  #passOver(next: EventFields | undefined): void {
+    if (!next || Number(next.seq) <= this.#head + 1) return
+    this.#head = Number(next.seq) - 1
+    this.#skipped()
+  }
+}

@@ -1,0 +1,58 @@
+import { NewEvent, Uuid } from '@wardline/contract'
+import { Compile } from 'typebox/schema'
+import type { OutsideEvent } from '../../bus/event-row.ts'
+import type { Deps } from '../../deps.ts'
+import { AppError } from '../../errors.ts'
+import { bodyText, parseJson } from '../../http/json.ts'
+import { eventToStore } from '../events/new-event.ts'
+
+/**
+ * Events of other programs that are looked at in a second. Nobody reads a hundred in that time, and a program gone mad
+ * must neither bury what the fleet reports nor keep this process busy.
+ */
+const maxPerSecond = 1_000
+
+const isNewEvent = Compile(NewEvent)
+const isUuid = Compile(Uuid)
+const isoInstant = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/
+
+/** Rows carry null where reports leave a field out. */
+function withoutNulls(given: unknown): unknown {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return given
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null))
+}
+
+function instant(given: unknown): number | undefined {
+  const time = typeof given === 'string' && isoInstant.test(given) ? Date.parse(given) : Number.NaN
+  return Number.isNaN(time) ? undefined : time
+}
+
+/**
+ * What another program published, by the rules of a reported event. Its own id and time are kept; any seq or signature
+ * of it means nothing here. Throws AppError `invalid`.
+ */
+export function readOutsideEvent(message: Buffer, now: number): OutsideEvent {
+  const report = withoutNulls(parseJson(bodyText(message)))
+  if (!isNewEvent.Check(report)) throw new AppError('invalid', 'The message must be an event.')
+  const { id, created_at } = report as { id?: unknown; created_at?: unknown }
+  const { class: _class, tool: _tool, ...row } = eventToStore(report, null, now)
+  return { ...row, id: isUuid.Check(id) ? id : row.id, created_at: instant(created_at) ?? now, seq: null }
+}
+
+/** Shows what other programs publish on the events channel, and counts what does not fit. */
+export function hearOutsideEvents({ bus, clock, metrics }: Deps, show: (event: OutsideEvent) => void): void {
+  const second = { startedAt: -Infinity, count: 0 }
+  const refuse = (reason: string) => metrics.backplaneRefused.inc({ channel: 'events', reason })
+  bus.onOutsideEvents((message) => {
+    const now = clock.monotonic()
+    if (now - second.startedAt >= 1_000) Object.assign(second, { startedAt: now, count: 0 })
+    second.count += 1
+    if (second.count > maxPerSecond) return refuse('too_many')
+    try {
+      show(readOutsideEvent(message, clock.now()))
+    } catch (fault) {
+      if (!(fault instanceof AppError)) throw fault
+      refuse('malformed')
+    }
+  })
+}

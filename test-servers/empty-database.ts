@@ -1,0 +1,123 @@
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { Client, type ClientConfig, types } from 'pg'
+import { inject } from 'vitest'
+import { openPglite } from './pglite.ts'
+
+/** A database of a test's own, empty at first, and a way into it that the service knows nothing of. */
+export interface EmptyDatabase extends AsyncDisposable {
+  /** As DATABASE_URL takes it. */
+  url: string
+  /** Reads what is committed. Numbers of any size come as numbers. */
+  rows<Row = Record<string, unknown>>(statement: string): Promise<Row[]>
+  /** Runs statements, separated by semicolons, each time over a connection of its own. */
+  execute(statements: string): Promise<void>
+  /** Names of all tables. */
+  tables(): Promise<string[]>
+  /** Makes every such change of the table fail, as if a row of it were not allowed; until what it resolves with is called. */
+  refuse(change: 'insert' | 'update', table: string): Promise<() => Promise<void>>
+}
+
+/** The project of the test run says what its tests run on. */
+function engineOfRun(): 'sqlite' | 'postgres' | 'pglite' {
+  const engine = process.env.TEST_ENGINE
+  if (engine === 'sqlite' || engine === 'postgres' || engine === 'pglite') return engine
+  throw new Error(`TEST_ENGINE is ${engine}; the projects of vitest.config.ts set it to sqlite, postgres or pglite`)
+}
+
+function sqliteIn(folder: string): EmptyDatabase {
+  const file = join(folder, 'wardline.db')
+  const use = async <Result>(work: (connection: DatabaseSync) => Result): Promise<Result> => {
+    // The service may be writing just now.
+    const connection = new DatabaseSync(file, { timeout: 5_000 })
+    try {
+      return work(connection)
+    } finally {
+      connection.close()
+    }
+  }
+  const rows = <Row>(statement: string) => use((connection) => connection.prepare(statement).all() as Row[])
+  const execute = (statements: string) => use((connection) => connection.exec(statements))
+  return {
+    url: `sqlite:${file}`,
+    rows,
+    execute,
+    async refuse(change, table) {
+      await execute(
+        `create trigger refused before ${change} on ${table} begin select raise(abort, 'refused by a test'); end`,
+      )
+      return () => execute('drop trigger refused')
+    },
+    async tables() {
+      const found = await rows<{ name: string }>(`select name from sqlite_schema where type = 'table' order by name`)
+      return found.map(({ name }) => name)
+    },
+    // Goes with the folder.
+    async [Symbol.asyncDispose]() {},
+  }
+}
+
+const numberTypes = [types.builtins.INT8, types.builtins.NUMERIC]
+const asNumbers = {
+  getTypeParser: (oid: number) => (numberTypes.includes(oid) ? Number : types.getTypeParser(oid)),
+} as NonNullable<ClientConfig['types']>
+
+async function query<Row>(url: string, statement: string): Promise<Row[]> {
+  const client = new Client({ connectionString: url, types: asNumbers })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return (await client.query(statement)).rows as Row[]
+  } finally {
+    await client.end()
+  }
+}
+
+/** The database that a URL leads to, by way of a server. */
+function through(url: string, dispose: () => PromiseLike<unknown>): EmptyDatabase {
+  const execute = async (statements: string) => void (await query(url, statements))
+  return {
+    url,
+    rows: (statement) => query(url, statement),
+    execute,
+    async refuse(change, table) {
+      await execute(`create function refused() returns trigger language plpgsql as
+          $$ begin raise exception 'refused by a test' using errcode = 'integrity_constraint_violation'; end $$;
+        create trigger refused before ${change} on ${table} for each row execute function refused()`)
+      return () => execute(`drop trigger refused on ${table}; drop function refused()`)
+    },
+    async tables() {
+      const found = await query<{ name: string }>(
+        url,
+        'select tablename as name from pg_tables where schemaname = current_schema order by tablename',
+      )
+      return found.map(({ name }) => name)
+    },
+    [Symbol.asyncDispose]: async () => void (await dispose()),
+  }
+}
+
+/** A schema of its own in the database that all tests share: made in a few milliseconds. */
+async function postgresSchema(): Promise<EmptyDatabase> {
+  const shared = inject('postgresUrl')
+  if (shared === undefined)
+    throw new Error(`${inject('postgresMissing')}. The projects unit and unit-pglite need none.`)
+  const schema = `test_${randomBytes(6).toString('hex')}`
+  await query(shared, `create schema ${schema}`)
+  const url = new URL(shared)
+  url.searchParams.set('options', `-c search_path=${schema}`)
+  return through(url.href, () => query(shared, `drop schema ${schema} cascade`))
+}
+
+async function pgliteInstance(): Promise<EmptyDatabase> {
+  const pglite = await openPglite()
+  return through(pglite.url, () => pglite[Symbol.asyncDispose]())
+}
+
+/** The folder is for SQLite. Whatever uses the database must be closed before it is disposed of. */
+export async function makeEmptyDatabase(folder: string): Promise<EmptyDatabase> {
+  const engine = engineOfRun()
+  if (engine === 'sqlite') return sqliteIn(folder)
+  return engine === 'postgres' ? postgresSchema() : pgliteInstance()
+}

