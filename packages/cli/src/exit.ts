@@ -1,21 +1,66 @@
-import { ConfigError } from '@wardline/server'
+import type { ConfigError } from '@wardline/server'
+import { CommanderError } from 'commander'
+import { plainJson, plainText } from './terminal-text.ts'
 
-/** Exit codes that scripts may rely on. */
+/** Exit codes that scripts may rely on; docs/guide/terminal.md explains them. */
 export const exitCodes = {
   failed: 1,
-  /** The configuration does not fit (sysexits: EX_CONFIG). */
-  configuration: 78,
+  /** The service said no: an unknown id, a state that does not fit, a bad value. */
+  refused: 2,
+  /** There is no key, it is wrong, or it may not do this. */
+  unauthorized: 3,
+  /** Nothing answers, or what answers is no Wardline. */
+  unreachable: 4,
+  /** It is done, but the agent did not confirm it in time. */
+  unconfirmed: 5,
+  /** The command line itself is wrong (sysexits: EX_USAGE). */
+  usage: 64,
   /** A fault after which only a new process may go on (sysexits: EX_SOFTWARE). */
   fatal: 70,
+  /** The configuration does not fit (sysexits: EX_CONFIG). */
+  configuration: 78,
 } as const
 
-/** Says what went wrong and sets the exit code. */
-export function fail(fault: unknown): void {
-  if (fault instanceof ConfigError) {
-    console.error(`The configuration does not fit:\n${fault.faults.map((line) => `  ${line}`).join('\n')}`)
-    process.exitCode = exitCodes.configuration
-    return
+export type ExitName = keyof typeof exitCodes
+
+/** Ends a command with one sentence for people, a code for programs, and an exit code for scripts. */
+export class Failure extends Error {
+  override name = 'Failure'
+  readonly code: string
+  readonly exit: ExitName
+
+  constructor(message: string, code: string, exit: ExitName, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+    this.exit = exit
   }
-  console.error((fault as Error).message)
-  process.exitCode = exitCodes.failed
+}
+
+/** Named, not imported: the class comes with the whole service, which most commands do not load. */
+const isConfigError = (fault: unknown): fault is ConfigError => (fault as Error | null)?.name === 'ConfigError'
+
+function describe(fault: unknown): { lines: string[]; code: string; exit: ExitName } {
+  if (fault instanceof Failure) return { lines: [fault.message], code: fault.code, exit: fault.exit }
+  if (fault instanceof CommanderError) {
+    return { lines: [fault.message.replace(/^error: /, '')], code: 'usage', exit: 'usage' }
+  }
+  if (isConfigError(fault)) {
+    const lines = ['The configuration does not fit:', ...fault.faults.map((line) => `  ${line}`)]
+    return { lines, code: 'configuration', exit: 'configuration' }
+  }
+  return { lines: [fault instanceof Error ? fault.message : String(fault)], code: 'failed', exit: 'failed' }
+}
+
+/** Says what went wrong, in text or as `{ error, code }`, and sets the exit code. */
+export function fail(fault: unknown, asJson = false): void {
+  // The help or the version was asked for and shown.
+  if (fault instanceof CommanderError && fault.exitCode === 0) return
+  const { lines, code, exit } = describe(fault)
+  process.exitCode = exitCodes[exit]
+  if (asJson) console.error(plainJson({ error: plainText(lines.join(' ')), code }))
+  // What the command line lacks has been said already, with the help below it.
+  else if (!(fault instanceof CommanderError)) {
+    // Faults may carry what a server said: no line of it may pose as another.
+    for (const line of lines) console.error(`${/^ */.exec(line)}${plainText(line)}`)
+  }
 }

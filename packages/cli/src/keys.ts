@@ -1,15 +1,30 @@
-import type { NewKey, Scope } from '@wardline/contract'
-import { scopes } from '@wardline/contract'
-import { createKey, listKeys, localActor, revokeKey, rotateKey } from '@wardline/server'
+import { type KeyCreated, type NewKey, type Scope, scopes } from '@wardline/contract'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { withLocalDatabase } from './local.ts'
+import { type KeyStore, remoteKeys } from './key-store.ts'
+import { currentSettings, findService } from './service.ts'
+import { withService } from './service-options.ts'
+import type { ServiceFlags } from './service-settings.ts'
+import { plainJson, plainText } from './terminal-text.ts'
 
-interface CreateOptions {
+interface KeysFlags extends ServiceFlags {
+  local?: boolean
+}
+
+interface CreateOptions extends KeysFlags {
   scope: Scope
   name: string
   instance?: string[]
   expires?: string
-  json?: boolean
+}
+
+/**
+ * The service that somebody chose, else the database of this machine: the first keys are made where nothing but the
+ * data folder is there yet.
+ */
+async function openKeys(flags: KeysFlags): Promise<KeyStore> {
+  if (!flags.local && currentSettings(flags).isChosen) return remoteKeys((await findService(flags)).call)
+  const { localKeys } = await import('./keys-local.ts')
+  return localKeys
 }
 
 const seconds = (text: string): number => {
@@ -19,60 +34,80 @@ const seconds = (text: string): number => {
 
 const collect = (value: string, before: string[] = []) => [...before, value]
 
-function showCreated(created: { id: string; scope: string; key: string }, json: boolean | undefined): void {
+function showCreated(created: KeyCreated, json: boolean | undefined): void {
   if (json) {
-    console.log(JSON.stringify(created))
+    console.log(plainJson(created, 2))
     return
   }
-  console.error(`Key ${created.id} (${created.scope}). It is shown once:`)
-  console.log(created.key)
+  console.error(`Key ${plainText(created.id)} (${plainText(created.scope)}). It is shown once:`)
+  console.log(plainText(created.key))
 }
 
-async function create({ scope, name, instance, expires, json }: CreateOptions): Promise<void> {
+async function create({ scope, name, instance, expires, ...flags }: CreateOptions): Promise<void> {
   const request: NewKey = {
     scope,
     name,
     ...(instance ? { instances: instance } : {}),
     ...(expires ? { expires_at: expires } : {}),
   }
-  const created = await withLocalDatabase(({ database, clock }) =>
-    createKey(database.db, request, localActor('cli'), clock.now()),
-  )
-  showCreated(created, json)
+  const keys = await openKeys(flags)
+  showCreated(await keys.create(request), flags.json)
 }
 
-async function list({ json }: { json?: boolean }): Promise<void> {
-  const keys = await withLocalDatabase(({ database }) => listKeys(database.db))
-  if (json) return console.log(JSON.stringify(keys, null, 2))
+async function list(flags: KeysFlags): Promise<void> {
+  const keys = await (await openKeys(flags)).list()
+  if (flags.json) return console.log(plainJson({ keys }, 2))
   for (const key of keys) {
     const state = key.revoked_at ? 'revoked' : key.expires_at ? `until ${key.expires_at}` : 'valid'
-    console.log([key.id, key.scope.padEnd(8), state, key.name, key.instances.join(',')].join('  ').trimEnd())
+    const cells = [key.id, key.scope.padEnd(8), state, key.name, key.instances.join(',')]
+    console.log(
+      cells
+        .map((cell, index) => (index === 1 ? cell : plainText(cell)))
+        .join('  ')
+        .trimEnd(),
+    )
   }
 }
 
+async function rotate(id: string, { overlap, ...flags }: KeysFlags & { overlap?: number }): Promise<void> {
+  const keys = await openKeys(flags)
+  showCreated(await keys.rotate(id, overlap), flags.json)
+}
+
+async function revoke(id: string, flags: KeysFlags): Promise<void> {
+  const keys = await openKeys(flags)
+  await keys.revoke(id)
+  console.log(flags.json ? plainJson({ ok: true, id }, 2) : `Key ${id} is revoked.`)
+}
+
+const withPlace = (command: Command): Command =>
+  withService(
+    command.addOption(
+      new Option('--local', 'in the database of this machine, whatever else is set').conflicts([
+        'url',
+        'profile',
+        'keyFile',
+      ]),
+    ),
+  )
+
 export function addKeys(program: Command): void {
-  const keys = program.command('keys').description('keys of agents and people, in the database of this machine')
-  keys
+  const keys = program
+    .command('keys')
+    .description('keys of agents and people: in the database of this machine, or behind the service that is named')
+  const creating = keys
     .command('create')
+    .description('create a key; it is shown once')
     .addOption(new Option('--scope <scope>', 'what it may do').choices(scopes).makeOptionMandatory())
     .requiredOption('--name <name>', 'who holds it')
     .option('--instance <id>', 'instance id, or a prefix ending in *; repeat it (scope agent)', collect)
     .option('--expires <instant>', 'ISO 8601 instant at which it ends')
-    .option('--json', 'as JSON')
-    .action(create)
-  keys.command('list').option('--json', 'as JSON').action(list)
-  keys
+  withPlace(creating).action(create)
+  withPlace(keys.command('list').description('keys, never their secrets')).action(list)
+  const rotating = keys
     .command('rotate <id>')
+    .description('replace a key; the old one stays valid for a while')
     .option('--overlap <seconds>', 'how long the old key stays valid (a day unless told)', seconds)
-    .option('--json', 'as JSON')
-    .action(async (id: string, { overlap, json }: { overlap?: number; json?: boolean }) => {
-      const created = await withLocalDatabase(({ database, clock }) =>
-        rotateKey(database.db, id, overlap, localActor('cli'), clock.now()),
-      )
-      showCreated(created, json)
-    })
-  keys.command('revoke <id>').action(async (id: string) => {
-    await withLocalDatabase(({ database, clock }) => revokeKey(database.db, id, localActor('cli'), clock.now()))
-    console.log(`Key ${id} is revoked.`)
-  })
+  withPlace(rotating).action(rotate)
+  withPlace(keys.command('revoke <id>').description('end a key for good')).action(revoke)
 }

@@ -7,6 +7,6 @@ import { fileURLToPath } from 'node:url'
 if (import.meta.url.includes('/src/')) {
   enableCompileCache(fileURLToPath(new URL('../../../node_modules/.cache/wardline', import.meta.url)))
 }
-const { runCommand } = await import('./command.ts')
+const { runCommand } = await import('./run.ts')
 await runCommand(process.argv)
 flushCompileCache()

@@ -5,13 +5,19 @@ type ColumnType = 'text' | 'bigint' | 'double'
 
 const typeNames: Record<ColumnType, string> = { text: 'text', bigint: 'bigint', double: 'double precision' }
 
+const needsEscape = /["\\]/
+const escaped = /["\\]/g
+
 /** A one-dimensional array as PostgreSQL reads it (https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO). */
 export function arrayLiteral(values: readonly unknown[]): string {
-  const parts = values.map((value) => {
-    if (value === null || value === undefined) return 'NULL'
-    return typeof value === 'string' ? `"${value.replaceAll(/["\\]/g, '\\$&')}"` : String(value)
-  })
-  return `{${parts.join(',')}}`
+  let text = ''
+  for (const value of values) {
+    if (text !== '') text += ','
+    if (value === null || value === undefined) text += 'NULL'
+    else if (typeof value !== 'string') text += String(value)
+    else text += needsEscape.test(value) ? `"${value.replaceAll(escaped, '\\$&')}"` : `"${value}"`
+  }
+  return `{${text}}`
 }
 
 export const postgresDialect: Dialect = {

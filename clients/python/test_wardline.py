@@ -1,0 +1,1234 @@
+"""Tests of wardline.py against a real service.
+
+    WARDLINE_URL=http://127.0.0.1:4747 WARDLINE_ADMIN_KEY=… python3 -m unittest
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import inspect
+import io
+import json
+import logging
+import os
+import pathlib
+import shutil
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import unittest
+import urllib.parse
+import urllib.request
+import uuid
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, TypeVar
+from unittest import mock
+
+import wardline
+from wardline import Denied, Monitor
+
+URL = os.environ.get('WARDLINE_URL', '')
+ADMIN_KEY = os.environ.get('WARDLINE_ADMIN_KEY', '')
+
+DEADLINE = 20.0
+Value = TypeVar('Value')
+
+# What the client logs is looked through, and kept off the terminal.
+logged = io.StringIO()
+logging.getLogger('wardline').addHandler(logging.StreamHandler(logged))
+logging.getLogger('wardline').propagate = False
+
+
+def setUpModule() -> None:
+    if not URL or not ADMIN_KEY:
+        raise unittest.SkipTest('WARDLINE_URL and WARDLINE_ADMIN_KEY name the service to test against')
+
+
+def admin(method: str, path: str, body: Any = None) -> Any:
+    request = urllib.request.Request(
+        URL + path,
+        data=None if body is None else json.dumps(body).encode(),
+        method=method,
+        headers={'X-Monitor-Key': ADMIN_KEY, 'Content-Type': 'application/json'},
+    )
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
+        return json.load(answer)
+
+
+def until(what: str, read: Callable[[], Value], holds: Callable[[Value], Any] = bool) -> Value:
+    """Waits for a condition; fails with the last value once the deadline has passed."""
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        value = read()
+        if holds(value):
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f'{what} did not come about; last seen: {value!r}')
+        time.sleep(0.02)
+
+
+class Request(NamedTuple):
+    line: str
+    headers: Dict[str, str]
+    body: bytes
+
+
+class Door:
+    """A TCP proxy in front of the service: it can be shut, and can do harm to single requests.
+
+    The client opens a connection for every request, so each connection is one request.
+    """
+
+    def __init__(self, context: Optional[ssl.SSLContext] = None) -> None:
+        address = urllib.parse.urlsplit(URL)
+        self._context = context
+        self._target = (address.hostname or '', address.port or 80)
+        self._listener = socket.create_server(('127.0.0.1', 0))
+        self._lock = threading.Lock()
+        self._open_connections: List[socket.socket] = []
+        port = self._listener.getsockname()[1]
+        self.url = f'http://127.0.0.1:{port}' if context is None else f'https://localhost:{port}'
+        self.requests: List[Request] = []
+        self.shut = False
+        self.refuses: Callable[[str], bool] = lambda line: False
+        """Requests whose connection is closed without an answer, never reaching the service."""
+        self.cuts: Callable[[str], bool] = lambda line: False
+        """Requests whose answer is lost on the way back."""
+        self.holds: Callable[[str], bool] = lambda line: False
+        """Requests that wait at the door until `released`."""
+        self.released = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def slam(self) -> None:
+        """Shuts, and breaks what is open."""
+        self.shut = True
+        with self._lock:
+            broken, self._open_connections = self._open_connections, []
+        for connection in broken:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def lines(self, part: str) -> List[str]:
+        return [request.line for request in list(self.requests) if part in request.line]
+
+    def close(self) -> None:
+        self.slam()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            if self.shut:
+                return
+            if self._context is None:
+                self._pass(connection)
+            else:
+                with self._context.wrap_socket(connection, server_side=True) as secure:
+                    self._pass(secure)
+
+    def _pass(self, client: socket.socket) -> None:
+        with self._lock:
+            self._open_connections.append(client)
+        request, raw = self._read(client)
+        self.requests.append(request)
+        if self.holds(request.line):
+            self.released.wait(DEADLINE)
+        if self.refuses(request.line):
+            return
+        loses_answer = self.cuts(request.line)
+        with socket.create_connection(self._target) as service:
+            with self._lock:
+                self._open_connections.append(service)
+            service.sendall(raw)
+            while True:
+                content = service.recv(65536)
+                if not content:
+                    return
+                if not loses_answer:
+                    client.sendall(content)
+
+    def _read(self, client: socket.socket) -> 'tuple[Request, bytes]':
+        raw = b''
+        while b'\r\n\r\n' not in raw:
+            content = client.recv(65536)
+            if not content:
+                raise OSError('closed before a request')
+            raw += content
+        head, _, body = raw.partition(b'\r\n\r\n')
+        line, *fields = head.decode('latin-1').split('\r\n')
+        headers = {name.lower(): value.strip() for name, _, value in (field.partition(':') for field in fields)}
+        length = int(headers.get('content-length', '0'))
+        while len(body) < length:
+            content = client.recv(65536)
+            if not content:
+                raise OSError('closed within a request')
+            raw += content
+            body += content
+        return Request(line, headers, body), raw
+
+
+class ServiceTest(unittest.TestCase):
+    agent_key = ''
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        if not ServiceTest.agent_key:
+            body = {'scope': 'agent', 'name': 'Python tests', 'instances': ['py-*']}
+            ServiceTest.agent_key = admin('POST', '/api/keys', body)['key']
+
+    def setUp(self) -> None:
+        self.instance_id = f'py-{uuid.uuid4().hex[:13]}'
+        self.folder = tempfile.mkdtemp(prefix='wardline-python-')
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def file(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def door(self, context: Optional[ssl.SSLContext] = None) -> Door:
+        door = Door(context)
+        self.addCleanup(door.close)
+        self.addCleanup(door.released.set)
+        return door
+
+    def monitor(self, url: Optional[str] = None, **settings: Any) -> Monitor:
+        monitor = Monitor(url or URL, self.agent_key, self.instance_id, 'Python test', **settings)
+        self.addCleanup(monitor.stop, 0.0)
+        return monitor
+
+    def nowhere(self) -> str:
+        """An address where nobody listens."""
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            return f'http://127.0.0.1:{listener.getsockname()[1]}'
+
+    def kill(self, reason: str = 'a test') -> None:
+        admin('POST', f'/api/kill/{self.instance_id}', {'reason': reason})
+
+    def resume(self) -> None:
+        admin('POST', f'/api/resume/{self.instance_id}')
+
+    def detail(self) -> Any:
+        return admin('GET', f'/api/instances/{self.instance_id}')
+
+    def events(self, event_type: str) -> List[Any]:
+        path = f'/api/events?instance_id={self.instance_id}&event_type={event_type}&limit=1000'
+        return list(admin('GET', path)['events'])
+
+    def plant(self, **decoy: str) -> Any:
+        planted = admin('POST', '/api/honeypots', {'instanceId': self.instance_id, **decoy})
+        self.addCleanup(admin, 'DELETE', f'/api/honeypots/{planted["id"]}')
+        return planted
+
+    def plant_key(self, key_type: str = 'github') -> str:
+        return str(self.plant(type='api_key', keyType=key_type)['key'])
+
+
+class KillSwitchTest(ServiceTest):
+    def test_a_kill_reaches_the_agent_by_push_alone(self) -> None:
+        door = self.door()
+        monitor = self.monitor(door.url).start()
+        until('a control stream', lambda: monitor.health.stream_connected)
+        door.refuses = lambda line: '/status' in line
+        self.kill('it mails customers twice')
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        self.assertTrue(monitor.suspended)
+        self.assertEqual(monitor.reason, 'it mails customers twice')
+
+    def test_a_kill_reaches_the_agent_by_poll_when_the_stream_is_blocked(self) -> None:
+        door = self.door()
+        door.refuses = lambda line: '/control' in line
+        monitor = self.monitor(door.url).start()
+        self.kill()
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        self.assertFalse(monitor.health.stream_connected)
+        self.assertEqual(len([line for line in door.lines('/control') if 'GET' in line]), len(door.lines('/control')))
+
+    def test_a_kill_and_a_resume_are_confirmed_and_called_back_in_order(self) -> None:
+        calls: List[str] = []
+        monitor = self.monitor()
+        monitor.on_suspend(lambda reason: calls.append(f'suspend {reason}'))
+        monitor.on_resume(lambda: calls.append('resume'))
+        monitor.start()
+        self.kill('first')
+        until('a confirmation', lambda: self.detail()['control'], lambda control: control['applied_version'] == 1)
+        self.resume()
+        until('a confirmation', lambda: self.detail()['control'], lambda control: control['applied_version'] == 2)
+        self.assertFalse(monitor.suspended)
+        self.assertIsNone(monitor.reason)
+        self.assertFalse(monitor.wait_suspended(0))
+        until('both calls', lambda: list(calls), lambda made: made == ['suspend first', 'resume'])
+
+    # Whoever kills an agent while it is not running must find it stopped when it comes back.
+    def test_an_agent_that_was_suspended_while_away_does_not_begin(self) -> None:
+        self.monitor().start().stop()
+        self.kill('while away')
+        monitor = self.monitor().start()
+        self.assertTrue(monitor.suspended)
+        self.assertEqual(monitor.reason, 'while away')
+
+    # A restart must not be a way out of a suspension, not even when the service cannot be asked.
+    def test_a_restart_with_a_state_file_stays_suspended(self) -> None:
+        state_file = self.file('agent.state')
+        first = self.monitor(state_file=state_file).start()
+        self.kill('stay down')
+        first.wait_suspended(DEADLINE)
+        until('a state file', lambda: os.path.exists(state_file))
+        first.stop()
+        self.assertEqual(stat.S_IMODE(os.stat(state_file).st_mode), 0o600)
+        second = self.monitor(self.nowhere(), state_file=state_file)
+        self.assertTrue(second.suspended)
+        second.start()
+        self.assertTrue(second.suspended)
+        self.assertTrue(second.wait_suspended(0))
+        self.assertEqual(second.reason, 'stay down')
+
+    def test_a_resume_during_the_absence_counts(self) -> None:
+        state_file = self.file('agent.state')
+        first = self.monitor(state_file=state_file).start()
+        self.kill()
+        until('version 1', lambda: self.detail()['control']['applied_version'] == 1)
+        first.stop()
+        self.resume()
+        second = self.monitor(state_file=state_file)
+        self.assertTrue(second.suspended)
+        self.assertFalse(second.start().suspended)
+
+    # An answer that is older than what was applied, delayed or replayed, must not lift a suspension.
+    def test_only_a_higher_version_counts(self) -> None:
+        state_file = self.file('agent.state')
+        state = {'instance_id': self.instance_id, 'version': 7, 'suspended': True, 'reason': 'version 7'}
+        pathlib.Path(state_file).write_text(json.dumps(state), encoding='utf-8')
+        monitor = self.monitor(state_file=state_file, stale_after=0.5).start()
+        until('two answers', lambda: monitor.health.problems.get('poll', ''), lambda said: 'older' in said)
+        self.assertTrue(monitor.suspended)
+        self.assertEqual(monitor.health.control_version, 7)
+
+    def test_a_state_file_that_is_none_is_told_and_not_believed(self) -> None:
+        foreign = {'instance_id': 'other', 'version': 1, 'suspended': True, 'reason': None}
+        for text in ['', '{', '[]', '{"version":1}', json.dumps(foreign)]:
+            with self.subTest(text):
+                state_file = self.file('broken.state')
+                pathlib.Path(state_file).write_text(text, encoding='utf-8')
+                monitor = self.monitor(self.nowhere(), state_file=state_file)
+                self.assertFalse(monitor.suspended)
+                self.assertIn('state file', monitor.health.problems)
+
+    def test_the_suspend_log_has_a_line_for_each_change(self) -> None:
+        log = self.file('suspend.log')
+        monitor = self.monitor(suspend_log=log).start()
+        self.kill('two\nlines')
+        monitor.wait_suspended(DEADLINE)
+        self.resume()
+        lines = until(
+            'two lines', lambda: pathlib.Path(log).read_text(encoding='utf-8').splitlines(), lambda all: len(all) == 2
+        )
+        entries = [json.loads(line) for line in lines]
+        self.assertEqual([entry['action'] for entry in entries], ['suspend', 'resume'])
+        self.assertEqual([entry['version'] for entry in entries], [1, 2])
+        self.assertEqual(entries[0]['reason'], 'two\nlines')
+        self.assertEqual(entries[0]['instance'], self.instance_id)
+        self.assertEqual(stat.S_IMODE(os.stat(log).st_mode), 0o600)
+
+    # Otherwise an agent that ends itself when it is told, and is started again, would go on as if nothing had been.
+    def test_a_suspension_is_written_down_before_anybody_is_told(self) -> None:
+        state_file = self.file('agent.state')
+        monitor = self.monitor(state_file=state_file)
+        states: List[str] = []
+        monitor.on_suspend(lambda reason: states.append(pathlib.Path(state_file).read_text(encoding='utf-8')))
+        monitor.start()
+        self.kill('told')
+        monitor.wait_suspended(DEADLINE)
+        self.assertIn('told', pathlib.Path(state_file).read_text(encoding='utf-8'))
+        until('a callback', lambda: states)
+        self.assertTrue(json.loads(states[0])['suspended'])
+
+    def test_a_second_kill_after_a_resume_that_was_missed_is_told_as_well(self) -> None:
+        door = self.door()
+        reasons: List[str] = []
+        monitor = self.monitor(door.url, stale_after=0.5, suspend_log=self.file('log'))
+        monitor.on_suspend(reasons.append)
+        monitor.start()
+        self.kill('first')
+        monitor.wait_suspended(DEADLINE)
+        door.slam()
+        self.resume()
+        self.kill('second')
+        door.shut = False
+        until('the second reason', lambda: reasons == ['first', 'second'])
+        self.assertEqual(monitor.reason, 'second')
+
+    def test_a_host_that_cannot_write_down_a_suspension_still_obeys_it(self) -> None:
+        pathlib.Path(self.file('taken')).write_text('a file', encoding='utf-8')
+        monitor = self.monitor(state_file=self.file('taken/agent.state')).start()
+        self.kill()
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        until('a complaint', lambda: 'state file' in monitor.health.problems)
+
+    def test_what_callbacks_raise_is_counted_and_holds_up_nothing(self) -> None:
+        monitor = self.monitor()
+        calls: List[str] = []
+
+        @monitor.on_suspend
+        def give_up(reason: str) -> None:
+            sys.exit(1)
+
+        @monitor.on_resume
+        def fail() -> None:
+            raise RuntimeError('no')
+
+        monitor.on_resume(lambda: calls.append('second'))
+        monitor.start()
+        self.kill()
+        until('one error', lambda: monitor.health.callback_errors == 1)
+        self.resume()
+        until('two errors', lambda: monitor.health.callback_errors == 2)
+        until('the next callback', lambda: calls == ['second'])
+
+
+class FailModeTest(ServiceTest):
+    def test_open_keeps_the_last_known_state_and_a_suspension_outlasts_an_outage(self) -> None:
+        door = self.door()
+        monitor = self.monitor(door.url, stale_after=0.5).start()
+        door.slam()
+        until('silence', lambda: monitor.health.stale)
+        self.assertFalse(monitor.suspended)
+        door.shut = False
+        self.kill()
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        door.slam()
+        until('silence', lambda: monitor.health.stale)
+        self.assertTrue(monitor.suspended)
+        door.shut = False
+        until('contact', lambda: not monitor.health.stale)
+        self.assertTrue(monitor.suspended)
+
+    def test_closed_suspends_after_silence_and_goes_on_after_contact(self) -> None:
+        door = self.door()
+        reasons: List[str] = []
+        monitor = self.monitor(door.url, fail_mode='closed', stale_after=0.5)
+        monitor.on_suspend(reasons.append)
+        monitor.start()
+        self.assertFalse(monitor.suspended)
+        door.slam()
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        self.assertIn('no contact', monitor.reason or '')
+        until('a callback', lambda: len(reasons) == 1)
+        door.shut = False
+        until('contact', lambda: not monitor.suspended)
+        self.assertEqual(self.detail()['fail_mode'], 'closed')
+
+    # An agent that restarts all the time must not gain a span of unwatched work each time.
+    def test_closed_is_suspended_before_the_first_contact(self) -> None:
+        monitor = self.monitor(self.nowhere(), fail_mode='closed')
+        ran: List[int] = []
+
+        @monitor.guard_tool('file-read')
+        def tool() -> None:
+            ran.append(1)
+
+        for step in (lambda: None, monitor.start):
+            step()
+            self.assertTrue(monitor.suspended)
+            with self.assertRaises(Denied) as denied:
+                tool()
+            self.assertEqual(denied.exception.code, 'suspended')
+        self.assertEqual(ran, [])
+
+    # A kill that is given during the silence must not be skipped over by the moment in which contact returns.
+    def test_closed_stays_suspended_when_contact_returns_with_a_kill(self) -> None:
+        door = self.door()
+        monitor = self.monitor(door.url, fail_mode='closed', stale_after=0.5).start()
+        resumed: List[int] = []
+        monitor.on_resume(lambda: resumed.append(1))
+        door.slam()
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        self.kill('meanwhile')
+        door.shut = False
+        until('the kill', lambda: monitor.reason == 'meanwhile')
+        self.assertEqual(resumed, [])
+
+    # Trouble of the monitor must never become trouble of the agent.
+    def test_nothing_raises_into_the_agent_while_the_service_is_down(self) -> None:
+        class Hostile:
+            def __str__(self) -> str:
+                raise RuntimeError('no text')
+
+            __repr__ = __str__
+
+            def model_dump(self) -> Any:
+                raise RuntimeError('no model')
+
+        errors: List[Exception] = []
+        monitor = self.monitor(self.nowhere(), state_file=self.file('s'), stale_after=0.3)
+        monitor.on_error(errors.append)
+
+        @monitor.guard_tool('file-read')
+        def tool(value: Any) -> str:
+            return 'ran'
+
+        @monitor.guard_tool('http-request')
+        async def slow_tool(value: Any) -> str:
+            return 'ran'
+
+        with monitor:
+            self.assertTrue(monitor.report('info', 'note', 'down', metadata={'odd': Hostile(), 'nan': float('nan')}))
+            self.assertFalse(monitor.report('loud', 'note', 'down'))
+            self.assertFalse(monitor.report('info', 'Not Snake', 'down'))
+            self.assertFalse(monitor.report('info', 'note', ''))
+            monitor.report('info', 'note', 'down', metadata={Hostile(): 1})  # type: ignore[dict-item]
+            monitor.report_tool_call('file-read', 1.5, 's-1', {'value': Hostile(), 'deep': [[[[[['x']]]]]]})
+            monitor.metrics_add('shell_exec_count')
+            monitor.metrics_add('', 1)
+            monitor.metrics_add('huge', 10**400)
+            monitor.metrics_add('text', 'one')  # type: ignore[arg-type]
+            for value in ('x', Hostile(), b'\xff\x00', ['\ud800'], {'a': {1: None}}, 10**400, object()):
+                self.assertEqual(tool(value), 'ran')
+                self.assertEqual(asyncio.run(slow_tool(value)), 'ran')
+            self.assertFalse(monitor.check_key('x'))
+            self.assertFalse(monitor.check_path('/x'))
+            self.assertFalse(monitor.flush(0.5))
+            self.assertFalse(monitor.suspended)
+            until('errors', lambda: len(errors) >= 3)
+        health = monitor.health
+        self.assertEqual(set(health.problems) >= {'heartbeat', 'poll', 'stream', 'check'}, True, health.problems)
+        self.assertGreater(health.unchecked_calls, 0)
+        self.assertGreater(health.dropped['invalid'], 0)
+        self.assertTrue(all(isinstance(error, wardline.WardlineError) for error in errors))
+
+    def test_settings_that_cannot_work_are_refused_without_showing_them(self) -> None:
+        good: Dict[str, Any] = {'url': URL, 'key': 'k', 'instance_id': 'py-1', 'name': 'n'}
+        wrong: List[Dict[str, Any]] = [
+            {'url': 'ftp://hidden-in-url'},
+            {'url': 'http://user:hidden-in-url@host'},
+            {'url': 'file:///etc/passwd'},
+            {'key': ''},
+            {'key': 'hidden\r\nX-Other: 1'},
+            {'instance_id': 'Upper'},
+            {'instance_id': 'x' * 65},
+            {'name': ' '},
+            {'name': 'x' * 81},
+            {'fail_mode': 'ajar'},
+            {'stale_after': 0},
+            {'stale_after': float('nan')},
+        ]
+        for setting in wrong:
+            with self.subTest(setting), self.assertRaises(ValueError) as refused:
+                Monitor(**{**good, **setting})
+            self.assertNotIn('hidden', str(refused.exception))
+
+
+class ReportsTest(ServiceTest):
+    def test_reports_arrive_with_their_fields(self) -> None:
+        with self.monitor() as monitor:
+            monitor.report('warning', 'policy_violation', 'x' * 2000, 's-81', {'rule': 3, 'list': ('a', None)})
+            monitor.report('info', 'note', 'nul \0 and surrogate \ud800', metadata={'many': ['word ' * 90] * 100})
+            self.assertTrue(monitor.flush())
+            (violation,) = self.events('policy_violation')
+            self.assertEqual(violation['severity'], 'warning')
+            self.assertEqual(violation['source'], self.instance_id)
+            self.assertEqual(violation['session_id'], 's-81')
+            self.assertEqual(violation['metadata'], {'rule': 3, 'list': ['a', None]})
+            self.assertEqual(len(violation['description']), 1000)
+            (note,) = self.events('note')
+            self.assertIn(' more]', note['metadata']['many'][-1])
+        self.assertEqual(monitor.health.dropped, {})
+
+    # Events are shown whole, and the live stream may be open to everybody.
+    def test_what_looks_like_a_secret_is_taken_out(self) -> None:
+        secrets = {
+            'OpenAI': 'sk-proj-4f9aVerySecret',
+            'AWS': 'AKIAQYLPMN5HHHFPZAM2',
+            'random': 'q9X2bT7zLm4KpW8r',
+            'password': 'hunter2hunter2',
+            'in a URL': 'pa55word',
+            'in a query': 'Zf83kd',
+            'in a cookie': 'sid=abcdef',
+            'in a command': 'opensesame',
+            'PEM': 'MIIEvQIBADANBgkq',
+        }
+        texts = [
+            f'Authorization: Bearer {secrets["OpenAI"]}',
+            f'aws_access_key_id {secrets["AWS"]}',
+            f'opaque {secrets["random"] * 2}',
+            f'{{"password": "{secrets["password"]}"}}',
+            f'https://me:{secrets["in a URL"]}@example.com/x?sig={secrets["in a query"]}',
+            f'Cookie: {secrets["in a cookie"]}',
+            f'mysql --password {secrets["in a command"]}',
+            f'-----BEGIN RSA PRIVATE KEY-----\n{secrets["PEM"]}\n-----END RSA PRIVATE KEY-----',
+        ]
+        params: Dict[str, Any] = {
+            'texts': texts,
+            'password': secrets['password'],
+            'nested': {'apiKey': secrets['random'], 'list': [{'x': texts[0]}]},
+            'cut': 'word ' * 810 + secrets['OpenAI'],
+            'bytes': secrets['OpenAI'].encode(),
+            'object': threading.Lock(),
+            'id': '01a1fdff-274d-70f9-8b95-9a3d7a5759d3',
+            'max_tokens': None,
+            'count': 3,
+        }
+        with self.monitor() as monitor:
+            monitor.report_tool_call('http-request', 12.3456, f'token={secrets["OpenAI"]}', params)
+            for text in texts:
+                monitor.report('info', 'note', text, metadata={'text': text})
+        plain = json.dumps(admin('GET', f'/api/events?instance_id={self.instance_id}'))
+        for kind, secret in secrets.items():
+            self.assertNotIn(secret, plain, kind)
+        (call,) = self.events('tool_call')
+        self.assertEqual(call['description'], 'http-request')
+        self.assertEqual(call['metadata']['toolName'], 'http-request')
+        self.assertEqual(call['metadata']['durationMs'], 12.346)
+        self.assertEqual(call['metadata']['ok'], True)
+        self.assertEqual(call['metadata']['params']['count'], 3)
+        self.assertEqual(call['metadata']['params']['id'], params['id'])
+        self.assertIn('example.com', plain)
+
+    def test_parameters_are_reported_in_bounds(self) -> None:
+        deep: Any = 'bottom'
+        for _ in range(20):
+            deep = {'a': deep}
+        endless: List[Any] = []
+        endless.append(endless)
+        large: List[Any] = [
+            {'text': 'word ' * 100_000},
+            {str(n): 'word ' * 90 for n in range(5000)},
+            {'list': list(range(100_000))},
+            {'deep': deep, 'endless': endless},
+            {'numbers': [10**400, float('nan'), float('inf'), 1e308, True]},
+            {'odd': ['\0', '\ud800', '\u2028', {1: 2, None: 3, '__proto__': 4}]},
+            {f'name {n} ' + 'x ' * 500: n for n in range(100)},
+        ]
+        with self.monitor() as monitor:
+            for params in large:
+                monitor.report_tool_call('code-exec', params=params)
+        self.assertEqual(monitor.health.dropped, {})
+        calls = self.events('tool_call')
+        self.assertEqual(len(calls), len(large))
+        for call in calls:
+            self.assertLessEqual(len(json.dumps(call['metadata']['params'], ensure_ascii=False).encode()), 4096)
+
+    # A flood of tool calls must neither fill the memory of the agent nor push out the report of a breach.
+    def test_the_queue_is_bounded_and_drops_are_counted_and_told(self) -> None:
+        door = self.door()
+        monitor = self.monitor(door.url).start()
+        door.refuses = lambda line: '/events' in line
+        for name, size in (('_QUEUE_EVENTS', 1000), ('_QUEUE_RESERVE', 100)):
+            patch = mock.patch.object(wardline, name, size)
+            patch.start()
+            self.addCleanup(patch.stop)
+        accepted = sum(monitor.report('info', 'flood', f'report {n}') for n in range(2000))
+        self.assertLessEqual(accepted, 900)
+        self.assertTrue(monitor.report('breach', 'last_words', 'after the flood'))
+        health = monitor.health
+        self.assertLessEqual(health.queued, 1000)
+        self.assertEqual(health.dropped, {'queue_full': 2000 - accepted})
+        self.assertIn('queue', health.problems)
+        door.refuses = lambda line: False
+        until('all reports sent', lambda: monitor.flush(1))
+        self.assertEqual(len(self.events('flood')), accepted)
+        self.assertEqual(len(self.events('last_words')), 1)
+        monitor.report('info', 'later', 'once more')
+        self.assertTrue(monitor.flush())
+        told = [event['metadata'] for event in self.events('sdk_events_dropped')]
+        self.assertEqual(sum(notice['count'] for notice in told), 2000 - accepted)
+        self.assertEqual(sum(notice['reasons']['queue_full'] for notice in told), 2000 - accepted)
+        self.assertNotIn('queue', monitor.health.problems)
+
+    def test_large_reports_are_bounded_by_size(self) -> None:
+        monitor = self.monitor(self.nowhere())
+        large = {str(n): 'word ' * 90 for n in range(20)}
+        taken = sum(monitor.report('critical', 'large', 'x', metadata=large) for _ in range(1000))
+        self.assertTrue(700 < taken < 1000, taken)
+        self.assertEqual(monitor.health.dropped, {'queue_full': 1000 - taken})
+
+    # A batch whose answer was lost is sent again; twice the same breach in the record would be a lie.
+    def test_a_retry_after_a_lost_answer_stores_nothing_twice(self) -> None:
+        door = self.door()
+        monitor = self.monitor(door.url).start()
+        lost: List[str] = []
+
+        def first_two_batches(line: str) -> bool:
+            if '/events/batch' in line and len(lost) < 2:
+                lost.append(line)
+                return True
+            return False
+
+        door.cuts = first_two_batches
+        for n in range(5):
+            monitor.report('info', 'once', f'report {n}')
+        until('delivery', lambda: monitor.flush(1))
+        batches = [request for request in door.requests if '/events/batch' in request.line]
+        attempts = [batch for batch in batches if batch.body == batches[0].body]
+        self.assertGreaterEqual(len(attempts), 3)
+        self.assertEqual(len({attempt.headers['idempotency-key'] for attempt in attempts}), 1)
+        self.assertEqual(len({batch.headers['idempotency-key'] for batch in batches}), len({b.body for b in batches}))
+        descriptions = sorted(event['description'] for event in self.events('once'))
+        self.assertEqual(descriptions, [f'report {n}' for n in range(5)])
+
+    def test_what_the_service_refuses_is_counted_and_told(self) -> None:
+        with self.monitor() as monitor:
+            monitor.report('info', 'session_metrics', 'no object of numbers')
+            monitor.report('info', 'accepted', 'beside it')
+            monitor.flush()
+            self.assertEqual(monitor.health.dropped, {'refused': 1})
+            self.assertIn('refused', monitor.health.problems['report'])
+            monitor.report('info', 'accepted', 'after it')
+        self.assertEqual(len(self.events('accepted')), 2)
+        (told,) = self.events('sdk_events_dropped')
+        self.assertEqual(told['metadata'], {'count': 1, 'reasons': {'refused': 1}})
+
+    def test_reports_that_stop_could_not_send_are_counted(self) -> None:
+        monitor = self.monitor(self.nowhere()).start(0.1)
+        for n in range(3):
+            monitor.report('info', 'note', f'report {n}')
+        monitor.stop()
+        until('three losses', lambda: monitor.health.dropped == {'stopped': 3})
+        self.assertEqual(monitor.health.queued, 0)
+
+    def test_figures_are_summed_and_sent_as_session_metrics(self) -> None:
+        with mock.patch.object(wardline, '_METRICS', 0.2):
+            monitor = self.monitor().start()
+            for _ in range(3):
+                monitor.metrics_add('tool_calls_per_5min')
+            monitor.metrics_add('egress_blocked_count', 2.5)
+            sums = {'tool_calls_per_5min': 0.0, 'egress_blocked_count': 0.0}
+
+            def stored() -> Dict[str, float]:
+                found = dict.fromkeys(sums, 0.0)
+                for event in self.events('session_metrics'):
+                    for name, value in json.loads(event['description']).items():
+                        found[name] += value
+                return found
+
+            until('the sums', stored, lambda found: found == {'tool_calls_per_5min': 3, 'egress_blocked_count': 2.5})
+
+    def test_many_figures_are_spread_over_several_reports_and_sent_at_the_end(self) -> None:
+        with self.monitor() as monitor:
+            for n in range(100):
+                monitor.metrics_add(f'figure_number_{n}', n * 1e300)
+        figures: Dict[str, float] = {}
+        for event in self.events('session_metrics'):
+            figures.update(json.loads(event['description']))
+        self.assertEqual(figures, {f'figure_number_{n}': n * 1e300 for n in range(64)})
+
+    def test_a_wait_that_the_service_asks_for_is_bounded(self) -> None:
+        def asked(value: str) -> float:
+            return wardline._Answer(503, {'retry-after': value}, b'').retry_after()
+
+        self.assertEqual([asked(text) for text in ('7', '0', '', 'soon', '-3', 'nan', 'inf')], [7, 0, 0, 0, 0, 0, 0])
+        self.assertEqual(asked('999999'), 300)
+
+
+class DecoyTest(ServiceTest):
+    # A decoy that lay in a report, a log or an error would unmask itself to whoever reads those.
+    def test_a_decoy_in_an_argument_is_denied_and_its_value_is_nowhere(self) -> None:
+        value, path = self.plant_key(), '/srv/vault/ledger.dat'
+        self.plant(type='file_path', path=path)
+        door = self.door()
+        state_file = self.file('agent.state')
+        monitor = self.monitor(door.url, state_file=state_file).start()
+        ran: List[str] = []
+
+        @monitor.guard_tool('http-request')
+        def fetch(url: str, headers: Dict[str, str]) -> None:
+            ran.append(url)
+
+        with self.assertRaises(Denied):
+            fetch(f'file://{path}', headers={})
+        with self.assertRaises(Denied) as denied:
+            fetch('https://example.com/', headers={'Authorization': f'token {value}', 'From': path})
+        self.assertEqual(denied.exception.code, 'decoy')
+        self.assertFalse(denied.exception.retryable)
+        # Whoever steers the model would learn what to keep clear of.
+        self.assertNotIn('decoy', json.dumps(denied.exception.as_dict()))
+        self.assertEqual(ran, [])
+        self.kill('after the decoy')
+        monitor.wait_suspended(DEADLINE)
+        monitor.stop()
+        breaches = self.events('honeypot_triggered')
+        self.assertEqual([breach['metadata']['tool'] for breach in breaches], ['http-request'] * 2)
+        self.assertEqual(self.events('tool_call'), [])
+        error = denied.exception
+        places = [
+            ''.join(traceback.format_exception(type(error), error, error.__traceback__)),
+            repr(error) + repr(vars(error)) + repr(error.__context__),
+            logged.getvalue(),
+            repr(monitor.health),
+            *(path.read_text(encoding='utf-8') for path in pathlib.Path(self.folder).iterdir()),
+            *(f'{request}' for request in door.requests if '/honeypots/check/' not in request.line),
+            json.dumps(admin('GET', f'/api/events?instance_id={self.instance_id}&limit=1000')),
+        ]
+        for place in places:
+            self.assertNotIn(value, place)
+            self.assertNotIn('ledger', place)
+        self.assertGreater(len(door.lines('/honeypots/check/key')), 0)
+
+    def test_decoys_are_found_wherever_an_argument_holds_them(self) -> None:
+        value = self.plant_key()
+        self.plant(type='file_path', path='/srv/vault/wallet.dat')
+        os.symlink('/srv/vault/wallet.dat', self.file('harmless.txt'))
+        os.symlink('/srv/vault', self.file('a folder'))
+        monitor = self.monitor().start()
+
+        class Model:
+            def model_dump(self) -> Dict[str, Any]:
+                return {'inner': {'token': value}}
+
+        @monitor.guard_tool('shell-exec')
+        def tool(*args: Any, **kwargs: Any) -> str:
+            return 'ran'
+
+        hidden: Dict[str, Any] = {
+            'in a list of dictionaries': [{'a': [{'b': ('x', value)}]}],
+            'as the name of a field': {value: 1},
+            'in bytes': f'x={value}'.encode(),
+            'in bytes of UTF-16': f'x={value}'.encode('utf-16'),
+            'in a set': {'x', value},
+            'in a model': Model(),
+            'behind control characters': f'\0\x01\x1b{value}\ud800',
+            'behind a long text': 'word ' * 40_000 + value,
+            'across a cut': 'x ' * 14_990 + value,
+            'in a path': '/srv/vault/wallet.dat',
+            'in a path object': pathlib.PurePosixPath('/srv/vault/../vault/wallet.dat'),
+            'in a command': 'cd /srv && base64 vault/wallet.dat | head -c 10',
+            'behind a link': self.file('harmless.txt'),
+            'behind a link to a folder': self.file('a folder/wallet.dat'),
+            'in a long command': 'echo ' + 'x ' * 5_000 + '; cat /srv/vault/wallet.dat',
+        }
+        passed: List[str] = []
+        for place, argument in hidden.items():
+            with contextlib.suppress(Denied):
+                passed.append(f'{place}, by place: {tool(argument)}')
+            with contextlib.suppress(Denied):
+                passed.append(f'{place}, by name: {tool(option=argument)}')
+        self.assertEqual(passed, [])
+        self.assertEqual(tool('ls -l /srv', {'n': 1, 'text': 'nothing here'}), 'ran')
+        self.assertEqual(monitor.health.unchecked_calls, 0)
+
+    def test_a_check_by_hand_answers_yes_or_no(self) -> None:
+        value = self.plant_key('openai')
+        self.plant(type='file_path', path='~/.aws/credentials')
+        monitor = self.monitor().start()
+        self.assertTrue(monitor.check_key(f'OPENAI_API_KEY={value}', tool='shell-exec'))
+        self.assertFalse(monitor.check_key('nothing'))
+        self.assertTrue(monitor.check_path('~/.aws/credentials', tool='file-read'))
+        self.assertTrue(monitor.check_path(pathlib.Path.home() / '.aws' / 'credentials'))
+        self.assertFalse(monitor.check_path('notes.txt'))
+
+    def test_arguments_beyond_all_bounds_count_as_unchecked(self) -> None:
+        self.plant_key()
+        deep: Any = 'x'
+        for _ in range(100):
+            deep = [deep]
+        endless: List[Any] = []
+        endless.append(endless)
+        large: List[Any] = ['x' * 600_000, ['x'] * 20_000, deep, endless]
+        monitors = self.monitor().start(), self.monitor(fail_mode='closed').start()
+        for argument in large:
+            ran: List[str] = []
+            for monitor in monitors:
+
+                @monitor.guard_tool('code-exec')
+                def tool(value: Any) -> None:
+                    ran.append(monitor.health.fail_mode)
+
+                with contextlib.suppress(Denied):
+                    tool(argument)
+            self.assertEqual(ran, ['open'])
+        self.assertEqual([monitor.health.unchecked_calls for monitor in monitors], [len(large)] * 2)
+
+    def test_a_check_without_an_answer_denies_when_failing_closed_and_passes_when_open(self) -> None:
+        self.plant_key()
+        door = self.door()
+        monitors = self.monitor(door.url).start(), self.monitor(door.url, fail_mode='closed').start()
+        door.refuses = lambda line: '/honeypots/' in line
+        results: List[Any] = []
+
+        def tool(path: str) -> str:
+            return 'ran'
+
+        for monitor in monitors:
+            try:
+                results.append(monitor.guard_tool('file-read')(tool)('/x'))
+            except Denied as denied:
+                results.append(denied.code)
+            results.append(monitor.check_key('x'))
+        self.assertEqual(results, ['ran', False, 'unchecked', True])
+
+    def test_nothing_is_asked_while_the_service_has_no_decoys(self) -> None:
+        if admin('GET', '/api/honeypots')['honeypots']:
+            self.skipTest('this deployment has decoys of others')
+        door = self.door()
+        monitor = self.monitor(door.url).start()
+        self.assertFalse(monitor.health.decoy_checks)
+
+        def read(path: str) -> str:
+            return 'ran'
+
+        self.assertEqual(monitor.guard_tool('file-read')(read)('/srv/vault/wallet.dat'), 'ran')
+        self.assertEqual(door.lines('/honeypots/'), [])
+        self.plant(type='file_path', path='/srv/vault/wallet.dat')
+        # A new start hears of the decoy at once; a running one with its next poll or heartbeat.
+        second = self.monitor(door.url).start()
+        self.assertTrue(second.health.decoy_checks)
+        with self.assertRaises(Denied):
+            second.guard_tool('file-read')(read)('/srv/vault/wallet.dat')
+
+
+class GuardTest(ServiceTest):
+    def test_a_function_runs_and_is_reported(self) -> None:
+        with self.monitor() as monitor:
+
+            class Toolbox:
+                @monitor.guard_tool('file-read')
+                def read(self, path: str, limit: int = 10) -> str:
+                    """Reads."""
+                    if path == 'missing':
+                        raise FileNotFoundError(path)
+                    return path[:limit]
+
+            toolbox = Toolbox()
+            self.assertEqual(toolbox.read('notes.txt', limit=5), 'notes')
+            self.assertEqual(Toolbox.read.__doc__, 'Reads.')
+            with self.assertRaises(FileNotFoundError):
+                toolbox.read('missing')
+            with self.assertRaises(TypeError):
+                toolbox.read()  # type: ignore[call-arg]
+        wrong, failed, called = (event['metadata'] for event in self.events('tool_call'))
+        self.assertIsInstance(called.pop('durationMs'), (int, float))
+        params = {'path': 'notes.txt', 'limit': 5}
+        self.assertEqual(called, {'toolName': 'file-read', 'ok': True, 'params': params})
+        self.assertEqual((failed['ok'], failed['params']), (False, {'path': 'missing'}))
+        self.assertEqual(wrong['ok'], False)
+
+    def test_a_coroutine_runs_is_reported_and_is_denied(self) -> None:
+        value = self.plant_key()
+        with self.monitor() as monitor:
+
+            @monitor.guard_tool('http-request')
+            async def fetch(url: str) -> str:
+                await asyncio.sleep(0)
+                if url == 'bad':
+                    raise ValueError('bad')
+                return f'fetched {url}'
+
+            self.assertTrue(inspect.iscoroutinefunction(fetch))
+            self.assertEqual(asyncio.run(fetch('example.com')), 'fetched example.com')
+            with self.assertRaises(ValueError):
+                asyncio.run(fetch('bad'))
+            with self.assertRaises(Denied) as denied:
+                asyncio.run(fetch(f'https://example.com/?key={value}'))
+            self.assertEqual(denied.exception.code, 'decoy')
+            self.kill()
+            monitor.wait_suspended(DEADLINE)
+            with self.assertRaises(Denied) as denied:
+                asyncio.run(fetch('example.com'))
+            self.assertEqual(denied.exception.code, 'suspended')
+        self.assertEqual([event['metadata']['ok'] for event in self.events('tool_call')], [False, True])
+
+    def test_a_coroutine_leaves_the_event_loop_free_while_the_service_is_asked(self) -> None:
+        self.plant_key()
+        door = self.door()
+        monitor = self.monitor(door.url).start()
+        door.holds = lambda line: '/honeypots/' in line
+
+        @monitor.guard_tool('http-request')
+        async def fetch(url: str) -> str:
+            return 'fetched'
+
+        async def release() -> None:
+            while not door.lines('/honeypots/'):
+                await asyncio.sleep(0.01)
+            door.released.set()
+
+        async def both() -> str:
+            return (await asyncio.gather(fetch('example.com'), release()))[0]
+
+        self.assertEqual(asyncio.run(both()), 'fetched')
+        # Had the loop been blocked, nobody would have released the question, and it would have gone unanswered.
+        self.assertEqual(monitor.health.unchecked_calls, 0)
+
+    # Between the first look and the answer about decoys an agent could otherwise slip through a kill.
+    def test_a_kill_during_the_decoy_check_stops_the_call(self) -> None:
+        self.plant_key()
+        door = self.door()
+        monitor = self.monitor(door.url).start()
+        door.holds = lambda line: '/honeypots/' in line
+        outcome: List[str] = []
+
+        @monitor.guard_tool('shell-exec')
+        def tool(command: str) -> None:
+            outcome.append('ran')
+
+        def call() -> None:
+            try:
+                tool('ls')
+            except Denied as denied:
+                outcome.append(denied.code)
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        until('a question', lambda: door.lines('/honeypots/'))
+        self.kill()
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        door.released.set()
+        caller.join(DEADLINE)
+        self.assertEqual(outcome, ['suspended'])
+
+    def test_a_denial_tells_why_and_is_no_activity_of_a_suspended_agent(self) -> None:
+        with self.monitor() as monitor:
+            self.kill('it mails customers twice')
+            monitor.wait_suspended(DEADLINE)
+            ran: List[int] = []
+            with self.assertRaises(Denied) as denied:
+                monitor.guard_tool('email-send')(lambda: ran.append(1))()
+            self.assertEqual(ran, [])
+            reason = 'This agent is suspended (it mails customers twice). It must stop here and not try again.'
+            self.assertEqual(denied.exception.as_dict(), {'denied': True, 'reason': reason, 'retryable': False})
+            self.assertEqual(denied.exception.tool, 'email-send')
+        self.assertEqual(self.events('tool_call'), [])
+
+    def test_a_generator_is_refused_when_it_is_decorated(self) -> None:
+        monitor = self.monitor()
+
+        def generator() -> Any:
+            yield 1
+
+        async def asynchronous_generator() -> Any:
+            yield 1
+
+        for function in (generator, asynchronous_generator):
+            with self.assertRaises(TypeError):
+                monitor.guard_tool('file-read')(function)
+
+
+class ProcessTest(ServiceTest):
+    def run_script(self, script: str, url: Optional[str] = None) -> str:
+        environment = {
+            'PATH': os.environ.get('PATH', ''),
+            'PYTHONPATH': os.path.dirname(os.path.abspath(wardline.__file__)),
+            'PYTHONDONTWRITEBYTECODE': '1',
+            'URL': url or URL,
+            'KEY': self.agent_key,
+            'ID': self.instance_id,
+        }
+        start = """
+import os, sys, wardline
+monitor = wardline.Monitor(os.environ["URL"], os.environ["KEY"], os.environ["ID"], "Script")
+"""
+        result = subprocess.run(
+            [sys.executable, '-W', 'error', '-c', start + script],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+        self.assertEqual(result.returncode, 0, result.stderr.decode())
+        return result.stdout.decode()
+
+    def test_a_process_ends_without_stop_and_sends_its_last_reports(self) -> None:
+        self.run_script('monitor.start()\nmonitor.report("info", "last", "before the end")')
+        self.assertEqual(len(self.events('last')), 1)
+
+    def test_a_process_ends_while_the_service_hangs(self) -> None:
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            url = f'http://127.0.0.1:{listener.getsockname()[1]}'
+            script = 'monitor.start(0.1)\nmonitor.report("info", "x", "x")\nprint("end")'
+            self.assertEqual(self.run_script(script, url), 'end\n')
+
+    @unittest.skipUnless(hasattr(os, 'fork'), 'this system does not fork')
+    def test_a_forked_child_is_watched_as_well_and_sends_nothing_twice(self) -> None:
+        script = """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+monitor.start()
+for n in range(50):
+    monitor.report("info", "before_fork", str(n))
+child = os.fork()
+if child == 0:
+    monitor.report("info", "in_child", "hello")
+    print("child", monitor.flush(), monitor.wait_suspended(20), monitor.health.running, flush=True)
+    os._exit(0)
+monitor.flush()
+monitor.report("info", "in_parent", "hello")
+monitor.flush()
+os.waitpid(child, 0)
+print("parent", monitor.wait_suspended(20), flush=True)
+"""
+        output: List[str] = []
+        runner = threading.Thread(target=lambda: output.append(self.run_script(script)))
+        runner.start()
+        until('the child', self.exists_event('in_child'))
+        until('the parent', self.exists_event('in_parent'))
+        self.kill()
+        runner.join(60)
+        self.assertEqual(sorted(output[0].splitlines()), ['child True True True', 'parent True'])
+        self.assertEqual(len(self.events('before_fork')), 50)
+        self.assertEqual(len(self.events('in_child')), 1)
+
+    def exists_event(self, event_type: str) -> Callable[[], bool]:
+        return lambda: len(self.events(event_type)) > 0
+
+    def test_a_signal_handler_may_use_the_monitor(self) -> None:
+        script = """
+import signal
+monitor.start()
+def handle(*_):
+    monitor.report("info", "signal", "x")
+    monitor.metrics_add("signals")
+    monitor.suspended, monitor.health
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+for n in range(3000):
+    monitor.report("info", "work", "x")
+    monitor.metrics_add("work")
+    monitor.suspended, monitor.health
+signal.setitimer(signal.ITIMER_REAL, 0)
+print("end", monitor.flush(20))
+"""
+        self.assertEqual(self.run_script(script), 'end True\n')
+
+    def test_a_monitor_starts_again_after_it_was_stopped(self) -> None:
+        monitor = self.monitor()
+        for n in range(3):
+            with monitor:
+                monitor.report('info', 'again', f'round {n}')
+                until('a control stream', lambda: monitor.health.stream_connected)
+            self.assertFalse(monitor.health.running)
+        self.assertEqual(len(self.events('again')), 3)
+        left = [thread for thread in threading.enumerate() if thread.name == 'wardline' and thread.is_alive()]
+        until('no threads', lambda: [thread for thread in left if thread.is_alive()], lambda alive: not alive)
+
+
+class TransportTest(ServiceTest):
+    # Whoever answers in the place of the service could send the key on to a host of its own.
+    def test_a_redirect_is_not_followed(self) -> None:
+        connections: List[Any] = []
+        with socket.create_server(('127.0.0.1', 0)) as elsewhere, socket.create_server(('127.0.0.1', 0)) as listener:
+            target = f'http://127.0.0.1:{elsewhere.getsockname()[1]}/'
+
+            moved = f'HTTP/1.1 307 Moved\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n'.encode()
+
+            def redirect() -> None:
+                with contextlib.suppress(OSError):
+                    while True:
+                        client, _ = listener.accept()
+                        with client:
+                            client.recv(65536)
+                            client.sendall(moved)
+                            connections.append(client)
+
+            threading.Thread(target=redirect, daemon=True).start()
+            monitor = self.monitor(f'http://127.0.0.1:{listener.getsockname()[1]}').start()
+            self.assertFalse(monitor.check_key('x'))
+            until('answers', lambda: len(connections) > 3)
+            monitor.stop()
+            elsewhere.setblocking(False)
+            with self.assertRaises(BlockingIOError):
+                elsewhere.accept()
+
+    # A page that a network puts in the way must neither lift a suspension nor swallow reports or decoy checks.
+    def test_a_page_in_the_way_is_no_answer(self) -> None:
+        page = b'HTTP/1.1 200 OK\r\nX-Wardline-Decoys: none\r\nETag: W/"9"\r\nContent-Length: 13\r\n\r\n<html></html>'
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+
+            def serve() -> None:
+                with contextlib.suppress(OSError):
+                    while True:
+                        client, _ = listener.accept()
+                        with client, contextlib.suppress(OSError):
+                            client.recv(65536)
+                            client.sendall(page)
+
+            threading.Thread(target=serve, daemon=True).start()
+            state_file = self.file('agent.state')
+            state = {'instance_id': self.instance_id, 'version': 1, 'suspended': True, 'reason': None}
+            pathlib.Path(state_file).write_text(json.dumps(state), encoding='utf-8')
+            url = f'http://127.0.0.1:{listener.getsockname()[1]}'
+            monitor = self.monitor(url, state_file=state_file).start()
+            monitor.report('info', 'note', 'not lost')
+            self.assertFalse(monitor.flush(1))
+            health = monitor.health
+            self.assertTrue(health.suspended and health.stale and health.decoy_checks, health)
+            self.assertEqual((health.queued, health.dropped), (1, {}))
+            self.assertTrue(set(health.problems) >= {'heartbeat', 'poll', 'report'}, health.problems)
+
+    # An answer without end must not fill the memory of the agent.
+    def test_an_answer_without_end_is_given_up(self) -> None:
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+
+            def pour(client: socket.socket) -> None:
+                with client, contextlib.suppress(OSError):
+                    client.recv(65536)
+                    client.sendall(b'HTTP/1.1 200 OK\r\n\r\n')
+                    while True:
+                        client.sendall(b'x' * 65536)
+
+            def serve() -> None:
+                with contextlib.suppress(OSError):
+                    while True:
+                        threading.Thread(target=pour, args=(listener.accept()[0],), daemon=True).start()
+
+            threading.Thread(target=serve, daemon=True).start()
+            monitor = self.monitor(f'http://127.0.0.1:{listener.getsockname()[1]}').start()
+            until('a complaint', lambda: 'too long' in monitor.health.problems.get('poll', ''))
+            self.assertFalse(monitor.suspended)
+
+    def test_proxies_come_from_the_environment(self) -> None:
+        door = self.door()
+        with mock.patch.dict(os.environ, {'http_proxy': door.url, 'no_proxy': ''}):
+            monitor = self.monitor('http://wardline.invalid:1')
+        monitor.start(0.1)
+        until('a request at the proxy', lambda: door.lines('http://wardline.invalid:1/api/heartbeat'))
+
+    @unittest.skipUnless(shutil.which('openssl'), 'openssl makes the certificate')
+    def test_certificates_are_verified_unless_told_otherwise(self) -> None:
+        certificate, key = self.file('cert.pem'), self.file('key.pem')
+        command = 'openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost'.split()
+        command += ['-addext', 'subjectAltName=DNS:localhost', '-keyout', key, '-out', certificate]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        door = self.door(context)
+        stranger = self.monitor(door.url, stale_after=0.5).start()
+        for area in ('heartbeat', 'poll', 'stream'):
+            until('a refusal', lambda: 'certificate' in stranger.health.problems.get(area, ''))
+        stranger.stop(0)
+        self.assertEqual(door.requests, [])
+        with self.monitor(door.url, ssl_context=ssl.create_default_context(cafile=certificate)) as monitor:
+            until('a control stream', lambda: monitor.health.stream_connected)
+            self.kill('over TLS')
+            self.assertTrue(monitor.wait_suspended(DEADLINE))
+        self.assertFalse(door.lines('/events'))
+
+
+class SourceTest(unittest.TestCase):
+    def test_the_client_is_python_3_9_of_the_standard_library_alone(self) -> None:
+        source = pathlib.Path(wardline.__file__).read_text(encoding='utf-8')
+        tree = ast.parse(source, feature_version=(3, 9))
+        imported: Set[str] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                imported.update(alias.name.split('.')[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                imported.add((node.module or '').split('.')[0])
+        known = getattr(sys, 'stdlib_module_names', imported)
+        self.assertEqual(imported - set(known), set())
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,1834 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watch an agent with Wardline: heartbeats, kill switch, reports, decoy checks.
+
+One file, the standard library only, Python 3.9 or newer. Copy it into your project.
+
+    from wardline import Denied, Monitor
+
+    with Monitor(url, key, 'support-bot-1', 'Support bot', state_file='support-bot.state') as monitor:
+
+        @monitor.guard_tool('file-read')
+        def read_file(path: str) -> str:
+            with open(path) as file:
+                return file.read()
+
+A guarded tool raises `Denied` while the agent is suspended, or when an argument is a decoy. Nothing else in here
+raises into the agent, except `ValueError` from the constructor for settings that cannot work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import collections
+import contextlib
+import datetime
+import functools
+import http.client
+import inspect
+import ipaddress
+import json
+import logging
+import math
+import os
+import queue
+import random
+import re
+import socket
+import ssl
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
+import weakref
+from dataclasses import dataclass
+from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, cast
+
+__all__ = ['Denied', 'Health', 'Monitor', 'WardlineError']
+__version__ = '0.1.0'
+
+_log = logging.getLogger('wardline')
+
+# Seconds. An instance counts as offline after 90 without a heartbeat, so a late one still comes in time.
+_HEARTBEAT = 60.0
+_POLL = 30.0
+_POLL_WITHOUT_STREAM = 3.0
+_METRICS = 300.0
+_REQUEST_TIMEOUT = 5.0
+# A check stands between the agent and its tool.
+_CHECK_TIMEOUT = 2.0
+_CHECKS_TIMEOUT = 5.0
+# The service sends a comment every 30 seconds: a stream that is silent for so long is dead.
+_STREAM_SILENCE = 75.0
+_BACKOFF_LEAST = 1.0
+_BACKOFF_MOST = 30.0
+# Only a person can change that a key is refused.
+_REFUSED = 60.0
+# Nobody keeps an agent from asking for longer than this, whatever Retry-After says.
+_RETRY_AFTER_MOST = 300.0
+# Reports that come together travel together.
+_LINGER = 0.5
+
+_ANSWER_BYTES = 1024 * 1024
+_STREAM_LINE_BYTES = 64 * 1024
+_STATE_FILE_BYTES = 64 * 1024
+# A callback that hangs must not collect notices without end.
+_NOTICES = 100
+_LOG_FILE_BYTES = 1024 * 1024
+_QUEUE_EVENTS = 10_000
+_QUEUE_BYTES = 8 * 1024 * 1024
+# Kept free of reports of severity info: a flood of tool calls must not push out the report of a breach.
+_QUEUE_RESERVE = 500
+# Half of what the service takes at once, so that proxies with smaller limits let it pass.
+_BATCH_EVENTS = 500
+_BATCH_BYTES = 512 * 1024
+# Of the 16 KiB that the service takes.
+_METADATA_BYTES = 12 * 1024
+_PARAMS_BYTES = 4 * 1024
+_DESCRIPTION = 1000
+_TEXT = 500
+_ENTRIES = 50
+_DEPTH = 6
+# As many baselines as the service keeps; a name that is made up anew each time must not fill the memory.
+_METRIC_NAMES = 64
+
+# What the service takes in one check: 64 Ki UTF-16 units of text, 4,096 bytes of a path or command.
+_KEY_PART = 30_000
+# Longer than any decoy key in any encoding, so that none is cut in two.
+_KEY_OVERLAP = 4_096
+_SHORTEST_KEY = 20
+_KEY_TEXT = 512 * 1024
+_PATH_PART_BYTES = 4_000
+_PATH_PARTS = 16
+# A name or a short command may be a path by its looks or not (`id_rsa`); a longer text has to look like one.
+_SHORT_TEXT = 255
+_ARGUMENT_VALUES = 10_000
+_ARGUMENT_DEPTH = 16
+
+_SEVERITIES = ('info', 'warning', 'critical', 'breach')
+_INSTANCE_ID = re.compile(r'[a-z0-9_-]{1,64}')
+_METRIC_NAME = re.compile(r'[A-Za-z][\w.-]{0,63}', re.ASCII)
+_EVENT_TYPE = re.compile(r'[a-z0-9_]{1,100}')
+
+_Tool = TypeVar('_Tool', bound=Callable[..., Any])
+_Callback = TypeVar('_Callback', bound=Callable[..., Any])
+
+
+class WardlineError(Exception):
+    """What `on_error` is given: one sentence, without keys, arguments or paths."""
+
+
+class Denied(Exception):
+    """A guarded call was not made. The arguments of the call are not in here.
+
+    `code` is 'suspended'; 'decoy' when an argument holds one; or 'unchecked' when that could not be found out and the
+    fail mode is 'closed'. Trying again is never the answer: `retryable` is False. `reason` is for a model: it does not
+    say that a decoy was touched, because whoever steers the model would learn what to keep clear of.
+    """
+
+    retryable = False
+
+    def __init__(self, code: str, tool: str, reason: str) -> None:
+        super().__init__(f'The call of {_one_line(tool)} was denied. {_EXPLANATIONS.get(code, reason)}')
+        self.code = code
+        self.tool = tool
+        self.reason = reason
+
+    def as_dict(self) -> Dict[str, Any]:
+        """The denial in the form that a model reads as a tool's result."""
+        return {'denied': True, 'reason': self.reason, 'retryable': False}
+
+
+_EXPLANATIONS = {
+    'decoy': 'An argument holds a decoy, which nobody needs. The service has recorded the breach: end this task.',
+    'unchecked': 'Its arguments could not be compared with the decoys, and the fail mode is closed.',
+}
+_REASONS = {
+    'decoy': 'The security monitor of this agent does not allow this call. Do not try it again.',
+    'unchecked': 'The security monitor could not check this call, and does not allow what it has not checked.',
+}
+
+
+@dataclass(frozen=True)
+class Health:
+    """What the monitor knows of itself at one moment."""
+
+    running: bool
+    suspended: bool
+    reason: Optional[str]
+    fail_mode: str
+    control_version: int
+    """The last kill or resume that was applied; 0 before the first."""
+    stream_connected: bool
+    seconds_since_contact: Optional[float]
+    """Since the service last told the state of the kill switch; None before the first time."""
+    stale: bool
+    """No contact for longer than `stale_after`, or none yet."""
+    decoy_checks: bool
+    """False while the service says that no decoy could match."""
+    unchecked_calls: int
+    """Guarded calls whose arguments could not be compared with the decoys, in whole or in part."""
+    queued: int
+    dropped: Dict[str, int]
+    """Reports that were lost, by reason: invalid, queue_full, refused, stopped."""
+    callback_errors: int
+    problems: Dict[str, str]
+    """What does not work right now, by area."""
+
+
+@dataclass(frozen=True)
+class _Control:
+    version: int = 0
+    suspended: bool = False
+    reason: Optional[str] = None
+
+
+# --- Values ----------------------------------------------------------------------------------------------------------
+
+
+def _storable(text: str) -> str:
+    """The text without what the service refuses: NUL, and surrogates that belong to no character."""
+    return text.replace('\0', '\ufffd').encode('utf-8', 'replace').decode('utf-8')
+
+
+def _one_line(value: str, most: int = 200) -> str:
+    return re.sub(r'[\x00-\x1f\x7f-\x9f\u2028\u2029]+', ' ', _storable(value))[:most].strip()
+
+
+def _to_json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(',', ':'), allow_nan=False).encode('utf-8')
+
+
+_REDACTED = '[redacted]'
+_SECRET_PART = (
+    r'passw(?:or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|authorization|cookie|credential'
+)
+_SECRET_NAME = re.compile(rf'{_SECRET_PART}|bearer|jwt|^(?:auth|pass|pwd|pin|otp|sig|signature)$|key$', re.IGNORECASE)
+# Each is linear in the text: every repetition is bounded, or begins at a mark and cannot begin again inside itself.
+_SECRETS = [
+    (re.compile(pattern), by)
+    for pattern, by in [
+        (r'-----BEGIN [^-\n]{0,60}PRIVATE KEY-----(?s:.*?)(?:-----END [^-\n]{0,60}-----|\Z)', _REDACTED),
+        (r'(?i)\b((?:set-)?cookie["\']?\s{0,5}[:=]\s{0,5})[^\n]+', rf'\1{_REDACTED}'),
+        (r'(?i)\b(bearer|basic)\s{1,5}[\w.~+/=-]{8,}', rf'\1 {_REDACTED}'),
+        (r'(?i)\b([a-z][a-z0-9+.-]{1,20}://)[^\s/@:]{0,256}:[^\s/@]{1,256}@', rf'\1{_REDACTED}@'),
+        (
+            r'(?<![A-Za-z0-9])(?:wl_|[spr]k[-_]|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|xapp-|npm_|hf_|A[KS]IA|AIza|SG\.'
+            r'|ya29\.|whsec_|shp[a-z]{2}_|dop_v1_|pypi-|eyJ)[\w.~+/=-]{8,}',
+            _REDACTED,
+        ),
+        (
+            rf'(?i)((?:{_SECRET_PART})[\w-]{{0,20}}["\']?\s{{0,5}}[:=]\s{{0,5}})(?:"[^"]*"?|\'[^\']*\'?|[^\s,;&"\']+)',
+            rf'\1{_REDACTED}',
+        ),
+        (r'(?i)([?&](?:key|sig|signature|auth|code)=)[^\s&#"\']+', rf'\1{_REDACTED}'),
+        (
+            r'(?i)((?<!\S)--?(?:password|passwd|pass|secret|token|api-?key|key|auth)[\w-]{0,20}(?:\s{1,5}|=))[^\s"\']+',
+            rf'\1{_REDACTED}',
+        ),
+    ]
+]
+_LONG_RUN = re.compile(r'[A-Za-z0-9+/=_-]{18,}')
+_UUID = re.compile(r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}', re.IGNORECASE)
+
+
+def _looks_random(run: str) -> bool:
+    """Random letters and digits change between upper case, lower case and digits at every second place; words seldom
+    do."""
+    text = re.sub(r'[^A-Za-z0-9]', '', run)
+    if re.fullmatch(r'[0-9a-fA-F]{32,}', text):
+        return True
+    kinds = ['0' if sign.isdigit() else 'A' if sign.isupper() else 'a' for sign in text]
+    changes = sum(left != right for left, right in zip(kinds, kinds[1:]))
+    return len(text) >= 18 and changes / len(text) >= 0.28
+
+
+def _without_secrets(text: str, most: int) -> str:
+    """The text without what looks like a key, a token or a password, cut after so many characters."""
+    searched = text[: max(4096, most)]
+    if len(searched) < len(text):
+        # What stands at the cut may be the first half of a secret, which nothing would recognise.
+        searched = re.sub(r'\S{1,512}\Z', '', searched)
+    clean = searched
+    for pattern, by in _SECRETS:
+        clean = pattern.sub(by, clean)
+
+    def run(match: 're.Match[str]') -> str:
+        found = match.group()
+        return _REDACTED if _looks_random(found) and not _UUID.fullmatch(found) else found
+
+    clean = _storable(_LONG_RUN.sub(run, clean))
+    return clean if len(clean) <= most and len(searched) == len(text) else f'{clean[: most - 1]}…'
+
+
+class _Redaction:
+    """Copies values as plain JSON of at most so many bytes, without what looks like a secret, and with what is deep,
+    long or no data replaced by a word for it."""
+
+    def __init__(self, most_bytes: int) -> None:
+        # Room for the brackets and marks with which containers that were begun are ended.
+        self._left = most_bytes - 512
+
+    def of(self, value: Any, depth: int = _DEPTH) -> Any:
+        try:
+            if isinstance(value, Mapping) or _is_model(value):
+                return self._entries(value if isinstance(value, Mapping) else value.model_dump(), depth)
+            if isinstance(value, (list, tuple, set, frozenset)):
+                return self._items(value, depth)
+            plain = _plain(value)
+            size = len(_to_json(plain))
+        except Exception:  # noqa: BLE001 - values of the agent may raise at any touch
+            return '[unreadable]'
+        if size > self._left:
+            return '[cut]'
+        self._left -= size
+        return plain
+
+    def _entries(self, values: Mapping[Any, Any], depth: int) -> Any:
+        if depth == 0:
+            return '[deep]'
+        shown: Dict[str, Any] = {}
+        for name, value in values.items():
+            label = _without_secrets(name if isinstance(name, str) else str(_plain(name)), 100)
+            self._left -= len(_to_json(label)) + 2
+            if len(shown) == _ENTRIES or self._left <= 0:
+                shown['…'] = '[more]'
+                break
+            if label != '__proto__':
+                kept_back = _SECRET_NAME.search(label) and value is not None and not isinstance(value, bool)
+                shown[label] = _REDACTED if kept_back else self.of(value, depth - 1)
+        return shown
+
+    def _items(self, values: Any, depth: int) -> Any:
+        if depth == 0:
+            return '[deep]'
+        shown: List[Any] = []
+        for value in values:
+            if len(shown) == _ENTRIES or self._left <= 0:
+                return [*shown, f'[{len(values) - len(shown)} more]']
+            self._left -= 1
+            shown.append(self.of(value, depth - 1))
+        return shown
+
+
+def _plain(value: Any) -> Any:
+    """A single value; what is no data becomes the name of its type."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, (str, os.PathLike, datetime.date, uuid.UUID)):
+        return _without_secrets(str(value), _TEXT)
+    if isinstance(value, int):
+        return int(value) if abs(value) <= 2**53 else f'[integer of {value.bit_length()} bits]'
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return f'[{len(value)} bytes]'
+    return f'[{type(value).__name__}]'
+
+
+def _is_model(value: Any) -> bool:
+    """A model of pydantic."""
+    return not isinstance(value, type) and callable(getattr(type(value), 'model_dump', None))
+
+
+class _Texts:
+    """Every text in the arguments of a call, as far as they are plain data: strings, bytes, paths, dictionaries and
+    their keys, lists, tuples, sets, and models of pydantic."""
+
+    def __init__(self, arguments: Any) -> None:
+        self.found: List[str] = []
+        self.complete = True
+        self._values = 0
+        self._size = 0
+        self._collect(arguments, _ARGUMENT_DEPTH)
+
+    def _collect(self, value: Any, depth: int) -> None:
+        if value is None or isinstance(value, (bool, int, float)):
+            return
+        self._values += 1
+        if depth < 0 or self._values > _ARGUMENT_VALUES or self._size > _KEY_TEXT:
+            self.complete = False
+        elif isinstance(value, str):
+            self._add(value)
+        elif isinstance(value, (bytes, bytearray, memoryview)):
+            self._add(bytes(value[: _KEY_TEXT + 1]).decode('latin-1'))
+        elif isinstance(value, os.PathLike):
+            self._collect(os.fspath(value), depth - 1)
+        elif isinstance(value, Mapping):
+            for name, item in value.items():
+                self._collect(name, depth - 1)
+                self._collect(item, depth - 1)
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            for item in value:
+                self._collect(item, depth - 1)
+        elif _is_model(value):
+            self._collect(value.model_dump(), depth - 1)
+
+    def _add(self, text: str) -> None:
+        self._size += len(text)
+        if self._size > _KEY_TEXT:
+            self.complete = False
+        # Decoys are ASCII; in UTF-16 a NUL stands beside each character. Other control characters need more room in
+        # JSON than the service takes, and are part of no key and no path.
+        readable = re.sub(r'[\x01-\x08\x0b\x0c\x0e-\x1f]', ' ', text[:_KEY_TEXT].replace('\0', ''))
+        self.found.append(_storable(readable))
+
+
+def _key_parts(texts: Sequence[str]) -> Iterator[str]:
+    # Nothing that a key consists of stands between the texts, so that they stay apart.
+    text = '\n;\n'.join(texts)
+    for start in range(0, len(text), _KEY_PART - _KEY_OVERLAP):
+        yield text[start : start + _KEY_PART]
+        if start + _KEY_PART >= len(text):
+            return
+
+
+# A separator, a home, a name with an ending or a leading dot.
+_PATH_LOOKS = re.compile(r'[/\\~]|\w\.\w{1,12}(?!\w)|(?<![\w.])\.\w')
+# The service follows these from folder to folder, so such a command stays by itself.
+_FOLDER_CHANGE = re.compile(r'(?:^|[\s;|&(])(?:cd|pushd|chdir|set-location|-C)\s', re.IGNORECASE)
+
+
+def _path_parts(texts: Sequence[str]) -> List[str]:
+    """What to ask as a path. The service takes a text apart into the words of a command, so that many words share a
+    request."""
+    alone: List[str] = []
+    words: List[str] = []
+    for text in [form for text in texts for form in (text, *_link_target(text))]:
+        is_short = len(text) <= _SHORT_TEXT
+        if not text.strip() or not (is_short or _PATH_LOOKS.search(text)):
+            continue
+        if _fits_path(text) and _FOLDER_CHANGE.search(text):
+            alone.append(text)
+        elif not re.search(r'[\s;|&<>()`"\'\\]', text):
+            words.append(text)
+        else:
+            # In quotes, as the name of one file; and its words, by themselves or as they stand in a longer text.
+            words.append("'" + text.replace("'", '') + "'")
+            split = re.split(r'[\s;|&<>()`"\']+', text)
+            words += [text] if is_short else [word for word in split if _PATH_LOOKS.search(word)]
+    return list(dict.fromkeys(alone)) + _packed(words)
+
+
+def _fits_path(text: str) -> bool:
+    return len(text.encode()) <= _PATH_PART_BYTES
+
+
+def _packed(words: Sequence[str]) -> List[str]:
+    packs: List[List[str]] = []
+    size = _PATH_PART_BYTES
+    for word in dict.fromkeys(words):
+        # No system opens a longer path; one that only has detours in it may be shortened by the tool itself.
+        word = word if _fits_path(word) else os.path.normpath(word)
+        if not _fits_path(word):
+            continue
+        length = len(word.encode()) + 1
+        if size + length > _PATH_PART_BYTES:
+            packs.append([])
+            size = 0
+        packs[-1].append(word)
+        size += length
+    return ['\n'.join(pack) for pack in packs]
+
+
+def _link_target(text: str) -> List[str]:
+    """Where a path leads to, if links lead it elsewhere."""
+    # A Windows share is not touched: looking at it would log on to whatever host the text names.
+    if len(text) > _PATH_PART_BYTES or '\n' in text or text.startswith(('\\\\', '//')):
+        return []
+    try:
+        path = os.path.abspath(os.path.expanduser(text))
+        real = os.path.realpath(path)
+    except (OSError, ValueError):
+        return []
+    return [] if real == path else [_storable(real)]
+
+
+def _full_jitter(failures: int) -> float:
+    """Seconds to wait after so many failures in a row."""
+    return random.uniform(0.1, min(_BACKOFF_MOST, _BACKOFF_LEAST * 2 ** min(failures, 10)))
+
+
+def _describe(error: BaseException) -> str:
+    """What went wrong on the way, without addresses or contents."""
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return _one_line(f'the certificate is not trusted: {cause.verify_message}')
+    words = cause.strerror if isinstance(cause, OSError) and cause.strerror else ''
+    return _one_line(f'{type(cause).__name__} {words}')
+
+
+# --- Requests --------------------------------------------------------------------------------------------------------
+
+
+class _NoAnswer(Exception):
+    pass
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Dict[str, Any]:
+        try:
+            value = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def retry_after(self) -> float:
+        try:
+            seconds = float(self.headers.get('retry-after') or 0)
+        except ValueError:
+            return 0.0
+        return min(max(seconds, 0.0), _RETRY_AFTER_MOST) if math.isfinite(seconds) else 0.0
+
+    def refusal(self) -> str:
+        said = self.json().get('error')
+        return f'{self.status} {_one_line(said)}' if isinstance(said, str) else str(self.status)
+
+
+class _Transport:
+    """Requests to one service. Redirects are not followed, so that the key goes nowhere else."""
+
+    def __init__(self, url: str, key: str, context: Optional[ssl.SSLContext]) -> None:
+        parts = urllib.parse.urlsplit(url)
+        # The URL is not shown: it may hold a password.
+        if parts.scheme not in ('http', 'https') or not parts.hostname:
+            raise ValueError('url must start with http:// or https:// and name a host')
+        if parts.username is not None or parts.query or parts.fragment:
+            raise ValueError('url must not hold a user, a query or a fragment')
+        if not re.fullmatch(r'[\x21-\x7e]{1,1000}', key):
+            raise ValueError('key must be a Wardline key, without spaces or line breaks')
+        if parts.scheme == 'http' and not _is_loopback(parts.hostname):
+            _log.warning('The key for Wardline travels in clear: use https beyond this machine.')
+        self._base = url.rstrip('/')
+        self._key = key
+        self._opener = urllib.request.OpenerDirector()
+        # Without a handler for errors and redirects, every answer comes back as it is.
+        self._opener.add_handler(urllib.request.ProxyHandler())
+        self._opener.add_handler(urllib.request.HTTPHandler())
+        if parts.scheme == 'https':
+            self._opener.add_handler(urllib.request.HTTPSHandler(context=context or ssl.create_default_context()))
+
+    def open(self, path: str, timeout: float, body: Optional[bytes], headers: Mapping[str, str]) -> Any:
+        request = urllib.request.Request(
+            self._base + path,
+            data=body,
+            headers={
+                'X-Monitor-Key': self._key,
+                'User-Agent': f'wardline-python/{__version__}',
+                'Content-Type': 'application/json',
+                **headers,
+            },
+        )
+        return self._opener.open(request, timeout=timeout)
+
+    def request(
+        self,
+        path: str,
+        body: Optional[bytes] = None,
+        headers: Mapping[str, str] = {},
+        timeout: float = _REQUEST_TIMEOUT,
+    ) -> _Answer:
+        """One answer to a GET, or to a POST when there is a body. Raises _NoAnswer."""
+        try:
+            with self.open(path, timeout, body, headers) as response:
+                content = response.read(_ANSWER_BYTES + 1)
+                if len(content) > _ANSWER_BYTES:
+                    raise _NoAnswer('the answer is too long')
+                return _Answer(response.status, _lower(response.headers), content)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise _NoAnswer(_describe(error)) from None
+
+
+def _lower(headers: Mapping[str, str]) -> Dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _is_loopback(host: str) -> bool:
+    if host == 'localhost' or host.endswith('.localhost'):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+# --- What fails, and who is told -------------------------------------------------------------------------------------
+
+
+class _Notices:
+    """Calls the callbacks, one after another, in a thread of its own: one that hangs holds up no kill."""
+
+    def __init__(self, callbacks: Mapping[str, List[Callable[..., Any]]]) -> None:
+        self._callbacks = callbacks
+        self._waiting: 'queue.SimpleQueue[Any]' = queue.SimpleQueue()
+        self.errors = 0
+
+    def put(self, kind: str, *details: Any) -> None:
+        if not self._callbacks[kind]:
+            return
+        if self._waiting.qsize() >= _NOTICES:
+            self.errors += 1
+        else:
+            self._waiting.put((kind, details))
+
+    def end(self) -> None:
+        self._waiting.put(None)
+
+    def run(self, stopping: threading.Event) -> None:
+        while True:
+            notice = self._waiting.get()
+            if notice is None and stopping.is_set():
+                return
+            kind, details = notice or ('', ())
+            for callback in list(self._callbacks.get(kind, [])):
+                try:
+                    callback(*details)
+                except BaseException as error:  # noqa: BLE001 - sys.exit() in a thread ends only the thread
+                    self.errors += 1
+                    _log.warning('A callback for %s raised %s.', kind, type(error).__name__)
+
+
+class _Problems:
+    """What does not work right now, by area. Changes are told, not every attempt."""
+
+    def __init__(self, notices: _Notices) -> None:
+        self._notices = notices
+        self._lock = threading.RLock()
+        self._current: Dict[str, str] = {}
+
+    def note(self, area: str, message: str) -> None:
+        with self._lock:
+            if self._current.get(area) == message:
+                return
+            self._current[area] = message
+        _log.warning('%s', message)
+        self._notices.put('error', WardlineError(message))
+
+    def over(self, area: str) -> None:
+        with self._lock:
+            self._current.pop(area, None)
+
+    def current(self) -> Dict[str, str]:
+        with self._lock:
+            return dict(self._current)
+
+
+# --- Reports ---------------------------------------------------------------------------------------------------------
+
+
+class _Outbox:
+    """The bounded queue of reports, and its way to the service."""
+
+    def __init__(self, transport: _Transport, instance_id: str, boot_id: str, problems: _Problems) -> None:
+        self._transport = transport
+        self._instance_id = instance_id
+        self._boot_id = boot_id
+        self._problems = problems
+        self._changed = threading.Condition()
+        self._queue: Deque[bytes] = collections.deque()
+        self._bytes = 0
+        self._in_flight = 0
+        self._urgent = False
+        self._hurries = 0
+        self._attempts = 0
+        self._failed_attempt = 0
+        self._batches = 0
+        self._dropped: Dict[str, int] = {}
+        self._untold: Dict[str, int] = {}
+
+    def state(self) -> Tuple[int, Dict[str, int]]:
+        """Reports that wait, and those that were lost by reason."""
+        with self._changed:
+            return len(self._queue) + self._in_flight, dict(self._dropped)
+
+    def put(self, event: Dict[str, Any]) -> bool:
+        severity = event['severity']
+        content = self._encode(event)
+        with self._changed:
+            places = _QUEUE_EVENTS - (_QUEUE_RESERVE if severity == 'info' else 0)
+            waiting = len(self._queue) + self._in_flight
+            if waiting < places and self._bytes + len(content) <= _QUEUE_BYTES:
+                self._queue.append(content)
+                self._bytes += len(content)
+                self._urgent = self._urgent or severity in ('critical', 'breach')
+                self._changed.notify_all()
+                return True
+        self.drop('queue_full', 1)
+        self._problems.note('queue', 'The queue of reports is full: reports are dropped.')
+        return False
+
+    def drop(self, reason: str, count: int) -> None:
+        with self._changed:
+            for counts in (self._dropped, self._untold):
+                counts[reason] = counts.get(reason, 0) + count
+
+    def flush(self, timeout: float) -> bool:
+        """Sends what waits. False when it was not all sent in time, or when an attempt failed meanwhile."""
+        with self._changed:
+            attempts = self._attempts
+            self._hurries += 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self.is_empty() or self._failed_attempt > attempts, timeout)
+            return self.is_empty()
+
+    def is_empty(self) -> bool:
+        return not self._queue and self._in_flight == 0
+
+    def wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def abandon(self) -> None:
+        """Counts what still waits as lost."""
+        with self._changed:
+            left = len(self._queue)
+            self._bytes -= sum(map(len, self._queue))
+            self._queue.clear()
+        if left:
+            self.drop('stopped', left)
+
+    def run(self, stopping: threading.Event) -> None:
+        while not stopping.is_set():
+            batch = self._next_batch(stopping)
+            if not batch:
+                continue
+            size = sum(map(len, batch))
+            try:
+                self._deliver(batch, stopping)
+            finally:
+                with self._changed:
+                    self._in_flight = 0
+                    self._bytes -= size
+                    self._changed.notify_all()
+
+    def _encode(self, event: Mapping[str, Any]) -> bytes:
+        return _to_json({'source': self._instance_id, 'instance_id': self._instance_id, **event})
+
+    def _next_batch(self, stopping: threading.Event) -> List[bytes]:
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._queue) or stopping.is_set())
+            hurries = self._hurries
+
+            def is_due() -> bool:
+                full = len(self._queue) >= _BATCH_EVENTS
+                return full or self._urgent or self._hurries != hurries or stopping.is_set()
+
+            self._changed.wait_for(is_due, _LINGER)
+            batch: List[bytes] = []
+            size = 0
+            while self._queue and len(batch) < _BATCH_EVENTS and size < _BATCH_BYTES:
+                size += len(self._queue[0])
+                batch.append(self._queue.popleft())
+            self._urgent = False
+            self._in_flight = len(batch)
+            return batch
+
+    def _deliver(self, batch: Sequence[bytes], stopping: threading.Event) -> None:
+        """Sends one batch until the service takes or refuses it. Each attempt is the same bytes under the same key,
+        so that the service stores them once, also when its answer was lost."""
+        told = self._take_untold()
+        notice = [self._encode(_drop_notice(told))] if told else []
+        body = b'[' + b','.join([*batch, *notice]) + b']'
+        self._batches += 1
+        headers = {'Idempotency-Key': f'{self._boot_id}-{self._batches}'}
+        failures = 0
+        while True:
+            with self._changed:
+                self._attempts += 1
+                attempt, hurries = self._attempts, self._hurries
+            pause = 0.0
+            try:
+                answer = self._transport.request('/api/events/batch', body, headers)
+                # A page that a network puts in the way also answers 200.
+                if answer.status == 200 and isinstance(answer.json().get('ids'), list):
+                    self._settle(answer, len(batch))
+                    return
+                if _is_final(answer.status):
+                    self._problems.note('report', f'Reports were refused: {answer.refusal()}')
+                    self._drop_batch('refused', len(batch), told)
+                    return
+                problem, pause = answer.refusal(), answer.retry_after()
+            except _NoAnswer as error:
+                problem = str(error)
+            failures += 1
+            self._problems.note('report', f'Reports wait, because sending them failed: {problem}')
+            self._pause(attempt, hurries, failures, pause, stopping)
+            if stopping.is_set():
+                self._drop_batch('stopped', len(batch), told)
+                return
+
+    def _pause(self, attempt: int, hurries: int, failures: int, asked: float, stopping: threading.Event) -> None:
+        with self._changed:
+            self._failed_attempt = attempt
+            self._changed.notify_all()
+            if asked > 0:
+                self._changed.wait_for(stopping.is_set, asked + random.uniform(0, 1))
+            else:
+                # Somebody who flushes wants to know now, not after the pause.
+                self._changed.wait_for(
+                    lambda: stopping.is_set() or self._hurries != hurries, _full_jitter(failures)
+                )
+
+    def _settle(self, answer: _Answer, reports: int) -> None:
+        self._problems.over('queue')
+        errors = answer.json().get('errors')
+        if not isinstance(errors, list) or not errors:
+            self._problems.over('report')
+            return
+        first = errors[0].get('error') if isinstance(errors[0], dict) else ''
+        self.drop('refused', min(len(errors), reports))
+        self._problems.note('report', f'{len(errors)} reports were refused: {_one_line(str(first))}')
+
+    def _take_untold(self) -> Dict[str, int]:
+        with self._changed:
+            told, self._untold = self._untold, {}
+            return told
+
+    def _drop_batch(self, reason: str, reports: int, told: Mapping[str, int]) -> None:
+        """What the batch would have told of earlier losses is told by the next one."""
+        self.drop(reason, reports)
+        with self._changed:
+            for earlier, count in told.items():
+                self._untold[earlier] = self._untold.get(earlier, 0) + count
+
+
+def _drop_notice(told: Mapping[str, int]) -> Dict[str, Any]:
+    count = sum(told.values())
+    return {
+        'severity': 'warning',
+        'event_type': 'sdk_events_dropped',
+        'description': f'{count} events of this agent were dropped before the service stored them',
+        'metadata': {'count': count, 'reasons': dict(told)},
+    }
+
+
+def _is_final(status: int) -> bool:
+    """Whether the same request would be refused again. A key may become valid again, and reports can wait for that."""
+    return 300 <= status < 500 and status not in (401, 403, 404, 408, 425, 429)
+
+
+class _Metrics:
+    """Sums of figures since the last report."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._sums: Dict[str, float] = {}
+
+    def add(self, name: str, n: float) -> bool:
+        try:
+            usable = isinstance(name, str) and _METRIC_NAME.fullmatch(name) is not None and math.isfinite(n)
+            with self._lock:
+                total = self._sums.get(name, 0) + n
+                has_place = name in self._sums or len(self._sums) < _METRIC_NAMES
+                if not (usable and has_place and math.isfinite(total)):
+                    return False
+                self._sums[name] = total
+                return True
+        except (TypeError, OverflowError):
+            return False
+
+    def take(self) -> List[str]:
+        """The sums as JSON, in as many parts as it takes to fit into descriptions; they begin anew."""
+        with self._lock:
+            sums, self._sums = self._sums, {}
+        names = list(sums)
+        # Ten names with their figures have room in one description.
+        parts = [names[start : start + 10] for start in range(0, len(names), 10)]
+        return [_to_json({name: sums[name] for name in part}).decode() for part in parts]
+
+
+# --- Decoys ----------------------------------------------------------------------------------------------------------
+
+
+class _DecoyChecks:
+    def __init__(self, transport: _Transport, instance_id: str, problems: _Problems) -> None:
+        self._transport = transport
+        self._instance_id = instance_id
+        self._problems = problems
+        self.none_planted = False
+        """The service says that no decoy could match: nothing needs to be asked."""
+
+    def hear(self, answer: _Answer) -> None:
+        said = answer.headers.get('x-wardline-decoys')
+        if said is not None:
+            self.none_planted = said == 'none'
+
+    def key(self, value: Any, tool: Optional[str]) -> Optional[bool]:
+        texts = _Texts(value)
+        return self._check(texts.found, [], texts.complete, tool)
+
+    def path(self, value: Any, tool: Optional[str]) -> Optional[bool]:
+        texts = _Texts(value)
+        return self._check([], texts.found, texts.complete, tool)
+
+    def arguments(self, values: Sequence[Any], tool: str) -> Optional[bool]:
+        texts = _Texts(values)
+        long_enough = [text for text in texts.found if len(text) >= _SHORTEST_KEY]
+        return self._check(long_enough, texts.found, texts.complete, tool)
+
+    def _check(self, keys: Sequence[str], paths: Sequence[str], complete: bool, tool: Optional[str]) -> Optional[bool]:
+        """Whether a text is a decoy; None when not everything could be asked."""
+        if self.none_planted:
+            return False
+        path_parts = _path_parts(paths)
+        complete = complete and len(path_parts) <= _PATH_PARTS
+        questions = [('key', part) for part in _key_parts(keys)]
+        questions += [('path', part) for part in path_parts[:_PATH_PARTS]]
+        context = self._context(tool)
+        deadline = time.monotonic() + _CHECKS_TIMEOUT
+        try:
+            for kind, text in questions:
+                matched = self._ask(kind, text, context)
+                if matched:
+                    return True
+                complete = complete and matched is not None and time.monotonic() < deadline
+                if time.monotonic() >= deadline:
+                    break
+        except _NoAnswer as error:
+            self._problems.note('check', f'A decoy check failed: {error}')
+            return None
+        return False if complete else None
+
+    def _context(self, tool: Optional[str]) -> Dict[str, str]:
+        context = {'instance_id': self._instance_id}
+        if tool is not None:
+            context['tool'] = _one_line(tool, 100)
+        try:
+            context['cwd'] = _storable(os.getcwd())
+        except OSError:
+            pass
+        return context
+
+    def _ask(self, kind: str, text: str, context: Mapping[str, str]) -> Optional[bool]:
+        """Whether the text matched; None when it was refused. Raises _NoAnswer."""
+        body = _to_json({kind: text, 'meta': context})
+        answer = self._transport.request(f'/api/honeypots/check/{kind}', body, timeout=_CHECK_TIMEOUT)
+        matched = answer.json().get('matched')
+        if answer.status == 200 and isinstance(matched, bool):
+            self._problems.over('check')
+            return matched
+        # What a faulty answer says may repeat the text that was asked about.
+        self._problems.note('check', f'A decoy check failed: {answer.status}')
+        return None
+
+
+# --- Kill switch -----------------------------------------------------------------------------------------------------
+
+
+class _HostRecord:
+    """What stays on the agent's own host: the state file and the suspend log. Both are for this user only."""
+
+    def __init__(self, instance_id: str, state_file: Optional[str], suspend_log: Optional[str]) -> None:
+        log = suspend_log if suspend_log is not None or state_file is None else f'{state_file}.log'
+        self._instance_id = instance_id
+        self._state_file = None if state_file is None else os.path.abspath(state_file)
+        self._suspend_log = None if log is None else os.path.abspath(log)
+
+    def read(self) -> Optional[_Control]:
+        """The state that was applied last; None when the file cannot be used."""
+        if self._state_file is None:
+            return _Control()
+        try:
+            with open(self._state_file, encoding='utf-8') as file:
+                state = json.loads(file.read(_STATE_FILE_BYTES))
+            control = _Control(state['version'], state['suspended'], state['reason'])
+            if state['instance_id'] != self._instance_id or type(control.version) is not int or control.version < 0:
+                return None
+            if not isinstance(control.suspended, bool) or not isinstance(control.reason, (str, type(None))):
+                return None
+            return control
+        except FileNotFoundError:
+            return _Control()
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+    def write(self, control: _Control) -> None:
+        """Raises OSError."""
+        if self._state_file is None:
+            return
+        state = {
+            'instance_id': self._instance_id,
+            'version': control.version,
+            'suspended': control.suspended,
+            'reason': control.reason,
+            'at': _now(),
+        }
+        # mkstemp makes the file for this user only.
+        handle, temporary = tempfile.mkstemp(prefix='.wardline-', dir=os.path.dirname(self._state_file))
+        try:
+            with open(handle, 'wb') as file:
+                file.write(_to_json(state))
+            os.replace(temporary, self._state_file)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    def sync(self) -> None:
+        """Until here the state outlasts the process, but not a loss of power. Raises OSError."""
+        if self._state_file is not None:
+            with open(self._state_file, 'r+b') as file:
+                os.fsync(file.fileno())
+
+    def log(self, action: str, version: Optional[int], reason: Optional[str]) -> None:
+        """Raises OSError."""
+        if self._suspend_log is None:
+            return
+        entry: Dict[str, Any] = {'time': _now(), 'instance': self._instance_id, 'action': action}
+        if version is not None:
+            entry['version'] = version
+        if reason is not None:
+            entry['reason'] = reason
+        # An agent that loses contact all day writes all day.
+        if os.path.exists(self._suspend_log) and os.path.getsize(self._suspend_log) > _LOG_FILE_BYTES:
+            os.replace(self._suspend_log, f'{self._suspend_log}.1')
+        handle = os.open(self._suspend_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(handle, _to_json(entry) + b'\n')
+        finally:
+            os.close(handle)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='milliseconds')
+
+
+_CUT_OFF = 'cut off'
+
+
+class _KillSwitch:
+    """Whether the agent has to stand still. A suspension stays until a resume of a higher version."""
+
+    def __init__(
+        self,
+        fail_closed: bool,
+        stale_after: float,
+        record: _HostRecord,
+        notices: _Notices,
+        problems: _Problems,
+        control: _Control,
+        last_contact: Optional[float],
+    ) -> None:
+        self._fail_closed = fail_closed
+        self._stale_after = stale_after
+        self._record = record
+        self._notices = notices
+        self._problems = problems
+        self._lock = threading.RLock()
+        # Held while a change is told and written down, so that changes keep their order. Nobody who only asks waits.
+        self._telling = threading.RLock()
+        self._told = ''
+        self.control = control
+        self.last_contact = last_contact
+        self.event = threading.Event()
+        if self.state()[0]:
+            self.event.set()
+
+    def state(self) -> Tuple[bool, Optional[str]]:
+        """Suspended or not, and why."""
+        with self._lock:
+            if self.control.suspended:
+                return True, self.control.reason or 'no reason was given'
+            if not self._fail_closed or not self.is_stale():
+                return False, None
+            if self.last_contact is None:
+                return True, 'no contact with the monitoring service yet'
+            return True, f'no contact with the monitoring service for {self._stale_after:g} seconds'
+
+    def is_stale(self) -> bool:
+        return self.last_contact is None or time.monotonic() - self.last_contact > self._stale_after
+
+    def seconds_until_stale(self) -> float:
+        """Until silence makes a difference; infinite when it does not, or did already."""
+        if not self._fail_closed or self.last_contact is None or self.is_stale():
+            return math.inf
+        return self.last_contact + self._stale_after - time.monotonic()
+
+    def hear(self, control: Optional[_Control] = None) -> bool:
+        """Notes that the service was heard, and takes over a state if it is newer than the applied one. True when it
+        was; guards deny from the first moment on."""
+        with self._telling:
+            with self._lock:
+                # At one moment: contact alone must not lift what the state that came with it keeps up.
+                self.last_contact = time.monotonic()
+                newer = control is not None and control.version > self.control.version
+                if control is not None and newer:
+                    self.control = control
+            # Before it is told: whoever hears it may end the process, which must not come back as if nothing had been.
+            written = newer and self._write_down('state file', self._record.write, self.control)
+            self.settle()
+            if written:
+                self._write_down('state file', self._record.sync)
+            return newer
+
+    def settle(self) -> None:
+        """Tells everybody when the agent became suspended, for another reason, or free."""
+        with self._telling:
+            with self._lock:
+                suspended, reason = self.state()
+                told, self._told = self._told, self._situation(suspended)
+            if suspended:
+                self.event.set()
+            else:
+                self.event.clear()
+            if told == self._told:
+                return
+            cause = self._told if suspended else told
+            version = None if cause == _CUT_OFF else self.control.version
+            if suspended:
+                _log.warning('The agent is suspended: %s', _one_line(reason or '', 500))
+                self._notices.put('suspend', reason)
+            else:
+                _log.warning('The agent may go on.')
+                self._notices.put('resume')
+            self._write_down('suspend log', self._record.log, 'suspend' if suspended else 'resume', version, reason)
+
+    def _situation(self, suspended: bool) -> str:
+        if not suspended:
+            return ''
+        return f'version {self.control.version}' if self.control.suspended else _CUT_OFF
+
+    def _write_down(self, what: str, write: Callable[..., None], *values: Any) -> bool:
+        try:
+            write(*values)
+        except (OSError, ValueError) as error:
+            self._problems.note(what, f'The {what} could not be written: {_describe(error)}')
+            return False
+        self._problems.over(what)
+        return True
+
+
+# --- Contact with the service ----------------------------------------------------------------------------------------
+
+
+class _Link:
+    """Heartbeats, polls and the control stream: the loops of three threads."""
+
+    def __init__(
+        self,
+        transport: _Transport,
+        heartbeat: Mapping[str, str],
+        stale_after: float,
+        kill_switch: _KillSwitch,
+        decoys: _DecoyChecks,
+        problems: _Problems,
+    ) -> None:
+        self._transport = transport
+        self._heartbeat = heartbeat
+        self._instance_id = heartbeat['instance_id']
+        # Several polls fit into the time after which silence counts.
+        self._longest_poll = stale_after / 3
+        self._kill_switch = kill_switch
+        self._decoys = decoys
+        self._problems = problems
+        self._confirmed = 0
+        self._answers_behind = 0
+        self._beat_tried = threading.Event()
+        self._beat_now = threading.Event()
+        self._beat_wanted = False
+        self._poll_now = threading.Event()
+        self._socket: Optional[socket.socket] = None
+        self.polled = threading.Event()
+        """Set after the first poll, whatever came of it."""
+        self.stream_connected = False
+
+    def begin(self) -> None:
+        self._beat_tried.clear()
+        self.polled.clear()
+
+    def end(self) -> None:
+        """Makes the loops look at `stopping` now."""
+        for event in (self._beat_tried, self._beat_now, self._poll_now):
+            event.set()
+        handle = self._socket
+        if handle is not None:
+            with contextlib.suppress(OSError):
+                handle.shutdown(socket.SHUT_RDWR)
+
+    # Heartbeat and confirmation
+
+    def run_heartbeats(self, stopping: threading.Event) -> None:
+        failures, ack_failures = 0, 0
+        due = ack_due = time.monotonic()
+        while not stopping.is_set():
+            now = time.monotonic()
+            if now >= due or (self._beat_wanted and failures == 0):
+                self._beat_wanted = False
+                pause = self._beat()
+                failures = 0 if pause is None else failures + 1
+                wait = _HEARTBEAT * random.uniform(0.9, 1.1) if pause is None else max(pause, _full_jitter(failures))
+                due = time.monotonic() + wait
+                self._beat_tried.set()
+            elif self._is_unconfirmed() and now >= ack_due:
+                ack_failures = 0 if self._confirm() else ack_failures + 1
+                ack_due = time.monotonic() + (_full_jitter(ack_failures) if ack_failures else 0.0)
+            until = min(due, ack_due) if self._is_unconfirmed() else due
+            self._beat_now.wait(max(0.0, until - time.monotonic()))
+            self._beat_now.clear()
+
+    def _is_unconfirmed(self) -> bool:
+        return self._confirmed < self._kill_switch.control.version
+
+    def _beat(self) -> Optional[float]:
+        """Sends a heartbeat. None when it arrived, else how long to wait at least."""
+        version = self._kill_switch.control.version
+        try:
+            answer = self._transport.request(
+                '/api/heartbeat', _to_json({**self._heartbeat, 'control_version': version})
+            )
+        except _NoAnswer as error:
+            self._problems.note('heartbeat', f'A heartbeat failed: {error}')
+            return 0.0
+        if answer.status != 200 or answer.json().get('ok') is not True:
+            self._problems.note('heartbeat', f'A heartbeat was refused: {answer.refusal()}')
+            return max(answer.retry_after(), _REFUSED if _needs_people(answer.status) else 0.0)
+        self._problems.over('heartbeat')
+        self._decoys.hear(answer)
+        self._confirmed = max(self._confirmed, version)
+        return None
+
+    def _confirm(self) -> bool:
+        version = self._kill_switch.control.version
+        try:
+            answer = self._transport.request(f'/api/instances/{self._instance_id}/ack', _to_json({'version': version}))
+        except _NoAnswer as error:
+            self._problems.note('confirmation', f'A confirmation failed: {error}')
+            return False
+        if answer.status != 200 or answer.json().get('ok') is not True:
+            self._problems.note('confirmation', f'A confirmation was refused: {answer.refusal()}')
+            if not _is_final(answer.status):
+                return False
+        else:
+            self._problems.over('confirmation')
+        self._confirmed = max(self._confirmed, version)
+        return True
+
+    def _hear(self, control: Optional[_Control] = None) -> None:
+        if self._kill_switch.hear(control):
+            self._beat_now.set()
+
+    # Poll
+
+    def run_polls(self, stopping: threading.Event) -> None:
+        self._beat_tried.wait(_REQUEST_TIMEOUT)
+        while not stopping.is_set():
+            pause = self._poll()
+            self._kill_switch.settle()
+            self.polled.set()
+            polled = time.monotonic()
+            spread = random.uniform(0.8, 1.2)
+            while not stopping.is_set():
+                # The stream may come or go meanwhile.
+                base = _POLL if self.stream_connected else _POLL_WITHOUT_STREAM
+                left = polled + max(pause, min(base, self._longest_poll) * spread) - time.monotonic()
+                if left <= 0:
+                    break
+                self._poll_now.wait(min(left, self._kill_switch.seconds_until_stale()))
+                self._poll_now.clear()
+                self._kill_switch.settle()
+
+    def _poll(self) -> float:
+        """Asks for the state. Returns how long to wait at least before the next time."""
+        asked = self._kill_switch.control
+        try:
+            answer = self._transport.request(
+                f'/api/instances/{self._instance_id}/status', headers={'If-None-Match': f'W/"{asked.version}"'}
+            )
+        except _NoAnswer as error:
+            self._problems.note('poll', f'A poll failed: {error}')
+            return 0.0
+        control = asked if answer.status == 304 else _control_of(answer)
+        if control is None:
+            self._problems.note('poll', f'A poll got no state: {answer.refusal()}')
+            if answer.status == 404:
+                # Unknown to the service; a heartbeat makes it known.
+                self._beat_wanted = True
+                self._beat_now.set()
+            return max(answer.retry_after(), _REFUSED if answer.status in (401, 403) else 0.0)
+        self._decoys.hear(answer)
+        self._hear(control)
+        self._compare(control.version)
+        return 0.0
+
+    def _compare(self, version: int) -> None:
+        # Once is an answer that the stream has overtaken.
+        self._answers_behind = self._answers_behind + 1 if version < self._kill_switch.control.version else 0
+        if self._answers_behind < 2:
+            self._problems.over('poll')
+            return
+        self._problems.note(
+            'poll',
+            'The service knows an older kill switch state than this agent applied: was its database restored? '
+            'Its kills do not count until their version is higher. Remove the state file and restart the agent.',
+        )
+
+    # Push
+
+    def run_stream(self, stopping: threading.Event) -> None:
+        self._beat_tried.wait(_REQUEST_TIMEOUT)
+        failures = 0
+        while not stopping.is_set():
+            began = time.monotonic()
+            pause = 0.0
+            try:
+                pause = self._listen(stopping)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                if not stopping.is_set():
+                    self._problems.note('stream', f'The control stream broke: {_describe(error)}')
+            finally:
+                self.stream_connected = False
+                self._poll_now.set()
+            failures = 0 if time.monotonic() - began > _STREAM_SILENCE else failures + 1
+            stopping.wait(max(pause, _full_jitter(failures)))
+
+    def _listen(self, stopping: threading.Event) -> float:
+        """Listens until the connection ends. Returns how long to wait at least before the next one."""
+        path = f'/api/instances/{self._instance_id}/control'
+        with self._transport.open(path, _STREAM_SILENCE, None, {'Accept': 'text/event-stream'}) as response:
+            if response.status != 200:
+                answer = _Answer(response.status, _lower(response.headers), b'')
+                self._problems.note('stream', f'The control stream was refused: {response.status}')
+                return max(answer.retry_after(), _REFUSED if answer.status in (401, 403) else 0.0)
+            # A second handle on the connection, by which `end` ends a read that waits in this thread.
+            with socket.fromfd(response.fileno(), socket.AF_INET, socket.SOCK_STREAM) as self._socket:
+                return self._read_stream(response, stopping)
+
+    def _read_stream(self, response: Any, stopping: threading.Event) -> float:
+        pause = 0.0
+        data = ''
+        while not stopping.is_set():
+            line = response.readline(_STREAM_LINE_BYTES)
+            if not line.endswith(b'\n'):
+                break
+            if self.stream_connected:
+                self._hear()
+            field, _, value = line.decode('utf-8', 'replace').strip().partition(':')
+            if field == 'data':
+                data = value
+            elif field == 'retry' and re.fullmatch(r' ?\d{1,9}', value):
+                pause = min(int(value) / 1000 * random.uniform(0.8, 1.2), _STREAM_SILENCE)
+            elif not line.strip() and data:
+                self._take_message(data)
+                data = ''
+        return pause
+
+    def _take_message(self, data: str) -> None:
+        control = _control_in(data, self._instance_id)
+        if control is None:
+            self._problems.note('stream', 'The control stream carried a message that cannot be read.')
+            return
+        self._hear(control)
+        if not self.stream_connected:
+            self.stream_connected = True
+            self._problems.over('stream')
+
+
+def _needs_people(status: int) -> bool:
+    """Whether trying again soon is pointless."""
+    return 400 <= status < 500 and status not in (408, 425, 429)
+
+
+def _control_of(answer: _Answer) -> Optional[_Control]:
+    """The state that a poll was told."""
+    state = answer.json()
+    suspended, reason = state.get('suspended'), state.get('reason')
+    tag = re.fullmatch(r'(?:W/)?"(\d{1,15})"', answer.headers.get('etag', ''))
+    if answer.status != 200 or tag is None or not isinstance(suspended, bool):
+        return None
+    return _Control(int(tag.group(1)), suspended, reason if isinstance(reason, str) else None)
+
+
+def _control_in(data: str, instance_id: str) -> Optional[_Control]:
+    """The state that a message of the control stream tells, if it is for this instance."""
+    try:
+        message = json.loads(data)
+        version, action, reason = message['version'], message['action'], message.get('reason')
+        if message['instance_id'] != instance_id or type(version) is not int or action not in ('suspend', 'resume'):
+            return None
+        return _Control(version, action == 'suspend', reason if isinstance(reason, str) else None)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+# --- The monitor -----------------------------------------------------------------------------------------------------
+
+_monitors: 'weakref.WeakSet[Monitor]' = weakref.WeakSet()
+
+
+class Monitor:
+    """One watched agent. Use it as a context manager, or call `start()` and `stop()`.
+
+    url             of the service, such as https://wardline.example.com
+    key             of scope agent, bound to this instance
+    instance_id     lower-case letters, digits, _ and -, at most 64
+    name            for people, at most 80 characters
+    fail_mode       'open' keeps the last known state while the service is away. 'closed' suspends `stale_after`
+                    seconds after the last contact, and before the first one
+    state_file      keeps a suspension over a restart; made with mode 0600
+    suspend_log     JSON lines, one for each suspension and resume; `<state_file>.log` unless told. Without either
+                    file the logger `wardline` has the only record
+    ssl_context     to trust a private authority; certificates are verified unless this says otherwise
+
+    Proxies are taken from the environment as urllib does: http_proxy, https_proxy, no_proxy.
+
+    After a fork the child keeps the state, sends nothing of what waited in the parent, and starts threads of its own
+    when the monitor is first used in it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        instance_id: str,
+        name: str,
+        agent_type: str = 'python',
+        fail_mode: str = 'open',
+        state_file: Optional[str] = None,
+        stale_after: float = 120,
+        suspend_log: Optional[str] = None,
+        ssl_context: Optional[ssl.SSLContext] = None,
+    ) -> None:
+        if not _INSTANCE_ID.fullmatch(instance_id):
+            raise ValueError('instance_id must have 1 to 64 lower-case letters, digits, _ or -')
+        if not name.strip() or len(name) > 80:
+            raise ValueError('name must have 1 to 80 characters')
+        if len(agent_type) > 100:
+            raise ValueError('agent_type must have at most 100 characters')
+        if fail_mode not in ('open', 'closed'):
+            raise ValueError("fail_mode must be 'open' or 'closed'")
+        if not (math.isfinite(stale_after) and stale_after > 0):
+            raise ValueError('stale_after must be a number of seconds above 0')
+        self._transport = _Transport(url, key, ssl_context)
+        self._identity = {
+            'instance_id': instance_id,
+            'name': _storable(name),
+            'agent_type': _storable(agent_type),
+            'fail_mode': fail_mode,
+        }
+        self._stale_after = float(stale_after)
+        self._record = _HostRecord(instance_id, state_file, suspend_log)
+        self._callbacks: Dict[str, List[Callable[..., Any]]] = {'suspend': [], 'resume': [], 'error': []}
+        self._running = False
+        self._restart_after_fork = False
+        self._unchecked = 0
+        recorded = self._record.read()
+        self._assemble(recorded or _Control(), None)
+        if recorded is None:
+            self._problems.note('state file', 'The state file cannot be used: an earlier suspension is not known.')
+        _monitors.add(self)
+
+    def _assemble(self, control: _Control, last_contact: Optional[float]) -> None:
+        """Makes the parts that belong to one process."""
+        boot_id = uuid.uuid4().hex
+        instance_id, fail_closed = self._identity['instance_id'], self._identity['fail_mode'] == 'closed'
+        # Reentrant, as all locks here: a signal handler may use the monitor while the thread it interrupts does.
+        self._lifecycle = threading.RLock()
+        self._stopping = threading.Event()
+        self._threads: List[threading.Thread] = []
+        self._metrics = _Metrics()
+        self._notices = _Notices(self._callbacks)
+        self._problems = _Problems(self._notices)
+        self._outbox = _Outbox(self._transport, instance_id, boot_id, self._problems)
+        self._decoys = _DecoyChecks(self._transport, instance_id, self._problems)
+        self._kill_switch = _KillSwitch(
+            fail_closed, self._stale_after, self._record, self._notices, self._problems, control, last_contact
+        )
+        heartbeat = {**self._identity, 'boot_id': boot_id}
+        self._link = _Link(
+            self._transport, heartbeat, self._stale_after, self._kill_switch, self._decoys, self._problems
+        )
+
+    # --- Start and stop
+
+    def start(self, timeout: float = 5.0) -> Monitor:
+        """Starts the threads and waits until the service has told the state, at most `timeout` seconds: an agent that
+        was suspended while it was away does not begin to work. In asyncio: `await asyncio.to_thread(monitor.start)`."""
+        self._launch()
+        self._link.polled.wait(timeout)
+        self._kill_switch.settle()
+        return self
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Sends what waits, for at most `timeout` seconds, and ends the threads. The last known state stays."""
+        deadline = time.monotonic() + timeout
+        with self._lifecycle:
+            if not self._running:
+                return
+            self._report_metrics()
+            self._outbox.flush(timeout)
+            self._running = False
+            self._stopping.set()
+            self._outbox.wake()
+            self._link.end()
+            self._notices.end()
+            for thread in self._threads:
+                if thread is not threading.current_thread():
+                    thread.join(max(0.0, min(1.0, deadline - time.monotonic())))
+            self._outbox.abandon()
+
+    def __enter__(self) -> Monitor:
+        return self.start()
+
+    def __exit__(self, *_exception: object) -> None:
+        self.stop()
+
+    def _launch(self) -> None:
+        with self._lifecycle:
+            if self._running:
+                return
+            stopping = self._stopping = threading.Event()
+            self._link.begin()
+            loops = (
+                self._link.run_heartbeats,
+                self._link.run_polls,
+                self._link.run_stream,
+                self._outbox.run,
+                self._notices.run,
+                self._run_metrics,
+            )
+            self._threads = []
+            try:
+                for loop in loops:
+                    thread = threading.Thread(target=self._keep_up, args=(loop, stopping), name='wardline', daemon=True)
+                    thread.start()
+                    self._threads.append(thread)
+                self._running = True
+            except RuntimeError:
+                stopping.set()
+                self._link.polled.set()
+                self._problems.note('threads', 'No threads could be started: this agent is not watched.')
+
+    def _keep_up(self, loop: Callable[[threading.Event], None], stopping: threading.Event) -> None:
+        """A thread that ended would end the kill switch, so that nothing ends it but `stopping`."""
+        while not stopping.is_set():
+            try:
+                loop(stopping)
+            except Exception as error:  # noqa: BLE001
+                self._problems.note('threads', f'The monitor failed within: {type(error).__name__}')
+                stopping.wait(_full_jitter(1))
+
+    def _after_fork_in_child(self) -> None:
+        self._restart_after_fork = self._running or self._restart_after_fork
+        self._running = False
+        self._assemble(self._kill_switch.control, self._kill_switch.last_contact)
+
+    def _resume_after_fork(self) -> None:
+        if self._restart_after_fork:
+            self._restart_after_fork = False
+            self._launch()
+
+    # --- State
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the agent has to stand still."""
+        self._resume_after_fork()
+        return self._kill_switch.state()[0]
+
+    @property
+    def reason(self) -> Optional[str]:
+        """Why it is suspended; None when it is not."""
+        return self._kill_switch.state()[1]
+
+    def wait_suspended(self, timeout: Optional[float] = None) -> bool:
+        """Waits until the agent is suspended. False when that did not happen within `timeout` seconds."""
+        self._resume_after_fork()
+        return self._kill_switch.event.wait(timeout)
+
+    @property
+    def health(self) -> Health:
+        suspended, reason = self._kill_switch.state()
+        contact = self._kill_switch.last_contact
+        queued, dropped = self._outbox.state()
+        return Health(
+            running=self._running,
+            suspended=suspended,
+            reason=reason,
+            fail_mode=self._identity['fail_mode'],
+            control_version=self._kill_switch.control.version,
+            stream_connected=self._link.stream_connected,
+            seconds_since_contact=None if contact is None else time.monotonic() - contact,
+            stale=self._kill_switch.is_stale(),
+            decoy_checks=not self._decoys.none_planted,
+            unchecked_calls=self._unchecked,
+            queued=queued,
+            dropped=dropped,
+            callback_errors=self._notices.errors,
+            problems=self._problems.current(),
+        )
+
+    def on_suspend(self, callback: _Callback) -> _Callback:
+        """Calls `callback(reason)` when the agent becomes suspended. Callbacks run one after another in a thread of
+        the monitor; what they raise is counted in `health.callback_errors`. May be used as a decorator."""
+        self._callbacks['suspend'].append(callback)
+        return callback
+
+    def on_resume(self, callback: _Callback) -> _Callback:
+        """Calls `callback()` when the agent may go on."""
+        self._callbacks['resume'].append(callback)
+        return callback
+
+    def on_error(self, callback: _Callback) -> _Callback:
+        """Calls `callback(error)` with a WardlineError when something begins to fail, not at every attempt."""
+        self._callbacks['error'].append(callback)
+        return callback
+
+    # --- Reports
+
+    def report(
+        self,
+        severity: str,
+        event_type: str,
+        description: str,
+        session_id: Optional[str] = None,
+        metadata: Optional[Mapping[str, Any]] = None,
+    ) -> bool:
+        """Queues an event. False when it was dropped, which is counted. What looks like a secret is taken out; put
+        none in all the same, because events are shown whole."""
+        try:
+            return self._put(_event(severity, event_type, description, session_id, metadata))
+        except Exception as error:  # noqa: BLE001 - a report must not end the agent
+            return self._drop_invalid(error)
+
+    def report_tool_call(
+        self,
+        tool_name: str,
+        duration_ms: Optional[float] = None,
+        session_id: Optional[str] = None,
+        params: Optional[Mapping[str, Any]] = None,
+        ok: bool = True,
+    ) -> bool:
+        """Queues a tool call, with at most 4 KiB of its parameters. `ok` says whether it succeeded."""
+        try:
+            tool = _without_secrets(_one_line(tool_name), 100)
+            metadata: Dict[str, Any] = {'toolName': tool, 'ok': ok}
+            if duration_ms is not None:
+                metadata['durationMs'] = round(duration_ms, 3)
+            if params is not None:
+                metadata['params'] = _Redaction(_PARAMS_BYTES).of(params)
+            event = _event('info', 'tool_call', tool if ok else f'{tool} failed', session_id, None)
+            return self._put({**event, 'metadata': metadata})
+        except Exception as error:  # noqa: BLE001 - a report must not end the agent
+            return self._drop_invalid(error)
+
+    def _put(self, event: Dict[str, Any]) -> bool:
+        self._resume_after_fork()
+        return self._outbox.put(event)
+
+    def _drop_invalid(self, error: Exception) -> bool:
+        said = str(error) if isinstance(error, _Unusable) else type(error).__name__
+        self._outbox.drop('invalid', 1)
+        self._problems.note('report', f'A report was dropped: {said}')
+        return False
+
+    def metrics_add(self, name: str, n: float = 1) -> None:
+        """Adds to a figure. The sums go out every five minutes and at `stop()`, as `session_metrics`, and begin anew;
+        the service compares them with what is usual for this agent."""
+        self._resume_after_fork()
+        if not self._metrics.add(name, n):
+            self._problems.note('metrics', 'A figure was not counted: its name or number cannot be used.')
+
+    def _run_metrics(self, stopping: threading.Event) -> None:
+        while not stopping.wait(_METRICS):
+            self._report_metrics()
+
+    def _report_metrics(self) -> None:
+        for figures in self._metrics.take():
+            self._put({'severity': 'info', 'event_type': 'session_metrics', 'description': figures})
+
+    def flush(self, timeout: float = 5.0) -> bool:
+        """Sends what waits. False when that failed or did not end within `timeout` seconds; what is left stays."""
+        self._resume_after_fork()
+        return self._outbox.flush(timeout if self._running else 0.0)
+
+    # --- Decoys and guarded tools
+
+    def check_key(self, value: Any, tool: Optional[str] = None) -> bool:
+        """Whether the text holds a decoy key; the service has recorded that already. When it does not answer, the fail
+        mode does: False if open, True if closed."""
+        return self._answer(lambda: self._decoys.key(value, tool))
+
+    def check_path(self, path: Any, tool: Optional[str] = None) -> bool:
+        """Whether the path, or a path in a command, is a decoy; otherwise as `check_key`."""
+        return self._answer(lambda: self._decoys.path(path, tool))
+
+    def _answer(self, check: Callable[[], Optional[bool]]) -> bool:
+        self._resume_after_fork()
+        matched = self._attempt(check)
+        return self._identity['fail_mode'] == 'closed' if matched is None else matched
+
+    def _attempt(self, check: Callable[[], Optional[bool]]) -> Optional[bool]:
+        try:
+            return check()
+        except Exception as error:  # noqa: BLE001 - values of the agent may raise at any touch
+            self._problems.note('check', f'The arguments of a call could not be read: {type(error).__name__}')
+            return None
+
+    def guard_tool(self, tool: str) -> Callable[[_Tool], _Tool]:
+        """Decorates a function, or a coroutine function: it runs unless the agent is suspended or an argument is a
+        decoy, and is reported. Otherwise it raises Denied. In a coroutine the service is asked from a thread."""
+
+        def decorate(function: _Tool) -> _Tool:
+            if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+                raise TypeError('guard_tool guards functions and coroutine functions, not generators')
+            named = _argument_namer(function)
+
+            @functools.wraps(function)
+            def guarded(*args: Any, **kwargs: Any) -> Any:
+                call = _Call(self, tool, named(args, kwargs))
+                call.refuse_if_suspended()
+                if not self._decoys.none_planted:
+                    call.refuse_decoys()
+                with call:
+                    return function(*args, **kwargs)
+
+            @functools.wraps(function)
+            async def guarded_coroutine(*args: Any, **kwargs: Any) -> Any:
+                call = _Call(self, tool, named(args, kwargs))
+                call.refuse_if_suspended()
+                if not self._decoys.none_planted:
+                    await call.refuse_decoys_in_thread()
+                with call:
+                    return await function(*args, **kwargs)
+
+            is_coroutine = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+                getattr(function, '__call__', None)
+            )
+            return cast(_Tool, guarded_coroutine if is_coroutine else guarded)
+
+        return decorate
+
+
+class _Call:
+    """One call of a guarded tool. As a context it reports how the call went."""
+
+    def __init__(self, monitor: Monitor, tool: str, arguments: Dict[str, Any]) -> None:
+        self._monitor = monitor
+        self._tool = tool
+        self._arguments = arguments
+        self._began = 0.0
+
+    def refuse_if_suspended(self) -> None:
+        self._monitor._resume_after_fork()
+        suspended, reason = self._monitor._kill_switch.state()
+        if suspended:
+            told = f'This agent is suspended ({reason}). It must stop here and not try again.'
+            raise Denied('suspended', self._tool, told)
+
+    def refuse_decoys(self) -> None:
+        """Raises Denied, and nothing else."""
+        values = list(self._arguments.values())
+        matched = self._monitor._attempt(lambda: self._monitor._decoys.arguments(values, self._tool))
+        if matched:
+            raise Denied('decoy', self._tool, _REASONS['decoy'])
+        if matched is None:
+            self._pass_unchecked()
+        # The question took its time, and a kill may have come meanwhile.
+        self.refuse_if_suspended()
+
+    async def refuse_decoys_in_thread(self) -> None:
+        try:
+            await asyncio.to_thread(self.refuse_decoys)
+        except RuntimeError:
+            # The event loop gives no threads any more.
+            self._pass_unchecked()
+
+    def _pass_unchecked(self) -> None:
+        self._monitor._unchecked += 1
+        if self._monitor._identity['fail_mode'] == 'closed':
+            raise Denied('unchecked', self._tool, _REASONS['unchecked'])
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+
+    def __exit__(self, _type: object, error: Optional[BaseException], _traceback: object) -> None:
+        duration = (time.monotonic() - self._began) * 1000
+        self._monitor.report_tool_call(self._tool, duration, None, self._arguments, ok=error is None)
+
+
+class _Unusable(Exception):
+    """A report that the service would refuse; the message holds nothing of it."""
+
+
+def _event(
+    severity: str,
+    event_type: str,
+    description: str,
+    session_id: Optional[str],
+    metadata: Optional[Mapping[str, Any]],
+) -> Dict[str, Any]:
+    if severity not in _SEVERITIES:
+        raise _Unusable(f'severity must be one of {", ".join(_SEVERITIES)}')
+    if not isinstance(event_type, str) or not _EVENT_TYPE.fullmatch(event_type):
+        raise _Unusable('event_type must be snake_case with at most 100 characters')
+    if not isinstance(description, str) or not description:
+        raise _Unusable('description must be a text')
+    # Redaction would take the value of `token_count` for a token.
+    figures = event_type == 'session_metrics' and _is_figures(description)
+    event: Dict[str, Any] = {
+        'severity': severity,
+        'event_type': event_type,
+        'description': description if figures else _without_secrets(description, _DESCRIPTION),
+    }
+    if session_id:
+        event['session_id'] = _without_secrets(str(session_id), 200)
+    if metadata is not None:
+        if not isinstance(metadata, Mapping):
+            raise _Unusable('metadata must be a dictionary')
+        event['metadata'] = _Redaction(_METADATA_BYTES).of(metadata)
+    return event
+
+
+def _is_figures(description: str) -> bool:
+    try:
+        return len(description) <= _DESCRIPTION and all(
+            isinstance(value, (int, float)) for value in json.loads(description).values()
+        )
+    except (ValueError, AttributeError, RecursionError):
+        return False
+
+
+def _argument_namer(function: Callable[..., Any]) -> Callable[[Sequence[Any], Mapping[str, Any]], Dict[str, Any]]:
+    """Gives the arguments of a call their names. The object of a method is not an argument."""
+    try:
+        signature: Optional[inspect.Signature] = inspect.signature(function)
+    except (TypeError, ValueError):
+        signature = None
+
+    def named(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Dict[str, Any]:
+        if signature is None:
+            return {'args': list(args), **kwargs}
+        try:
+            bound = dict(signature.bind_partial(*args, **kwargs).arguments)
+        except TypeError:
+            # The function itself will say what is wrong.
+            return {'args': list(args), **kwargs}
+        first = next(iter(signature.parameters), '')
+        if first in ('self', 'cls'):
+            bound.pop(first, None)
+        return bound
+
+    return named
+
+
+def _after_fork_in_child() -> None:
+    for monitor in list(_monitors):
+        monitor._after_fork_in_child()
+
+
+if hasattr(os, 'register_at_fork'):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+@atexit.register
+def _stop_all() -> None:
+    # Reports of the last moment still go out, and what does not is counted.
+    for monitor in list(_monitors):
+        monitor.stop(timeout=2.0)

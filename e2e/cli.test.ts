@@ -1,0 +1,985 @@
+import { spawn } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { createServer, type RequestListener, request, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { allEvents, anEvent, beat, createKey, newInstance, postEvent, unique } from './fleet.ts'
+import { isExternal, needsOwnProcess, newDataDir, type Service, startService, until } from './service.ts'
+import type { BatchAnswer, ControlMessage, EventRow, StatusView } from './shapes.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const main = join(root, 'packages/cli/src/main.js')
+if (isExternal)
+  process.stdout.write(`Tests of the command line that restart a service are left out: ${needsOwnProcess}\n`)
+
+/** A home without profiles, without coding agents and without a data folder. */
+const home = newDataDir()
+
+interface Run {
+  stdout(): string
+  stderr(): string
+  /** Parsed from standard output. */
+  json<Body>(): Body
+  /** Parsed lines of standard output. */
+  rows<Row = EventRow>(): Row[]
+  /** Parsed lines of standard error. */
+  notices(): Record<string, unknown>[]
+  exited: Promise<number | null>
+  kill(signal: NodeJS.Signals): void
+}
+
+const running = new Set<Run>()
+afterEach(() => {
+  for (const run of running) run.kill('SIGKILL')
+})
+
+const parsedLines = (text: string) =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line))
+
+function wardline(args: string[], env: Record<string, string> = {}): Run {
+  const child = spawn(process.execPath, ['--conditions=wardline-source', main, ...args], {
+    cwd: home,
+    env: { PATH: process.env.PATH ?? '', HOME: home, TMPDIR: tmpdir(), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let [stdout, stderr] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    stderr += text
+  })
+  const run: Run = {
+    stdout: () => stdout,
+    stderr: () => stderr,
+    json: () => JSON.parse(stdout),
+    rows: () => parsedLines(stdout.slice(0, stdout.lastIndexOf('\n') + 1)),
+    notices: () => parsedLines(stderr.slice(0, stderr.lastIndexOf('\n') + 1)),
+    exited: new Promise((resolve) => {
+      child.once('close', (code) => {
+        running.delete(run)
+        resolve(code)
+      })
+    }),
+    kill: (signal) => void child.kill(signal),
+  }
+  running.add(run)
+  return run
+}
+
+/** Runs it to its end, and expects it to succeed. */
+async function done(args: string[], env: Record<string, string>): Promise<Run> {
+  const run = wardline(args, env)
+  expect(await run.exited, `wardline ${args.join(' ')}\n${run.stderr()}`).toBe(0)
+  return run
+}
+
+let service: Service
+const as = (key: string, url = service.baseUrl) => ({ WARDLINE_URL: url, WARDLINE_KEY: key })
+const asAdmin = () => as(service.key)
+
+beforeAll(async () => {
+  service = await startService()
+})
+afterAll(() => service?.stop())
+
+const servers: Server[] = []
+afterAll(() => {
+  for (const server of servers) {
+    server.close()
+    server.closeAllConnections()
+  }
+})
+
+/** An HTTP server that is no Wardline, or stands before one. */
+async function serve(listener: RequestListener): Promise<string> {
+  const server = createServer(listener)
+  servers.push(server)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+/** Nothing listens there any more. */
+async function deadUrl(): Promise<string> {
+  const url = await serve(() => {})
+  const server = servers.pop()!
+  await new Promise((resolve) => server.close(resolve))
+  return url
+}
+
+describe('status and instances', () => {
+  test('show the fleet, in text and as the service says it', async () => {
+    const id = await newInstance(service, 'fleet')
+    const text = await done(['status'], asAdmin())
+    expect(text.stdout()).toMatch(/^Fleet {7}\d+ agents: \d+ active/)
+    const { body } = await service.call<StatusView>('GET', '/api/status')
+    const json = (await done(['status', '--json'], asAdmin())).json<StatusView>()
+    expect(Object.keys(json).sort()).toEqual(Object.keys(body).sort())
+    expect(json.instances.map((instance) => instance.id)).toContain(id)
+
+    expect((await done(['instances'], asAdmin())).stdout()).toMatch(
+      new RegExp(`^active +${id} +\\d+ s ago +Agent ${id}$`, 'm'),
+    )
+    expect((await done(['instances', '--json', '--status', 'active'], asAdmin())).json<StatusView>().instances).toEqual(
+      expect.arrayContaining([expect.objectContaining({ id, status: 'active' })]),
+    )
+    expect((await done(['instances', id], asAdmin())).stdout()).toContain('Control         never suspended')
+    expect((await done(['instances', id, '--json'], asAdmin())).json()).toMatchObject({ id, control: { version: 0 } })
+  })
+
+  // An agent names itself, and what an operator looks at must not be what it wants them to see.
+  test('let no name act on the terminal', async () => {
+    const id = unique('hostile')
+    const name = 'ok\u001b[2J\u009b31m\u202efleet'
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: id, name } })
+    for (const args of [['instances'], ['instances', id], ['instances', '--json']]) {
+      const run = await done(args, asAdmin())
+      expect(run.stdout().replaceAll('\n', '')).not.toMatch(/\p{Cc}|\u202e/u)
+      expect(run.stdout()).toContain('fleet')
+    }
+  })
+})
+
+describe('kill and resume', () => {
+  interface Done {
+    confirmed: boolean | null
+    confirm_ms: number | null
+  }
+
+  /** An agent that listens, and confirms whatever it is told. */
+  async function listeningAgent(id: string): Promise<{ heard: string[]; close(): void }> {
+    const stream = await service.openStream(`/api/instances/${id}/control`, { key: service.key })
+    await stream.next(() => true)
+    const heard: string[] = []
+    const listen = async (): Promise<void> => {
+      const { json } = await stream.next<ControlMessage>(() => true, 60_000)
+      heard.push(`${json.action} ${json.reason ?? ''}`.trim())
+      await service.call('POST', `/api/instances/${id}/ack`, { body: { version: json.version } })
+      return listen()
+    }
+    // The end of the stream is the end of the agent.
+    void listen().catch(() => {})
+    return { heard, close: stream.close }
+  }
+
+  test('wait until the agent has confirmed, and say how long it took', async () => {
+    const id = await newInstance(service)
+    const agent = await listeningAgent(id)
+    const killed = await done(['kill', id, '--reason', 'It mails twice'], asAdmin())
+    expect(killed.stdout()).toMatch(
+      new RegExp(`^${id} is suspended: It mails twice\nIts agent confirmed after \\d+\\.\\d{3} s\\.\n$`),
+    )
+    expect(agent.heard).toEqual(['suspend It mails twice'])
+    const resumed = (await done(['resume', id, '--json'], asAdmin())).json<Done>()
+    expect(resumed).toMatchObject({ ok: true, instance_id: id, status: 'active', confirmed: true })
+    expect(resumed.confirm_ms).toBeTypeOf('number')
+    expect(agent.heard).toEqual(['suspend It mails twice', 'resume'])
+    agent.close()
+  })
+
+  test('end with code 5 when nobody confirms in time, though the instance is suspended', async () => {
+    const id = await newInstance(service)
+    const run = wardline(['kill', id, '--reason', 'why', '--timeout', '0.2', '--json'], asAdmin())
+    expect(await run.exited).toBe(5)
+    expect(run.json()).toMatchObject({ status: 'suspended', confirmed: false, confirm_ms: null })
+    expect(run.notices()).toEqual([{ code: 'unconfirmed', error: expect.stringContaining('within 0.2 s') }])
+    const state = await service.call('GET', `/api/instances/${id}/status`)
+    expect(state.body).toEqual({ suspended: true, reason: 'why' })
+    expect((await done(['resume', id, '--no-wait', '--json'], asAdmin())).json()).toMatchObject({ confirmed: null })
+  })
+
+  test('do not wait when told not to', async () => {
+    const id = await newInstance(service)
+    expect((await done(['kill', id, '--reason', 'why', '--no-wait'], asAdmin())).stdout()).toBe(
+      `${id} is suspended: why\n`,
+    )
+    expect((await done(['resume', id, '--no-wait'], asAdmin())).stdout()).toBe(`${id} is resumed\n`)
+  })
+
+  test('say when somebody else changed it in the meantime', async () => {
+    const id = await newInstance(service)
+    const run = wardline(['kill', id, '--reason', 'why', '--timeout', '30'], asAdmin())
+    await until('the line about the kill', run.stdout, (text) => text.includes('is suspended'))
+    await service.call('POST', `/api/resume/${id}`)
+    expect(await run.exited).toBe(5)
+    expect(run.stderr()).toContain(`Somebody has resumed ${id}`)
+  })
+})
+
+describe('events', () => {
+  test('are searched with the filters of the list, and paged', async () => {
+    const id = await newInstance(service, 'searched')
+    const word = unique('needle')
+    for (let index = 0; index < 5; index++) {
+      await postEvent(service, {
+        instance_id: id,
+        severity: 'critical',
+        event_type: 'policy_violation',
+        description: `${word} ${index}`,
+      })
+    }
+    const filters = [
+      '--instance',
+      id,
+      '--severity',
+      'critical',
+      '--type',
+      'policy_violation',
+      '--grep',
+      word.toUpperCase(),
+      '--from',
+      '1h',
+    ]
+    const text = await done(['events', ...filters, '--limit', '2'], asAdmin())
+    expect(text.stdout()).toMatch(new RegExp(`critical +${id} {2}policy_violation {2}${word} 4\n.*${word} 3\n$`))
+    const cursor = /--before (\d+)/.exec(text.stderr())?.[1] ?? ''
+    const rest = (await done(['events', 'list', ...filters, '--before', cursor, '--json'], asAdmin())).json<{
+      events: EventRow[]
+      next: string | null
+    }>()
+    expect(rest.events.map(({ description }) => description)).toEqual([`${word} 2`, `${word} 1`, `${word} 0`])
+    expect(rest.next).toBeNull()
+    expect((await done(['events', ...filters, '--to', '30m', '--json'], asAdmin())).json()).toEqual({
+      events: [],
+      next: null,
+    })
+  })
+
+  test('end quietly when whoever reads has seen enough', async () => {
+    await postEvent(service)
+    const command = `"${process.execPath}" --conditions=wardline-source "${main}" events export --format ndjson | head -c 10; echo " \${PIPESTATUS[0]}"`
+    const child = spawn('bash', ['-c', command], {
+      cwd: home,
+      env: { PATH: process.env.PATH ?? '', HOME: home, ...asAdmin() },
+    })
+    let output = ''
+    child.stdout.on('data', (text) => {
+      output += text
+    })
+    await new Promise((resolve) => child.once('close', resolve))
+    expect(output).toMatch(/^\{"id":"[^"]* 0\n$/)
+  })
+})
+
+/** Stores events a thousand at a time. */
+async function store(target: Service, count: number, event: (index: number) => object): Promise<void> {
+  for (let start = 0; start < count; start += 1_000) {
+    const body = Array.from({ length: Math.min(1_000, count - start) }, (_, index) => event(start + index))
+    const answer = await target.call<BatchAnswer>('POST', '/api/events/batch', { body })
+    expect(answer.body.ok, answer.text.slice(0, 500)).toBe(true)
+  }
+}
+
+/** Records of a CSV text by RFC 4180. */
+const csvRecords = (text: string): string[][] =>
+  [...text.matchAll(/(?:(?:^|,)(?:"(?:[^"]|"")*"|[^",\r\n]*))+\r\n/gm)].map(([record]) =>
+    [...record.trimEnd().matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^",]*))/g)].map((field) =>
+      (field[1] ?? field[2] ?? '').replaceAll('""', '"'),
+    ),
+  )
+
+describe('events export', () => {
+  const session = unique('export')
+  const count = 3_210
+  const file = join(home, 'export.out')
+  let rows: EventRow[]
+
+  beforeAll(async () => {
+    await store(service, count, (index) =>
+      anEvent({
+        session_id: session,
+        severity: (['info', 'warning', 'critical', 'breach'] as const)[index % 4]!,
+        description: index % 3 === 0 ? `=1+${index}\n"quoted", a|b=c\\ \u001b[2J` : `plain ${index}`,
+        metadata: { index },
+      }),
+    )
+    rows = (await allEvents(service)).filter((row) => row.session_id === session)
+    expect(rows).toHaveLength(count)
+  })
+
+  const lines = (text: string) => text.split('\n').filter((line) => line !== '')
+  /** What an export says of each event, to compare with what is stored. */
+  const readers: Record<string, (text: string) => [id: string, seq: number][]> = {
+    ndjson: (text) =>
+      lines(text)
+        .map((line) => JSON.parse(line))
+        .map(({ id, seq }) => [id, seq]),
+    csv: (text) => {
+      const [head, ...records] = csvRecords(text)
+      expect(head?.slice(0, 3)).toEqual(['id', 'seq', 'created_at'])
+      expect(records.flat().filter((field) => /^[=+\-@]/.test(field))).toEqual([])
+      return records.map(([id = '', seq]) => [id, Number(seq)])
+    },
+    cef: (text) =>
+      lines(text).map((line) => {
+        expect(line).toMatch(/^CEF:0\|Wardline\|Wardline\|[\d.]+\|policy_note\|policy note\|(2|5|8|10)\|rt=\d{13} /)
+        return [/ externalId=([^ ]+) /.exec(line)?.[1] ?? '', Number(/ cn1=(\d+)$/.exec(line)?.[1])]
+      }),
+    ocsf: (text) =>
+      lines(text)
+        .map((line) => JSON.parse(line))
+        .map(({ class_uid, metadata }) => {
+          expect(class_uid).toBe(2004)
+          return [metadata.uid, metadata.sequence]
+        }),
+    ecs: (text) =>
+      lines(text)
+        .map((line) => JSON.parse(line))
+        .map(({ event }) => [event.id, event.sequence]),
+  }
+
+  test.each(Object.keys(readers))('writes every event once as %s, into a file for its owner', async (format) => {
+    writeFileSync(file, 'what was there before')
+    const run = await done(
+      ['events', 'export', '--format', format, '--session', session, '--output', file, '--json'],
+      asAdmin(),
+    )
+    expect(run.json()).toEqual({ ok: true, format, events: count, output: file })
+    const text = readFileSync(file, 'utf8')
+    expect(readers[format]!(text)).toEqual(rows.map(({ id, seq }) => [id, seq]))
+    // Harmless on a terminal, whatever the events hold.
+    expect(text.replaceAll(/\r?\n/g, '')).not.toMatch(/\p{Cc}/u)
+    expect((statSync(file).mode & 0o777).toString(8)).toBe('600')
+    expect(readdirSync(home).filter((name) => name.endsWith('.part'))).toEqual([])
+  })
+
+  test('writes to standard output, and what it says about it to standard error', async () => {
+    const run = await done(
+      ['events', 'export', '--format', 'ndjson', '--session', session, '--severity', 'breach'],
+      asAdmin(),
+    )
+    expect(run.rows().map(({ severity }) => severity)).toEqual(Array(Math.floor(count / 4)).fill('breach'))
+    expect(run.stderr()).toContain(`${Math.floor(count / 4)} events as ndjson`)
+  })
+
+  test('leaves the old file as it was, and no half of a new one, when the service fails on the way', async () => {
+    const page = { events: rows.slice(0, 1_000), next: '17' }
+    const url = await serve((incoming, response) => {
+      const isSecond = incoming.url?.includes('before=17')
+      response.writeHead(isSecond ? 400 : 200, {
+        'content-type': 'application/json',
+        ...(isSecond ? { 'x-error-code': 'invalid' } : {}),
+      })
+      response.end(JSON.stringify(isSecond ? { error: 'before is of another time.' } : page))
+    })
+    writeFileSync(file, 'what was there before')
+    const run = wardline(['events', 'export', '--format', 'csv', '--output', file], as('a-key', url))
+    expect(await run.exited).toBe(2)
+    expect(run.stderr()).toContain('before is of another time.')
+    expect(readFileSync(file, 'utf8')).toBe('what was there before')
+    expect(existsSync(`${file}.part`)).toBe(false)
+  })
+})
+
+describe('events export of a service that goes away for a moment', () => {
+  test('goes on where it was', async () => {
+    const [event] = await allEvents(service)
+    let asked = 0
+    const url = await serve((incoming, response) => {
+      asked++
+      const isSecond = incoming.url?.includes('before=17')
+      if (isSecond && asked < 4)
+        return void response.writeHead(503, { 'x-error-code': 'overloaded' }).end('{"error":"Full."}')
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ events: [event], next: isSecond ? null : '17' }))
+    })
+    const run = await done(['events', 'export', '--format', 'ndjson'], as('a-key', url))
+    expect(run.rows()).toEqual([event, event])
+    expect(asked).toBe(4)
+  })
+})
+
+describe('decoys', () => {
+  test('are planted, listed, shown and deleted', async () => {
+    const id = await newInstance(service)
+    const planted = await done(
+      ['decoys', 'create', '--instance', id, '--key-type', 'github', '--label', 'in .env'],
+      asAdmin(),
+    )
+    expect(planted.stdout()).toMatch(/^ghp_\w+\n$/)
+    const decoyId = /Decoy (\S+) \(github\)/.exec(planted.stderr())?.[1] ?? ''
+    const path = `/srv/${id}/.aws/credentials`
+    const made = (await done(['decoys', 'create', '--instance', id, '--path', path, '--json'], asAdmin())).json<{
+      id: string
+    }>()
+    expect(made).toMatchObject({ ok: true, type: 'file_path', path })
+
+    await service.call('POST', '/api/honeypots/check/key', {
+      body: { key: planted.stdout().trim(), meta: { tool: 'shell-exec', instance_id: id } },
+    })
+    const list = (await done(['decoys', 'list', '--instance', id, '--json'], asAdmin())).json<{
+      honeypots: { id: string }[]
+    }>()
+    expect(list.honeypots.map((decoy) => decoy.id).sort()).toEqual([decoyId, made.id].sort())
+    expect((await done(['decoys', 'list', '--instance', id], asAdmin())).stdout()).toContain(`${decoyId}  key github`)
+    const shown = (await done(['decoys', 'show', decoyId], asAdmin())).stdout()
+    expect(shown).toContain('Label     in .env')
+    expect(shown).toMatch(/Touched {3}1 times[\s\S]*shell-exec/)
+    expect(shown).not.toContain(planted.stdout().trim())
+    expect((await done(['decoys', 'show', made.id, '--json'], asAdmin())).json()).toMatchObject({ path, hits: [] })
+    expect((await done(['decoys', 'delete', decoyId], asAdmin())).stdout()).toContain('is deleted')
+    expect((await done(['decoys', 'delete', made.id, '--json'], asAdmin())).json()).toEqual({ ok: true, id: made.id })
+    const again = wardline(['decoys', 'delete', '00000000-0000-4000-8000-000000000000'], asAdmin())
+    expect(await again.exited).toBe(2)
+  })
+})
+
+describe('keys', () => {
+  interface Created {
+    id: string
+    key: string
+  }
+  interface Listed {
+    keys: { id: string; revoked_at: string | null }[]
+  }
+
+  test('are made, listed, rotated and revoked behind the service that is named', async () => {
+    const created = (
+      await done(['keys', 'create', '--scope', 'viewer', '--name', 'far away', '--json'], asAdmin())
+    ).json<Created>()
+    expect((await service.call('GET', '/api/status', { key: created.key })).status).toBe(200)
+    const printed = await done(
+      ['keys', 'create', '--scope', 'agent', '--name', 'bot', '--instance', 'bot-*'],
+      asAdmin(),
+    )
+    expect(printed.stdout()).toMatch(/^wl_agent_\w+\n$/)
+    const rotated = (await done(['keys', 'rotate', created.id, '--overlap', '0', '--json'], asAdmin())).json<Created>()
+    expect((await service.call('GET', '/api/status', { key: rotated.key })).status).toBe(200)
+    expect((await done(['keys', 'revoke', rotated.id, '--json'], asAdmin())).json()).toEqual({
+      ok: true,
+      id: rotated.id,
+    })
+    expect((await service.call('GET', '/api/status', { key: rotated.key })).status).toBe(401)
+    const list = await done(['keys', 'list', '--json'], asAdmin())
+    expect(list.json<Listed>().keys.find(({ id }) => id === rotated.id)?.revoked_at).not.toBeNull()
+    expect(list.stdout()).not.toContain(created.key)
+    expect((await done(['keys', 'list'], asAdmin())).stdout()).toMatch(
+      new RegExp(`^${rotated.id} {2}viewer {4}revoked`, 'm'),
+    )
+  })
+
+  test('are those of the database of this machine when no service is named, and always with --local', async () => {
+    const local = { WARDLINE_DATA_DIR: newDataDir() }
+    const created = (
+      await done(['keys', 'create', '--scope', 'operator', '--name', 'here', '--json'], local)
+    ).json<Created>()
+    for (const env of [local, { ...local, WARDLINE_URL: service.baseUrl }]) {
+      const list = (await done(['keys', 'list', '--local', '--json'], env)).json<Listed>()
+      expect(list.keys.map(({ id }) => id)).toEqual([created.id])
+    }
+    const remote = (await done(['keys', 'list', '--json'], { ...local, ...asAdmin() })).json<Listed>()
+    expect(remote.keys.map(({ id }) => id)).not.toContain(created.id)
+    expect((await done(['keys', 'revoke', created.id], local)).stdout()).toBe(`Key ${created.id} is revoked.\n`)
+    const unknown = wardline(['keys', 'revoke', created.id], local)
+    expect(await unknown.exited, unknown.stderr()).toBe(2)
+  })
+})
+
+describe('profile', () => {
+  test('names a service with its key, in a file for its owner', async () => {
+    const env = { XDG_CONFIG_HOME: newDataDir() }
+    const keyFile = join(home, 'key')
+    writeFileSync(keyFile, `${service.key}\n`)
+    const file = join(env.XDG_CONFIG_HOME, 'wardline', 'config.json')
+    const set = await done(['profile', 'set', 'prod', '--url', service.baseUrl, '--key-file', keyFile], env)
+    expect(set.stdout()).toBe(`Profile prod is set in ${file}.\n`)
+    expect((statSync(file).mode & 0o777).toString(8)).toBe('600')
+    const list = await done(['profile', 'list', '--json'], env)
+    expect(list.json()).toEqual({ profiles: [{ name: 'prod', url: service.baseUrl, key: true }] })
+    expect((await done(['profile', 'list'], env)).stdout()).toBe(`prod  ${service.baseUrl}  with a key\n`)
+
+    for (const [args, more] of [
+      [['status', '--json', '--profile', 'prod'], {}],
+      [['status', '--json'], { WARDLINE_PROFILE: 'prod' }],
+      [['status', '--json', '--url', service.baseUrl, '--key-file', keyFile], {}],
+      [['status', '--json'], { WARDLINE_URL: service.baseUrl, WARDLINE_KEY_FILE: keyFile }],
+    ] as const) {
+      expect((await done([...args], { ...env, ...more })).json()).toHaveProperty('instances')
+    }
+
+    // Readable by the group: whoever is in it has the key.
+    chmodSync(file, 0o640)
+    const refused = wardline(['status', '--profile', 'prod', '--json'], env)
+    expect(await refused.exited).toBe(78)
+    expect(refused.notices()).toEqual([{ code: 'configuration', error: expect.stringContaining(`chmod 600 ${file}`) }])
+    chmodSync(file, 0o600)
+    await done(['profile', 'remove', 'prod', '--json'], env)
+    expect((await done(['profile', 'list', '--json'], env)).json()).toEqual({ profiles: [] })
+    const unknown = wardline(['profile', 'remove', 'prod'], env)
+    expect(await unknown.exited).toBe(2)
+  })
+})
+
+describe('faults', () => {
+  interface Case {
+    says: string
+    args: string[]
+    env: () => Record<string, string> | Promise<Record<string, string>>
+    exit: number
+    code: string
+  }
+  const status = ['status']
+  const cases: Case[] = [
+    { says: 'no key', args: status, env: () => ({ WARDLINE_URL: service.baseUrl }), exit: 3, code: 'no_key' },
+    { says: 'a wrong key', args: status, env: () => as('wl_admin_wrong'), exit: 3, code: 'unauthorized' },
+    {
+      says: 'a key that may not do it',
+      args: ['kill', 'any', '--reason', 'x'],
+      env: async () => as(await createKey(service, { scope: 'viewer' })),
+      exit: 3,
+      code: 'forbidden',
+    },
+    {
+      says: 'an unknown instance',
+      args: ['kill', 'no-such', '--reason', 'x'],
+      env: asAdmin,
+      exit: 2,
+      code: 'not_found',
+    },
+    { says: 'an id that is none', args: ['instances', 'NO SUCH/../'], env: asAdmin, exit: 2, code: 'invalid' },
+    { says: 'a blank reason', args: ['kill', 'any', '--reason', ' '], env: asAdmin, exit: 2, code: 'invalid' },
+    { says: 'nobody there', args: status, env: async () => as('k', await deadUrl()), exit: 4, code: 'unreachable' },
+    {
+      says: 'nobody there to follow',
+      args: ['tail'],
+      env: async () => as('k', await deadUrl()),
+      exit: 4,
+      code: 'unreachable',
+    },
+    { says: 'an option that there is not', args: ['status', '--nosuch'], env: asAdmin, exit: 64, code: 'usage' },
+    { says: 'a key on the command line', args: ['status', '--key', 'k'], env: asAdmin, exit: 64, code: 'usage' },
+    { says: 'a command that there is not', args: ['nosuch'], env: asAdmin, exit: 64, code: 'usage' },
+    { says: 'a missing reason', args: ['kill', 'any'], env: asAdmin, exit: 64, code: 'usage' },
+    { says: 'an address that is none', args: ['status', '--url', 'monitor'], env: asAdmin, exit: 64, code: 'usage' },
+    { says: 'an unknown profile', args: ['status', '--profile', 'x'], env: asAdmin, exit: 78, code: 'configuration' },
+    {
+      says: 'a key file that is not there',
+      args: ['status', '--key-file', '/nosuch'],
+      env: asAdmin,
+      exit: 78,
+      code: 'configuration',
+    },
+    {
+      says: 'two keys',
+      args: status,
+      env: () => ({ ...asAdmin(), WARDLINE_KEY_FILE: '/x' }),
+      exit: 78,
+      code: 'configuration',
+    },
+  ]
+
+  test.each(cases)('of $says: exit code $exit, code $code', async ({ args, env, exit, code }) => {
+    const given = await env()
+    const [text, json] = [wardline(args, given), wardline([...args, '--json'], given)]
+    expect([await text.exited, await json.exited], `${text.stderr()}\n${json.stderr()}`).toEqual([exit, exit])
+    expect(text.stderr()).toMatch(/\S/)
+    expect(text.stderr()).not.toMatch(/\n {4}at /)
+    expect(json.notices()).toEqual([{ error: expect.stringMatching(/\S/), code }])
+    expect(text.stdout() + json.stdout()).toBe('')
+  })
+
+  const html = '<!doctype html><title>Router \u001b[2J</title>'
+  const strangers: [string, RequestListener][] = [
+    ['a page for everything', (_request, response) => response.end(html)],
+    ['a page that is not there', (_request, response) => response.writeHead(404).end(html)],
+    ['a proxy without a service', (_request, response) => response.writeHead(502).end('Bad gateway')],
+    ['empty JSON', (_request, response) => response.end('{}')],
+    ['JSON of another kind', (_request, response) => response.end('[1,2,{"instances":{}}]')],
+    [
+      'almost the right JSON',
+      (_request, response) => response.end('{"instances":[null],"stats":7,"toolCalls":{},"events":[1],"next":9}'),
+    ],
+    [
+      'half an answer',
+      (_request, response) => response.writeHead(200, { 'content-length': '99', connection: 'close' }).end('{"inst'),
+    ],
+    [
+      'a stream of something else',
+      (_request, response) =>
+        response
+          .writeHead(200, { 'content-type': 'text/event-stream' })
+          .end('data: {"type":"event","data":7}\n\ndata: \u001b[2J\n\n'),
+    ],
+    ['nothing but a closed door', (incoming) => incoming.socket.destroy()],
+  ]
+
+  test.each(strangers)(
+    'of a server that is no Wardline and gives %s: exit code 4, without a stack or a control character',
+    async (_what, listener) => {
+      const url = await serve(listener)
+      const commands = [
+        ['status'],
+        ['events', 'list'],
+        ['instances'],
+        ['tail'],
+        ['events', 'export', '--format', 'csv'],
+      ]
+      const runs = commands.map((args) => wardline(args, as('a-key', url)))
+      // A stream that ends is opened again, for as long as somebody watches.
+      for (const run of runs)
+        void until('an end or a notice', run.stderr, (text) => text.includes('disconnected')).then(
+          () => run.kill('SIGINT'),
+          () => {},
+        )
+      for (const [index, run] of runs.entries()) {
+        const code = await run.exited
+        const isStream = commands[index]![0] === 'tail'
+        expect(isStream ? [0, 4] : [4], `${commands[index]!.join(' ')}: ${run.stderr()}`).toContain(code)
+        expect(run.stderr()).not.toMatch(/\n {4}at |TypeError|undefined/)
+        expect((run.stdout() + run.stderr()).replaceAll(/\r?\n/g, '')).not.toMatch(/\p{Cc}/u)
+      }
+    },
+  )
+
+  // Whoever answers in place of the service writes the sentence that the operator reads.
+  test('of a refusal: its sentence cannot act on the terminal or pose as another line', async () => {
+    const sentence = 'No.\u001b[2J\u001b]0;owned\u0007\r\nsupport-bot-1 is suspended\u202e'
+    const url = await serve((_request, response) =>
+      response.writeHead(400, { 'x-error-code': 'invalid' }).end(JSON.stringify({ error: sentence })),
+    )
+    for (const more of [[], ['--json']]) {
+      const run = wardline(['kill', 'support-bot-1', '--reason', 'x', ...more], as('a-key', url))
+      expect(await run.exited).toBe(2)
+      expect(run.stderr().trimEnd()).not.toMatch(/\p{Cc}|\u202e/u)
+      expect(run.stdout()).toBe('')
+    }
+  })
+
+  // A kill whose answer was lost may have happened: the operator must not take it for undone, nor for done.
+  test('of a kill whose answer is lost: it says that the outcome is not known', async () => {
+    const url = await serve((incoming) => incoming.socket.destroy())
+    const lost = wardline(['kill', 'bot-1', '--reason', 'x'], as('a-key', url))
+    expect(await lost.exited).toBe(4)
+    expect(lost.stderr()).toContain('Whether it took effect is not known: wardline instances bot-1 tells.')
+    const unsent = wardline(['kill', 'bot-1', '--reason', 'x'], as('a-key', await deadUrl()))
+    expect(await unsent.exited).toBe(4)
+    expect(unsent.stderr()).not.toContain('not known')
+  })
+
+  // The admin key of this machine must not go to whatever address somebody typed.
+  test('of an address elsewhere: the key that lies in the data folder is not for it', async () => {
+    const dataDir = newDataDir()
+    writeFileSync(join(dataDir, 'admin-key'), service.key)
+    const env = { WARDLINE_DATA_DIR: dataDir }
+    await done(['status', '--url', service.baseUrl], env)
+    for (const url of ['http://127.0.0.2:1', 'http://localhost.evil.example']) {
+      const run = wardline(['status', '--url', url, '--json'], env)
+      expect(await run.exited).toBe(3)
+      expect(run.notices()).toEqual([{ code: 'no_key', error: expect.stringContaining(url) }])
+    }
+  })
+
+  // The key would otherwise go to whoever a page behind a mistyped address points at.
+  test('of a redirected stream: the key stays where it was meant for', async () => {
+    const seen: (string | undefined)[] = []
+    const elsewhere = await serve((incoming, response) => {
+      seen.push(String(incoming.headers['x-monitor-key']))
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: {"type":"heartbeat"}\n\n')
+    })
+    const url = await serve((incoming, response) => {
+      if (incoming.url === '/api/stream') response.writeHead(307, { location: `${elsewhere}/api/stream` }).end()
+      else
+        response
+          .writeHead(403, { 'x-error-code': 'forbidden', 'content-type': 'application/json' })
+          .end('{"error":"No."}')
+    })
+    const run = wardline(['tail'], as('wl_secret', url))
+    expect(await run.exited).toBe(4)
+    expect(seen).toEqual([])
+  })
+})
+
+describe('tail', () => {
+  const connected = (run: Run, count = 1) =>
+    until(
+      'a connection',
+      run.notices,
+      (notices) => notices.filter(({ notice }) => notice === 'connected').length >= count,
+      20_000,
+    )
+
+  test('shows what comes, filtered, one line each, and ends with 0 when it is stopped', async () => {
+    const id = await newInstance(service, 'tailed')
+    const args = ['tail', '--instance', `${id.slice(0, -2)}*`, '--severity', 'critical', 'breach', '--grep', 'NEEDLE']
+    const run = wardline(args, asAdmin())
+    await until('a connection', run.stderr, (text) => text.includes(`connected to ${service.baseUrl}`))
+    await postEvent(service, { instance_id: id, severity: 'info', description: 'a needle, but harmless' })
+    await postEvent(service, { instance_id: id, severity: 'critical', description: 'no such word' })
+    await postEvent(service, { severity: 'critical', description: 'a needle of nobody' })
+    await postEvent(service, { instance_id: id, severity: 'breach', description: 'needle\u001b[2J\nFORGED  critical' })
+    await until('the event', run.stdout, (text) => text.includes('FORGED'))
+    run.kill('SIGINT')
+    expect(await run.exited).toBe(0)
+    expect(run.stdout()).toMatch(
+      new RegExp(
+        `^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ  breach    ${id}  policy_note  needle \\[2J FORGED  critical\n$`,
+      ),
+    )
+  })
+
+  test('colours by severity where it is wanted, and never where NO_COLOR says so', async () => {
+    const word = unique('coloured')
+    await postEvent(service, { severity: 'critical', description: word })
+    const list = (env: Record<string, string>) => done(['events', '--grep', word], { ...asAdmin(), ...env })
+    expect((await list({ FORCE_COLOR: '1' })).stdout()).toContain('\u001b[31mcritical')
+    expect((await list({})).stdout()).not.toContain('\u001b')
+    expect((await list({ NO_COLOR: '1' })).stdout()).not.toContain('\u001b')
+  })
+
+  test('begins with what came since a time, when it is told one', async () => {
+    const source = unique('since')
+    for (let index = 0; index < 3; index++) await postEvent(service, { source, description: `before ${index}` })
+    const run = wardline(['tail', '--since', '1h', '--grep', source, '--json'], asAdmin())
+    await until('the events before', run.rows, (rows) => rows.length === 3)
+    await postEvent(service, { source, description: 'after' })
+    await until('the event after', run.rows, (rows) => rows.length === 4)
+    expect(run.rows().map(({ description }) => description)).toEqual(['before 0', 'before 1', 'before 2', 'after'])
+  })
+
+  test('follows an open stream without a key', async () => {
+    const run = wardline(['tail', '--json'], { WARDLINE_URL: service.baseUrl })
+    await connected(run)
+    const description = unique('keyless')
+    await postEvent(service, { description })
+    await until('the event', run.rows, (rows) => rows.some((row) => row.description === description))
+  })
+
+  test.skipIf(isExternal)('loses nothing and repeats nothing when the service is killed and restarted', async () => {
+    const own = await startService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
+    try {
+      const run = wardline(['tail', '--json'], { WARDLINE_URL: own.baseUrl, WARDLINE_KEY: own.key })
+      await connected(run)
+      // Nothing has come yet when the connection is lost for the first time.
+      await own.kill9()
+      await until('the notice', run.notices, (notices) => notices.some(({ notice }) => notice === 'disconnected'))
+      await own.start()
+      await store(own, 30, (index) => anEvent({ description: `first ${index}` }))
+      await connected(run, 2)
+      await own.restart()
+      // Stored before the reader is back.
+      await store(own, 50, (index) => anEvent({ description: `second ${index}` }))
+      await connected(run, 3)
+      await store(own, 20, (index) => anEvent({ description: `third ${index}` }))
+      await until('every event', run.rows, (rows) => rows.length >= 100, 20_000)
+      const stored = (await allEvents(own)).toReversed()
+      expect(run.rows()).toEqual(stored)
+      expect(run.notices().map(({ notice }) => notice)).toEqual([
+        'connected',
+        'disconnected',
+        'connected',
+        'disconnected',
+        'connected',
+      ])
+      run.kill('SIGTERM')
+      expect(await run.exited).toBe(0)
+    } finally {
+      await own.stop()
+    }
+  })
+
+  test.skipIf(isExternal)('says how many events a gap skipped, and ends when its key is revoked', async () => {
+    const own = await startService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
+    try {
+      const key = await createKey(own, { scope: 'viewer' })
+      await store(own, 10_100, (index) => anEvent({ description: `event ${index}` }))
+      const run = wardline(['tail', '--since', '1h', '--json'], { WARDLINE_URL: own.baseUrl, WARDLINE_KEY: key })
+      await until('every event that is left', run.rows, (rows) => rows.length >= 10_000, 20_000)
+      expect(run.rows().map(({ seq }) => seq)).toEqual(Array.from({ length: 10_000 }, (_, index) => index + 101))
+      const skipped = run.notices().find(({ notice }) => notice === 'skipped')
+      expect(skipped).toEqual({ notice: 'skipped', events: 100, after: 0, resumes_after: 100, reason: 'replay_limit' })
+
+      const keyId = key.split('_')[2]
+      expect((await own.call('DELETE', `/api/keys/${keyId}`)).status).toBe(200)
+      expect(await run.exited).toBe(3)
+      expect(run.notices().at(-1)).toMatchObject({ code: 'unauthorized' })
+    } finally {
+      await own.stop()
+    }
+  })
+
+  test.skipIf(isExternal)('is refused without a key where the stream needs one', async () => {
+    const own = await startService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
+    try {
+      const run = wardline(['tail', '--json'], { WARDLINE_URL: own.baseUrl })
+      expect(await run.exited).toBe(3)
+    } finally {
+      await own.stop()
+    }
+  })
+})
+
+describe('doctor', () => {
+  interface Report {
+    ok: boolean
+    checks: { name: string; status: string; detail: string; fix?: string }[]
+  }
+  const verdicts = ({ checks }: Report) => Object.fromEntries(checks.map(({ name, status }) => [name, status]))
+
+  test('finds a service well, and proves the control path when asked', async () => {
+    await newInstance(service)
+    const report = (await done(['doctor', '--probe', '--json'], asAdmin())).json<Report>()
+    expect(verdicts(report), JSON.stringify(report)).toEqual({
+      service: 'ok',
+      transport: 'ok',
+      clock: 'ok',
+      database: 'ok',
+      key: 'ok',
+      'live stream': 'ok',
+      'control stream': 'ok',
+      'control path': 'ok',
+    })
+    // Again: what the first one left behind is no hindrance.
+    const text = (await done(['doctor', '--probe'], asAdmin())).stdout()
+    expect(text).toMatch(/^ok {4}control path +A kill reached wardline-doctor after \d+ ms/m)
+    expect(text).not.toContain(service.key)
+  })
+
+  test('kills nothing unless it is told to', async () => {
+    const before = (await service.call<{ entries: unknown[] }>('GET', '/api/audit?limit=1000')).body.entries.length
+    await done(['doctor'], asAdmin())
+    expect((await service.call<{ entries: unknown[] }>('GET', '/api/audit?limit=1000')).body.entries).toHaveLength(
+      before,
+    )
+  })
+
+  test('says what a key may do, and fails for one that is wrong or missing', async () => {
+    const key = async (env: Record<string, string>, exit: number) => {
+      const run = wardline(['doctor', '--json'], env)
+      expect(await run.exited, run.stdout()).toBe(exit)
+      return run.json<Report>().checks.find(({ name }) => name === 'key')
+    }
+    expect(await key(as(await createKey(service, { scope: 'operator' })), 0)).toMatchObject({
+      detail: expect.stringContaining('Scope operator'),
+    })
+    expect(await key(as(await createKey(service, { scope: 'viewer' })), 0)).toMatchObject({ status: 'warn' })
+    expect(await key(as(await createKey(service, { scope: 'agent', instances: ['a-*'] })), 1)).toMatchObject({
+      status: 'fail',
+    })
+    expect(await key(as('wl_admin_wrong'), 1)).toMatchObject({ status: 'fail', fix: expect.any(String) })
+    expect(await key({ WARDLINE_URL: service.baseUrl }, 1)).toMatchObject({ detail: 'There is no key.' })
+  })
+
+  test('finds nobody, and somebody else', async () => {
+    const dead = wardline(['doctor', '--json'], as('k', await deadUrl()))
+    expect(await dead.exited).toBe(1)
+    expect(verdicts(dead.json())).toEqual({ service: 'fail' })
+    const stranger = wardline(['doctor'], as('k', await serve((_request, response) => response.end('<html>'))))
+    expect(await stranger.exited).toBe(1)
+    expect(stranger.stdout()).toContain('is no Wardline')
+  })
+
+  // Behind such a proxy everything seems to work, and a kill arrives when the buffer is full.
+  test('finds a proxy that holds the stream back', async () => {
+    await beat(service, await newInstance(service))
+    const url = await serve((incoming, response) => {
+      const { pathname, search } = new URL(incoming.url ?? '', 'http://proxy')
+      const { host: _host, ...headers } = incoming.headers
+      const outgoing = request(
+        `${service.baseUrl}${pathname}${search}`,
+        { method: incoming.method, headers },
+        (answer) => {
+          const chunks: Buffer[] = []
+          answer.on('data', (chunk: Buffer) => chunks.push(chunk))
+          // As a buffering proxy does, it begins to answer when the service has ended.
+          answer.on('end', () =>
+            response.writeHead(answer.statusCode ?? 502, answer.headers).end(Buffer.concat(chunks)),
+          )
+        },
+      )
+      outgoing.on('error', () => response.destroy())
+      response.on('close', () => outgoing.destroy())
+      incoming.pipe(outgoing)
+    })
+    const run = wardline(['doctor', '--json'], as(service.key, url))
+    expect(await run.exited).toBe(1)
+    const report = run.json<Report>()
+    expect(verdicts(report)).toMatchObject({
+      service: 'ok',
+      key: 'ok',
+      'live stream': 'fail',
+      'control stream': 'fail',
+    })
+    expect(report.checks.find(({ name }) => name === 'live stream')).toMatchObject({
+      detail: expect.stringContaining('holds the stream back'),
+      fix: expect.stringContaining('proxy_buffering off'),
+    })
+  })
+
+  test('runs the hooks of coding agents when asked', async () => {
+    const ownHome = newDataDir()
+    const settings = join(ownHome, '.claude', 'settings.json')
+    mkdirSync(join(ownHome, '.claude'))
+    writeFileSync(
+      settings,
+      JSON.stringify({
+        hooks: { PreToolUse: [{ hooks: [{ type: 'command', command: 'true wardline-agent hook' }] }] },
+      }),
+    )
+    const run = wardline(['doctor', '--hooks', '--json'], { ...asAdmin(), HOME: ownHome })
+    expect(await run.exited).toBe(1)
+    expect(run.json<Report>().checks.at(-1)).toMatchObject({
+      name: 'hook of Claude Code',
+      status: 'fail',
+      detail: expect.stringContaining('let the call through'),
+    })
+  })
+})
+
+describe('completion', () => {
+  test.each(['bash', 'zsh', 'fish'])('prints a script for %s', async (shell) => {
+    const run = await done(['completion', shell], {})
+    expect(run.stdout()).toContain(`wardline completion ${shell}`)
+    expect(run.stdout()).toContain('decoys')
+  })
+
+  test('completes in bash', async () => {
+    const { stdout } = await done(['completion', 'bash'], {})
+    const script = `${stdout()}\nCOMP_WORDS=(wardline ki); COMP_CWORD=1; _wardline; echo "\${COMPREPLY[*]}"`
+    const child = spawn('bash', ['-c', script])
+    let output = ''
+    child.stdout.on('data', (text) => {
+      output += text
+    })
+    await new Promise((resolve) => child.once('close', resolve))
+    expect(output).toBe('kill\n')
+  })
+})
+
+test('no key that was given ever shows in what a command prints', async () => {
+  const key = await createKey(service, { scope: 'operator' })
+  const runs = [
+    ['status'],
+    ['doctor'],
+    ['keys', 'list'],
+    ['keys', 'list', '--json'],
+    ['kill', 'no-such', '--reason', 'x'],
+    ['events', '--json'],
+  ].map((args) => wardline(args, as(key)))
+  await Promise.all(runs.map((run) => run.exited))
+  for (const run of runs) expect(run.stdout() + run.stderr()).not.toContain(key)
+})
+
+test('the guide names only commands and options that there are', () => {
+  const guide = readFileSync(join(root, 'docs/guide/terminal.md'), 'utf8')
+  const reference = readFileSync(join(root, 'docs/reference/cli.md'), 'utf8')
+  const sections = new Map(
+    reference.split(/^## /m).map((section) => [section.slice(0, section.indexOf('\n')), section]),
+  )
+  const lines = [...guide.matchAll(/^```bash\n(.*?)^```$/gms)].flatMap(([, block = '']) => block.split('\n'))
+  const named = lines.filter((line) => /\bwardline\b/.test(line))
+  expect(named.length).toBeGreaterThan(10)
+  for (const line of named) {
+    const words = line.replace(/.*?\b(?=wardline )/, '').split(/\s+/)
+    const name = [3, 2].map((count) => words.slice(0, count).join(' ')).find((known) => sections.has(known))
+    expect(name, line).toBeDefined()
+    for (const option of line.split('#')[0]!.match(/(?<= )--[a-z-]+/g) ?? []) {
+      expect(sections.get(name!), line).toContain(`  ${option} `)
+    }
+  }
+})

@@ -1,0 +1,53 @@
+import { execFileSync } from 'node:child_process'
+import { Command, Option } from 'commander'
+import { expect, test } from 'vitest'
+import { createProgram } from './command.ts'
+import { completionScripts } from './completion-scripts.ts'
+import { completionTree } from './completion-tree.ts'
+import { operatorCommands, serviceCommands } from './run.ts'
+
+const tree = completionTree(createProgram())
+
+test('every command is known to the part of the program that is loaded for it', () => {
+  const names = createProgram().commands.map((command) => command.name())
+  expect([...serviceCommands, ...operatorCommands, 'completion'].sort()).toEqual(names.sort())
+})
+
+/** What bash offers for the last of the words. */
+function offered(...words: string[]): string[] {
+  const script = `${completionScripts.bash(tree)}
+    COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _wardline; printf '%s\\n' "\${COMPREPLY[@]}"`
+  const output = execFileSync('bash', ['-c', script, 'bash', 'wardline', ...words], { encoding: 'utf8' })
+  return output.split('\n').filter((line) => line !== '')
+}
+
+test('bash offers commands, then their commands and options, then the choices of an option', () => {
+  expect(offered('')).toEqual(expect.arrayContaining(['serve', 'kill', 'tail', '--version']))
+  expect(offered('ke')).toEqual(['keys'])
+  expect(offered('keys', 're')).toEqual(['revoke'])
+  expect(offered('keys', 'create', '--sc')).toEqual(['--scope'])
+  expect(offered('keys', 'create', '--name', 'me', '--scope', '')).toEqual(['agent', 'viewer', 'operator', 'admin'])
+  expect(offered('events', 'export', '--format', 'c')).toEqual(['csv', 'cef'])
+  expect(offered('kill', 'some-bot', '--re')).toEqual(['--reason'])
+  // File names come from bash itself where nothing is offered.
+  expect(offered('events', 'export', '--output', '')).toEqual([])
+})
+
+test('zsh and fish get a line for every command and option', () => {
+  const [zsh, fish] = [completionScripts.zsh(tree), completionScripts.fish(tree)]
+  for (const { path, options } of tree) {
+    expect(zsh).toContain(`    ('${path}') compadd -- `)
+    for (const { name } of options) expect(fish).toContain(`'__wardline_at "${path}"' -l ${name.slice(2)} `)
+  }
+})
+
+test('quotes in a description cannot end the line that holds it', () => {
+  const program = new Command('wardline')
+  program
+    .command('say')
+    .description(`it's \\ "so"`)
+    .addOption(new Option('--to <whom>', `don't`).choices(['a', 'b']))
+  const fish = completionScripts.fish(completionTree(program))
+  expect(fish).toContain(String.raw`-d 'it\'s \\ "so"'`)
+  expect(fish).toContain(String.raw`-x -a 'a b' -d 'don\'t'`)
+})

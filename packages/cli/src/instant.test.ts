@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest'
+import { ageText, readInstant } from './instant.ts'
+
+const now = Date.parse('2026-11-21T12:00:00.000Z')
+
+test('reads instants, days and how long ago', () => {
+  expect(readInstant('90s', now)).toBe('2026-11-21T11:58:30.000Z')
+  expect(readInstant('15m', now)).toBe('2026-11-21T11:45:00.000Z')
+  expect(readInstant('2h', now)).toBe('2026-11-21T10:00:00.000Z')
+  expect(readInstant('7d', now)).toBe('2026-11-14T12:00:00.000Z')
+  expect(readInstant('2026-11-20', now)).toBe('2026-11-20T00:00:00.000Z')
+  expect(readInstant('2026-11-20T08:30Z', now)).toBe('2026-11-20T08:30:00.000Z')
+  expect(readInstant('2026-11-20T08:30:00.5+02:00', now)).toBe('2026-11-20T06:30:00.500Z')
+})
+
+test('refuses what could mean anything', () => {
+  for (const text of [
+    '',
+    'yesterday',
+    '15',
+    '15 m',
+    '-1h',
+    '11/20/2026',
+    '2026-13-01',
+    '2026-11-20T08:30',
+    '9999999d',
+  ]) {
+    expect(() => readInstant(text, now), text).toThrow('ISO 8601')
+  }
+})
+
+test('says an age in one unit', () => {
+  expect([0, 119, 120, 7_199, 7_200, 172_799, 172_800].map(ageText)).toEqual([
+    '0 s',
+    '119 s',
+    '2 min',
+    '119 min',
+    '2 h',
+    '47 h',
+    '2 d',
+  ])
+})

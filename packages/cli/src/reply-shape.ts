@@ -1,0 +1,35 @@
+/** The part of JSON Schema that tells one body from another. */
+interface Schema {
+  type?: string
+  const?: unknown
+  anyOf?: Schema[]
+  properties?: Record<string, Schema>
+  required?: string[]
+  items?: Schema
+}
+
+function isOfType(type: string, value: unknown): boolean {
+  if (type === 'array') return Array.isArray(value)
+  if (type === 'integer') return Number.isInteger(value)
+  if (type === 'null') return value === null
+  if (type === 'object') return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return typeof value === type
+}
+
+/**
+ * Whether a value has the fields and types of a schema. Lists of words, patterns and lengths are left out on purpose:
+ * a newer service may know more of them, and must not be taken for a stranger.
+ */
+export function hasShape(schema: object, value: unknown): boolean {
+  const { type, anyOf, properties = {}, required = [], items, ...rest } = schema as Schema
+  if ('const' in rest && value !== rest.const) return false
+  if (anyOf) return anyOf.some((choice) => hasShape(choice, value))
+  if (type !== undefined && !isOfType(type, value)) return false
+  if (items && Array.isArray(value)) return value.every((item) => hasShape(items, item))
+  if (type !== 'object') return true
+  const fields = value as Record<string, unknown>
+  if (!required.every((name) => Object.hasOwn(fields, name))) return false
+  return Object.entries(properties).every(
+    ([name, field]) => !Object.hasOwn(fields, name) || hasShape(field, fields[name]),
+  )
+}
