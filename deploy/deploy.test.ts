@@ -212,6 +212,7 @@ describe('the image', () => {
     const sent = lines.filter((line) => line.startsWith('!')).map((line) => line.slice(1))
     expect(sent.sort()).toEqual([
       '.npmrc',
+      'build-sdk.ts',
       'build.ts',
       'package-lock.json',
       'package.json',
