@@ -1,0 +1,121 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { type AgentsReply, type AgentsTask, agentId } from '../agents.ts'
+import { temporaryFolder } from '../cleanup.ts'
+import { startHelper } from '../helper.ts'
+import type { Figure } from '../report.ts'
+import { type Service, startService } from '../service.ts'
+import { median, quantile } from '../statistics.ts'
+
+const AGENTS = 200
+const KILL_AT_MOST_MS = 50
+const GUARDED_CALLS = 20_000
+const GUARD_ROUNDS = 5
+const GUARD_AT_MOST_US = 50
+const PACKAGE_AT_MOST_KB = 100
+const HOOK_CALLS = 30
+const HOOK_AT_MOST_MS = 150
+
+/** What a kill costs until the agent knows, and what the SDK costs the agent. */
+export async function measureSdk(): Promise<Figure[]> {
+  const service = await startService()
+  const agents = startHelper<AgentsTask, AgentsReply>('./agents.ts')
+  await agents.ask({ kind: 'connect', url: `http://127.0.0.1:${service.port}`, key: service.key, agents: AGENTS })
+  const times: number[] = []
+  for (let agent = 0; agent < AGENTS - 1; agent++) {
+    const aborted = agents.ask({ kind: 'await', agent })
+    const startedAt = performance.timeOrigin + performance.now()
+    await service.call('POST', `/api/kill/${agentId(agent)}`, [200], { reason: 'benchmark' })
+    times.push((await aborted).at - startedAt)
+  }
+  const rounds: number[] = []
+  for (let round = 0; round < GUARD_ROUNDS; round++) {
+    rounds.push((await agents.ask({ kind: 'guard', calls: GUARDED_CALLS })).microseconds)
+  }
+  agents.stop()
+  const hook = await measureHook(service)
+  await service.stop()
+  const sorted = Float64Array.from(times).sort()
+  return [
+    {
+      name: `kill to abort, ${AGENTS} connected agents, p99`,
+      value: quantile(sorted, 0.99),
+      unit: 'ms',
+      atMost: KILL_AT_MOST_MS,
+      sides: [{ name: `${times.length} kills`, p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99) }],
+      notes: [`the slowest took ${sorted.at(-1)!.toFixed(1)} ms`],
+      faults: [],
+    },
+    {
+      name: 'guardTool around a no-op, no decoys',
+      value: median(rounds),
+      unit: 'µs a call',
+      atMost: GUARD_AT_MOST_US,
+      sides: [],
+      rounds,
+      notes: ['the report of each call is queued, sent meanwhile, and part of the figure'],
+      faults: [],
+    },
+    hook,
+    packageSize(),
+  ]
+}
+
+/** One tool call of a coding agent: the compiled command from its start to its answer, with decoys to ask about. */
+async function measureHook(service: Service): Promise<Figure> {
+  const decoy = { instanceId: agentId(0), type: 'file_path', path: '/srv/vault/keys.txt' }
+  await service.call('POST', '/api/honeypots', [201], decoy)
+  const home = temporaryFolder()
+  const bin = fileURLToPath(new URL('../../packages/sdk/dist/wardline-agent.js', import.meta.url))
+  const env = {
+    PATH: process.env.PATH ?? '',
+    HOME: home,
+    WARDLINE_URL: `http://127.0.0.1:${service.port}`,
+    WARDLINE_KEY: service.key,
+    WARDLINE_INSTANCE_ID: 'bench-coding-agent',
+  }
+  const input = JSON.stringify({
+    hook_event_name: 'PreToolUse',
+    session_id: 'bench',
+    cwd: home,
+    tool_name: 'Bash',
+    tool_input: { command: 'cat notes.txt | grep -c total' },
+    tool_use_id: 'toolu_bench',
+  })
+  const faults: string[] = []
+  const times: number[] = []
+  for (let call = 0; call < HOOK_CALLS; call++) {
+    const startedAt = performance.now()
+    const { status, stderr } = spawnSync(process.execPath, [bin, 'hook', 'claude-code'], { env, input })
+    times.push(performance.now() - startedAt)
+    if (status !== 0) faults.push(`exit code ${status}: ${stderr}`)
+  }
+  const sorted = Float64Array.from(times).sort()
+  return {
+    name: 'hook of a coding agent, p50',
+    value: quantile(sorted, 0.5),
+    unit: 'ms',
+    atMost: HOOK_AT_MOST_MS,
+    sides: [{ name: `${times.length} calls`, p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99) }],
+    notes: ['the start of Node is part of the figure'],
+    faults,
+  }
+}
+
+/** As npm would publish it; `npm run build` comes first. */
+function packageSize(): Figure {
+  const folder = fileURLToPath(new URL('../../packages/sdk', import.meta.url))
+  const [packed] = JSON.parse(
+    execFileSync('npm', ['pack', '--dry-run', '--json'], { cwd: folder, encoding: 'utf8' }),
+  ) as [{ files: { path: string }[]; unpackedSize: number }]
+  const isBuilt = packed.files.some(({ path }) => path === 'dist/index.js')
+  return {
+    name: '@wardline/sdk, unpacked',
+    value: packed.unpackedSize / 1000,
+    unit: 'kB',
+    atMost: PACKAGE_AT_MOST_KB,
+    sides: [],
+    notes: [],
+    faults: isBuilt ? [] : ['not built: run npm run build first'],
+  }
+}

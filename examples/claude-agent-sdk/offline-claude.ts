@@ -1,0 +1,88 @@
+// Stands in for Claude Code, so that the example runs offline: it speaks its protocol with the Agent SDK, but no model
+// decides. It takes the prompt for a list of calls, asks the hooks about each, and reads the files that it may read.
+
+import { randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+
+interface Call {
+  tool: string
+  input: { path?: string; file_path?: string }
+}
+interface HookAnswer {
+  continue?: boolean
+  stopReason?: string
+  hookSpecificOutput?: { permissionDecision?: string; permissionDecisionReason?: string }
+}
+
+const session = { session_id: randomUUID(), cwd: process.cwd() }
+const asked = new Map<string, (answer: HookAnswer) => void>()
+const read: string[] = []
+let hooks: Record<string, { hookCallbackIds: string[] }[]> = {}
+
+const send = (message: object) => process.stdout.write(`${JSON.stringify(message)}\n`)
+const tell = (message: object) =>
+  send({ ...message, session_id: session.session_id, uuid: randomUUID(), parent_tool_use_id: null })
+
+/** Asks all hooks of an event; what the first one answers that says anything. */
+async function ask(event: string, call: Call, more: object): Promise<HookAnswer> {
+  const ids = (hooks[event] ?? []).flatMap(({ hookCallbackIds }) => hookCallbackIds)
+  const input = { ...session, hook_event_name: event, tool_name: call.tool, tool_input: call.input, ...more }
+  const answers = ids.map((callback_id) => {
+    const request_id = randomUUID()
+    send({ type: 'control_request', request_id, request: { subtype: 'hook_callback', callback_id, input } })
+    return new Promise<HookAnswer>((resolve) => asked.set(request_id, resolve))
+  })
+  return (await Promise.all(answers)).find((answer) => Object.keys(answer).length > 0) ?? {}
+}
+
+/** What the model would read, and whether the agent goes on. */
+async function make(call: Call): Promise<{ content: string; is_error: boolean; isStopped?: boolean }> {
+  const tool_use_id = randomUUID()
+  const answer = await ask('PreToolUse', call, { tool_use_id })
+  if (answer.hookSpecificOutput?.permissionDecision === 'deny') {
+    const content = answer.hookSpecificOutput.permissionDecisionReason ?? 'denied'
+    return { content, is_error: true, isStopped: answer.continue === false }
+  }
+  const path = call.input.file_path ?? call.input.path ?? ''
+  read.push(path)
+  try {
+    const content = readFileSync(path, 'utf8')
+    await ask('PostToolUse', call, { tool_use_id, tool_response: content, duration_ms: 1 })
+    return { content, is_error: false }
+  } catch (fault) {
+    const error = (fault as Error).message
+    await ask('PostToolUseFailure', call, { tool_use_id, error, duration_ms: 1 })
+    return { content: error, is_error: true }
+  }
+}
+
+async function work(calls: Call[]): Promise<void> {
+  tell({ type: 'system', subtype: 'init', cwd: session.cwd, tools: ['Read'], mcp_servers: [], model: 'none' })
+  for (const call of calls) {
+    const id = randomUUID()
+    const use = { type: 'tool_use', id, name: call.tool, input: call.input }
+    tell({ type: 'assistant', message: { role: 'assistant', content: [use] } })
+    const { isStopped, ...result } = await make(call)
+    tell({ type: 'user', message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, ...result }] } })
+    if (isStopped) break
+  }
+  tell({ type: 'result', subtype: 'success', is_error: false, num_turns: 1, result: JSON.stringify(read) })
+}
+
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const message = JSON.parse(line)
+  if (message.type === 'control_request') {
+    if (message.request.subtype === 'initialize') hooks = message.request.hooks ?? {}
+    const response = { commands: [], models: [], account: {}, hook_on_failure_supported: true }
+    send({
+      type: 'control_response',
+      response: { subtype: 'success', request_id: message.request_id, response },
+    })
+  } else if (message.type === 'control_response') {
+    asked.get(message.response.request_id)?.(message.response.response ?? {})
+  } else if (message.type === 'user') {
+    const { content } = message.message
+    void work(JSON.parse(typeof content === 'string' ? content : content[0].text))
+  }
+})

@@ -1,0 +1,229 @@
+import { clearTimeout, setTimeout } from 'node:timers'
+import { ControlLink } from './control-link.ts'
+import { DecoyChecks, type Verdict } from './decoy-checks.ts'
+import { type Denial, denialOf, WardlineDenied } from './denied.ts'
+import { eventOf, toolCallEvent } from './events.ts'
+import { MonitorError } from './faults.ts'
+import { KillSwitch } from './kill-switch.ts'
+import { Listeners } from './listeners.ts'
+import type {
+  CheckOptions,
+  GuardedCall,
+  GuardOptions,
+  Health,
+  MetricName,
+  Monitor,
+  MonitorEvents,
+  MonitorOptions,
+  Report,
+  ToolCall,
+} from './monitor.ts'
+import { readOptions, type Settings } from './options.ts'
+import { type Pace, usualPace } from './pace.ts'
+import { Repeat } from './repeat.ts'
+import { Reports } from './reports.ts'
+import { Service } from './service.ts'
+import { SessionMetrics } from './session-metrics.ts'
+import { Troubles } from './troubles.ts'
+
+const unchecked = 'The security monitor could not check this call, and does not allow what it has not checked.'
+const notAllowed = 'The security monitor of this agent does not allow this call. Do not try it again.'
+
+type Tool = (...args: unknown[]) => unknown
+
+class AgentMonitor implements Monitor {
+  readonly #settings: Settings
+  readonly #pace: Pace
+  readonly #listeners = new Listeners()
+  readonly #troubles: Troubles
+  readonly #killSwitch: KillSwitch
+  readonly #decoys: DecoyChecks
+  readonly #reports: Reports
+  readonly #link: ControlLink
+  readonly #sums = new SessionMetrics()
+  /** While it runs: resolves when the first contact was made or given up. */
+  #started: Promise<void> | undefined
+  #stopping = new AbortController()
+
+  readonly metrics = { add: (name: MetricName, value: number) => this.#addMetric(name, value) }
+
+  constructor(settings: Settings, pace: Pace) {
+    const { instanceId, checkTimeoutMs } = settings
+    this.#settings = settings
+    this.#pace = pace
+    this.#troubles = new Troubles(this.#listeners)
+    this.#killSwitch = new KillSwitch(settings, this.#listeners)
+    const service = new Service(settings)
+    const troubles = this.#troubles
+    this.#decoys = new DecoyChecks({ service, troubles, instanceId, timeoutMs: checkTimeoutMs })
+    this.#reports = new Reports(service, troubles, pace, instanceId)
+    this.#link = new ControlLink({
+      service,
+      troubles,
+      settings,
+      pace,
+      killSwitch: this.#killSwitch,
+      decoys: this.#decoys,
+    })
+  }
+
+  get instanceId(): string {
+    return this.#settings.instanceId
+  }
+
+  get failMode(): Settings['failMode'] {
+    return this.#settings.failMode
+  }
+
+  get signal(): AbortSignal {
+    return this.#killSwitch.signal
+  }
+
+  get suspended(): boolean {
+    return this.#killSwitch.suspended
+  }
+
+  get health(): Health {
+    const { suspended, reason, version, lastContact, isStale } = this.#killSwitch
+    return {
+      running: this.#started !== undefined,
+      state: suspended ? 'suspended' : 'active',
+      reason,
+      failMode: this.failMode,
+      controlVersion: version,
+      lastContact,
+      stale: isStale,
+      stream: this.#link.isStreamOpen ? 'open' : 'closed',
+      decoys: this.#decoys.reach,
+      queuedEvents: this.#reports.queued,
+      droppedEvents: this.#reports.dropped,
+      uncheckedCalls: this.#decoys.unchecked,
+    }
+  }
+
+  on<Name extends keyof MonitorEvents>(event: Name, listener: (detail: MonitorEvents[Name]) => unknown): () => void {
+    return this.#listeners.on(event, listener)
+  }
+
+  start(): Promise<void> {
+    this.#started ??= this.#start()
+    return this.#started
+  }
+
+  async #start(): Promise<void> {
+    const { signal } = this.#stopping
+    await within(this.#pace.start, this.refresh())
+    if (signal.aborted) return
+    this.#killSwitch.lookAtClock()
+    this.#link.follow(signal)
+    new Repeat(async () => this.#reportMetrics(), this.#pace.metricsWindow, signal)
+  }
+
+  async refresh(): Promise<boolean> {
+    const isTold = await this.#link.ask()
+    this.#killSwitch.lookAtClock()
+    return isTold
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    this.#stopping = new AbortController()
+    this.#started = undefined
+    this.#killSwitch.close()
+    this.#reportMetrics()
+    await this.flush()
+  }
+
+  async report(report: Report): Promise<boolean> {
+    return this.#add(() => eventOf(report, this.instanceId))
+  }
+
+  async reportToolCall(call: ToolCall): Promise<boolean> {
+    return this.#add(() => toolCallEvent(call, this.instanceId))
+  }
+
+  flush(timeoutMs = this.#pace.flush): Promise<boolean> {
+    return this.#reports.flush(timeoutMs)
+  }
+
+  async guard(call: GuardedCall): Promise<Denial | undefined> {
+    await this.#started
+    if (this.#killSwitch.denial) return this.#killSwitch.denial
+    const verdict = await this.#decoys.checkCall(call)
+    // It may have been suspended meanwhile.
+    return this.#killSwitch.denial ?? this.#denialOf(verdict)
+  }
+
+  #denialOf(verdict: Verdict): Denial | undefined {
+    if (verdict === 'decoy') return denialOf('decoy', notAllowed)
+    return verdict === 'unchecked' && this.failMode === 'closed' ? denialOf('unchecked', unchecked) : undefined
+  }
+
+  // The overloads of the interface say what comes out; here it is one function for all tools.
+  guardTool(toolName: string, tool: Tool, { sessionId, onDeny = 'throw' }: GuardOptions = {}) {
+    if (typeof tool !== 'function') throw new TypeError(`guardTool: the tool ${toolName} must be a function`)
+    const monitor = this
+    return async function guarded(this: unknown, ...args: unknown[]): Promise<never> {
+      const denial = await monitor.guard({ toolName, args, sessionId })
+      if (denial && onDeny === 'return') return denial as never
+      if (denial) throw new WardlineDenied(denial, toolName)
+      const startedAt = performance.now()
+      let ok = false
+      try {
+        const result = await tool.apply(this, args)
+        ok = true
+        return result as never
+      } finally {
+        const durationMs = performance.now() - startedAt
+        void monitor.reportToolCall({ toolName, durationMs, ok, sessionId, params: args.length === 1 ? args[0] : args })
+      }
+    }
+  }
+
+  guardTools<Tools extends Record<string, Tool>>(tools: Tools, options?: GuardOptions) {
+    const guarded = Object.entries(tools).map(([name, tool]) => [name, this.guardTool(name, tool, options)])
+    return Object.fromEntries(guarded) as { [Name in keyof Tools]: () => Promise<never> }
+  }
+
+  async checkKey(value: string, options: CheckOptions = {}): Promise<boolean> {
+    return this.#denialOf(await this.#decoys.checkKey(value, options)) !== undefined
+  }
+
+  async checkPath(path: string, options: CheckOptions = {}): Promise<boolean> {
+    return this.#denialOf(await this.#decoys.checkPath(path, options)) !== undefined
+  }
+
+  /** A report is the agent's data, which may hold anything: nothing of it must throw into the agent. */
+  #add(event: () => ReturnType<typeof eventOf>): boolean {
+    try {
+      return this.#reports.add(event())
+    } catch (fault) {
+      return this.#reports.add(`it cannot be read (${(fault as Error | undefined)?.name})`)
+    }
+  }
+
+  #addMetric(name: string, value: number): void {
+    const fault = this.#sums.add(name, value)
+    if (fault !== undefined) this.#troubles.tell(new MonitorError('invalid', `A metric was not added: ${fault}.`))
+  }
+
+  #reportMetrics(): number {
+    for (const event of this.#sums.take(this.instanceId)) this.#reports.add(event)
+    return this.#pace.metricsWindow
+  }
+}
+
+/** Waits for the work, for a bounded time, and keeps the process alive so long. */
+async function within(ms: number, work: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const bound = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms)
+  })
+  await Promise.race([work, bound])
+  clearTimeout(timer)
+}
+
+/** A monitor at another pace than the usual one, for tests. */
+export function createMonitorWith(options: MonitorOptions, pace: Partial<Pace>): Monitor {
+  return new AgentMonitor(readOptions(options), { ...usualPace, ...pace })
+}

@@ -1,0 +1,83 @@
+import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { AgentMemory } from './agent-memory.ts'
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'wardline-memory-'))
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+const memoryOf = (url = 'http://127.0.0.1:4747', id = 'agent-1') => new AgentMemory(folder, url, id)
+const kill = (version: number) => ({ version, suspended: true, reason: `kill ${version}` })
+const resume = (version: number) => ({ version, suspended: false, reason: null })
+
+// Calls of the hook run at the same time: one that heard an older state must not undo what another has written.
+test('keeps the highest version, in whatever order it was told', () => {
+  const memory = memoryOf()
+  for (const told of [kill(3), resume(2), kill(1)]) expect(memory.keep(told)).toBeUndefined()
+  expect(memoryOf().told()).toEqual(kill(3))
+  memory.keep(resume(4))
+  memory.keep(kill(3))
+  expect(memoryOf().told()).toEqual(resume(4))
+})
+
+test('knows nothing of other instances and other services', () => {
+  memoryOf().keep(kill(1))
+  expect(memoryOf('http://127.0.0.1:4747/').told()).toEqual(kill(1))
+  expect(memoryOf('http://127.0.0.1:4748').told()).toBeUndefined()
+  expect(memoryOf(undefined, 'agent-2').told()).toBeUndefined()
+})
+
+test('reads over lines that make no sense, and over the half line at the beginning of a long log', () => {
+  const memory = memoryOf()
+  const noise = [
+    '',
+    'null',
+    '7',
+    '{"instance":"agent-1"}',
+    '{"instance":"agent-1","action":"suspend","version":"9"}',
+    '{"half',
+  ]
+  writeFileSync(memory.suspendLog, `${noise.join('\n')}\n`.repeat(3_000))
+  memory.keep(kill(5))
+  expect(memory.told()).toEqual(kill(5))
+})
+
+test('writes a log that people can read, for its owner only', () => {
+  const memory = memoryOf()
+  memory.keep(kill(1))
+  expect(JSON.parse(readFileSync(memory.suspendLog, 'utf8'))).toEqual({
+    time: expect.any(String),
+    instance: 'agent-1',
+    action: 'suspend',
+    version: 1,
+    reason: 'kill 1',
+  })
+})
+
+test('lets a heartbeat be due after a minute, and when the clock was set back', () => {
+  const memory = memoryOf()
+  expect(memory.isBeatDue).toBe(true)
+  memory.noteBeat()
+  expect(memory.isBeatDue).toBe(false)
+  const file = memory.suspendLog.replace('.log', '.beat')
+  for (const minutes of [-1.1, 1.1]) {
+    const at = new Date(Date.now() + minutes * 60_000)
+    utimesSync(file, at, at)
+    expect(memory.isBeatDue, `${minutes} minutes`).toBe(true)
+  }
+  memory.noteBeat()
+  expect(memory.isBeatDue).toBe(false)
+})
+
+test('hands the count of lost calls over once', () => {
+  const memory = memoryOf()
+  expect(memory.takeLost()).toBe(0)
+  memory.addLost(2)
+  memoryOf().addLost(3)
+  expect(memory.takeLost()).toBe(5)
+  expect(memoryOf().takeLost()).toBe(0)
+})

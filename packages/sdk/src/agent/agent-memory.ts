@@ -1,0 +1,156 @@
+import {
+  appendFileSync,
+  closeSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { appendSuspendLog } from '../state-file.ts'
+import type { Told } from '../wire.ts'
+import { shortHash } from './short-hash.ts'
+
+const beatEveryMs = 60_000
+/** Kills are rare: this holds hundreds of them. */
+const mostLogBytes = 64 * 1024
+
+/**
+ * What outlives one call of the hook. Several calls run at the same time, so nothing is read, changed and written back:
+ * the state of the kill switch is the highest version in the suspend log, which only grows; times are times of files.
+ * It is kept for each service by itself, because control versions of one mean nothing to another.
+ */
+export class AgentMemory {
+  readonly #folder: string
+  readonly #base: string
+  readonly #instanceId: string
+
+  constructor(folder: string, url: string, instanceId: string) {
+    this.#folder = folder
+    this.#base = join(folder, `${instanceId}-${shortHash(url.replace(/\/+$/, ''))}`)
+    this.#instanceId = instanceId
+  }
+
+  get suspendLog(): string {
+    return `${this.#base}.log`
+  }
+
+  /** For a process that runs on and keeps its state by itself. */
+  get stateFile(): string {
+    return `${this.#base}.state`
+  }
+
+  /** Before anything is written. Throws when there can be none. */
+  makeFolder(): void {
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+  }
+
+  /** The last kill or resume that was applied; undefined when there was none. Throws when the log cannot be read. */
+  told(): Told | undefined {
+    let newest: Told | undefined
+    for (const line of tailOf(this.suspendLog).split('\n')) {
+      const told = toldByLine(line, this.#instanceId)
+      if (told && told.version > (newest?.version ?? 0)) newest = told
+    }
+    return newest
+  }
+
+  /** What is wrong, or undefined. */
+  keep({ suspended, version, reason }: Told): string | undefined {
+    const action = suspended ? 'suspend' : 'resume'
+    const line = { instance: this.#instanceId, action, version, ...(reason === null ? {} : { reason }) } as const
+    return appendSuspendLog(this.suspendLog, line)?.message
+  }
+
+  get isBeatDue(): boolean {
+    const last = this.#time('beat')
+    // A clock that was set back must not silence it.
+    return last === undefined || Math.abs(Date.now() - last.getTime()) >= beatEveryMs
+  }
+
+  get lastContact(): Date | undefined {
+    return this.#time('contact')
+  }
+
+  noteBeat(): void {
+    this.#touch('beat')
+  }
+
+  noteContact(): void {
+    this.#touch('contact')
+  }
+
+  /** Counts calls that went unreported, a byte each. */
+  addLost(count: number): void {
+    if (count > 0) appendFileSync(this.#file('lost'), '.'.repeat(count), { mode: 0o600 })
+  }
+
+  get lost(): number {
+    return statSync(this.#file('lost'), { throwIfNoEntry: false })?.size ?? 0
+  }
+
+  /** Hands the count over, to one caller only. */
+  takeLost(): number {
+    if (this.lost === 0) return 0
+    const taken = `${this.#base}.lost-${process.pid}`
+    try {
+      renameSync(this.#file('lost'), taken)
+      return statSync(taken).size
+    } catch {
+      return 0
+    } finally {
+      rmSync(taken, { force: true })
+    }
+  }
+
+  #file(what: 'beat' | 'contact' | 'lost'): string {
+    return `${this.#base}.${what}`
+  }
+
+  #time(what: 'beat' | 'contact'): Date | undefined {
+    return statSync(this.#file(what), { throwIfNoEntry: false })?.mtime
+  }
+
+  #touch(what: 'beat' | 'contact'): void {
+    const now = new Date()
+    try {
+      utimesSync(this.#file(what), now, now)
+    } catch {
+      closeSync(openSync(this.#file(what), 'a', 0o600))
+    }
+  }
+}
+
+function tailOf(file: string): string {
+  let descriptor: number
+  try {
+    descriptor = openSync(file, 'r')
+  } catch (fault) {
+    if ((fault as { code?: string }).code === 'ENOENT') return ''
+    throw fault
+  }
+  try {
+    const { size } = fstatSync(descriptor)
+    const bytes = Buffer.alloc(Math.min(size, mostLogBytes))
+    readSync(descriptor, bytes, 0, bytes.length, size - bytes.length)
+    return bytes.toString()
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/** A line that was cut off, by a full disk or at the beginning of the tail, tells nothing. */
+function toldByLine(line: string, instanceId: string): Told | undefined {
+  try {
+    const { instance, action, version, reason } = JSON.parse(line)
+    if (instance !== instanceId || !Number.isSafeInteger(version)) return undefined
+    if (action !== 'suspend' && action !== 'resume') return undefined
+    return { version, suspended: action === 'suspend', reason: typeof reason === 'string' ? reason : null }
+  } catch {
+    return undefined
+  }
+}

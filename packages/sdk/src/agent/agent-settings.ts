@@ -1,0 +1,169 @@
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import { homedir, hostname, userInfo } from 'node:os'
+import { isAbsolute, join } from 'node:path'
+import type { FailMode } from '../monitor.ts'
+import { readOptions } from '../options.ts'
+import { shortHash } from './short-hash.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export const codingTools = ['claude-code', 'codex', 'cursor'] as const
+/** A coding agent whose tool calls are hooked. */
+export type CodingTool = (typeof codingTools)[number]
+export type AgentKind = CodingTool | 'mcp-proxy'
+
+export const productNames: Record<AgentKind, string> = {
+  'claude-code': 'Claude Code',
+  codex: 'Codex',
+  cursor: 'Cursor',
+  'mcp-proxy': 'MCP proxy',
+}
+
+export interface AgentSettings {
+  url: string
+  key: string
+  instanceId: string
+  name: string
+  agentType: AgentKind
+  failMode: FailMode
+}
+
+/** What is wrong with the settings, and as much of them as is known all the same. */
+export interface UnfitSettings {
+  fault: string
+  failMode: FailMode
+  url: string | undefined
+  instanceId: string | undefined
+}
+
+const fileNames = ['url', 'key', 'keyFile', 'instanceId', 'name', 'failMode'] as const
+type FileSettings = Partial<Record<(typeof fileNames)[number], string>>
+
+class Unfit extends Error {}
+
+/** By the XDG Base Directory Specification: a relative folder counts as unset. */
+export function xdgFolder(given: string | undefined, ...usual: string[]): string {
+  return join(given !== undefined && isAbsolute(given) ? given : join(homedir(), ...usual), 'wardline')
+}
+
+export const settingsFile = (env: Environment): string => join(xdgFolder(env.XDG_CONFIG_HOME, '.config'), 'agent.json')
+export const stateFolder = (env: Environment): string => xdgFolder(env.XDG_STATE_HOME, '.local', 'state')
+
+const codeOf = (fault: unknown): string => (fault as { code?: string }).code ?? 'unknown'
+
+/** Reads it only when nobody else can, through one descriptor, so that what was looked at is what is read. */
+function readPrivately(file: string): string | undefined {
+  let descriptor: number
+  try {
+    descriptor = openSync(file, 'r')
+  } catch (fault) {
+    if (/^ENO(ENT|TDIR)$/.test(codeOf(fault))) return undefined
+    throw new Unfit(`${file} cannot be read (${codeOf(fault)}).`)
+  }
+  try {
+    // Windows has no such mode bits; the user's folder is private there.
+    if (process.platform !== 'win32' && (fstatSync(descriptor).mode & 0o077) !== 0) {
+      throw new Unfit(`Others on this machine can read or change ${file}, which holds a key. Run: chmod 600 ${file}`)
+    }
+    return readFileSync(descriptor, 'utf8')
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/** The sentences do not quote the file, which holds a key. */
+function parseFile(file: string, text: string): FileSettings {
+  let content: unknown
+  try {
+    content = JSON.parse(text)
+  } catch {
+    throw new Unfit(`${file} is not JSON.`)
+  }
+  if (typeof content !== 'object' || content === null || Array.isArray(content)) {
+    throw new Unfit(`${file} must be an object, such as { "url": "…", "key": "…" }.`)
+  }
+  for (const [name, value] of Object.entries(content)) {
+    // A misspelled failMode would silently be "open".
+    if (!(fileNames as readonly string[]).includes(name)) {
+      throw new Unfit(`${file} names ${JSON.stringify(name)}; there are ${fileNames.join(', ')}.`)
+    }
+    if (typeof value !== 'string') throw new Unfit(`${name} in ${file} must be a text.`)
+  }
+  return content
+}
+
+function readKeyFile(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim()
+  } catch (fault) {
+    throw new Unfit(`The key file ${file} cannot be read (${codeOf(fault)}).`)
+  }
+}
+
+function failModeOf(value: string | undefined, where: string): FailMode | undefined {
+  if (!value) return undefined
+  if (value !== 'open' && value !== 'closed') throw new Unfit(`${where} must be "open" or "closed".`)
+  return value
+}
+
+/** The part of `<kind>-<host>-<user>` that an id may hold; what had to be left out lives on in a hash. */
+export function derivedInstanceId(kind: AgentKind, host: string, user: string): string {
+  const wanted = `${kind}-${host}-${user}`.toLowerCase()
+  const id = wanted.replace(/[^a-z0-9_-]+/g, '-')
+  return id === wanted && id.length <= 64 ? id : `${id.slice(0, 56).replace(/-+$/, '')}-${shortHash(wanted)}`
+}
+
+/** In a container the user may have no name. */
+function userName(env: Environment): string {
+  try {
+    return userInfo().username
+  } catch {
+    return env.USER || String(process.getuid?.() ?? 'user')
+  }
+}
+
+/**
+ * The settings out of the environment, else out of the file. A key in the file goes to the address in the file only:
+ * whoever sets WARDLINE_URL, such as a folder that the coding agent trusts, must not be sent it.
+ */
+export function readAgentSettings(
+  env: Environment,
+  kind: AgentKind,
+  failClosed: boolean,
+): AgentSettings | UnfitSettings {
+  const user = userName(env)
+  // Until the file is read, it may say "closed".
+  const known: Omit<UnfitSettings, 'fault'> = { failMode: 'closed', url: undefined, instanceId: undefined }
+  try {
+    const given = failModeOf(env.WARDLINE_FAIL_MODE, 'WARDLINE_FAIL_MODE')
+    if (given === 'open' && !failClosed) known.failMode = 'open'
+    const fileName = settingsFile(env)
+    const text = readPrivately(fileName)
+    const file = text === undefined ? {} : parseFile(fileName, text)
+    known.failMode = failClosed ? 'closed' : (given ?? failModeOf(file.failMode, `failMode in ${fileName}`) ?? 'open')
+    known.instanceId = env.WARDLINE_INSTANCE_ID || file.instanceId || derivedInstanceId(kind, hostname(), user)
+    known.url = env.WARDLINE_URL || file.url
+    const fromFile = env.WARDLINE_URL ? {} : file
+    const keyFile = env.WARDLINE_KEY_FILE || (fromFile.key ? undefined : fromFile.keyFile)
+    const key = env.WARDLINE_KEY || (keyFile ? readKeyFile(keyFile) : fromFile.key)
+    if (!known.url || !key) {
+      const missing = known.url ? 'a key' : 'the address of the service'
+      throw new Unfit(`There is no setting for ${missing}. Set WARDLINE_URL and WARDLINE_KEY, or write ${fileName}.`)
+    }
+    const name = file.name ?? `${productNames[kind]} of ${user} on ${hostname()}`.slice(0, 80)
+    const { url, instanceId, failMode } = known
+    return fitting({ url, key, instanceId, name, agentType: kind, failMode })
+  } catch (fault) {
+    if (fault instanceof Unfit) return { ...known, fault: fault.message }
+    throw fault
+  }
+}
+
+function fitting(settings: AgentSettings): AgentSettings {
+  try {
+    readOptions(settings)
+    return settings
+  } catch (fault) {
+    throw new Unfit(`${(fault as Error).message.replace(/^createMonitor: /, 'Among the settings, ')}.`)
+  }
+}

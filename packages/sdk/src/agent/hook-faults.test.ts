@@ -1,0 +1,251 @@
+import { mkdirSync, readdirSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AgentHome, ended, sample, startStranger } from '../test-agent-command.ts'
+import { agentId, eventually, TestFleet } from '../test-service.ts'
+
+// A hook that is in trouble either blocks or lets the call go on with a warning, as it was told; it never hangs, and
+// never ends in a way that a coding agent takes for "nothing against it" when it was told to fail closed.
+const slow = { timeout: 60_000 }
+
+let fleet: TestFleet
+beforeAll(async () => {
+  fleet = await TestFleet.open()
+}, 60_000)
+afterAll(() => fleet[Symbol.asyncDispose]())
+
+const newHome = (env: Record<string, string> = {}) =>
+  new AgentHome({
+    WARDLINE_URL: fleet.wire.url,
+    WARDLINE_KEY: fleet.agentKey,
+    WARDLINE_INSTANCE_ID: agentId,
+    ...env,
+  })
+
+const call = sample('claude-code.PreToolUse.Bash.agent-sdk-0.3.330')
+const unchecked = 'The security monitor could not check this call, and does not allow what it has not checked.'
+
+interface Trouble {
+  says: RegExp
+  env?: Record<string, string>
+  input?: string
+  before?: (home: AgentHome) => unknown
+}
+
+const troubles: Record<string, Trouble> = {
+  'the service is not there': {
+    says: /No answer from 127\.0\.0\.1:1 \(ECONNREFUSED\)/,
+    env: { WARDLINE_URL: 'http://127.0.0.1:1' },
+  },
+  'the name of the service is not known': {
+    says: /No answer from wardline\.invalid/,
+    env: { WARDLINE_URL: 'http://wardline.invalid' },
+  },
+  'the service speaks no TLS': {
+    says: /No answer/,
+    before: (home) => {
+      home.env.WARDLINE_URL = fleet.wire.url.replace('http:', 'https:')
+    },
+  },
+  'the key is not valid': {
+    says: /does not accept the key \(401\)/,
+    env: { WARDLINE_KEY: 'wl_agent_000000000000_wrong' },
+  },
+  'the key is bound to another instance': {
+    says: /may not act for the instance other \(403\)/,
+    env: { WARDLINE_INSTANCE_ID: 'other' },
+  },
+  'the service fails': {
+    says: /answers with 500/,
+    before: async (home) => {
+      home.env.WARDLINE_URL = await startStranger(500, '{"error":"no"}')
+    },
+  },
+  'something else listens there': {
+    says: /answers with 404|no version/,
+    before: async (home) => {
+      home.env.WARDLINE_URL = await startStranger(200, '<html>')
+    },
+  },
+  'the answer is a redirect': {
+    says: /redirect \(302\)/,
+    before: async (home) => {
+      home.env.WARDLINE_URL = await startStranger(302, '', { location: fleet.wire.url })
+    },
+  },
+  'the answer is endless': {
+    says: /No answer/,
+    before: async (home) => {
+      home.env.WARDLINE_URL = await startStranger(200, 'x'.repeat(3_000_000))
+    },
+  },
+  'there are no settings': { says: /no setting for the address/, env: { WARDLINE_URL: '' } },
+  'there is no key': { says: /no setting for a key/, env: { WARDLINE_KEY: '' } },
+  'the address is none': { says: /url must be an http or https address/, env: { WARDLINE_URL: 'nowhere' } },
+  'the instance id is none': { says: /instanceId must have/, env: { WARDLINE_INSTANCE_ID: 'Not an id' } },
+  'the key file is not there': {
+    says: /key file .* cannot be read \(ENOENT\)/,
+    env: { WARDLINE_KEY: '', WARDLINE_KEY_FILE: '/nowhere/key' },
+  },
+  'the input is empty': { says: /not JSON/, input: '' },
+  'the input is no JSON': { says: /not JSON/, input: '{"hook_event_name":"PreToolUse"' },
+  'the input is a list': { says: /no hook_event_name/, input: '[]' },
+  'the input names no tool': { says: /no tool_name/, input: '{"hook_event_name":"PreToolUse","tool_input":{}}' },
+  'the input has no arguments': { says: /no tool_input/, input: '{"hook_event_name":"PreToolUse","tool_name":"Bash"}' },
+  'the input is huge': { says: /larger than 8388608 bytes/, input: `{"a":"${'x'.repeat(9_000_000)}"}` },
+  'the arguments are too many to be checked': {
+    says: /too many, too long or too deep/,
+    input: JSON.stringify({ ...call, tool_input: { content: 'some words of a long file\n'.repeat(20_000) } }),
+    before: () => fleet.plantKey('openai'),
+  },
+}
+
+describe.each(Object.entries(troubles))('while %s', slow, (_name, { says, env = {}, input, before }) => {
+  const hook = async (args: string[], more: Record<string, string> = {}) => {
+    const home = newHome({ ...env, ...more })
+    await before?.(home)
+    return home.hook(args, input ?? call)
+  }
+
+  test('a hook that fails closed blocks', async () => {
+    const answer = await hook(['claude-code'], { WARDLINE_FAIL_MODE: 'closed' })
+    expect(answer).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(says) })
+    expect(answer.stderr.startsWith(unchecked)).toBe(true)
+  })
+
+  test('a hook that fails open lets the call go on, with a warning', async () => {
+    const answer = await hook(['claude-code'])
+    expect(answer).toMatchObject({ code: 0, stdout: '', stderr: expect.stringMatching(says) })
+  })
+
+  test('a hook of Cursor answers in JSON, both ways', async () => {
+    const [closed, open] = await Promise.all([hook(['cursor', '--fail-closed']), hook(['cursor'])])
+    expect(JSON.parse(closed!.stdout)).toMatchObject({ permission: 'deny', agent_message: expect.stringMatching(says) })
+    expect(JSON.parse(open!.stdout)).toMatchObject({ permission: 'allow' })
+    expect([closed!.code, open!.code]).toEqual([0, 0])
+  })
+})
+
+describe('a hook', slow, () => {
+  test.each(['stall', 'refuse'] as const)('ends in time while the service says nothing (%s)', async (mode) => {
+    fleet.wire.mode = mode
+    try {
+      const [closed, open] = await Promise.all([
+        newHome().hook(['codex', '--fail-closed'], call),
+        newHome().hook(['codex'], call),
+      ])
+      expect(closed).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('No answer') })
+      expect(open).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('No answer') })
+    } finally {
+      fleet.wire.mode = 'pass'
+    }
+  })
+
+  test('ends in time while its input does not', async () => {
+    const child = newHome().start(['hook', 'claude-code', '--fail-closed'])
+    child.stdin!.write('{"hook_event_name":')
+    expect(await ended(child)).toMatchObject({ code: 2, stderr: expect.stringContaining('did not end within') })
+    const other = newHome().start(['hook', 'claude-code'])
+    expect(await ended(other)).toMatchObject({ code: 0, stderr: expect.stringContaining('did not end within') })
+  })
+
+  // Codex takes a hook that does not read to the end for a broken one, and makes the call.
+  test('reads to the end what it cannot take', async () => {
+    const child = newHome().start(['hook', 'codex', '--fail-closed'])
+    const end = ended(child)
+    const failures: Error[] = []
+    child.stdin!.on('error', (fault) => failures.push(fault))
+    await new Promise((resolve) => child.stdin!.write('x'.repeat(20_000_000), resolve))
+    child.stdin!.end()
+    expect(await end).toMatchObject({ code: 2 })
+    expect(failures).toEqual([])
+  })
+
+  test('blocks when its own command line is wrong, whatever it fails to', async () => {
+    for (const args of [['claud-code'], ['claude-code', '--fail-open'], ['claude-code', 'codex']]) {
+      expect(await newHome().hook(args, call), args.join(' ')).toMatchObject({
+        code: 2,
+        stdout: '',
+        stderr: expect.stringContaining('set up wrongly'),
+      })
+    }
+  })
+
+  // As when a disk fails, or when an update has left half of the program. Settings that could not be read may say
+  // "closed"; those that were read are followed.
+  test.each([
+    ['fstatSync', 'closed', 2],
+    ['fstatSync', 'open', 0],
+    ['fstatSync', '', 2],
+    ['statSync', 'closed', 2],
+    ['statSync', '', 0],
+  ])('that fails itself (%s) does what it was told ("%s")', async (broken, failMode, code) => {
+    const home = newHome({ WARDLINE_FAIL_MODE: failMode })
+    home.write('.config/wardline/agent.json', {})
+    const program = `import fs from 'node:fs'
+      import { syncBuiltinESMExports } from 'node:module'
+      fs.${broken} = () => { throw new RangeError('inner') }
+      syncBuiltinESMExports()`
+    const file = home.write('broken.mjs', program)
+    const answer = await home.hook(['claude-code'], call, { NODE_OPTIONS: `--import ${file}` })
+    expect(answer).toMatchObject({ code, stdout: '', stderr: expect.stringContaining('The hook failed: inner') })
+  })
+
+  test('counts the calls that it could not report, and tells of them as soon as it can', async () => {
+    const home = newHome()
+    const at = (id: string) => ({ ...call, tool_use_id: id })
+    fleet.wire.mode = 'refuse'
+    await Promise.all([home.hook(['claude-code'], at('a')), home.hook(['claude-code'], at('b'))])
+    fleet.wire.mode = 'pass'
+    await home.hook(['claude-code'], at('c'))
+    await eventually(async () =>
+      expect((await fleet.events('sdk_events_dropped'))[0]).toMatchObject({
+        instance_id: agentId,
+        metadata: { count: 2 },
+      }),
+    )
+    await home.hook(['claude-code'], at('d'))
+    expect(await fleet.events('sdk_events_dropped')).toHaveLength(1)
+  })
+
+  test('lets a checked call go on although it cannot be reported, and says so', async () => {
+    fleet.wire.cut = /events\/batch/
+    try {
+      const answer = await newHome().hook(['claude-code', '--fail-closed'], { ...call, tool_use_id: 'unreported' })
+      expect(answer).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('was not reported') })
+    } finally {
+      fleet.wire.cut = /(?!)/
+    }
+  })
+
+  test('goes on where nothing can be kept, and says so', async () => {
+    const home = newHome()
+    home.write('.local/state', 'a file where a folder should be')
+    const answer = await home.hook(['claude-code', '--fail-closed'], { ...call, tool_use_id: 'unkept' })
+    expect(answer).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('cannot be kept') })
+  })
+
+  test('goes on while its suspend log cannot be read, and says so', async () => {
+    const home = newHome()
+    await home.hook(['claude-code'], { ...call, tool_use_id: 'unread' })
+    const [contact] = readdirSync(home.path('.local/state/wardline')).filter((name) => name.endsWith('.contact'))
+    mkdirSync(home.path('.local/state/wardline', contact!.replace('.contact', '.log')))
+    const answer = await home.hook(['claude-code', '--fail-closed'], call)
+    expect(answer).toMatchObject({
+      code: 0,
+      stdout: '',
+      stderr: expect.stringMatching(/suspend log .* cannot be read/),
+    })
+  })
+
+  // What it prints may be shown to a model, and be kept in a transcript.
+  test('never prints its key', async () => {
+    const key = 'wl_agent_000000000000_verysecret'
+    const echoing = await startStranger(418, JSON.stringify({ error: `no ${key} here` }))
+    const answers = await Promise.all([
+      newHome({ WARDLINE_KEY: key, WARDLINE_URL: echoing }).hook(['claude-code'], call),
+      newHome({ WARDLINE_KEY: `${key} ` }).hook(['claude-code'], call),
+      newHome({ WARDLINE_KEY: key, WARDLINE_URL: `http://user:${key}@127.0.0.1:1` }).hook(['claude-code'], call),
+    ])
+    for (const { stdout, stderr } of answers) expect(stdout + stderr).not.toContain('verysecret')
+  })
+})

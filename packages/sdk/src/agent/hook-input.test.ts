@@ -1,0 +1,65 @@
+import { Readable } from 'node:stream'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { sample } from '../test-agent-command.ts'
+import { parseCall, readInput } from './hook-input.ts'
+
+const parsed = (name: string) => parseCall(JSON.stringify(sample(name)), undefined)
+
+test.each([
+  [
+    'claude-code.PreToolUse.Bash.agent-sdk-0.3.330',
+    { tool: 'claude-code', toolName: 'Bash', cwd: '/home/anna/shop', callId: 'toolu_01A9bash' },
+  ],
+  [
+    'codex.PreToolUse.apply_patch.codex-rs-54ea2bf',
+    { tool: 'codex', toolName: 'apply_patch', cwd: '/home/anna/shop', callId: 'call_patch' },
+  ],
+  // The folder that the tool is told to work in comes before that of the agent.
+  [
+    'cursor.preToolUse.Shell.cursor-docs-2026-08',
+    { tool: 'cursor', toolName: 'Bash', cwd: '/home/anna/shop/web', callId: 'tool_shell' },
+  ],
+  [
+    'cursor.beforeShellExecution.cursor-docs-2026-08',
+    { tool: 'cursor', toolName: 'Bash', cwd: '/home/anna/shop', args: { command: 'git status' } },
+  ],
+  ['cursor.beforeMCPExecution.cursor-docs-2026-08', { tool: 'cursor', toolName: 'query', args: { sql: 'select 1' } }],
+  // What stands in a file is not what the agent asks for.
+  [
+    'cursor.beforeReadFile.cursor-docs-2026-08',
+    { tool: 'cursor', toolName: 'Read', args: { file_path: '/home/anna/shop/src/price.ts' } },
+  ],
+])('reads %s', (name, call) => {
+  expect(parsed(name)).toMatchObject({ ...call, isBefore: true })
+})
+
+test('takes no other event for a call', () => {
+  expect(parsed('claude-code.PostToolUse.Bash.agent-sdk-0.3.330')).toMatchObject({ isBefore: false })
+  for (const event of ['Stop', 'SessionStart', 'afterFileEdit', 'postToolUse']) {
+    expect(parseCall(JSON.stringify({ hook_event_name: event }), 'cursor')).toMatchObject({ isBefore: false })
+  }
+})
+
+test('bears whatever comes, and repeats nothing of it', () => {
+  const secret = 'sk-live-5e2d8c1b7a9f'
+  const anything = fc.oneof(
+    fc.json(),
+    fc.string(),
+    fc.json().map((json) => `{"hook_event_name":"PreToolUse","a":${json}}`),
+  )
+  fc.assert(
+    fc.property(anything, (input) => {
+      const call = parseCall(input.replace('"', `"${secret}`), undefined)
+      if ('fault' in call) expect(call.fault).not.toContain(secret)
+    }),
+    { seed: 20261121 },
+  )
+})
+
+test('reads bytes as they come, however they are cut', async () => {
+  const text = '{"a":"Grüße 👋"}'
+  const bytes = Buffer.from(text)
+  const parts = [...bytes].map((byte) => Buffer.from([byte]))
+  expect(await readInput(Readable.from(parts), 60_000)).toBe(text)
+})

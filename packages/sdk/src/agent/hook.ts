@@ -1,0 +1,222 @@
+import { stdin } from 'node:process'
+import { DecoyChecks } from '../decoy-checks.ts'
+import { droppedEvent, toolCallEvent } from '../events.ts'
+import { Listeners } from '../listeners.ts'
+import type { FailMode } from '../monitor.ts'
+import { isSuccess } from '../service.ts'
+import { Troubles } from '../troubles.ts'
+import type { EventBatchReply, NewEvent } from '../wire.ts'
+import { AgentMemory } from './agent-memory.ts'
+import {
+  type AgentSettings,
+  type CodingTool,
+  type Environment,
+  readAgentSettings,
+  stateFolder,
+  type UnfitSettings,
+} from './agent-settings.ts'
+import { type ControlCheck, checkControl } from './control-check.ts'
+import { notAllowed, suspended, unchecked } from './denial-reasons.ts'
+import { denying, type HookAnswer, passing } from './hook-answer.ts'
+import { type HookCall, parseCall, readInput, type UnfitInput } from './hook-input.ts'
+import { PlainService } from './plain-service.ts'
+import { realPaths } from './real-paths.ts'
+
+/** For the checks, and then for the report: the coding agent itself gives up on the hook after 5 seconds. */
+const checksMs = 1_500
+const reportMs = 500
+
+export interface HookRequest {
+  /** Told by the call when undefined. */
+  tool: CodingTool | undefined
+  failClosed: boolean
+  env: Environment
+  /** Told as soon as the settings are read, for whoever has to answer when this fails. */
+  onFailMode: (failMode: FailMode) => void
+}
+
+/** Reads one call from standard input and decides about it, within 2 seconds. */
+export async function answerHook({ tool: given, failClosed, env, onFailMode }: HookRequest): Promise<HookAnswer> {
+  const input = readCall(given)
+  const tool = given ?? toolOf(await input)
+  const settings = readAgentSettings(env, tool ?? 'claude-code', failClosed)
+  onFailMode(settings.failMode)
+  if ('fault' in settings) return answerWithout(settings, stateFolder(env), await input, tool)
+  const memory = new AgentMemory(stateFolder(env), settings.url, settings.instanceId)
+  return new Decision(settings, memory, tool).answer(input)
+}
+
+async function readCall(given: CodingTool | undefined): Promise<HookCall | UnfitInput> {
+  const input = await readInput(stdin, checksMs)
+  return typeof input === 'string' ? parseCall(input, given) : input
+}
+
+const toolOf = (call: HookCall | UnfitInput): CodingTool | undefined => ('fault' in call ? undefined : call.tool)
+
+/** An event that is no call about to be made. */
+const isOther = (call: HookCall | UnfitInput): boolean => !('fault' in call) && !call.isBefore
+
+/** Without usable settings there is nobody to ask: what was heard last of a suspension holds, else the fail mode. */
+function answerWithout(
+  { fault, failMode, url, instanceId }: UnfitSettings,
+  folder: string,
+  call: HookCall | UnfitInput,
+  tool: CodingTool | undefined,
+): HookAnswer {
+  if (isOther(call)) return passing(tool, [])
+  const known = url && instanceId ? new AgentMemory(folder, url, instanceId).told() : undefined
+  if (known?.suspended) return denying(tool, suspended(known.reason))
+  return failMode === 'closed' ? denying(tool, unchecked([fault])) : passing(tool, [fault])
+}
+
+interface DecoyVerdict {
+  isDecoy: boolean
+  /** Why it is not known. */
+  fault: string | undefined
+}
+
+/** One call, from the question to the answer. */
+class Decision {
+  readonly #settings: AgentSettings
+  readonly #memory: AgentMemory
+  readonly #tool: CodingTool | undefined
+  readonly #service: PlainService
+  /** What could not be checked, or not be written down. */
+  readonly #faults: string[] = []
+  readonly #warnings: string[] = []
+
+  constructor(settings: AgentSettings, memory: AgentMemory, tool: CodingTool | undefined) {
+    this.#settings = settings
+    this.#memory = memory
+    this.#tool = tool
+    this.#service = new PlainService(settings, performance.now() + checksMs + reportMs)
+  }
+
+  async answer(input: Promise<HookCall | UnfitInput>): Promise<HookAnswer> {
+    // Both questions are under way before the answer to one is there.
+    const control = this.#checkControl()
+    const call = await input
+    if (isOther(call)) return passing(this.#tool, [])
+    const verdict = 'fault' in call ? { isDecoy: false, fault: call.fault } : await this.#checkDecoys(call)
+    const denial = this.#denial(await control, verdict)
+    await this.#settle(call, await control, denial === undefined)
+    if (denial !== undefined) return denying(this.#tool, denial)
+    return passing(this.#tool, [...this.#faults, ...this.#warnings])
+  }
+
+  #denial({ state, fault }: ControlCheck, verdict: DecoyVerdict): string | undefined {
+    if (state?.suspended) return suspended(state.reason)
+    if (verdict.isDecoy) return notAllowed
+    // What keeps the service from telling the one mostly keeps it from telling the other.
+    const missing = fault ?? verdict.fault
+    if (missing !== undefined) this.#faults.push(missing)
+    const isClosed = this.#settings.failMode === 'closed'
+    return isClosed && this.#faults.length > 0 ? unchecked(this.#faults) : undefined
+  }
+
+  #checkControl(): Promise<ControlCheck> {
+    return checkControl({
+      service: this.#service,
+      settings: this.#settings,
+      known: this.#known(),
+      isBeatDue: this.#memory.isBeatDue,
+      timeoutMs: checksMs,
+    })
+  }
+
+  #known() {
+    try {
+      return this.#memory.told()
+    } catch (fault) {
+      const { code } = fault as { code?: string }
+      // While the service tells the state, the log is not needed; while it does not, that is what counts.
+      this.#warnings.push(`The suspend log ${this.#memory.suspendLog} cannot be read (${code}).`)
+      return undefined
+    }
+  }
+
+  async #checkDecoys({ toolName, args, cwd = process.cwd() }: HookCall): Promise<DecoyVerdict> {
+    const listeners = new Listeners()
+    const { instanceId } = this.#settings
+    const troubles = new Troubles(listeners)
+    const checks = new DecoyChecks({ service: this.#service, troubles, instanceId, timeoutMs: checksMs })
+    let fault = 'The arguments are too many, too long or too deep to be compared with the decoys.'
+    listeners.on('error', (error) => {
+      fault = error.message
+    })
+    withoutFetch()
+    const verdict = await checks.checkCall({ toolName, args: [args, realPaths(args, cwd)], cwd })
+    return { isDecoy: verdict === 'decoy', fault: verdict === 'unchecked' ? fault : undefined }
+  }
+
+  /** Writes down what was heard, and tells the service what it needs to know of it. */
+  async #settle(call: HookCall | UnfitInput, control: ControlCheck, passes: boolean): Promise<void> {
+    const isCall = !('fault' in call)
+    // A trial by an operator: it is to leave no trace, since what it talks to is no service.
+    if (isCall && call.sessionId === 'wardline-doctor') return
+    try {
+      this.#memory.makeFolder()
+      if (control.news) this.#warn(this.#memory.keep(control.news))
+      if (control.isTold) this.#memory.noteContact()
+      if (control.hasBeaten) this.#memory.noteBeat()
+      const acknowledged = control.news ? this.#acknowledge(control.news.version) : undefined
+      if (passes && isCall) await this.#report(call, control.isTold)
+      await acknowledged
+    } catch (fault) {
+      const { code, message } = fault as { code?: string; message: string }
+      this.#warnings.push(`The state of the hook cannot be kept (${code ?? message}).`)
+    }
+  }
+
+  #warn(fault: string | undefined): void {
+    if (fault !== undefined) this.#warnings.push(fault)
+  }
+
+  /** When it fails, the next heartbeat says the same. */
+  #acknowledge(version: number): Promise<unknown> {
+    const body = JSON.stringify({ version })
+    return this.#service.call(`instances/${this.#settings.instanceId}/ack`, { body, timeoutMs: reportMs })
+  }
+
+  /** Before the tool runs, so that there is a record even where nothing comes after it. */
+  async #report(call: HookCall, isServiceThere: boolean): Promise<void> {
+    const lost = isServiceThere ? this.#memory.takeLost() : 0
+    const isStored = isServiceThere && (await this.#send(call, lost))
+    if (!isStored) this.#memory.addLost(lost + 1)
+  }
+
+  async #send({ toolName, args, sessionId, callId }: HookCall, lost: number): Promise<boolean> {
+    const { instanceId } = this.#settings
+    const event = callEvent(toolName, sessionId, args, instanceId)
+    const events = lost > 0 ? [event, droppedEvent(lost, instanceId)] : [event]
+    const answer = await this.#service.call('events/batch', {
+      body: JSON.stringify(events),
+      // A call that two hooks ask about, of the user and of the folder, is stored once.
+      headers: { 'idempotency-key': idempotencyKey(sessionId, callId) },
+      timeoutMs: reportMs,
+    })
+    const [error] = (answer.body as Partial<EventBatchReply>).errors ?? []
+    if (isSuccess(answer) && !error) return true
+    const { message } = this.#service.explain(error ? { status: 400, body: { error: error.error } } : answer)
+    this.#warnings.push(`The call was not reported. ${message}`)
+    return false
+  }
+}
+
+/** Arguments out of JSON hold no Headers, but asking whether they do would load all of `fetch`, for 20 ms. */
+function withoutFetch(): void {
+  Object.defineProperty(globalThis, 'Headers', { value: class Headers {}, configurable: true, writable: true })
+}
+
+/** Not yet made, so that nothing is said of how it ended. */
+function callEvent(toolName: string, sessionId: string | undefined, params: unknown, instanceId: string): NewEvent {
+  const event = toolCallEvent({ toolName, sessionId, params }, instanceId)
+  if (typeof event === 'string') throw new Error(event)
+  const { ok: _, ...metadata } = event.metadata ?? {}
+  return { ...event, metadata }
+}
+
+function idempotencyKey(sessionId: string | undefined, callId: string | undefined): string {
+  const key = `hook ${sessionId} ${callId}`
+  return sessionId && callId && /^[\x20-\x7e]{1,200}$/.test(key) ? key : crypto.randomUUID()
+}

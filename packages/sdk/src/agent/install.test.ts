@@ -1,0 +1,268 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readlinkSync, statSync, symlinkSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { AgentHome, ended, sample } from '../test-agent-command.ts'
+import { agentId, TestFleet } from '../test-service.ts'
+
+const slow = { timeout: 60_000 }
+
+const files = {
+  'claude-code': '.claude/settings.json',
+  codex: '.codex/hooks.json',
+  cursor: '.cursor/hooks.json',
+} as const
+const tools = Object.keys(files) as (keyof typeof files)[]
+
+const program = fileURLToPath(new URL('../wardline-agent.ts', import.meta.url))
+
+/** Whether everybody may enter every folder above. */
+function isReachable(path: string): boolean {
+  const folder = dirname(path)
+  return (statSync(folder).mode & 0o001) !== 0 && (folder === path || isReachable(folder))
+}
+
+const backups = (home: AgentHome, folder = '.claude') =>
+  readdirSync(home.path(folder)).filter((name) => name.endsWith('.bak'))
+
+const foreign = `{
+  "model": "opus",
+  "env": {
+    "API_KEY": "sk-live-0123456789abcdefXYZ"
+  },
+  "hooks": {
+    "PreToolUse": [
+      {
+        "matcher": "Write",
+        "hooks": [
+          {
+            "type": "command",
+            "command": "prettier --check"
+          }
+        ]
+      }
+    ],
+    "Stop": []
+  },
+  "futureSetting": {
+    "kept": [
+      1,
+      2.5,
+      null
+    ]
+  }
+}
+`
+
+describe.each(tools)('install %s', slow, (tool) => {
+  test('shows the change, writes it, and does nothing when asked again', async () => {
+    const home = new AgentHome()
+    const first = await home.run(['install', tool, '--yes'])
+    expect(first).toMatchObject({ code: 0, stderr: '' })
+    expect(first.stdout).toContain(`hook ${tool}`)
+    expect(first.stdout).toContain('written')
+    const written = home.read(files[tool])
+    expect(statSync(home.path(files[tool])).mode & 0o777).toBe(0o600)
+    const second = await home.run(['install', tool, '--yes'])
+    expect(second.stdout).toContain('already installed')
+    expect(home.read(files[tool])).toBe(written)
+    expect(backups(home, `.${tool.split('-')[0]}`)).toEqual([])
+  })
+
+  test('is undone by uninstall, to the byte', async () => {
+    const home = new AgentHome()
+    const before = foreign.replace('"PreToolUse"', tool === 'cursor' ? '"beforeSubmitPrompt"' : '"PreToolUse"')
+    const text = tool === 'cursor' ? before.replace('{\n', '{\n  "version": 1,\n') : before
+    home.write(files[tool], text)
+    await home.run(['install', tool, '--yes'])
+    expect(home.read(files[tool])).not.toBe(text)
+    expect(JSON.parse(home.read(files[tool]))).toMatchObject({ model: 'opus', futureSetting: { kept: [1, 2.5, null] } })
+    expect(await home.run(['uninstall', tool, '--yes'])).toMatchObject({ code: 0 })
+    expect(home.read(files[tool])).toBe(text)
+    expect((await home.run(['uninstall', tool, '--yes'])).stdout).toContain('not installed')
+  })
+})
+
+describe('install', slow, () => {
+  test('keeps what was there, for its owner only, and hides keys in what it shows', async () => {
+    const home = new AgentHome()
+    home.write(files['claude-code'], foreign.replaceAll('\n  ', '\n    '), 0o644)
+    const { stdout } = await home.run(['install', 'claude-code', '--yes'])
+    const [backup] = backups(home)
+    expect(stdout).toContain(backup)
+    expect(home.read(`.claude/${backup}`)).toBe(foreign.replaceAll('\n  ', '\n    '))
+    expect(statSync(home.path('.claude', backup!)).mode & 0o777).toBe(0o600)
+    expect(statSync(home.path(files['claude-code'])).mode & 0o777).toBe(0o644)
+    expect(stdout).not.toContain('0123456789abcdefXYZ')
+  })
+
+  test('writes nothing on trial, and nothing without a person or --yes', async () => {
+    const home = new AgentHome()
+    home.write(files['claude-code'], foreign)
+    const trial = await home.run(['install', 'claude-code', '--dry-run'])
+    expect(trial).toMatchObject({ code: 0, stdout: expect.stringContaining('+ ') })
+    const silent = await home.run(['install', 'claude-code'], 'y\n')
+    expect(silent).toMatchObject({ code: 1, stderr: expect.stringContaining('add --yes') })
+    expect(home.read(files['claude-code'])).toBe(foreign)
+    expect(backups(home)).toEqual([])
+  })
+
+  test('refuses settings that are no JSON, with the place, and leaves them alone', async () => {
+    const home = new AgentHome()
+    const broken = foreign.replace('"opus",', '"opus" // mine\n')
+    home.write(files['claude-code'], broken)
+    const answer = await home.run(['install', 'claude-code', '--yes'])
+    expect(answer).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/settings\.json was left as it is\. It is not JSON: line 2, column 19/),
+    })
+    expect(home.read(files['claude-code'])).toBe(broken)
+    expect(backups(home)).toEqual([])
+  })
+
+  test('follows a link to where the settings are kept, and leaves it one', async () => {
+    const home = new AgentHome()
+    home.write('dotfiles/claude.json', foreign)
+    mkdirSync(home.path('.claude'))
+    symlinkSync(home.path('dotfiles/claude.json'), home.path(files['claude-code']))
+    expect(await home.run(['install', 'claude-code', '--yes'])).toMatchObject({ code: 0 })
+    expect(readlinkSync(home.path(files['claude-code']))).toBe(home.path('dotfiles/claude.json'))
+    expect(home.read('dotfiles/claude.json')).toContain('wardline-agent')
+  })
+
+  test('says so when it cannot write, and changes nothing', async ({ skip }) => {
+    const home = new AgentHome()
+    home.write(files.codex, '{}', 0o644)
+    chmodSync(home.folder, 0o755)
+    chmodSync(home.path('.codex'), 0o555)
+    // Root may write everywhere, nobody may not.
+    const isRoot = process.getuid?.() === 0
+    if (isRoot && !isReachable(program)) skip('nobody but root can reach the sources')
+    const child = spawn(process.execPath, [program, 'install', 'codex', '--yes'], {
+      ...(isRoot ? { uid: 65534, gid: 65534 } : {}),
+      env: { ...home.env, NODE_COMPILE_CACHE: '' },
+    })
+    expect(await ended(child)).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/cannot be written \(EACCES\)\. It is as it was\./),
+    })
+    expect(home.read(files.codex)).toBe('{}')
+    expect(readdirSync(home.path('.codex'))).toEqual(['hooks.json'])
+  })
+
+  test('says so when a folder is no folder', async () => {
+    const home = new AgentHome()
+    home.write('.codex', 'a file')
+    expect(await home.run(['install', 'codex', '--yes'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/\((ENOTDIR|EEXIST)\)/),
+    })
+  })
+
+  test('goes into the folder or into the home, as it is told', async () => {
+    const home = new AgentHome()
+    const elsewhere = home.path('elsewhere')
+    await home.run(['install', 'claude-code', '--yes', '--fail-closed'], '', { CLAUDE_CONFIG_DIR: elsewhere })
+    expect(home.read('elsewhere/settings.json')).toContain('hook claude-code --fail-closed')
+    expect(existsSync(home.path('.claude'))).toBe(false)
+    const project = new AgentHome()
+    await project.run(['install', 'cursor', '--project', '--yes'], '', { HOME: elsewhere })
+    expect(project.read('.cursor/hooks.json')).toContain('hook cursor')
+  })
+
+  test('says what is missing, and what is left to do', async () => {
+    const home = new AgentHome()
+    expect((await home.run(['install', 'codex', '--yes'])).stdout).toMatch(/\/hooks[\s\S]*cannot work yet/)
+    home.env = { ...home.env, WARDLINE_URL: 'http://127.0.0.1:1', WARDLINE_KEY: 'k', WARDLINE_INSTANCE_ID: 'mine' }
+    expect((await home.run(['install', 'claude-code', '--yes'])).stdout).toContain('reported as mine')
+  })
+
+  test.each([
+    [['install']],
+    [['install', 'vim']],
+    [['install', 'codex', '--force']],
+    [['uninstall', 'codex', '--fail-closed']],
+    [['mcp-proxy', 'server']],
+    [['mcp-proxy', '--']],
+    [['status', 'vim']],
+    [[]],
+  ])('and others refuse a wrong command line: %j', async (args) => {
+    expect(await new AgentHome().run(args)).toMatchObject({
+      code: 64,
+      stdout: '',
+      stderr: expect.stringContaining('--help'),
+    })
+  })
+})
+
+test('what was installed is what a shell runs, and it blocks', slow, async () => {
+  await using fleet = await TestFleet.open()
+  const home = new AgentHome({
+    WARDLINE_URL: fleet.wire.url,
+    WARDLINE_KEY: fleet.agentKey,
+    WARDLINE_INSTANCE_ID: agentId,
+  })
+  await home.run(['install', 'claude-code', '--yes', '--fail-closed'])
+  const { command } = JSON.parse(home.read(files['claude-code'])).hooks.PreToolUse[0].hooks[0]
+  const input = JSON.stringify(sample('claude-code.PreToolUse.Bash.agent-sdk-0.3.330'))
+  const ask = () => {
+    const child = spawn(command, { shell: true, cwd: '/', env: home.env })
+    child.stdin.end(input)
+    return ended(child)
+  }
+  expect(await ask()).toMatchObject({ code: 0, stdout: '', stderr: '' })
+  await fleet.kill('exfiltration')
+  expect(await ask()).toMatchObject({ code: 2, stderr: expect.stringContaining('suspended (exfiltration)') })
+})
+
+test('help and version say what there is, and status what is known', slow, async () => {
+  await using fleet = await TestFleet.open()
+  const home = new AgentHome({
+    WARDLINE_URL: fleet.wire.url,
+    WARDLINE_KEY: fleet.agentKey,
+    WARDLINE_INSTANCE_ID: agentId,
+  })
+  const help = await home.run(['--help'])
+  for (const word of ['install', 'uninstall', 'status', 'hook', 'mcp-proxy', 'WARDLINE_FAIL_MODE', 'Exit codes'])
+    expect(help.stdout).toContain(word)
+  expect((await home.run(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
+  expect(await home.run(['status'])).toMatchObject({ code: 4, stdout: expect.stringContaining('none yet') })
+  await home.hook(['claude-code'], sample('claude-code.PreToolUse.Bash.agent-sdk-0.3.330'))
+  expect(await home.run(['status'])).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/agent-1[\s\S]*active, version 0/),
+  })
+  await fleet.kill('exfiltration')
+  expect(await home.run(['status'])).toMatchObject({
+    code: 3,
+    stdout: expect.stringContaining('suspended (exfiltration), version 1'),
+  })
+  fleet.wire.mode = 'refuse'
+  expect(await home.run(['status'])).toMatchObject({ code: 4, stdout: expect.stringContaining('No answer') })
+  expect(await home.run(['status'], '', { WARDLINE_KEY: '' })).toMatchObject({ code: 78 })
+})
+
+// The terminal is a real one where there is `script` to make one.
+test('asks a person, and takes no answer but yes for one', slow, async ({ skip }) => {
+  try {
+    execFileSync('script', ['--version'])
+  } catch {
+    skip('there is no program "script" to make a terminal with')
+  }
+  const home = new AgentHome()
+  const answer = async (text: string) => {
+    const child = spawn('script', ['-qec', `'${process.execPath}' '${program}' install codex`, '/dev/null'], {
+      env: home.env,
+    })
+    child.stdout.on('data', (shown) => {
+      if (String(shown).includes('[y/N]')) child.stdin.write(text)
+    })
+    return ended(child)
+  }
+  expect(await answer('n\r')).toMatchObject({ code: 1, stdout: expect.stringContaining('Nothing was written.') })
+  expect(existsSync(home.path(files.codex))).toBe(false)
+  expect(await answer('y\r')).toMatchObject({ code: 0 })
+  expect(home.read(files.codex)).toContain('wardline-agent')
+})

@@ -1,0 +1,47 @@
+const newline = 0x0a
+
+/** A line with its end, or a part of one that is too long to be kept. */
+export interface Piece {
+  bytes: Buffer
+  kind: 'line' | 'part' | 'lastPart'
+}
+
+/** Takes a stream apart into lines. What is longer than `mostBytes` comes through in parts, so that memory is bounded. */
+export class LineSplitter {
+  readonly #mostBytes: number
+  #kept: Buffer[] = []
+  #bytes = 0
+  #isLong = false
+
+  constructor(mostBytes: number) {
+    this.#mostBytes = mostBytes
+  }
+
+  push(chunk: Buffer): Piece[] {
+    const pieces: Piece[] = []
+    let start = 0
+    while (start < chunk.length) {
+      const end = chunk.indexOf(newline, start)
+      const stop = end < 0 ? chunk.length : end + 1
+      this.#kept.push(chunk.subarray(start, stop))
+      this.#bytes += stop - start
+      start = stop
+      if (end >= 0) pieces.push(this.#take(this.#isLong || this.#bytes > this.#mostBytes ? 'lastPart' : 'line'))
+      else if (this.#bytes > this.#mostBytes) pieces.push(this.#take('part'))
+    }
+    return pieces
+  }
+
+  /** What stands after the last line end. */
+  rest(): Piece[] {
+    return this.#bytes === 0 ? [] : [this.#take(this.#isLong ? 'lastPart' : 'line')]
+  }
+
+  #take(kind: Piece['kind']): Piece {
+    const bytes = this.#kept.length === 1 ? this.#kept[0]! : Buffer.concat(this.#kept)
+    this.#kept = []
+    this.#bytes = 0
+    this.#isLong = kind === 'part'
+    return { bytes, kind }
+  }
+}

@@ -1,0 +1,148 @@
+import type { FailMode, Monitor } from '../monitor.ts'
+import type { Piece } from './line-splitter.ts'
+import { realPaths } from './real-paths.ts'
+
+type Message = Record<string, unknown>
+
+/** What becomes of something that the client sent. */
+export interface Passage {
+  /** For the server, byte by byte as it came wherever that is possible. */
+  forward: Buffer | undefined
+  /** For the client, in place of the server's. */
+  answers: Message[]
+}
+
+interface PendingCall {
+  toolName: string
+  params: unknown
+  startedAt: number
+}
+
+/** A client that does not wait for its answers; the oldest is reported as it stands. */
+const mostPending = 1_000
+
+const isMessage = (value: unknown): value is Message =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const isCall = (message: unknown): message is Message => isMessage(message) && message.method === 'tools/call'
+
+function parsed(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString())
+  } catch {
+    return undefined
+  }
+}
+
+const failure = (code: number, message: string): Message => ({ jsonrpc: '2.0', id: null, error: { code, message } })
+const unreadable = failure(
+  -32700,
+  'The security monitor cannot read this message, and does not pass on what it has not read.',
+)
+const tooLong = failure(-32600, 'The security monitor does not pass on a message of this length.')
+
+/** `resultType` is required since the revision 2026-07-28 of the protocol, and unknown to those before it. */
+const denied = (id: unknown, reason: string): Message => ({
+  jsonrpc: '2.0',
+  id,
+  result: { resultType: 'complete', isError: true, content: [{ type: 'text', text: reason }] },
+})
+
+/** Looks at what the client of an MCP server sends, holds calls of tools back until they are allowed, and reports them. */
+export class McpGuard {
+  readonly #monitor: Monitor
+  readonly #warn: (sentence: string) => void
+  readonly #pending = new Map<string, PendingCall>()
+
+  constructor(monitor: Monitor, warn: (sentence: string) => void) {
+    this.#monitor = monitor
+    this.#warn = warn
+  }
+
+  get #failMode(): FailMode {
+    return this.#monitor.failMode
+  }
+
+  async pass(piece: Piece): Promise<Passage> {
+    const { bytes, kind } = piece
+    if (kind !== 'line') return this.#passUnread(bytes, kind === 'lastPart' ? [tooLong] : [])
+    const content = parsed(bytes)
+    if (Array.isArray(content)) return this.#passBatch(content, bytes)
+    if (isMessage(content)) return this.#passBatch([content], bytes)
+    // Some clients keep a connection alive by empty lines.
+    if (bytes.toString().trim() === '') return { forward: bytes, answers: [] }
+    return this.#passUnread(bytes, [unreadable])
+  }
+
+  #passUnread(bytes: Buffer, answers: Message[]): Passage {
+    if (this.#failMode === 'closed') return { forward: undefined, answers }
+    if (answers.length > 0) this.#warn('A message of the client was passed on unread.')
+    return { forward: bytes, answers: [] }
+  }
+
+  /** Batches are of revisions before 2025-06-18; a single message is one of a length of 1. */
+  async #passBatch(messages: unknown[], bytes: Buffer): Promise<Passage> {
+    const reasons = await Promise.all(messages.map((message) => (isCall(message) ? this.#denial(message) : undefined)))
+    const forwarded = messages.filter((_, place) => reasons[place] === undefined)
+    for (const message of forwarded) if (isCall(message)) this.#await(message)
+    const answers = messages.flatMap((message, place) => {
+      const { id } = message as Message
+      return reasons[place] === undefined || id === undefined ? [] : [denied(id, reasons[place])]
+    })
+    if (forwarded.length === messages.length) return { forward: bytes, answers }
+    return { forward: forwarded.length > 0 ? Buffer.from(`${JSON.stringify(forwarded)}\n`) : undefined, answers }
+  }
+
+  async #denial({ params }: Message): Promise<string | undefined> {
+    const cwd = process.cwd()
+    const denial = await this.#monitor.guard({
+      toolName: toolNameOf(params),
+      args: [params, realPaths(params, cwd)],
+      cwd,
+    })
+    return denial?.reason
+  }
+
+  #await({ id, params }: Message): void {
+    const { arguments: args } = isMessage(params) ? params : {}
+    const call = { toolName: toolNameOf(params), params: args, startedAt: performance.now() }
+    if (id === undefined) this.#report(call)
+    else this.#keep(JSON.stringify(id), call)
+  }
+
+  #keep(id: string, call: PendingCall): void {
+    const [oldest] = this.#pending.size >= mostPending ? this.#pending.keys() : [id]
+    this.#end(oldest!)
+    this.#pending.set(id, call)
+  }
+
+  /** Looks for answers to calls in what the server sends. */
+  see({ bytes, kind }: Piece): void {
+    if (this.#pending.size === 0 || kind !== 'line') return
+    const content = parsed(bytes)
+    for (const message of Array.isArray(content) ? content : [content]) {
+      if (!isMessage(message) || message.id === undefined || message.method !== undefined) continue
+      const { result, error } = message
+      this.#end(JSON.stringify(message.id), error === undefined && !(isMessage(result) && result.isError === true))
+    }
+  }
+
+  /** The server has ended: what it has not answered, it will not answer. */
+  close(): void {
+    for (const id of [...this.#pending.keys()]) this.#end(id, false)
+  }
+
+  #end(id: string, ok?: boolean): void {
+    const call = this.#pending.get(id)
+    if (!this.#pending.delete(id) || !call) return
+    this.#report(call, ok === undefined ? {} : { ok, durationMs: performance.now() - call.startedAt })
+  }
+
+  #report({ toolName, params }: PendingCall, outcome: { ok?: boolean; durationMs?: number } = {}): void {
+    void this.#monitor.reportToolCall({ toolName, params, ...outcome })
+  }
+}
+
+function toolNameOf(params: unknown): string {
+  const { name } = isMessage(params) ? params : {}
+  return typeof name === 'string' && name !== '' ? name : 'unknown'
+}

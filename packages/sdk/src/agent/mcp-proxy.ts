@@ -1,0 +1,179 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { constants } from 'node:os'
+import { stdin, stdout } from 'node:process'
+import type { Readable, Writable } from 'node:stream'
+import { createMonitor } from '../create-monitor.ts'
+import { AgentMemory } from './agent-memory.ts'
+import { type AgentSettings, type Environment, readAgentSettings, stateFolder } from './agent-settings.ts'
+import { CommandFault } from './command-fault.ts'
+import { LineSplitter } from './line-splitter.ts'
+import { McpGuard, type Passage } from './mcp-guard.ts'
+
+/** As much of one message as is read: pictures come as base64 in one line. */
+const mostLineBytes = 16 * 1024 * 1024
+/** Messages of the client that wait for their checks, before no more is read from it. */
+const mostWaiting = 256
+const mostWaitingBytes = 2 * mostLineBytes
+/** How long the reports of the last calls may take once the server has ended. */
+const flushMs = 2_000
+/** Something that the server started may hold its output open for ever. */
+const closeWithinMs = 1_000
+
+export interface ProxyRequest {
+  command: string
+  args: string[]
+  failClosed: boolean
+  env: Environment
+  warn: (sentence: string) => void
+}
+
+/** Starts an MCP server and stands between it and its client until it ends. How it ended, as an exit code. */
+export async function runProxy({ command, args, failClosed, env, warn }: ProxyRequest): Promise<number> {
+  const settings = readAgentSettings(env, 'mcp-proxy', failClosed)
+  if ('fault' in settings) {
+    if (settings.failMode === 'closed') throw new CommandFault(settings.fault, 'configuration')
+    warn(`No call is checked. ${settings.fault}`)
+    return endOf(start(command, args, undefined))
+  }
+  const monitor = startMonitor(settings, env, warn)
+  const guard = new McpGuard(monitor, warn)
+  const code = await endOf(start(command, args, guard))
+  guard.close()
+  await monitor.flush(flushMs)
+  return code
+}
+
+function startMonitor(settings: AgentSettings, env: Environment, warn: ProxyRequest['warn']) {
+  const memory = new AgentMemory(stateFolder(env), settings.url, settings.instanceId)
+  try {
+    memory.makeFolder()
+  } catch (fault) {
+    warn(`A suspension would not survive a restart (${(fault as { code?: string }).code}).`)
+  }
+  const { stateFile, suspendLog } = memory
+  const monitor = createMonitor({ ...settings, stateFile, suspendLog })
+  monitor.on('error', ({ message }) => warn(message))
+  monitor.on('suspend', ({ reason }) => warn(`Suspended: ${reason}`))
+  monitor.on('resume', () => warn('Resumed.'))
+  void monitor.start()
+  return monitor
+}
+
+function start(command: string, args: string[], guard: McpGuard | undefined): ChildProcess {
+  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal))
+  // A client that has gone reads no more, and a server that has gone takes no more: its end tells the rest.
+  stdout.on('error', () => child.kill('SIGTERM'))
+  const { stdin: input, stdout: output } = child
+  if (!input || !output) return child
+  input.on('error', () => {})
+  const toClient = new LineGaps(stdout)
+  if (guard) {
+    new Lane(stdin, input, guard, toClient)
+    const seen = new LineSplitter(mostLineBytes)
+    output.on('data', (chunk: Buffer) => {
+      for (const piece of seen.push(chunk)) guard.see(piece)
+    })
+  } else stdin.pipe(input)
+  output.on('data', (chunk: Buffer) => {
+    if (toClient.relay(chunk)) return
+    output.pause()
+    stdout.once('drain', () => output.resume())
+  })
+  return child
+}
+
+/** What the client sends, in its order, each message after its check; the checks of several run at once. */
+class Lane {
+  readonly #to: Writable
+  #last: Promise<void> = Promise.resolve()
+  #waiting = 0
+  #bytes = 0
+
+  constructor(from: Readable, to: Writable, guard: McpGuard, toClient: LineGaps) {
+    this.#to = to
+    const splitter = new LineSplitter(mostLineBytes)
+    const take = (pieces: ReturnType<LineSplitter['push']>) => {
+      for (const piece of pieces) this.#queue(from, piece.bytes.length, guard.pass(piece), toClient)
+    }
+    from.on('data', (chunk: Buffer) => take(splitter.push(chunk)))
+    from.on('end', () => {
+      take(splitter.rest())
+      void this.#last.then(() => to.end())
+    })
+  }
+
+  #queue(from: Readable, bytes: number, passage: Promise<Passage>, toClient: LineGaps): void {
+    this.#waiting += 1
+    this.#bytes += bytes
+    if (this.#isFull) from.pause()
+    this.#last = this.#last.then(async () => {
+      const { forward, answers } = await passage
+      for (const answer of answers) toClient.add(`${JSON.stringify(answer)}\n`)
+      if (forward && !this.#to.write(forward)) await drained(this.#to)
+      this.#waiting -= 1
+      this.#bytes -= bytes
+      if (!this.#isFull) from.resume()
+    })
+  }
+
+  get #isFull(): boolean {
+    return this.#waiting >= mostWaiting || this.#bytes >= mostWaitingBytes
+  }
+}
+
+const drained = (stream: Writable) =>
+  new Promise<void>((resolve) => {
+    if (stream.destroyed) return resolve()
+    stream.once('drain', resolve).once('close', resolve)
+  })
+
+/** Lets lines of our own into what is relayed, only where a line has ended. */
+class LineGaps {
+  readonly #to: Writable
+  #own = ''
+  #isBetweenLines = true
+
+  constructor(to: Writable) {
+    this.#to = to
+  }
+
+  add(line: string): void {
+    this.#own += line
+    if (this.#isBetweenLines) this.#flush()
+  }
+
+  /** False when no more should come before the stream has drained. */
+  relay(chunk: Buffer): boolean {
+    const end = this.#own === '' ? -1 : chunk.indexOf(0x0a)
+    if (end >= 0) {
+      this.#to.write(chunk.subarray(0, end + 1))
+      this.#flush()
+    }
+    const rest = chunk.subarray(end + 1)
+    if (chunk.length > 0) this.#isBetweenLines = chunk.at(-1) === 0x0a
+    return rest.length === 0 ? !this.#to.writableNeedDrain : this.#to.write(rest)
+  }
+
+  #flush(): void {
+    this.#to.write(this.#own)
+    this.#own = ''
+  }
+}
+
+/** The exit code of the server; for a signal, what a shell makes of it. */
+function endOf(child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    child.on('error', (fault) => {
+      const { code } = fault as { code?: string }
+      reject(
+        new CommandFault(`${child.spawnfile} cannot be started (${code}).`, code === 'ENOENT' ? 'notFound' : 'notRun'),
+      )
+    })
+    child.on('exit', (code, signal) => {
+      const end = () => resolve(code ?? 128 + constants.signals[signal!])
+      child.on('close', end)
+      setTimeout(end, closeWithinMs)
+    })
+  })
+}

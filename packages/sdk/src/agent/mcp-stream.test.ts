@@ -1,0 +1,283 @@
+import type { ChildProcess } from 'node:child_process'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AgentHome, ended } from '../test-agent-command.ts'
+import { agentId, eventually, TestFleet } from '../test-service.ts'
+
+// The proxy byte by byte, with small servers that do what no good one does.
+const slow = { timeout: 60_000 }
+
+let fleet: TestFleet
+let decoyKey: string
+beforeAll(async () => {
+  fleet = await TestFleet.open()
+  decoyKey = await fleet.plantKey('openai')
+}, 60_000)
+afterAll(() => fleet[Symbol.asyncDispose]())
+
+const newHome = (env: Record<string, string> = {}) =>
+  new AgentHome({ WARDLINE_URL: fleet.wire.url, WARDLINE_KEY: fleet.agentKey, WARDLINE_INSTANCE_ID: agentId, ...env })
+
+/** Sends back every byte that it gets. */
+const echo = ['-e', 'process.stdin.pipe(process.stdout)']
+const proxy = (...server: string[]) => ['mcp-proxy', '--', process.execPath, ...server]
+const closed = { WARDLINE_FAIL_MODE: 'closed' }
+
+const call = (id: unknown, said: string, method = 'tools/call') =>
+  JSON.stringify({ jsonrpc: '2.0', id, method, params: { name: 'echo', arguments: { said } } })
+const linesOf = (text: string) => text.split('\n').filter((line) => line !== '')
+const decoyCall = (id: unknown) => call(id, decoyKey)
+const denial = (id: unknown) => ({
+  jsonrpc: '2.0',
+  id,
+  result: {
+    resultType: 'complete',
+    isError: true,
+    content: [
+      { type: 'text', text: 'The security monitor of this agent does not allow this call. Do not try it again.' },
+    ],
+  },
+})
+
+describe('the proxy', slow, () => {
+  test('relays to the byte what it has nothing against, in its order', async () => {
+    const odd = [
+      '{ "jsonrpc":"2.0",  "id":1 , "method":"ping" }',
+      '{"jsonrpc":"2.0","id":12345678901234567890,"method":"tools/list","params":{"a":1.0,"b":1e3}}',
+      '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"s":"\\u00e9 é 👋"}}',
+      call(2, 'fine'),
+      '',
+      '   ',
+      `[${call(3, 'fine')},  ${call('x', 'also fine')}]`,
+      '{"jsonrpc":"2.0","id":4,"result":{}}\r',
+    ]
+    const input = `${odd.join('\n')}\nno end`
+    const { code, stdout } = await newHome().run(proxy(...echo), input)
+    expect(stdout).toBe(input)
+    expect(code).toBe(0)
+  })
+
+  test('holds back a call with a decoy, and nothing around it', async () => {
+    const input = [
+      call(1, 'a'),
+      decoyCall(2),
+      '{"jsonrpc":"2.0","id":3,"method":"ping"}',
+      decoyCall('four'),
+      call(5, 'b'),
+    ]
+    const { stdout } = await newHome().run(proxy(...echo), `${input.join('\n')}\n`)
+    const lines = linesOf(stdout)
+    expect(lines.filter((line) => line.includes('result')).map((line) => JSON.parse(line))).toEqual([
+      denial(2),
+      denial('four'),
+    ])
+    expect(lines.filter((line) => !line.includes('result'))).toEqual([input[0], input[2], input[4]])
+    expect(stdout).not.toContain(decoyKey)
+  })
+
+  // A message that says the same in other bytes must not be another.
+  test.each([
+    ['an escaped method', () => decoyCall(1).replace('tools/call', 'tools\\/call')],
+    ['a method in code points', () => decoyCall(1).replace('tools', '\\u0074ools')],
+    [
+      'an escaped key',
+      () =>
+        decoyCall(1).replace(
+          decoyKey,
+          [...decoyKey].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`).join(''),
+        ),
+    ],
+    ['white space', () => ` \t${decoyCall(1)} \r`],
+    [
+      'another order',
+      () => `{"params":${JSON.stringify({ arguments: { a: decoyKey } })},"method":"tools/call","id":1}`,
+    ],
+    ['a batch of one', () => `[${decoyCall(1)}]`],
+  ])('sees a call in %s', async (_case, line) => {
+    const { stdout } = await newHome().run(proxy(...echo), `${line()}\n`)
+    expect(linesOf(stdout).map((answer) => JSON.parse(answer))).toEqual([denial(1)])
+  })
+
+  test('takes a denied call out of a batch', async () => {
+    const batch = `[${call(1, 'a')},${decoyCall(2)},{"jsonrpc":"2.0","method":"notifications/initialized"}]`
+    const { stdout } = await newHome().run(proxy(...echo), `${batch}\n`)
+    const [first, second] = linesOf(stdout)
+      .map((line) => JSON.parse(line))
+      .sort((a) => (Array.isArray(a) ? -1 : 1))
+    expect(first).toEqual([JSON.parse(call(1, 'a')), { jsonrpc: '2.0', method: 'notifications/initialized' }])
+    expect(second).toEqual(denial(2))
+  })
+
+  test('says nothing about a denied call that wants no answer', async () => {
+    const { stdout } = await newHome().run(proxy(...echo), `${call(undefined, decoyKey)}\n${call(2, 'a')}\n`)
+    expect(linesOf(stdout)).toEqual([call(2, 'a')])
+  })
+
+  test.each([
+    ['no JSON', '{"jsonrpc":'],
+    ['a number', '42'],
+  ])('passes on unread what it cannot read (%s) only when failing open', async (_case, line) => {
+    const [open, shut] = await Promise.all([
+      newHome().run(proxy(...echo), `${line}\n${call(1, 'a')}\n`),
+      newHome(closed).run(proxy(...echo), `${line}\n${call(1, 'a')}\n`),
+    ])
+    expect(open).toMatchObject({
+      stdout: `${line}\n${call(1, 'a')}\n`,
+      stderr: expect.stringContaining('passed on unread'),
+    })
+    expect(linesOf(shut!.stdout).map((text) => JSON.parse(text))).toEqual([
+      { jsonrpc: '2.0', id: null, error: { code: -32700, message: expect.stringContaining('cannot read') } },
+      JSON.parse(call(1, 'a')),
+    ])
+  })
+
+  test('passes on a message of more than 16 MiB only when failing open', async () => {
+    const long = call(1, 'x'.repeat(17 * 1024 * 1024))
+    const [open, shut] = await Promise.all([
+      newHome().run(proxy(...echo), `${long}\n${call(2, 'a')}\n`),
+      newHome(closed).run(proxy(...echo), `${long}\n${call(2, 'a')}\n`),
+    ])
+    expect(open!.stdout === `${long}\n${call(2, 'a')}\n`).toBe(true)
+    expect(linesOf(shut!.stdout).map((text) => JSON.parse(text))).toEqual([
+      { jsonrpc: '2.0', id: null, error: { code: -32600, message: expect.stringContaining('length') } },
+      JSON.parse(call(2, 'a')),
+    ])
+  })
+
+  test('puts no answer of its own into the middle of a line of the server', async () => {
+    // Says half a line on the first message, and the rest on the second.
+    const halves = `let count = 0
+      require('readline').createInterface({ input: process.stdin })
+        .on('line', () => process.stdout.write(count++ === 0 ? '{"half":' : '1}\\n'))`
+    const child = newHome().start(proxy('-e', halves))
+    let shown = ''
+    child.stdout!.on('data', (text) => {
+      shown += text
+    })
+    child.stdin!.write(`${call(1, 'a')}\n`)
+    await eventually(() => expect(shown).toBe('{"half":'))
+    const breaches = (await fleet.events('honeypot_triggered')).length
+    child.stdin!.write(`${decoyCall(2)}\n`)
+    await eventually(async () => expect((await fleet.events('honeypot_triggered')).length).toBe(breaches + 1))
+    child.stdin!.end(`${call(3, 'b')}\n`)
+    await ended(child)
+    expect(linesOf(shown).map((line) => JSON.parse(line))).toEqual([{ half: 1 }, denial(2)])
+  })
+
+  test('slows a client down whose server does not read, and loses nothing', async () => {
+    const lazy = `const held = setInterval(() => {}, 1000)
+      process.once('SIGUSR2', () => {
+        clearInterval(held)
+        process.stdin.pipe(process.stdout)
+      })
+      console.error('up ' + process.pid)`
+    const child = newHome().start(proxy('-e', lazy))
+    const end = ended(child)
+    let said = ''
+    child.stderr!.on('data', (text) => {
+      said += text
+    })
+    const server = await eventually(() => Number(/up (\d+)/.exec(said)![1]))
+    const lines = Array.from({ length: 2_000 }, (_, id) => call(id, 'x'.repeat(1_000)))
+    const written = lines.map((line) => child.stdin!.write(`${line}\n`))
+    expect(written).toContain(false)
+    process.kill(server, 'SIGUSR2')
+    child.stdin!.end()
+    const { stdout } = await end
+    expect(stdout === `${lines.join('\n')}\n`).toBe(true)
+  })
+
+  test('denies every call while there is no contact, when failing closed', async () => {
+    const home = newHome({ ...closed, WARDLINE_URL: 'http://127.0.0.1:1' })
+    const { stdout } = await home.run(proxy(...echo), `${call(1, 'a')}\n{"jsonrpc":"2.0","id":2,"method":"ping"}\n`)
+    expect(linesOf(stdout).map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({ id: 1, result: expect.objectContaining({ isError: true }) }),
+      { jsonrpc: '2.0', id: 2, method: 'ping' },
+    ])
+  })
+
+  test('keeps a suspension over its own restart while the service is away', async () => {
+    const home = newHome()
+    await fleet.kill('exfiltration').catch(async () => {
+      // The service does not know the instance yet.
+      await home.run(proxy(...echo), `${call(1, 'a')}\n`)
+      await fleet.kill('exfiltration')
+    })
+    try {
+      expect((await home.run(proxy(...echo), `${call(1, 'a')}\n`)).stdout).toContain('suspended (exfiltration)')
+      fleet.wire.mode = 'refuse'
+      expect((await home.run(proxy(...echo), `${call(1, 'a')}\n`)).stdout).toContain('suspended (exfiltration)')
+    } finally {
+      fleet.wire.mode = 'pass'
+      await fleet.resume()
+    }
+  })
+})
+
+describe('the end of the server', slow, () => {
+  const startedWith = async (child: ChildProcess) => {
+    let shown = ''
+    child.stdout!.on('data', (text) => {
+      shown += text
+    })
+    await eventually(() => expect(shown).toContain('up'))
+  }
+
+  test.each([0, 1, 42])('gives the proxy its exit code (%i)', async (code) => {
+    expect(await newHome().run(proxy('-e', `process.exit(${code})`))).toMatchObject({ code })
+  })
+
+  test('by a signal gives what a shell makes of it', async () => {
+    expect(await newHome().run(proxy('-e', `process.kill(process.pid, 'SIGKILL')`))).toMatchObject({ code: 137 })
+  })
+
+  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('comes by the signal %s to the proxy, too', async (signal) => {
+    const child = newHome().start(
+      proxy('-e', `process.on('${signal}', () => process.exit(9)); setInterval(() => {}, 1000); console.log('up')`),
+    )
+    await startedWith(child)
+    child.kill(signal)
+    expect(await ended(child)).toMatchObject({ code: 9 })
+  })
+
+  test('comes when the client has gone', async () => {
+    const child = newHome().start(proxy('-e', `setInterval(() => console.log('up'), 20)`))
+    await startedWith(child)
+    child.stdout!.destroy()
+    expect(await ended(child)).toMatchObject({ code: 143 })
+  })
+
+  test('is not waited for when something that it started holds its output', async () => {
+    const holder = `require('child_process').spawn(process.execPath, ['-e', 'setTimeout(() => {}, 20000)'], { stdio: ['ignore', 'inherit', 'ignore'], detached: true }).unref(); process.exit(5)`
+    const child = newHome().start(proxy('-e', holder))
+    const code = await new Promise((resolve) => child.once('exit', resolve))
+    expect(code).toBe(5)
+    child.stdout!.destroy()
+  })
+
+  test('is told apart from a server that cannot be started', async () => {
+    expect(await newHome().run(['mcp-proxy', '--', 'no-such-program'])).toMatchObject({
+      code: 127,
+      stderr: expect.stringContaining('cannot be started (ENOENT)'),
+    })
+    expect(await newHome().run(['mcp-proxy', '--', '/'])).toMatchObject({ code: 126 })
+  })
+})
+
+describe('settings that cannot be used', slow, () => {
+  test('keep the server from starting when failing closed', async () => {
+    const answer = await newHome({ WARDLINE_KEY: '' }).run(
+      ['mcp-proxy', '--fail-closed', '--', process.execPath, ...echo],
+      `${call(1, 'a')}\n`,
+    )
+    expect(answer).toMatchObject({ code: 78, stdout: '', stderr: expect.stringContaining('a key') })
+  })
+
+  test('are warned of when failing open', async () => {
+    const answer = await newHome({ WARDLINE_KEY: '' }).run(proxy(...echo), `${call(1, 'a')}\n`)
+    expect(answer).toMatchObject({
+      code: 0,
+      stdout: `${call(1, 'a')}\n`,
+      stderr: expect.stringContaining('No call is checked'),
+    })
+  })
+})

@@ -1,0 +1,86 @@
+import type { Denial } from './denied.ts'
+import { copyWith, guardedCall, startCall } from './guarded-call.ts'
+import type { GuardedCall, Monitor } from './monitor.ts'
+
+// What the AI SDK calls a tool is alike in its versions 6 and 7.
+
+/** Tools by their names, as `generateText`, `streamText` and `ToolLoopAgent` take them. */
+export type AiTools = Record<string, AiTool>
+export interface AiTool {
+  type?: unknown
+  inputSchema?: unknown
+  execute?: unknown
+  needsApproval?: unknown
+  toModelOutput?: unknown
+}
+
+export interface AiSdkOptions {
+  sessionId?: string
+}
+
+type Method = (...args: unknown[]) => unknown
+
+const guarded = new WeakSet<object>()
+
+/** Whether its calls are guarded where they run. */
+export const isGuarded = (tool: AiTool | undefined): boolean =>
+  typeof tool?.execute === 'function' && guarded.has(tool.execute)
+
+/** The tool with a guard before each call and a report after it; a denial is its output. */
+export function guardExecute<Tool extends AiTool>(
+  monitor: Monitor,
+  toolName: string,
+  tool: Tool,
+  { sessionId }: AiSdkOptions,
+): Tool {
+  const { toModelOutput } = tool
+  const body = tool.execute as Method
+  const callOf = (args: unknown): GuardedCall => ({ toolName, args, sessionId })
+  const execute = isGenerator(body)
+    ? (input: unknown, options: unknown) => stream(monitor, callOf(input), () => body.call(tool, input, options))
+    : (input: unknown, options: unknown) =>
+        guardedCall<unknown>(monitor, {
+          ...callOf(input),
+          run: () => lastOf(body.call(tool, input, options)),
+          deny: (denial) => denial,
+        })
+  guarded.add(execute)
+  if (typeof toModelOutput !== 'function') return copyWith(tool, { execute })
+  // It knows what the tool returns, which a denial is not.
+  const told = (result: { output: unknown }) =>
+    isDenial(result.output) ? { type: 'json', value: result.output } : toModelOutput.call(tool, result)
+  return copyWith(tool, { execute, toModelOutput: told })
+}
+
+const isGenerator = (body: Method): boolean =>
+  Object.prototype.toString.call(body) === '[object AsyncGeneratorFunction]'
+
+async function* stream(monitor: Monitor, call: GuardedCall, run: () => unknown): AsyncGenerator<unknown, void> {
+  const denial = await monitor.guard(call)
+  if (denial) return yield denial
+  const report = startCall(monitor, call)
+  let ok = false
+  try {
+    yield* run() as AsyncIterable<unknown>
+    ok = true
+  } finally {
+    report(ok)
+  }
+}
+
+/**
+ * Of results that come one after the other, the last one is the output. An ordinary function that returns them shows
+ * itself only when it is called, which is after the guard: too late to hand on the ones before.
+ */
+async function lastOf(result: unknown): Promise<unknown> {
+  if (typeof (result as AsyncIterable<unknown> | null | undefined)?.[Symbol.asyncIterator] !== 'function') return result
+  let last: unknown
+  for await (const part of result as AsyncIterable<unknown>) last = part
+  return last
+}
+
+/** By its shape: it may have been stored with the conversation meanwhile. */
+function isDenial(output: unknown): output is Denial {
+  const { denied, reason, retryable } = Object(output) as Partial<Denial>
+  return denied === true && retryable === false && typeof reason === 'string'
+}

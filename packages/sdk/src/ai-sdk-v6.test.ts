@@ -1,0 +1,143 @@
+import { generateText, stepCountIs, streamText, tool } from 'ai-v6'
+import { convertArrayToReadableStream, MockLanguageModelV3 } from 'ai-v6/test'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { guardTools } from './ai-sdk-v6.ts'
+import type { Monitor } from './monitor.ts'
+import { denied, describeAdapter, readFile } from './test-adapter.ts'
+import { eventually, TestFleet } from './test-service.ts'
+
+const inputTokens = { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 }
+const usage = { inputTokens, outputTokens: { total: 1, text: 1, reasoning: 0 } }
+
+const callOf = (toolName: string, input: object) =>
+  ({ type: 'tool-call', toolCallId: 'call-1', toolName, input: JSON.stringify(input) }) as const
+const finish = (unified: 'stop' | 'tool-calls') => ({ unified, raw: undefined })
+
+/** Calls a tool once, then says that it is done. */
+const modelThat = (call: ReturnType<typeof callOf>) =>
+  new MockLanguageModelV3({
+    doGenerate: [
+      { content: [call], finishReason: finish('tool-calls'), usage, warnings: [] },
+      { content: [{ type: 'text', text: 'done' }], finishReason: finish('stop'), usage, warnings: [] },
+    ],
+  })
+
+const toldTo = (model: MockLanguageModelV3): unknown => {
+  const [part] = model.doGenerateCalls[1]!.prompt.at(-1)!.content as { output: { value?: unknown; type: string } }[]
+  return part!.output.value
+}
+
+describeAdapter('the AI SDK 6', async (monitor, path) => {
+  const ran: string[] = []
+  const tools = guardTools(monitor, {
+    'file-read': tool({
+      inputSchema: z.object({ path: z.string() }),
+      execute: async ({ path }) => {
+        ran.push(path)
+        return readFile(path)
+      },
+    }),
+  })
+  const model = modelThat(callOf('file-read', { path }))
+  await generateText({ model, tools, prompt: 'read it', stopWhen: stepCountIs(3) })
+  return { ran, told: toldTo(model) }
+})
+
+let fleet: TestFleet
+let active: Monitor
+let suspended: Monitor
+beforeAll(async () => {
+  fleet = await TestFleet.open()
+  active = fleet.monitor({ instanceId: 'active', key: await fleet.createKey(['active']) }).monitor
+  suspended = fleet.monitor().monitor
+  await Promise.all([active.start(), suspended.start()])
+  await fleet.kill('test')
+  await eventually(() => expect(suspended.suspended).toBe(true))
+})
+afterAll(() => fleet[Symbol.asyncDispose]())
+
+const inputSchema = z.object({ path: z.string() })
+
+async function streamed(monitor: Monitor, execute: (input: { path: string }) => AsyncIterable<string>) {
+  const model = new MockLanguageModelV3({
+    doStream: [
+      {
+        stream: convertArrayToReadableStream([
+          callOf('watch', { path: 'a.log' }),
+          { type: 'finish', finishReason: finish('tool-calls'), usage },
+        ]),
+      },
+    ],
+  })
+  const tools = guardTools(monitor, { watch: tool({ inputSchema, execute }) })
+  const outputs: unknown[] = []
+  for await (const part of streamText({ model, tools, prompt: 'watch it' }).fullStream) {
+    if (part.type === 'tool-result') outputs.push([part.preliminary === true, part.output])
+  }
+  return outputs
+}
+
+test('hands on what a tool yields as it comes', async () => {
+  const outputs = await streamed(active, async function* ({ path }) {
+    yield `${path}: 1`
+    yield `${path}: 2`
+  })
+  expect(outputs).toEqual([
+    [true, 'a.log: 1'],
+    [true, 'a.log: 2'],
+    [false, 'a.log: 2'],
+  ])
+  await active.flush()
+  expect((await fleet.events('tool_call'))[0]).toMatchObject({ metadata: { toolName: 'watch', ok: true } })
+})
+
+test('has the last of the results of an ordinary function that gives several', async () => {
+  const twice = async function* () {
+    yield 'first'
+    yield 'last'
+  }
+  expect(await streamed(active, () => twice())).toEqual([[false, 'last']])
+})
+
+test('denies a tool that yields its results', async () => {
+  let runs = 0
+  const outputs = await streamed(suspended, async function* () {
+    runs += 1
+    yield 'never'
+  })
+  expect(runs).toBe(0)
+  expect(outputs.at(-1)).toEqual([false, denied(expect.stringContaining('suspended'))])
+})
+
+test('keeps a denial away from a tool that turns its own output into words', async () => {
+  const model = modelThat(callOf('count', { path: '/' }))
+  const count = tool({
+    inputSchema,
+    execute: async () => ({ files: ['a', 'b'] }),
+    toModelOutput: ({ output }) => ({ type: 'text', value: `${output.files.length} files` }),
+  })
+  const told = async (monitor: Monitor) => {
+    model.doGenerateCalls.length = 0
+    await generateText({ model, tools: guardTools(monitor, { count }), prompt: 'count', stopWhen: stepCountIs(3) })
+    return toldTo(model)
+  }
+  expect(await told(suspended)).toEqual(denied(expect.any(String)))
+  expect(await told(active)).toBe('2 files')
+})
+
+test('holds back a denied call of a tool that runs elsewhere, and reports one that is allowed', async () => {
+  const open = async (monitor: Monitor) => {
+    const tools = guardTools(monitor, { 'open-page': tool({ inputSchema }) })
+    const { content } = await generateText({
+      model: modelThat(callOf('open-page', { path: '/' })),
+      tools,
+      prompt: 'go',
+    })
+    return content.map(({ type }) => type)
+  }
+  expect(await open(suspended)).toContain('tool-approval-request')
+  expect(await open(active)).toEqual(['tool-call'])
+  await active.flush()
+  expect((await fleet.events('tool_call'))[0]).toMatchObject({ metadata: { toolName: 'open-page' } })
+})

@@ -1,0 +1,107 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type HookCallbackMatcher, query, type SDKMessage } from '@anthropic-ai/claude-agent-sdk'
+import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
+import { guardHooks } from './claude-agent-sdk.ts'
+import { describeAdapter } from './test-adapter.ts'
+import { eventually, TestFleet } from './test-service.ts'
+
+/** Speaks the protocol of Claude Code with the real Agent SDK, which asks our hooks; no model is behind it. */
+const claude = fileURLToPath(new URL('../../../examples/claude-agent-sdk/offline-claude.ts', import.meta.url))
+const toolName = 'mcp__files__read'
+
+const cwd = mkdtempSync(join(tmpdir(), 'wardline-claude-'))
+writeFileSync(join(cwd, 'notes.txt'), 'the content of notes.txt')
+writeFileSync(join(cwd, 'more.txt'), 'more')
+afterAll(() => rmSync(cwd, { recursive: true, force: true }))
+
+interface Turn {
+  ran: string[]
+  told: string[]
+}
+
+/** The results of the calls that were asked for, one after the other. */
+async function takeTurn(hooks: ReturnType<typeof guardHooks>, paths: string[]): Promise<Turn> {
+  const turn: Turn = { ran: [], told: [] }
+  const prompt = JSON.stringify(paths.map((path) => ({ tool: toolName, input: { path } })))
+  const messages = query({ prompt, options: { cwd, hooks, pathToClaudeCodeExecutable: claude, settingSources: [] } })
+  for await (const message of messages) {
+    turn.told.push(...resultsOf(message))
+    if (message.type === 'result' && message.subtype === 'success') turn.ran = JSON.parse(message.result)
+  }
+  return turn
+}
+
+function resultsOf(message: SDKMessage): string[] {
+  if (message.type !== 'user' || typeof message.message.content === 'string') return []
+  return message.message.content.flatMap((part) => (part.type === 'tool_result' ? String(part.content) : []))
+}
+
+describeAdapter(
+  'the Claude Agent SDK',
+  async (monitor, path) => {
+    const { ran, told } = await takeTurn(guardHooks(monitor), [path])
+    return { ran, told: told[0] }
+  },
+  toolName,
+)
+
+let fleet: TestFleet
+beforeEach(async () => {
+  fleet = await TestFleet.open()
+})
+afterEach(() => fleet[Symbol.asyncDispose]())
+
+test('stops an agent that is suspended, instead of denying call after call', async () => {
+  const { monitor } = fleet.monitor()
+  await monitor.start()
+  await fleet.kill('test')
+  await eventually(() => expect(monitor.suspended).toBe(true))
+  const { ran, told } = await takeTurn(guardHooks(monitor), ['notes.txt', 'more.txt'])
+  expect([ran, told.length]).toEqual([[], 1])
+})
+
+test('finds a decoy path by the folder of the session, and goes on with the next call', async () => {
+  await fleet.plantPath(join(cwd, 'notes.txt'))
+  const { monitor } = fleet.monitor()
+  await monitor.start()
+  const { ran, told } = await takeTurn(guardHooks(monitor), ['notes.txt', 'more.txt'])
+  expect(ran).toEqual(['more.txt'])
+  expect(JSON.parse(told[0]!)).toMatchObject({ denied: true, retryable: false })
+  expect(told[1]).toBe('more')
+  await monitor.flush()
+  const [call] = await fleet.events('tool_call')
+  expect(call).toMatchObject({ session_id: expect.stringMatching(/^[\da-f-]{36}$/), metadata: { durationMs: 1 } })
+})
+
+test('keeps hooks of your own, and loses none of its own to them', async () => {
+  const { monitor } = fleet.monitor()
+  await monitor.start()
+  const seen: string[] = []
+  const note: HookCallbackMatcher = {
+    hooks: [
+      async ({ hook_event_name }) => {
+        seen.push(hook_event_name)
+        return {}
+      },
+    ],
+  }
+  const own = { PreToolUse: [note], PostToolUse: [note], SessionStart: [note] }
+  const hooks = guardHooks(monitor, own)
+  expect(hooks.SessionStart).toEqual([note])
+  await takeTurn(hooks, ['more.txt'])
+  expect(seen).toEqual(['PreToolUse', 'PostToolUse'])
+  await monitor.flush()
+  expect(await fleet.events('tool_call')).toHaveLength(1)
+})
+
+// A hook that cannot answer lets the call pass, unless Claude Code is told that it must not.
+test('has a hook that fails block the call when failing closed, and only then', async () => {
+  const [open, closed] = (['open', 'closed'] as const).map((failMode) => fleet.monitor({ failMode }).monitor)
+  expect(guardHooks(open!).PreToolUse[0]!.onFailure).toBeUndefined()
+  expect(guardHooks(closed!).PreToolUse[0]!.onFailure).toBe('block')
+  await closed!.start()
+  expect(await takeTurn(guardHooks(closed!), ['more.txt'])).toEqual({ ran: ['more.txt'], told: ['more'] })
+})

@@ -1,0 +1,68 @@
+import type { Monitor } from './monitor.ts'
+
+/** Of what the hooks of all events are given, what those of tools need. */
+export interface HookInput {
+  session_id: string
+  cwd: string
+  tool_name?: string
+  tool_input?: unknown
+  duration_ms?: number
+}
+
+export interface HookAnswer {
+  continue?: false
+  stopReason?: string
+  hookSpecificOutput?: {
+    hookEventName: 'PreToolUse'
+    permissionDecision: 'deny'
+    permissionDecisionReason: string
+  }
+}
+
+export interface HookMatcher {
+  hooks: ((input: HookInput) => Promise<HookAnswer>)[]
+  onFailure?: 'block'
+}
+
+export type GuardHooks = Record<'PreToolUse' | 'PostToolUse' | 'PostToolUseFailure', HookMatcher[]>
+
+/**
+ * For `hooks` of `query()`: denies calls of tools before they run, subagents' and MCP servers' included, and reports
+ * those that ran. Hooks of your own go in as `own`, so that neither replaces the other. What the model reads of a denial
+ * is `{ denied: true, reason, retryable: false }`; a suspended agent is stopped as well. With `failMode: 'closed'` a
+ * hook that fails blocks the call, which needs a Claude Code that knows `onFailure`.
+ */
+export function guardHooks<Own extends Partial<Record<keyof GuardHooks, unknown[]>> = object>(
+  monitor: Monitor,
+  own?: Own,
+): Own & GuardHooks {
+  const onFailure = monitor.failMode === 'closed' ? { onFailure: 'block' as const } : {}
+  const hooks = {
+    PreToolUse: { hooks: [(input: HookInput) => decide(monitor, input)], ...onFailure },
+    PostToolUse: { hooks: [(input: HookInput) => report(monitor, input, true)] },
+    PostToolUseFailure: { hooks: [(input: HookInput) => report(monitor, input, false)] },
+  }
+  const merged = Object.entries(hooks).map(([event, matcher]) => [
+    event,
+    [matcher, ...(own?.[event as keyof GuardHooks] ?? [])],
+  ])
+  return { ...own, ...Object.fromEntries(merged) }
+}
+
+async function decide(monitor: Monitor, input: HookInput): Promise<HookAnswer> {
+  const { tool_name: toolName = 'unknown', tool_input: args, session_id: sessionId, cwd } = input
+  const denial = await monitor.guard({ toolName, args, sessionId, cwd })
+  if (denial === undefined) return {}
+  const stop = denial.code === 'suspended' ? { continue: false as const, stopReason: denial.reason } : {}
+  const permissionDecisionReason = JSON.stringify(denial)
+  return {
+    ...stop,
+    hookSpecificOutput: { hookEventName: 'PreToolUse', permissionDecision: 'deny', permissionDecisionReason },
+  }
+}
+
+async function report(monitor: Monitor, input: HookInput, ok: boolean): Promise<HookAnswer> {
+  const { tool_name: toolName = 'unknown', tool_input: params, session_id: sessionId, duration_ms: durationMs } = input
+  await monitor.reportToolCall({ toolName, durationMs, ok, sessionId, params })
+  return {}
+}

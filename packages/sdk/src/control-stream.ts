@@ -1,0 +1,87 @@
+import type { ClientRequest, IncomingMessage } from 'node:http'
+import type { Pace } from './pace.ts'
+import { laterUnheld } from './repeat.ts'
+import { retryAfterMs, type Service } from './service.ts'
+
+/** A control message has a few hundred characters; a line without an end must not fill the memory. */
+const mostCharacters = 64 * 1024
+
+export interface ListenOptions {
+  service: Service
+  path: string
+  pace: Pace
+  signal: AbortSignal
+  /** The data of one message. */
+  onData(text: string): void
+  /** Something came, if only a sign of life. */
+  onAlive(): void
+}
+
+/** How a connection ended. */
+export interface Ended {
+  /** 0 when no answer came. */
+  status: number
+  /** How long to wait, as far as the service says. */
+  retryMs: number | undefined
+}
+
+/** Cuts a text stream into lines, wherever the chunks end. Returns false when a line is too long. */
+export function lineReader(onLine: (line: string) => void): (chunk: string) => boolean {
+  let rest = ''
+  return (chunk) => {
+    const lines = (rest + chunk).split(/\r\n|\n/)
+    rest = lines.pop() ?? ''
+    for (const line of lines) onLine(line)
+    return rest.length <= mostCharacters
+  }
+}
+
+/**
+ * Listens to the control stream over one connection until that ends; never rejects. Not by `fetch`, whose open answer
+ * would keep the process alive: the socket of this request is let go.
+ */
+export async function listen({ service, path, pace, signal, onData, onAlive }: ListenOptions): Promise<Ended> {
+  const url = service.url(path)
+  const { request } = await (url.protocol === 'https:' ? import('node:https') : import('node:http'))
+  return new Promise<Ended>((resolve) => {
+    const ended: Ended = { status: 0, retryMs: undefined }
+    let cancelTimer = () => {}
+    const connection: ClientRequest = request(url, {
+      agent: false,
+      headers: { ...service.headers, accept: 'text/event-stream' },
+    })
+    const end = () => {
+      cancelTimer()
+      signal.removeEventListener('abort', end)
+      connection.destroy()
+      resolve(ended)
+    }
+    const endUnlessAlive = (ms: number) => {
+      cancelTimer()
+      cancelTimer = laterUnheld(ms, end)
+    }
+    const readLine = lineReader((line) => {
+      if (line.startsWith('data:')) onData(line.slice(5).trimStart())
+      else if (/^retry: ?\d{1,6}$/.test(line)) ended.retryMs = Number(line.slice(6))
+    })
+    if (signal.aborted) return end()
+    signal.addEventListener('abort', end)
+    endUnlessAlive(pace.streamStart)
+    connection.on('socket', (socket) => socket.unref())
+    connection.on('error', end)
+    connection.on('response', (response: IncomingMessage) => {
+      ended.status = response.statusCode ?? 0
+      ended.retryMs = retryAfterMs(response.headers['retry-after'])
+      response.on('error', end)
+      response.on('close', end)
+      if (ended.status !== 200) return end()
+      response.setEncoding('utf8')
+      response.on('data', (chunk: string) => {
+        endUnlessAlive(pace.streamSilence)
+        if (!readLine(chunk)) return end()
+        onAlive()
+      })
+    })
+    connection.end()
+  })
+}

@@ -1,0 +1,72 @@
+import type { Report, ToolCall } from './monitor.ts'
+import { redacted, redactedText } from './redact.ts'
+import type { NewEvent } from './wire.ts'
+
+const severities = ['info', 'warning', 'critical', 'breach']
+const paramsBytes = 4 * 1024
+/** Of the 16 KiB that the service takes. */
+const metadataBytes = 12 * 1024
+const mostDescription = 1000
+const mostSessionId = 200
+const mostToolName = 100
+
+const isPlainObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Redaction would take the value of `token_count` for a token. */
+function isNumbersOnly(description: string): boolean {
+  try {
+    return Object.values(JSON.parse(description)).every((value) => typeof value === 'number')
+  } catch {
+    return false
+  }
+}
+
+/** The event as it is sent, or what is wrong with the report. */
+export function eventOf(report: Report, instanceId: string): NewEvent | string {
+  const { severity, eventType, description, sessionId, metadata } = Object(report) as Report
+  if (!severities.includes(severity)) return `severity must be one of ${severities.join(', ')}`
+  if (typeof eventType !== 'string' || !/^[a-z0-9_]{1,100}$/.test(eventType)) {
+    return 'eventType must be snake_case, at most 100 characters'
+  }
+  if (typeof description !== 'string' || description === '') return 'description must be a text'
+  if (sessionId !== undefined && typeof sessionId !== 'string') return 'sessionId must be a text'
+  if (metadata !== undefined && !isPlainObject(metadata)) return 'metadata must be an object'
+  const isMetrics = eventType === 'session_metrics' && isNumbersOnly(description)
+  return {
+    severity,
+    source: instanceId,
+    event_type: eventType,
+    description: isMetrics ? description : redactedText(description, mostDescription),
+    instance_id: instanceId,
+    ...(sessionId ? { session_id: redactedText(sessionId, mostSessionId) } : {}),
+    ...(metadata === undefined ? {} : { metadata: redacted(metadata, metadataBytes) as Record<string, unknown> }),
+  }
+}
+
+/** The `tool_call` event, or what is wrong with the call. */
+export function toolCallEvent(call: ToolCall, instanceId: string): NewEvent | string {
+  const { toolName, durationMs, ok = true, sessionId, params } = Object(call) as ToolCall
+  if (typeof toolName !== 'string' || toolName === '') return 'toolName must be a text'
+  const shownName = redactedText(toolName, mostToolName)
+  const description = ok ? shownName : `${shownName} failed`
+  const event = eventOf({ severity: 'info', eventType: 'tool_call', description, sessionId }, instanceId)
+  if (typeof event === 'string') return event
+  const metadata = {
+    toolName: shownName,
+    ...(Number.isFinite(durationMs) ? { durationMs: Math.round((durationMs as number) * 1000) / 1000 } : {}),
+    ok,
+    ...(params === undefined ? {} : { params: redacted(params, paramsBytes) }),
+  }
+  return { ...event, metadata }
+}
+
+/** Tells the service what it will never see. */
+export const droppedEvent = (count: number, instanceId: string): NewEvent => ({
+  severity: 'warning',
+  source: instanceId,
+  event_type: 'sdk_events_dropped',
+  description: `${count} events of this agent were dropped before the service stored them`,
+  instance_id: instanceId,
+  metadata: { count },
+})

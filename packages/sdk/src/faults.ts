@@ -1,0 +1,25 @@
+/**
+ * What went wrong: no answer; a key that is not valid; an answer that does not fit; events that were lost; a report that
+ * is unfit; decoys that were not checked; a state file or a suspend log that cannot be read or written; a listener that
+ * threw.
+ */
+export type FaultCode =
+  | 'unreachable'
+  | 'unauthorized'
+  | 'unexpected'
+  | 'dropped'
+  | 'invalid'
+  | 'unchecked'
+  | 'file'
+  | 'listener'
+
+/** Given to listeners of `error`. Its message says what is wrong and what helps; it never holds a key or an argument. */
+export class MonitorError extends Error {
+  override name = 'MonitorError'
+  readonly code: FaultCode
+
+  constructor(code: FaultCode, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.code = code
+  }
+}

@@ -1,0 +1,122 @@
+import { AIMessage, ToolMessage } from '@langchain/core/messages'
+import { ToolNode } from '@langchain/langgraph/prebuilt'
+import { createAgent, createMiddleware, fakeModel, tool } from 'langchain'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { guardMiddleware, guardTools } from './langchain-v1.ts'
+import type { Monitor } from './monitor.ts'
+import { denied, describeAdapter, readDenial, readFile } from './test-adapter.ts'
+import { eventually, TestFleet } from './test-service.ts'
+
+const schema = z.object({ path: z.string() })
+
+/** A tool that notes what it was given. */
+const readTool = (ran: string[]) =>
+  tool(
+    ({ path }) => {
+      ran.push(path)
+      return readFile(path)
+    },
+    { name: 'file-read', description: 'reads a file', schema },
+  )
+
+const callOf = (path: string) => ({ id: 'call-1', name: 'file-read', args: { path } })
+/** Calls a tool once, then says that it is done. */
+const modelThat = (path: string) =>
+  fakeModel()
+    .respondWithTools([callOf(path)])
+    .respond(new AIMessage('done'))
+const resultOf = ({ messages }: { messages: unknown[] }) =>
+  messages.find((message): message is ToolMessage => ToolMessage.isInstance(message))
+
+describeAdapter('the middleware of LangChain', async (monitor, path) => {
+  const ran: string[] = []
+  const agent = createAgent({ model: modelThat(path), tools: [readTool(ran)], middleware: [guardMiddleware(monitor)] })
+  return { ran, told: resultOf(await agent.invoke({ messages: 'read it' }))?.content }
+})
+
+describeAdapter('tools of LangChain', async (monitor, path) => {
+  const ran: string[] = []
+  const agent = createAgent({ model: modelThat(path), tools: guardTools(monitor, [readTool(ran)]) })
+  return { ran, told: resultOf(await agent.invoke({ messages: 'read it' }))?.content }
+})
+
+describeAdapter('a tool node of LangGraph', async (monitor, path) => {
+  const ran: string[] = []
+  const node = new ToolNode(guardTools(monitor, [readTool(ran)]))
+  const messages = [new AIMessage({ content: '', tool_calls: [callOf(path)] })]
+  return { ran, told: resultOf(await node.invoke({ messages }))?.content }
+})
+
+let fleet: TestFleet
+let active: Monitor
+let suspended: Monitor
+beforeAll(async () => {
+  fleet = await TestFleet.open()
+  active = fleet.monitor({ instanceId: 'active', key: await fleet.createKey(['active']) }).monitor
+  suspended = fleet.monitor().monitor
+  await Promise.all([active.start(), suspended.start()])
+  await fleet.kill('test')
+  await eventually(() => expect(suspended.suspended).toBe(true))
+})
+afterAll(() => fleet[Symbol.asyncDispose]())
+
+test('reports the thread of the conversation as the session', async () => {
+  const config = { configurable: { thread_id: 'thread-7' } }
+  const lastSession = async () => {
+    await active.flush()
+    return (await fleet.events('tool_call'))[0]?.session_id
+  }
+  const wrapped = createAgent({ model: modelThat('a.txt'), tools: guardTools(active, [readTool([])]) })
+  await wrapped.invoke({ messages: 'read it' }, config)
+  expect(await lastSession()).toBe('thread-7')
+  const middleware = [guardMiddleware(active)]
+  const watched = createAgent({ model: modelThat('a.txt'), tools: [readTool([])], middleware })
+  await watched.invoke({ messages: 'read it' }, { configurable: { thread_id: 'thread-8' } })
+  expect(await lastSession()).toBe('thread-8')
+})
+
+test.each(['before', 'after'])('guards a tool that a middleware brings %s it', async (place) => {
+  const ran: string[] = []
+  const bringer = createMiddleware({
+    name: 'bringer',
+    wrapToolCall: (request, handler) => handler({ ...request, tool: request.tool ?? readTool(ran) }),
+  })
+  const read = async (monitor: Monitor) => {
+    const guard = guardMiddleware(monitor)
+    const middleware = place === 'before' ? [bringer, guard] : [guard, bringer]
+    const agent = createAgent({ model: modelThat('a.txt'), tools: [], middleware })
+    return resultOf(await agent.invoke({ messages: 'read it' }))?.content
+  }
+  expect(readDenial(await read(suspended))).toEqual(denied(expect.stringContaining('suspended')))
+  expect(ran).toEqual([])
+  expect(await read(active)).toBe('the content of a.txt')
+})
+
+test('leaves it to LangChain what becomes of the error of a guarded tool', async () => {
+  const tools = [[readTool([])], guardTools(active, [readTool([])])] as const
+  const results = tools.map(async (tools) => {
+    const agent = createAgent({ model: modelThat('missing.txt'), tools: [...tools] })
+    const result = resultOf(await agent.invoke({ messages: 'read it' }))
+    return [result?.content, result?.status]
+  })
+  const [bare, guarded] = await Promise.all(results)
+  expect(guarded).toEqual(bare)
+  expect(guarded).toEqual([expect.stringContaining('there is no such file'), 'error'])
+})
+
+test('leaves a guarded tool the tool that it is', async () => {
+  const bare = readTool([])
+  const [guarded] = guardTools(active, [bare])
+  expect(guarded).toBeInstanceOf(bare.constructor)
+  expect([guarded!.name, guarded!.description, guarded!.schema]).toEqual([bare.name, bare.description, bare.schema])
+  expect(await guarded!.batch([{ path: 'a.txt' }, { path: 'b.txt' }])).toEqual([
+    'the content of a.txt',
+    'the content of b.txt',
+  ])
+  const [held] = guardTools(suspended, [bare])
+  const [told] = await held!.batch([{ path: 'a.txt' }])
+  expect(readDenial(told)).toEqual(denied(expect.stringContaining('suspended')))
+  const ofProvider = { type: 'web_search' }
+  expect(guardTools(active, [ofProvider])[0]).toBe(ofProvider)
+})

@@ -1,0 +1,76 @@
+import { guardedCall } from './guarded-call.ts'
+import type { Monitor } from './monitor.ts'
+
+interface ToolCallRequest {
+  toolCall: { name: string; args: unknown }
+  tool?: object | undefined
+  runtime: object
+}
+
+/**
+ * For `middleware` of `createAgent()`: guards and reports the calls of all tools of the agent, those of other
+ * middleware included. Put it last, so that nothing changes a call after it was allowed. What the model reads of a
+ * denial is `{ denied: true, reason, retryable: false }`.
+ *
+ * With any middleware that wraps calls of tools, LangChain no longer tells the model what a tool throws, but ends the
+ * run with it; toolErrorMiddleware() changes that.
+ */
+export function guardMiddleware(monitor: Monitor) {
+  return {
+    name: 'wardline',
+    wrapToolCall<Request extends ToolCallRequest, Result>(
+      request: Request,
+      handler: (request: Request) => Result | Promise<Result>,
+    ): Promise<Result> {
+      const { name: toolName, args } = request.toolCall
+      return guardedCall<Result>(monitor, {
+        toolName,
+        args,
+        sessionId: threadOf(request.runtime),
+        run: () => handler(request),
+        // LangChain makes the message, from what this tool says in place of the other.
+        deny: (denial) => handler({ ...request, tool: { name: toolName, invoke: async () => JSON.stringify(denial) } }),
+        hasFailed,
+      })
+    },
+  }
+}
+
+interface Invokable {
+  name: string
+  invoke(input: unknown, config?: unknown): unknown
+}
+
+/**
+ * Tools for a ToolNode of LangGraph, which runs no middleware: each with a guard before it and a report after it. They
+ * serve `createAgent()` as well, in place of the middleware.
+ */
+export function guardTools<Tools extends readonly object[]>(monitor: Monitor, tools: Tools): Tools {
+  return tools.map((tool) => ('invoke' in tool ? guardTool(monitor, tool as Invokable) : tool)) as unknown as Tools
+}
+
+function guardTool(monitor: Monitor, tool: Invokable): Invokable {
+  const invoke = (input: unknown, config?: unknown) =>
+    guardedCall<unknown>(monitor, {
+      toolName: tool.name,
+      args: isToolCall(input) ? input.args : input,
+      sessionId: threadOf(config),
+      run: () => tool.invoke(input, config),
+      deny: (denial) => JSON.stringify(denial),
+      hasFailed,
+    })
+  return new Proxy(tool, { get: (target, name) => (name === 'invoke' ? invoke : Reflect.get(target, name, target)) })
+}
+
+const isToolCall = (input: unknown): input is { args: unknown } =>
+  (input as { type?: unknown } | null | undefined)?.type === 'tool_call'
+
+const hasFailed = (result: unknown): boolean => (result as { status?: unknown } | null | undefined)?.status === 'error'
+
+/** The thread of the conversation, by which LangGraph keeps what was said. */
+function threadOf(config: unknown): string | undefined {
+  const { thread_id: thread } = Object((Object(config) as { configurable?: unknown }).configurable) as {
+    thread_id?: unknown
+  }
+  return typeof thread === 'string' ? thread : undefined
+}

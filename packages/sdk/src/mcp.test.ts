@@ -1,0 +1,78 @@
+import { Client, InMemoryTransport } from '@modelcontextprotocol/client'
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { InMemoryTransport as InMemoryTransportV1 } from '@modelcontextprotocol/sdk/inMemory.js'
+import { McpServer as McpServerV1 } from '@modelcontextprotocol/sdk/server/mcp.js'
+import { McpServer, Server } from '@modelcontextprotocol/server'
+import { expect, test } from 'vitest'
+import { z } from 'zod'
+import { createMonitor } from './create-monitor.ts'
+import { guardServer } from './mcp.ts'
+import { describeAdapter, readFile } from './test-adapter.ts'
+
+const tool = { description: 'reads a file', inputSchema: z.object({ path: z.string() }) }
+const info = { name: 'files', version: '1.0.0' }
+
+interface Result {
+  content?: unknown
+  isError?: unknown
+}
+const textOf = ({ content }: Result) => (content as { text: string }[])[0]!.text
+
+function body(ran: string[]) {
+  return async ({ path }: { path: string }) => {
+    ran.push(path)
+    return { content: [{ type: 'text' as const, text: readFile(path) }] }
+  }
+}
+
+describeAdapter('MCP 2', async (monitor, path) => {
+  const ran: string[] = []
+  const server = guardServer(monitor, new McpServer(info))
+  server.registerTool('file-read', tool, body(ran))
+  const [near, far] = InMemoryTransport.createLinkedPair()
+  const client = new Client(info)
+  await Promise.all([server.connect(far), client.connect(near)])
+  const result: Result = await client.callTool({ name: 'file-read', arguments: { path } })
+  await client.close()
+  expect(result.isError === true).toBe(ran.length === 0 || path === 'missing.txt')
+  return { ran, told: textOf(result) }
+})
+
+describeAdapter('MCP 1', async (monitor, path) => {
+  const ran: string[] = []
+  const server = guardServer(monitor, new McpServerV1(info))
+  server.registerTool('file-read', tool, body(ran))
+  const [near, far] = InMemoryTransportV1.createLinkedPair()
+  const client = new ClientV1(info)
+  await Promise.all([server.connect(far), client.connect(near)])
+  const result = (await client.callTool({ name: 'file-read', arguments: { path } })) as Result
+  await client.close()
+  expect(result.isError === true).toBe(ran.length === 0 || path === 'missing.txt')
+  return { ran, told: textOf(result) }
+})
+
+describeAdapter('a low-level server of MCP', async (monitor, path) => {
+  const ran: string[] = []
+  const server = guardServer(monitor, new Server(info, { capabilities: { tools: {} } }))
+  server.setRequestHandler('tools/list', () => ({ tools: [] }))
+  server.setRequestHandler('tools/call', ({ params }) => body(ran)(params.arguments as { path: string }))
+  const [near, far] = InMemoryTransport.createLinkedPair()
+  const client = new Client(info)
+  await Promise.all([server.connect(far), client.connect(near)])
+  try {
+    return { ran, told: textOf(await client.callTool({ name: 'file-read', arguments: { path } })) }
+  } finally {
+    await client.close()
+  }
+})
+
+// Their calls would pass by, and nobody would notice.
+test('refuses a server that has tools already', () => {
+  const monitor = createMonitor({ url: 'http://127.0.0.1:9', key: 'key', instanceId: 'agent-1' })
+  const server = new McpServer(info)
+  server.registerTool('file-read', tool, body([]))
+  expect(() => guardServer(monitor, server)).toThrow(TypeError)
+  const serverV1 = new McpServerV1(info)
+  serverV1.registerTool('file-read', tool, body([]))
+  expect(() => guardServer(monitor, serverV1)).toThrow(TypeError)
+})

@@ -1,0 +1,62 @@
+import { guardedCall } from './guarded-call.ts'
+import type { Monitor } from './monitor.ts'
+
+interface CallRequest {
+  params: { name: string; arguments?: unknown }
+}
+interface CallContext {
+  sessionId?: string | undefined
+}
+interface CallResult {
+  content?: unknown
+  isError?: boolean
+}
+type CallHandler = (request: CallRequest, context: CallContext) => CallResult | Promise<CallResult>
+
+/** A `Server` of MCP, of the packages `@modelcontextprotocol/server` 2 and `@modelcontextprotocol/sdk` 1. */
+export interface McpProtocol {
+  // biome-ignore lint/suspicious/noExplicitAny: its overloads differ from version to version
+  setRequestHandler(...args: any[]): void
+  assertCanSetRequestHandler(method: string): void
+}
+
+/**
+ * Guards and reports every call of the tools that are registered with an McpServer, or a Server, from now on, and gives
+ * it back. A denied call has a result with `isError` and the text `{ "denied": true, "reason": …, "retryable": false }`.
+ * Throws TypeError when tools are registered already: their calls would pass by.
+ */
+export function guardServer<Server extends McpProtocol | { server: McpProtocol }>(
+  monitor: Monitor,
+  server: Server,
+): Server {
+  const protocol: McpProtocol = 'server' in server ? server.server : server
+  try {
+    protocol.assertCanSetRequestHandler('tools/call')
+  } catch (cause) {
+    throw new TypeError('guardServer: guard the server before its tools are registered', { cause })
+  }
+  const register = protocol.setRequestHandler.bind(protocol)
+  protocol.setRequestHandler = (method: unknown, ...rest: unknown[]) => {
+    if (nameOf(method) !== 'tools/call') return register(method, ...rest)
+    register(method, ...rest.slice(0, -1), guardHandler(monitor, rest.at(-1) as CallHandler))
+  }
+  return server
+}
+
+/** Version 1 names a method by the schema of its requests. */
+const nameOf = (method: unknown): unknown =>
+  typeof method === 'string'
+    ? method
+    : (method as { shape?: { method?: { value?: unknown } } } | undefined)?.shape?.method?.value
+
+const guardHandler =
+  (monitor: Monitor, handler: CallHandler): CallHandler =>
+  (request, context) =>
+    guardedCall<CallResult>(monitor, {
+      toolName: request.params.name,
+      args: request.params.arguments,
+      sessionId: context.sessionId,
+      run: () => handler(request, context),
+      deny: (denial) => ({ content: [{ type: 'text', text: JSON.stringify(denial) }], isError: true }),
+      hasFailed: (result) => result?.isError === true,
+    })

@@ -1,0 +1,91 @@
+import type { FailMode, MonitorOptions } from './monitor.ts'
+
+/** The options with what was left out. */
+export type Settings = Required<
+  Pick<MonitorOptions, 'url' | 'key' | 'instanceId' | 'name' | 'staleAfterMs' | 'checkTimeoutMs'>
+> &
+  Pick<MonitorOptions, 'agentType' | 'version' | 'stateFile' | 'suspendLog'> & { failMode: FailMode }
+
+const known: Record<keyof MonitorOptions, true> = {
+  url: true,
+  key: true,
+  instanceId: true,
+  name: true,
+  agentType: true,
+  version: true,
+  failMode: true,
+  staleAfterMs: true,
+  checkTimeoutMs: true,
+  stateFile: true,
+  suspendLog: true,
+}
+
+function check(holds: boolean, sentence: string): void {
+  if (!holds) throw new TypeError(`createMonitor: ${sentence}`)
+}
+
+/** The sentences do not repeat the url: a password in it would come along. */
+function checkUrl(url: unknown): void {
+  let parsed: URL | undefined
+  try {
+    parsed = new URL(url as string)
+  } catch {
+    // Told below.
+  }
+  check(
+    typeof url === 'string' && parsed !== undefined && /^https?:$/.test(parsed.protocol),
+    'url must be an http or https address, such as https://wardline.example',
+  )
+  check(
+    parsed?.username === '' && parsed.password === '' && parsed.search === '' && parsed.hash === '',
+    'url must have no user, password, query or fragment; the key goes into the option key',
+  )
+}
+
+function checkText(name: keyof MonitorOptions, value: unknown, most: number): void {
+  const fits = typeof value === 'string' && /\S/.test(value) && [...value].length <= most
+  check(value === undefined || fits, `${name} must be a text of 1 to ${most} characters`)
+}
+
+/** Throws TypeError with a sentence that says which option must be what. */
+export function readOptions(options: MonitorOptions): Settings {
+  check(typeof options === 'object' && options !== null, 'options are required: { url, key, instanceId }')
+  // A misspelled failMode would silently be "open".
+  const unknown = Object.keys(options).find((name) => !Object.hasOwn(known, name))
+  check(unknown === undefined, `${unknown} is not an option; there are ${Object.keys(known).join(', ')}`)
+  const { url, key, instanceId, failMode = 'open', staleAfterMs = 120_000, checkTimeoutMs = 1_000 } = options
+  checkUrl(url)
+  check(
+    typeof key === 'string' && /^[\x21-\x7e]{1,500}$/.test(key),
+    'key must be the key of this agent: printable ASCII characters without spaces (is the environment variable set?)',
+  )
+  check(
+    typeof instanceId === 'string' && /^[a-z0-9_-]{1,64}$/.test(instanceId),
+    'instanceId must have 1 to 64 lower-case letters, digits, _ and -',
+  )
+  check(failMode === 'open' || failMode === 'closed', 'failMode must be "open" or "closed"')
+  for (const [name, value] of Object.entries({ staleAfterMs, checkTimeoutMs })) {
+    check(Number.isFinite(value) && value > 0 && value <= 86_400_000, `${name} must be milliseconds, at most a day`)
+  }
+  checkText('name', options.name, 80)
+  checkText('agentType', options.agentType, 100)
+  checkText('version', options.version, 100)
+  checkText('stateFile', options.stateFile, 4096)
+  checkText('suspendLog', options.suspendLog, 4096)
+  const { agentType, version, stateFile } = options
+  const suspendLog = options.suspendLog ?? (stateFile === undefined ? undefined : `${stateFile}.log`)
+  const name = options.name ?? instanceId
+  return {
+    url,
+    key,
+    instanceId,
+    name,
+    failMode,
+    staleAfterMs,
+    checkTimeoutMs,
+    agentType,
+    version,
+    stateFile,
+    suspendLog,
+  }
+}

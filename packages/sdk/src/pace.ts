@@ -1,0 +1,45 @@
+/** Milliseconds between things. They are not options, since the service relies on them; tests go faster. */
+export interface Pace {
+  heartbeat: number
+  poll: number
+  pollWithoutStream: number
+  /** A stream that sends no byte for this long is dead: the service sends one every 30 seconds. */
+  streamSilence: number
+  /** The service says the state at once; a stream that has said nothing by then is not one. */
+  streamStart: number
+  reconnect: number
+  mostReconnect: number
+  /** Between attempts with a key that was refused: only a person can change that. */
+  refused: number
+  request: number
+  start: number
+  /** How long an event that is not urgent may wait for others to go with. */
+  batch: number
+  flush: number
+  metricsWindow: number
+}
+
+export const usualPace: Pace = {
+  heartbeat: 60_000,
+  poll: 30_000,
+  pollWithoutStream: 3_000,
+  streamSilence: 75_000,
+  streamStart: 10_000,
+  reconnect: 1_000,
+  mostReconnect: 30_000,
+  refused: 60_000,
+  request: 5_000,
+  start: 5_000,
+  batch: 1_000,
+  flush: 5_000,
+  metricsWindow: 300_000,
+}
+
+/** 20 % less to 20 % more, so that agents that were started together do not ask together. */
+export const jittered = (ms: number): number => ms * (0.8 + 0.4 * Math.random())
+
+/** A random wait whose bound doubles with each attempt; never less than the least, so never a tight loop. */
+export function backoff({ reconnect, mostReconnect }: Pace, attempt: number): number {
+  const bound = Math.min(mostReconnect, reconnect * 2 ** Math.min(attempt + 1, 20))
+  return reconnect + Math.random() * (bound - reconnect)
+}

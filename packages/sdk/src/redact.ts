@@ -1,0 +1,140 @@
+import { Buffer } from 'node:buffer'
+import { isSecretName, redactedMark, withoutCredentials } from './credentials.ts'
+
+const mostDepth = 6
+const mostEntries = 50
+const mostCharacters = 500
+const mostNameCharacters = 100
+
+/** NUL and halves of surrogate pairs cannot be stored. */
+const storable = (text: string): string => text.replaceAll('\0', '\ufffd').toWellFormed()
+
+/** The text up to the last place where no credential can be cut in two. */
+function wholeWords(text: string): string {
+  let end = text.length
+  while (end > 0 && !/[\s,;"'&{}()<>]/.test(text[end - 1]!)) end--
+  return text.slice(0, end)
+}
+
+/** A text without credentials, of at most `most` characters. Of a longer one twice as much is searched. */
+export function redactedText(text: string, most: number): string {
+  const isCut = text.length > 2 * most
+  // The first half of a credential is one that nothing recognises.
+  const clean = storable(withoutCredentials(isCut ? wholeWords(text.slice(0, 2 * most)) : text))
+  return clean.length <= most && !isCut ? clean : `${storable(clean.slice(0, most - 1))}…`
+}
+
+/**
+ * A copy as plain JSON of at most `mostBytes`, without credentials and with what is deep, long or no data replaced by a
+ * word for it. Whatever it is given, it does not throw, runs no getter, and takes a bounded time.
+ */
+export function redacted(value: unknown, mostBytes: number): unknown {
+  // Room for the brackets and marks with which containers that were begun are ended.
+  const copy = new Copy(mostBytes - 512)
+  return copy.of(value, mostDepth)
+}
+
+class Copy {
+  #left: number
+  readonly #above = new Set<object>()
+
+  constructor(bytes: number) {
+    this.#left = bytes
+  }
+
+  of(value: unknown, depth: number): unknown {
+    try {
+      return this.#spend(value, depth)
+    } catch {
+      return '[unreadable]'
+    }
+  }
+
+  #spend(value: unknown, depth: number): unknown {
+    if (typeof value === 'object' && value !== null) return this.#ofObject(value, depth)
+    const plain = plainValue(value)
+    const bytes = Buffer.byteLength(JSON.stringify(plain))
+    if (bytes > this.#left) return '[cut]'
+    this.#left -= bytes
+    return plain
+  }
+
+  #ofObject(value: object, depth: number): unknown {
+    if (this.#above.has(value)) return '[circular]'
+    const special = specialObject(value)
+    if (special !== undefined) return this.#spend(special, depth)
+    if (value instanceof Set) return this.#spend([...firstOf(value, mostEntries)], depth)
+    if (depth === 0) return '[deep]'
+    this.#above.add(value)
+    const copy = Array.isArray(value) ? this.#ofArray(value, depth) : this.#ofEntries(entriesOf(value), depth)
+    this.#above.delete(value)
+    return copy
+  }
+
+  #ofArray(values: readonly unknown[], depth: number): unknown[] {
+    const copy: unknown[] = []
+    for (let place = 0; place < values.length; place++) {
+      if (place === mostEntries || this.#left <= 0) return [...copy, `[${values.length - place} more]`]
+      this.#left -= 1
+      copy.push(this.of(dataProperty(values, String(place)), depth - 1))
+    }
+    return copy
+  }
+
+  #ofEntries(entries: Iterable<[string, unknown]>, depth: number): Record<string, unknown> {
+    const copy: Record<string, unknown> = {}
+    let count = 0
+    for (const [name, value] of entries) {
+      const shown = redactedText(name, mostNameCharacters)
+      this.#left -= Buffer.byteLength(JSON.stringify(shown)) + 2
+      if (count++ === mostEntries || this.#left <= 0) {
+        copy['…'] = '[more]'
+        break
+      }
+      if (shown === '__proto__') continue
+      copy[shown] = isKeptBack(name, value) ? redactedMark : this.of(value, depth - 1)
+    }
+    return copy
+  }
+}
+
+/** Whether something is set says nothing of what it is. */
+const isKeptBack = (name: string, value: unknown): boolean =>
+  isSecretName(name) && value !== null && value !== undefined && typeof value !== 'boolean'
+
+function plainValue(value: unknown): string | number | boolean | null {
+  if (typeof value === 'string') return redactedText(value, mostCharacters)
+  if (typeof value === 'boolean') return value
+  if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
+  if (typeof value === 'bigint') return redactedText(value.toString().slice(0, mostCharacters), mostCharacters)
+  if (value === null || value === undefined) return null
+  return `[${typeof value}]`
+}
+
+/** What stands for an object that is no plain container. */
+function specialObject(value: object): string | undefined {
+  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return `[${value.byteLength} bytes]`
+  if (value instanceof Date) return Number.isFinite(value.getTime()) ? value.toISOString() : '[date]'
+  if (value instanceof URL || value instanceof RegExp) return String(value)
+  if (value instanceof Error) return `${value.name}: ${value.message}`
+  return undefined
+}
+
+function* firstOf(values: Iterable<unknown>, count: number): Generator<unknown> {
+  for (const value of values)
+    if (count-- > 0) yield value
+    else return
+}
+
+function* entriesOf(value: object): Generator<[string, unknown]> {
+  if (value instanceof Map) for (const [name, item] of value) yield [nameOf(name), item]
+  else for (const name of Object.keys(value)) yield [name, dataProperty(value, name)]
+}
+
+const nameOf = (name: unknown): string => (typeof name === 'object' ? '[object]' : String(name))
+
+/** The value of a property that is no getter: those are the agent's code, which is not ours to run. */
+function dataProperty(value: object, name: string): unknown {
+  const property = Object.getOwnPropertyDescriptor(value, name)
+  return property?.get ? '[getter]' : property?.value
+}

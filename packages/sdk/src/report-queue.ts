@@ -1,0 +1,81 @@
+import { Buffer } from 'node:buffer'
+import type { NewEvent } from './wire.ts'
+
+/** What may wait while the service is away: some hours of a busy agent. */
+const mostEvents = 10_000
+const mostBytes = 8 * 1024 * 1024
+/** Half of what the service takes at once, so that proxies with smaller limits let it pass. */
+const mostBatchEvents = 500
+const mostBatchBytes = 512 * 1024
+
+interface Entry {
+  json: string
+  bytes: number
+}
+
+export interface Batch {
+  /** Sent again word for word: the service tells a repetition by its key. */
+  body: string
+  idempotencyKey: string
+  events: number
+}
+
+const isUrgent = ({ severity }: NewEvent): boolean => severity === 'critical' || severity === 'breach'
+
+/** Events that wait to be sent, as JSON. Urgent ones go first, and are the last to be dropped when there is no room. */
+export class ReportQueue {
+  readonly #urgent: Entry[] = []
+  readonly #others: Entry[] = []
+  #bytes = 0
+  #dropped = 0
+
+  get length(): number {
+    return this.#urgent.length + this.#others.length
+  }
+
+  get isUrgent(): boolean {
+    return this.#urgent.length > 0
+  }
+
+  /** Events that had to go since this was asked last. */
+  takeDropped(): number {
+    const dropped = this.#dropped
+    this.#dropped = 0
+    return dropped
+  }
+
+  /** Makes room by dropping the oldest event of lesser severity first. False when the event itself finds none. */
+  add(event: NewEvent): boolean {
+    const json = JSON.stringify(event)
+    const entry = { json, bytes: Buffer.byteLength(json) }
+    while (this.length >= mostEvents || this.#bytes + entry.bytes > mostBytes) {
+      const oldest = this.#others.shift() ?? (isUrgent(event) ? this.#urgent.shift() : undefined)
+      this.#dropped += 1
+      if (!oldest) return false
+      this.#bytes -= oldest.bytes
+    }
+    this.#bytes += entry.bytes
+    const lane = isUrgent(event) ? this.#urgent : this.#others
+    lane.push(entry)
+    return true
+  }
+
+  /** The events that are sent next, together with `first`; undefined when there are none. */
+  takeBatch(first: NewEvent[]): Batch | undefined {
+    const taken = first.map((event) => JSON.stringify(event))
+    let bytes = 0
+    for (const lane of [this.#urgent, this.#others]) {
+      let count = 0
+      for (const entry of lane) {
+        if (taken.length >= mostBatchEvents || bytes + entry.bytes > mostBatchBytes) break
+        bytes += entry.bytes
+        taken.push(entry.json)
+        count += 1
+      }
+      lane.splice(0, count)
+    }
+    this.#bytes -= bytes
+    if (taken.length === 0) return undefined
+    return { body: `[${taken.join(',')}]`, idempotencyKey: crypto.randomUUID(), events: taken.length }
+  }
+}

@@ -1,0 +1,157 @@
+import { clearTimeout, setTimeout } from 'node:timers'
+import { droppedEvent } from './events.ts'
+import { MonitorError } from './faults.ts'
+import { backoff, jittered, type Pace } from './pace.ts'
+import { Repeat } from './repeat.ts'
+import { type Batch, ReportQueue } from './report-queue.ts'
+import { type Answer, isPassing, isRefused, isSuccess, type Service } from './service.ts'
+import type { Troubles } from './troubles.ts'
+import type { EventBatchReply, NewEvent } from './wire.ts'
+
+/** As many waiting events go at once, without waiting for more. */
+const sendAt = 100
+
+/** Sends events in batches, each again and again until the service has answered it. */
+export class Reports {
+  readonly #service: Service
+  readonly #troubles: Troubles
+  readonly #pace: Pace
+  readonly #instanceId: string
+  readonly #queue = new ReportQueue()
+  readonly #sender: Repeat
+  readonly #waiting = new Set<() => void>()
+  /** The batch under way, which stays the same until it is answered, and how many drops it tells of. */
+  #batch: Batch | undefined
+  #telling = 0
+  #attempts = 0
+  #dropped = 0
+  /** Of the dropped events, those that no batch tells of yet. */
+  #untold = 0
+  /** The last answer refused events: one that tells of drops would be refused as well, so it waits for company. */
+  #wasRefused = false
+
+  constructor(service: Service, troubles: Troubles, pace: Pace, instanceId: string) {
+    this.#service = service
+    this.#troubles = troubles
+    this.#pace = pace
+    this.#instanceId = instanceId
+    this.#sender = new Repeat(() => this.#send(), Number.POSITIVE_INFINITY)
+  }
+
+  get queued(): number {
+    return this.#queue.length + (this.#batch?.events ?? 0)
+  }
+
+  get dropped(): number {
+    return this.#dropped
+  }
+
+  /** Takes an event, or what is wrong with it. False when it was not taken. */
+  add(event: NewEvent | string): boolean {
+    if (typeof event === 'string') {
+      this.#troubles.tell(new MonitorError('invalid', `A report was not sent: ${event}.`))
+      return false
+    }
+    const isAdded = this.#queue.add(event)
+    const dropped = this.#queue.takeDropped()
+    if (dropped > 0) {
+      this.#countDropped(dropped)
+      const help = 'Events are dropped, lesser ones first, until the service takes them again.'
+      this.#troubles.meet('queue', new MonitorError('dropped', `The queue of events is full. ${help}`))
+    }
+    // While a batch waits for its next attempt, the others wait with it.
+    if (this.#batch === undefined) {
+      this.#sender.within(this.#queue.isUrgent || this.#queue.length >= sendAt ? 0 : this.#pace.batch)
+    }
+    return isAdded
+  }
+
+  /** Resolves when nothing waits any more, or with false after `timeoutMs`. */
+  async flush(timeoutMs: number): Promise<boolean> {
+    if (this.queued === 0) return true
+    this.#sender.within(0)
+    await new Promise<void>((resolve) => {
+      // Held: a process that has nothing else to do waits for this.
+      const timer = setTimeout(done, timeoutMs)
+      const waiting = this.#waiting.add(done)
+      function done(): void {
+        clearTimeout(timer)
+        waiting.delete(done)
+        resolve()
+      }
+    })
+    return this.queued === 0
+  }
+
+  /** Sends until the queue is empty, or until an attempt fails. Milliseconds until the next attempt. */
+  async #send(): Promise<number> {
+    for (;;) {
+      this.#batch ??= this.#nextBatch()
+      if (this.#batch === undefined) break
+      const { body, idempotencyKey } = this.#batch
+      const answer = await this.#service.call('events/batch', {
+        body,
+        headers: { 'idempotency-key': idempotencyKey },
+        timeoutMs: 2 * this.#pace.request,
+      })
+      const wait = this.#settle(this.#batch, answer)
+      if (wait !== undefined) return wait
+      this.#batch = undefined
+    }
+    for (const done of this.#waiting) done()
+    return Number.POSITIVE_INFINITY
+  }
+
+  #nextBatch(): Batch | undefined {
+    const tells = this.#untold > 0 && (this.#queue.length > 0 || !this.#wasRefused)
+    this.#telling = tells ? this.#untold : 0
+    if (tells) this.#untold = 0
+    return this.#queue.takeBatch(tells ? [droppedEvent(this.#telling, this.#instanceId)] : [])
+  }
+
+  /** Milliseconds until the same batch is tried again; undefined when it is done with, for good or ill. */
+  #settle(batch: Batch, answer: Answer): number | undefined {
+    if (isSuccess(answer)) {
+      this.#attempts = 0
+      this.#troubles.over('queue')
+      this.#troubles.over('reports')
+      this.#countRefused(batch, (answer.body as Partial<EventBatchReply>).errors ?? [])
+      return undefined
+    }
+    if (isRefused(answer)) {
+      // The key is at fault, not the events.
+      this.#troubles.meet('reports', this.#service.explain(answer))
+      return jittered(this.#pace.refused)
+    }
+    if (isPassing(answer)) {
+      if (answer.status !== 0) this.#troubles.meet('reports', this.#service.explain(answer))
+      return Math.max(answer.retryAfterMs ?? 0, backoff(this.#pace, this.#attempts++))
+    }
+    const { message } = this.#service.explain(answer)
+    this.#loseBatch(batch, `${batch.events} events were dropped, because the service refused them. ${message}`)
+    return undefined
+  }
+
+  #countRefused(batch: Batch, errors: EventBatchReply['errors']): void {
+    this.#wasRefused = errors.length > 0
+    if (errors.length === 0) return
+    const first = this.#service.explain({ status: 400, body: { error: errors[0]?.error } }).message
+    this.#countDropped(errors.length)
+    const share = `${errors.length} of ${batch.events} events`
+    this.#troubles.tell(
+      new MonitorError('dropped', `${share} were dropped, because the service refused them. ${first}`),
+    )
+  }
+
+  #loseBatch(batch: Batch, sentence: string): void {
+    this.#wasRefused = true
+    this.#countDropped(batch.events - (this.#telling > 0 ? 1 : 0))
+    this.#untold += this.#telling
+    this.#troubles.tell(new MonitorError('dropped', sentence))
+  }
+
+  #countDropped(count: number): void {
+    this.#dropped += count
+    this.#untold += count
+  }
+}

@@ -1,0 +1,42 @@
+import type { NewEvent } from './wire.ts'
+
+/** As many baselines as the service keeps; a name that is made up anew each time must not fill the memory. */
+const mostNames = 64
+/** Names of one event, which has room for 1,000 characters. */
+const namesPerEvent = 10
+
+/** Sums by name, since they were last taken. */
+export class SessionMetrics {
+  #sums = new Map<string, number>()
+
+  /** What is wrong with it, or undefined. */
+  add(name: string, value: number): string | undefined {
+    if (typeof name !== 'string' || !/^[A-Za-z][\w.-]{0,63}$/.test(name)) {
+      return 'a metric must have a name of letters, digits, _, . and -, at most 64'
+    }
+    const sum = (this.#sums.get(name) ?? 0) + value
+    if (typeof value !== 'number' || !Number.isFinite(sum)) return `the metric ${name} must be a finite number`
+    if (!this.#sums.has(name) && this.#sums.size >= mostNames) {
+      return `there is no room for the metric ${name}: ${mostNames} names are the most`
+    }
+    this.#sums.set(name, sum)
+    return undefined
+  }
+
+  /** The events with the sums, which begin at nothing again. */
+  take(instanceId: string): NewEvent[] {
+    const sums = [...this.#sums]
+    this.#sums = new Map()
+    const events: NewEvent[] = []
+    for (let start = 0; start < sums.length; start += namesPerEvent) {
+      events.push({
+        severity: 'info',
+        source: instanceId,
+        event_type: 'session_metrics',
+        description: JSON.stringify(Object.fromEntries(sums.slice(start, start + namesPerEvent))),
+        instance_id: instanceId,
+      })
+    }
+    return events
+  }
+}

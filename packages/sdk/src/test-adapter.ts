@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Monitor } from './monitor.ts'
+import { agentId, eventually, TestFleet } from './test-service.ts'
+
+/** What one turn of an agent came to, in which its model calls a tool with `{ path }` once. */
+export interface Turn {
+  /** The paths that the body of the tool was given. */
+  ran: string[]
+  /** What the model reads as the result of the call: a denial as an object or as JSON. */
+  told: unknown
+}
+
+/** What the body of the tool does in every turn. */
+export function readFile(path: string): string {
+  if (path === 'missing.txt') throw new Error('there is no such file')
+  return `the content of ${path}`
+}
+
+const check = /\/check\//
+export const readDenial = (told: unknown): unknown => (typeof told === 'string' ? JSON.parse(told) : told)
+export const denied = (reason: unknown) => ({ denied: true, reason, retryable: false })
+
+/** What holds for every adapter, on the real framework and the real service. */
+export function describeAdapter(
+  framework: string,
+  takeTurn: (monitor: Monitor, path: string) => Promise<Turn>,
+  /** As the framework calls it. */
+  toolName = 'file-read',
+): void {
+  describe(`with ${framework}`, () => {
+    let fleet: TestFleet
+    let monitor: Monitor
+    beforeAll(async () => {
+      fleet = await TestFleet.open()
+      monitor = fleet.monitor().monitor
+      await monitor.start()
+    })
+    afterAll(() => fleet[Symbol.asyncDispose]())
+
+    const calls = async () => {
+      await monitor.flush()
+      return fleet.events('tool_call')
+    }
+
+    test('runs an allowed call and reports it', async () => {
+      const { ran, told } = await takeTurn(monitor, 'notes.txt')
+      expect(ran).toEqual(['notes.txt'])
+      expect(JSON.stringify(told)).toContain('the content of notes.txt')
+      expect((await calls())[0]).toMatchObject({
+        severity: 'info',
+        instance_id: agentId,
+        metadata: { toolName, ok: true, durationMs: expect.any(Number), params: { path: 'notes.txt' } },
+      })
+    })
+
+    test('reports that a tool failed', async () => {
+      const before = await calls()
+      // What becomes of the error is the framework's own affair.
+      const { ran } = await takeTurn(monitor, 'missing.txt').catch(() => ({ ran: ['missing.txt'] }))
+      expect(ran).toEqual(['missing.txt'])
+      const after = await calls()
+      expect(after).toHaveLength(before.length + 1)
+      expect(after[0]).toMatchObject({ metadata: { toolName, ok: false } })
+    })
+
+    // Whoever steers the model would otherwise go on with the tools that it already has.
+    test('denies the calls of a suspended agent without running them', async () => {
+      const before = await calls()
+      await fleet.kill('exfiltration')
+      await eventually(() => expect(monitor.suspended).toBe(true))
+      const { ran, told } = await takeTurn(monitor, 'notes.txt')
+      await fleet.resume()
+      await eventually(() => expect(monitor.suspended).toBe(false))
+      expect(ran).toEqual([])
+      const reason = 'This agent is suspended (exfiltration). It must stop here and not try again.'
+      expect(readDenial(told)).toEqual(denied(reason))
+      expect(await calls()).toHaveLength(before.length)
+      expect((await takeTurn(monitor, 'notes.txt')).ran).toEqual(['notes.txt'])
+    })
+
+    // A decoy's value in a report would end up in the stream of events, which may be open; a telling denial would show
+    // whoever steers the model what to keep clear of.
+    test('denies a call with a decoy in an argument, whose value is nowhere', async () => {
+      const decoy = await fleet.plantKey('openai')
+      await monitor.refresh()
+      const before = [await calls(), await fleet.events('honeypot_triggered')]
+      fleet.wire.sent = ''
+      const { ran, told } = await takeTurn(monitor, `https://files.example/?token=${decoy}`)
+      expect(ran).toEqual([])
+      expect(readDenial(told)).toEqual(denied(expect.not.stringMatching(/decoy|honeypot/i)))
+      const after = [await calls(), await fleet.events('honeypot_triggered')]
+      expect(after.map(({ length }) => length)).toEqual([before[0]!.length, before[1]!.length + 1])
+      expect(after[1]![0]).toMatchObject({ severity: 'breach', metadata: { tool: toolName } })
+      // Only the check itself carries it.
+      expect(fleet.wire.sent.match(/^POST \S+/gm)?.filter((line) => !check.test(line)) ?? []).toEqual([])
+      expect(JSON.stringify([told, after])).not.toContain(decoy)
+    })
+  })
+}

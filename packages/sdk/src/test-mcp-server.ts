@@ -1,0 +1,24 @@
+import { McpServer } from '@modelcontextprotocol/server'
+import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import { z } from 'zod'
+
+// An MCP server for tests of the proxy, started as a process of its own.
+
+const text = (said: string) => ({ content: [{ type: 'text' as const, text: said }] })
+let calls = 0
+
+serveStdio(() => {
+  const server = new McpServer({ name: 'test', version: '1.0.0' }, { capabilities: { tools: {} } })
+  server.registerTool('echo', { inputSchema: z.object({ said: z.string() }) }, async ({ said }) => {
+    calls += 1
+    return text(said)
+  })
+  server.registerTool('never', { inputSchema: z.object({}) }, () => new Promise<never>(() => {}))
+  server.registerTool('fail', { inputSchema: z.object({}) }, async () => ({ ...text('no'), isError: true }))
+  server.registerTool('calls', { inputSchema: z.object({}) }, async () => text(String(calls)))
+  server.registerTool('crash', { inputSchema: z.object({}) }, async () => {
+    console.error('about to crash')
+    process.exit(7)
+  })
+  return server
+})

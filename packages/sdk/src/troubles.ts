@@ -1,0 +1,27 @@
+import type { FaultCode, MonitorError } from './faults.ts'
+import type { Listeners } from './listeners.ts'
+
+/** Tells listeners of `error` what is wrong; a trouble that lasts only once, until it is over. */
+export class Troubles {
+  readonly #listeners: Listeners
+  readonly #open = new Map<string, FaultCode>()
+
+  constructor(listeners: Listeners) {
+    this.#listeners = listeners
+  }
+
+  tell(error: MonitorError): void {
+    this.#listeners.emit('error', error)
+  }
+
+  /** `where` is the part that met it. */
+  meet(where: string, error: MonitorError): void {
+    if (this.#open.get(where) === error.code) return
+    this.#open.set(where, error.code)
+    this.tell(error)
+  }
+
+  over(where: string): void {
+    this.#open.delete(where)
+  }
+}

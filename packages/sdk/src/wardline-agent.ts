@@ -1,0 +1,72 @@
+import { writeSync } from 'node:fs'
+import { argv, env, exit, stdout } from 'node:process'
+import { type CodingTool, codingTools } from './agent/agent-settings.ts'
+import { unchecked } from './agent/denial-reasons.ts'
+import { denying, type HookAnswer, passing } from './agent/hook-answer.ts'
+import type { FailMode } from './monitor.ts'
+
+// The command `wardline-agent`. A hook runs before every call of a tool, so each command loads only what it needs.
+
+/** Longer than everything that a hook does may take together. */
+const hookMs = 2_500
+
+const isCodingTool = (name: string | undefined): name is CodingTool => codingTools.includes(name as CodingTool)
+
+function write(descriptor: 1 | 2, text: string): void {
+  let rest = Buffer.from(text)
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(writeSync(descriptor, rest))
+    } catch (fault) {
+      // A pipe that is full takes more in a moment; one whose reader has gone never will.
+      if ((fault as { code?: string }).code !== 'EAGAIN') return
+    }
+  }
+}
+
+/** Ends at once: an open connection must not keep a person waiting. */
+function end({ stdout, stderr, exitCode }: HookAnswer): never {
+  write(1, stdout)
+  write(2, stderr)
+  exit(exitCode)
+}
+
+/** Whatever goes wrong in here, known or not, must not look like a hook that has nothing against the call. */
+function runHook(args: string[]): void {
+  const [tool] = args.filter((arg) => !arg.startsWith('-'))
+  const flags = args.filter((arg) => arg.startsWith('-'))
+  if (
+    flags.some((flag) => flag !== '--fail-closed') ||
+    args.length - flags.length > 1 ||
+    (tool && !isCodingTool(tool))
+  ) {
+    const sentence = `The hook of Wardline is set up wrongly: it must be "wardline-agent hook ${codingTools.join('|')} [--fail-closed]".`
+    end({ exitCode: 0, stdout: '', stderr: `${sentence}\n` })
+  }
+  const known = tool as CodingTool | undefined
+  const failClosed = flags.length > 0
+  // The settings may say "closed", and may be what cannot be read.
+  let failMode: FailMode = !failClosed && env.WARDLINE_FAIL_MODE === 'open' ? 'open' : 'closed'
+  const onFailMode = (said: FailMode) => {
+    failMode = said
+  }
+  const fail = (fault: unknown): never => {
+    const sentence = `The hook failed: ${fault instanceof Error ? fault.message : String(fault)}.`
+    return end(failMode === 'open' ? passing(known, [sentence]) : denying(known, unchecked([sentence])))
+  }
+  process.on('uncaughtException', fail).on('unhandledRejection', fail)
+  setTimeout(() => fail(new Error(`it took longer than ${hookMs} ms`)), hookMs)
+  import('./agent/hook.ts')
+    .then(({ answerHook }) => answerHook({ tool: known, failClosed, env, onFailMode }))
+    .then(end, fail)
+}
+
+const [command, ...words] = argv.slice(2)
+if (command === 'hook') runHook(words)
+else {
+  import('./agent/command-line.ts')
+    .then(({ runCommand }) => runCommand(command, words, env))
+    // What was written may still be on its way.
+    .then((code) => stdout.write('', () => exit(code)))
+    .catch((fault) => end({ exitCode: 1, stdout: '', stderr: `wardline-agent: ${(fault as Error).message}\n` }))
+}

@@ -1,0 +1,59 @@
+import type * as contract from '@wardline/contract'
+import { endpoints, limits, severities } from '@wardline/contract'
+import { expect, expectTypeOf, test } from 'vitest'
+import type { Severity } from './monitor.ts'
+import type { ControlMessage, EventBatchReply, Heartbeat, KillSwitchState, NewEvent } from './wire.ts'
+
+// This package repeats what it needs of the contract, so that agents install one package. Here the two are held together.
+
+test('sends what the service takes', () => {
+  expectTypeOf<Heartbeat>().toExtend<contract.Heartbeat>()
+  expectTypeOf<NewEvent>().toExtend<contract.NewEvent>()
+  expectTypeOf<keyof Heartbeat>().toEqualTypeOf<keyof contract.Heartbeat>()
+  expectTypeOf<keyof NewEvent | 'ip_address'>().toEqualTypeOf<keyof contract.NewEvent>()
+  expectTypeOf<Severity>().toEqualTypeOf<contract.Severity>()
+})
+
+test('reads what the service sends', () => {
+  expectTypeOf<contract.EventBatchReply>().toExtend<EventBatchReply>()
+  expectTypeOf<contract.KillSwitchState>().toExtend<KillSwitchState>()
+  expectTypeOf<contract.ControlMessage>().toExtend<ControlMessage>()
+})
+
+test('knows the routes, the header and the limits of the service', () => {
+  const { sendHeartbeat, createEvents, getInstanceStatus, streamControl, acknowledgeControl, checkKey, checkPath } =
+    endpoints
+  expect([
+    sendHeartbeat,
+    createEvents,
+    getInstanceStatus,
+    streamControl,
+    acknowledgeControl,
+    checkKey,
+    checkPath,
+  ]).toEqual(
+    [
+      'POST /api/heartbeat',
+      'POST /api/events/batch',
+      'GET /api/instances/:instanceId/status',
+      'GET /api/instances/:instanceId/control',
+      'POST /api/instances/:instanceId/ack',
+      'POST /api/honeypots/check/key',
+      'POST /api/honeypots/check/path',
+    ].map((line) => expect.objectContaining({ method: line.split(' ')[0], path: line.split(' ')[1] })),
+  )
+  expect(Object.keys(getInstanceStatus.replyHeaders)).toEqual(['x-wardline-decoys'])
+  expect(severities).toEqual(['info', 'warning', 'critical', 'breach'])
+  expect(limits).toMatchObject({
+    instanceId: 64,
+    name: 80,
+    eventType: 100,
+    description: 1000,
+    sessionId: 200,
+    metadataBytes: 16 * 1024,
+    batchBytes: 1024 * 1024,
+    batchEvents: 1000,
+    checkedKey: 64 * 1024,
+    checkedPath: 4096,
+  })
+})
