@@ -41,7 +41,7 @@ function runHook(args: string[]): void {
     (tool && !isCodingTool(tool))
   ) {
     const sentence = `The hook of Wardline is set up wrongly: it must be "wardline-agent hook ${codingTools.join('|')} [--fail-closed]".`
-    end({ exitCode: 0, stdout: '', stderr: `${sentence}\n` })
+    end({ exitCode: 2, stdout: '', stderr: `${sentence}\n` })
   }
   const known = tool as CodingTool | undefined
   const failClosed = flags.length > 0
