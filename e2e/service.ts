@@ -119,15 +119,25 @@ export function newDataDir(): string {
   return folder
 }
 
-/** A port that was free a moment ago: bound to 0, read, and given back. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
+/**
+ * Each worker has ports of its own, below those that the system gives to outgoing connections: a port that somebody
+ * takes between the look and the start of the service would lead the test to a stranger.
+ */
+let nextPort = 20_000 + Number(process.env.VITEST_POOL_ID ?? 0) * 2_000
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = nextPort++
+    if (await canListen(port)) return port
+  }
+}
+
+function canListen(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
-    })
+    server.once('error', () => resolve(false))
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
   })
 }
 
