@@ -6,7 +6,7 @@ import { DatabaseError } from '../errors.ts'
 import type { Database, Db, Row } from './database.ts'
 import { claimFact } from './facts.ts'
 import { migrate } from './migrate.ts'
-import { openDatabase } from './open.ts'
+import { openDatabase, sqliteFile } from './open.ts'
 import type { Schema } from './schema.ts'
 
 type Table = keyof Schema
@@ -237,7 +237,7 @@ export async function copyBetween(
     await migrate(database, now)
     return database
   }
-  const file = /^postgres(ql)?:/.test(fromUrl) ? undefined : fromUrl.replace(/^sqlite:/, '')
+  const file = sqliteFile(fromUrl)
   if (file !== undefined && !existsSync(file)) throw new DatabaseError(`There is no database file ${file}.`)
   const from = await open(fromUrl)
   try {

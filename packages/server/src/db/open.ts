@@ -2,10 +2,15 @@ import type { Database } from './database.ts'
 import { openPostgres } from './postgres.ts'
 import { openSqlite } from './sqlite.ts'
 
+/** The file that a database URL names; undefined for one of a server. */
+export const sqliteFile = (url: string): string | undefined =>
+  /^postgres(ql)?:\/\//.test(url) ? undefined : url.replace(/^sqlite:/, '')
+
 /**
  * Opens the database that a URL names: `postgres://…` or `sqlite:<file>`. `onFatal` hears of faults after which only a
  * new process may go on. Rejects with DatabaseError.
  */
 export function openDatabase(url: string, onFatal: (fault: Error) => void): Promise<Database> {
-  return /^postgres(ql)?:\/\//.test(url) ? openPostgres(url) : openSqlite(url.replace(/^sqlite:/, ''), onFatal)
+  const file = sqliteFile(url)
+  return file === undefined ? openPostgres(url) : openSqlite(file, onFatal)
 }
