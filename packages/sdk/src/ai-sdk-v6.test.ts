@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { guardTools } from './ai-sdk-v6.ts'
 import type { Monitor } from './monitor.ts'
-import { denied, describeAdapter, readFile } from './test-adapter.ts'
-import { eventually, TestFleet } from './test-service.ts'
+import { denied, describeAdapter, openTwoMonitors, readFile } from './test-adapter.ts'
+import type { TestFleet } from './test-service.ts'
 
 const inputTokens = { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 }
 const usage = { inputTokens, outputTokens: { total: 1, text: 1, reasoning: 0 } }
@@ -48,12 +48,7 @@ let fleet: TestFleet
 let active: Monitor
 let suspended: Monitor
 beforeAll(async () => {
-  fleet = await TestFleet.open()
-  active = fleet.monitor({ instanceId: 'active', key: await fleet.createKey(['active']) }).monitor
-  suspended = fleet.monitor().monitor
-  await Promise.all([active.start(), suspended.start()])
-  await fleet.kill('test')
-  await eventually(() => expect(suspended.suspended).toBe(true))
+  ;({ fleet, active, suspended } = await openTwoMonitors())
 })
 afterAll(() => fleet[Symbol.asyncDispose]())
 

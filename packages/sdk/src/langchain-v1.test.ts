@@ -5,8 +5,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { guardMiddleware, guardTools } from './langchain-v1.ts'
 import type { Monitor } from './monitor.ts'
-import { denied, describeAdapter, readDenial, readFile } from './test-adapter.ts'
-import { eventually, TestFleet } from './test-service.ts'
+import { denied, describeAdapter, openTwoMonitors, readDenial, readFile } from './test-adapter.ts'
+import type { TestFleet } from './test-service.ts'
 
 const schema = z.object({ path: z.string() })
 
@@ -52,12 +52,7 @@ let fleet: TestFleet
 let active: Monitor
 let suspended: Monitor
 beforeAll(async () => {
-  fleet = await TestFleet.open()
-  active = fleet.monitor({ instanceId: 'active', key: await fleet.createKey(['active']) }).monitor
-  suspended = fleet.monitor().monitor
-  await Promise.all([active.start(), suspended.start()])
-  await fleet.kill('test')
-  await eventually(() => expect(suspended.suspended).toBe(true))
+  ;({ fleet, active, suspended } = await openTwoMonitors())
 })
 afterAll(() => fleet[Symbol.asyncDispose]())
 

@@ -20,6 +20,17 @@ const check = /\/check\//
 export const readDenial = (told: unknown): unknown => (typeof told === 'string' ? JSON.parse(told) : told)
 export const denied = (reason: unknown) => ({ denied: true, reason, retryable: false })
 
+/** A fleet with an agent that may work and one that may not. */
+export async function openTwoMonitors(): Promise<{ fleet: TestFleet; active: Monitor; suspended: Monitor }> {
+  const fleet = await TestFleet.open()
+  const active = fleet.monitor({ instanceId: 'active', key: await fleet.createKey(['active']) }).monitor
+  const suspended = fleet.monitor().monitor
+  await Promise.all([active.start(), suspended.start()])
+  await fleet.kill('test')
+  await eventually(() => expect(suspended.suspended).toBe(true))
+  return { fleet, active, suspended }
+}
+
 /** What holds for every adapter, on the real framework and the real service. */
 export function describeAdapter(
   framework: string,
