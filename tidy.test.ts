@@ -129,6 +129,7 @@ const layers: [name: string, files: RegExp][] = [
   ['deps', /^deps\.ts$/],
   ['the bus', /^bus\//],
   ['the database', /^db\//],
+  ['the way out', /^egress\//],
   ['the ground', /^(errors|clock|ids|log|metrics|secrets|config|config-values|version)\.ts$/],
 ]
 const layerOf = (file: string): number => layers.findIndex(([, files]) => files.test(file))
@@ -203,7 +204,7 @@ const rules: Rule[] = [
     }),
   },
   {
-    says: 'the service is layered: main → app → features → http → deps → bus → db → ground',
+    says: 'the service is layered: main → app → features → http → deps → bus → db → egress → ground',
     broken: {
       'packages/server/src/http/a.ts': "import { viewFleet } from '../features/instances/instances.ts'",
       'packages/server/src/db/a.ts': "import type { Deps } from '../deps.ts'",

@@ -3,7 +3,7 @@ import type { Scope } from './keys.ts'
 
 /** One row of the endpoint table. */
 export interface Endpoint {
-  method: 'GET' | 'POST' | 'DELETE'
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Path with `:name` parameters. */
   path: string
   /** Key scopes that may call it; `open` needs no key, the others are open or not by configuration. */

@@ -1,4 +1,5 @@
 import type { Static, TSchema } from 'typebox'
+import { alertEndpoints } from './alert-endpoints.ts'
 import { access, define, type Endpoint } from './endpoint.ts'
 import { EventBatchReply, EventCreated, EventList, EventQuery, NewEvent } from './events.ts'
 import { InstanceParams, Ok } from './fields.ts'
@@ -168,6 +169,7 @@ export const endpoints = {
   }),
   ...honeypotEndpoints,
   ...keyEndpoints,
+  ...alertEndpoints,
   getHealth: define({
     method: 'GET',
     path: '/healthz',

@@ -1,3 +1,5 @@
+export * from './alert-channels.ts'
+export * from './alerts.ts'
 export * from './audit.ts'
 export * from './client.ts'
 export * from './endpoint.ts'

@@ -17,7 +17,7 @@ import { createKey } from './features/keys/keys.ts'
 import { createLog } from './log.ts'
 import { openServices, type Services } from './services.ts'
 
-export type Method = 'GET' | 'POST' | 'DELETE' | 'OPTIONS' | 'HEAD' | 'PUT'
+export type Method = 'GET' | 'POST' | 'DELETE' | 'OPTIONS' | 'HEAD' | 'PUT' | 'PATCH'
 
 export interface CallOptions {
   /** Sent as X-Monitor-Key: the admin key when absent, no header at all when null. */

@@ -1,0 +1,211 @@
+import { type Static, Type } from 'typebox'
+import { Count, choice, nullable, Severity, Timestamp, Uuid } from './fields.ts'
+
+/** Where alerts can go. Of these, webhook, syslog and splunk are machines, which get each alert by itself. */
+export const channelTypes = [
+  'webhook',
+  'slack',
+  'discord',
+  'teams',
+  'telegram',
+  'pagerduty',
+  'email',
+  'ntfy',
+  'apprise',
+  'syslog',
+  'splunk',
+] as const
+export type ChannelType = (typeof channelTypes)[number]
+
+const HttpUrl = (description: string) =>
+  Type.String({ pattern: '^https?://', maxLength: 2048, description: `http(s) URL ${description}` })
+/** What ends up in a header or a line must not hold a line break; nothing here needs other than printable ASCII. */
+const Token = (description: string) => Type.String({ pattern: '^[!-~]+$', maxLength: 500, description })
+const MailAddress = Type.String({
+  pattern: '^[^\\s<>,;:"@]{1,64}@[^\\s<>,;:"@]{1,255}$',
+  maxLength: 320,
+  description: 'Mail address, without a name',
+})
+
+/** Secret of a webhook by Standard Webhooks 1.0: `whsec_` and the base64 of 24 to 64 bytes. */
+export const WebhookSecret = Type.String({
+  pattern: '^whsec_[A-Za-z0-9+/]{32,86}={0,2}$',
+  description: '`whsec_` and the base64 of 24 to 64 random bytes',
+})
+
+/** Settings by type of channel. All of it is kept encrypted and never shown again. */
+export const channelSettings = {
+  webhook: Type.Object(
+    {
+      url: HttpUrl('that takes signed POST requests'),
+      secret: Type.Optional(WebhookSecret),
+      format: Type.Optional(choice(['standard', 'cloudevents'], 'Form of the body; standard unless told')),
+    },
+    { additionalProperties: false, description: 'Signed as Standard Webhooks 1.0; without a secret one is made' },
+  ),
+  slack: Type.Object({ url: HttpUrl('of an incoming webhook') }, { additionalProperties: false }),
+  discord: Type.Object({ url: HttpUrl('of a channel webhook') }, { additionalProperties: false }),
+  teams: Type.Object({ url: HttpUrl('of a Workflow that starts on a webhook request') }, { additionalProperties: false }),
+  telegram: Type.Object(
+    {
+      token: Type.String({ pattern: '^[0-9]{1,20}:[A-Za-z0-9_-]{10,100}$', description: 'Token of the bot' }),
+      chat_id: Type.String({ pattern: '^(-?[0-9]{1,20}|@[A-Za-z0-9_]{1,64})$', description: 'Chat, or @channel' }),
+    },
+    { additionalProperties: false },
+  ),
+  pagerduty: Type.Object(
+    {
+      routing_key: Type.String({ pattern: '^[A-Za-z0-9]{32}$', description: 'Integration key of Events API v2' }),
+      region: Type.Optional(choice(['us', 'eu'], 'us unless told')),
+    },
+    { additionalProperties: false },
+  ),
+  email: Type.Object(
+    {
+      url: Type.String({
+        pattern: '^smtps?://',
+        maxLength: 2048,
+        description: '`smtp://<user>:<password>@<host>:<port>`, or `smtps://…` for TLS from the first byte',
+      }),
+      from: MailAddress,
+      to: Type.Array(MailAddress, { minItems: 1, maxItems: 50 }),
+    },
+    { additionalProperties: false },
+  ),
+  ntfy: Type.Object(
+    { url: HttpUrl('of a topic, such as https://ntfy.sh/<topic>'), token: Type.Optional(Token('Access token')) },
+    { additionalProperties: false },
+  ),
+  apprise: Type.Object(
+    {
+      url: HttpUrl('of an Apprise API, such as https://apprise.example.com/notify/<key>'),
+      tags: Type.Optional(Token('Tags that choose among the services stored under the key')),
+    },
+    { additionalProperties: false },
+  ),
+  syslog: Type.Object(
+    {
+      url: Type.String({
+        pattern: '^(tcp|tls)://',
+        maxLength: 2048,
+        description: '`tcp://<host>:<port>`, or `tls://…` (RFC 5425)',
+      }),
+      format: Type.Optional(choice(['json', 'cef'], 'Form of the message; json unless told')),
+    },
+    { additionalProperties: false },
+  ),
+  splunk: Type.Object(
+    {
+      url: HttpUrl('of the HTTP Event Collector, such as https://splunk.example.com:8088'),
+      token: Token('Token of the collector'),
+      index: Type.Optional(Token('Index; the one of the token unless told')),
+    },
+    { additionalProperties: false },
+  ),
+} as const satisfies Record<ChannelType, unknown>
+
+export type ChannelSettings = { [Type in ChannelType]: Static<(typeof channelSettings)[Type]> }
+
+const ClockTime = Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: 'HH:MM' })
+export const QuietHours = Type.Object(
+  {
+    from: ClockTime,
+    to: ClockTime,
+    time_zone: Type.String({ maxLength: 64, description: 'IANA name, such as Europe/Berlin' }),
+    least: Type.Optional(choice(['critical', 'breach'], 'Severity that still goes at once; critical unless told')),
+  },
+  { additionalProperties: false, description: 'Lesser alerts of these hours come together at their end' },
+)
+export type QuietHours = Static<typeof QuietHours>
+
+const ChannelName = Type.String({ minLength: 1, maxLength: 80, pattern: '\\S' })
+const options = {
+  min_severity: Type.Optional(Severity),
+  enabled: Type.Optional(Type.Boolean({ description: 'A disabled channel gets nothing, not even later' })),
+  send_resolved: Type.Optional(Type.Boolean({ description: 'Tell people when what was told is over; true unless told' })),
+  daily_check: Type.Optional(
+    Type.Boolean({ description: 'Send a daily check; when it fails other channels are told; true unless told' }),
+  ),
+  max_per_minute: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 60, description: 'Messages to people before they are joined; 20 unless told' }),
+  ),
+  quiet_hours: Type.Optional(nullable(QuietHours)),
+}
+
+export const NewChannel = Type.Object({
+  name: ChannelName,
+  type: choice(channelTypes),
+  settings: Type.Object({}, { description: 'Which fields follows from type; see the guide on alerts' }),
+  ...options,
+})
+export type NewChannel = Static<typeof NewChannel>
+
+export const ChannelChange = Type.Object(
+  {
+    name: Type.Optional(ChannelName),
+    settings: Type.Optional(Type.Object({}, { description: 'Replaces all settings' })),
+    ...options,
+  },
+  { additionalProperties: false, minProperties: 1 },
+)
+export type ChannelChange = Static<typeof ChannelChange>
+
+export const ChannelId = Type.String({
+  pattern: '^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|env-[a-z]{1,20})$',
+  description: 'UUID, or env-<type> for a channel of the environment',
+})
+export const ChannelParams = Type.Object({ id: ChannelId })
+
+export const channelStates = ['ok', 'failing', 'disabled'] as const
+
+export const ChannelView = Type.Object({
+  id: ChannelId,
+  name: Type.String(),
+  type: choice(channelTypes),
+  managed_by: choice(['api', 'environment']),
+  destination: Type.String({ description: 'Host only: the rest is secret' }),
+  min_severity: Severity,
+  enabled: Type.Boolean(),
+  send_resolved: Type.Boolean(),
+  daily_check: Type.Boolean(),
+  max_per_minute: Type.Integer(),
+  quiet_hours: nullable(QuietHours),
+  state: choice(channelStates),
+  waiting: { ...Count, description: 'Messages that wait to be delivered' },
+  dead: { ...Count, description: 'Messages that were given up and can be replayed' },
+  behind: { ...Count, description: 'Alerts that were not looked at for this channel yet' },
+  last_delivered_at: nullable(Timestamp),
+  last_error: nullable(Type.String()),
+  last_error_at: nullable(Timestamp),
+})
+export type ChannelView = Static<typeof ChannelView>
+
+export const ChannelCreated = Type.Object({
+  ok: Type.Literal(true),
+  id: ChannelId,
+  secret: Type.Optional(Type.String({ description: 'The signing secret that was made: shown here and never again' })),
+})
+export const ChannelList = Type.Object({ channels: Type.Array(ChannelView) })
+export const ChannelChanged = Type.Object({ ok: Type.Literal(true), id: ChannelId })
+export const SecretRotation = Type.Object({
+  overlap_seconds: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 30 * 86_400,
+      description: 'How long messages carry a signature of the old secret too; a day unless told',
+    }),
+  ),
+})
+export const SecretRotated = Type.Object({ ok: Type.Literal(true), id: ChannelId, secret: Type.String() })
+
+export const ChannelTested = Type.Object({
+  ok: Type.Boolean({ description: 'Whether the receiver took the message' }),
+  message_id: Uuid,
+  status: nullable(Type.Integer({ description: 'HTTP status, or reply code of SMTP' })),
+  answer: nullable(Type.String({ description: 'The beginning of what the receiver answered' })),
+  error: nullable(Type.String()),
+  duration_ms: Count,
+})
+export type ChannelTested = Static<typeof ChannelTested>
+
+export const Replayed = Type.Object({ ok: Type.Literal(true), replayed: Count })

@@ -1,0 +1,39 @@
+import type { Socket } from 'node:net'
+
+/** A POST to a receiver. */
+export interface OutboundRequest {
+  url: string
+  headers: Record<string, string>
+  body: string
+}
+
+export interface InboundAnswer {
+  status: number
+  /** Names in lower case; of several of one name the first. */
+  headers: Record<string, string>
+  /** At most 64 KiB of UTF-8. */
+  body: string
+}
+
+/** A host and port to speak another protocol with. */
+export interface Destination {
+  host: string
+  port: number
+  /** TLS from the first byte; the certificate must be one of the host. */
+  tls: boolean
+}
+
+/** Why nothing came back. The message is one plain sentence without the URL's secrets. */
+export class EgressError extends Error {
+  override name = 'EgressError'
+}
+
+/** The way out of the service. A redirect is an answer like any other, never followed. */
+export interface Egress {
+  /** Resolves with whatever the receiver answered. Rejects with EgressError. */
+  post(request: OutboundRequest, signal?: AbortSignal): Promise<InboundAnswer>
+  /** An open connection. Rejects with EgressError. */
+  connect(destination: Destination, signal?: AbortSignal): Promise<Socket>
+  /** Closes connections that are kept for the next request. */
+  close(): void
+}

@@ -1,0 +1,60 @@
+import type { ChannelSettings, ChannelType } from '@wardline/contract'
+import type { Egress, InboundAnswer, OutboundRequest } from '../../../egress/egress.ts'
+import type { Message } from '../message.ts'
+
+/** What a channel needs to know besides its settings. */
+export interface Sender {
+  /** Names this deployment to receivers: constant over restarts and processes, 16 hexadecimal digits. */
+  deployment: string
+  /** Version of the service. */
+  version: string
+  /** Epoch milliseconds of this try. */
+  now: number
+}
+
+/** What a receiver said to one try. */
+export interface Verdict {
+  delivered: boolean
+  /** Status of HTTP or SMTP; null where the protocol has none. */
+  status: number | null
+  /** What the receiver answered, in its own words; the dispatcher keeps the beginning. */
+  answer: string | null
+  /** Why it counts as not delivered: one plain sentence. */
+  error: string | null
+  /** Seconds that the receiver asked to wait. */
+  retryAfterSeconds?: number
+  /** The receiver said that it will never take anything again (410). */
+  gone?: boolean
+}
+
+interface Shape<Type extends ChannelType> {
+  type: Type
+  /** Machines get each alert by itself and at once; for people what belongs together is joined. */
+  audience: 'people' | 'machines'
+  /** Host of the receiver, for lists: the rest of the settings is secret. */
+  destination(settings: ChannelSettings[Type]): string
+}
+
+/** A receiver that takes one POST for each message. */
+export interface HttpChannel<Type extends ChannelType = ChannelType> extends Shape<Type> {
+  /** Pure: the same message, settings and sender give the same bytes. */
+  request(message: Message, settings: ChannelSettings[Type] & Rotated, sender: Sender): OutboundRequest
+  /** Reads the answer; `judgeByStatus` unless the receiver hides failures behind a 200. */
+  judge(answer: InboundAnswer): Verdict
+}
+
+/** Secrets that were replaced a short while ago, newest first: they sign too. */
+export interface Rotated {
+  previous_secrets?: string[]
+}
+
+/** A receiver of another protocol. Rejects with EgressError, or any Error with a plain sentence. */
+export interface SocketChannel<Type extends ChannelType = ChannelType> extends Shape<Type> {
+  deliver(
+    message: Message,
+    settings: ChannelSettings[Type],
+    sender: Sender,
+    egress: Egress,
+    signal: AbortSignal,
+  ): Promise<Verdict>
+}
