@@ -3,6 +3,7 @@ import { DatabaseError } from '../errors.ts'
 import type { Database, Dialect } from './database.ts'
 import { initial } from './migrations/0001-initial.ts'
 import { controlChanges } from './migrations/0002-control-changes.ts'
+import { alerts } from './migrations/0003-alerts.ts'
 
 interface Migration {
   version: number
@@ -14,6 +15,7 @@ interface Migration {
 const migrations: Migration[] = [
   { version: 1, name: 'initial', statements: initial },
   { version: 2, name: 'control-changes', statements: controlChanges },
+  { version: 3, name: 'alerts', statements: alerts },
 ]
 
 const newest = migrations.at(-1)!.version

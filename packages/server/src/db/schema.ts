@@ -1,3 +1,6 @@
+import type { ChannelType } from '@wardline/contract'
+import type { Generated } from 'kysely'
+
 // Times are epoch milliseconds, flags 0 or 1, JSON is text: the same on every engine.
 
 interface EventsTable {
@@ -22,8 +25,11 @@ interface EventsTable {
 export type EventClass = 'none' | 'injection' | 'blocked'
 
 interface CountersTable {
-  /** event_seq: the last seq given; indexed_seq: up to where event_refs is complete. */
-  name: 'event_seq' | 'indexed_seq'
+  /**
+   * event_seq, alert_seq: the last seq given; indexed_seq: up to where event_refs is complete; alert_config: grows with
+   * every change of channels, routes and silences.
+   */
+  name: 'event_seq' | 'indexed_seq' | 'alert_seq' | 'alert_config'
   value: number
 }
 
@@ -86,6 +92,9 @@ interface InstancesTable {
   applied_at: number | null
   /** Suspension (control version) for which activity was already reported. */
   activity_reported_version: number | null
+  /** Suspension (control version) whose result was alerted of, and the result. */
+  kill_result_version: number | null
+  kill_result: 'unconfirmed' | 'confirmed' | null
 }
 
 interface AuditLogTable {
@@ -184,6 +193,123 @@ interface AttestationsTable {
   hash: string
 }
 
+/** The outbox: written with the event, or with the change, that it is about. */
+interface AlertsTable {
+  /** Gap-free, in the order of commit: a channel reads on from where it stopped. */
+  seq: number
+  /** The event's id, or one of its own. */
+  id: string
+  created_at: number
+  severity: EventsTable['severity']
+  event_type: string
+  source: string
+  description: string
+  instance_id: string | null
+  session_id: string | null
+  event_seq: number | null
+  status: Generated<'open' | 'acknowledged' | 'resolved'>
+  verdict: 'true_positive' | 'false_positive' | null
+  assignee: string | null
+  note: string | null
+  changed_at: number | null
+}
+
+interface AlertChannelsTable {
+  id: string
+  name: string
+  type: ChannelType
+  managed_by: 'api' | 'environment'
+  /** The settings, encrypted; null for a channel of the environment. */
+  sealed: string | null
+  destination: string
+  min_severity: EventsTable['severity']
+  enabled: 0 | 1
+  send_resolved: 0 | 1
+  daily_check: 0 | 1
+  max_per_minute: number
+  /** JSON of QuietHours. */
+  quiet_hours: string | null
+  created_at: number
+  /** Alerts up to this seq were looked at for this channel. */
+  planned_seq: number
+  /** Failed tries since the last delivery, and until when no other is made. */
+  failures: Generated<number>
+  resume_at: number | null
+  failing_since: number | null
+  last_delivered_at: number | null
+  last_error: string | null
+  last_error_at: number | null
+  /** When the last daily check was sent. */
+  checked_at: number | null
+}
+
+interface AlertRoutesTable {
+  id: string
+  name: string
+  /** JSON of AlertMatch. */
+  match: string
+  /** JSON array of channel ids. */
+  channels: string
+  created_at: number
+}
+
+interface SilencesTable {
+  id: string
+  /** JSON of AlertMatch. */
+  match: string
+  reason: string
+  created_by: string
+  created_at: number
+  ends_at: number
+}
+
+/** What one channel for people was told, and is still to be told, of one problem. */
+interface AlertGroupsTable {
+  channel_id: string
+  /** `<type> <instance>`, or what a channel holds back for another reason. */
+  name: string
+  /** The highest of all alerts of the group. */
+  severity: EventsTable['severity']
+  /** Alerts that wait to be told. */
+  waiting: number
+  /** When they, or a reminder, go out. */
+  due_at: number | null
+  told_at: number | null
+  reminders: Generated<number>
+  acknowledged: Generated<0 | 1>
+  changed_at: number
+}
+
+interface AlertMessagesTable {
+  id: string
+  channel_id: string
+  kind: 'alert' | 'digest' | 'reminder' | 'resolved' | 'test' | 'check'
+  title: string
+  severity: EventsTable['severity']
+  /** JSON of Message: every try sends the same. */
+  content: string
+  state: 'pending' | 'delivered' | 'dead'
+  created_at: number
+  due_at: number
+  attempts: Generated<number>
+  /** Until then the process that took it may be sending it. */
+  leased_until: number | null
+  lease_owner: string | null
+  last_status: number | null
+  last_answer: string | null
+  last_error: string | null
+  delivered_at: number | null
+}
+
+/** What became of an alert at a channel. */
+interface AlertDeliveriesTable {
+  alert_seq: number
+  channel_id: string
+  outcome: 'waiting' | 'told' | 'joined' | 'silenced' | 'inhibited' | 'dropped'
+  group_name: string | null
+  message_id: string | null
+}
+
 interface JobRunsTable {
   name: string
   last_run_at: number
@@ -220,6 +346,13 @@ export interface Schema {
   sessions: SessionsTable
   metric_baselines: MetricBaselinesTable
   attestations: AttestationsTable
+  alerts: AlertsTable
+  alert_channels: AlertChannelsTable
+  alert_routes: AlertRoutesTable
+  silences: SilencesTable
+  alert_groups: AlertGroupsTable
+  alert_messages: AlertMessagesTable
+  alert_deliveries: AlertDeliveriesTable
   job_runs: JobRunsTable
   facts: FactsTable
   schema_version: SchemaVersionTable
