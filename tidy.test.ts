@@ -130,7 +130,10 @@ const layers: [name: string, files: RegExp][] = [
   ['the bus', /^bus\//],
   ['the database', /^db\//],
   ['the way out', /^egress\//],
-  ['the ground', /^(errors|clock|ids|log|metrics|secrets|config|config-values|version)\.ts$/],
+  [
+    'the ground',
+    /^(errors|clock|ids|log|metrics|secrets|config|config-values|config-alerts|pattern-rules|setting-faults|version)\.ts$/,
+  ],
 ]
 const layerOf = (file: string): number => layers.findIndex(([, files]) => files.test(file))
 

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { Deps } from './deps.ts'
+import { mountAlerts } from './features/alerts/routes.ts'
 import { mountAudit } from './features/audit/routes.ts'
 import { mountEvents } from './features/events/routes.ts'
 import { mountHoneypots } from './features/honeypots/routes.ts'
@@ -40,10 +41,11 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   const reaches = services.decoyChecks.reaches
   mountInstances(router, deps, services.heartbeats, reaches)
   mountEvents(router, deps, services.detection)
-  mountKillSwitch(router, deps, services.controlStates, services.controlStream, reaches)
+  mountKillSwitch(router, { ...deps, outbox: services.outbox }, services.controlStates, services.controlStream, reaches)
   mountStatus(router, deps)
   mountStream(router, services.eventStream)
   mountHoneypots(router, deps, services.decoyChecks)
+  mountAlerts(router, deps, services)
   mountTrust(app, router, deps)
   mountKeys(router, deps, keyring)
   mountAudit(router, deps)

@@ -1,4 +1,17 @@
 import { BlockList, isIP } from 'node:net'
+import { urlFault } from './setting-faults.ts'
+
+export interface Setting<Value> {
+  env: string
+  /** What an unset variable stands for, as it would be written in the environment. */
+  unset: string | undefined
+  meaning: string
+  /** Throws a sentence without the value when the value does not fit. */
+  parse: (text: string) => Value
+  secret?: boolean
+}
+
+export const setting = <Value>(entry: Setting<Value>) => entry
 
 // What a setting may hold: each function turns the text of the environment into the value, or throws a sentence about
 // it that does not show it.
@@ -38,16 +51,9 @@ export function cidrs(value: string): string[] {
 }
 
 export function backplaneUrl(value: string): string {
-  const url = URL.canParse(value) ? new URL(value) : undefined
-  if (!url?.hostname || !/^rediss?:$/.test(url.protocol)) {
-    return refuse('must be redis://<user>:<password>@<host>:<port>, or rediss://… for TLS')
-  }
-  try {
-    decodeURIComponent(url.username + url.password)
-  } catch {
-    refuse('must be a URL in whose user and password each % is written as %25')
-  }
-  return value
+  if (!/^rediss?:/.test(value)) refuse('must be redis://<user>:<password>@<host>:<port>, or rediss://… for TLS')
+  const fault = urlFault(value)
+  return fault === undefined ? value : refuse(fault)
 }
 
 // Without spaces: Redis could not name such a channel in its access rules.

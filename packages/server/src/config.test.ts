@@ -21,6 +21,24 @@ const faultsOf = (env: Record<string, string>): string[] => {
   return []
 }
 const long = 'a-secret-of-more-than-32-characters'
+const webhookSecret = (letter: string) => `whsec_${Buffer.alloc(32, letter).toString('base64')}`
+/** Settings of alerts that are secret, each with the text in it. */
+const alertSecrets = (text: string): Record<string, string> => ({
+  ALERT_WEBHOOK_URL: `https://hooks.example.com/${text}`,
+  ALERT_WEBHOOK_SECRET: webhookSecret(text),
+  SLACK_WEBHOOK_URL: `https://hooks.slack.com/services/${text}`,
+  DISCORD_WEBHOOK_URL: `https://discord.com/api/webhooks/${text}`,
+  TEAMS_WEBHOOK_URL: `https://teams.example.com/${text}`,
+  TELEGRAM_BOT_TOKEN: `123456:${text.padEnd(10, '-')}`,
+  PAGERDUTY_ROUTING_KEY: text.replaceAll('-', '').padEnd(32, 'x').slice(0, 32),
+  SMTP_URL: `smtps://user:${text}@mail.example.com`,
+  NTFY_URL: `https://ntfy.sh/${text}`,
+})
+const alertAddresses = {
+  TELEGRAM_CHAT_ID: '-100123',
+  ALERT_EMAIL_FROM: 'wardline@example.com',
+  ALERT_EMAIL_TO: 'on-call@example.com',
+}
 
 describe('readConfig', () => {
   it('needs nothing', () => {
@@ -146,24 +164,112 @@ describe('a secret', () => {
       WARDLINE_API_KEY: 'hunter2',
       DATABASE_URL: 'mysql://root:hunter2@x',
       BACKPLANE_URL: 'redis://root:hunter2%@x',
+      SLACK_WEBHOOK_URL: 'slack://hunter2',
+      SMTP_URL: 'smtp://root:hunter2%@x',
+      ALERT_WEBHOOK_SECRET: 'hunter2',
+      TELEGRAM_BOT_TOKEN: 'hunter2',
+      PAGERDUTY_ROUTING_KEY: 'hunter2',
     })
-    expect(faults).toHaveLength(3)
+    expect(faults).toHaveLength(8)
     expect(faults.join()).not.toContain('hunter2')
   })
 
   it('is not shown by the description, whichever it is', () => {
-    const urls: Record<string, string> = {
+    const fitting: Record<string, string> = {
+      ...alertSecrets(long),
       DATABASE_URL: `postgres://user:${long}@db.internal/wardline`,
       BACKPLANE_URL: `redis://user:${long}@redis.internal`,
     }
     const env = Object.fromEntries(
       Object.values(settings)
         .filter(({ secret }) => secret)
-        .map(({ env: name }) => [name, urls[name] ?? long]),
+        .map(({ env: name }) => [name, fitting[name] ?? long]),
     )
-    const shown = describeConfig(readConfig(env))
+    const shown = describeConfig(readConfig({ ...env, ...alertAddresses }))
     expect(JSON.stringify(shown)).not.toContain(long)
     for (const name of Object.keys(env)) expect(shown[name]).toBe('(set)')
+  })
+})
+
+describe('channels of the environment', () => {
+  it('are read as they are given', () => {
+    const config = readConfig({
+      ...alertSecrets('x'),
+      ...alertAddresses,
+      ALERT_WEBHOOK_SECRET: `${webhookSecret('n')}  ${webhookSecret('o')}`,
+      ALERT_EMAIL_TO: 'a@example.com , b@example.com',
+      WARDLINE_ALERT_ALLOW_CIDRS: '10.1.0.0/16, fd00::/8',
+    })
+    expect(config).toMatchObject({
+      alertWebhookUrl: 'https://hooks.example.com/x',
+      alertWebhookSecrets: [webhookSecret('n'), webhookSecret('o')],
+      telegramChatId: '-100123',
+      alertEmailTo: ['a@example.com', 'b@example.com'],
+      alertAllowCidrs: ['10.1.0.0/16', 'fd00::/8'],
+    })
+  })
+
+  it('come from files too', () => {
+    const SLACK_WEBHOOK_URL_FILE = fileWith('https://hooks.slack.com/services/x\n')
+    expect(readConfig({ SLACK_WEBHOOK_URL_FILE }).slackWebhookUrl).toBe('https://hooks.slack.com/services/x')
+  })
+
+  it.each([
+    ['ALERT_WEBHOOK_URL', 'ftp://hooks.example.com'],
+    ['SLACK_WEBHOOK_URL', 'https://'],
+    ['SLACK_WEBHOOK_URL', 'https://hooks.slack.com/a b'],
+    ['DISCORD_WEBHOOK_URL', 'https://discord.com/\nx'],
+    ['TEAMS_WEBHOOK_URL', `https://example.com/${'x'.repeat(2048)}`],
+    ['TELEGRAM_BOT_TOKEN', '123456'],
+    ['TELEGRAM_CHAT_ID', 'me'],
+    ['PAGERDUTY_ROUTING_KEY', 'x'.repeat(31)],
+    ['SMTP_URL', 'https://mail.example.com'],
+    ['SMTP_URL', 'smtp://user:100%@mail.example.com'],
+    ['ALERT_EMAIL_FROM', 'Wardline <a@example.com>'],
+    ['ALERT_EMAIL_TO', 'a@example.com,'],
+    ['ALERT_EMAIL_TO', 'a@example.com\r\nBcc: e@example.com'],
+    ['ALERT_EMAIL_TO', Array.from({ length: 51 }, (_, index) => `a${index}@example.com`).join()],
+    ['NTFY_URL', 'ntfy.sh/topic'],
+    ['WARDLINE_ALERT_ALLOW_CIDRS', 'internal'],
+  ])('are refused by the rule of the API: %s=%s', (name, value) => {
+    const faults = faultsOf({ [name]: value })
+    expect(faults).toEqual([expect.stringMatching(new RegExp(`^${name} must .*\\.$`))])
+  })
+
+  it.each([
+    'whsec_',
+    webhookSecret('x').slice('whsec_'.length),
+    `whsec_${Buffer.alloc(23).toString('base64')}`,
+    `whsec_${Buffer.alloc(65).toString('base64')}`,
+    `whsec_${'A'.repeat(33)}`,
+    `whsec_${'-'.repeat(32)}`,
+    `${webhookSecret('x')},${webhookSecret('x')}`,
+    [1, 2, 3].map((digit) => webhookSecret(String(digit))).join(' '),
+  ])('sign with nothing like %s', (secret) => {
+    const faults = faultsOf({ ALERT_WEBHOOK_URL: 'https://hooks.example.com', ALERT_WEBHOOK_SECRET: secret })
+    expect(faults).toEqual([expect.stringMatching(/^ALERT_WEBHOOK_SECRET must .*\.$/)])
+  })
+
+  it.each([24, 25, 26, 32, 63, 64])('sign with a secret of %i bytes', (length) => {
+    const secret = `whsec_${Buffer.alloc(length, 'k').toString('base64')}`
+    for (const text of [secret, secret.replace(/=+$/, '')]) {
+      const env = { ALERT_WEBHOOK_URL: 'https://hooks.example.com', ALERT_WEBHOOK_SECRET: text }
+      expect(readConfig(env).alertWebhookSecrets).toEqual([text])
+    }
+  })
+
+  // Half of a channel would be silently none: nobody would be told, and nobody would know.
+  it('are refused where a part is missing', () => {
+    const telegram = 'TELEGRAM_BOT_TOKEN and TELEGRAM_CHAT_ID belong together: set all of them, or none.'
+    const mail = 'SMTP_URL, ALERT_EMAIL_FROM and ALERT_EMAIL_TO belong together: set all of them, or none.'
+    expect(faultsOf({ TELEGRAM_BOT_TOKEN: '123456:abcdefghij' })).toEqual([telegram])
+    expect(faultsOf({ TELEGRAM_CHAT_ID: '1' })).toEqual([telegram])
+    expect(faultsOf({ SMTP_URL: 'smtp://mail.example.com' })).toEqual([mail])
+    expect(faultsOf({ SMTP_URL: 'smtp://mail.example.com', ALERT_EMAIL_TO: 'a@example.com' })).toEqual([mail])
+    expect(faultsOf({ ALERT_EMAIL_FROM: 'a@example.com', TELEGRAM_CHAT_ID: '1' })).toEqual([telegram, mail])
+    expect(faultsOf({ ALERT_WEBHOOK_SECRET: webhookSecret('x') })).toEqual([
+      'ALERT_WEBHOOK_SECRET signs what goes to ALERT_WEBHOOK_URL: set that too, or none.',
+    ])
   })
 })
 

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { erc8004Statuses, erc8126Statuses } from '@wardline/contract'
+import { alertSettings, incompleteChannels } from './config-alerts.ts'
 import {
   address,
   backplaneUrl,
@@ -11,6 +12,8 @@ import {
   longSecret,
   oneOf,
   refuse,
+  type Setting,
+  setting,
   text,
 } from './config-values.ts'
 
@@ -24,18 +27,6 @@ export class ConfigError extends Error {
     this.faults = faults
   }
 }
-
-interface Setting<Value> {
-  env: string
-  /** What an unset variable stands for, as it would be written in the environment. */
-  unset: string | undefined
-  meaning: string
-  /** Throws a sentence without the value when the value does not fit. */
-  parse: (text: string) => Value
-  secret?: boolean
-}
-
-const setting = <Value>(entry: Setting<Value>) => entry
 
 const isPostgresUrl = (url: string): boolean => /^postgres(ql)?:\/\//.test(url)
 
@@ -179,6 +170,7 @@ export const settings = {
     meaning: 'Public wallet address of the fleet',
     parse: address,
   }),
+  ...alertSettings,
 }
 
 type Settings = typeof settings
@@ -191,6 +183,7 @@ type Optional =
   | 'trustRegistry'
   | 'trustAgentId'
   | 'trustWallet'
+  | keyof typeof alertSettings
 export type Config = {
   readonly [Name in keyof Settings]: ReturnType<Settings[Name]['parse']> | (Name extends Optional ? undefined : never)
 }
@@ -242,8 +235,9 @@ function given(entry: Setting<unknown>, env: NodeJS.ProcessEnv): string | undefi
 }
 
 /** Settings that fit, each for itself, but not together. */
-function contradictions({ backplaneUrl, databaseUrl, eventsChannel, controlChannel }: Config): string[] {
-  const faults: string[] = []
+function contradictions(config: Config): string[] {
+  const { backplaneUrl, databaseUrl, eventsChannel, controlChannel } = config
+  const faults = incompleteChannels(config)
   if (backplaneUrl && !(databaseUrl && isPostgresUrl(databaseUrl))) {
     faults.push(
       'BACKPLANE_URL connects several processes, which cannot share one SQLite file: set DATABASE_URL to a PostgreSQL, or unset BACKPLANE_URL.',

@@ -22,6 +22,12 @@ export function uuidV7(epochMs: number): string {
   return `${hex.slice(0, 8)}-${hex.slice(8)}-${tail.slice(0, 4)}-${tail.slice(4, 8)}-${tail.slice(8)}`
 }
 
+/** No UUID version 7 of this instant or later is below it. */
+export function uuidV7Floor(epochMs: number): string {
+  const hex = epochMs.toString(16).padStart(12, '0')
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`
+}
+
 /** `length` characters drawn evenly from `alphabet`. */
 export function randomText(length: number, alphabet: string): string {
   let text = ''

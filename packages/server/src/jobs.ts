@@ -1,11 +1,14 @@
 import type { Deps } from './deps.ts'
 import { auditCheckpoint } from './features/audit/audit.ts'
 import { formatCheckpoint } from './features/audit/chain.ts'
+import { watchChannels } from './features/alerts/channel-health.ts'
+import { forgetOldAlerts } from './features/alerts/retention.ts'
 import { scoutEveryMs } from './features/detection/scout.ts'
 import { indexEvents } from './features/events/event-index.ts'
 import { forgetOldEvents } from './features/events/retention.ts'
 import { showFleet } from './features/instances/fleet-count.ts'
 import { forgetStaleSessions } from './features/keys/sessions.ts'
+import { reportKillResults } from './features/kill-switch/kill-results.ts'
 import { attestWeekly } from './features/trust/trust.ts'
 import { open } from './http/route.ts'
 import type { Services } from './services.ts'
@@ -20,6 +23,7 @@ export interface Job {
 /** All periodic work. Several processes may do it at once. */
 export function listJobs(deps: Deps, services: Services): Job[] {
   const { ingest, keyring, scout, decoyChecks, eventStream, controlStream, controlRelay } = services
+  const { channelDirectory, dispatcher, outbox } = services
   let lastCheckpoint = 0
   return [
     {
@@ -36,6 +40,18 @@ export function listJobs(deps: Deps, services: Services): Job[] {
     { name: 'control', everyMs: 1_000, run: () => controlRelay.run() },
     { name: 'stream-reconcile', everyMs: 1_000, run: () => eventStream.reconcile() },
     { name: 'key-usage', everyMs: 60_000, run: () => keyring.flushUsage() },
+    {
+      // Alerts written here wake the dispatcher themselves; this finds those of others, and what is due by now.
+      name: 'alerts',
+      everyMs: 1_000,
+      run: async () => {
+        await channelDirectory.refresh()
+        await dispatcher.run()
+      },
+    },
+    { name: 'kill-results', everyMs: 1_000, run: () => reportKillResults(deps, outbox) },
+    { name: 'alert-health', everyMs: 10_000, run: () => watchChannels(deps, outbox) },
+    { name: 'alert-retention', everyMs: 60_000, run: () => forgetOldAlerts(deps) },
     { name: 'decoy-patterns', everyMs: 1_000, run: () => decoyChecks.refresh() },
     {
       name: 'stream-keep-alive',

@@ -22,6 +22,8 @@ const comeBackMs = [1_000, 10_000] as const
 /** A request that is not answered by then is given up. */
 const closeWithinMs = 10_000
 const closeIdleEveryMs = 100
+/** A receiver that answers at all mostly does so by then; the others are tried again by the next process. */
+const finishTriesWithinMs = 3_000
 
 function warnOfExposure(config: Config, { log }: Deps): void {
   if (config.apiKey !== undefined) {
@@ -63,6 +65,7 @@ export async function startServer(config: Config, options: DepsOptions = {}): Pr
       clearInterval(sweep)
       await stopJobs()
       await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle()])
+      await services.dispatcher.close(finishTriesWithinMs)
       await services.keyring.flushUsage()
       await deps.close()
       deps.log.info('stopped')

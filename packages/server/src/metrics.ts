@@ -99,6 +99,32 @@ export function createMetrics() {
       labelNames: ['channel', 'reason'],
       registers,
     }),
+    alertTries: new Counter({
+      name: 'wardline_alert_tries_total',
+      help: 'Tries to deliver an alert message, by type of channel and result (delivered, failed = tried again, dead = given up)',
+      labelNames: ['channel', 'result'],
+      registers,
+    }),
+    alertTrySeconds: new Histogram({
+      name: 'wardline_alert_try_seconds',
+      help: 'Time that a receiver took to answer, by type of channel',
+      labelNames: ['channel'],
+      buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15],
+      registers,
+    }),
+    alertDelaySeconds: new Histogram({
+      name: 'wardline_alert_delay_seconds',
+      help: 'From the message, written after its alert, to its delivery, by type of channel',
+      labelNames: ['channel'],
+      buckets: [0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300, 3600, 86400],
+      registers,
+    }),
+    alertMessages: new Gauge({
+      name: 'wardline_alert_messages',
+      help: 'Alert messages that wait or were given up, by type of channel and state, as of the last minute',
+      labelNames: ['channel', 'state'],
+      registers,
+    }),
     jobRuns: new Counter({
       name: 'wardline_job_runs_total',
       help: 'Periodic work, by job and result',

@@ -33,6 +33,20 @@ describe('the master secret', () => {
     expect(readFileSync(file(), 'utf8')).not.toContain(controlKey.toString('base64url'))
   })
 
+  // Receivers are told the name of the deployment: no key must follow from it, nor the secret itself.
+  it('gives the deployment a name that stays, and that is no part of a key', () => {
+    const { deployment, ...keys } = openSecrets(config())
+    expect(deployment).toMatch(/^[0-9a-f]{16}$/)
+    expect(openSecrets(config()).deployment).toBe(deployment)
+    expect(openSecrets(config({ WARDLINE_SECRET: 'a-master-secret-of-the-configuration' })).deployment).not.toBe(
+      deployment,
+    )
+    const texts = Object.values(keys).map((key) => key.toString('hex'))
+    expect(new Set(texts).size).toBe(texts.length)
+    for (const text of texts) expect(text).not.toContain(deployment)
+    expect(Buffer.from(readFileSync(file(), 'utf8'), 'base64url').toString('hex')).not.toContain(deployment)
+  })
+
   it('of the configuration comes first, and is not written down', () => {
     const given = { WARDLINE_SECRET: 'a-master-secret-of-the-configuration' }
     expect(openSecrets(config(given))).toEqual(openSecrets(config(given)))

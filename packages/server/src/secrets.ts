@@ -22,6 +22,10 @@ export interface Secrets {
   eventKey: Buffer
   /** Keys the HMAC under which decoys are stored. */
   decoyKey: Buffer
+  /** Encrypts the settings of alert channels. */
+  channelKey: Buffer
+  /** Names this deployment to receivers of alerts: 16 hexadecimal digits, from which no key follows. */
+  deployment: string
 }
 
 /** Creates the data folder for this user only. */
@@ -74,5 +78,7 @@ export function openSecrets(config: Config): Secrets {
     controlKey: derive('control-messages'),
     eventKey: derive('event-messages'),
     decoyKey: derive('decoy-fingerprints'),
+    channelKey: derive('alert-channels'),
+    deployment: derive('deployment').toString('hex').slice(0, 16),
   }
 }

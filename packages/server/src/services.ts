@@ -1,4 +1,8 @@
 import type { Deps } from './deps.ts'
+import type { Dispatcher } from './features/alerts/dispatcher.ts'
+import { ChannelDirectory } from './features/alerts/open-directory.ts'
+import { createDispatcher } from './features/alerts/open-dispatcher.ts'
+import { createOutbox, type Outbox } from './features/alerts/outbox.ts'
 import { createDetection, type Detection } from './features/detection/detection.ts'
 import { createScout, type Scout } from './features/detection/scout.ts'
 import { createIngest, type Ingest } from './features/events/ingest.ts'
@@ -22,14 +26,21 @@ export interface Services {
   controlStream: ControlStream
   controlRelay: ControlRelay
   eventStream: EventStream
+  channelDirectory: ChannelDirectory
+  outbox: Outbox
+  dispatcher: Dispatcher
 }
 
 export async function openServices(deps: Deps): Promise<Services> {
-  const ingest = createIngest(deps)
+  const channelDirectory = new ChannelDirectory(deps)
+  const outbox = createOutbox(deps, channelDirectory)
+  const dispatcher = createDispatcher(deps, channelDirectory)
+  outbox.listen(() => dispatcher.wake())
+  const ingest = createIngest(deps, outbox)
   const services = {
     ingest,
     detection: createDetection(deps, ingest),
-    scout: createScout(deps, ingest),
+    scout: createScout(deps, ingest, outbox),
     decoyChecks: createDecoyChecks(deps, ingest),
     heartbeats: createHeartbeats(deps),
     keyring: new Keyring(deps),
@@ -37,7 +48,16 @@ export async function openServices(deps: Deps): Promise<Services> {
     controlStream: new ControlStream(deps),
     controlRelay: new ControlRelay(deps),
     eventStream: new EventStream(deps),
+    channelDirectory,
+    outbox,
+    dispatcher,
   }
-  await Promise.all([services.keyring.refresh(), services.decoyChecks.refresh(), services.eventStream.open()])
+  await Promise.all([
+    services.keyring.refresh(),
+    services.decoyChecks.refresh(),
+    services.eventStream.open(),
+    services.channelDirectory.open(),
+    services.dispatcher.open(),
+  ])
   return services
 }

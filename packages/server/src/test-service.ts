@@ -194,6 +194,7 @@ async function openService(
       services.controlStream.close(() => 0)
       await app.close()
       await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle()])
+      await services.dispatcher.close(0)
       await deps.close()
       await remove()
     },

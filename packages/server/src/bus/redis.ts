@@ -26,7 +26,7 @@ export interface RedisBusOptions {
   clock: Clock
   log: Log
   metrics: Metrics
-  secrets: Secrets
+  secrets: Pick<Secrets, 'controlKey' | 'eventKey'>
 }
 
 /** The bus between processes, by the channels of a Redis or Valkey. While that is away, only this process hears. */

@@ -17,6 +17,8 @@ import type { Database, Statement } from './database.ts'
 import { migrate } from './migrate.ts'
 import { openPostgres } from './postgres.ts'
 
+/** No channel takes anything. */
+const noAlerts = { statements: () => [], notify: () => {} }
 const dayMs = 86_400_000
 const startedAt = Date.UTC(2026, 0, 15, 12)
 /** Whatever happens at all happens by then. */
@@ -85,7 +87,7 @@ async function open(): Promise<Opened> {
     clock,
     announced,
     outside,
-    ingest: createIngest({ database, bus, clock, metrics: createMetrics() }),
+    ingest: createIngest({ database, bus, clock, metrics: createMetrics() }, noAlerts),
     rows: async (statement) => (await watcher.query(statement)).rows,
     async [Symbol.asyncDispose]() {
       await Promise.all([outside.end(), watcher.end()])
@@ -157,7 +159,7 @@ describe('the sequence of events', () => {
     const { clock, outside } = opened
     const other = await openPostgres(opened.url)
     const bus = createMemoryBus({ alone: false })
-    const others = createIngest({ database: other, bus, clock, metrics: createMetrics() })
+    const others = createIngest({ database: other, bus, clock, metrics: createMetrics() }, noAlerts)
     const ways = [
       (ingest: typeof others, _: Database) => ingest.store([event('one')]),
       (ingest: typeof others, _: Database) => ingest.store(upTo(7).map(() => event('many'))),

@@ -207,7 +207,9 @@ interface AlertsTable {
   instance_id: string | null
   session_id: string | null
   event_seq: number | null
-  status: Generated<'open' | 'acknowledged' | 'resolved'>
+  /** The service itself says so: anybody with a key may report an event of any type from any source. */
+  by_service: 0 | 1
+  status: 'open' | 'acknowledged' | 'resolved'
   verdict: 'true_positive' | 'false_positive' | null
   assignee: string | null
   note: string | null
@@ -275,9 +277,10 @@ interface AlertGroupsTable {
   /** When they, or a reminder, go out. */
   due_at: number | null
   told_at: number | null
-  reminders: Generated<number>
-  acknowledged: Generated<0 | 1>
-  changed_at: number
+  /** Messages so far, and reminders among them since the last news. */
+  messages: number
+  reminders: number
+  state: 'open' | 'acknowledged' | 'resolved'
 }
 
 interface AlertMessagesTable {

@@ -1,4 +1,5 @@
 import type { FastifySchemaValidationError } from 'fastify'
+import { patternRule } from '../pattern-rules.ts'
 
 const articles: Record<string, string> = {
   integer: 'a whole number',
@@ -7,25 +8,12 @@ const articles: Record<string, string> = {
   number: 'a number',
 }
 
-/** What a pattern of the contract asks for, in words. */
-const patternRules: Record<string, string> = {
-  '^[a-z0-9_-]+$': 'may hold only lower-case letters, digits, _ and -',
-  '^[a-z0-9_]+$': 'may hold only lower-case letters, digits and _',
-  '^[a-z0-9_-]+\\*?$': 'must be an instance id, or a prefix followed by *',
-  '^[0-9]{1,15}$': 'must be a whole number',
-  '^[0-9a-z]{8}$': 'must be a key id',
-  '\\S': 'must not be blank',
-}
+/** Names come from the caller: a sentence shows no more of them than helps. */
+const shownNameLength = 60
 
 function joinChoices(values: readonly unknown[]): string {
   const names = values.map(String)
   return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')}, or ${names.at(-1)}`
-}
-
-function patternRule(pattern: string): string {
-  if (pattern.startsWith('^[0-9a-f]{8}-')) return 'must be a UUID'
-  if (pattern.startsWith('^\\d{4}-')) return 'must be an ISO 8601 instant'
-  return patternRules[pattern] ?? 'does not have the expected form'
 }
 
 interface Verbose {
@@ -64,6 +52,10 @@ export function validationSentence(fault: FastifySchemaValidationError, context 
       return `${field} must be ${params.comparison} ${params.limit}.`
     case 'pattern':
       return `${field} ${patternRule(String(params.pattern))}.`
+    case 'additionalProperties':
+      return `${path ? `${path}.` : ''}${String(params.additionalProperty).slice(0, shownNameLength)} is not known here.`
+    case 'minProperties':
+      return `${field} must hold at least one field.`
     case 'format':
       return `${field} must be a valid ${params.format}.`
     default:

@@ -19,7 +19,8 @@ export const alerts = ({ bigint, text, rewritten }: Dialect['ddl']): string[] =>
     instance_id ${text},
     session_id ${text},
     event_seq ${bigint},
-    status ${text} not null default 'open' check (status in ('open', 'acknowledged', 'resolved')),
+    by_service integer not null check (by_service in (0, 1)),
+    status ${text} not null check (status in ('open', 'acknowledged', 'resolved')),
     verdict ${text} check (verdict in ('true_positive', 'false_positive')),
     assignee ${text},
     note ${text},
@@ -77,9 +78,9 @@ export const alerts = ({ bigint, text, rewritten }: Dialect['ddl']): string[] =>
     waiting ${bigint} not null,
     due_at ${bigint},
     told_at ${bigint},
-    reminders integer not null default 0,
-    acknowledged integer not null default 0 check (acknowledged in (0, 1)),
-    changed_at ${bigint} not null,
+    messages integer not null,
+    reminders integer not null,
+    state ${text} not null check (state in ('open', 'acknowledged', 'resolved')),
     primary key (channel_id, name)
   ) ${rewritten}`,
   `create index alert_groups_due on alert_groups (due_at) where due_at is not null`,
@@ -102,6 +103,7 @@ export const alerts = ({ bigint, text, rewritten }: Dialect['ddl']): string[] =>
     last_error ${text},
     delivered_at ${bigint}
   ) ${rewritten}`,
+  `create index alert_messages_by_channel on alert_messages (channel_id, id)`,
   `create index alert_messages_pending on alert_messages (channel_id, due_at) where state = 'pending'`,
   `create index alert_messages_dead on alert_messages (channel_id, id) where state = 'dead'`,
 
@@ -113,6 +115,8 @@ export const alerts = ({ bigint, text, rewritten }: Dialect['ddl']): string[] =>
     message_id ${text},
     primary key (alert_seq, channel_id)
   )`,
+  `create index alert_deliveries_by_group on alert_deliveries (channel_id, group_name, alert_seq)
+    where group_name is not null`,
   `create index alert_deliveries_waiting on alert_deliveries (channel_id, group_name, alert_seq)
     where outcome = 'waiting'`,
 ]

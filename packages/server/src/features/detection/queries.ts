@@ -46,6 +46,19 @@ export function markOffline(trx: Trx, cutoff: number, limit: number) {
     .execute()
 }
 
+/** Instances that are taken to be online, and those of them that sent nothing since `cutoff`. */
+export async function countSilent(db: Db, cutoff: number): Promise<{ silent: number; online: number }> {
+  const { silent, online } = await db
+    .selectFrom('instances')
+    .select((e) => [
+      e.fn.countAll<number>().as('online'),
+      sql<number | null>`sum(case when last_heartbeat_at < ${cutoff} then 1 else 0 end)`.as('silent'),
+    ])
+    .where('liveness', '=', 'online')
+    .executeTakeFirstOrThrow()
+  return { silent: Number(silent ?? 0), online: Number(online) }
+}
+
 /** Marks instances online again that were offline and sent something since `cutoff`. */
 export function markRecovered(trx: Trx, cutoff: number, limit: number) {
   return trx

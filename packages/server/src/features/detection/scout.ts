@@ -1,9 +1,11 @@
-import { eventTypes, offlineAfterMs } from '@wardline/contract'
+import { alertTypes, eventTypes, offlineAfterMs } from '@wardline/contract'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { calledToolSince } from '../events/activity.ts'
+import type { Outbox } from '../alerts/outbox.ts'
 import type { Ingest } from '../events/ingest.ts'
 import {
+  countSilent,
   findUnreportedSuspensions,
   markActivityReported,
   markOffline,
@@ -21,6 +23,8 @@ const suspensionGraceMs = 60_000
 const clockJumpMs = 5_000
 /** A fleet-wide outage is worked off in transactions of this size, so that none keeps a kill waiting. */
 const sweepRows = 200
+/** So many, and half of all that were online: then something else than single agents is the matter. */
+const outageInstances = 5
 
 export interface Scout {
   sweep(): Promise<void>
@@ -30,7 +34,7 @@ export interface Scout {
  * Looks at the fleet every 30 seconds: who fell silent, who came back, who goes on although suspended.
  * Guarded updates decide who reports, so any number of processes may sweep.
  */
-export function createScout({ database: { db }, clock }: Deps, ingest: Ingest): Scout {
+export function createScout({ database: { db }, clock }: Deps, ingest: Ingest, outbox: Outbox): Scout {
   let watchingSince = clock.monotonic()
   let last = { wall: clock.now(), monotonic: watchingSince }
 
@@ -44,8 +48,16 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest): 
     return monotonic - watchingSince >= offlineAfterMs
   }
 
+  /** One alert for a fleet-wide outage; written before those of single agents, which it explains. */
+  async function outageOf(now: number): Promise<string | undefined> {
+    const { silent, online } = await countSilent(db, now - offlineAfterMs)
+    const isOutage = silent >= outageInstances && silent * 2 >= online
+    return isOutage ? `${silent} of ${online} instances fell silent together.` : undefined
+  }
+
   async function reportLiveness(now: number, kind: 'offline' | 'recovered'): Promise<void> {
     const mark = kind === 'offline' ? markOffline : markRecovered
+    let outage = kind === 'offline' ? await outageOf(now) : undefined
     for (;;) {
       const { count, publish } = await db.transaction().execute(async (trx) => {
         const marked = await mark(trx, now - offlineAfterMs, sweepRows)
@@ -58,10 +70,15 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest): 
             instance_id: id,
           })
         })
+        if (events.length > 0 && outage !== undefined) {
+          const alert = { severity: 'critical', event_type: alertTypes.fleetOutage, instance_id: null } as const
+          await outbox.write(trx, [{ ...alert, description: outage }], now)
+        }
         const publish = events.length > 0 ? await ingest.storeWithin(trx, events) : () => {}
         return { count: marked.length, publish }
       })
       publish()
+      outage = undefined
       if (count < sweepRows) return
     }
   }

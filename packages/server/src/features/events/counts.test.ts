@@ -13,6 +13,8 @@ import { createIngest } from './ingest.ts'
 import { eventToStore } from './new-event.ts'
 import { readEventFigures } from './posture.ts'
 
+/** No channel takes anything. */
+const noAlerts = { statements: () => [], notify: () => {} }
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
@@ -65,7 +67,7 @@ async function forgetEverything({ batch }: Database) {
 async function play(database: Database, startMs: number, steps: Step[]) {
   await forgetEverything(database)
   const clock = manualClock(startMs)
-  const ingest = createIngest({ database, bus: createMemoryBus({ alone: true }), clock, metrics: createMetrics() })
+  const ingest = createIngest({ database, bus: createMemoryBus({ alone: true }), clock, metrics: createMetrics() }, noAlerts)
   const stored: Known[] = []
   for (const { passMs, events } of steps) {
     clock.advance(passMs)

@@ -4,6 +4,7 @@ import { GroupCommit } from '../../db/group-commit.ts'
 import type { StoredEvent } from '../../db/schema.ts'
 import type { Deps } from '../../deps.ts'
 import { DatabaseError } from '../../errors.ts'
+import type { Outbox } from '../alerts/outbox.ts'
 import { compileInserts, type EventToStore, type IdempotencyRow, insertStatements } from './insert-queries.ts'
 import { eventToStore } from './new-event.ts'
 import { findIdempotent } from './queries.ts'
@@ -51,12 +52,10 @@ const rowOverheadBytes = 200
 const weightOf = ({ description, metadata }: EventToStore) =>
   rowOverheadBytes + description.length + (metadata?.length ?? 0)
 
-export function createIngest({
-  database,
-  bus,
-  clock,
-  metrics,
-}: Pick<Deps, 'database' | 'bus' | 'clock' | 'metrics'>): Ingest {
+export function createIngest(
+  { database, bus, clock, metrics }: Pick<Deps, 'database' | 'bus' | 'clock' | 'metrics'>,
+  outbox: Pick<Outbox, 'statements' | 'notify'>,
+): Ingest {
   const inserts = compileInserts(database)
   const severityCounters = Object.fromEntries(
     ['info', 'warning', 'critical', 'breach'].map((severity) => [severity, metrics.events.labels(severity)]),
@@ -69,8 +68,10 @@ export function createIngest({
     const events = groups.flatMap((group) => group.events)
     const keys = groups.flatMap((group) => group.idempotency ?? [])
     const statements = insertStatements(inserts, events, keys, createdAt)
-    const results = await database.batch([...statements, ...groups.flatMap((group) => group.also)])
+    const alerts = outbox.statements(events, createdAt)
+    const results = await database.batch([...statements, ...alerts, ...groups.flatMap((group) => group.also)])
     publish(events, Number(results[0]![0]!.value), createdAt)
+    if (alerts.length > 0) outbox.notify()
     return groups.map((group) => group.events[0]!.id)
   }
 
@@ -133,12 +134,16 @@ export function createIngest({
     async storeWithin(trx, events) {
       const createdAt = clock.now()
       const [takeSeqs, ...others] = insertStatements(inserts, events, [], createdAt)
+      const alerts = outbox.statements(events, createdAt)
       const { rows } = await trx.executeQuery<{ value: number }>(takeSeqs!)
-      for (const statement of others) await trx.executeQuery(statement)
-      return () => publish(events, Number(rows[0]!.value), createdAt)
+      for (const statement of [...others, ...alerts]) await trx.executeQuery(statement)
+      return () => {
+        publish(events, Number(rows[0]!.value), createdAt)
+        if (alerts.length > 0) outbox.notify()
+      }
     },
 
-    own: (event) => eventToStore({ ...event, source: ownSource }, null, clock.now()),
+    own: (event) => ({ ...eventToStore({ ...event, source: ownSource }, null, clock.now()), by_service: true }),
 
     isBusy: () => queue.isWaiting,
     whenIdle: () => queue.whenIdle(),

@@ -4,8 +4,8 @@ import type { EventClass, StoredEvent } from '../../db/schema.ts'
 import { hourMs, minuteMs, startOf } from './buckets.ts'
 
 type Severity = StoredEvent['severity']
-/** An event before it has its place in the sequence. */
-export type EventToStore = Omit<StoredEvent, 'seq'>
+/** An event before it has its place in the sequence. `by_service`: reported by the service itself, not by a caller. */
+export type EventToStore = Omit<StoredEvent, 'seq'> & { by_service?: true }
 
 export interface IdempotencyRow {
   caller: string
@@ -36,8 +36,8 @@ const eventColumns = {
   id: 'text',
   description: 'text',
   metadata: 'text',
-} as const satisfies Record<keyof EventToStore, string>
-const columnNames = Object.keys(eventColumns) as (keyof EventToStore)[]
+} as const satisfies Record<Exclude<keyof StoredEvent, 'seq'>, string>
+const columnNames = Object.keys(eventColumns) as (keyof typeof eventColumns)[]
 
 const lastSeq = sql`(select value from counters where name = 'event_seq')`
 

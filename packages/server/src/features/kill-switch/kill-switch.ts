@@ -1,12 +1,19 @@
+import { alertTypes } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
+import type { Outbox } from '../alerts/outbox.ts'
 import { type Actor, recordAction } from '../audit/audit.ts'
 import { controlMessage } from './control-message.ts'
 import { changeControl, isKnownInstance, markApplied, readChangedControl, readControl } from './queries.ts'
 
 export const unknownInstance = () => new AppError('not_found', 'There is no instance with this id.')
 
-async function change(deps: Deps, instanceId: string, reason: string | null, actor: Actor): Promise<void> {
+/** What a kill or a resume needs besides the database. */
+export interface KillSwitchDeps extends Deps {
+  outbox: Outbox
+}
+
+async function change(deps: KillSwitchDeps, instanceId: string, reason: string | null, actor: Actor): Promise<void> {
   const now = deps.clock.now()
   const suspended = reason !== null
   const version = await deps.database.db.transaction().execute(async (trx) => {
@@ -29,8 +36,13 @@ async function change(deps: Deps, instanceId: string, reason: string | null, act
       },
       now,
     )
+    const type = suspended ? alertTypes.instanceSuspended : alertTypes.instanceResumed
+    const description = `${suspended ? 'Suspended' : 'Resumed'} by ${actor.keyId}${suspended ? `: ${reason}` : '.'}`
+    const alert = { severity: 'warning' as const, event_type: type, instance_id: instanceId, description }
+    await deps.outbox.write(trx, [alert], now)
     return changed
   })
+  deps.outbox.notify()
   deps.bus.publishControl(controlMessage(instanceId, { version, suspended, reason }, now, deps.secrets.controlKey))
   deps.metrics.controlChanges.inc({ action: suspended ? 'suspend' : 'resume' })
   deps.log.info(
@@ -58,12 +70,12 @@ export async function republishControl(deps: Deps, since = deps.clock.now()): Pr
 }
 
 /** Suspends an instance. Throws AppError `not_found` or `already_suspended`. */
-export function suspendInstance(deps: Deps, instanceId: string, reason: string, actor: Actor): Promise<void> {
+export function suspendInstance(deps: KillSwitchDeps, instanceId: string, reason: string, actor: Actor): Promise<void> {
   return change(deps, instanceId, reason.trim(), actor)
 }
 
 /** Resumes an instance. Throws AppError `not_found` or `not_suspended`. */
-export function resumeInstance(deps: Deps, instanceId: string, actor: Actor): Promise<void> {
+export function resumeInstance(deps: KillSwitchDeps, instanceId: string, actor: Actor): Promise<void> {
   return change(deps, instanceId, null, actor)
 }
 

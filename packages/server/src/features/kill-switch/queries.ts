@@ -73,3 +73,57 @@ export async function markApplied(db: Db, instanceId: string, version: number, n
     .executeTakeFirstOrThrow()
   return numUpdatedRows === 1n
 }
+
+/** Suspended instances of whose kill something is to be told: that it was confirmed, or that it is overdue. */
+export async function readKillResults(db: Db, bounds: { since: number; overdueBefore: number; limit: number }) {
+  const { since, overdueBefore, limit } = bounds
+  const rows = await db
+    .selectFrom('instances')
+    .select(['id', 'control_version', 'control_changed_at', 'applied_version', 'applied_at'])
+    .where('control_changed_at', '>=', since)
+    .where('suspended', '=', 1)
+    .where((e) => {
+      const isConfirmed = e('applied_version', '>=', e.ref('control_version'))
+      const isUntold = e.or([
+        e('kill_result_version', 'is', null),
+        e('kill_result_version', '<', e.ref('control_version')),
+      ])
+      return e.or([
+        e.and([isUntold, e.or([isConfirmed, e('control_changed_at', '<', overdueBefore)])]),
+        e.and([isConfirmed, e('kill_result', '=', 'unconfirmed')]),
+      ])
+    })
+    .orderBy('control_changed_at')
+    .limit(limit)
+    .execute()
+  return rows.map((row) => ({
+    id: row.id,
+    version: Number(row.control_version),
+    killedAt: Number(row.control_changed_at),
+    confirmedAt: Number(row.applied_version ?? -1) >= Number(row.control_version) ? Number(row.applied_at) : null,
+  }))
+}
+
+/** Notes the result that is told of a kill; false when it was told already or the instance was resumed. */
+export async function markKillResult(
+  trx: Trx,
+  instanceId: string,
+  version: number,
+  result: 'unconfirmed' | 'confirmed',
+): Promise<boolean> {
+  const { numUpdatedRows } = await trx
+    .updateTable('instances')
+    .set({ kill_result_version: version, kill_result: result })
+    .where('id', '=', instanceId)
+    .where('control_version', '=', version)
+    .where('suspended', '=', 1)
+    .where((e) =>
+      e.or([
+        e('kill_result_version', 'is', null),
+        e('kill_result_version', '<', version),
+        e('kill_result', '<>', result),
+      ]),
+    )
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows === 1n
+}

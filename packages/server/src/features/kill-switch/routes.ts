@@ -6,7 +6,7 @@ import { assertMayActFor, type Principal } from '../../http/auth.ts'
 import type { Router } from '../../http/route.ts'
 import type { ControlStates, KnownState } from './control-states.ts'
 import type { ControlStream } from './control-stream.ts'
-import { acknowledgeControl, resumeInstance, suspendInstance, unknownInstance } from './kill-switch.ts'
+import { acknowledgeControl, type KillSwitchDeps, resumeInstance, suspendInstance, unknownInstance } from './kill-switch.ts'
 
 /** Weak comparison (RFC 9110, section 13.1.2): the current tag is in the list, or the list is *. */
 function matches(given: string | undefined, etag: string): boolean {
@@ -25,7 +25,7 @@ function answerPoll(known: KnownState | undefined, request: FastifyRequest, repl
 /** `reaches`: whether any decoy could trip for this caller. */
 export function mountKillSwitch(
   router: Router,
-  deps: Deps,
+  deps: KillSwitchDeps,
   states: ControlStates,
   stream: ControlStream,
   reaches: (principal: Principal) => boolean,

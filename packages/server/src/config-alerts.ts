@@ -1,0 +1,155 @@
+import { channelSettings } from '@wardline/contract'
+import type { TSchema } from 'typebox'
+import { cidrs, refuse, type Setting, setting } from './config-values.ts'
+import { patternRule } from './pattern-rules.ts'
+import { urlFault, webhookSecretFault } from './setting-faults.ts'
+
+/** A text by the rule of the contract: whoever sets a channel by the environment may write what the API takes. */
+const byContract =
+  (schema: TSchema, fault: (value: string) => string | undefined = () => undefined) =>
+  (value: string): string => {
+    const { pattern = '', maxLength = Infinity } = schema as { pattern?: string; maxLength?: number }
+    if (Array.from(value).length > maxLength) refuse(`must have at most ${maxLength} characters`)
+    if (!new RegExp(pattern, 'u').test(value)) refuse(patternRule(pattern))
+    const broken = fault(value)
+    return broken === undefined ? value : refuse(broken)
+  }
+
+const url = (schema: TSchema) => byContract(schema, urlFault)
+const { webhook, slack, discord, teams, telegram, pagerduty, email, ntfy } = channelSettings
+
+const secret = byContract(webhook.properties.secret, webhookSecretFault)
+/** More than one only while receivers move from the old to the new. */
+const webhookSecrets = (value: string): string[] => {
+  const parts = value.split(/\s+/)
+  if (parts.length > 2) refuse('must hold one secret, or the new and the old one separated by a space')
+  return parts.map(secret)
+}
+
+const recipients = (value: string): string[] => {
+  const { maxItems = Infinity, items }: { maxItems?: number; items: TSchema } = email.properties.to
+  const parts = value.split(',').map((part) => part.trim())
+  if (parts.length > maxItems) refuse(`must name at most ${maxItems} addresses`)
+  return parts.map(byContract(items))
+}
+
+/** Channels of the environment, and where the others may send to: all of it may stay unset. */
+export const alertSettings = {
+  alertWebhookUrl: setting({
+    env: 'ALERT_WEBHOOK_URL',
+    unset: undefined,
+    meaning: 'Alerts go to this URL, each by itself, by POST as Standard Webhooks 1.0',
+    parse: url(webhook.properties.url),
+    secret: true,
+  }),
+  alertWebhookSecrets: setting({
+    env: 'ALERT_WEBHOOK_SECRET',
+    unset: undefined,
+    meaning:
+      'Signs them: `whsec_` and the base64 of 24 to 64 bytes; the new and the old one separated by a space sign both; unset = not signed',
+    parse: webhookSecrets,
+    secret: true,
+  }),
+  slackWebhookUrl: setting({
+    env: 'SLACK_WEBHOOK_URL',
+    unset: undefined,
+    meaning: 'Alerts go to Slack by this incoming webhook',
+    parse: url(slack.properties.url),
+    secret: true,
+  }),
+  discordWebhookUrl: setting({
+    env: 'DISCORD_WEBHOOK_URL',
+    unset: undefined,
+    meaning: 'Alerts go to Discord by this webhook of a channel',
+    parse: url(discord.properties.url),
+    secret: true,
+  }),
+  teamsWebhookUrl: setting({
+    env: 'TEAMS_WEBHOOK_URL',
+    unset: undefined,
+    meaning: 'Alerts go to Microsoft Teams by this Workflow that starts on a webhook request',
+    parse: url(teams.properties.url),
+    secret: true,
+  }),
+  telegramBotToken: setting({
+    env: 'TELEGRAM_BOT_TOKEN',
+    unset: undefined,
+    meaning: 'Alerts go to Telegram by the bot with this token; needs TELEGRAM_CHAT_ID',
+    parse: byContract(telegram.properties.token),
+    secret: true,
+  }),
+  telegramChatId: setting({
+    env: 'TELEGRAM_CHAT_ID',
+    unset: undefined,
+    meaning: 'Number of the chat, or @ and the name of the channel',
+    parse: byContract(telegram.properties.chat_id),
+  }),
+  pagerdutyRoutingKey: setting({
+    env: 'PAGERDUTY_ROUTING_KEY',
+    unset: undefined,
+    meaning: 'Alerts go to PagerDuty by this integration key of Events API v2',
+    parse: byContract(pagerduty.properties.routing_key),
+    secret: true,
+  }),
+  smtpUrl: setting({
+    env: 'SMTP_URL',
+    unset: undefined,
+    meaning:
+      'Alerts go out by mail through `smtp://<user>:<password>@<host>:<port>`, or `smtps://…`; needs ALERT_EMAIL_FROM and ALERT_EMAIL_TO',
+    parse: url(email.properties.url),
+    secret: true,
+  }),
+  alertEmailFrom: setting({
+    env: 'ALERT_EMAIL_FROM',
+    unset: undefined,
+    meaning: 'Sender of these mails, an address without a name',
+    parse: byContract(email.properties.from),
+  }),
+  alertEmailTo: setting({
+    env: 'ALERT_EMAIL_TO',
+    unset: undefined,
+    meaning: 'Their recipients, comma-separated',
+    parse: recipients,
+  }),
+  ntfyUrl: setting({
+    env: 'NTFY_URL',
+    unset: undefined,
+    meaning: 'Alerts go to this topic of ntfy, such as https://ntfy.sh/<topic>',
+    parse: url(ntfy.properties.url),
+    secret: true,
+  }),
+  alertAllowCidrs: setting({
+    env: 'WARDLINE_ALERT_ALLOW_CIDRS',
+    unset: undefined,
+    meaning:
+      'CIDR ranges of private addresses that channels of the API may send to, comma-separated; those of the environment may anyway',
+    parse: cidrs,
+  }),
+}
+
+type AlertSettings = typeof alertSettings
+export type AlertConfig = {
+  readonly [Name in keyof AlertSettings]: ReturnType<AlertSettings[Name]['parse']> | undefined
+}
+
+const inWords = (names: string[]): string => `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
+
+/** Settings of which one says nothing without the others. */
+const together: (keyof AlertSettings)[][] = [
+  ['telegramBotToken', 'telegramChatId'],
+  ['smtpUrl', 'alertEmailFrom', 'alertEmailTo'],
+]
+
+/** One sentence for each channel of which a part is missing. */
+export function incompleteChannels(config: AlertConfig): string[] {
+  const faults = together
+    .filter((group) => group.some((name) => config[name]) && !group.every((name) => config[name]))
+    .map((group) => {
+      const names = group.map((name) => (alertSettings[name] as Setting<unknown>).env)
+      return `${inWords(names)} belong together: set all of them, or none.`
+    })
+  if (config.alertWebhookSecrets && !config.alertWebhookUrl) {
+    faults.push('ALERT_WEBHOOK_SECRET signs what goes to ALERT_WEBHOOK_URL: set that too, or none.')
+  }
+  return faults
+}

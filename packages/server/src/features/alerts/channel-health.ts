@@ -1,0 +1,80 @@
+import { alertTypes } from '@wardline/contract'
+import type { Deps } from '../../deps.ts'
+import { composeMessage } from './compose.ts'
+import {
+  claimCheck,
+  countMessagesByType,
+  hasFailing,
+  markFailing,
+  markRecoveredChannels,
+  readFailing,
+  readUnchecked,
+} from './health-queries.ts'
+import type { Outbox } from './outbox.ts'
+import { insertMessages } from './plan-queries.ts'
+
+const checkEveryMs = 86_400_000
+/** A receiver that restarts is back by then; whoever waits for an alert does not want to wait longer for this one. */
+const failingAfterMs = 5 * 60_000
+/** The three tries that a message gets within those minutes. */
+const failingAfter = 3
+
+type Needed = Pick<Deps, 'database' | 'clock' | 'log' | 'metrics'>
+
+/** Sends each channel its daily check: only what arrives proves that alerts would. */
+async function sendChecks({ database: { db }, clock }: Needed): Promise<number> {
+  const now = clock.now()
+  const due = await readUnchecked(db, now - checkEveryMs)
+  for (const id of due) {
+    await db.transaction().execute(async (trx) => {
+      if (!(await claimCheck(trx, id, now - checkEveryMs, now))) return
+      await insertMessages(trx, id, [composeMessage({ kind: 'check', now, group: null, alerts: [], count: 0 })])
+    })
+  }
+  return due.length
+}
+
+/** Tells the other channels of one that nothing reaches. */
+async function reportFailing({ database: { db }, clock, log }: Needed, outbox: Outbox): Promise<void> {
+  const now = clock.now()
+  for (const { id, name, type, last_error } of await readFailing(db, failingAfter, now - failingAfterMs)) {
+    const description = `Alerts do not reach the channel "${name}" (${type}): ${last_error ?? 'no answer.'}`
+    const isFirst = await db.transaction().execute(async (trx) => {
+      if (!(await markFailing(trx, id, now))) return false
+      const alert = { severity: 'critical', event_type: alertTypes.channelFailing, instance_id: null } as const
+      await outbox.write(trx, [{ ...alert, description: description.slice(0, 1_000) }], now)
+      return true
+    })
+    if (isFirst) log.error({ channel: id, type }, 'alerts do not reach a channel')
+    outbox.notify()
+  }
+}
+
+async function reportRecovered({ database: { db }, clock, log }: Needed, outbox: Outbox): Promise<void> {
+  if (!(await hasFailing(db))) return
+  const { recovered } = await db.transaction().execute(async (trx) => {
+    const counts = await markRecoveredChannels(trx)
+    if (counts.recovered > 0 && counts.failing === 0) {
+      const alert = { severity: 'info', event_type: alertTypes.channelRecovered, instance_id: null } as const
+      await outbox.write(trx, [{ ...alert, description: 'Alerts reach every channel again.' }], clock.now())
+    }
+    return counts
+  })
+  if (recovered > 0) log.info({ recovered }, 'alerts reach a channel again')
+  outbox.notify()
+}
+
+async function showMessages({ database: { db }, metrics }: Needed): Promise<void> {
+  metrics.alertMessages.reset()
+  for (const { type, state, count } of await countMessagesByType(db)) {
+    metrics.alertMessages.set({ channel: type, state }, count)
+  }
+}
+
+/** Looks after the channels: who looks after them has to be told by somebody when they fail. */
+export async function watchChannels(deps: Needed, outbox: Outbox): Promise<void> {
+  if ((await sendChecks(deps)) > 0) outbox.notify()
+  await reportFailing(deps, outbox)
+  await reportRecovered(deps, outbox)
+  await showMessages(deps)
+}

@@ -1,0 +1,105 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  anyMessage,
+  hostileTexts,
+  longestMessages,
+  messagesByKind,
+  saying,
+  testSender,
+  tryOut,
+} from '../../../test-chat.ts'
+import type { Message } from '../message.ts'
+import { apprise } from './apprise.ts'
+
+const settings = { url: 'https://apprise.example.com:8000/notify/secret-key' }
+const payload = (message: Message) => JSON.parse(apprise.request(message, settings, testSender).body)
+
+const post = (title: string, type: string, ...lines: string[]) => ({
+  title,
+  body: lines.join('\n'),
+  type,
+  format: 'text',
+})
+const hit = '12:00:30 UTC · breach · bot-1 · honeypot_triggered · A decoy was used.'
+
+describe('a message for Apprise', () => {
+  it.each<[Message['kind'], object]>([
+    [
+      'alert',
+      post(
+        '🚨 honeypot_triggered on bot-1',
+        'failure',
+        '12:00:10 UTC · warning · tool_blocked · A decoy was used.',
+        hit,
+        '+3 more',
+      ),
+    ],
+    [
+      'digest',
+      post(
+        '⚠️ 2 alerts of the last 8 hours',
+        'warning',
+        'These were held back until now.',
+        '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
+        '12:00:30 UTC · info · bot-1 · honeypot_triggered',
+      ),
+    ],
+    ['reminder', post('🔴 Still open: honeypot_triggered on bot-1', 'failure', 'Nobody has acknowledged this.', hit)],
+    ['resolved', post('✅ Resolved: honeypot_triggered on bot-1', 'success', 'This is over.', hit)],
+    ['test', post('ℹ️ Test of this channel', 'info', 'Somebody asked for this test. Nothing has to be done.')],
+    [
+      'check',
+      post('ℹ️ Daily check', 'info', 'This is the daily proof that alerts arrive here. Nothing has to be done.'),
+    ],
+  ])('of kind %s is exactly this', (kind, expected) => {
+    expect(payload(messagesByKind[kind])).toEqual(expected)
+  })
+
+  it('names the tags that were set, and shows no key in lists', () => {
+    const { url, body, headers } = apprise.request(messagesByKind.test, { ...settings, tags: 'on-call' }, testSender)
+    expect(JSON.parse(body)).toEqual({ ...payload(messagesByKind.test), tag: 'on-call' })
+    expect(url).toBe(settings.url)
+    expect(headers).toMatchObject({ accept: 'application/json', 'content-type': 'application/json' })
+    expect(apprise.destination(settings)).toBe('apprise.example.com:8000')
+  })
+
+  // Whatever stands behind Apprise may link domains or call people that are mentioned.
+  it.each(Object.entries(hostileTexts))('shows %s of an event without a domain or a mention', (_, text) => {
+    const { body } = payload(saying(text))
+    expect(body).toMatch(/^12:00:30 UTC · breach · bot-1 · honeypot_triggered · [^\n]+$/)
+    expect(body).not.toMatch(/:\/\/|\w\.\w|@\w|@[!&]|\p{Cc}|\p{Cf}/u)
+  })
+
+  it('never exceeds 4,096 characters', () => {
+    fc.assert(
+      fc.property(anyMessage, (message) => {
+        expect(payload(message).body.length).toBeLessThanOrEqual(4_096)
+      }),
+      { examples: longestMessages },
+    )
+  })
+})
+
+describe('what Apprise answers', () => {
+  it('is success as 200', async () => {
+    const { verdict, received } = await tryOut(apprise, settings, { status: 200, body: '{"error":""}' })
+    expect(verdict).toEqual({ delivered: true, status: 200, answer: '{"error":""}', error: null })
+    expect(received).toMatchObject({ path: '/notify/secret-key', body: payload(messagesByKind.alert) })
+  })
+
+  it.each([
+    [204, 'Apprise has no service stored under this key.'],
+    [424, 'Apprise could not deliver to one of its services or more.'],
+    [202, 'The receiver answered 202, not 200.'],
+    [500, 'The receiver answered 500.'],
+  ])('is no success as %i', async (status, error) => {
+    const { verdict } = await tryOut(apprise, settings, { status })
+    expect(verdict).toEqual({ delivered: false, status, answer: '', error })
+  })
+
+  it('says how long to wait', async () => {
+    const { verdict } = await tryOut(apprise, settings, { status: 503, headers: { 'retry-after': '9' } })
+    expect(verdict).toMatchObject({ delivered: false, status: 503, retryAfterSeconds: 9 })
+  })
+})

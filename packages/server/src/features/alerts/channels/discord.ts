@@ -1,0 +1,50 @@
+import { isoTime } from '../../../clock.ts'
+import type { Message, Severity } from '../message.ts'
+import type { HttpChannel } from './channel.ts'
+import { type CharacterSize, cutText } from './cut-text.ts'
+import { judgeByStatus, refused } from './http-verdict.ts'
+import { answerFields, askedPause } from './json-answer.ts'
+import { jsonPost } from './json-post.ts'
+import { bodyLines, messageLines } from './message-lines.ts'
+import { receiverHost, receiverUrl } from './receiver-url.ts'
+
+/** Limits of an embed: 256 characters of title, 4,096 of description. */
+const mostTitle = 256
+const room = 3_800
+
+const colors: Record<Severity, number> = { breach: 0x8e1b3a, critical: 0xd92d20, warning: 0xf5a623, info: 0x3b82f6 }
+const colorOf = ({ kind, severity }: Message): number => (kind === 'resolved' ? 0x2e9e5b : colors[severity])
+
+/**
+ * All that Discord's markdown gives a meaning to, wherever it stands: emphasis, code, spoilers, headings, quotes, lists,
+ * masked links, mentions, times (`<t:…>`) and emoji codes. A backslash shows it as it is.
+ */
+const markup = /[\\*_~`|>#\-+[\]()<:@]/g
+const escaped = (text: string): string => text.replaceAll(markup, '\\$&')
+const size: CharacterSize = (character) => escaped(character).length
+
+/** https://discord.com/developers/docs/resources/webhook#execute-webhook */
+export const discord: HttpChannel<'discord'> = {
+  type: 'discord',
+  audience: 'people',
+  destination: receiverHost,
+  request(message, settings, sender) {
+    const lines = messageLines(message, { room, size })
+    const url = receiverUrl(settings.url)
+    // Without it a message that is not kept is answered like one that is.
+    url.searchParams.set('wait', 'true')
+    const embed = {
+      title: escaped(cutText(lines.headline, mostTitle, size)),
+      description: bodyLines(lines).map(escaped).join('\n'),
+      color: colorOf(message),
+      timestamp: isoTime(message.created_at),
+    }
+    return jsonPost(url.href, { content: '', embeds: [embed], allowed_mentions: { parse: [] } }, sender)
+  },
+  judge(answer) {
+    const verdict = judgeByStatus(answer)
+    const { id, retry_after } = answerFields(answer.body)
+    if (!verdict.delivered) return { ...verdict, ...askedPause(retry_after) }
+    return typeof id === 'string' ? verdict : refused(verdict, 'The receiver did not answer with the message it kept.')
+  },
+}

@@ -1,0 +1,502 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
+import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { type Egress, EgressError } from '../../../egress/egress.ts'
+import { createTestCertificate } from '../../../test-certificate.ts'
+import { hostileTexts, messagesByKind, saying, testMessage, testSender } from '../../../test-chat.ts'
+import { openEgress } from '../../../test-receiver.ts'
+import type { Message } from '../message.ts'
+import { email } from './email.ts'
+
+interface Mail {
+  from: string
+  to: string[]
+  text: string
+  isSecure: boolean
+  user: string | undefined
+}
+
+const failure = (responseCode: number, message: string) => Object.assign(new Error(message), { responseCode })
+
+const ownCertificate = createTestCertificate()
+
+/** A mail server on a free port that knows the login bob:s3cret, offers STARTTLS with a certificate of its own, and keeps its mail. */
+async function startMailServer(options: SMTPServerOptions = {}) {
+  const mails: Mail[] = []
+  const logins: (string | null | undefined)[] = []
+  const faults: Error[] = []
+  const server = new SMTPServer({
+    ...ownCertificate,
+    authOptional: true,
+    onAuth({ username, password }, _session, done) {
+      logins.push(password)
+      if (username === 'bob' && password === 's3cret') done(null, { user: username })
+      else done(failure(535, 'Invalid username or password'))
+    },
+    onRcptTo({ address }, _session, done) {
+      done(address.startsWith('nobody') ? failure(550, 'No such user here') : null)
+    },
+    async onData(stream, { envelope, secure, user }, done) {
+      const text = Buffer.concat(await stream.toArray()).toString()
+      const from = envelope.mailFrom ? envelope.mailFrom.address : ''
+      mails.push({ from, to: envelope.rcptTo.map(({ address }) => address), text, isSecure: secure, user })
+      done(null, 'Queued as 7')
+    },
+    ...options,
+  })
+  // Clients of these tests break off connections.
+  server.on('error', (fault) => faults.push(fault))
+  const listening = server.listen(0, '127.0.0.1')
+  await once(listening, 'listening')
+  onTestFinished(() => new Promise((done) => void server.close(() => done())))
+  return { port: (listening.address() as AddressInfo).port, mails, logins, faults }
+}
+
+/** A server that says what a script says, for what no honest one does. */
+async function startScript(answers: (line: string) => string) {
+  const lines: string[] = []
+  const server = createServer((socket: Socket) => {
+    socket.on('error', () => {})
+    socket.write('220 ready\r\n')
+    socket.on('data', (chunk) => {
+      for (const line of chunk.toString().split('\r\n').slice(0, -1)) {
+        lines.push(line)
+        socket.write(`${answers(line)}\r\n`)
+      }
+    })
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  onTestFinished(() => new Promise((done) => void server.close(() => done())))
+  return { port: (server.address() as AddressInfo).port, lines }
+}
+
+/** All names lead to this machine, as those of a mail server elsewhere lead there. */
+function egressTo127(): Egress & { asked: unknown[] } {
+  const egress = openEgress()
+  const asked: unknown[] = []
+  const connect: Egress['connect'] = (destination, signal) => {
+    asked.push(destination)
+    return egress.connect({ ...destination, host: '127.0.0.1' }, signal)
+  }
+  return { ...egress, connect, asked }
+}
+
+const addresses = { from: 'wardline@example.com', to: ['ann@example.com', 'bob@example.org'] }
+const send = (
+  url: string,
+  message: Message = messagesByKind.alert,
+  {
+    egress = openEgress(),
+    signal = AbortSignal.timeout(60_000),
+    ...changes
+  }: Partial<typeof addresses> & {
+    egress?: Egress
+    signal?: AbortSignal
+  } = {},
+) => email.deliver(message, { url, ...addresses, ...changes }, testSender, egress, signal)
+
+interface ReadMail {
+  /** In their order, unfolded. */
+  headers: [name: string, value: string][]
+  text: string
+  html: string
+}
+
+/** Undoes what RFC 2045 does to a part. */
+function decoded(part: string): string {
+  const [head = '', ...body] = part.split('\r\n\r\n')
+  const content = body.join('\r\n\r\n').replace(/\r\n$/, '')
+  if (/base64/i.test(head)) return Buffer.from(content, 'base64').toString()
+  const bytes = content
+    .replaceAll('=\r\n', '')
+    .replaceAll(/=([0-9A-F]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
+  return Buffer.from(bytes, 'latin1').toString()
+}
+
+function readMail({ text }: Mail): ReadMail {
+  const [head = ''] = text.split('\r\n\r\n')
+  const headers = head
+    .replaceAll(/\r\n[ \t]+/g, ' ')
+    .split('\r\n')
+    .map((line): [string, string] => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()])
+  const boundary = /boundary="([^"]+)"/.exec(head)?.[1]
+  const [, plain = '', html = ''] = text.split(`--${boundary}`)
+  return {
+    headers: headers.map(([name, value]) => [name, value.replaceAll(/boundary="[^"]+"/g, 'boundary="…"')]),
+    text: decoded(plain.trimStart()).replaceAll('\r\n', '\n'),
+    html: decoded(html.trimStart()).replaceAll('\r\n', '\n'),
+  }
+}
+
+/** One encoded word after the other (RFC 2047), and what stands between them. */
+const decodedSubject = (subject: string): string =>
+  subject
+    .replaceAll(/\?= =\?/g, '?==?')
+    .replaceAll(/=\?UTF-8\?([QB])\?([^?]*)\?=/g, (_, encoding, text: string) =>
+      encoding === 'B'
+        ? Buffer.from(text, 'base64').toString('latin1')
+        : text
+            .replaceAll('_', ' ')
+            .replaceAll(/=([0-9A-F]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16))),
+    )
+
+const mailNames = [
+  'Auto-Submitted',
+  'X-Wardline-Message',
+  'From',
+  'To',
+  'In-Reply-To',
+  'References',
+  'Subject',
+  'Message-ID',
+  'Date',
+  'MIME-Version',
+  'Content-Type',
+]
+const hit = '12:00:30 UTC · breach · bot-1 · honeypot_triggered · A decoy was used.\n'
+
+/** The mail that a server gets for a message. */
+async function mailFor(message: Message, changes: Partial<typeof addresses> = {}): Promise<ReadMail & Mail> {
+  const { port, mails } = await startMailServer()
+  const verdict = await send(`smtp://127.0.0.1:${port}`, message, changes)
+  expect(verdict).toEqual({ delivered: true, status: 250, answer: '250 Queued as 7', error: null })
+  expect(mails).toHaveLength(1)
+  return { ...mails[0]!, ...readMail(mails[0]!), text: readMail(mails[0]!).text }
+}
+
+describe('a mail', () => {
+  it('goes once to all, and says what it is', async () => {
+    const { headers, from, to } = await mailFor(messagesByKind.alert)
+    expect({ from, to }).toEqual({ from: addresses.from, to: addresses.to })
+    const thread = '<group.172e1574d409efcdad74811bfd859e52@00112233445566ff.wardline.invalid>'
+    expect(headers).toEqual([
+      ['Auto-Submitted', 'auto-generated'],
+      ['X-Wardline-Message', '019bbf6e-0000-7000-8000-0000000000ff'],
+      ['From', 'Wardline <wardline@example.com>'],
+      ['To', 'ann@example.com, bob@example.org'],
+      ['In-Reply-To', thread],
+      ['References', thread],
+      ['Subject', '=?UTF-8?Q?=F0=9F=9A=A8_honeypot=5Ftriggered_on_bot?= =?UTF-8?Q?-1?='],
+      ['Message-ID', '<019bbf6e-0000-7000-8000-0000000000ff@00112233445566ff.wardline.invalid>'],
+      ['Date', 'Thu, 15 Jan 2026 12:00:30 +0000'],
+      ['MIME-Version', '1.0'],
+      ['Content-Type', 'multipart/alternative; boundary="…"'],
+    ])
+  })
+
+  it.each<[Message['kind'], string]>([
+    [
+      'alert',
+      `🚨 honeypot_triggered on bot-1\n12:00:10 UTC · warning · tool_blocked · A decoy was used.\n${hit}+3 more\n`,
+    ],
+    [
+      'digest',
+      [
+        '⚠️ 2 alerts of the last 8 hours',
+        'These were held back until now.',
+        '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
+        '12:00:30 UTC · info · bot-1 · honeypot_triggered\n',
+      ].join('\n'),
+    ],
+    ['reminder', `🔴 Still open: honeypot_triggered on bot-1\nNobody has acknowledged this.\n${hit}`],
+    ['resolved', `✅ Resolved: honeypot_triggered on bot-1\nThis is over.\n${hit}`],
+    ['test', 'ℹ️ Test of this channel\nSomebody asked for this test. Nothing has to be done.\n'],
+    ['check', 'ℹ️ Daily check\nThis is the daily proof that alerts arrive here. Nothing has to be done.\n'],
+  ])('of kind %s is exactly this', async (kind, expected) => {
+    const { text, headers } = await mailFor(messagesByKind[kind])
+    expect(text).toBe(expected)
+    expect(headers.map(([name]) => name)).toEqual(
+      messagesByKind[kind].group === null
+        ? mailNames.filter((name) => name !== 'In-Reply-To' && name !== 'References')
+        : mailNames,
+    )
+  })
+
+  it('says the same in HTML', async () => {
+    const { html } = await mailFor(messagesByKind.digest)
+    expect(html).toBe(
+      [
+        '<!doctype html>',
+        '<html lang="en"><head><meta charset="utf-8"><meta name="format-detection" content="telephone=no,date=no,address=no,email=no,url=no"></head><body>',
+        '<p><strong>⚠️ 2 alerts of the last 8 hours</strong></p>',
+        '<p>These were held back until now.</p>',
+        '<ul>',
+        '<li>2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.</li>',
+        '<li>12:00:30 UTC · info · bot-1 · honeypot_triggered</li>',
+        '</ul>',
+        '</body></html>\n',
+      ].join('\n'),
+    )
+  })
+
+  it('has the same id at every try, and one thread for all of its group', async () => {
+    const value = ({ headers }: ReadMail, wanted: string) => headers.find(([name]) => name === wanted)?.[1]
+    const [first, second] = [await mailFor(messagesByKind.alert), await mailFor(messagesByKind.alert)]
+    const other = await mailFor({ ...messagesByKind.resolved, id: '019bbf6e-0000-7000-8000-0000000000aa' })
+    expect(first.headers).toEqual(second.headers)
+    expect(value(other, 'Message-ID')).not.toBe(value(first, 'Message-ID'))
+    expect(value(other, 'References')).toBe(value(first, 'References'))
+    const elsewhere = await mailFor({ ...messagesByKind.resolved, group: 'honeypot_triggered bot-2' })
+    expect(value(elsewhere, 'References')).not.toBe(value(first, 'References'))
+  })
+
+  // An agent that was taken over could add recipients, end the headers early, run script in a mail program, or have
+  // the one who is on call press a link.
+  it.each(Object.entries(hostileTexts))('shows %s of an event as text', async (_, text) => {
+    const message = { ...saying(text), title: text.slice(0, 150), group: text.slice(0, 150) }
+    const { text: plain, html, headers, to } = await mailFor(message)
+    const lines = plain.split('\n')
+    expect(lines).toHaveLength(3)
+    expect(lines[1]).toMatch(/^12:00:30 UTC · breach · bot-1 · honeypot_triggered · ./)
+    expect(plain).not.toMatch(/:\/\/|\w\.\w{2}|\w@|[^\n\P{Cc}]|\p{Cf}/u)
+    expect(
+      html.match(/<\/?[a-z][^>]*>/g)?.filter((tag) => !/^<\/?(html|head|meta|body|p|strong|ul|li)\b/.test(tag)),
+    ).toEqual([])
+    expect(html.match(/<li>/g)).toHaveLength(1)
+    expect(headers.map(([name]) => name)).toEqual(mailNames)
+    expect(to).toEqual(addresses.to)
+  })
+
+  it.each([
+    'a\r\nBcc: x@evil.com',
+    'a\nBcc: x@evil.com',
+    'a\r\n\r\n<b>body</b>',
+    'a\rBcc: x',
+    'a\u2028Bcc: x',
+    `${'é'.repeat(199)}\r\n`,
+  ])('has no more headers than its own with %j as title and group', async (hostile) => {
+    const { headers, to } = await mailFor(testMessage({ title: hostile, group: hostile }))
+    expect(headers.map(([name]) => name)).toEqual(mailNames)
+    const subject = headers.find(([name]) => name === 'Subject')![1]
+    expect(decodedSubject(subject)).not.toMatch(/[\r\n]/)
+    expect(to).toEqual(addresses.to)
+  })
+
+  // Read by the grammar of RFC 5322, the second names somebody else: what is in brackets is a comment there.
+  it.each([
+    ["o'hara@example.com", "o'hara@example.com"],
+    ['ann(bob)@example.com', '"ann(bob)"@example.com'],
+    ['a%b=c+d@example.com', 'a%b=c+d@example.com'],
+  ])('goes to %s as %s', async (address, mailbox) => {
+    const { to, from, headers } = await mailFor(messagesByKind.test, { to: [address], from: address })
+    expect({ to, from }).toEqual({ to: [mailbox], from: mailbox })
+    expect(headers.filter(([name]) => name === 'To').map(([, value]) => value.replace(/^<(.*)>$/, '$1'))).toEqual([
+      mailbox,
+    ])
+  })
+})
+
+describe('a mail server', () => {
+  it('is spoken to over TLS where it offers that, and in clear where it does not', async () => {
+    const [withTls, without] = [await startMailServer(), await startMailServer({ disabledCommands: ['STARTTLS'] })]
+    for (const { port } of [withTls, without]) {
+      expect(await send(`smtp://127.0.0.1:${port}`)).toMatchObject({ delivered: true })
+    }
+    expect([withTls, without].map(({ mails }) => mails[0]!.isSecure)).toEqual([true, false])
+  })
+
+  it('is spoken to over TLS from the first byte by smtps', async () => {
+    const { port, mails } = await startMailServer({ secure: true })
+    expect(await send(`smtps://bob:s3cret@127.0.0.1:${port}`)).toMatchObject({ delivered: true, status: 250 })
+    expect(mails[0]).toMatchObject({ isSecure: true, user: 'bob' })
+  })
+
+  it('is reached through the way out alone, by the name and port of the URL', async () => {
+    const { port, mails } = await startMailServer({ disabledCommands: ['STARTTLS'] })
+    const egress = egressTo127()
+    expect(await send(`smtp://MAIL.example.com:${port}`, messagesByKind.test, { egress })).toMatchObject({
+      delivered: true,
+    })
+    expect(egress.asked).toEqual([{ host: 'mail.example.com', port, tls: false }])
+    expect(mails).toHaveLength(1)
+    await Promise.allSettled(
+      ['smtp://[::1]', 'smtps://mail.example.com'].map((url) =>
+        send(url, messagesByKind.test, {
+          egress: {
+            ...egress,
+            connect: async (destination) => {
+              egress.asked.push(destination)
+              throw new EgressError('This address is not allowed.')
+            },
+          },
+        }),
+      ),
+    )
+    expect(egress.asked.slice(1)).toEqual([
+      { host: '::1', port: 587, tls: false },
+      { host: 'mail.example.com', port: 465, tls: false },
+    ])
+  })
+
+  it('that the way out refuses is refused with its sentence', async () => {
+    const refusing: Egress = {
+      ...openEgress(),
+      connect: () => Promise.reject(new EgressError('That is no public address.')),
+    }
+    await expect(send('smtp://mail.example.com', messagesByKind.test, { egress: refusing })).rejects.toThrow(
+      new EgressError('That is no public address.'),
+    )
+  })
+
+  it.each(['smtp', 'smtps'])('gets the login of the URL by %s', async (scheme) => {
+    const { port, mails, logins } = await startMailServer({ secure: scheme === 'smtps', authOptional: false })
+    expect(await send(`${scheme}://bob:s3%63ret@127.0.0.1:${port}`)).toMatchObject({ delivered: true })
+    expect(mails[0]).toMatchObject({ user: 'bob', isSecure: true })
+    expect(logins).toEqual(['s3cret'])
+  })
+
+  it('on this machine may get the login in clear', async () => {
+    const { port, logins } = await startMailServer({ hideSTARTTLS: true, allowInsecureAuth: true })
+    expect(
+      await send(`smtp://bob:s3cret@localhost:${port}`, messagesByKind.test, { egress: egressTo127() }),
+    ).toMatchObject({
+      delivered: true,
+    })
+    expect(logins).toEqual(['s3cret'])
+  })
+
+  // Whoever sits between could take STARTTLS out of the server's greeting and read the password.
+  it('elsewhere gets no login in clear', async () => {
+    const { port, logins, mails } = await startMailServer({ disabledCommands: ['STARTTLS'], allowInsecureAuth: true })
+    expect(
+      await send(`smtp://bob:s3cret@mail.example.com:${port}`, messagesByKind.test, { egress: egressTo127() }),
+    ).toEqual({
+      delivered: false,
+      status: 500,
+      answer: '500 Error: command not recognized',
+      error: 'The mail server answered 500 to STARTTLS.',
+    })
+    expect({ logins, mails }).toEqual({ logins: [], mails: [] })
+  })
+
+  it.each([
+    ['smtp', 'nobody vouches for', undefined, 'self-signed certificate'],
+    ['smtps', 'nobody vouches for', undefined, 'self-signed certificate'],
+    // That it is trusted and refused by its name shows that the name is checked, and that another one would pass.
+    ['smtp', 'is of another host', 'trusted', 'Host: mail.example.com. is not cert'],
+    ['smtps', 'is of another host', 'trusted', 'Host: mail.example.com. is not cert'],
+  ])('elsewhere gets nothing by %s when its certificate %s', async (scheme, _, trusted, reason) => {
+    const certificate = createTestCertificate()
+    if (trusted) {
+      const usual = getCACertificates('default')
+      onTestFinished(() => setDefaultCACertificates(usual))
+      setDefaultCACertificates([...usual, certificate.cert])
+    }
+    const { port, mails, logins } = await startMailServer({ ...certificate, secure: scheme === 'smtps' })
+    const sent = send(`${scheme}://bob:s3cret@mail.example.com:${port}`, messagesByKind.test, { egress: egressTo127() })
+    await expect(sent).rejects.toBeInstanceOf(EgressError)
+    await expect(sent).rejects.toThrow(reason)
+    expect({ mails, logins }).toEqual({ mails: [], logins: [] })
+  })
+})
+
+describe('what a mail server answers', () => {
+  it('to a wrong password is a failure without it', async () => {
+    const { port, mails } = await startMailServer()
+    expect(await send(`smtp://bob:wrong-one@127.0.0.1:${port}`)).toEqual({
+      delivered: false,
+      status: 535,
+      answer: '535 Invalid username or password',
+      error: 'The mail server answered 535 to AUTH PLAIN.',
+    })
+    expect(mails).toEqual([])
+  })
+
+  // The answer is kept in the delivery log, which everybody who may read can see.
+  it('is kept without the login that it repeats', async () => {
+    const { port, lines } = await startScript((line) =>
+      /^EHLO/.test(line) ? '250-hello\r\n250 AUTH PLAIN' : `535 Cannot ${line} of s3cret p%40ss`,
+    )
+    const verdict = await send(`smtp://bob:s3cret@127.0.0.1:${port}`)
+    expect(lines[1]).toContain(Buffer.from('\0bob\0s3cret').toString('base64'))
+    expect(verdict).toEqual({
+      delivered: false,
+      status: 535,
+      answer: '535 Cannot AUTH PLAIN [secret] of [secret] p%40ss',
+      error: 'The mail server answered 535 to AUTH PLAIN.',
+    })
+  })
+
+  it('names the recipients that it refuses while it takes others', async () => {
+    const { port, mails } = await startMailServer()
+    const to = ['ann@example.com', 'nobody@example.com']
+    expect(await send(`smtp://127.0.0.1:${port}`, messagesByKind.test, { to })).toEqual({
+      delivered: true,
+      status: 250,
+      answer: '250 Queued as 7',
+      error: 'The mail server refused some recipients: nobody@example.com (550 No such user here).',
+    })
+    expect(mails[0]!.to).toEqual(['ann@example.com'])
+  })
+
+  it('is a failure when it refuses all', async () => {
+    const { port, mails } = await startMailServer()
+    expect(await send(`smtp://127.0.0.1:${port}`, messagesByKind.test, { to: ['nobody@example.com'] })).toEqual({
+      delivered: false,
+      status: 550,
+      answer: '550 No such user here',
+      error: 'The mail server answered 550 to RCPT TO.',
+    })
+    expect(mails).toEqual([])
+  })
+
+  it.each([
+    [451, 'Try again later'],
+    [554, 'Spam'],
+  ])('is a failure when it refuses the text with %i', async (code, words) => {
+    const { port } = await startMailServer({
+      onData(stream, _session, done) {
+        stream.resume().on('end', () => done(failure(code, words)))
+      },
+    })
+    expect(await send(`smtp://127.0.0.1:${port}`)).toEqual({
+      delivered: false,
+      status: code,
+      answer: `${code} ${words}`,
+      error: `The mail server answered ${code} to DATA.`,
+    })
+  })
+
+  it('is a failure when it closes at once', async () => {
+    const { port } = await startMailServer({ onConnect: (_session, done) => done(failure(421, 'Busy')) })
+    expect(await send(`smtp://127.0.0.1:${port}`)).toMatchObject({
+      delivered: false,
+      status: 421,
+      error: 'The mail server answered 421 to the connection.',
+    })
+  })
+
+  it('is a sentence without the URL when there is none', async () => {
+    const server = createServer((socket) => socket.destroy())
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    const sent = send(`smtp://bob:s3cret@127.0.0.1:${port}`)
+    await expect(sent).rejects.toBeInstanceOf(EgressError)
+    await expect(sent).rejects.toThrow(/^The mail server took no mail: [^/@]+\.$/)
+  })
+
+  it('is not waited for longer than the signal says', async () => {
+    const greeted = Promise.withResolvers<Socket>()
+    const server = createServer((socket) => {
+      socket.write('220 ready\r\n')
+      socket.once('data', () => greeted.resolve(socket))
+    })
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    const stop = new AbortController()
+    const sent = send(`smtp://127.0.0.1:${port}`, messagesByKind.test, { signal: stop.signal })
+    const socket = await greeted.promise
+    const closed = once(socket, 'close')
+    stop.abort()
+    await expect(sent).rejects.toThrow(new EgressError('The mail server did not answer in time.'))
+    await closed
+  })
+
+  it('is not asked for when the URL is none, and the error does not show it', async () => {
+    await expect(send('smtp://bob:s3cret@')).rejects.toThrow(new Error('settings.url is not a valid URL.'))
+  })
+})

@@ -1,0 +1,139 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  anyMessage,
+  hostileTexts,
+  longestMessages,
+  messagesByKind,
+  saying,
+  testMessage,
+  testSender,
+  tryOut,
+} from '../../../test-chat.ts'
+import type { Message } from '../message.ts'
+import { ntfy } from './ntfy.ts'
+
+const settings = { url: 'https://ntfy.sh/on-call', token: 'tk_secret' }
+const request = (message: Message, url = settings.url) => ntfy.request(message, { url }, testSender)
+const payload = (message: Message) => JSON.parse(request(message).body)
+
+const post = (title: string, priority: number, tag: string, ...lines: string[]) => ({
+  topic: 'on-call',
+  title,
+  message: lines.join('\n'),
+  priority,
+  tags: [tag],
+})
+const hit = '12:00:30 UTC · breach · bot-1 · honeypot_triggered · A decoy was used.'
+
+describe('a message in ntfy', () => {
+  it.each<[Message['kind'], object]>([
+    [
+      'alert',
+      post(
+        'honeypot_triggered on bot-1',
+        5,
+        'rotating_light',
+        '12:00:10 UTC · warning · tool_blocked · A decoy was used.',
+        hit,
+        '+3 more',
+      ),
+    ],
+    [
+      'digest',
+      post(
+        '2 alerts of the last 8 hours',
+        3,
+        'warning',
+        'These were held back until now.',
+        '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
+        '12:00:30 UTC · info · bot-1 · honeypot_triggered',
+      ),
+    ],
+    [
+      'reminder',
+      post('Still open: honeypot_triggered on bot-1', 4, 'red_circle', 'Nobody has acknowledged this.', hit),
+    ],
+    ['resolved', post('Resolved: honeypot_triggered on bot-1', 2, 'white_check_mark', 'This is over.', hit)],
+    [
+      'test',
+      post('Test of this channel', 3, 'information_source', 'Somebody asked for this test. Nothing has to be done.'),
+    ],
+    [
+      'check',
+      post(
+        'Daily check',
+        2,
+        'information_source',
+        'This is the daily proof that alerts arrive here. Nothing has to be done.',
+      ),
+    ],
+  ])('of kind %s is exactly this', (kind, expected) => {
+    expect(payload(messagesByKind[kind])).toEqual(expected)
+  })
+
+  it.each([
+    ['https://ntfy.sh/on-call', 'https://ntfy.sh/', 'on-call'],
+    ['https://ntfy.sh/on-call/', 'https://ntfy.sh/', 'on-call'],
+    ['http://10.0.0.5:8080/push/ntfy/on-call', 'http://10.0.0.5:8080/push/ntfy/', 'on-call'],
+    ['https://ntfy.example.com/on-call?auth=c2VjcmV0', 'https://ntfy.example.com/?auth=c2VjcmV0', 'on-call'],
+    ['https://ntfy.sh', 'https://ntfy.sh/', ''],
+  ])('for %s goes to %s with the topic %s', (given, url, topic) => {
+    const made = request(testMessage(), given)
+    expect(made.url).toBe(url)
+    expect(JSON.parse(made.body).topic).toBe(topic)
+    expect(made.headers).toEqual({ 'content-type': 'application/json', 'user-agent': 'Wardline/1.2.3' })
+  })
+
+  // ntfy also takes everything as headers: a line break there would let an event add some, such as a link to open.
+  it('puts nothing but the token into headers', () => {
+    const hostile = testMessage({ title: 'a\r\nClick: https://evil.com' })
+    expect(ntfy.request(hostile, settings, testSender).headers).toEqual({
+      'content-type': 'application/json',
+      'user-agent': 'Wardline/1.2.3',
+      authorization: 'Bearer tk_secret',
+    })
+  })
+
+  // An agent that was taken over could have the one who is on call press a link to its page.
+  it.each(Object.entries(hostileTexts))('shows %s of an event as text without a domain', (_, text) => {
+    const { message, ...rest } = payload(saying(text))
+    expect(message).toMatch(/^12:00:30 UTC · breach · bot-1 · honeypot_triggered · [^\n]+$/)
+    expect(message).not.toMatch(/:\/\/|\w\.\w|\w@|\p{Cc}|\p{Cf}/u)
+    expect(Object.keys(rest)).toEqual(['topic', 'title', 'priority', 'tags'])
+  })
+
+  // ntfy keeps a longer message as a file, and the phone would show only that there is one.
+  it('never exceeds 4,096 bytes', () => {
+    fc.assert(
+      fc.property(anyMessage, (message) => {
+        expect(Buffer.byteLength(payload(message).message)).toBeLessThanOrEqual(4_096)
+      }),
+      { examples: longestMessages },
+    )
+  })
+})
+
+describe('what ntfy answers', () => {
+  it('is success with the id of the message', async () => {
+    const body = '{"id":"hwQ2YpKdmg","time":1635528741,"event":"message","topic":"on-call"}'
+    const { verdict, received } = await tryOut(ntfy, settings, { status: 200, body })
+    expect(verdict).toEqual({ delivered: true, status: 200, answer: body, error: null })
+    expect(received).toMatchObject({
+      path: '/',
+      headers: { authorization: 'Bearer tk_secret' },
+      body: payload(messagesByKind.alert),
+    })
+  })
+
+  it.each(['<html>Sign in</html>', '', '{}'])('is no success as 200 %s', async (body) => {
+    const { verdict } = await tryOut(ntfy, settings, { status: 200, body })
+    expect(verdict).toMatchObject({ delivered: false, error: 'The receiver did not answer as ntfy does.' })
+  })
+
+  it('says how long to wait', async () => {
+    const body = '{"code":42901,"http":429,"error":"limit reached: too many requests"}'
+    const { verdict } = await tryOut(ntfy, settings, { status: 429, headers: { 'retry-after': '60' }, body })
+    expect(verdict).toMatchObject({ delivered: false, status: 429, answer: body, retryAfterSeconds: 60 })
+  })
+})

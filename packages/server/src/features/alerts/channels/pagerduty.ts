@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto'
+import { isoTime } from '../../../clock.ts'
+import type { Message, Severity, ToldAlert } from '../message.ts'
+import type { HttpChannel, Sender } from './channel.ts'
+import { judgeByStatus, refused } from './http-verdict.ts'
+import { jsonPost } from './json-post.ts'
+import { plainText } from './plain-text.ts'
+import { reporterName } from './reporter.ts'
+import { rowOf } from './told-row.ts'
+import { unlinked } from './unlinked.ts'
+
+const hosts = { us: 'events.pagerduty.com', eu: 'events.eu.pagerduty.com' } as const
+const severities = { info: 'info', warning: 'warning', critical: 'critical', breach: 'critical' } as const
+const mostSummaryCharacters = 1_024
+const mostKeyCharacters = 255
+
+/**
+ * The field names of a stored event; what is null, and metadata, which is not for people, is left out. PagerDuty sends
+ * the texts on as mail, where names of hosts become links; the address of a client stays one for rules.
+ */
+function detailOf(alert: ToldAlert): Record<string, string> {
+  const pairs = Object.entries(rowOf(alert)).flatMap(([name, value]) => {
+    if (typeof value === 'object') return []
+    const text = plainText(String(value))
+    return [[name, name === 'ip_address' ? text : unlinked(text)]]
+  })
+  return Object.fromEntries(pairs)
+}
+
+/**
+ * One incident for each problem of each deployment, opened, repeated and resolved by the same key. A key that is too
+ * long is hashed, not cut: two problems that differ at the end must not become one.
+ */
+function incidentKey({ id, group }: Message, sender: Sender): string {
+  if (group === null) return id
+  const key = `${reporterName(sender)} ${group}`
+  return key.length <= mostKeyCharacters ? key : createHash('sha256').update(key).digest('hex')
+}
+
+function summaryOf(message: Message, sender: Sender) {
+  return {
+    summary: plainText(message.title, mostSummaryCharacters),
+    source: reporterName(sender),
+    timestamp: isoTime((message.alerts.at(-1) ?? message).created_at),
+  }
+}
+
+function trigger(message: Message, sender: Sender) {
+  // What tells of several problems at once has no group, and is of no one type and instance.
+  const newest = message.group === null ? undefined : message.alerts.at(-1)
+  const severity: Severity = message.kind === 'test' ? 'info' : message.severity
+  return {
+    event_action: 'trigger',
+    dedup_key: incidentKey(message, sender),
+    payload: {
+      ...summaryOf(message, sender),
+      severity: severities[severity],
+      component: newest?.instance_id ?? undefined,
+      group: message.group ?? undefined,
+      class: newest?.event_type,
+      custom_details: { alerts: message.alerts.map(detailOf), more: message.more },
+    },
+  }
+}
+
+/**
+ * Path and body below /v2. The daily check goes where changes are told, which notifies nobody; the test of an operator
+ * opens a real incident, since that is what the operator wants to see.
+ */
+function eventOf(message: Message, sender: Sender): [path: string, event: object] {
+  if (message.kind === 'check') return ['/change/enqueue', { payload: summaryOf(message, sender) }]
+  if (message.kind !== 'resolved') return ['/enqueue', trigger(message, sender)]
+  return ['/enqueue', { event_action: 'resolve', dedup_key: incidentKey(message, sender) }]
+}
+
+/**
+ * PagerDuty, Events API v2. Its limit of 512 KB a body is far away: ten alerts without metadata take less than 100 KB.
+ * Texts of events lose what PagerDuty would make a link.
+ */
+export const pagerduty: HttpChannel<'pagerduty'> = {
+  type: 'pagerduty',
+  audience: 'people',
+  destination: ({ region = 'us' }) => hosts[region],
+
+  request(message, { routing_key, region = 'us' }, sender) {
+    const [path, event] = eventOf(message, sender)
+    return jsonPost(`https://${hosts[region]}/v2${path}`, { routing_key, ...event }, sender)
+  },
+
+  /** Nothing but 202 is PagerDuty's yes: any other success was answered by something on the way. */
+  judge(answer) {
+    const verdict = judgeByStatus(answer)
+    return verdict.delivered && answer.status !== 202
+      ? refused(verdict, `The receiver answered ${answer.status}, where PagerDuty answers 202.`)
+      : verdict
+  },
+}

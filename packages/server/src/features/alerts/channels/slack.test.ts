@@ -1,0 +1,148 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  anyMessage,
+  hostileTexts,
+  longestMessages,
+  messagesByKind,
+  saying,
+  testMessage,
+  testSender,
+  tryOut,
+} from '../../../test-chat.ts'
+import type { Message } from '../message.ts'
+import { plainText } from './plain-text.ts'
+import { slack } from './slack.ts'
+
+const settings = { url: 'https://hooks.slack.com/services/T0/B0/secret' }
+const payload = (message: Message) => JSON.parse(slack.request(message, settings, testSender).body)
+
+const section = (text: string) => ({ type: 'rich_text_section', elements: [{ type: 'text', text }] })
+const list = (...texts: string[]) => ({ type: 'rich_text_list', style: 'bullet', elements: texts.map(section) })
+const post = (headline: string, ...elements: object[]) => ({
+  text: headline,
+  blocks: [
+    { type: 'header', text: { type: 'plain_text', text: headline, emoji: false } },
+    { type: 'rich_text', elements },
+  ],
+  unfurl_links: false,
+  unfurl_media: false,
+})
+const hit = '12:00:30 UTC · breach · bot-1 · honeypot_triggered · A decoy was used.'
+
+describe('a message in Slack', () => {
+  it.each<[Message['kind'], object]>([
+    [
+      'alert',
+      post(
+        '🚨 honeypot_triggered on bot-1',
+        list('12:00:10 UTC · warning · tool_blocked · A decoy was used.', hit),
+        section('+3 more'),
+      ),
+    ],
+    [
+      'digest',
+      post(
+        '⚠️ 2 alerts of the last 8 hours',
+        section('These were held back until now.'),
+        list(
+          '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
+          '12:00:30 UTC · info · bot-1 · honeypot_triggered',
+        ),
+      ),
+    ],
+    [
+      'reminder',
+      post('🔴 Still open: honeypot_triggered on bot-1', section('Nobody has acknowledged this.'), list(hit)),
+    ],
+    ['resolved', post('✅ Resolved: honeypot_triggered on bot-1', section('This is over.'), list(hit))],
+    ['test', post('ℹ️ Test of this channel', section('Somebody asked for this test. Nothing has to be done.'))],
+    [
+      'check',
+      post('ℹ️ Daily check', section('This is the daily proof that alerts arrive here. Nothing has to be done.')),
+    ],
+  ])('of kind %s is exactly this', (kind, expected) => {
+    expect(payload(messagesByKind[kind])).toEqual(expected)
+  })
+
+  it('goes to the webhook as JSON, and shows its host alone', () => {
+    const { url, headers } = slack.request(testMessage(), settings, testSender)
+    expect({ url, headers }).toEqual({
+      url: settings.url,
+      headers: { 'content-type': 'application/json', 'user-agent': 'Wardline/1.2.3' },
+    })
+    expect(slack.destination(settings)).toBe('hooks.slack.com')
+  })
+
+  // An agent that was taken over could call everybody, hide its alert behind formatting, or have a link pressed.
+  it.each(Object.entries(hostileTexts))('shows %s of an event as plain text elements', (_, text) => {
+    const { blocks, text: fallback } = payload(saying(text))
+    const [, { elements }] = blocks
+    const [{ elements: lines }] = elements
+    expect(lines).toEqual([section(`12:00:30 UTC · breach · bot-1 · honeypot_triggered · ${plainText(text)}`)])
+    expect(elements).toEqual([list(lines[0].elements[0].text)])
+    expect(lines[0].elements[0].text).not.toMatch(/:\/\/|[\p{Cc}\p{Cf}]/u)
+    expect(fallback).toBe('🚨 honeypot_triggered on bot-1')
+  })
+
+  // The fallback is read for mentions: escaped, none of it is one.
+  it('escapes the headline where Slack would look for mentions', () => {
+    const { text, blocks } = payload(testMessage({ title: '<!channel> & <@U1>' }))
+    expect(text).toBe('🚨 &lt;!channel&gt; &amp; &lt;@U1&gt;')
+    expect(blocks[0].text).toEqual({ type: 'plain_text', text: '🚨 <!channel> & <@U1>', emoji: false })
+  })
+
+  it("never exceeds Slack's limits", () => {
+    fc.assert(
+      fc.property(anyMessage, (message) => {
+        const { text, blocks } = payload(message)
+        const shown = JSON.stringify(blocks.slice(1)).matchAll(/"text":"((?:[^"\\]|\\.)*)"/g)
+        const texts = [...shown].map(([, quoted]) => JSON.parse(`"${quoted}"`) as string)
+        expect(blocks.length).toBeLessThanOrEqual(50)
+        expect(blocks[0].text.text.length).toBeLessThanOrEqual(150)
+        expect(texts.join('').length).toBeLessThanOrEqual(3_000)
+        expect(texts.every((part) => part.length > 0)).toBe(true)
+        expect(text.length).toBeLessThanOrEqual(3_000)
+      }),
+      { examples: longestMessages },
+    )
+  })
+})
+
+describe('what Slack answers', () => {
+  it('is success only as 200 ok', async () => {
+    const { verdict, received } = await tryOut(slack, settings, { status: 200, body: 'ok' })
+    expect(verdict).toEqual({ delivered: true, status: 200, answer: 'ok', error: null })
+    expect(received).toMatchObject({ path: '/services/T0/B0/secret', body: payload(messagesByKind.alert) })
+  })
+
+  it.each([
+    [200, '<html>Sign in</html>'],
+    [200, ''],
+    [201, 'ok'],
+  ])('is no success as %i %s', async (status, body) => {
+    const { verdict } = await tryOut(slack, settings, { status, body })
+    expect(verdict).toEqual({
+      delivered: false,
+      status,
+      answer: body,
+      error: 'The receiver did not answer ok.',
+    })
+  })
+
+  it('says how long to wait', async () => {
+    const answer = { status: 429, headers: { 'retry-after': '30' }, body: 'rate_limited' }
+    expect((await tryOut(slack, settings, answer)).verdict).toEqual({
+      delivered: false,
+      status: 429,
+      answer: 'rate_limited',
+      error: 'The receiver answered 429.',
+      retryAfterSeconds: 30,
+    })
+  })
+
+  it('says that the webhook is gone', async () => {
+    const { verdict } = await tryOut(slack, settings, { status: 410, body: 'channel_is_archived' })
+    expect(verdict).toMatchObject({ delivered: false, gone: true, answer: 'channel_is_archived' })
+  })
+})

@@ -1,0 +1,52 @@
+import type { HttpChannel } from './channel.ts'
+import { cutText } from './cut-text.ts'
+import { judgeByStatus, refused } from './http-verdict.ts'
+import { jsonPost } from './json-post.ts'
+import { messageLines } from './message-lines.ts'
+import { receiverHost } from './receiver-url.ts'
+
+/** A header block holds 150 characters. */
+const mostHeader = 150
+/** The documented limit of a text is 3,000 characters; rich text names none of its own. */
+const room = 2_700
+
+/** https://docs.slack.dev/messaging/formatting-message-text#escaping: without these three nothing is a mention or a link. */
+const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+
+const section = (text: string) => ({ type: 'rich_text_section', elements: [{ type: 'text', text }] })
+
+/**
+ * Slack's incoming webhooks. Events stand in a rich text block: its text elements are shown as they are, so there is no
+ * markup, mention, emoji code or link to escape. The fallback text, which notifications show, holds the headline alone.
+ */
+export const slack: HttpChannel<'slack'> = {
+  type: 'slack',
+  audience: 'people',
+  destination: receiverHost,
+  request(message, { url }, sender) {
+    const lines = messageLines(message, { room })
+    const list = { type: 'rich_text_list', style: 'bullet', elements: lines.alerts.map(section) }
+    const elements = [
+      ...(lines.note === null ? [] : [section(lines.note)]),
+      ...(lines.alerts.length === 0 ? [] : [list]),
+      ...(lines.rest === null ? [] : [section(lines.rest)]),
+    ]
+    const payload = {
+      text: escaped(lines.headline),
+      blocks: [
+        { type: 'header', text: { type: 'plain_text', text: cutText(lines.headline, mostHeader), emoji: false } },
+        ...(elements.length === 0 ? [] : [{ type: 'rich_text', elements }]),
+      ],
+      unfurl_links: false,
+      unfurl_media: false,
+    }
+    return jsonPost(url, payload, sender)
+  },
+  judge(answer) {
+    const verdict = judgeByStatus(answer)
+    // A login page in between, and gateways that only look like Slack, also answer 200.
+    return verdict.delivered && (answer.status !== 200 || answer.body.trim() !== 'ok')
+      ? refused(verdict, 'The receiver did not answer ok.')
+      : verdict
+  },
+}

@@ -1,0 +1,94 @@
+import { expect, test } from 'vitest'
+import {
+  checkMessage,
+  longestAlert,
+  messageOf,
+  sampleAlerts,
+  sampleSender,
+  testMessage,
+} from '../../../test-messages.ts'
+import { openEgress, startHttpReceiver } from '../../../test-receiver.ts'
+import type { Message } from '../message.ts'
+import { splunk } from './splunk.ts'
+
+const token = 'B5A79AAD-D822-46CC-80D1-819F80D7BFB0'
+const settings = { url: 'https://splunk.example.com:8088', token }
+const bodyOf = (message: Message): string => splunk.request(message, settings, sampleSender).body
+
+test('posts an alert as one event of the collector', () => {
+  const { url, headers, body } = splunk.request(messageOf(sampleAlerts.harmless), settings, sampleSender)
+  expect(url).toBe('https://splunk.example.com:8088/services/collector/event')
+  expect(headers).toEqual({
+    authorization: `Splunk ${token}`,
+    'content-type': 'application/json',
+    'user-agent': 'Wardline/1.2.3',
+  })
+  expect(body).toBe(
+    String.raw`{"time":1795263747.794,"host":"wardline-0123456789abcdef","source":"wardline","sourcetype":"wardline:alert","event":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z"}}`,
+  )
+})
+
+test('says of a test and of a check what they are, and names the index when told', () => {
+  expect(splunk.request(testMessage, { ...settings, index: 'security' }, sampleSender).body).toBe(
+    '{"time":1795263750,"host":"wardline-0123456789abcdef","source":"wardline","sourcetype":"wardline:alert","index":"security","event":{"title":"Wardline: a test, asked for by an operator."}}',
+  )
+  expect(JSON.parse(bodyOf(checkMessage)).event).toEqual({ title: checkMessage.title })
+})
+
+test('carries hostile text as JSON does', () => {
+  const { event } = JSON.parse(bodyOf(messageOf(sampleAlerts.hostile)))
+  expect({ ...event, created_at: Date.parse(event.created_at) }).toEqual(sampleAlerts.hostile)
+})
+
+// Splunk would cut a longer event, and half a JSON object has no fields that a search could find.
+test.each(['\u0001', '🦊', '"'])('stays below 10,000 bytes with texts of %j', (character) => {
+  const body = bodyOf(messageOf(longestAlert(character)))
+  expect(Buffer.byteLength(body)).toBeLessThanOrEqual(10_000)
+  expect(JSON.parse(body).event).toMatchObject({ metadata_omitted: true, description: character.repeat(1_000) })
+})
+
+test.each([
+  ['https://splunk.example.com:8088', 'https://splunk.example.com:8088/services/collector/event'],
+  ['https://splunk.example.com:8088/', 'https://splunk.example.com:8088/services/collector/event'],
+  ['https://example.com/splunk//', 'https://example.com/splunk/services/collector/event'],
+  ['https://example.com?channel=1', 'https://example.com/services/collector/event?channel=1'],
+  ['https://example.com/services/collector', 'https://example.com/services/collector'],
+  ['https://example.com/services/collector/event/1.0', 'https://example.com/services/collector/event/1.0'],
+])('finds the collector of %s', (url, expected) => {
+  expect(splunk.request(testMessage, { url, token }, sampleSender).url).toBe(expected)
+})
+
+test('shows of the URL only the host', () => {
+  expect(splunk.destination({ ...settings, url: 'https://a:b@splunk.example.com:8088/x' })).toBe(
+    'splunk.example.com:8088',
+  )
+})
+
+const success = '{"text":"Success","code":0}'
+const cases: [status: number, body: string, error: string | null][] = [
+  [200, success, null],
+  [200, '{"text":"Success","code":0,"ackId":1}', null],
+  [200, '{"text":"Server is busy","code":9}', 'Splunk answered with code 9 (Server is busy).'],
+  [503, '{"text":"Server is busy","code":9}', 'Splunk answered with code 9 (Server is busy).'],
+  [403, '{"text":"Invalid token","code":4}', 'Splunk answered with code 4 (Invalid token).'],
+  [500, success, 'The receiver answered 500.'],
+  [302, '<a href="/login">', 'The receiver answered 302.'],
+  [200, '<html>Log in</html>', 'The receiver answered 200 without the code 0 of an HTTP Event Collector.'],
+  [200, '', 'The receiver answered 200 without the code 0 of an HTTP Event Collector.'],
+  [200, 'null', 'The receiver answered 200 without the code 0 of an HTTP Event Collector.'],
+  [200, '{"code":"0"}', 'The receiver answered 200 without the code 0 of an HTTP Event Collector.'],
+]
+test.each(cases)('judges %i %s', (status, body, error) => {
+  const verdict = splunk.judge({ status, headers: {}, body })
+  expect(verdict).toEqual({ delivered: error === null, status, answer: body, error })
+})
+
+test('reaches a receiver byte by byte', async () => {
+  await using receiver = await startHttpReceiver({ status: 200, body: success })
+  const request = splunk.request(messageOf(sampleAlerts.hostile), { url: receiver.url, token }, sampleSender)
+  const verdict = splunk.judge(await openEgress().post(request))
+  expect(verdict).toEqual({ delivered: true, status: 200, answer: success, error: null })
+  expect(receiver.received).toMatchObject([
+    { path: '/services/collector/event', body: request.body, headers: { authorization: `Splunk ${token}` } },
+  ])
+})

@@ -1,0 +1,120 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  anyMessage,
+  hostileTexts,
+  longestMessages,
+  messagesByKind,
+  saying,
+  testSender,
+  tryOut,
+} from '../../../test-chat.ts'
+import type { Message } from '../message.ts'
+import { plainText } from './plain-text.ts'
+import { teams } from './teams.ts'
+
+const settings = { url: 'https://prod-1.logic.azure.com/workflows/1/triggers/manual/paths/invoke?sig=secret' }
+const payload = (message: Message) => JSON.parse(teams.request(message, settings, testSender).body)
+
+const line = (text: string, look: object = {}) => ({
+  type: 'RichTextBlock',
+  spacing: 'Small',
+  inlines: [{ type: 'TextRun', text, ...look }],
+})
+const card = (headline: string, ...lines: string[]) => ({
+  type: 'message',
+  attachments: [
+    {
+      contentType: 'application/vnd.microsoft.card.adaptive',
+      contentUrl: null,
+      content: {
+        $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
+        type: 'AdaptiveCard',
+        version: '1.4',
+        fallbackText: headline,
+        msteams: { width: 'Full' },
+        body: [line(headline, { size: 'Medium', weight: 'Bolder' }), ...lines.map((text) => line(text))],
+      },
+    },
+  ],
+})
+const hit = '12:00:30 UTC · breach · bot-1 · honeypot_triggered · A decoy was used.'
+
+describe('a message in Teams', () => {
+  it.each<[Message['kind'], object]>([
+    [
+      'alert',
+      card(
+        '🚨 honeypot_triggered on bot-1',
+        '12:00:10 UTC · warning · tool_blocked · A decoy was used.',
+        hit,
+        '+3 more',
+      ),
+    ],
+    [
+      'digest',
+      card(
+        '⚠️ 2 alerts of the last 8 hours',
+        'These were held back until now.',
+        '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
+        '12:00:30 UTC · info · bot-1 · honeypot_triggered',
+      ),
+    ],
+    ['reminder', card('🔴 Still open: honeypot_triggered on bot-1', 'Nobody has acknowledged this.', hit)],
+    ['resolved', card('✅ Resolved: honeypot_triggered on bot-1', 'This is over.', hit)],
+    ['test', card('ℹ️ Test of this channel', 'Somebody asked for this test. Nothing has to be done.')],
+    ['check', card('ℹ️ Daily check', 'This is the daily proof that alerts arrive here. Nothing has to be done.')],
+  ])('of kind %s is exactly this', (kind, expected) => {
+    expect(payload(messagesByKind[kind])).toEqual(expected)
+  })
+
+  // An agent that was taken over could format its alert away, have a link pressed, or show another time than its own.
+  it.each(Object.entries(hostileTexts))('shows %s of an event in runs that know no markdown', (_, text) => {
+    const shown = plainText(text).replaceAll('{{{', '{ { {').replaceAll('{{', '{ {')
+    const line = `12:00:30 UTC · breach · bot-1 · honeypot_triggered · ${shown}`
+    expect(payload(saying(text))).toEqual(card('🚨 honeypot_triggered on bot-1', line))
+    expect(line).not.toMatch(/:\/\/|\{\{|[\p{Cc}\p{Cf}]/u)
+  })
+
+  it('never exceeds 28 KB, not even in UTF-16', () => {
+    fc.assert(
+      fc.property(anyMessage, (message) => {
+        const { body } = teams.request(message, settings, testSender)
+        expect(Buffer.byteLength(body)).toBeLessThanOrEqual(28_000)
+        expect(Buffer.byteLength(body, 'utf16le')).toBeLessThanOrEqual(28_000)
+        const runs = JSON.parse(body).attachments[0].content.body.flatMap(
+          (block: { inlines: object[] }) => block.inlines,
+        )
+        expect(runs.every((run: { type: string }) => run.type === 'TextRun')).toBe(true)
+        expect(JSON.stringify(runs.map((run: { text: string }) => run.text))).not.toContain('{{')
+      }),
+      { examples: longestMessages },
+    )
+  })
+})
+
+describe('what a workflow answers', () => {
+  it.each([200, 202])('is success as %i', async (status) => {
+    const { verdict, received } = await tryOut(teams, settings, { status, body: '' })
+    expect(verdict).toEqual({ delivered: true, status, answer: '', error: null })
+    expect(received).toMatchObject({
+      path: '/workflows/1/triggers/manual/paths/invoke?sig=secret',
+      body: payload(messagesByKind.alert),
+    })
+  })
+
+  it.each([
+    { status: 200, headers: { 'content-type': 'text/html; charset=utf-8' }, body: '<html>Sign in</html>' },
+    { status: 204 },
+  ])('is no success as %o', async (answer) => {
+    expect((await tryOut(teams, settings, answer)).verdict).toMatchObject({
+      delivered: false,
+      error: 'The receiver did not answer as a workflow does.',
+    })
+  })
+
+  it('says how long to wait', async () => {
+    const { verdict } = await tryOut(teams, settings, { status: 429, headers: { 'retry-after': '12' }, body: '{}' })
+    expect(verdict).toMatchObject({ delivered: false, status: 429, retryAfterSeconds: 12 })
+  })
+})

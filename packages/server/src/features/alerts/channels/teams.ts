@@ -1,0 +1,48 @@
+import type { HttpChannel } from './channel.ts'
+import type { CharacterSize } from './cut-text.ts'
+import { judgeByStatus, refused } from './http-verdict.ts'
+import { jsonPost } from './json-post.ts'
+import { bodyLines, messageLines } from './message-lines.ts'
+import { receiverHost } from './receiver-url.ts'
+
+/** A message may have 28 KB; if that is counted in UTF-16, ASCII costs double, so half of it is left free. */
+const room = 10_000
+const size: CharacterSize = (character) => Buffer.byteLength(JSON.stringify(character)) - 2
+
+/** Renderers replace `{{DATE(…)}}` and `{{TIME(…)}}` in any text: an event could show another time than its own. */
+const withoutFunctions = (text: string): string => text.replaceAll(/\{(?=\{)/g, '{ ')
+
+/** A line in Adaptive Cards' rich text: a TextRun, unlike a TextBlock, knows no markdown. */
+const line = (text: string, look: object = {}) => ({
+  type: 'RichTextBlock',
+  spacing: 'Small',
+  inlines: [{ type: 'TextRun', text, ...look }],
+})
+
+/** Workflows of Microsoft Teams that start "when a Teams webhook request is received": an Adaptive Card 1.4. */
+export const teams: HttpChannel<'teams'> = {
+  type: 'teams',
+  audience: 'people',
+  destination: receiverHost,
+  request(message, { url }, sender) {
+    const lines = messageLines(message, { room, size, change: withoutFunctions })
+    const content = {
+      $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
+      type: 'AdaptiveCard',
+      version: '1.4',
+      fallbackText: lines.headline,
+      msteams: { width: 'Full' },
+      body: [line(lines.headline, { size: 'Medium', weight: 'Bolder' }), ...bodyLines(lines).map((text) => line(text))],
+    }
+    const attachment = { contentType: 'application/vnd.microsoft.card.adaptive', contentUrl: null, content }
+    return jsonPost(url, { type: 'message', attachments: [attachment] }, sender)
+  },
+  judge(answer) {
+    const verdict = judgeByStatus(answer)
+    // 202 says that the workflow has started; what becomes of it is not told. A login page in between answers 200 too.
+    const isPage = answer.headers['content-type']?.startsWith('text/html') === true
+    return verdict.delivered && (isPage || (answer.status !== 200 && answer.status !== 202))
+      ? refused(verdict, 'The receiver did not answer as a workflow does.')
+      : verdict
+  },
+}

@@ -1,0 +1,174 @@
+import fc from 'fast-check'
+import { Webhook } from 'standardwebhooks'
+import { describe, expect, test } from 'vitest'
+import {
+  checkMessage,
+  longestAlert,
+  messageOf,
+  sampleAlerts,
+  sampleSender,
+  testMessage,
+} from '../../../test-messages.ts'
+import { openEgress, startHttpReceiver } from '../../../test-receiver.ts'
+import type { Message } from '../message.ts'
+import { webhook } from './webhook.ts'
+
+const url = 'https://hooks.example.com:8443/in?team=blue'
+const secret = `whsec_${Buffer.alloc(32, 'new').toString('base64')}`
+const oldSecret = `whsec_${Buffer.alloc(24, 'old').toString('base64')}`
+const olderSecret = `whsec_${Buffer.alloc(64, 'older').toString('base64')}`
+
+type Settings = Parameters<typeof webhook.request>[1]
+const bodyOf = (message: Message, settings: Settings = { url }): string =>
+  webhook.request(message, settings, sampleSender).body
+
+describe('the standard body', () => {
+  test('tells of an alert in the fields of a stored event', () => {
+    expect(bodyOf(messageOf(sampleAlerts.harmless))).toBe(
+      String.raw`{"type":"alert.egress_blocked","timestamp":"2026-11-21T12:22:30.000Z","data":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z"}}`,
+    )
+  })
+
+  test('carries hostile text as JSON does, no more and no less', () => {
+    const { body } = webhook.request(messageOf(sampleAlerts.hostile), { url }, sampleSender)
+    const told = JSON.parse(body).data
+    expect({ ...told, created_at: Date.parse(told.created_at) }).toEqual(sampleAlerts.hostile)
+    expect(body).toContain(String.raw`=HYPERLINK(\"https://evil.example\")\u001b[2J\r\nseverity=info cs1=x | `)
+  })
+
+  test('says of a test and of a check what they are', () => {
+    expect(bodyOf(testMessage)).toBe(
+      '{"type":"channel.test","timestamp":"2026-11-21T12:22:30.000Z","data":{"title":"Wardline: a test, asked for by an operator."}}',
+    )
+    expect(bodyOf(checkMessage)).toBe(
+      '{"type":"channel.check","timestamp":"2026-11-21T12:22:30.000Z","data":{"title":"Wardline: the daily check of this channel."}}',
+    )
+  })
+})
+
+describe('the CloudEvents body', () => {
+  const settings = { url, secret, format: 'cloudevents' } as const
+
+  test('is an event of CloudEvents 1.0 about the instance', () => {
+    expect(bodyOf(messageOf(sampleAlerts.harmless), settings)).toBe(
+      String.raw`{"specversion":"1.0","id":"01a1fe0e-e000-7000-8000-000000000001","source":"urn:wardline:0123456789abcdef","type":"io.wardline.alert.egress_blocked","subject":"billing_1","time":"2026-11-21T12:22:27.794Z","datacontenttype":"application/json","data":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z"}}`,
+    )
+  })
+
+  test('has no subject where there is no instance', () => {
+    expect(JSON.parse(bodyOf(messageOf(sampleAlerts.bare), settings))).not.toHaveProperty('subject')
+    expect(bodyOf(testMessage, settings)).toBe(
+      '{"specversion":"1.0","id":"01a1fe0e-e000-7000-8000-000000000001","source":"urn:wardline:0123456789abcdef","type":"io.wardline.channel.test","time":"2026-11-21T12:22:30.000Z","datacontenttype":"application/json","data":{"title":"Wardline: a test, asked for by an operator."}}',
+    )
+  })
+})
+
+test('names the message, the second of the try and the version in headers', () => {
+  const { headers } = webhook.request(messageOf(sampleAlerts.harmless), { url, secret }, sampleSender)
+  expect(headers).toEqual({
+    'content-type': 'application/json',
+    'user-agent': 'Wardline/1.2.3',
+    'webhook-id': '01a1fe0e-e000-7000-8000-000000000001',
+    'webhook-timestamp': '1795263751',
+    'webhook-signature': expect.stringMatching(/^v1,[A-Za-z0-9+/]{43}=$/),
+  })
+  const { headers: ofCloudEvent } = webhook.request(testMessage, { url, format: 'cloudevents' }, sampleSender)
+  expect(ofCloudEvent['content-type']).toBe('application/cloudevents+json')
+})
+
+test('signs nothing without a secret', () => {
+  const { headers } = webhook.request(testMessage, { url }, sampleSender)
+  expect(headers).not.toHaveProperty('webhook-signature')
+})
+
+// The package reads the clock, and refuses what is more than five minutes from it.
+const sender = { ...sampleSender, now: Date.now() }
+
+describe('a receiver of Standard Webhooks', () => {
+  test.each(['standard', 'cloudevents'] as const)('verifies the signature of a %s body', (format) => {
+    const { body, headers } = webhook.request(messageOf(sampleAlerts.hostile), { url, secret, format }, sender)
+    expect(new Webhook(secret).verify(body, headers)).toEqual(JSON.parse(body))
+  })
+
+  test('verifies with the new secret and with each of the old while they overlap, the newest first', () => {
+    const settings = { url, secret, previous_secrets: [oldSecret, olderSecret] }
+    const { body, headers } = webhook.request(messageOf(sampleAlerts.hostile), settings, sender)
+    const at = new Date(sender.now)
+    const signatures = [secret, oldSecret, olderSecret].map((key) =>
+      new Webhook(key).sign(headers['webhook-id']!, at, body),
+    )
+    expect(headers['webhook-signature']).toBe(signatures.join(' '))
+    for (const key of [secret, oldSecret, olderSecret]) {
+      expect(new Webhook(key).verify(body, headers)).toEqual(JSON.parse(body))
+    }
+  })
+
+  // Who kept a secret that was rotated away could forge alerts for as long as the service still signed with it.
+  test('does not verify with an old secret once the overlap is over', () => {
+    const { body, headers } = webhook.request(testMessage, { url, secret }, sender)
+    expect(() => new Webhook(oldSecret).verify(body, headers)).toThrow('No matching signature')
+  })
+
+  // Somebody on the way turns a breach into a test, replays yesterday's message, or gives one the id of another.
+  test('refuses another body, another time and another id', () => {
+    const settings = { url, secret, previous_secrets: [oldSecret] }
+    const { body, headers } = webhook.request(messageOf(sampleAlerts.harmless), settings, sender)
+    const receiver = new Webhook(secret)
+    const later = String(Number(headers['webhook-timestamp']) + 1)
+    expect(() => receiver.verify(body.replace('critical', 'info'), headers)).toThrow('No matching signature')
+    expect(() => receiver.verify(body, { ...headers, 'webhook-timestamp': later })).toThrow('No matching signature')
+    expect(() => receiver.verify(body, { ...headers, 'webhook-id': 'x' })).toThrow('No matching signature')
+  })
+
+  test('verifies whatever text an event holds', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 1_000 }), fc.jsonValue(), (text, value) => {
+        const alert = { ...sampleAlerts.harmless, description: text, session_id: text, metadata: { [text]: value } }
+        const { body, headers } = webhook.request(messageOf(alert), { url, secret }, sender)
+        const { data } = new Webhook(secret).verify(body, headers) as { data: Record<string, unknown> }
+        expect([data.description, data.session_id]).toEqual([text, text])
+      }),
+    )
+  })
+})
+
+// Metadata that fills the body would make a receiver with a limit refuse the alert, and so hide it.
+describe('a body stays below 20,000 bytes', () => {
+  test.each(['\u0001', '🦊'])('of texts of %j', (character) => {
+    for (const format of ['standard', 'cloudevents'] as const) {
+      const body = bodyOf(messageOf(longestAlert(character)), { url, format })
+      expect(Buffer.byteLength(body)).toBeLessThanOrEqual(20_000)
+      expect(JSON.parse(body).data).toMatchObject({ metadata_omitted: true, description: character.repeat(1_000) })
+      expect(JSON.parse(body).data).not.toHaveProperty('metadata')
+    }
+  })
+
+  test('keeps metadata for which there is just room', () => {
+    const withText = (length: number) => {
+      const alert = { ...sampleAlerts.harmless, metadata: { text: 'x'.repeat(length) } }
+      return bodyOf(messageOf(alert))
+    }
+    const room = 20_000 - Buffer.byteLength(withText(0))
+    expect(Buffer.byteLength(withText(room))).toBe(20_000)
+    expect(JSON.parse(withText(room + 1)).data.metadata_omitted).toBe(true)
+  })
+})
+
+test('shows of the URL only the host', () => {
+  const settings = { url: 'https://user:hunter2@hooks.example.com:8443/in/s3cret?key=s3cret', secret }
+  expect(webhook.destination(settings)).toBe('hooks.example.com:8443')
+})
+
+test('reaches a receiver byte by byte, which can verify it', async () => {
+  await using receiver = await startHttpReceiver({ status: 204, body: '' })
+  const request = webhook.request(
+    messageOf(sampleAlerts.hostile),
+    { url: `${receiver.url}/in?team=blue`, secret },
+    sender,
+  )
+  const verdict = webhook.judge(await openEgress().post(request))
+  expect(verdict).toEqual({ delivered: true, status: 204, answer: '', error: null })
+  const [{ path, headers, body }] = receiver.received as [(typeof receiver.received)[0]]
+  expect([path, body]).toEqual(['/in?team=blue', request.body])
+  expect(new Webhook(secret).verify(body, headers as Record<string, string>)).toEqual(JSON.parse(request.body))
+})

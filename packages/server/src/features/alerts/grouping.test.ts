@@ -1,0 +1,347 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { decide, type Flush, flush, type Group, held, type PlannedAlert, repeatMs } from './grouping.ts'
+import { groupNameOf } from './resolutions.ts'
+
+const start = Date.UTC(2026, 0, 15, 12)
+const second = 1_000
+const minute = 60 * second
+
+const alertOf = (fields: Partial<PlannedAlert> = {}): PlannedAlert => ({
+  severity: 'critical',
+  event_type: 'policy_violation',
+  instance_id: 'agent-1',
+  by_service: 0,
+  created_at: start,
+  ...fields,
+})
+
+interface Told {
+  at: number
+  kind: string
+  name: string
+  /** Alerts that it tells of. */
+  count: number
+}
+
+/** One channel as the planner keeps it, without the database. */
+function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_resolved?: boolean } = {}) {
+  const channel = { send_resolved: options.send_resolved ?? true, quiet_hours: null as never }
+  const groups = new Map<string, Group>()
+  const told: Told[] = []
+  let silent = 0
+  let pending = 0
+  let now = start
+
+  const hasRoom = () => told.filter(({ at }) => at > now - minute).length < perMinute
+  const tell = (kind: string, name: string, count: number) => told.push({ at: now, kind, name, count })
+
+  function flushOne(group: Group): void {
+    const decision: Flush = flush(group, { channel, groups, hasRoom: hasRoom(), now, needsSomebody: true })
+    if (decision.kind === 'join storm') {
+      groups.set(held.storm, decision.storm)
+      if (decision.group) groups.set(group.name, decision.group)
+      return
+    }
+    if (decision.kind !== 'end') tell(decision.kind, group.name, group.waiting)
+    if (decision.kind === 'alert' || decision.kind === 'digest') pending -= group.waiting
+    if ('group' in decision && decision.group) groups.set(group.name, decision.group)
+    else groups.delete(group.name)
+  }
+
+  return {
+    groups,
+    told,
+    quiet(hours: { from: string; to: string; time_zone: string }) {
+      channel.quiet_hours = hours as never
+    },
+    acknowledge(name: string) {
+      groups.set(name, { ...groups.get(name)!, state: 'acknowledged' })
+    },
+    resolve(name: string) {
+      groups.set(name, { ...groups.get(name)!, state: 'resolved', due_at: now })
+    },
+    get now() {
+      return now
+    },
+    /** Alerts that were neither told, nor wait, nor were kept back for a reason. */
+    get lost() {
+      return pending - [...groups.values()].reduce((sum, { waiting }) => sum + waiting, 0)
+    },
+    get silent() {
+      return silent
+    },
+    take(fields: Partial<PlannedAlert> = {}, silences: Parameters<typeof decide>[1]['silences'] = []) {
+      const alert = alertOf({ created_at: now, ...fields })
+      const decision = decide(alert, { channel, silences, groups, hasRoom: hasRoom(), now })
+      if (decision.outcome === 'waiting') pending += 1
+      if (decision.outcome === 'silenced' || decision.outcome === 'inhibited') silent += 1
+      if (decision.outcome === 'told') {
+        const waiting = groups.get(groupNameOf(alert))?.waiting ?? 0
+        pending -= waiting
+        tell(decision.kind, groupNameOf(alert), waiting + 1)
+      }
+      if ('ended' in decision) {
+        // What waited is told with the news, or was never told and is over.
+        if (decision.outcome !== 'told') pending -= groups.get(decision.ended)?.waiting ?? 0
+        groups.delete(decision.ended)
+      }
+      if ('group' in decision) groups.set(decision.group.name, decision.group)
+      return decision.outcome
+    },
+    /** Lets time pass; what comes due is told at its second. */
+    pass(ms: number) {
+      for (const until = now + ms; now < until; ) {
+        now = Math.min(until, now + second)
+        const due = [...groups.values()].filter(({ due_at }) => due_at !== null && due_at <= now)
+        for (const group of due) flushOne(groups.get(group.name) ?? group)
+      }
+    },
+  }
+}
+
+const kinds = (told: Told[]) => told.map(({ at, kind, count }) => [(at - start) / second, kind, count])
+
+describe('what follows the first alert of a group', () => {
+  it('is told together after ten seconds when it is critical', () => {
+    const channel = channelOf()
+    expect(channel.take()).toBe('told')
+    channel.pass(2 * second)
+    for (let index = 0; index < 5; index++) expect(channel.take()).toBe('waiting')
+    channel.pass(minute)
+    expect(kinds(channel.told)).toEqual([
+      [0, 'alert', 1],
+      [12, 'alert', 5],
+    ])
+  })
+
+  it('is told together after thirty seconds when it is a warning', () => {
+    const channel = channelOf()
+    channel.take({ severity: 'warning' })
+    channel.take({ severity: 'warning' })
+    channel.pass(minute)
+    expect(kinds(channel.told)).toEqual([
+      [0, 'alert', 1],
+      [30, 'alert', 1],
+    ])
+  })
+
+  it('comes every five minutes at most', () => {
+    const channel = channelOf()
+    for (let index = 0; index < 20 * 60; index++) {
+      channel.take()
+      channel.pass(second)
+    }
+    const times = channel.told.map(({ at }) => (at - start) / second)
+    expect(times.slice(0, 2)).toEqual([0, 11])
+    for (const [index, at] of times.slice(2).entries()) expect(at - times[index + 1]!).toBeGreaterThanOrEqual(300)
+    expect(times.length).toBeLessThanOrEqual(6)
+    channel.pass(10 * minute)
+    expect(channel.told.reduce((sum, { count }) => sum + count, 0)).toBe(20 * 60)
+  })
+
+  it('is told at once when it is worse', () => {
+    const channel = channelOf()
+    channel.take({ severity: 'warning' })
+    channel.take({ severity: 'warning' })
+    channel.pass(second)
+    expect(channel.take({ severity: 'breach' })).toBe('told')
+    expect(kinds(channel.told)).toEqual([
+      [0, 'alert', 1],
+      [1, 'alert', 2],
+    ])
+  })
+
+  it('of another instance is another group', () => {
+    const channel = channelOf()
+    expect(channel.take()).toBe('told')
+    expect(channel.take({ instance_id: 'agent-2' })).toBe('told')
+    expect(channel.take({ instance_id: null })).toBe('told')
+  })
+})
+
+describe('what nobody acknowledged', () => {
+  it('is told again every four hours for three days when it is critical, and then no more', () => {
+    const channel = channelOf()
+    channel.take()
+    channel.pass(5 * 24 * 3_600_000)
+    const reminders = channel.told.filter(({ kind }) => kind === 'reminder')
+    expect(reminders).toHaveLength(18)
+    expect(reminders[0]!.at - start).toBe(repeatMs)
+    expect(channel.groups.size).toBe(0)
+  })
+
+  it('is not told again once it was acknowledged, until there is news', () => {
+    const channel = channelOf()
+    channel.take()
+    channel.acknowledge('reported policy_violation agent-1')
+    channel.pass(24 * 3_600_000)
+    expect(channel.told).toHaveLength(1)
+    expect(channel.take()).toBe('told')
+  })
+
+  it('is not told again when it is a warning, unless an agent is still offline', () => {
+    const channel = channelOf()
+    channel.take({ severity: 'warning' })
+    channel.take({ severity: 'warning', event_type: 'instance_offline', by_service: 1 })
+    channel.pass(9 * 3_600_000)
+    expect(channel.told.filter(({ kind }) => kind === 'reminder').map(({ name }) => name)).toEqual([
+      'instance_offline agent-1',
+      'instance_offline agent-1',
+    ])
+  })
+})
+
+describe('the end of a problem', () => {
+  const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
+  const recovered = { severity: 'info', event_type: 'instance_recovered', by_service: 1 } as const
+
+  it('is told to whom the problem was told', () => {
+    const channel = channelOf()
+    channel.take(offline)
+    channel.pass(minute)
+    expect(channel.take(recovered)).toBe('told')
+    expect(channel.told.map(({ kind }) => kind)).toEqual(['alert', 'resolved'])
+    expect(channel.groups.size).toBe(0)
+  })
+
+  it('is not told when the problem was not, or when the channel does not want it', () => {
+    expect(channelOf().take(recovered)).toBe('inhibited')
+    const channel = channelOf({ send_resolved: false })
+    channel.take(offline)
+    expect(channel.take(recovered)).toBe('inhibited')
+    expect(channel.groups.size).toBe(0)
+  })
+
+  it('is told when people resolved it', () => {
+    const channel = channelOf()
+    channel.take()
+    channel.resolve('reported policy_violation agent-1')
+    channel.pass(second)
+    expect(channel.told.map(({ kind }) => kind)).toEqual(['alert', 'resolved'])
+  })
+
+  // Whoever holds an agent's key could otherwise end the alarm about its own silence, or explain it away.
+  it('is believed only when the service itself says so', () => {
+    const channel = channelOf()
+    channel.take(offline)
+    channel.take({ ...recovered, by_service: 0 })
+    expect(channel.groups.get('instance_offline agent-1')).toBeDefined()
+    channel.take({ severity: 'critical', event_type: 'fleet_outage', instance_id: null, by_service: 0 })
+    expect(channel.take({ ...offline, instance_id: 'agent-2' })).toBe('told')
+  })
+})
+
+describe('a fleet-wide outage', () => {
+  it('explains single agents for five minutes', () => {
+    const channel = channelOf()
+    const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
+    channel.take({ severity: 'critical', event_type: 'fleet_outage', instance_id: null, by_service: 1 })
+    for (let index = 0; index < 50; index++) {
+      expect(channel.take({ ...offline, instance_id: `agent-${index}` })).toBe('inhibited')
+    }
+    channel.pass(6 * minute)
+    expect(channel.take({ ...offline, instance_id: 'agent-late' })).toBe('told')
+  })
+})
+
+describe('a storm', () => {
+  it('becomes one message a minute beyond the limit of the channel, and loses nothing', () => {
+    const channel = channelOf()
+    for (let index = 0; index < 500; index++) channel.take({ instance_id: `agent-${index}` })
+    expect(channel.told).toHaveLength(20)
+    channel.pass(2 * minute)
+    const digests = channel.told.filter(({ kind }) => kind === 'digest')
+    expect(digests.map(({ count }) => count)).toEqual([480])
+    expect(channel.lost).toBe(0)
+  })
+
+  it('does not hold back results of kills, nor the first hit on a decoy', () => {
+    const channel = channelOf()
+    for (let index = 0; index < 100; index++) channel.take({ instance_id: `agent-${index}` })
+    const ours = { by_service: 1, instance_id: 'agent-x' } as const
+    expect(channel.take({ ...ours, event_type: 'honeypot_triggered', severity: 'breach' })).toBe('told')
+    expect(channel.take({ ...ours, event_type: 'honeypot_triggered', severity: 'breach' })).toBe('waiting')
+    for (const event_type of ['instance_suspended', 'kill_unconfirmed', 'kill_confirmed', 'instance_resumed']) {
+      expect(channel.take({ ...ours, event_type, severity: 'warning' })).toBe('told')
+    }
+  })
+
+  // Otherwise an agent could wake everybody at any rate by calling its reports decoy hits.
+  it('holds back what a caller only calls urgent', () => {
+    const channel = channelOf()
+    for (let index = 0; index < 100; index++) channel.take({ instance_id: `agent-${index}` })
+    for (const event_type of ['honeypot_triggered', 'kill_confirmed', 'kill_unconfirmed', 'fleet_outage']) {
+      expect(channel.take({ event_type, severity: 'breach', instance_id: 'agent-x' })).toBe('waiting')
+    }
+  })
+})
+
+describe('what is held back', () => {
+  it('by a silence is told to nobody, as long as the silence lasts', () => {
+    const channel = channelOf()
+    const silences = [{ match: { types: ['policy_*'], instances: ['agent-1'] }, ends_at: start + minute }]
+    expect(channel.take({}, silences)).toBe('silenced')
+    expect(channel.take({ instance_id: 'agent-2' }, silences)).toBe('told')
+    channel.pass(minute)
+    expect(channel.take({}, silences)).toBe('told')
+  })
+
+  it('by quiet hours comes at their end in one message, but what is critical comes at once', () => {
+    const channel = channelOf()
+    channel.quiet({ from: '11:00', to: '12:30', time_zone: 'UTC' })
+    expect(channel.take({ severity: 'warning' })).toBe('waiting')
+    expect(channel.take({ severity: 'warning', event_type: 'other' })).toBe('waiting')
+    expect(channel.take()).toBe('told')
+    channel.pass(31 * minute)
+    expect(kinds(channel.told)).toEqual([
+      [0, 'alert', 1],
+      [1800, 'digest', 2],
+    ])
+  })
+
+  it('by a long pause of the service comes in one message', () => {
+    const channel = channelOf()
+    for (let index = 0; index < 30; index++) {
+      channel.take({ instance_id: `agent-${index}`, created_at: start - 2 * 3_600_000 })
+    }
+    channel.pass(minute)
+    expect(kinds(channel.told)).toEqual([[30, 'digest', 30]])
+  })
+})
+
+describe('whatever comes in whatever order', () => {
+  const types = ['policy_violation', 'instance_offline', 'instance_recovered', 'honeypot_triggered', 'kill_confirmed']
+  const step = fc.oneof(
+    {
+      weight: 5,
+      arbitrary: fc.record({
+        severity: fc.constantFrom('info', 'warning', 'critical', 'breach'),
+        event_type: fc.constantFrom(...types),
+        instance_id: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'),
+        by_service: fc.constantFrom(0 as const, 1 as const),
+      }),
+    },
+    { weight: 1, arbitrary: fc.integer({ min: 1, max: 600 }) },
+  )
+
+  it('no alert is lost, and no message is told beyond the limit but urgent ones', () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 150 }), (steps) => {
+        const channel = channelOf({ perMinute: 5 })
+        for (const one of steps) {
+          if (typeof one === 'number') channel.pass(one * second)
+          else channel.take(one as never)
+        }
+        expect(channel.lost).toBe(0)
+        channel.pass(3_600_000)
+        expect([...channel.groups.values()].filter(({ waiting }) => waiting > 0)).toEqual([])
+        const ordinary = channel.told.filter(({ name, kind }) => kind === 'alert' && name.startsWith('reported'))
+        for (const { at } of ordinary) {
+          expect(ordinary.filter((other) => other.at > at - minute && other.at <= at).length).toBeLessThanOrEqual(5)
+        }
+      }),
+      { numRuns: 200 },
+    )
+  })
+})

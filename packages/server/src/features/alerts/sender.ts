@@ -1,0 +1,75 @@
+import type { Deps } from '../../deps.ts'
+import { type Egress, EgressError } from '../../egress/egress.ts'
+import { version } from '../../version.ts'
+import { allChannels } from './channels/all-channels.ts'
+import type { HttpChannel, SocketChannel, Verdict } from './channels/channel.ts'
+import { plainText } from './channels/plain-text.ts'
+import { type KnownChannel, signingSettings } from './directory.ts'
+import type { Message } from './message.ts'
+
+/** Enough to see what a receiver complains about; the rest would only fill the log of deliveries. */
+const keptAnswer = 500
+/** Shorter strings of settings, such as `json` or `eu`, are no secrets. */
+const shortestSecret = 8
+/** One try in any protocol, from the first byte to the last; a receiver that takes longer is treated as down. */
+export const tryWithinMs = 15_000
+
+/** The two ways out: URLs given by API may not lead into the operator's network, those of the environment may. */
+export interface Egresses {
+  guarded: Egress
+  open: Egress
+}
+
+function* texts(value: unknown): Generator<string> {
+  if (typeof value === 'string') yield value
+  else if (value !== null && typeof value === 'object') for (const part of Object.values(value)) yield* texts(part)
+}
+
+/** A receiver may answer with what it was sent: neither URL nor token must stand in the log of deliveries. */
+function withoutSecrets(text: string, settings: unknown): string {
+  let clean = text
+  for (const secret of texts(settings)) {
+    const parts = [secret, ...(URL.canParse(secret) ? urlSecrets(new URL(secret)) : [])]
+    for (const part of parts) if (part.length >= shortestSecret) clean = clean.replaceAll(part, '…')
+  }
+  return clean
+}
+
+const urlSecrets = ({ pathname, search, username, password }: URL): string[] => [
+  `${pathname}${search}`,
+  pathname,
+  ...pathname.split('/'),
+  decodeURIComponent(username),
+  decodeURIComponent(password),
+]
+
+/** Makes one try; resolves with what came of it, whatever that is. */
+export type Send = (channel: KnownChannel, message: Message, signal: AbortSignal) => Promise<Verdict>
+
+export function createSend({ clock, log, secrets }: Pick<Deps, 'clock' | 'log' | 'secrets'>, egresses: Egresses): Send {
+  async function attempt(channel: KnownChannel, message: Message, signal: AbortSignal): Promise<Verdict> {
+    const now = clock.now()
+    const egress = channel.managed_by === 'api' ? egresses.guarded : egresses.open
+    const settings = signingSettings(channel, now) as never
+    const sender = { deployment: secrets.deployment, version, now }
+    const adapter = allChannels[channel.type] as HttpChannel | SocketChannel
+    if ('deliver' in adapter) return adapter.deliver(message, settings, sender, egress, signal)
+    return adapter.judge(await egress.post(adapter.request(message, settings, sender), signal))
+  }
+
+  return async (channel, message, closing) => {
+    const signal = AbortSignal.any([closing, AbortSignal.timeout(tryWithinMs)])
+    const clean = (text: string | null) =>
+      text === null ? null : plainText(withoutSecrets(text, [channel.settings, channel.previous_secrets]), keptAnswer)
+    try {
+      const verdict = await attempt(channel, message, signal)
+      return { ...verdict, answer: clean(verdict.answer), error: clean(verdict.error) }
+    } catch (fault) {
+      const isOfReceiver = fault instanceof EgressError
+      if (!isOfReceiver)
+        log.error({ err: fault, channel: channel.id, type: channel.type }, 'an alert could not be sent')
+      const error = isOfReceiver ? fault.message : 'The message could not be sent; the log of the service says why.'
+      return { delivered: false, status: null, answer: null, error: clean(error) }
+    }
+  }
+}

@@ -1,0 +1,37 @@
+import { alertTypes } from '@wardline/contract'
+import type { Deps } from '../../deps.ts'
+import type { Outbox } from '../alerts/outbox.ts'
+import { markKillResult, readKillResults } from './queries.ts'
+
+/** Two polls of an agent: one that listens has stopped long before. */
+const confirmWithinMs = 60_000
+/** An agent that comes back after a week is told of by the fleet view only. */
+const lookBackMs = 7 * 86_400_000
+/** Kills reported in one run; the others follow a second later. */
+const runRows = 200
+
+const seconds = (ms: number) => `${Math.max(0, ms / 1_000).toFixed(1)} seconds`
+
+/**
+ * Tells what came of kills: that the agent confirmed, or that it did not within a minute. A guarded update decides which
+ * process tells.
+ */
+export async function reportKillResults({ database: { db }, clock }: Deps, outbox: Outbox): Promise<void> {
+  const now = clock.now()
+  const bounds = { since: now - lookBackMs, overdueBefore: now - confirmWithinMs, limit: runRows }
+  for (const kill of await readKillResults(db, bounds)) {
+    const { id, version, killedAt, confirmedAt } = kill
+    const result = confirmedAt === null ? ('unconfirmed' as const) : ('confirmed' as const)
+    const description =
+      confirmedAt === null
+        ? `Not confirmed ${seconds(now - killedAt)} after the kill: the agent is offline, or it goes on.`
+        : `The agent confirmed ${seconds(confirmedAt - killedAt)} after the kill that it stopped.`
+    await db.transaction().execute(async (trx) => {
+      if (!(await markKillResult(trx, id, version, result))) return
+      const type = confirmedAt === null ? alertTypes.killUnconfirmed : alertTypes.killConfirmed
+      const severity = confirmedAt === null ? ('critical' as const) : ('info' as const)
+      await outbox.write(trx, [{ severity, event_type: type, instance_id: id, description }], now)
+    })
+    outbox.notify()
+  }
+}

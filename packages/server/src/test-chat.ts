@@ -1,0 +1,156 @@
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { ChannelType } from '@wardline/contract'
+import fc from 'fast-check'
+import type { HttpChannel, Sender, Verdict } from './features/alerts/channels/channel.ts'
+import type { Message, ToldAlert } from './features/alerts/message.ts'
+import { openEgress } from './test-receiver.ts'
+
+export const testSender: Sender = {
+  deployment: '00112233445566ff',
+  version: '1.2.3',
+  now: Date.UTC(2026, 0, 15, 12, 1),
+}
+
+const createdAt = Date.UTC(2026, 0, 15, 12, 0, 30)
+
+export const toldAlert = (changes: Partial<ToldAlert> = {}): ToldAlert => ({
+  id: '019bbf6e-0000-7000-8000-000000000001',
+  seq: 7,
+  severity: 'breach',
+  source: 'wardline',
+  event_type: 'honeypot_triggered',
+  description: 'A decoy was used.',
+  instance_id: 'bot-1',
+  session_id: null,
+  ip_address: '203.0.113.7',
+  metadata: null,
+  event_seq: 41,
+  created_at: createdAt,
+  ...changes,
+})
+
+export const testMessage = (changes: Partial<Message> = {}): Message => ({
+  id: '019bbf6e-0000-7000-8000-0000000000ff',
+  kind: 'alert',
+  created_at: createdAt,
+  severity: 'breach',
+  title: 'honeypot_triggered on bot-1',
+  group: 'honeypot_triggered bot-1',
+  alerts: [toldAlert()],
+  more: 0,
+  ...changes,
+})
+
+/** A message whose only alert says `description`. */
+export const saying = (description: string): Message => testMessage({ alerts: [toldAlert({ description })] })
+
+/** One message of each kind, as the service makes them. */
+export const messagesByKind: Record<Message['kind'], Message> = {
+  alert: testMessage({
+    alerts: [
+      toldAlert({ created_at: createdAt - 20_000, severity: 'warning', event_type: 'tool_blocked', instance_id: null }),
+      toldAlert(),
+    ],
+    more: 3,
+  }),
+  digest: testMessage({
+    kind: 'digest',
+    severity: 'warning',
+    title: '2 alerts of the last 8 hours',
+    group: null,
+    alerts: [
+      toldAlert({ severity: 'warning', created_at: createdAt - 86_400_000, description: 'Yesterday.' }),
+      toldAlert({ severity: 'info', description: '' }),
+    ],
+  }),
+  reminder: testMessage({ kind: 'reminder', severity: 'critical', title: 'Still open: honeypot_triggered on bot-1' }),
+  resolved: testMessage({ kind: 'resolved', title: 'Resolved: honeypot_triggered on bot-1' }),
+  test: testMessage({ kind: 'test', severity: 'info', title: 'Test of this channel', group: null, alerts: [] }),
+  check: testMessage({ kind: 'check', severity: 'info', title: 'Daily check', group: null, alerts: [] }),
+}
+
+const fillers = ['_', '*', '😀', '&', '"', '\\', '{', '@', '.a', 'é', '\u202e', '\n']
+
+/** Everything as long as it can be, filled with what grows most when it is escaped. */
+export const longestMessages: [Message][] = fillers.map((filler) => {
+  const fill = (length: number) => filler.repeat(length).slice(0, length)
+  const alert = toldAlert({ description: fill(1_000), event_type: fill(100), instance_id: fill(64) })
+  return [testMessage({ kind: 'digest', title: fill(200), alerts: Array(10).fill(alert), more: 1_000_000 })]
+})
+
+const text = (maxLength: number) =>
+  fc.oneof(
+    fc.string({ unit: 'grapheme', maxLength }),
+    fc.string({ unit: 'binary', maxLength }),
+    fc.constantFrom(...fillers).map((filler) => filler.repeat(maxLength)),
+  )
+
+/** Messages as long and as odd as they can become. */
+export const anyMessage: fc.Arbitrary<Message> = fc.record({
+  id: fc.uuid(),
+  kind: fc.constantFrom('alert', 'digest', 'reminder', 'resolved', 'test', 'check'),
+  created_at: fc.constant(createdAt),
+  severity: fc.constantFrom('info', 'warning', 'critical', 'breach'),
+  title: text(200),
+  group: fc.option(text(255)),
+  alerts: fc.array(
+    fc
+      .record({ description: text(1_000), event_type: text(100), instance_id: fc.option(text(64)) })
+      .map((changes) => toldAlert(changes)),
+    { maxLength: 10 },
+  ),
+  more: fc.nat(1_000_000),
+})
+
+/** What an attacker may write into an event, by what it is after. */
+export const hostileTexts: Record<string, string> = {
+  'mentions of everybody': '<!channel> <!here> <@U024BE7LH> @here @everyone <@&1234> <@!1234> @admin',
+  markup: '*bold* _it_ ~gone~ `code` ```block``` ||spoiler|| # head > quote - item 1. item **x** __y__ [a](b)',
+  'links to press':
+    'https://evil.com http://evil.com/x www.evil.com evil.com <https://evil.com|ok> [ok](https://evil.com)',
+  'other lines': 'one\ntwo\r\nthree\u2028four\u2029five\u0085six\vseven',
+  'controls of a terminal': '\u001b[31mred\u001b[0m\u0007\u0000\u009b1m',
+  'reversed directions': 'a\u202eb\u2066c\u200bd\u{e0041}e\ufefff',
+  'functions of cards and templates': '{{DATE(2020-01-01T00:00:00Z)}} {{{TIME(x)}}} @{x} <t:0:R> :smile:',
+  'markup of the web': '<script>alert(1)</script><img src=x onerror=alert(1)>"\'&amp;',
+}
+
+export interface ChatAnswer {
+  status: number
+  headers?: Record<string, string>
+  body?: string
+}
+
+/** A receiver on a socket, that gives every request the same answer. */
+export async function startChat(answer: ChatAnswer) {
+  const received: { path: string; headers: IncomingHttpHeaders; body: unknown }[] = []
+  const server = createServer(async (request, response) => {
+    const body = Buffer.concat(await request.toArray()).toString()
+    received.push({ path: request.url ?? '', headers: request.headers, body: JSON.parse(body) })
+    response.writeHead(answer.status, { ...answer.headers, connection: 'close' }).end(answer.body)
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    received,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await once(server.close(), 'close')
+    },
+  }
+}
+
+/** Sends a message to a chat that gives this answer. The request goes to its path there, whatever host it names. */
+export async function tryOut<Type extends ChannelType>(
+  channel: HttpChannel<Type>,
+  settings: Parameters<HttpChannel<Type>['request']>[1],
+  answer: ChatAnswer,
+): Promise<{ verdict: Verdict; received: { path: string; headers: IncomingHttpHeaders; body: unknown } }> {
+  await using chat = await startChat(answer)
+  const request = channel.request(messagesByKind.alert, settings, testSender)
+  const { pathname, search } = new URL(request.url)
+  const verdict = channel.judge(await openEgress().post({ ...request, url: `${chat.url}${pathname}${search}` }))
+  return { verdict, received: chat.received[0]! }
+}

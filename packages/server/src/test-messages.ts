@@ -1,0 +1,90 @@
+import type { Message, ToldAlert } from './features/alerts/message.ts'
+
+const harmless: ToldAlert = {
+  id: '01a1fe0e-d6d1-75e4-9aa0-4232d19875ae',
+  seq: 7,
+  severity: 'critical',
+  source: 'proxy',
+  event_type: 'egress_blocked',
+  description: 'GET https://evil.example/?a=b|c\\d',
+  instance_id: 'billing_1',
+  session_id: null,
+  ip_address: '2001:db8::7',
+  metadata: { tool: 'http-request', blocked: true },
+  event_seq: 41,
+  created_at: 1795263747794,
+}
+
+/** Controls, line ends, quotes, what delimits fields in some format, hidden and reversed text, characters of four bytes. */
+const hostile: ToldAlert = {
+  id: '01a1fe0e-d6dd-77d8-b354-f8e4a8800485',
+  seq: 8,
+  severity: 'breach',
+  source: '@SUM(1+1)',
+  event_type: 'honeypot_triggered',
+  description: '=HYPERLINK("https://evil.example")\u001b[2J\r\nseverity=info cs1=x | \u202egpj.exe\u009b31m]\\ 🦊',
+  instance_id: 'support-bot-1',
+  session_id: '-2+3',
+  ip_address: '192.0.2.7',
+  metadata: { 'a=b|c': 'x"y\u001b]0;owned\u0007', nested: { line: 'one\ntwo\u2028three' } },
+  event_seq: 42,
+  created_at: 1795263747805,
+}
+
+/** About no event, and of no instance. */
+const bare: ToldAlert = {
+  id: '01a1fe0e-d6c6-7c3a-8204-c7723118a220',
+  seq: 9,
+  severity: 'warning',
+  source: 'wardline',
+  event_type: 'fleet_outage',
+  description: '12 of 14 instances fell silent',
+  instance_id: null,
+  session_id: null,
+  ip_address: null,
+  metadata: null,
+  event_seq: null,
+  created_at: 1795263747782,
+}
+
+export const sampleAlerts = { harmless, hostile, bare }
+
+/** Every text as long as it may be, of characters that take the most bytes in the escapes of `character`. */
+export const longestAlert = (character: string): ToldAlert => ({
+  ...hostile,
+  seq: Number.MAX_SAFE_INTEGER,
+  event_seq: Number.MAX_SAFE_INTEGER,
+  source: character.repeat(100),
+  event_type: 'x'.repeat(100),
+  description: character.repeat(1_000),
+  instance_id: 'x'.repeat(64),
+  session_id: character.repeat(200),
+  ip_address: '2001:0db8:0000:0000:0000:0000:255.255.255.255',
+  metadata: { tool: 'x'.repeat(16_000) },
+})
+
+/** One that tells of one alert; `changes` make it another. */
+export const messageOf = (alert: ToldAlert, changes: Partial<Message> = {}): Message => ({
+  id: '01a1fe0e-e000-7000-8000-000000000001',
+  kind: 'alert',
+  created_at: 1795263750000,
+  severity: alert.severity,
+  title: `${alert.severity}: ${alert.event_type} of ${alert.instance_id ?? 'the fleet'}`,
+  group: `${alert.event_type} ${alert.instance_id ?? '-'}`,
+  alerts: [alert],
+  more: 0,
+  ...changes,
+})
+
+const about = (kind: 'test' | 'check', title: string): Message => ({
+  ...messageOf(bare),
+  kind,
+  severity: 'info',
+  title,
+  group: null,
+  alerts: [],
+})
+export const testMessage = about('test', 'Wardline: a test, asked for by an operator.')
+export const checkMessage = about('check', 'Wardline: the daily check of this channel.')
+
+export const sampleSender = { deployment: '0123456789abcdef', version: '1.2.3', now: 1795263751999 }
