@@ -34,8 +34,7 @@ export interface Services {
 export async function openServices(deps: Deps): Promise<Services> {
   const channelDirectory = new ChannelDirectory(deps)
   const outbox = createOutbox(deps, channelDirectory)
-  const dispatcher = createDispatcher(deps, channelDirectory)
-  outbox.listen(() => dispatcher.wake())
+  const dispatcher = createDispatcher(deps, channelDirectory, outbox)
   const ingest = createIngest(deps, outbox)
   const services = {
     ingest,

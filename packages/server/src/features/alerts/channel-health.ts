@@ -1,5 +1,7 @@
 import { alertTypes } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
+import { localActor, recordAction } from '../audit/audit.ts'
+import { countChange, dropWaiting, holdChannel, updateChannel } from './channel-queries.ts'
 import { composeMessage } from './compose.ts'
 import {
   claimCheck,
@@ -69,6 +71,30 @@ async function showMessages({ database: { db }, metrics }: Needed): Promise<void
   for (const { type, state, count } of await countMessagesByType(db)) {
     metrics.alertMessages.set({ channel: type, state }, count)
   }
+}
+
+/**
+ * Switches a channel off whose receiver said that it will take nothing ever again (410), as Standard Webhooks asks for,
+ * and tells the other channels. Somebody has to switch it on again.
+ */
+export async function switchOffGone({ database: { db }, clock, log }: Needed, outbox: Outbox, id: string) {
+  const now = clock.now()
+  const isFirst = await db.transaction().execute(async (trx) => {
+    await countChange(trx)
+    const row = await holdChannel(trx, id)
+    if (row?.enabled !== 1) return false
+    await updateChannel(trx, id, { enabled: 0 })
+    await dropWaiting(trx, id, 'The receiver said that it is gone (410).')
+    const action = { action: 'alert_channel.change', target: id, before: { enabled: true }, after: { enabled: false } }
+    await recordAction(trx, localActor('system'), { ...action, reason: 'The receiver answered 410.' }, now)
+    const description = `The receiver of the channel "${row.name}" (${row.type}) said that it is gone: it was switched off.`
+    const alert = { severity: 'critical', event_type: alertTypes.channelFailing, instance_id: null } as const
+    await outbox.write(trx, [{ ...alert, description }], now)
+    return true
+  })
+  if (!isFirst) return
+  log.error({ channel: id }, 'the receiver of a channel is gone: the channel was switched off')
+  outbox.notify()
 }
 
 /** Looks after the channels: who looks after them has to be told by somebody when they fail. */

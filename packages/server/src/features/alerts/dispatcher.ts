@@ -22,6 +22,15 @@ const peopleTries = 1
 /** Alerts that arrive within this time are planned together: each turn writes, and what agents send must not wait for it. */
 const betweenTurnsMs = 50
 
+export interface DispatcherParts {
+  directory: { readonly current: Directory }
+  planner: Planner
+  tries: Tries
+  egresses: Egresses
+  /** Hears of a receiver that will take nothing ever again. */
+  onGone: (channelId: string) => Promise<void>
+}
+
 /** What this process sends to one channel. */
 interface Lane {
   /** Taken, not begun. */
@@ -40,21 +49,20 @@ export class Dispatcher {
   readonly #planner: Planner
   readonly #tries: Tries
   readonly #egresses: Egresses
+  readonly #onGone: DispatcherParts['onGone']
   readonly #lanes = new Map<string, Lane>()
   readonly #cut = new AbortController()
   #isClosing = false
   #turn: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
 
-  constructor(
-    deps: Pick<Deps, 'database' | 'clock' | 'log'>,
-    parts: { directory: { readonly current: Directory }; planner: Planner; tries: Tries; egresses: Egresses },
-  ) {
+  constructor(deps: Pick<Deps, 'database' | 'clock' | 'log'>, parts: DispatcherParts) {
     this.#deps = deps
     this.#directory = parts.directory
     this.#planner = parts.planner
     this.#tries = parts.tries
     this.#egresses = parts.egresses
+    this.#onGone = parts.onGone
   }
 
   /** What a process before this one had taken is free at once, where that cannot be running any more. */
@@ -140,6 +148,7 @@ export class Dispatcher {
   #begin(channel: KnownChannel, lane: Lane, message: ClaimedMessage): void {
     const work = this.#tries
       .make(channel, message, this.#cut.signal)
+      .then((verdict) => (verdict.gone ? this.#onGone(channel.id) : undefined))
       .catch(this.#logFault)
       .then(() => {
         lane.busy.delete(work)

@@ -65,7 +65,11 @@ export async function markRecoveredChannels(trx: Trx): Promise<{ recovered: numb
 }
 
 export async function hasFailing(db: Db): Promise<boolean> {
-  const row = await db.selectFrom('alert_channels').select('id').where('failing_since', 'is not', null).executeTakeFirst()
+  const row = await db
+    .selectFrom('alert_channels')
+    .select('id')
+    .where('failing_since', 'is not', null)
+    .executeTakeFirst()
   return row !== undefined
 }
 

@@ -202,7 +202,7 @@ describe('activity while suspended', () => {
       CompiledQuery.raw(`with recursive more(n) as (select 1 union all select n + 1 from more where n < 450)
         insert into instances select id || '-' || n, name, agent_type, version, fail_mode, boot_id, first_seen_at,
           last_heartbeat_at, liveness, suspended, suspension_reason, control_version, control_changed_at + n % 7,
-          applied_version, applied_at, activity_reported_version from more, instances where id = '${bot}'`),
+          applied_version, applied_at, activity_reported_version, kill_result_version, kill_result from more, instances where id = '${bot}'`),
     ])
     service.clock.advance(61_000)
     for (const number of ['', '-1', '-222', '-450', '-99']) await toolCall(bot + number)

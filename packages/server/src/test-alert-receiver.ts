@@ -1,0 +1,55 @@
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export interface ReceivedAlert {
+  path: string
+  headers: IncomingHttpHeaders
+  // biome-ignore lint/suspicious/noExplicitAny: what a receiver gets is looked at field by field
+  body: any
+}
+
+export interface ReceiverAnswer {
+  status: number
+  headers?: Record<string, string>
+  body?: string
+}
+
+export interface AlertReceiver extends AsyncDisposable {
+  /** Without a slash at the end. */
+  url: string
+  /** What was answered with 2xx, in that order. */
+  taken: ReceivedAlert[]
+  /** Every request that came in whole. */
+  tries: ReceivedAlert[]
+  /** Decides what each request gets; undefined = no answer at all. */
+  answer: (alert: ReceivedAlert) => ReceiverAnswer | undefined
+}
+
+/** A receiver of JSON messages that does what the test wants. */
+export async function startAlertReceiver(): Promise<AlertReceiver> {
+  const receiver: AlertReceiver = {
+    url: '',
+    taken: [],
+    tries: [],
+    answer: () => ({ status: 200, body: 'ok' }),
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await once(server.close(), 'close')
+    },
+  }
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = await request.toArray().catch(() => [])
+    const text = Buffer.concat(chunks).toString()
+    if (text === '') return
+    const alert = { path: request.url ?? '', headers: request.headers, body: JSON.parse(text) }
+    receiver.tries.push(alert)
+    const answer = receiver.answer(alert)
+    if (!answer) return
+    if (answer.status < 300) receiver.taken.push(alert)
+    response.writeHead(answer.status, answer.headers).end(answer.body)
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return receiver
+}
