@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { describeMachine } from './machine.ts'
+import { measureAlerts } from './parts/alerts.ts'
 import { measureBatch } from './parts/batch.ts'
 import { measureCluster } from './parts/cluster.ts'
 import { measureHoneypots } from './parts/honeypots.ts'
@@ -21,6 +22,7 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   poll: measurePoll,
   stream: measureStream,
   honeypots: measureHoneypots,
+  alerts: measureAlerts,
   startup: measureStartup,
   postgres: measurePostgres,
   cluster: measureCluster,

@@ -117,8 +117,10 @@ describe('the compose file', () => {
   // A default password is one that everybody knows.
   test('has no secret in it, and none that the script does not make anew', () => {
     for (const [name, { environment = {} }] of services) {
-      const inClear = Object.keys(environment).filter((key) => /(PASSWORD|SECRET|KEY|_URL)$/.test(key))
-      expect(inClear, name).toEqual([])
+      // What is handed through from the environment of whoever starts it is empty here.
+      const inClear = Object.entries(environment).filter(([, value]) => interpolate(value) !== '')
+      const secret = inClear.map(([key]) => key).filter((key) => /(PASSWORD|SECRET|KEY|_URL)$/.test(key))
+      expect(secret, name).toEqual([])
     }
     const used = new Set(services.flatMap(([, { secrets = [] }]) => secrets))
     expect([...used].sort()).toEqual(Object.keys(compose.secrets).sort())
@@ -241,6 +243,8 @@ describe('the Helm chart', () => {
     ],
     ['an address with a password among the settings', { settings: { DATABASE_URL: 'postgres://u:p@h/d' } }],
     ['a file of a secret that is not mounted', { settings: { WARDLINE_API_KEY_FILE: '/x' } }],
+    ['a setting of alerts without its Secret', { alerts: { SLACK_WEBHOOK_URL: 'https://hooks.example.com' } }],
+    ['a setting of alerts that there is not', { alerts: { SLACK_URL: { secretName: 'x', key: 'y' } } }],
     ['another data folder than the volume', { settings: { WARDLINE_DATA_DIR: '/tmp' } }],
     ['a number that Helm would write as 1.1155111e+07', { settings: { TRUST_CHAIN_ID: 11155111 } }],
     ['metrics for the outside', { ingress: { ...values.ingress, paths: ['/metrics'] } }],
@@ -258,7 +262,8 @@ describe('the Helm chart', () => {
     expect(inTemplates).toHaveLength(4)
     expect(names).toEqual(expect.arrayContaining([...inValues, ...inTemplates]))
     const secrets = Object.values(settings).filter((entry) => 'secret' in entry && entry.secret)
-    expect(inTemplates.sort()).toEqual(secrets.map(({ env }) => env).sort())
+    const ofAlerts: string[] = JSON.parse(text('helm/wardline/values.schema.json')).properties.alerts.propertyNames.enum
+    expect([...inTemplates, ...ofAlerts].sort()).toEqual(secrets.map(({ env }) => env).sort())
   })
 
   test('keeps names of Kubernetes out of the environment, which the service would refuse', () => {

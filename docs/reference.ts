@@ -57,7 +57,8 @@ function describedTables(source: string): Map<string, Described> {
     )
     byType.set(name, { meaning: sentence(comment), columns: new Map(columns) })
   }
-  const names = /interface Schema \{\n(.*?)\n\}/s.exec(source)?.[1] ?? ''
+  const lists = source.matchAll(/interface (?:Schema|AlertTables) [^{]*\{\n(.*?)\n\}/gs)
+  const names = [...lists].map(([, list]) => list).join('\n')
   return new Map([...names.matchAll(/(\w+): (\w+)/g)].map(([, table = '', type = '']) => [table, byType.get(type)!]))
 }
 
@@ -109,9 +110,10 @@ function describeTable(connection: DatabaseSync, table: string, described: Descr
 }
 
 async function schema(): Promise<string> {
-  const described = describedTables(
-    readFileSync(new URL('../packages/server/src/db/schema.ts', import.meta.url), 'utf8'),
+  const sources = ['schema.ts', 'schema-alerts.ts'].map((name) =>
+    readFileSync(new URL(`../packages/server/src/db/${name}`, import.meta.url), 'utf8'),
   )
+  const described = describedTables(sources.join('\n'))
   const tables = await withNewDatabase((connection) =>
     connection
       .prepare(`select name from sqlite_master where type = 'table' and name not like 'sqlite_%' order by name`)

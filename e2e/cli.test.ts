@@ -830,6 +830,8 @@ describe('doctor', () => {
       clock: 'ok',
       database: 'ok',
       key: 'ok',
+      // A warning, since there is none.
+      channels: 'warn',
       'live stream': 'ok',
       'control stream': 'ok',
       'control path': 'ok',

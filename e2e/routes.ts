@@ -3,7 +3,7 @@
 export type Scope = 'agent' | 'viewer' | 'operator' | 'admin'
 
 export interface Route {
-  method: 'GET' | 'POST' | 'DELETE'
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** With `:id` where an instance, honeypot or other id belongs. */
   path: string
   /** Who may call it; undefined = open to everybody. */
@@ -52,6 +52,41 @@ export const keyedRoutes: Route[] = [
     body: (id) => ({ path: `/x/${id}` }),
   },
   { method: 'DELETE', path: '/api/honeypots/:id', scopes: ['operator', 'admin'] },
+  { method: 'GET', path: '/api/alerts', scopes: ['viewer', 'operator', 'admin'] },
+  { method: 'PATCH', path: '/api/alerts/:id', scopes: ['operator', 'admin'], body: () => ({ status: 'open' }) },
+  { method: 'GET', path: '/api/alert-channels', scopes: ['viewer', 'operator', 'admin'] },
+  {
+    method: 'POST',
+    path: '/api/alert-channels',
+    scopes: ['operator', 'admin'],
+    body: (id) => ({ name: id, type: 'slack', settings: { url: 'https://203.0.113.7/services/x' } }),
+  },
+  { method: 'PATCH', path: '/api/alert-channels/:id', scopes: ['operator', 'admin'], body: () => ({ enabled: false }) },
+  { method: 'DELETE', path: '/api/alert-channels/:id', scopes: ['operator', 'admin'] },
+  { method: 'POST', path: '/api/alert-channels/:id/test', scopes: ['operator', 'admin'] },
+  { method: 'POST', path: '/api/alert-channels/:id/replay', scopes: ['operator', 'admin'] },
+  { method: 'POST', path: '/api/alert-channels/:id/rotate-secret', scopes: ['operator', 'admin'], body: () => ({}) },
+  { method: 'GET', path: '/api/alert-messages', scopes: ['viewer', 'operator', 'admin'] },
+  { method: 'GET', path: '/api/alert-routes', scopes: ['viewer', 'operator', 'admin'] },
+  {
+    method: 'POST',
+    path: '/api/alert-routes',
+    scopes: ['operator', 'admin'],
+    body: (id) => ({ name: id, match: {}, channels: ['env-slack'] }),
+  },
+  { method: 'DELETE', path: '/api/alert-routes/:id', scopes: ['operator', 'admin'] },
+  { method: 'GET', path: '/api/silences', scopes: ['viewer', 'operator', 'admin'] },
+  {
+    method: 'POST',
+    path: '/api/silences',
+    scopes: ['operator', 'admin'],
+    body: (id) => ({
+      match: { instances: [id] },
+      reason: 'Test',
+      ends_at: new Date(Date.now() + 60_000).toISOString(),
+    }),
+  },
+  { method: 'DELETE', path: '/api/silences/:id', scopes: ['operator', 'admin'] },
   { method: 'POST', path: '/api/keys', scopes: ['admin'], body: (id) => ({ scope: 'viewer', name: `made by ${id}` }) },
 ]
 

@@ -1,5 +1,6 @@
 import { styleText } from 'node:util'
 import type { Command } from 'commander'
+import { checkChannels } from './doctor-channels.ts'
 import type { Check } from './doctor-check.ts'
 import { checkControlPath } from './doctor-control.ts'
 import { checkHooks } from './doctor-hooks.ts'
@@ -38,6 +39,7 @@ async function* checksOf(service: Service, { probe, hooks }: DoctorOptions): Asy
     yield checkClock(health)
     yield await checkReadiness(service)
     yield await checkKey(service)
+    yield await checkChannels(service)
     const streams = [checkLiveStream(service), checkControlStream(service)]
     for (const stream of streams) yield await stream
     if (probe) yield await checkControlPath(service)

@@ -1,10 +1,11 @@
 import { type EventQuery, type EventRow, limits, type Severity, severities } from '@wardline/contract'
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { eventPages } from './event-pages.ts'
 import { eventLine } from './event-text.ts'
 import { exportEvents } from './events-export.ts'
 import { type ExportFormatName, exportFormatNames } from './export-formats.ts'
 import { instantOption } from './instant.ts'
+import { rowLimit } from './row-pages.ts'
 import { findService } from './service.ts'
 import { withService } from './service-options.ts'
 import type { ServiceFlags } from './service-settings.ts'
@@ -61,13 +62,6 @@ async function list(options: ListOptions): Promise<void> {
   if (next !== null) console.error(`-- more: the same with --before ${next}`)
 }
 
-function rows(text: string): number {
-  const value = Number(text)
-  if (!/^\d{1,6}$/.test(text) || value < 1)
-    throw new InvalidArgumentError('It must be a whole number from 1 to 999999.')
-  return value
-}
-
 function withFilters(command: Command): Command {
   return command
     .addOption(new Option('--severity <severity>', 'only this one').choices(severities))
@@ -86,7 +80,7 @@ export function addEvents(program: Command): void {
       .command('list', { isDefault: true })
       .description('search, newest first; `wardline events` alone does the same'),
   )
-    .option('--limit <number>', 'most events to show', rows, 100)
+    .option('--limit <number>', 'most events to show', rowLimit, 100)
     .option('--before <cursor>', 'go on where a search before this one ended')
   withService(listing).action(list)
   const exporting = withFilters(

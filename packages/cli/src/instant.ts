@@ -2,12 +2,20 @@ import { InvalidArgumentError } from 'commander'
 
 const unitMs: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
+/** How long a person means, such as 90s, 15m, 2h or 7d, in milliseconds; undefined for any other text. */
+function durationMs(text: string): number | undefined {
+  const [, amount, unit = ''] = /^(\d{1,7})([smhd])$/.exec(text) ?? []
+  return amount === undefined ? undefined : Number(amount) * unitMs[unit]!
+}
+
+const isInstant = (text: string): boolean =>
+  /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/.test(text)
+
 /** The instant that a person means, in ISO 8601: one such, a day, or how long ago, such as 90s, 15m, 2h or 7d. */
 export function readInstant(text: string, now: number): string {
-  const [, amount, unit = ''] = /^(\d{1,7})([smhd])$/.exec(text) ?? []
+  const ago = durationMs(text)
   const isDay = /^\d{4}-\d{2}-\d{2}$/.test(text)
-  const isInstant = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/.test(text)
-  const time = amount ? now - Number(amount) * unitMs[unit]! : isDay || isInstant ? Date.parse(text) : Number.NaN
+  const time = ago !== undefined ? now - ago : isDay || isInstant(text) ? Date.parse(text) : Number.NaN
   if (Number.isNaN(time) || time < 0) {
     throw new InvalidArgumentError('It must be an ISO 8601 instant, a day (UTC), or how long ago: 90s, 15m, 2h, 7d.')
   }
@@ -16,6 +24,20 @@ export function readInstant(text: string, now: number): string {
 
 /** The same as the parser of an option. */
 export const instantOption = (text: string): string => readInstant(text, Date.now())
+
+/** Milliseconds; the parser of an option. */
+export function durationOption(text: string): number {
+  const ms = durationMs(text)
+  if (ms === undefined) throw new InvalidArgumentError('It must be how long, such as 90s, 15m, 2h or 7d.')
+  return ms
+}
+
+/** An instant that may lie ahead, in ISO 8601; the parser of an option. A day could mean its beginning or its end. */
+export function endOption(text: string): string {
+  const time = isInstant(text) ? Date.parse(text) : Number.NaN
+  if (Number.isNaN(time)) throw new InvalidArgumentError('It must be an ISO 8601 instant, such as 2026-11-21T18:00Z.')
+  return new Date(time).toISOString()
+}
 
 const hourMs = 3_600_000
 

@@ -1,6 +1,7 @@
 import { type KeyCreated, type NewKey, type Scope, scopes } from '@wardline/contract'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type KeyStore, remoteKeys } from './key-store.ts'
+import { repeated } from './repeated.ts'
 import { currentSettings, findService } from './service.ts'
 import { withService } from './service-options.ts'
 import type { ServiceFlags } from './service-settings.ts'
@@ -31,8 +32,6 @@ const seconds = (text: string): number => {
   if (!/^\d{1,7}$/.test(text)) throw new InvalidArgumentError('It must be a whole number of seconds.')
   return Number(text)
 }
-
-const collect = (value: string, before: string[] = []) => [...before, value]
 
 function showCreated(created: KeyCreated, json: boolean | undefined): void {
   if (json) {
@@ -100,7 +99,7 @@ export function addKeys(program: Command): void {
     .description('create a key; it is shown once')
     .addOption(new Option('--scope <scope>', 'what it may do').choices(scopes).makeOptionMandatory())
     .requiredOption('--name <name>', 'who holds it')
-    .option('--instance <id>', 'instance id, or a prefix ending in *; repeat it (scope agent)', collect)
+    .option('--instance <id>', 'instance id, or a prefix ending in *; repeat it (scope agent)', repeated)
     .option('--expires <instant>', 'ISO 8601 instant at which it ends')
   withPlace(creating).action(create)
   withPlace(keys.command('list').description('keys, never their secrets')).action(list)

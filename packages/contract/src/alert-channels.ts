@@ -45,7 +45,10 @@ export const channelSettings = {
   ),
   slack: Type.Object({ url: HttpUrl('of an incoming webhook') }, { additionalProperties: false }),
   discord: Type.Object({ url: HttpUrl('of a channel webhook') }, { additionalProperties: false }),
-  teams: Type.Object({ url: HttpUrl('of a Workflow that starts on a webhook request') }, { additionalProperties: false }),
+  teams: Type.Object(
+    { url: HttpUrl('of a Workflow that starts on a webhook request') },
+    { additionalProperties: false },
+  ),
   telegram: Type.Object(
     {
       token: Type.String({ pattern: '^[0-9]{1,20}:[A-Za-z0-9_-]{10,100}$', description: 'Token of the bot' }),
@@ -73,7 +76,14 @@ export const channelSettings = {
     { additionalProperties: false },
   ),
   ntfy: Type.Object(
-    { url: HttpUrl('of a topic, such as https://ntfy.sh/<topic>'), token: Type.Optional(Token('Access token')) },
+    {
+      url: Type.String({
+        pattern: '^https?://[^/?#]+/[^?#]*[^/?#]/?$',
+        maxLength: 2048,
+        description: 'http(s) URL of a topic, such as https://ntfy.sh/<topic>',
+      }),
+      token: Type.Optional(Token('Access token')),
+    },
     { additionalProperties: false },
   ),
   apprise: Type.Object(
@@ -122,7 +132,9 @@ const ChannelName = Type.String({ minLength: 1, maxLength: 80, pattern: '\\S' })
 const options = {
   min_severity: Type.Optional(Severity),
   enabled: Type.Optional(Type.Boolean({ description: 'A disabled channel gets nothing, not even later' })),
-  send_resolved: Type.Optional(Type.Boolean({ description: 'Tell people when what was told is over; true unless told' })),
+  send_resolved: Type.Optional(
+    Type.Boolean({ description: 'Tell people when what was told is over; true unless told' }),
+  ),
   daily_check: Type.Optional(
     Type.Boolean({ description: 'Send a daily check; when it fails other channels are told; true unless told' }),
   ),

@@ -9,6 +9,7 @@ export const alertTypes = {
   killConfirmed: 'kill_confirmed',
   killUnconfirmed: 'kill_unconfirmed',
   fleetOutage: 'fleet_outage',
+  fleetRecovered: 'fleet_recovered',
   channelFailing: 'alert_channel_failing',
   channelRecovered: 'alert_channel_recovered',
 } as const
@@ -82,7 +83,11 @@ export type AlertChange = Static<typeof AlertChange>
 export const AlertChanged = Type.Object({ ok: Type.Literal(true), id: Uuid, changed: Count })
 
 /** A type of event, an exact name or a prefix followed by *. */
-const TypePattern = Type.String({ pattern: '^[a-z0-9_]+\\*?$', maxLength: 101, description: 'A type, or a prefix and *' })
+const TypePattern = Type.String({
+  pattern: '^[a-z0-9_]+\\*?$',
+  maxLength: 101,
+  description: 'A type, or a prefix and *',
+})
 const InstancePattern = Type.String({
   pattern: '^[a-z0-9_-]+\\*?$',
   maxLength: 65,

@@ -174,6 +174,11 @@ describe('a secret', () => {
     expect(faults.join()).not.toContain('hunter2')
   })
 
+  it('is whatever is named as one', () => {
+    const open = Object.values(settings).filter(({ env, secret }) => /_(URL|SECRET|TOKEN|KEY)$/.test(env) && !secret)
+    expect(open).toEqual([])
+  })
+
   it('is not shown by the description, whichever it is', () => {
     const fitting: Record<string, string> = {
       ...alertSecrets(long),

@@ -3,7 +3,19 @@ import { type DestinationStream, type Logger, pino } from 'pino'
 export type Log = Logger
 
 /** Names under which a secret could come near a log line; whatever stands there is not written. */
-const secretPaths = ['key', 'secret', 'password', 'authorization', 'cookie', 'path', 'value']
+const secretPaths = [
+  'key',
+  'secret',
+  'password',
+  'authorization',
+  'cookie',
+  'path',
+  'value',
+  'settings',
+  'previous_secrets',
+  'sealed',
+  'token',
+]
 const redactPaths = [
   ...secretPaths,
   ...secretPaths.map((name) => `*.${name}`),

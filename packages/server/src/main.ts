@@ -7,7 +7,7 @@ import { ensureAdminKey } from './features/keys/bootstrap.ts'
 import { isLoopback } from './http/loopback.ts'
 import { randomBetween } from './ids.ts'
 import { listJobs, startJobs } from './jobs.ts'
-import { openServices } from './services.ts'
+import { openServices, type Services } from './services.ts'
 
 export interface RunningServer {
   url: string
@@ -38,6 +38,15 @@ function warnOfExposure(config: Config, { log }: Deps): void {
   log.warn({ host: config.host, open }, 'listening beyond this machine: these need no key')
 }
 
+/** Whoever set a channel sees that it counts; no channel at all is worth a word too. */
+function tellOfChannels({ channelDirectory }: Services, { config, log }: Deps): void {
+  const channels = channelDirectory.current.channels.filter(({ enabled }) => enabled).map(({ id }) => id)
+  log.info({ channels }, channels.length > 0 ? 'alerts go to these channels' : 'no channel for alerts is set up')
+  if (config.alertWebhookUrl !== undefined && config.alertWebhookSecrets === undefined) {
+    log.warn('ALERT_WEBHOOK_URL without ALERT_WEBHOOK_SECRET: its receiver cannot tell alerts from forged ones')
+  }
+}
+
 /** Opens everything and listens. Rejects with a plain sentence when something cannot be opened. */
 export async function startServer(config: Config, options: DepsOptions = {}): Promise<RunningServer> {
   const deps = await openDeps(config, options)
@@ -52,6 +61,7 @@ export async function startServer(config: Config, options: DepsOptions = {}): Pr
     const url = `http://${host}:${port}`
     deps.log.info({ url, dataDir: config.dataDir }, 'listening')
     warnOfExposure(config, deps)
+    tellOfChannels(services, deps)
 
     async function close() {
       const comeBack = () => randomBetween(...comeBackMs)

@@ -8,6 +8,7 @@ const rules: Record<string, string> = {
   '^[0-9a-z]{8}$': 'must be a key id',
   '\\S': 'must not be blank',
   '^https?://': 'must be an http:// or https:// URL',
+  '^https?://[^/?#]+/[^?#]*[^/?#]/?$': 'must be the http:// or https:// URL of a topic, such as https://ntfy.sh/alerts',
   '^[!-~]+$': 'may hold only visible ASCII characters, and no spaces',
   '^[^\\s<>,;:"@]{1,64}@[^\\s<>,;:"@]{1,255}$': 'must be a mail address, without a name',
   '^whsec_[A-Za-z0-9+/]{32,86}={0,2}$': 'must be whsec_ and the base64 of 24 to 64 bytes',

@@ -108,6 +108,7 @@ export const anyMessage: fc.Arbitrary<Message> = fc.record({
 export const hostileTexts: Record<string, string> = {
   'mentions of everybody': '<!channel> <!here> <@U024BE7LH> @here @everyone <@&1234> <@!1234> @admin',
   markup: '*bold* _it_ ~gone~ `code` ```block``` ||spoiler|| # head > quote - item 1. item **x** __y__ [a](b)',
+  'markup behind backslashes': '\\*bold\\* \\@everyone \\[a\\](b) \\\\_it_ \\',
   'links to press':
     'https://evil.com http://evil.com/x www.evil.com evil.com <https://evil.com|ok> [ok](https://evil.com)',
   'other lines': 'one\ntwo\r\nthree\u2028four\u2029five\u0085six\vseven',

@@ -35,7 +35,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "wardline.secrets" -}}
 {{- $all := dict "DATABASE_URL" .Values.database "BACKPLANE_URL" .Values.backplane "WARDLINE_SECRET" .Values.masterSecret "WARDLINE_API_KEY" .Values.apiKey -}}
 {{- $given := dict -}}
-{{- range $name, $reference := $all -}}
+{{- range $name, $reference := merge $all .Values.alerts -}}
 {{- if $reference.secretName -}}{{- $_ := set $given $name $reference -}}{{- end -}}
 {{- end -}}
 {{- toYaml $given -}}

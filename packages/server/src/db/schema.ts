@@ -1,5 +1,5 @@
-import type { ChannelType } from '@wardline/contract'
-import type { Generated } from 'kysely'
+import type { Severity } from '@wardline/contract'
+import type { AlertTables } from './schema-alerts.ts'
 
 // Times are epoch milliseconds, flags 0 or 1, JSON is text: the same on every engine.
 
@@ -7,7 +7,7 @@ interface EventsTable {
   /** Gap-free, in the order of commit. */
   seq: number
   created_at: number
-  severity: 'info' | 'warning' | 'critical' | 'breach'
+  severity: Severity
   class: EventClass
   /** What a tool_call counts for: a known tool, or "other". */
   tool: string | null
@@ -193,126 +193,6 @@ interface AttestationsTable {
   hash: string
 }
 
-/** The outbox: written with the event, or with the change, that it is about. */
-interface AlertsTable {
-  /** Gap-free, in the order of commit: a channel reads on from where it stopped. */
-  seq: number
-  /** The event's id, or one of its own. */
-  id: string
-  created_at: number
-  severity: EventsTable['severity']
-  event_type: string
-  source: string
-  description: string
-  instance_id: string | null
-  session_id: string | null
-  event_seq: number | null
-  /** The service itself says so: anybody with a key may report an event of any type from any source. */
-  by_service: 0 | 1
-  status: 'open' | 'acknowledged' | 'resolved'
-  verdict: 'true_positive' | 'false_positive' | null
-  assignee: string | null
-  note: string | null
-  changed_at: number | null
-}
-
-interface AlertChannelsTable {
-  id: string
-  name: string
-  type: ChannelType
-  managed_by: 'api' | 'environment'
-  /** The settings, encrypted; null for a channel of the environment. */
-  sealed: string | null
-  destination: string
-  min_severity: EventsTable['severity']
-  enabled: 0 | 1
-  send_resolved: 0 | 1
-  daily_check: 0 | 1
-  max_per_minute: number
-  /** JSON of QuietHours. */
-  quiet_hours: string | null
-  created_at: number
-  /** Alerts up to this seq were looked at for this channel. */
-  planned_seq: number
-  /** Failed tries since the last delivery, and until when no other is made. */
-  failures: Generated<number>
-  resume_at: number | null
-  failing_since: number | null
-  last_delivered_at: number | null
-  last_error: string | null
-  last_error_at: number | null
-  /** When the last daily check was sent. */
-  checked_at: number | null
-}
-
-interface AlertRoutesTable {
-  id: string
-  name: string
-  /** JSON of AlertMatch. */
-  match: string
-  /** JSON array of channel ids. */
-  channels: string
-  created_at: number
-}
-
-interface SilencesTable {
-  id: string
-  /** JSON of AlertMatch. */
-  match: string
-  reason: string
-  created_by: string
-  created_at: number
-  ends_at: number
-}
-
-/** What one channel for people was told, and is still to be told, of one problem. */
-interface AlertGroupsTable {
-  channel_id: string
-  /** `<type> <instance>`, or what a channel holds back for another reason. */
-  name: string
-  /** The highest of all alerts of the group. */
-  severity: EventsTable['severity']
-  /** Alerts that wait to be told. */
-  waiting: number
-  /** When they, or a reminder, go out. */
-  due_at: number | null
-  told_at: number | null
-  /** Messages so far, and reminders among them since the last news. */
-  messages: number
-  reminders: number
-  state: 'open' | 'acknowledged' | 'resolved'
-}
-
-interface AlertMessagesTable {
-  id: string
-  channel_id: string
-  kind: 'alert' | 'digest' | 'reminder' | 'resolved' | 'test' | 'check'
-  title: string
-  severity: EventsTable['severity']
-  /** JSON of Message: every try sends the same. */
-  content: string
-  state: 'pending' | 'delivered' | 'dead'
-  created_at: number
-  due_at: number
-  attempts: Generated<number>
-  /** Until then the process that took it may be sending it. */
-  leased_until: number | null
-  lease_owner: string | null
-  last_status: number | null
-  last_answer: string | null
-  last_error: string | null
-  delivered_at: number | null
-}
-
-/** What became of an alert at a channel. */
-interface AlertDeliveriesTable {
-  alert_seq: number
-  channel_id: string
-  outcome: 'waiting' | 'told' | 'joined' | 'silenced' | 'inhibited' | 'dropped'
-  group_name: string | null
-  message_id: string | null
-}
-
 interface JobRunsTable {
   name: string
   last_run_at: number
@@ -331,7 +211,7 @@ interface SchemaVersionTable {
 }
 
 /** Every table. */
-export interface Schema {
+export interface Schema extends AlertTables {
   events: EventsTable
   counters: CountersTable
   event_refs: EventRefsTable
@@ -349,13 +229,6 @@ export interface Schema {
   sessions: SessionsTable
   metric_baselines: MetricBaselinesTable
   attestations: AttestationsTable
-  alerts: AlertsTable
-  alert_channels: AlertChannelsTable
-  alert_routes: AlertRoutesTable
-  silences: SilencesTable
-  alert_groups: AlertGroupsTable
-  alert_messages: AlertMessagesTable
-  alert_deliveries: AlertDeliveriesTable
   job_runs: JobRunsTable
   facts: FactsTable
   schema_version: SchemaVersionTable

@@ -14,6 +14,7 @@ import {
 } from './health-queries.ts'
 import type { Outbox } from './outbox.ts'
 import { insertMessages } from './plan-queries.ts'
+import { quietUntil } from './quiet-hours.ts'
 
 const checkEveryMs = 86_400_000
 /** A receiver that restarts is back by then; whoever waits for an alert does not want to wait longer for this one. */
@@ -26,8 +27,9 @@ type Needed = Pick<Deps, 'database' | 'clock' | 'log' | 'metrics'>
 /** Sends each channel its daily check: only what arrives proves that alerts would. */
 async function sendChecks({ database: { db }, clock }: Needed): Promise<number> {
   const now = clock.now()
-  const due = await readUnchecked(db, now - checkEveryMs)
-  for (const id of due) {
+  const isQuiet = (hours: string | null) => hours !== null && quietUntil(JSON.parse(hours), 'info', now) !== undefined
+  const due = (await readUnchecked(db, now - checkEveryMs)).filter(({ quiet_hours }) => !isQuiet(quiet_hours))
+  for (const { id } of due) {
     await db.transaction().execute(async (trx) => {
       if (!(await claimCheck(trx, id, now - checkEveryMs, now))) return
       await insertMessages(trx, id, [composeMessage({ kind: 'check', now, group: null, alerts: [], count: 0 })])

@@ -118,6 +118,8 @@ export async function countMessages(db: Db, state: 'pending' | 'dead'): Promise<
     .selectFrom('alert_messages')
     .select((e) => ['channel_id', e.fn.countAll<number>().as('count')])
     .where('state', '=', sql.lit(state))
+    // A test or a check that failed has told what it was for: nobody will want it sent again.
+    .where((e) => e.or([e('state', '=', 'pending'), e('kind', 'not in', ['test', 'check'])]))
     .groupBy('channel_id')
     .execute()
   return new Map(rows.map(({ channel_id, count }) => [channel_id, Number(count)]))

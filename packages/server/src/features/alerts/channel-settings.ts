@@ -1,5 +1,6 @@
 import { type ChannelSettings, type ChannelType, channelSettings, channelTypes } from '@wardline/contract'
 import { type TSchema, Type } from 'typebox'
+import { destinationFault } from '../../egress/destination.ts'
 import { AppError } from '../../errors.ts'
 import { urlFault, webhookSecretFault } from '../../setting-faults.ts'
 
@@ -36,7 +37,6 @@ async function beyondSchema({ url, secret }: Partial<Texts>, allow: readonly str
   if (url === undefined) return undefined
   const malformed = urlFault(url)
   if (malformed !== undefined) return `settings.url ${malformed}.`
-  const { destinationFault } = await import('../../egress/destination.ts')
   const forbidden = await destinationFault(url, allow)
   return forbidden === undefined ? undefined : `settings.url ${forbidden}`
 }

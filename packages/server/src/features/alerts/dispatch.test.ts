@@ -100,6 +100,25 @@ describe('an event', () => {
     ])
   })
 
+  it('of a batch keeps what belongs to it', async () => {
+    await open(webhook())
+    await service.call('PATCH', '/api/alert-channels/env-webhook', { body: { min_severity: 'warning' } })
+    const body = ['info', 'warning', 'info', 'critical', 'info'].map((severity, index) => ({
+      severity,
+      source: 'agent',
+      event_type: 'x',
+      description: 'y',
+      metadata: { index },
+    }))
+    await service.call('POST', '/api/events/batch', { body })
+    await dispatch()
+    const told = at('/webhook').map(({ body: { data } }) => [data.seq, data.event_seq, data.metadata.index])
+    expect(told.toSorted()).toEqual([
+      [1, 2, 1],
+      [2, 4, 3],
+    ])
+  })
+
   it('and its alert are stored together or not at all', async () => {
     await open(webhook())
     const restore = await service.refuse('insert', 'alerts')
@@ -191,9 +210,12 @@ describe('a receiver', () => {
     const [dead] = await messages('?state=dead')
     expect(dead).toMatchObject({ attempts: 10, last_status: 500, last_answer: 'out of order', due_at: null })
     expect(await channel('env-webhook')).toMatchObject({ dead: 1, waiting: 0 })
-    receiver.answer = () => ({ status: 200 })
     const { body } = await service.call('POST', '/api/alert-channels/env-webhook/replay')
     expect(body).toEqual({ ok: true, replayed: 1 })
+    service.clock.advance(hour)
+    await dispatch()
+    expect(await messages()).toMatchObject([{ state: 'pending', attempts: 1 }])
+    receiver.answer = () => ({ status: 200 })
     service.clock.advance(hour)
     await dispatch()
     expect(webhookIds()).toEqual([dead!.id])
@@ -256,19 +278,22 @@ describe('a receiver', () => {
 
   it('gets what a process took that died, after its lease', async () => {
     await open(webhook())
-    await report()
-    await service.services.dispatcher.run()
-    await service.services.dispatcher.whenIdle()
-    receiver.taken.length = 0
-    // As a process leaves it that took the message and was killed.
-    const until = service.clock.now() + minute
-    await service.execute(`update alert_messages set state = 'pending', lease_owner = 'gone', leased_until = ${until}`)
-    service.clock.advance(59 * second)
+    for (let index = 0; index < 20; index++) await report()
     await dispatch()
-    expect(receiver.taken).toHaveLength(0)
+    receiver.taken.length = 0
+    // As a process leaves them that took them and was killed.
+    const until = service.clock.now() + minute
+    await service.execute(
+      `update alert_messages set state = 'pending', due_at = 0, lease_owner = 'gone', leased_until = ${until}`,
+    )
+    service.clock.advance(59 * second)
+    await report({ instance_id: 'another' })
+    await dispatch()
+    // Meanwhile they hold up nothing else.
+    expect(receiver.taken.map(({ body }) => body.data.instance_id)).toEqual(['another'])
     service.clock.advance(second)
     await dispatch()
-    expect(receiver.taken).toHaveLength(1)
+    expect(receiver.taken).toHaveLength(21)
   })
 
   it('whose answer holds its own secret does not put it into the log of deliveries', async () => {
@@ -353,8 +378,11 @@ describe('a silent fleet', () => {
     expect(slackTexts().filter((text) => text.includes('fleet_outage'))).toHaveLength(1)
     expect(slackTexts().filter((text) => text.includes('instance_offline'))).toEqual([])
     service.clock.advance(6 * minute)
-    await beat('agent-0')
-    await sweep(5, 'agent-0')
+    for (let index = 0; index < 6; index++) await beat(`agent-${index}`)
+    await sweep(1, 'agent-0')
+    expect(slackTexts().at(-1)).toContain('Over: fleet_recovered')
+    expect(JSON.stringify(at('/slack').at(-1)!.body)).toContain('6 of 8 instances are back; 2 are still silent')
+    for (let index = 1; index < 6; index++) await service.execute(`delete from instances where id = 'agent-${index}'`)
     await sweep(5)
     expect(slackTexts().at(-1)).toContain('instance_offline on agent-0')
   })
@@ -388,6 +416,7 @@ describe('people', () => {
     await dispatch()
     expect(slackTexts()).toHaveLength(2)
     await report()
+    const others = [await report({ instance_id: 'agent-2' }), await report({ event_type: 'other' })]
     await dispatch()
     await change({ status: 'resolved', verdict: 'true_positive', whole_group: true, note: 'Key was stolen' })
     await dispatch()
@@ -402,6 +431,9 @@ describe('people', () => {
       'GET',
       '/api/audit',
     )
+    await change({ status: 'open' })
+    expect(await detail(id)).toMatchObject({ status: 'open', verdict: null, note: 'Key was stolen' })
+    for (const other of others) expect(await detail(other)).toMatchObject({ status: 'open', note: null })
     const entries = body.entries.filter(({ action }) => action === 'alert.change')
     expect(entries).toMatchObject([
       { target: id, after: { status: 'acknowledged', assignee: 'Kim', alerts: 1 } },
@@ -497,6 +529,20 @@ describe('the proof that a channel works', () => {
     await watch()
     expect(await channel('env-webhook')).toMatchObject({ state: 'ok' })
     expect(slackTexts().at(-1)).toContain('Over: ')
+  })
+})
+
+describe('a channel that fails for a moment', () => {
+  it('is not told of', async () => {
+    await open({ ...webhook(), ...slack() })
+    await report()
+    await dispatch()
+    receiver.answer = ({ path }) => (path === '/webhook' ? { status: 500 } : { status: 200, body: 'ok' })
+    for (let index = 0; index < 5; index++) await report()
+    await dispatch()
+    service.clock.advance(4 * minute)
+    await watchChannels(service.deps, service.services.outbox)
+    expect(await channel('env-webhook')).toMatchObject({ state: 'ok', last_error: 'The receiver answered 500.' })
   })
 })
 

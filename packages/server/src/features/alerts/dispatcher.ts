@@ -35,7 +35,8 @@ export interface DispatcherParts {
 interface Lane {
   /** Taken, not begun. */
   queue: ClaimedMessage[]
-  busy: Set<Promise<void>>
+  /** Ids of messages whose tries are under way. */
+  busy: Set<string>
   isClaiming: boolean
 }
 
@@ -51,6 +52,8 @@ export class Dispatcher {
   readonly #egresses: Egresses
   readonly #onGone: DispatcherParts['onGone']
   readonly #lanes = new Map<string, Lane>()
+  /** Tries, each with what it begins when it ends. */
+  readonly #underWay = new Set<Promise<void>>()
   readonly #cut = new AbortController()
   #isClosing = false
   #turn: Promise<void> | undefined
@@ -142,20 +145,25 @@ export class Dispatcher {
   /** Nothing is under way that would come back to what was taken: others, or a later turn, may have it. */
   async #giveBack(lane: Lane): Promise<void> {
     const ids = lane.queue.splice(0).map(({ id }) => id)
+    if (ids.length === 0) return
     await releaseMessages(this.#deps.database.db, this.#tries.owner, ids)
   }
 
   #begin(channel: KnownChannel, lane: Lane, message: ClaimedMessage): void {
+    lane.busy.add(message.id)
     const work = this.#tries
       .make(channel, message, this.#cut.signal)
       .then((verdict) => (verdict.gone ? this.#onGone(channel.id) : undefined))
       .catch(this.#logFault)
       .then(() => {
-        lane.busy.delete(work)
-        return this.#send(channel)
+        lane.busy.delete(message.id)
+        // As it is by now: it may have moved, or been switched off.
+        const current = this.#directory.current.channels.find(({ id }) => id === channel.id)
+        return current?.enabled ? this.#send(current) : this.#giveBack(lane)
       })
       .catch(this.#logFault)
-    lane.busy.add(work)
+      .then(() => void this.#underWay.delete(work))
+    this.#underWay.add(work)
   }
 
   readonly #logFault = (fault: unknown): void => {
@@ -175,8 +183,7 @@ export class Dispatcher {
   /** Resolves when nothing is being planned or sent. */
   async whenIdle(): Promise<void> {
     await this.#turn
-    const busy = () => [...this.#lanes.values()].flatMap((lane) => [...lane.busy])
-    while (busy().length > 0) await Promise.all(busy())
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay)
     await this.#tries.whenIdle()
   }
 

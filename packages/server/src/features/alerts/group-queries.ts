@@ -89,10 +89,16 @@ export async function readWaiting(trx: Trx, channelId: string, groupName: string
   return { count: Number(count), alerts: rows.map(alertOf).map(toldAlert) }
 }
 
-export async function markJoined(trx: Trx, channelId: string, groupName: string, messageId: string): Promise<void> {
+/** What waits in a group was told by this message, or is over without one. */
+export async function endWaiting(
+  trx: Trx,
+  channelId: string,
+  groupName: string,
+  messageId: string | null,
+): Promise<void> {
   await trx
     .updateTable('alert_deliveries')
-    .set({ outcome: 'joined', message_id: messageId })
+    .set({ outcome: messageId === null ? 'inhibited' : 'joined', message_id: messageId })
     .where(waitingOf(channelId, groupName) as never)
     .execute()
 }
@@ -116,5 +122,5 @@ export async function readUnattended(trx: Trx, channelId: string, groupName: str
     .where('status', '=', 'open')
   const { count } = await open.select((e) => e.fn.countAll<number>().as('count')).executeTakeFirstOrThrow()
   const rows = await open.select(alertColumns).orderBy('alert_seq', 'desc').limit(limit).execute()
-  return { count: Number(count), alerts: rows.toReversed().map(alertOf).map(toldAlert) }
+  return { count: Number(count), alerts: rows.toReversed().map(alertOf) }
 }

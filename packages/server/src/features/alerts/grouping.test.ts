@@ -16,6 +16,8 @@ const alertOf = (fields: Partial<PlannedAlert> = {}): PlannedAlert => ({
   ...fields,
 })
 
+type Silences = Parameters<typeof decide>[1]['silences']
+
 interface Told {
   at: number
   kind: string
@@ -29,6 +31,7 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
   const channel = { send_resolved: options.send_resolved ?? true, quiet_hours: null as never }
   const groups = new Map<string, Group>()
   const told: Told[] = []
+  let silences: Silences = []
   let silent = 0
   let pending = 0
   let now = start
@@ -37,13 +40,15 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
   const tell = (kind: string, name: string, count: number) => told.push({ at: now, kind, name, count })
 
   function flushOne(group: Group): void {
-    const decision: Flush = flush(group, { channel, groups, hasRoom: hasRoom(), now, needsSomebody: true })
+    const unattended = [alertOf()]
+    const decision: Flush = flush(group, { channel, silences, groups, hasRoom: hasRoom(), now, unattended })
     if (decision.kind === 'join storm') {
       groups.set(held.storm, decision.storm)
       if (decision.group) groups.set(group.name, decision.group)
       return
     }
-    if (decision.kind !== 'end') tell(decision.kind, group.name, group.waiting)
+    if (decision.kind === 'end') pending -= group.waiting
+    else if (decision.kind !== 'wait') tell(decision.kind, group.name, group.waiting)
     if (decision.kind === 'alert' || decision.kind === 'digest') pending -= group.waiting
     if ('group' in decision && decision.group) groups.set(group.name, decision.group)
     else groups.delete(group.name)
@@ -71,7 +76,10 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
     get silent() {
       return silent
     },
-    take(fields: Partial<PlannedAlert> = {}, silences: Parameters<typeof decide>[1]['silences'] = []) {
+    silence(list: Silences) {
+      silences = list
+    },
+    take(fields: Partial<PlannedAlert> = {}) {
       const alert = alertOf({ created_at: now, ...fields })
       const decision = decide(alert, { channel, silences, groups, hasRoom: hasRoom(), now })
       if (decision.outcome === 'waiting') pending += 1
@@ -81,11 +89,7 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
         pending -= waiting
         tell(decision.kind, groupNameOf(alert), waiting + 1)
       }
-      if ('ended' in decision) {
-        // What waited is told with the news, or was never told and is over.
-        if (decision.outcome !== 'told') pending -= groups.get(decision.ended)?.waiting ?? 0
-        groups.delete(decision.ended)
-      }
+      if (decision.ended !== undefined) groups.delete(decision.ended)
       if ('group' in decision) groups.set(decision.group.name, decision.group)
       return decision.outcome
     },
@@ -240,6 +244,8 @@ describe('a fleet-wide outage', () => {
     for (let index = 0; index < 50; index++) {
       expect(channel.take({ ...offline, instance_id: `agent-${index}` })).toBe('inhibited')
     }
+    // What a caller reports under the same name is another matter.
+    expect(channel.take({ ...offline, by_service: 0, instance_id: 'agent-x' })).toBe('told')
     channel.pass(6 * minute)
     expect(channel.take({ ...offline, instance_id: 'agent-late' })).toBe('told')
   })
@@ -254,6 +260,16 @@ describe('a storm', () => {
     const digests = channel.told.filter(({ kind }) => kind === 'digest')
     expect(digests.map(({ count }) => count)).toEqual([480])
     expect(channel.lost).toBe(0)
+  })
+
+  it('of groups that go on becomes one message as well', () => {
+    const channel = channelOf({ perMinute: 5 })
+    for (let index = 0; index < 5; index++) channel.take({ instance_id: `agent-${index}` })
+    for (let index = 0; index < 5; index++) channel.take({ instance_id: `agent-${index}` })
+    channel.pass(30 * second)
+    expect(channel.told).toHaveLength(5)
+    channel.pass(2 * minute)
+    expect(kinds(channel.told).slice(5)).toEqual([[70, 'digest', 5]])
   })
 
   it('does not hold back results of kills, nor the first hit on a decoy', () => {
@@ -280,11 +296,27 @@ describe('a storm', () => {
 describe('what is held back', () => {
   it('by a silence is told to nobody, as long as the silence lasts', () => {
     const channel = channelOf()
-    const silences = [{ match: { types: ['policy_*'], instances: ['agent-1'] }, ends_at: start + minute }]
-    expect(channel.take({}, silences)).toBe('silenced')
-    expect(channel.take({ instance_id: 'agent-2' }, silences)).toBe('told')
+    channel.silence([{ match: { types: ['policy_*'], instances: ['agent-1'] }, ends_at: start + minute }])
+    expect(channel.take()).toBe('silenced')
+    expect(channel.take({ instance_id: 'agent-2' })).toBe('told')
     channel.pass(minute)
-    expect(channel.take({}, silences)).toBe('told')
+    expect(channel.take()).toBe('told')
+  })
+
+  it('by a silence includes reminders, and the end of what it is about', () => {
+    const channel = channelOf()
+    const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
+    channel.take()
+    channel.take(offline)
+    const all = { types: ['policy_*', 'instance_offline'] }
+    channel.silence([{ match: all, ends_at: start + 9 * 3_600_000 }])
+    channel.pass(8 * 3_600_000)
+    expect(channel.take({ severity: 'info', event_type: 'instance_recovered', by_service: 1 })).toBe('silenced')
+    expect(channel.told).toHaveLength(2)
+    channel.pass(4 * 3_600_000)
+    expect(channel.told.slice(2).map(({ kind, name }) => [kind, name])).toEqual([
+      ['reminder', 'reported policy_violation agent-1'],
+    ])
   })
 
   it('by quiet hours comes at their end in one message, but what is critical comes at once', () => {
@@ -297,6 +329,34 @@ describe('what is held back', () => {
     expect(kinds(channel.told)).toEqual([
       [0, 'alert', 1],
       [1800, 'digest', 2],
+    ])
+  })
+
+  it('by quiet hours includes reminders and what is over', () => {
+    const channel = channelOf()
+    const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
+    channel.take(offline)
+    channel.take({ ...offline, instance_id: 'agent-2' })
+    channel.quiet({ from: '12:10', to: '20:00', time_zone: 'UTC' })
+    channel.pass(5 * 3_600_000)
+    expect(channel.take({ severity: 'info', event_type: 'instance_recovered', by_service: 1 })).toBe('waiting')
+    channel.pass(4 * 3_600_000)
+    const eight = 8 * 3600
+    expect(kinds(channel.told).slice(2).toSorted()).toEqual([
+      [eight, 'digest', 1],
+      [eight, 'reminder', 0],
+    ])
+  })
+
+  it('is told with its end, although nobody wants to hear of ends', () => {
+    const channel = channelOf({ send_resolved: false })
+    const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
+    channel.take(offline)
+    channel.take(offline)
+    expect(channel.take({ severity: 'info', event_type: 'instance_recovered', by_service: 1 })).toBe('told')
+    expect(kinds(channel.told)).toEqual([
+      [0, 'alert', 1],
+      [0, 'resolved', 2],
     ])
   })
 

@@ -3,7 +3,7 @@ import { highest, isAtLeast, matchesAlert } from './alert-match.ts'
 import type { KnownChannel, Silence } from './directory.ts'
 import type { Severity } from './message.ts'
 import { quietUntil } from './quiet-hours.ts'
-import { endedBy, groupNameOf, isOfKillSwitch, type JudgedAlert } from './resolutions.ts'
+import { endedBy, facesOf, groupNameOf, isOfKillSwitch, type JudgedAlert } from './resolutions.ts'
 
 /** How long what follows the first alert of a group is collected: long enough to join, short enough to act on. */
 const collectMs = (severity: Severity) => (isAtLeast(severity, 'critical') ? 10_000 : 30_000)
@@ -54,16 +54,14 @@ export interface Surroundings {
   now: number
 }
 
-/** What is to happen with one alert. */
+/** What is to happen with one alert. `ended`: this group is over. */
 export type Decision =
-  | { outcome: 'silenced' | 'inhibited' }
+  | { outcome: 'silenced' | 'inhibited'; ended?: string }
   /** It waits in this group, which now is as given. */
-  | { outcome: 'waiting'; group: Group }
+  | { outcome: 'waiting'; group: Group; ended?: string }
   /** It goes out at once, with all that waited in its group, which then is as given. */
-  | { outcome: 'told'; kind: 'alert'; group: Group }
+  | { outcome: 'told'; kind: 'alert'; group: Group; ended?: undefined }
   | { outcome: 'told'; kind: 'resolved'; ended: string }
-  /** A problem is over that was never told, or of whose end nobody wants to hear. */
-  | { outcome: 'inhibited'; ended: string }
 
 /** What goes out at once whatever the hour and however much there was: results of kills, first hits on a decoy, outages. */
 function isUrgent(alert: JudgedAlert, group: Group | undefined): boolean {
@@ -92,13 +90,13 @@ function told(group: Group | undefined, name: string, severity: Severity, now: n
 }
 
 /** What is held back for another reason than its group. */
-function holdBack(name: string, severity: Severity, dueAt: number, groups: ReadonlyMap<string, Group>): Decision {
+function holdBack(name: string, severity: Severity, dueAt: number, groups: ReadonlyMap<string, Group>) {
   const group = groups.get(name)
   const waiting = (group?.waiting ?? 0) + 1
   const due_at = Math.max(group?.due_at ?? dueAt, name === held.storm ? 0 : dueAt)
   const base = group ?? { name, told_at: null, messages: 0, reminders: 0, state: 'open' as const }
   return {
-    outcome: 'waiting',
+    outcome: 'waiting' as const,
     group: { ...base, severity: highest(group?.severity ?? severity, severity), waiting, due_at },
   }
 }
@@ -119,15 +117,33 @@ function join(group: Group, { severity }: PlannedAlert, now: number): Decision {
   }
 }
 
+/** Whether people asked not to be told: of the alert, or of the problem that it ends. */
+export const isSilenced = (alert: JudgedAlert, silences: readonly Silence[], now: number): boolean =>
+  silences.some(({ match, ends_at }) => ends_at > now && facesOf(alert).some((face) => matchesAlert(match, face)))
+
+/** Decides about news that a problem is over. */
+function decideEnd(
+  alert: PlannedAlert,
+  group: Group | undefined,
+  { channel, silences, groups, now }: Omit<Surroundings, 'hasRoom'>,
+): Decision {
+  const ended = groupNameOf(alert)
+  // Alerts of the problem that wait are told with its end, or they would never be.
+  const hasNews = group !== undefined && group.waiting > 0
+  if (!hasNews && isSilenced(alert, silences, now)) return { outcome: 'silenced', ended }
+  if (isOfKillSwitch(alert) || hasNews) return { outcome: 'told', kind: 'resolved', ended }
+  if (!channel.send_resolved || group === undefined || group.messages === 0) return { outcome: 'inhibited', ended }
+  const quiet = channel.quiet_hours === null ? undefined : quietUntil(channel.quiet_hours, group.severity, now)
+  if (quiet !== undefined) return { ...holdBack(held.quiet, alert.severity, quiet, groups), ended }
+  return { outcome: 'told', kind: 'resolved', ended }
+}
+
 /** Decides about one alert that a channel for people takes. Pure: the caller keeps the groups. */
 export function decide(alert: PlannedAlert, { channel, silences, groups, hasRoom, now }: Surroundings): Decision {
   const name = groupNameOf(alert)
   const group = groups.get(name)
-  if (endedBy(alert).length > 0) {
-    const isWanted = isOfKillSwitch(alert) || (channel.send_resolved && group !== undefined && group.messages > 0)
-    return isWanted ? { outcome: 'told', kind: 'resolved', ended: name } : { outcome: 'inhibited', ended: name }
-  }
-  if (silences.some(({ match, ends_at }) => ends_at > now && matchesAlert(match, alert))) return { outcome: 'silenced' }
+  if (endedBy(alert).length > 0) return decideEnd(alert, group, { channel, silences, groups, now })
+  if (isSilenced(alert, silences, now)) return { outcome: 'silenced' }
   if (isExplained(alert, groups)) return { outcome: 'inhibited' }
   if (isUrgent(alert, group)) {
     return { outcome: 'told', kind: 'alert', group: told(group, name, alert.severity, now) }
@@ -155,15 +171,20 @@ export type Flush =
   | { kind: 'resolved' }
   /** All that waits moves to the group that collects a storm, and this one is as given, or over. */
   | { kind: 'join storm'; storm: Group; group: Group | null }
+  /** People are not to be reminded just now. */
+  | { kind: 'wait'; group: Group }
+  /** Whatever still waits is over before it was told. */
   | { kind: 'end' }
 
 export interface FlushSurroundings extends Pick<Surroundings, 'channel' | 'groups' | 'hasRoom' | 'now'> {
-  /** Whether any alert of the group is still unresolved and nobody acknowledged it. */
-  needsSomebody: boolean
+  /** The latest alerts of the group that nobody acknowledged or resolved. */
+  unattended: readonly JudgedAlert[]
+  silences: readonly Silence[]
 }
 
 /** Decides about a group that is due. Pure. */
-export function flush(group: Group, { channel, groups, hasRoom, now, needsSomebody }: FlushSurroundings): Flush {
+export function flush(group: Group, surroundings: FlushSurroundings): Flush {
+  const { channel, groups, hasRoom, now } = surroundings
   if (group.state === 'resolved') {
     return channel.send_resolved && group.messages > 0 ? { kind: 'resolved' } : { kind: 'end' }
   }
@@ -172,16 +193,25 @@ export function flush(group: Group, { channel, groups, hasRoom, now, needsSomebo
     const after = told(group, group.name, group.severity, now)
     if (hasRoom) return { kind: 'alert', group: after }
     const storm = groups.get(held.storm)
-    const joined = holdBack(held.storm, group.severity, now + stormMs, groups) as { group: Group }
+    const joined = holdBack(held.storm, group.severity, now + stormMs, groups)
     return {
       kind: 'join storm',
       storm: { ...joined.group, waiting: (storm?.waiting ?? 0) + group.waiting },
       group: { ...after, messages: group.messages, told_at: group.told_at },
     }
   }
+  return remind(group, surroundings)
+}
+
+function remind(group: Group, { channel, now, unattended, silences }: FlushSurroundings): Flush {
   const isSerious = isAtLeast(group.severity, 'critical') || group.name.startsWith(`${eventTypes.instanceOffline} `)
-  const mayRemind = isSerious && group.state === 'open' && needsSomebody && group.reminders < maxReminders
-  if (!mayRemind) return { kind: 'end' }
+  const isDue = isSerious && group.state === 'open' && unattended.length > 0 && group.reminders < maxReminders
+  if (!isDue) return { kind: 'end' }
+  const quiet = channel.quiet_hours === null ? undefined : quietUntil(channel.quiet_hours, group.severity, now)
+  if (quiet !== undefined) return { kind: 'wait', group: { ...group, due_at: quiet } }
+  if (unattended.every((alert) => isSilenced(alert, silences, now))) {
+    return { kind: 'wait', group: { ...group, due_at: now + repeatMs } }
+  }
   const next = { ...group, due_at: now + repeatMs, messages: group.messages + 1, reminders: group.reminders + 1 }
   return { kind: 'reminder', group: { ...next, told_at: now } }
 }

@@ -14,15 +14,14 @@ export async function claimCheck(trx: Trx, channelId: string, checkedBefore: num
   return numUpdatedRows === 1n
 }
 
-export async function readUnchecked(db: Db, checkedBefore: number): Promise<string[]> {
-  const rows = await db
+export function readUnchecked(db: Db, checkedBefore: number) {
+  return db
     .selectFrom('alert_channels')
-    .select('id')
+    .select(['id', 'quiet_hours'])
     .where('enabled', '=', 1)
     .where('daily_check', '=', 1)
     .where((e) => e.or([e('checked_at', 'is', null), e('checked_at', '<=', checkedBefore)]))
     .execute()
-  return rows.map(({ id }) => id)
 }
 
 /** Channels that failed several times in a row and delivered nothing since `deliveredBefore`, not reported yet. */
@@ -81,6 +80,7 @@ export async function countMessagesByType(db: Db) {
       .innerJoin('alert_channels', 'alert_channels.id', 'alert_messages.channel_id')
       .select((e) => ['type', e.fn.countAll<number>().as('count')])
       .where('state', '=', sql.lit(state))
+      .where((e) => e.or([e('state', '=', 'pending'), e('kind', 'not in', ['test', 'check'])]))
       .groupBy('type')
       .execute()
   const rows = async (state: 'pending' | 'dead') =>

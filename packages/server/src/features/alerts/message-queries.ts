@@ -114,12 +114,16 @@ export function channelStatement(
     : withError.set((e) => ({ failures: e('failures', '+', failures), resume_at: resumeAt })).compile()
 }
 
-/** Tries what was given up once more, from the beginning of the schedule. Resolves with how many there are. */
+/**
+ * Tries what was given up once more, from the beginning of the schedule; tests and checks told what they were for.
+ * Resolves with how many there are.
+ */
 export async function reviveMessages(trx: Trx, which: { id: string } | { channelId: string }, now: number) {
   const update = trx
     .updateTable('alert_messages')
     .set({ state: 'pending', due_at: now, attempts: 0, leased_until: null, lease_owner: null })
     .where('state', '=', sql.lit('dead'))
+    .where('kind', 'not in', ['test', 'check'])
   const chosen = 'id' in which ? update.where('id', '=', which.id) : update.where('channel_id', '=', which.channelId)
   const { numUpdatedRows } = await chosen.executeTakeFirstOrThrow()
   return Number(numUpdatedRows)

@@ -8,8 +8,8 @@ import type { Directory, KnownChannel } from './directory.ts'
 import {
   type DeliveryRow,
   deleteGroups,
+  endWaiting,
   insertDeliveries,
-  markJoined,
   moveWaiting,
   readDueGroups,
   readGroups,
@@ -93,7 +93,7 @@ export function createPlanner(
           groups.set(decision.group.name, decision.group)
           touched.add(decision.group.name)
         }
-        if ('ended' in decision) groups.delete(decision.ended)
+        if (decision.ended !== undefined) groups.delete(decision.ended)
         if (decision.outcome === 'told') {
           await insertDeliveries(trx, collected)
           collected = []
@@ -126,7 +126,7 @@ export function createPlanner(
     const message = composeMessage({ kind, now: clock.now(), group: name, alerts, count: before.count + 1 })
     await insertMessages(trx, channel.id, [message])
     await insertDeliveries(trx, [delivery(row, channel, 'told', name, message.id)])
-    await markJoined(trx, channel.id, name, message.id)
+    await endWaiting(trx, channel.id, name, message.id)
   }
 
   function flushOne(channel: KnownChannel, name: string): Promise<void> {
@@ -139,14 +139,15 @@ export function createPlanner(
       if (!group || group.due_at === null || group.due_at > now) return
       const room = await roomOf(trx, channel, now)
       const unattended = await readUnattended(trx, channel.id, name, shownAlerts)
-      const needsSomebody = unattended.count > 0
-      const decision = flush(group, { channel, groups, hasRoom: room.left > 0, now, needsSomebody })
+      const { silences } = directory.current
+      const surroundings = { channel, silences, groups, hasRoom: room.left > 0, now, unattended: unattended.alerts }
+      const decision = flush(group, surroundings)
       const put = (after: Group | null) =>
         after ? writeGroups(trx, channel.id, [after]) : deleteGroups(trx, channel.id, [name])
       const tell = async (told: Pick<Message, 'kind' | 'alerts'> & { count: number }) => {
         const message = composeMessage({ ...told, now, group: name })
         await insertMessages(trx, channel.id, [message])
-        await markJoined(trx, channel.id, name, message.id)
+        await endWaiting(trx, channel.id, name, message.id)
       }
       switch (decision.kind) {
         case 'alert':
@@ -154,7 +155,9 @@ export function createPlanner(
           await tell({ kind: decision.kind, ...(await readWaiting(trx, channel.id, name, shownAlerts)) })
           return put(decision.group)
         case 'reminder':
-          await tell({ kind: 'reminder', ...unattended })
+          await tell({ kind: 'reminder', alerts: unattended.alerts.map(toldAlert), count: unattended.count })
+          return put(decision.group)
+        case 'wait':
           return put(decision.group)
         case 'resolved':
           await tell({ kind: 'resolved', alerts: [], count: 0 })
@@ -164,6 +167,7 @@ export function createPlanner(
           await writeGroups(trx, channel.id, [decision.storm])
           return put(decision.group)
         case 'end':
+          await endWaiting(trx, channel.id, name, null)
           return put(null)
       }
     })

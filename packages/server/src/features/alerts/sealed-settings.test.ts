@@ -47,7 +47,7 @@ describe('sealed settings', () => {
       expect(() => openSettings(id, sealedOf(bytes.subarray(0, length)), key), `${length} bytes`).toThrow(refusal)
     }
     expect(() => openSettings(id, sealedOf(Buffer.concat([bytes, Buffer.from('x')])), key)).toThrow(refusal)
-    for (const text of ['', 'v1', 'v1.', 'v2.abc', JSON.stringify(content)]) {
+    for (const text of [`v2.${bytes.toString('base64url')}`, '', 'v1', 'v1.', 'v2.abc', JSON.stringify(content)]) {
       expect(() => openSettings(id, text, key), text).toThrow(refusal)
     }
   })

@@ -66,8 +66,11 @@ export function createSend({ clock, log, secrets }: Pick<Deps, 'clock' | 'log' |
       return { ...verdict, answer: clean(verdict.answer), error: clean(verdict.error) }
     } catch (fault) {
       const isOfReceiver = fault instanceof EgressError
-      if (!isOfReceiver)
-        log.error({ err: fault, channel: channel.id, type: channel.type }, 'an alert could not be sent')
+      if (!isOfReceiver) {
+        // A fault may carry what it stumbled over, such as a URL.
+        const reason = clean(fault instanceof Error ? (fault.stack ?? fault.message) : String(fault))
+        log.error({ channel: channel.id, type: channel.type, reason }, 'an alert could not be sent')
+      }
       const error = isOfReceiver ? fault.message : 'The message could not be sent; the log of the service says why.'
       return { delivered: false, status: null, answer: null, error: clean(error) }
     }

@@ -1,6 +1,6 @@
 import { type AlertFacts, isAtLeast, matchesAlert } from './alert-match.ts'
 import type { Directory, KnownChannel } from './directory.ts'
-import { asProblem, type JudgedAlert } from './resolutions.ts'
+import { facesOf, type JudgedAlert } from './resolutions.ts'
 
 function takesAs({ id, min_severity }: KnownChannel, routes: Directory['routes'], alert: AlertFacts): boolean {
   if (!isAtLeast(alert.severity, min_severity)) return false
@@ -10,7 +10,5 @@ function takesAs({ id, min_severity }: KnownChannel, routes: Directory['routes']
 
 /** A channel that routes name takes what one of them matches, any other takes all; never below its least severity. */
 export function takes(channel: KnownChannel, routes: Directory['routes'], alert: JudgedAlert): boolean {
-  if (!channel.enabled) return false
-  const problem = asProblem(alert)
-  return takesAs(channel, routes, alert) || (problem !== alert && takesAs(channel, routes, problem))
+  return channel.enabled && facesOf(alert).some((face) => takesAs(channel, routes, face))
 }

@@ -87,9 +87,11 @@ export class Tries {
   async #write(results: TryResult[]): Promise<true[]> {
     const { db } = this.#deps.database
     const byChannel = Map.groupBy(results, ({ message }) => message.channel_id)
+    // Channels first and in one order, as everybody locks them who changes both.
+    const channels = [...byChannel].sort(([one], [other]) => (one < other ? -1 : 1))
     await this.#deps.database.batch([
+      ...channels.map(([id, own]) => this.#channelStatement(id, own)),
       ...results.map((result) => resultStatement(db, result)),
-      ...[...byChannel].map(([id, own]) => this.#channelStatement(id, own)),
     ])
     return results.map(() => true)
   }

@@ -59,6 +59,25 @@ export async function countSilent(db: Db, cutoff: number): Promise<{ silent: num
   return { silent: Number(silent ?? 0), online: Number(online) }
 }
 
+/** Of the instances that sent something since `aliveSince`, those that did since `freshSince`. */
+export async function countBack(db: Db, aliveSince: number, freshSince: number) {
+  const { fleet, fresh } = await db
+    .selectFrom('instances')
+    .select((e) => [
+      e.fn.countAll<number>().as('fleet'),
+      sql<number | null>`sum(case when last_heartbeat_at >= ${freshSince} then 1 else 0 end)`.as('fresh'),
+    ])
+    .where('last_heartbeat_at', '>=', aliveSince)
+    .executeTakeFirstOrThrow()
+  return { fleet: Number(fleet), fresh: Number(fresh ?? 0) }
+}
+
+/** Forgets a run; false when another process was faster. */
+export async function forgetRun(trx: Trx, name: string): Promise<boolean> {
+  const { numDeletedRows } = await trx.deleteFrom('job_runs').where('name', '=', name).executeTakeFirstOrThrow()
+  return numDeletedRows === 1n
+}
+
 /** Marks instances online again that were offline and sent something since `cutoff`. */
 export function markRecovered(trx: Trx, cutoff: number, limit: number) {
   return trx

@@ -1,12 +1,14 @@
 import { alertTypes, eventTypes, offlineAfterMs } from '@wardline/contract'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
-import { calledToolSince } from '../events/activity.ts'
 import type { Outbox } from '../alerts/outbox.ts'
+import { calledToolSince } from '../events/activity.ts'
 import type { Ingest } from '../events/ingest.ts'
 import {
+  countBack,
   countSilent,
   findUnreportedSuspensions,
+  forgetRun,
   markActivityReported,
   markOffline,
   markRecovered,
@@ -25,6 +27,10 @@ const clockJumpMs = 5_000
 const sweepRows = 200
 /** So many, and half of all that were online: then something else than single agents is the matter. */
 const outageInstances = 5
+/** Since when an outage lasts, as a run of this name. */
+const outageName = 'fleet_outage'
+/** Who was heard of so shortly before an outage belongs to those that fell silent or stayed. */
+const beforeOutageMs = 10 * 60_000
 
 export interface Scout {
   sweep(): Promise<void>
@@ -73,6 +79,7 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest, o
         if (events.length > 0 && outage !== undefined) {
           const alert = { severity: 'critical', event_type: alertTypes.fleetOutage, instance_id: null } as const
           await outbox.write(trx, [{ ...alert, description: outage }], now)
+          await recordRun(trx, outageName, now)
         }
         const publish = events.length > 0 ? await ingest.storeWithin(trx, events) : () => {}
         return { count: marked.length, publish }
@@ -81,6 +88,22 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest, o
       outage = undefined
       if (count < sweepRows) return
     }
+  }
+
+  /** An outage is over when most of those are heard of that were before it. */
+  async function reportOutageEnd(now: number): Promise<void> {
+    const since = await readRun(db, outageName)
+    if (since === null) return
+    const { fleet, fresh } = await countBack(db, since - beforeOutageMs, now - offlineAfterMs)
+    if (fresh * 2 <= fleet) return
+    await db.transaction().execute(async (trx) => {
+      if (!(await forgetRun(trx, outageName))) return
+      const alert = { severity: 'info', event_type: alertTypes.fleetRecovered, instance_id: null } as const
+      const missing = fleet - fresh
+      const description = `${fresh} of ${fleet} instances are back${missing > 0 ? `; ${missing} are still silent` : ''}.`
+      await outbox.write(trx, [{ ...alert, description }], now)
+    })
+    outbox.notify()
   }
 
   async function* unreportedSuspensions(now: number) {
@@ -114,6 +137,7 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest, o
       const now = clock.now()
       await reportLiveness(now, 'recovered')
       if (mayJudgeSilence(now, clock.monotonic())) await reportLiveness(now, 'offline')
+      await reportOutageEnd(now)
       await reportActivity(now)
       await recordRun(db, scoutName, now)
     },

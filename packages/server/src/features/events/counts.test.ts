@@ -67,7 +67,10 @@ async function forgetEverything({ batch }: Database) {
 async function play(database: Database, startMs: number, steps: Step[]) {
   await forgetEverything(database)
   const clock = manualClock(startMs)
-  const ingest = createIngest({ database, bus: createMemoryBus({ alone: true }), clock, metrics: createMetrics() }, noAlerts)
+  const ingest = createIngest(
+    { database, bus: createMemoryBus({ alone: true }), clock, metrics: createMetrics() },
+    noAlerts,
+  )
   const stored: Known[] = []
   for (const { passMs, events } of steps) {
     clock.advance(passMs)

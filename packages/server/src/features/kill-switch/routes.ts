@@ -1,12 +1,17 @@
 import { decoysHeader, type KillSwitchState } from '@wardline/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Deps } from '../../deps.ts'
 import { requestActor } from '../../http/actor.ts'
 import { assertMayActFor, type Principal } from '../../http/auth.ts'
 import type { Router } from '../../http/route.ts'
 import type { ControlStates, KnownState } from './control-states.ts'
 import type { ControlStream } from './control-stream.ts'
-import { acknowledgeControl, type KillSwitchDeps, resumeInstance, suspendInstance, unknownInstance } from './kill-switch.ts'
+import {
+  acknowledgeControl,
+  type KillSwitchDeps,
+  resumeInstance,
+  suspendInstance,
+  unknownInstance,
+} from './kill-switch.ts'
 
 /** Weak comparison (RFC 9110, section 13.1.2): the current tag is in the list, or the list is *. */
 function matches(given: string | undefined, etag: string): boolean {

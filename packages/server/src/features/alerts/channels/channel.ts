@@ -19,7 +19,7 @@ export interface Verdict {
   status: number | null
   /** What the receiver answered, in its own words; the dispatcher keeps the beginning. */
   answer: string | null
-  /** Why it counts as not delivered: one plain sentence. */
+  /** Why it counts as not delivered, or what was wrong although it does: one plain sentence. */
   error: string | null
   /** Seconds that the receiver asked to wait. */
   retryAfterSeconds?: number
@@ -48,7 +48,7 @@ export interface Rotated {
   previous_secrets?: string[]
 }
 
-/** A receiver of another protocol. Rejects with EgressError, or any Error with a plain sentence. */
+/** A receiver of another protocol. Rejects with EgressError, or any Error with a plain sentence. `signal` always comes to its end. */
 export interface SocketChannel<Type extends ChannelType = ChannelType> extends Shape<Type> {
   deliver(
     message: Message,

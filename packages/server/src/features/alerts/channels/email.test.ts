@@ -496,6 +496,20 @@ describe('what a mail server answers', () => {
     await closed
   })
 
+  it('is no longer connected to when the signal says so', async () => {
+    const stop = new AbortController()
+    const stopped = Promise.withResolvers<void>()
+    const connect: Egress['connect'] = (_destination, signal) => {
+      signal?.addEventListener('abort', () => stopped.resolve())
+      stop.abort()
+      return stopped.promise.then(() => Promise.reject(new EgressError('Too late.')))
+    }
+    const egress = { ...openEgress(), connect }
+    const sent = send('smtp://mail.example.com', messagesByKind.test, { egress, signal: stop.signal })
+    await expect(sent).rejects.toBeInstanceOf(EgressError)
+    await stopped.promise
+  })
+
   it('is not asked for when the URL is none, and the error does not show it', async () => {
     await expect(send('smtp://bob:s3cret@')).rejects.toThrow(new Error('settings.url is not a valid URL.'))
   })

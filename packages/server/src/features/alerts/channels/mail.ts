@@ -42,7 +42,7 @@ export function mailOf(message: Message, { from, to }: ChannelSettings['email'],
   // Given as objects: addresses as text would be taken apart by a grammar that knows comments and groups.
   const sent = { from: { name: '', address: from }, to: to.map((address) => ({ name: '', address })) }
   return {
-    envelope: { from, to },
+    envelope: sent,
     from: { name: 'Wardline', address: from },
     to: sent.to,
     subject: lines.headline,

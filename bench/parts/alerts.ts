@@ -1,0 +1,62 @@
+import { type AddressInfo, createServer } from 'node:net'
+import { eventBody } from '../events.ts'
+import type { Figure } from '../report.ts'
+import { pairedLoads, ratios, sideOf } from '../rounds.ts'
+import { type Service, startService } from '../service.ts'
+import { median } from '../statistics.ts'
+
+const EVENT_BYTES = 322
+const ROUNDS = 8
+const SECONDS = 2
+const CONNECTIONS = [8, 64]
+const AT_MOST = 1.2
+
+/** Takes connections and never answers: the worst way of being dead, since every try waits for its deadline. */
+function startDeadReceiver(): Promise<{ url: string; stop: () => void }> {
+  const server = createServer((socket) => socket.on('error', () => {}).resume())
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo
+      resolve({ url: `http://127.0.0.1:${port}/alerts`, stop: () => server.close() })
+    })
+  })
+}
+
+/** Reporting events while each is an alert for a webhook whose receiver is dead, against a service without alerts. */
+export async function measureAlerts(): Promise<Figure[]> {
+  const receiver = await startDeadReceiver()
+  const alerting = await startService(undefined, { ALERT_WEBHOOK_URL: receiver.url })
+  const silent = await startService()
+  const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, EVENT_BYTES))
+  const figures: Figure[] = []
+  for (const connections of CONNECTIONS) {
+    const task = (service: Service, name: string) => ({
+      name,
+      port: service.port,
+      connections,
+      requests: bodies.map((body) => service.prepare('POST', '/api/events', body)),
+      seconds: SECONDS,
+      expect: [201],
+    })
+    const pairs = await pairedLoads(ROUNDS, task(alerting, 'alerts on'), task(silent, 'alerts off'))
+    const rounds = ratios(pairs, (result) => result.p99Ms)
+    figures.push({
+      name: `p99, ${connections} connections`,
+      value: median(rounds),
+      unit: '× without alerts',
+      atMost: AT_MOST,
+      sides: [sideOf('every event an alert, receiver dead', pairs.a), sideOf('no channel', pairs.b)],
+      rounds,
+      notes: [],
+      faults: pairs.faults,
+    })
+  }
+  const { text } = await alerting.call('GET', '/api/alert-channels/env-webhook', [200])
+  const { waiting, behind } = JSON.parse(text) as { waiting: number; behind: number }
+  if (waiting + behind === 0) figures[0]!.faults.push('no alert waits for the dead receiver')
+  figures[0]!.notes.push(`${waiting} messages and ${behind} alerts wait for the dead receiver`)
+  await alerting.stop()
+  await silent.stop()
+  receiver.stop()
+  return figures
+}

@@ -1,0 +1,74 @@
+import type { ChannelTested, ChannelView, MessageView } from '@wardline/contract'
+import { plainText } from './terminal-text.ts'
+import { textTable } from './text-table.ts'
+
+const table = (rows: readonly (readonly string[])[]): string => textTable(rows.map((row) => row.map(plainText)))
+
+/** What a channel still has to do, and what it gave up. */
+function backlogOf({ waiting, dead, behind }: ChannelView): string {
+  const parts = [
+    ...(waiting > 0 ? [`${waiting} waiting`] : []),
+    ...(behind > 0 ? [`${behind} alerts behind`] : []),
+    ...(dead > 0 ? [`${dead} given up`] : []),
+  ]
+  return parts.join(', ')
+}
+
+export const channelTable = (channels: readonly ChannelView[]): string =>
+  table(
+    channels.map((channel) => {
+      const { id, state, type, name, destination, min_severity } = channel
+      return [id, state, type, name, destination, `from ${min_severity}`, backlogOf(channel)]
+    }),
+  )
+
+function quietText({ quiet_hours: hours }: ChannelView): string {
+  if (hours === null) return 'none'
+  return `${hours.from} to ${hours.to}, ${hours.time_zone}; ${hours.least ?? 'critical'} and worse come all the same`
+}
+
+/** One channel and how it fares. */
+export function channelText(channel: ChannelView): string {
+  const { last_error: error, last_error_at: errorAt } = channel
+  const rows: [string, string | null][] = [
+    ['Id', channel.id],
+    ['Name', channel.name],
+    ['Type', channel.type],
+    ['Leads to', channel.destination],
+    ['Managed by', channel.managed_by],
+    ['State', channel.state],
+    ['Takes', `${channel.min_severity} and worse, ${channel.max_per_minute} messages a minute`],
+    ['Tells what is over', channel.send_resolved ? 'yes' : 'no'],
+    ['Daily check', channel.daily_check ? 'yes' : 'no'],
+    ['Quiet hours', quietText(channel)],
+    ['Waiting', String(channel.waiting)],
+    ['Behind', String(channel.behind)],
+    ['Given up', String(channel.dead)],
+    ['Last delivered', channel.last_delivered_at],
+    ['Last error', error === null ? null : `${error}${errorAt === null ? '' : ` (${errorAt})`}`],
+  ]
+  return table(rows.flatMap(([name, value]) => (value === null ? [] : [[name, value]])))
+}
+
+const joined = (...parts: (string | number | null)[]): string =>
+  parts.filter((part) => part !== null && part !== '').join(' ')
+
+/** What came of a test, in the words of the receiver. */
+export function testedText({ ok, status, answer, duration_ms }: ChannelTested): string {
+  const said = joined(status, answer)
+  return plainText(`${ok ? 'Delivered' : 'Not delivered'} after ${duration_ms} ms${said === '' ? '.' : `: ${said}`}`)
+}
+
+function fateOf({ state, attempts, due_at }: MessageView): string {
+  const tries = attempts === 1 ? '1 try' : `${attempts} tries`
+  return `${state}, ${tries}${due_at === null ? '' : `, next at ${due_at}`}`
+}
+
+export const messageTable = (messages: readonly MessageView[]): string =>
+  table(
+    messages.map((message) => {
+      const { created_at, channel_id, kind, title, last_status, last_error, last_answer } = message
+      const answer = joined(last_status, last_error ?? last_answer)
+      return [created_at, channel_id, kind, title, fateOf(message), answer]
+    }),
+  )

@@ -1,0 +1,71 @@
+import { BlockList, isIP } from 'node:net'
+
+/** Whether an address, as text, lies within. Anything that is no address does not. */
+export type Ranges = (address: string) => boolean
+
+/**
+ * IPv4-mapped addresses (RFC 4291, section 2.5.5.2), which the system takes for the IPv4 address itself, and the
+ * well-known prefix of NAT64 (RFC 6052, section 2.1), through which networks without IPv4 reach all of it.
+ */
+const prefixesOfIPv4 = ['::ffff:', '64:ff9b::']
+
+/** Ranges from CIDRs, or single addresses. A range of IPv4 holds the IPv6 addresses that lead into it too. */
+export function ranges(cidrs: readonly string[]): Ranges {
+  // A list that holds both finds IPv4 addresses in `::/0`.
+  const [ofIPv4, ofIPv6] = [new BlockList(), new BlockList()]
+  for (const cidr of cidrs) {
+    const [network = '', bits] = cidr.split('/')
+    if (isIP(network) === 6) {
+      ofIPv6.addSubnet(network, Number(bits ?? 128), 'ipv6')
+      continue
+    }
+    const length = Number(bits ?? 32)
+    ofIPv4.addSubnet(network, length, 'ipv4')
+    for (const prefix of prefixesOfIPv4) ofIPv6.addSubnet(`${prefix}${network}`, 96 + length, 'ipv6')
+  }
+  // A zone, which says by which interface, is not looked at.
+  return (address) => {
+    const family = isIP(address)
+    if (family === 0) return false
+    return family === 6 ? ofIPv6.check(address, 'ipv6') : ofIPv4.check(address, 'ipv4')
+  }
+}
+
+/**
+ * Where no receiver of alerts is, from https://www.iana.org/assignments/iana-ipv4-special-registry and
+ * https://www.iana.org/assignments/iana-ipv6-special-registry. The few addresses within that are reachable from
+ * everywhere serve protocols, not receivers.
+ */
+const special = ranges([
+  '0.0.0.0/8', // this network; the system takes it for itself
+  '10.0.0.0/8', // private
+  '100.64.0.0/10', // shared by customers of a provider; metadata of Alibaba Cloud
+  '127.0.0.0/8', // loopback
+  '169.254.0.0/16', // link-local; metadata of most clouds
+  '172.16.0.0/12', // private
+  '192.0.0.0/24', // protocol assignments; metadata of Oracle Cloud
+  '192.0.2.0/24', // documentation
+  '192.88.99.0/24', // relays of 6to4
+  '192.168.0.0/16', // private
+  '198.18.0.0/15', // benchmarks
+  '198.51.100.0/24', // documentation
+  '203.0.113.0/24', // documentation
+  '224.0.0.0/4', // multicast
+  '240.0.0.0/4', // reserved, and broadcast
+  '168.63.129.16', // in no registry: what Azure tells and takes from its machines
+  '2001::/23', // protocol assignments, Teredo among them
+  '2001:db8::/32', // documentation
+  '2002::/16', // 6to4, which ends at any IPv4 address
+  '3fff::/20', // documentation
+])
+
+/**
+ * All of IPv6 that can hold a receiver: what is assigned of it (https://www.iana.org/assignments/ipv6-address-space), and
+ * what ends at an IPv4 address. Loopback, link-local, site-local, unique local (metadata of AWS and Google), multicast,
+ * IPv4-compatible and local NAT64 (64:ff9b:1::/48, RFC 8215) lie outside.
+ */
+const assigned = ranges(['2000::/3', '0.0.0.0/0'])
+
+/** Whether URLs given by API must not lead there. Whatever is no address is forbidden. */
+export const isForbidden = (address: string, allowed: Ranges): boolean =>
+  !allowed(address) && (special(address) || !assigned(address))

@@ -1,0 +1,75 @@
+import { describe, expect, it } from 'vitest'
+import { destinationFault } from './destination.ts'
+
+const resolve = async () => ['93.184.215.14', '2606:2800:21f::1']
+const faultOf = (url: string, allow: string[] = [], addresses?: string[]) =>
+  destinationFault(url, allow, { resolve: addresses === undefined ? resolve : async () => addresses })
+
+describe('the URL of a channel', () => {
+  it.each([
+    ...['https://hooks.example.com/in/x?y=z', 'https://hooks.example.com:8443/', 'https://93.184.215.14/'],
+    ...[
+      'https://[2606:2800:21f::1]/',
+      'smtp://mail.example.com',
+      'smtps://mail.example.com',
+      'smtp://mail.example.com:25',
+    ],
+    ...['smtps://user:p%40ss@mail.example.com:465', 'tcp://logs.example.com', 'tcp://logs.example.com:601'],
+    ...['tls://logs.example.com', 'tls://[2606:2800:21f::1]:6514', 'HTTPS://HOOKS.EXAMPLE.COM/'],
+  ])('may be %s', async (url) => {
+    expect(await faultOf(url)).toBeUndefined()
+  })
+
+  it.each([
+    ['no URL', 'must be a URL.'],
+    ['ftp://h.example/', 'must begin with https://, http://, smtp://, smtps://, tcp://, tls://.'],
+    ['file:///etc/passwd', 'must begin with https://, http://, smtp://, smtps://, tcp://, tls://.'],
+    ['tcp://', 'must name a host.'],
+    ['https://user@h.example/', 'must not hold a user or a password.'],
+    ['http://:s3cret@h.example/', 'must not hold a user or a password.'],
+    ['tls://user:s3cret@h.example/', 'must not hold a user or a password.'],
+    ['https://h.example:22/', 'must be reached by port 80, 443 or one from 1024 on.'],
+    ['https://h.example:0/', 'must be reached by port 80, 443 or one from 1024 on.'],
+    ['smtp://h.example:22', 'must be reached by port 25, 465, 514, 587, 601 or one from 1024 on.'],
+    ['tcp://h.example:443', 'must be reached by port 25, 465, 514, 587, 601 or one from 1024 on.'],
+    ['https://127.0.0.1/', 'leads to 127.0.0.1, which WARDLINE_ALERT_ALLOW_CIDRS does not allow.'],
+    ['tls://[fd00::1]', 'leads to fd00::1, which WARDLINE_ALERT_ALLOW_CIDRS does not allow.'],
+    [
+      'http://h.example/s3cret',
+      'must be reached by https://: plain http:// is only for addresses that WARDLINE_ALERT_ALLOW_CIDRS names.',
+    ],
+  ])('may not be %s', async (url, fault) => {
+    expect(await faultOf(url)).toBe(fault)
+  })
+
+  it('must not be a name of a forbidden address, whatever else it is a name of', async () => {
+    const fault = 'resolves to 10.0.0.7, which WARDLINE_ALERT_ALLOW_CIDRS does not allow.'
+    for (const scheme of ['https', 'http', 'smtp', 'smtps', 'tcp', 'tls']) {
+      expect(await faultOf(`${scheme}://h.example`, [], ['93.184.215.14', '10.0.0.7'])).toBe(fault)
+    }
+  })
+
+  it('may lead to addresses that are named, by plain HTTP too', async () => {
+    const allow = ['10.0.0.0/24', 'fd00::/8']
+    expect(await faultOf('http://h.example/', allow, ['10.0.0.7', 'fd00::7'])).toBeUndefined()
+    expect(await faultOf('http://10.0.0.7:8080/', allow)).toBeUndefined()
+    expect(await faultOf('tcp://10.0.0.7', allow)).toBeUndefined()
+    expect(await faultOf('http://h.example/', allow, ['10.0.0.7', '93.184.215.14'])).toMatch(
+      /^must be reached by https/,
+    )
+    expect(await faultOf('https://h.example/', allow, ['10.0.1.7'])).toMatch(/^resolves to 10\.0\.1\.7/)
+  })
+
+  // The name service may be away just now; each try judges again.
+  it('may be a name of which nothing is known', async () => {
+    const unknown = async () => Promise.reject(Object.assign(new Error(), { code: 'ENOTFOUND' }))
+    const silent = () => new Promise<string[]>(() => {})
+    expect(await destinationFault('https://h.example/', [], { resolve: unknown })).toBeUndefined()
+    expect(await destinationFault('http://h.example/', [], { resolve: silent, withinMs: 20 })).toBeUndefined()
+    expect(await faultOf('https://h.example/', [], [])).toBeUndefined()
+  })
+
+  it('is asked of the name service of the machine', async () => {
+    expect(await destinationFault('https://localhost/', [])).toMatch(/^resolves to (127\.0\.0\.1|::1), which/)
+  })
+})

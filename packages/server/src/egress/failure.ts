@@ -1,0 +1,25 @@
+import { EgressError } from './egress.ts'
+
+/** Sentences by the code of an error, of Node, OpenSSL or llhttp; the first that matches. */
+const sentences: [code: RegExp, sentence: (host: string, code: string) => string][] = [
+  [/^(ENOTFOUND|EAI_\w+)$/, (host, code) => `The name ${host} could not be resolved (${code}).`],
+  [/^ECONNREFUSED$/, (host) => `${host} refused the connection.`],
+  [/^(ECONNRESET|EPIPE)$/, (host) => `${host} closed the connection without an answer.`],
+  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, (host) => `${host} showed the certificate of another host.`],
+  [
+    /CERT|^INVALID_|^UNABLE_TO_|^PATH_LENGTH_/,
+    (host, code) => `${host} showed a certificate that is not trusted (${code}).`,
+  ],
+  [/^(EPROTO|ERR_SSL_\w+)$/, (host, code) => `${host} and this service could not agree on TLS (${code}).`],
+  [/^HPE_HEADER_OVERFLOW$/, (host) => `${host} answered with more headers than are read.`],
+  [/^HPE_/, (host, code) => `${host} answered something that is not HTTP (${code}).`],
+  [/^E[A-Z]+$/, (host, code) => `${host} could not be reached (${code}).`],
+]
+
+/** Says of any error why nothing came back from a host, in words that show nothing else of where and what was sent. */
+export function egressError(fault: unknown, host: string): EgressError {
+  if (fault instanceof EgressError) return fault
+  const { code = 'unknown' } = fault as NodeJS.ErrnoException
+  const sentence = sentences.find(([pattern]) => pattern.test(code))?.[1]
+  return new EgressError(sentence?.(host, code) ?? `Nothing could be sent to ${host} (${code}).`)
+}
