@@ -235,6 +235,8 @@ describe('channels of the environment', () => {
     ['ALERT_EMAIL_TO', 'a@example.com\r\nBcc: e@example.com'],
     ['ALERT_EMAIL_TO', Array.from({ length: 51 }, (_, index) => `a${index}@example.com`).join()],
     ['NTFY_URL', 'ntfy.sh/topic'],
+    ['NTFY_URL', 'https://ntfy.sh'],
+    ['NTFY_URL', 'https://user:password@ntfy.example.com/topic'],
     ['WARDLINE_ALERT_ALLOW_CIDRS', 'internal'],
   ])('are refused by the rule of the API: %s=%s', (name, value) => {
     const faults = faultsOf({ [name]: value })

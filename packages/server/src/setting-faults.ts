@@ -13,6 +13,9 @@ export function urlFault(text: string): string | undefined {
   } catch {
     return 'must be a URL in whose user and password each % is written as %25'
   }
+  // The way out would refuse it at each try: such a login gets into logs on its way.
+  const hasLogin = url.username !== '' || url.password !== ''
+  if (hasLogin && /^https?:$/.test(url.protocol)) return 'must not hold a user or a password'
   return undefined
 }
 

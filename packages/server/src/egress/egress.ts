@@ -11,7 +11,7 @@ export interface InboundAnswer {
   status: number
   /** Names in lower case; of several of one name the first. */
   headers: Record<string, string>
-  /** At most 64 KiB of UTF-8. */
+  /** At most 64 KiB of UTF-8; what came of it, for an answer that broke off after its status. */
   body: string
 }
 

@@ -11,8 +11,8 @@ import type { Message } from './message.ts'
 const keptAnswer = 500
 /** Shorter strings of settings, such as `json` or `eu`, are no secrets. */
 const shortestSecret = 8
-/** One try in any protocol, from the first byte to the last; a receiver that takes longer is treated as down. */
-export const tryWithinMs = 15_000
+/** One try in any protocol, from the first byte to the last: a second more than the way out gives a request, so that it says why. */
+export const tryWithinMs = 16_000
 
 /** The two ways out: URLs given by API may not lead into the operator's network, those of the environment may. */
 export interface Egresses {

@@ -50,7 +50,9 @@ describe('a receiver over TCP gets', () => {
     expect(await sent(testMessage, 'json')).toBe(
       '227 <110>1 2026-11-21T12:22:30.000Z wardline-0123456789abcdef wardline - test [wardline@32473 message_id="01a1fe0e-e000-7000-8000-000000000001" kind="test" severity="info"] \ufeff{"title":"Wardline: a test, asked for by an operator."}',
     )
-    expect(await sent(checkMessage, 'cef')).toMatch(/ kind="check" .*\ufeffCEF:0\|Wardline\|Wardline\|1\.2\.3\|channel\.check\|/)
+    expect(await sent(checkMessage, 'cef')).toMatch(
+      / kind="check" .*\ufeffCEF:0\|Wardline\|Wardline\|1\.2\.3\|channel\.check\|/,
+    )
   })
 
   test('hostile text in one line of JSON that reads back the same', async () => {
