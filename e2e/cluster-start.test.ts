@@ -49,7 +49,7 @@ test('four processes that start together on an empty database all come up, on on
     (select count(*) from pg_inherits where inhparent = 'events'::regclass) as partitions`,
   )
   // Yesterday, today, seven days ahead, and the one for everything else.
-  expect(counts).toEqual({ counters: '2', heads: '1', facts: '1', partitions: '10' })
+  expect(counts).toEqual({ counters: '4', heads: '1', facts: '1', partitions: '10' })
   await Promise.all(
     services.flatMap((service) =>
       Array.from({ length: 10 }, async () => {

@@ -25,7 +25,9 @@ describe('migrate', () => {
     expect(steps.map(({ version }) => version)).toEqual(steps.map((_, index) => index + 1))
     expect(new Set(steps.map(({ applied_at }) => applied_at)).size).toBe(1)
     expect(await opened.rows('select * from audit_head')).toEqual([{ id: 1, seq: 0, hash: '0'.repeat(64) }])
-    expect(await opened.rows('select value from counters')).toEqual([{ value: 0 }, { value: 0 }])
+    const counters = await opened.rows('select name, value from counters order by name')
+    const names = ['alert_config', 'alert_seq', 'event_seq', 'indexed_seq']
+    expect(counters).toEqual(names.map((name) => ({ name, value: 0 })))
   })
 
   it('changes nothing the second time', async () => {
