@@ -24,6 +24,7 @@ export const Alert = Type.Object({
   seq: Type.Integer({ minimum: 1, description: 'Grows without a gap' }),
   severity: Severity,
   source: Type.String(),
+  by_service: Type.Boolean({ description: 'The service itself says so, not whoever reported an event of this type' }),
   event_type: Type.String(),
   description: Type.String(),
   instance_id: nullable(Type.String()),

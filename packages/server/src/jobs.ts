@@ -50,7 +50,7 @@ export function listJobs(deps: Deps, services: Services): Job[] {
       },
     },
     { name: 'kill-results', everyMs: 1_000, run: () => reportKillResults(deps, outbox) },
-    { name: 'alert-health', everyMs: 10_000, run: () => watchChannels(deps, outbox) },
+    { name: 'alert-health', everyMs: 10_000, run: () => watchChannels(deps, outbox, channelDirectory) },
     { name: 'alert-retention', everyMs: 60_000, run: () => forgetOldAlerts(deps) },
     { name: 'decoy-patterns', everyMs: 1_000, run: () => decoyChecks.refresh() },
     {

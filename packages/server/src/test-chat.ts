@@ -20,6 +20,7 @@ export const toldAlert = (changes: Partial<ToldAlert> = {}): ToldAlert => ({
   seq: 7,
   severity: 'breach',
   source: 'wardline',
+  by_service: true,
   event_type: 'honeypot_triggered',
   description: 'A decoy was used.',
   instance_id: 'bot-1',

@@ -89,6 +89,8 @@ interface AlertGroupsTable {
   messages: number
   reminders: number
   state: 'open' | 'acknowledged' | 'resolved'
+  /** Id of the message in which those that wait will be told; what they join is thereby known before it is written. */
+  message_id: string | null
 }
 
 interface AlertMessagesTable {
@@ -112,11 +114,11 @@ interface AlertMessagesTable {
   delivered_at: number | null
 }
 
-/** What became of an alert at a channel. */
+/** What became of an alert at a channel. One that joined a message which is not written yet still waits. */
 interface AlertDeliveriesTable {
   alert_seq: number
   channel_id: string
-  outcome: 'waiting' | 'told' | 'joined' | 'silenced' | 'inhibited' | 'dropped'
+  outcome: 'told' | 'joined' | 'silenced' | 'inhibited'
   group_name: string | null
   message_id: string | null
 }

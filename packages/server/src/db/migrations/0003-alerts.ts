@@ -7,6 +7,8 @@ export const alerts = ({ bigint, text, rewritten }: Dialect['ddl']): string[] =>
   `insert into counters (name, value) values ('alert_seq', 0), ('alert_config', 0)`,
   `alter table instances add column kill_result_version ${bigint}`,
   `alter table instances add column kill_result ${text} check (kill_result in ('unconfirmed', 'confirmed'))`,
+  // Kills of before are no news.
+  `update instances set kill_result_version = control_version where suspended = 1`,
 
   `create table alerts (
     seq ${bigint} primary key,
@@ -28,7 +30,7 @@ export const alerts = ({ bigint, text, rewritten }: Dialect['ddl']): string[] =>
   )`,
   `create index alerts_by_id on alerts (id)`,
   // What may still need a person; those of severity info, which may be every tool call, would make it large.
-  `create index alerts_unresolved on alerts (event_type, instance_id, seq)
+  `create index alerts_unresolved on alerts (event_type, instance_id, by_service, seq)
     where status <> 'resolved' and severity <> 'info'`,
 
   `create table alert_channels (
@@ -81,6 +83,7 @@ export const alerts = ({ bigint, text, rewritten }: Dialect['ddl']): string[] =>
     messages integer not null,
     reminders integer not null,
     state ${text} not null check (state in ('open', 'acknowledged', 'resolved')),
+    message_id ${text},
     primary key (channel_id, name)
   ) ${rewritten}`,
   `create index alert_groups_due on alert_groups (due_at) where due_at is not null`,
@@ -103,20 +106,19 @@ export const alerts = ({ bigint, text, rewritten }: Dialect['ddl']): string[] =>
     last_error ${text},
     delivered_at ${bigint}
   ) ${rewritten}`,
-  `create index alert_messages_by_channel on alert_messages (channel_id, id)`,
+  `create index alert_messages_by_channel on alert_messages (channel_id, created_at)`,
   `create index alert_messages_pending on alert_messages (channel_id, due_at) where state = 'pending'`,
   `create index alert_messages_dead on alert_messages (channel_id, id) where state = 'dead'`,
 
   `create table alert_deliveries (
     alert_seq ${bigint} not null,
     channel_id ${text} not null,
-    outcome ${text} not null check (outcome in ('waiting', 'told', 'joined', 'silenced', 'inhibited', 'dropped')),
+    outcome ${text} not null check (outcome in ('told', 'joined', 'silenced', 'inhibited')),
     group_name ${text},
     message_id ${text},
     primary key (alert_seq, channel_id)
   )`,
   `create index alert_deliveries_by_group on alert_deliveries (channel_id, group_name, alert_seq)
     where group_name is not null`,
-  `create index alert_deliveries_waiting on alert_deliveries (channel_id, group_name, alert_seq)
-    where outcome = 'waiting'`,
+  `create index alert_deliveries_joined on alert_deliveries (message_id, alert_seq) where outcome = 'joined'`,
 ]

@@ -42,23 +42,32 @@ export async function findAlert(db: Db, id: string): Promise<FullAlert | undefin
 
 /** What became of an alert at each channel. */
 export function readDeliveries(db: Db, seq: number) {
-  return db
-    .selectFrom('alert_deliveries')
-    .leftJoin('alert_messages', 'alert_messages.id', 'alert_deliveries.message_id')
-    .select([
-      'alert_deliveries.channel_id',
-      'alert_deliveries.outcome',
-      'alert_deliveries.message_id',
-      'alert_messages.state',
-      'alert_messages.attempts',
-      'alert_messages.last_status',
-      'alert_messages.last_answer',
-      'alert_messages.last_error',
-      'alert_messages.delivered_at',
-    ])
-    .where('alert_deliveries.alert_seq', '=', seq)
-    .orderBy('alert_deliveries.channel_id')
-    .execute()
+  return (
+    db
+      .selectFrom('alert_deliveries')
+      .leftJoin('alert_messages', 'alert_messages.id', 'alert_deliveries.message_id')
+      // While a message is not written yet, the group whose message it will be knows its id.
+      .leftJoin('alert_groups', (join) =>
+        join
+          .onRef('alert_groups.channel_id', '=', 'alert_deliveries.channel_id')
+          .onRef('alert_groups.message_id', '=', 'alert_deliveries.message_id'),
+      )
+      .select([
+        'alert_groups.name as waits_in',
+        'alert_deliveries.channel_id',
+        'alert_deliveries.outcome',
+        'alert_deliveries.message_id',
+        'alert_messages.state',
+        'alert_messages.attempts',
+        'alert_messages.last_status',
+        'alert_messages.last_answer',
+        'alert_messages.last_error',
+        'alert_messages.delivered_at',
+      ])
+      .where('alert_deliveries.alert_seq', '=', seq)
+      .orderBy('alert_deliveries.channel_id')
+      .execute()
+  )
 }
 
 /** Alerts of the same type and instance that are not resolved. */
@@ -71,20 +80,28 @@ const siblings = (db: Db, { event_type, instance_id, by_service }: FullAlert) =>
     .where('status', '<>', sql.lit('resolved'))
     .where('severity', '<>', sql.lit('info'))
 
-export async function changeAlerts(
-  trx: Trx,
-  alert: FullAlert,
-  change: Partial<AlertState>,
-  { wholeGroup, now }: { wholeGroup: boolean; now: number },
-): Promise<number> {
-  const update = trx.updateTable('alerts').set({ ...change, changed_at: now })
-  const one = await update.where('seq', '=', alert.seq).executeTakeFirstOrThrow()
-  if (!wholeGroup) return Number(one.numUpdatedRows)
-  const others = await update
-    .where('seq', 'in', siblings(trx, alert).select('seq'))
+export async function changeOne(trx: Trx, { seq }: FullAlert, change: AlertState, now: number): Promise<void> {
+  await trx
+    .updateTable('alerts')
+    .set({ ...change, changed_at: now })
+    .where('seq', '=', seq)
+    .execute()
+}
+
+/** Changes up to `limit` others of the same problem that are not in that state yet; resolves with how many. */
+export async function changeSiblings(db: Db, alert: FullAlert, change: AlertState, now: number, limit: number) {
+  const others = siblings(db, alert)
+    .select('seq')
     .where('seq', '<>', alert.seq)
+    .where('status', '<>', change.status)
+    .orderBy('seq')
+    .limit(limit)
+  const { numUpdatedRows } = await db
+    .updateTable('alerts')
+    .set({ ...change, changed_at: now })
+    .where('seq', 'in', others)
     .executeTakeFirstOrThrow()
-  return Number(one.numUpdatedRows) + Number(others.numUpdatedRows)
+  return Number(numUpdatedRows)
 }
 
 export async function hasUnresolved(trx: Trx, alert: FullAlert): Promise<boolean> {

@@ -6,8 +6,9 @@ import { AppError } from '../../errors.ts'
 import { type Actor, recordAction } from '../audit/audit.ts'
 import {
   type AlertState,
-  changeAlerts,
   changeGroups,
+  changeOne,
+  changeSiblings,
   channelsOfGroup,
   type FullAlert,
   findAlert,
@@ -18,12 +19,20 @@ import {
 import { lockChannel } from './plan-queries.ts'
 import { groupNameOf } from './resolutions.ts'
 
+type Delivery = AlertDetail['deliveries'][number]
+
+/** Alerts changed in one statement: a few milliseconds, so that nothing waits long for the database. */
+const chunkRows = 500
+/** Of a larger problem the rest is changed by asking again. */
+const mostChunks = 200
+
 const notFound = () => new AppError('not_found', 'There is no alert with this id.')
 
 const time = (epochMs: number | string | null) => (epochMs === null ? null : isoTime(Number(epochMs)))
 
-const viewOf = ({ by_service: _, ...row }: FullAlert): Alert => ({
+const viewOf = (row: FullAlert): Alert => ({
   ...row,
+  by_service: row.by_service === 1,
   created_at: isoTime(row.created_at),
   changed_at: time(row.changed_at),
 })
@@ -42,12 +51,20 @@ export async function viewAlert(db: Db, id: string): Promise<AlertDetail> {
   const deliveries = await readDeliveries(db, alert.seq)
   return {
     ...viewOf(alert),
-    deliveries: deliveries.map((row) => ({
+    deliveries: deliveries.map(({ waits_in, ...row }) => ({
       ...row,
+      outcome: outcomeOf(row.outcome, row.state !== null, waits_in !== null),
+      message_id: row.state === null ? null : row.message_id,
       attempts: row.attempts ?? 0,
       delivered_at: time(row.delivered_at),
     })),
   }
+}
+
+/** What joined a message that is not written waits as long as a group is to tell it, and is dropped without one. */
+function outcomeOf(stored: Delivery['outcome'], isWritten: boolean, isWaiting: boolean): Delivery['outcome'] {
+  if (stored !== 'joined' || isWritten) return stored
+  return isWaiting ? 'waiting' : 'dropped'
 }
 
 function newState(alert: FullAlert, { status, verdict, assignee, note }: AlertChange): AlertState {
@@ -70,27 +87,35 @@ const stateOf = ({ status, verdict, assignee, note }: AlertState) => ({ status, 
  * reminders, and what is resolved is told to channels that were told of it. Resolves with how many alerts changed.
  * Throws AppError `not_found` or `invalid`.
  */
-export function changeAlert(deps: Deps, id: string, change: AlertChange, actor: Actor): Promise<number> {
+export async function changeAlert(deps: Deps, id: string, change: AlertChange, actor: Actor): Promise<number> {
+  const { db } = deps.database
   const now = deps.clock.now()
-  const wholeGroup = change.whole_group ?? false
-  return deps.database.db.transaction().execute(async (trx) => {
-    const known = await findAlert(trx, id)
-    if (!known) throw notFound()
+  const known = await findAlert(db, id)
+  if (!known) throw notFound()
+  const state = newState(known, change)
+  const others = change.whole_group ? await changeOthers(db, known, state, now) : 0
+  await db.transaction().execute(async (trx) => {
     const group = groupNameOf(known)
     const channels = await channelsOfGroup(trx, group)
     for (const channel of channels) await lockChannel(trx, channel)
     const alert = (await findAlert(trx, id)) ?? known
     const after = newState(alert, change)
-    const changed = await changeAlerts(trx, alert, after, { wholeGroup, now })
+    await changeOne(trx, alert, after, now)
     if (after.status !== 'resolved' || !(await hasUnresolved(trx, alert))) {
       await changeGroups(trx, channels, group, after.status, now)
     }
-    await recordAction(
-      trx,
-      actor,
-      { action: 'alert.change', target: id, before: stateOf(alert), after: { ...stateOf(after), alerts: changed } },
-      now,
-    )
-    return changed
+    const action = { action: 'alert.change', target: id, before: stateOf(alert) }
+    await recordAction(trx, actor, { ...action, after: { ...stateOf(after), alerts: others + 1 } }, now)
   })
+  return others + 1
+}
+
+async function changeOthers(db: Db, alert: FullAlert, state: AlertState, now: number): Promise<number> {
+  let changed = 0
+  for (let chunk = 0; chunk < mostChunks; chunk++) {
+    const count = await changeSiblings(db, alert, state, now, chunkRows)
+    changed += count
+    if (count < chunkRows) break
+  }
+  return changed
 }

@@ -1,8 +1,10 @@
 import { alertTypes } from '@wardline/contract'
+import { beginRun, endRun, readRun } from '../../db/runs.ts'
 import type { Deps } from '../../deps.ts'
 import { localActor, recordAction } from '../audit/audit.ts'
 import { countChange, dropWaiting, holdChannel, updateChannel } from './channel-queries.ts'
 import { composeMessage } from './compose.ts'
+import type { Directory } from './directory.ts'
 import {
   claimCheck,
   countMessagesByType,
@@ -17,6 +19,8 @@ import { insertMessages } from './plan-queries.ts'
 import { quietUntil } from './quiet-hours.ts'
 
 const checkEveryMs = 86_400_000
+/** Since when some channel fails, as a run of this name. */
+const failingName = 'alert_channels_failing'
 /** A receiver that restarts is back by then; whoever waits for an alert does not want to wait longer for this one. */
 const failingAfterMs = 5 * 60_000
 /** The three tries that a message gets within those minutes. */
@@ -25,10 +29,13 @@ const failingAfter = 3
 type Needed = Pick<Deps, 'database' | 'clock' | 'log' | 'metrics'>
 
 /** Sends each channel its daily check: only what arrives proves that alerts would. */
-async function sendChecks({ database: { db }, clock }: Needed): Promise<number> {
+async function sendChecks({ database: { db }, clock }: Needed, known: ReadonlySet<string>): Promise<number> {
   const now = clock.now()
   const isQuiet = (hours: string | null) => hours !== null && quietUntil(JSON.parse(hours), 'info', now) !== undefined
-  const due = (await readUnchecked(db, now - checkEveryMs)).filter(({ quiet_hours }) => !isQuiet(quiet_hours))
+  // A channel that this process cannot send to may be one of another process.
+  const due = (await readUnchecked(db, now - checkEveryMs)).filter(
+    ({ id, quiet_hours }) => known.has(id) && !isQuiet(quiet_hours),
+  )
   for (const { id } of due) {
     await db.transaction().execute(async (trx) => {
       if (!(await claimCheck(trx, id, now - checkEveryMs, now))) return
@@ -47,6 +54,7 @@ async function reportFailing({ database: { db }, clock, log }: Needed, outbox: O
       if (!(await markFailing(trx, id, now))) return false
       const alert = { severity: 'critical', event_type: alertTypes.channelFailing, instance_id: null } as const
       await outbox.write(trx, [{ ...alert, description: description.slice(0, 1_000) }], now)
+      await beginRun(trx, failingName, now)
       return true
     })
     if (isFirst) log.error({ channel: id, type }, 'alerts do not reach a channel')
@@ -54,17 +62,17 @@ async function reportFailing({ database: { db }, clock, log }: Needed, outbox: O
   }
 }
 
-async function reportRecovered({ database: { db }, clock, log }: Needed, outbox: Outbox): Promise<void> {
-  if (!(await hasFailing(db))) return
-  const { recovered } = await db.transaction().execute(async (trx) => {
-    const counts = await markRecoveredChannels(trx)
-    if (counts.recovered > 0 && counts.failing === 0) {
-      const alert = { severity: 'info', event_type: alertTypes.channelRecovered, instance_id: null } as const
-      await outbox.write(trx, [{ ...alert, description: 'Alerts reach every channel again.' }], clock.now())
-    }
-    return counts
+async function reportRecovered({ database: { db }, clock, log }: Needed, outbox: Outbox, known: ReadonlySet<string>) {
+  if ((await readRun(db, failingName)) === null) return
+  const isOver = await db.transaction().execute(async (trx) => {
+    await markRecoveredChannels(trx)
+    if ((await hasFailing(trx, [...known])) || !(await endRun(trx, failingName))) return false
+    const alert = { severity: 'info', event_type: alertTypes.channelRecovered, instance_id: null } as const
+    await outbox.write(trx, [{ ...alert, description: 'No channel fails any more.' }], clock.now())
+    return true
   })
-  if (recovered > 0) log.info({ recovered }, 'alerts reach a channel again')
+  if (!isOver) return
+  log.info('alerts reach every channel again')
   outbox.notify()
 }
 
@@ -87,11 +95,11 @@ export async function switchOffGone({ database: { db }, clock, log }: Needed, ou
     if (row?.enabled !== 1) return false
     await updateChannel(trx, id, { enabled: 0 })
     await dropWaiting(trx, id, 'The receiver said that it is gone (410).')
-    const action = { action: 'alert_channel.change', target: id, before: { enabled: true }, after: { enabled: false } }
-    await recordAction(trx, localActor('system'), { ...action, reason: 'The receiver answered 410.' }, now)
     const description = `The receiver of the channel "${row.name}" (${row.type}) said that it is gone: it was switched off.`
     const alert = { severity: 'critical', event_type: alertTypes.channelFailing, instance_id: null } as const
     await outbox.write(trx, [{ ...alert, description }], now)
+    const action = { action: 'alert_channel.change', target: id, before: { enabled: true }, after: { enabled: false } }
+    await recordAction(trx, localActor('system'), { ...action, reason: 'The receiver answered 410.' }, now)
     return true
   })
   if (!isFirst) return
@@ -100,9 +108,14 @@ export async function switchOffGone({ database: { db }, clock, log }: Needed, ou
 }
 
 /** Looks after the channels: who looks after them has to be told by somebody when they fail. */
-export async function watchChannels(deps: Needed, outbox: Outbox): Promise<void> {
-  if ((await sendChecks(deps)) > 0) outbox.notify()
+export async function watchChannels(
+  deps: Needed,
+  outbox: Outbox,
+  directory: { readonly current: Directory },
+): Promise<void> {
+  const known = new Set(directory.current.channels.map(({ id }) => id))
+  if ((await sendChecks(deps, known)) > 0) outbox.notify()
   await reportFailing(deps, outbox)
-  await reportRecovered(deps, outbox)
+  await reportRecovered(deps, outbox, known)
   await showMessages(deps)
 }

@@ -85,21 +85,28 @@ export async function deleteChannelRow(trx: Trx, id: string): Promise<void> {
   await trx.deleteFrom('alert_channels').where('id', '=', id).execute()
 }
 
-/** Gives up all that waits for a channel; the log of messages keeps the reason. */
+/**
+ * Gives up all that waits for a channel; the log of messages keeps the reason. Alerts that joined a message which thereby
+ * is never written are the ones that were dropped.
+ */
 export async function dropWaiting(trx: Trx, channelId: string, reason: string): Promise<void> {
-  // States are written out, as the conditions of the indexes are: with a parameter none of them would be used.
-  await trx
-    .updateTable('alert_deliveries')
-    .set({ outcome: 'dropped' })
-    .where('channel_id', '=', channelId)
-    .where('outcome', '=', sql.lit('waiting'))
-    .execute()
   await trx.deleteFrom('alert_groups').where('channel_id', '=', channelId).execute()
   await trx
     .updateTable('alert_messages')
     .set({ state: 'dead', last_error: reason, leased_until: null, lease_owner: null })
     .where('channel_id', '=', channelId)
+    // Written out, as the condition of the index is: with a parameter it would not be used.
     .where('state', '=', sql.lit('pending'))
+    .execute()
+}
+
+/** What a channel holds back because of its quiet hours is looked at anew. */
+export async function releaseQuiet(trx: Trx, channelId: string, groupName: string, now: number): Promise<void> {
+  await trx
+    .updateTable('alert_groups')
+    .set({ due_at: now })
+    .where('channel_id', '=', channelId)
+    .where('name', '=', groupName)
     .execute()
 }
 

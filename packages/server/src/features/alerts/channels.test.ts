@@ -37,13 +37,14 @@ const audited = async (target: string) =>
 async function plantBacklog(id: string): Promise<void> {
   const message = `'warning', '{}', 1, 1`
   await service.execute(`
-    insert into alert_deliveries (alert_seq, channel_id, outcome) values (1, '${id}', 'waiting'), (2, '${id}', 'told');
+    insert into alert_deliveries (alert_seq, channel_id, outcome, message_id)
+      values (1, '${id}', 'joined', 'm-${id}'), (2, '${id}', 'told', 'k-${id}');
     insert into alert_messages (id, channel_id, kind, title, state, severity, content, created_at, due_at)
       values ('p-${id}', '${id}', 'alert', 't', 'pending', ${message}), ('d-${id}', '${id}', 'alert', 't', 'dead', ${message}),
         ('k-${id}', '${id}', 'alert', 't', 'delivered', ${message});
     update alert_messages set leased_until = 5, lease_owner = 'x' where id = 'p-${id}'`)
-  await service.execute(`insert into alert_groups (channel_id, name, severity, waiting, messages, reminders, state)
-    values ('${id}', 'g', 'warning', 1, 1, 0, 'open')`)
+  await service.execute(`insert into alert_groups (channel_id, name, severity, waiting, messages, reminders, state, message_id)
+    values ('${id}', 'g', 'warning', 1, 1, 0, 'open', 'm-${id}')`)
 }
 async function backlogOf(id: string) {
   const where = `where channel_id = '${id}'`
@@ -55,7 +56,7 @@ async function backlogOf(id: string) {
 }
 const dropped = (reason: string) => ({
   deliveries: [
-    { alert_seq: 1, outcome: 'dropped' },
+    { alert_seq: 1, outcome: 'joined' },
     { alert_seq: 2, outcome: 'told' },
   ],
   groups: [],

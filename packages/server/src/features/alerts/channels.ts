@@ -13,6 +13,7 @@ import {
   findChannel,
   holdChannel,
   insertChannel,
+  releaseQuiet,
   restartChannel,
   updateChannel,
 } from './channel-queries.ts'
@@ -20,6 +21,7 @@ import { checkSettings, type Validate } from './channel-settings.ts'
 import { destinationHost } from './channels/all-channels.ts'
 import type { PreviousSecret } from './directory.ts'
 import type { ChannelRow } from './directory-queries.ts'
+import { held } from './grouping.ts'
 import type { ChannelDirectory } from './open-directory.ts'
 import { forgetChannel } from './rule-queries.ts'
 import { openSettings, type SecretSettings, sealSettings } from './sealed-settings.ts'
@@ -154,6 +156,7 @@ export async function changeChannel(change: Change, id: string, request: Channel
     const sealed = settings && sealSettings(id, replaced(deps, row, settings), deps.secrets.channelKey)
     await updateChannel(trx, id, { ...optionColumns(options), ...next, ...(sealed === undefined ? {} : { sealed }) })
     if (before.enabled && !options.enabled) await dropWaiting(trx, id, 'The channel was switched off.')
+    if (request.quiet_hours !== undefined) await releaseQuiet(trx, id, held.quiet, now)
     if (!before.enabled && options.enabled) await restartChannel(trx, id)
     const after = {
       ...shown({ ...row, ...next }, options),

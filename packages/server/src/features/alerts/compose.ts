@@ -2,6 +2,7 @@ import { uuidV7 } from '../../ids.ts'
 import { highest } from './alert-match.ts'
 import { held } from './grouping.ts'
 import type { Message, Severity, ToldAlert } from './message.ts'
+import { isClaimed } from './resolutions.ts'
 
 /** More than ten lines nobody reads on a phone. */
 export const shownAlerts = 10
@@ -14,10 +15,15 @@ const heldTitles: Record<string, (count: number) => string> = {
   [held.late]: (count) => `${count} alerts from a time when this channel could not be told`,
 }
 
-const problemOf = ({ event_type, instance_id }: ToldAlert): string =>
-  instance_id === null ? event_type : `${event_type} on ${instance_id}`
+const problemOf = (alert: ToldAlert): string => {
+  const { event_type, instance_id } = alert
+  const claim = isClaimed(alert) ? 'claimed by a caller: ' : ''
+  return `${claim}${event_type}${instance_id === null ? '' : ` on ${instance_id}`}`
+}
 
 interface Parts {
+  /** A new one unless alerts joined it already. */
+  id?: string | null
   kind: Message['kind']
   now: number
   /** Name of the group; null for what belongs to none. */
@@ -45,7 +51,7 @@ export function composeMessage(parts: Parts): Message {
   const severity = alerts.reduce<Severity>((worst, alert) => highest(worst, alert.severity), 'info')
   const shown = alerts.slice(-shownAlerts)
   return {
-    id: uuidV7(now),
+    id: parts.id ?? uuidV7(now),
     kind,
     created_at: now,
     severity,

@@ -137,6 +137,7 @@ describe('an event', () => {
     const more = [await report(), await report(), await report()]
     await dispatch()
     expect(slackTexts()).toHaveLength(1)
+    expect((await detail(more[0]!)).deliveries).toMatchObject([{ outcome: 'waiting', message_id: null, attempts: 0 }])
     service.clock.advance(10 * second)
     await dispatch()
     expect(slackTexts()).toHaveLength(2)
@@ -156,8 +157,71 @@ describe('an event', () => {
     expect(slackTexts()).toHaveLength(21)
     expect(slackTexts()[20]).toContain('40 alerts came faster than this channel takes them')
     expect(JSON.stringify(at('/slack')[20]!.body)).toContain('+30 more')
-    const waiting = await service.rows(`select * from alert_deliveries where outcome = 'waiting'`)
-    expect(waiting).toEqual([])
+    const untold = await service.rows(
+      'select * from alert_deliveries where message_id is null or message_id not in (select id from alert_messages)',
+    )
+    expect(untold).toEqual([])
+  })
+})
+
+describe('a digest', () => {
+  it('shows first what the service itself says, then the worst', async () => {
+    await open(slack())
+    await service.call('PATCH', '/api/alert-channels/env-slack', { body: { max_per_minute: 1 } })
+    await service.services.channelDirectory.refresh()
+    await report({ instance_id: 'first' })
+    const { outbox } = service.services
+    const { db } = service.deps.database
+    const own = {
+      severity: 'warning',
+      event_type: 'instance_offline',
+      description: 'Silent',
+      instance_id: 'own',
+    } as const
+    await db.transaction().execute((trx) => outbox.write(trx, [own], service.clock.now()))
+    await report({ severity: 'breach', instance_id: 'worst' })
+    for (let index = 0; index < 40; index++) await report({ severity: 'warning', instance_id: `agent-${index}` })
+    await dispatch()
+    service.clock.advance(minute)
+    await dispatch()
+    const text = JSON.stringify(at('/slack').at(-1)!.body)
+    expect(text).toContain('· own ·')
+    expect(text).toContain('· worst ·')
+    expect(text).toContain('+32 more')
+  })
+
+  it('that a switched-off channel was to get is dropped, and says so', async () => {
+    await open(slack())
+    await report()
+    await dispatch()
+    const id = await report()
+    await dispatch()
+    await service.call('PATCH', '/api/alert-channels/env-slack', { body: { enabled: false } })
+    expect((await detail(id)).deliveries).toMatchObject([{ outcome: 'dropped', message_id: null }])
+  })
+})
+
+describe('a group that cannot be told', () => {
+  it('holds up no other group and no other channel', async () => {
+    await open({ ...slack(), ...webhook() })
+    await report()
+    await dispatch()
+    await report()
+    await report({ instance_id: 'agent-2' })
+    await report({ instance_id: 'agent-2' })
+    await dispatch()
+    // Its message would get an id that another one has.
+    const [taken] = await service.rows<{ id: string }>(`select id from alert_messages where channel_id = 'env-webhook'`)
+    await service.execute(
+      `update alert_groups set message_id = '${taken!.id}' where name = 'reported policy_violation agent-1'`,
+    )
+    service.clock.advance(minute)
+    await report({ instance_id: 'agent-3' })
+    await dispatch()
+    expect(slackTexts().filter((text) => text.includes('on agent-2'))).toHaveLength(2)
+    expect(slackTexts().filter((text) => text.includes('on agent-3'))).toHaveLength(1)
+    expect(at('/webhook')).toHaveLength(5)
+    expect(service.logged.join()).toContain('a group of alerts is not told just now')
   })
 })
 
@@ -359,6 +423,31 @@ describe('the kill switch', () => {
   })
 })
 
+describe('what a caller only claims', () => {
+  // A killed agent could otherwise tell everybody with its own key that it stopped.
+  it('is shown as a claim, and ends nothing', async () => {
+    await open({ ...slack(), ...webhook() })
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'Agent' } })
+    await service.call('POST', '/api/kill/agent-1', { body: { reason: 'acts strangely' } })
+    await dispatch()
+    const { key } = await service.createKey('agent', ['agent-1'])
+    const claim = {
+      severity: 'warning',
+      source: 'wardline',
+      event_type: 'kill_confirmed',
+      description: 'The agent confirmed 0.1 seconds after the kill that it stopped.',
+      instance_id: 'agent-1',
+    }
+    const { body } = await service.call<{ id: string }>('POST', '/api/events', { key, body: claim })
+    await dispatch()
+    expect(slackTexts().at(-1)).toContain('Warning: claimed by a caller: kill_confirmed on agent-1')
+    expect(JSON.stringify(at('/slack').at(-1)!.body.blocks)).toContain('· claimed by a caller: kill_confirmed ·')
+    expect(at('/webhook').find(({ body: told }) => told.data.id === body.id)!.body.data.by_service).toBe(false)
+    expect(await detail(body.id)).toMatchObject({ by_service: false, status: 'open' })
+    expect((await alertRows())[0]).toMatchObject({ event_type: 'instance_suspended', status: 'open' })
+  })
+})
+
 describe('a silent fleet', () => {
   const beat = (id: string) => service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
   /** Half a minute for half a minute, so that no pause makes silence unproven. */
@@ -503,7 +592,7 @@ describe('the proof that a channel works', () => {
   it('arrives daily, and when it does not the other channels are told, and told again when it does', async () => {
     await open({ ...webhook(), ...slack() })
     const watch = async () => {
-      await watchChannels(service.deps, service.services.outbox)
+      await watchChannels(service.deps, service.services.outbox, service.services.channelDirectory)
       await dispatch()
     }
     await watch()
@@ -532,6 +621,41 @@ describe('the proof that a channel works', () => {
   })
 })
 
+describe('a channel that fails', () => {
+  const watch = async (watching = service) => {
+    await watchChannels(watching.deps, watching.services.outbox, watching.services.channelDirectory)
+    await dispatch(watching)
+  }
+
+  it('and is switched off no longer keeps the others from being well', async () => {
+    await open({ ...webhook(), ...slack() })
+    await watch()
+    receiver.answer = ({ path }) => (path === '/webhook' ? { status: 500 } : { status: 200, body: 'ok' })
+    service.clock.advance(24 * hour)
+    for (let passed = 0; passed < 12; passed++) {
+      await watch()
+      service.clock.advance(minute)
+    }
+    expect(await channel('env-webhook')).toMatchObject({ state: 'failing' })
+    await service.call('PATCH', '/api/alert-channels/env-webhook', { body: { enabled: false } })
+    await watch()
+    await watch()
+    expect(slackTexts().at(-1)).toContain('Over: alert_channel_recovered')
+    const told = slackTexts().length
+    await watch()
+    expect(slackTexts()).toHaveLength(told)
+  })
+
+  it('at another process alone gets its check there, and none here', async () => {
+    await open(slack())
+    const other = await open({}, service)
+    await watch(other)
+    expect(await messages()).toEqual([])
+    await watch()
+    expect(await messages()).toMatchObject([{ kind: 'check', state: 'delivered' }])
+  })
+})
+
 describe('a channel that fails for a moment', () => {
   it('is not told of', async () => {
     await open({ ...webhook(), ...slack() })
@@ -541,7 +665,7 @@ describe('a channel that fails for a moment', () => {
     for (let index = 0; index < 5; index++) await report()
     await dispatch()
     service.clock.advance(4 * minute)
-    await watchChannels(service.deps, service.services.outbox)
+    await watchChannels(service.deps, service.services.outbox, service.services.channelDirectory)
     expect(await channel('env-webhook')).toMatchObject({ state: 'ok', last_error: 'The receiver answered 500.' })
   })
 })

@@ -102,7 +102,9 @@ export class Dispatcher {
     this.#tries.progress = new Map((await readProgress(db)).map((progress) => [progress.id, progress]))
     const channels = known.filter(({ id }) => this.#tries.progress.has(id))
     for (const channel of channels) {
-      const hasMore = await this.#planner.plan(channel, this.#tries.progress.get(channel.id)!, head)
+      // One channel that cannot be planned just now holds up no other.
+      const progress = this.#tries.progress.get(channel.id)!
+      const hasMore = await this.#planner.plan(channel, progress, head).catch(this.#logFault)
       if (hasMore) this.wake()
     }
     await this.#planner.flushDue(channels.filter(({ type }) => allChannels[type].audience === 'people'))

@@ -1,12 +1,22 @@
-import { type ExpressionBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Db, Trx } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 import type { Group } from './grouping.ts'
-import { alertColumns, alertOf, toldAlert } from './plan-queries.ts'
+import { type AlertRow, alertColumns, alertOf } from './plan-queries.ts'
 
 export type DeliveryRow = Schema['alert_deliveries']
 
-const groupColumns = ['name', 'severity', 'waiting', 'due_at', 'told_at', 'messages', 'reminders', 'state'] as const
+const groupColumns = [
+  'name',
+  'severity',
+  'waiting',
+  'due_at',
+  'told_at',
+  'messages',
+  'reminders',
+  'state',
+  'message_id',
+] as const
 const groupOf = (row: Pick<Schema['alert_groups'], (typeof groupColumns)[number]>): Group => ({
   ...row,
   waiting: Number(row.waiting),
@@ -51,6 +61,7 @@ export async function writeGroups(trx: Trx, channelId: string, groups: readonly 
         messages: e.ref('excluded.messages'),
         reminders: e.ref('excluded.reminders'),
         state: e.ref('excluded.state'),
+        message_id: e.ref('excluded.message_id'),
       })),
     )
     .execute()
@@ -69,49 +80,42 @@ export async function insertDeliveries(trx: Trx, rows: readonly DeliveryRow[]): 
   if (rows.length > 0) await trx.insertInto('alert_deliveries').values(rows).execute()
 }
 
-const waitingOf = (channelId: string, groupName: string) => (e: ExpressionBuilder<Schema, 'alert_deliveries'>) =>
-  e.and([e('channel_id', '=', channelId), e('group_name', '=', groupName), e('outcome', '=', sql.lit('waiting'))])
-
-/** The latest alerts that wait in a group, newest last, and how many there are. */
-export async function readWaiting(trx: Trx, channelId: string, groupName: string, limit: number) {
-  const { count } = await trx
-    .selectFrom('alert_deliveries')
-    .select((e) => e.fn.countAll<number>().as('count'))
-    .where(waitingOf(channelId, groupName))
-    .executeTakeFirstOrThrow()
+/** The latest alerts that joined a message, newest last. */
+export async function readJoined(trx: Trx, messageId: string, limit: number): Promise<AlertRow[]> {
   const seqs = trx
     .selectFrom('alert_deliveries')
     .select('alert_seq')
-    .where(waitingOf(channelId, groupName))
+    .where('message_id', '=', messageId)
+    .where('outcome', '=', sql.lit('joined'))
     .orderBy('alert_seq', 'desc')
     .limit(limit)
   const rows = await trx.selectFrom('alerts').select(alertColumns).where('seq', 'in', seqs).orderBy('seq').execute()
-  return { count: Number(count), alerts: rows.map(alertOf).map(toldAlert) }
+  return rows.map(alertOf)
 }
 
-/** What waits in a group was told by this message, or is over without one. */
-export async function endWaiting(
-  trx: Trx,
-  channelId: string,
-  groupName: string,
-  messageId: string | null,
-): Promise<void> {
+/** Lets all that joined one message join another. */
+export async function moveJoined(trx: Trx, from: string, to: string): Promise<void> {
   await trx
     .updateTable('alert_deliveries')
-    .set({ outcome: messageId === null ? 'inhibited' : 'joined', message_id: messageId })
-    .where(waitingOf(channelId, groupName) as never)
+    .set({ message_id: to })
+    .where('message_id', '=', from)
+    .where('outcome', '=', sql.lit('joined'))
     .execute()
 }
 
-export async function moveWaiting(trx: Trx, channelId: string, from: string, to: string): Promise<void> {
-  await trx
-    .updateTable('alert_deliveries')
-    .set({ group_name: to })
-    .where(waitingOf(channelId, from) as never)
-    .execute()
+export async function countGroups(trx: Trx, channelId: string): Promise<number> {
+  const { count } = await trx
+    .selectFrom('alert_groups')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where('channel_id', '=', channelId)
+    .executeTakeFirstOrThrow()
+  return Number(count)
 }
 
-/** The latest alerts of a group that nobody acknowledged or resolved, newest last, and how many there are. */
+/** More unattended alerts of a group than this are not counted. */
+const countedUnattended = 1_000
+
+/** The latest alerts of a group that nobody acknowledged or resolved, newest last, and how many there are, up to 1,000. */
 export async function readUnattended(trx: Trx, channelId: string, groupName: string, limit: number) {
   const open = trx
     .selectFrom('alert_deliveries')
@@ -120,7 +124,6 @@ export async function readUnattended(trx: Trx, channelId: string, groupName: str
     .where('group_name', '=', groupName)
     .where('group_name', 'is not', null)
     .where('status', '=', 'open')
-  const { count } = await open.select((e) => e.fn.countAll<number>().as('count')).executeTakeFirstOrThrow()
-  const rows = await open.select(alertColumns).orderBy('alert_seq', 'desc').limit(limit).execute()
-  return { count: Number(count), alerts: rows.toReversed().map(alertOf) }
+  const rows = await open.select(alertColumns).orderBy('alert_seq', 'desc').limit(countedUnattended).execute()
+  return { count: rows.length, alerts: rows.slice(0, limit).toReversed().map(alertOf) }
 }

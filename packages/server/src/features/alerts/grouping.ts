@@ -17,6 +17,8 @@ const maxReminders = 18
 const lateAfterMs = 3_600_000
 /** When the limit of a channel is used up, what follows is collected this long. */
 const stormMs = 60_000
+/** Alerts of a group that are moved to a digest; a larger group waits for room of its own, which costs nothing. */
+const mostMoved = 500
 /** A fleet-wide outage explains single ones for this long. */
 const outageExplainsMs = 5 * 60_000
 
@@ -38,6 +40,8 @@ export interface Group {
   /** Reminders since the last news. */
   reminders: number
   state: 'open' | 'acknowledged' | 'resolved'
+  /** Id of the message in which those that wait will be told; the caller sets it when the first one waits. */
+  message_id: string | null
 }
 
 export interface PlannedAlert extends JudgedAlert {
@@ -49,8 +53,12 @@ export interface Surroundings {
   silences: readonly Silence[]
   /** Groups of this channel by name. */
   groups: ReadonlyMap<string, Group>
-  /** Whether the channel may get another message within this minute. */
-  hasRoom: boolean
+  /** Messages that the channel may still get within this minute; below 0 when urgent ones went beyond the limit. */
+  room: number
+  /** Urgent messages go beyond the limit by as much again: whoever holds a decoy could otherwise flood people with hits. */
+  urgentRoom: number
+  /** Whether the channel has so few problems that another one may be remembered. */
+  mayRemember: boolean
   now: number
 }
 
@@ -58,18 +66,21 @@ export interface Surroundings {
 export type Decision =
   | { outcome: 'silenced' | 'inhibited'; ended?: string }
   /** It waits in this group, which now is as given. */
-  | { outcome: 'waiting'; group: Group; ended?: string }
+  | { outcome: 'waiting'; group: Group; remembered?: Group; ended?: string }
   /** It goes out at once, with all that waited in its group, which then is as given. */
   | { outcome: 'told'; kind: 'alert'; group: Group; ended?: undefined }
   | { outcome: 'told'; kind: 'resolved'; ended: string }
 
-/** What goes out at once whatever the hour and however much there was: results of kills, first hits on a decoy, outages. */
-function isUrgent(alert: JudgedAlert, group: Group | undefined): boolean {
-  if (alert.by_service === 0) return false
-  if (isOfKillSwitch(alert)) return true
-  const firstOnly: readonly string[] = [eventTypes.honeypotTriggered, alertTypes.fleetOutage, alertTypes.channelFailing]
-  return group === undefined && firstOnly.includes(alert.event_type)
-}
+const urgentTypes: readonly string[] = [
+  eventTypes.honeypotTriggered,
+  eventTypes.activityWhileSuspended,
+  alertTypes.fleetOutage,
+  alertTypes.channelFailing,
+]
+
+/** What goes out at once besides kills and what came of them, whatever the hour: what nobody but the service can say. */
+const isUrgent = (alert: JudgedAlert, group: Group | undefined): boolean =>
+  alert.by_service === 1 && group === undefined && urgentTypes.includes(alert.event_type)
 
 /** The first reminder, or the end of a lesser group. */
 const fresh = (name: string, severity: Severity, now: number): Group => ({
@@ -81,6 +92,7 @@ const fresh = (name: string, severity: Severity, now: number): Group => ({
   messages: 1,
   reminders: 0,
   state: 'open',
+  message_id: null,
 })
 
 /** The group after a message that told all that waited. */
@@ -93,8 +105,9 @@ function told(group: Group | undefined, name: string, severity: Severity, now: n
 function holdBack(name: string, severity: Severity, dueAt: number, groups: ReadonlyMap<string, Group>) {
   const group = groups.get(name)
   const waiting = (group?.waiting ?? 0) + 1
-  const due_at = Math.max(group?.due_at ?? dueAt, name === held.storm ? 0 : dueAt)
-  const base = group ?? { name, told_at: null, messages: 0, reminders: 0, state: 'open' as const }
+  // Quiet hours may have been changed meanwhile; anything else is not put off by what follows.
+  const due_at = name === held.quiet ? dueAt : (group?.due_at ?? dueAt)
+  const base = group ?? { name, told_at: null, messages: 0, reminders: 0, state: 'open' as const, message_id: null }
   return {
     outcome: 'waiting' as const,
     group: { ...base, severity: highest(group?.severity ?? severity, severity), waiting, due_at },
@@ -121,40 +134,58 @@ function join(group: Group, { severity }: PlannedAlert, now: number): Decision {
 export const isSilenced = (alert: JudgedAlert, silences: readonly Silence[], now: number): boolean =>
   silences.some(({ match, ends_at }) => ends_at > now && facesOf(alert).some((face) => matchesAlert(match, face)))
 
+const heldWaiting = (groups: ReadonlyMap<string, Group>): Group | undefined =>
+  Object.values(held)
+    .map((name) => groups.get(name))
+    .find((group) => group !== undefined && group.waiting > 0)
+
 /** Decides about news that a problem is over. */
 function decideEnd(
   alert: PlannedAlert,
   group: Group | undefined,
-  { channel, silences, groups, now }: Omit<Surroundings, 'hasRoom'>,
+  { channel, silences, groups, now }: Surroundings,
 ): Decision {
   const ended = groupNameOf(alert)
   // Alerts of the problem that wait are told with its end, or they would never be.
   const hasNews = group !== undefined && group.waiting > 0
   if (!hasNews && isSilenced(alert, silences, now)) return { outcome: 'silenced', ended }
   if (isOfKillSwitch(alert) || hasNews) return { outcome: 'told', kind: 'resolved', ended }
-  if (!channel.send_resolved || group === undefined || group.messages === 0) return { outcome: 'inhibited', ended }
+  if (!channel.send_resolved || group === undefined) return { outcome: 'inhibited', ended }
+  // A problem that waits in a digest ends there as well.
+  const digest = group.messages === 0 ? heldWaiting(groups) : undefined
+  if (digest) return { ...holdBack(digest.name, alert.severity, digest.due_at ?? now, groups), ended }
   const quiet = channel.quiet_hours === null ? undefined : quietUntil(channel.quiet_hours, group.severity, now)
   if (quiet !== undefined) return { ...holdBack(held.quiet, alert.severity, quiet, groups), ended }
   return { outcome: 'told', kind: 'resolved', ended }
 }
 
 /** Decides about one alert that a channel for people takes. Pure: the caller keeps the groups. */
-export function decide(alert: PlannedAlert, { channel, silences, groups, hasRoom, now }: Surroundings): Decision {
+export function decide(alert: PlannedAlert, surroundings: Surroundings): Decision {
+  const { channel, silences, groups, room, urgentRoom, now } = surroundings
   const name = groupNameOf(alert)
   const group = groups.get(name)
-  if (endedBy(alert).length > 0) return decideEnd(alert, group, { channel, silences, groups, now })
+  if (endedBy(alert).length > 0) return decideEnd(alert, group, surroundings)
   if (isSilenced(alert, silences, now)) return { outcome: 'silenced' }
   if (isExplained(alert, groups)) return { outcome: 'inhibited' }
-  if (isUrgent(alert, group)) {
-    return { outcome: 'told', kind: 'alert', group: told(group, name, alert.severity, now) }
-  }
+  const tell = { outcome: 'told' as const, kind: 'alert' as const, group: told(group, name, alert.severity, now) }
+  if (isOfKillSwitch(alert) || (isUrgent(alert, group) && urgentRoom > 0)) return tell
+  const hold = (where: string, dueAt: number) => ({
+    ...holdBack(where, alert.severity, dueAt, groups),
+    ...remember(alert, group, surroundings),
+  })
   const quiet = channel.quiet_hours === null ? undefined : quietUntil(channel.quiet_hours, alert.severity, now)
-  if (quiet !== undefined) return holdBack(held.quiet, alert.severity, quiet, groups)
-  if (now - alert.created_at > lateAfterMs) return holdBack(held.late, alert.severity, now + collectMs('info'), groups)
+  if (quiet !== undefined) return hold(held.quiet, quiet)
+  if (now - alert.created_at > lateAfterMs) return hold(held.late, now + collectMs('info'))
   // What got worse is told at once.
   if (group && isAtLeast(group.severity, alert.severity)) return join(group, alert, now)
-  if (!hasRoom) return holdBack(held.storm, alert.severity, now + stormMs, groups)
-  return { outcome: 'told', kind: 'alert', group: told(group, name, alert.severity, now) }
+  return room > 0 ? tell : hold(held.storm, now + stormMs)
+}
+
+/** A problem that is first told in a digest is one nevertheless: people are reminded of it and told when it is over. */
+function remember(alert: PlannedAlert, group: Group | undefined, { mayRemember, now }: Surroundings) {
+  const isWorth = alert.by_service === 1 || isAtLeast(alert.severity, 'critical')
+  if (group || !mayRemember || !isWorth) return {}
+  return { remembered: { ...fresh(groupNameOf(alert), alert.severity, now), told_at: null, messages: 0 } }
 }
 
 function isExplained(alert: PlannedAlert, groups: ReadonlyMap<string, Group>): boolean {
@@ -173,10 +204,9 @@ export type Flush =
   | { kind: 'join storm'; storm: Group; group: Group | null }
   /** People are not to be reminded just now. */
   | { kind: 'wait'; group: Group }
-  /** Whatever still waits is over before it was told. */
   | { kind: 'end' }
 
-export interface FlushSurroundings extends Pick<Surroundings, 'channel' | 'groups' | 'hasRoom' | 'now'> {
+export interface FlushSurroundings extends Pick<Surroundings, 'channel' | 'groups' | 'room' | 'now'> {
   /** The latest alerts of the group that nobody acknowledged or resolved. */
   unattended: readonly JudgedAlert[]
   silences: readonly Silence[]
@@ -184,14 +214,16 @@ export interface FlushSurroundings extends Pick<Surroundings, 'channel' | 'group
 
 /** Decides about a group that is due. Pure. */
 export function flush(group: Group, surroundings: FlushSurroundings): Flush {
-  const { channel, groups, hasRoom, now } = surroundings
+  const { channel, groups, room, now } = surroundings
   if (group.state === 'resolved') {
-    return channel.send_resolved && group.messages > 0 ? { kind: 'resolved' } : { kind: 'end' }
+    const isWanted = group.waiting > 0 || (channel.send_resolved && group.messages > 0)
+    return { kind: isWanted ? 'resolved' : 'end' }
   }
   if (group.waiting > 0) {
     if (isHeld(group.name)) return { kind: 'digest', group: null }
     const after = told(group, group.name, group.severity, now)
-    if (hasRoom) return { kind: 'alert', group: after }
+    if (room > 0) return { kind: 'alert', group: after }
+    if (group.waiting > mostMoved) return { kind: 'wait', group: { ...group, due_at: now + stormMs } }
     const storm = groups.get(held.storm)
     const joined = holdBack(held.storm, group.severity, now + stormMs, groups)
     return {
@@ -203,7 +235,7 @@ export function flush(group: Group, surroundings: FlushSurroundings): Flush {
   return remind(group, surroundings)
 }
 
-function remind(group: Group, { channel, now, unattended, silences }: FlushSurroundings): Flush {
+function remind(group: Group, { channel, room, now, unattended, silences }: FlushSurroundings): Flush {
   const isSerious = isAtLeast(group.severity, 'critical') || group.name.startsWith(`${eventTypes.instanceOffline} `)
   const isDue = isSerious && group.state === 'open' && unattended.length > 0 && group.reminders < maxReminders
   if (!isDue) return { kind: 'end' }
@@ -212,6 +244,8 @@ function remind(group: Group, { channel, now, unattended, silences }: FlushSurro
   if (unattended.every((alert) => isSilenced(alert, silences, now))) {
     return { kind: 'wait', group: { ...group, due_at: now + repeatMs } }
   }
+  if (room <= 0) return { kind: 'wait', group: { ...group, due_at: now + stormMs } }
+  // A reminder is no news: what an outage explains is counted from when it was first told.
   const next = { ...group, due_at: now + repeatMs, messages: group.messages + 1, reminders: group.reminders + 1 }
-  return { kind: 'reminder', group: { ...next, told_at: now } }
+  return { kind: 'reminder', group: next }
 }

@@ -47,27 +47,24 @@ export async function markFailing(trx: Trx, channelId: string, now: number): Pro
   return numUpdatedRows === 1n
 }
 
-/** Marks channels that delivered something since they were reported; resolves with how many, and how many still fail. */
-export async function markRecoveredChannels(trx: Trx): Promise<{ recovered: number; failing: number }> {
-  const { numUpdatedRows } = await trx
+/** Marks channels that delivered something since they were reported, or that nobody uses any more. */
+export async function markRecoveredChannels(trx: Trx): Promise<void> {
+  await trx
     .updateTable('alert_channels')
     .set({ failing_since: null })
     .where('failing_since', 'is not', null)
-    .where('last_delivered_at', '>', (e) => e.ref('failing_since'))
-    .executeTakeFirstOrThrow()
-  const { count } = await trx
-    .selectFrom('alert_channels')
-    .select((e) => e.fn.countAll<number>().as('count'))
-    .where('failing_since', 'is not', null)
-    .executeTakeFirstOrThrow()
-  return { recovered: Number(numUpdatedRows), failing: Number(count) }
+    .where((e) => e.or([e('last_delivered_at', '>', e.ref('failing_since')), e('enabled', '=', 0)]))
+    .execute()
 }
 
-export async function hasFailing(db: Db): Promise<boolean> {
+/** Whether any of these channels fails. */
+export async function hasFailing(db: Db, channelIds: readonly string[]): Promise<boolean> {
+  if (channelIds.length === 0) return false
   const row = await db
     .selectFrom('alert_channels')
     .select('id')
     .where('failing_since', 'is not', null)
+    .where('id', 'in', [...channelIds])
     .executeTakeFirst()
   return row !== undefined
 }

@@ -9,6 +9,8 @@ export interface ToldAlert {
   seq: number
   severity: Severity
   source: string
+  /** The service itself says so; whoever holds a key can report any type from any source. */
+  by_service: boolean
   event_type: string
   description: string
   instance_id: string | null

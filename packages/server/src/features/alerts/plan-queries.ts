@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import type { Db, Trx } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
-import { uuidV7Floor } from '../../ids.ts'
 import type { Message, Severity, ToldAlert } from './message.ts'
 
 export type AlertRow = Pick<
@@ -42,8 +41,9 @@ export const alertOf = (row: AlertRow): AlertRow => ({
 })
 
 /** The alert as people are told; machines get address and metadata of the event besides. */
-export const toldAlert = ({ by_service: _, ...row }: AlertRow): ToldAlert => ({
+export const toldAlert = (row: AlertRow): ToldAlert => ({
   ...row,
+  by_service: row.by_service === 1,
   ip_address: null,
   metadata: null,
 })
@@ -171,7 +171,7 @@ export async function countMessagesSince(trx: Trx, channelId: string, since: num
     .selectFrom('alert_messages')
     .select((e) => e.fn.countAll<number>().as('count'))
     .where('channel_id', '=', channelId)
-    .where('id', '>=', uuidV7Floor(since))
+    .where('created_at', '>=', since)
     .executeTakeFirstOrThrow()
   return Number(count)
 }

@@ -39,6 +39,20 @@ const killTypes: readonly string[] = [...killProblems, alertTypes.killConfirmed,
 export const isOfKillSwitch = ({ by_service, event_type }: JudgedAlert): boolean =>
   by_service === 1 && killTypes.includes(event_type)
 
+/** Types of which the service itself tells. */
+const ownTypes: readonly string[] = [
+  ...Object.values(alertTypes),
+  eventTypes.honeypotTriggered,
+  eventTypes.anomalyDetected,
+  eventTypes.instanceOffline,
+  eventTypes.instanceRecovered,
+  eventTypes.activityWhileSuspended,
+]
+
+/** A caller says what the service itself would say: who reads it must see that the service did not. */
+export const isClaimed = ({ by_service, event_type }: { by_service: 0 | 1 | boolean; event_type: string }): boolean =>
+  !by_service && ownTypes.includes(event_type)
+
 /** What belongs to the same problem has the same name: `<type> <instance>`. */
 export function groupNameOf(alert: JudgedAlert): string {
   const { event_type, instance_id: instance, by_service } = alert

@@ -6,7 +6,7 @@ const dayMs = 86_400_000
 /** Rows removed at once: a few milliseconds, so that no kill waits for it. */
 const chunkRows = 500
 /** Rows removed in one run; what is left goes in the next. */
-const runRows = 20_000
+const runRows = 200_000
 
 /** Forgets alerts and the log of their delivery as long after as events are forgotten. */
 export async function forgetOldAlerts({ database: { db }, clock, config }: Deps): Promise<void> {

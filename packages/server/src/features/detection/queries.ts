@@ -72,12 +72,6 @@ export async function countBack(db: Db, aliveSince: number, freshSince: number) 
   return { fleet: Number(fleet), fresh: Number(fresh ?? 0) }
 }
 
-/** Forgets a run; false when another process was faster. */
-export async function forgetRun(trx: Trx, name: string): Promise<boolean> {
-  const { numDeletedRows } = await trx.deleteFrom('job_runs').where('name', '=', name).executeTakeFirstOrThrow()
-  return numDeletedRows === 1n
-}
-
 /** Marks instances online again that were offline and sent something since `cutoff`. */
 export function markRecovered(trx: Trx, cutoff: number, limit: number) {
   return trx
@@ -130,17 +124,4 @@ export async function markActivityReported(trx: Trx, id: string, controlVersion:
     )
     .executeTakeFirstOrThrow()
   return numUpdatedRows === 1n
-}
-
-export async function recordRun(db: Db, name: string, now: number): Promise<void> {
-  await db
-    .insertInto('job_runs')
-    .values({ name, last_run_at: now })
-    .onConflict((conflict) => conflict.column('name').doUpdateSet({ last_run_at: now }))
-    .execute()
-}
-
-export async function readRun(db: Db, name: string): Promise<number | null> {
-  const run = await db.selectFrom('job_runs').select('last_run_at').where('name', '=', name).executeTakeFirst()
-  return run ? Number(run.last_run_at) : null
 }

@@ -1,5 +1,6 @@
 import { alertTypes, eventTypes, offlineAfterMs } from '@wardline/contract'
 import type { Db } from '../../db/database.ts'
+import { beginRun, endRun, readRun, recordRun } from '../../db/runs.ts'
 import type { Deps } from '../../deps.ts'
 import type { Outbox } from '../alerts/outbox.ts'
 import { calledToolSince } from '../events/activity.ts'
@@ -8,12 +9,9 @@ import {
   countBack,
   countSilent,
   findUnreportedSuspensions,
-  forgetRun,
   markActivityReported,
   markOffline,
   markRecovered,
-  readRun,
-  recordRun,
 } from './queries.ts'
 
 export const scoutName = 'scout'
@@ -55,15 +53,24 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest, o
   }
 
   /** One alert for a fleet-wide outage; written before those of single agents, which it explains. */
-  async function outageOf(now: number): Promise<string | undefined> {
+  async function reportOutage(now: number): Promise<void> {
     const { silent, online } = await countSilent(db, now - offlineAfterMs)
-    const isOutage = silent >= outageInstances && silent * 2 >= online
-    return isOutage ? `${silent} of ${online} instances fell silent together.` : undefined
+    if (silent < outageInstances || silent * 2 < online) return
+    await db.transaction().execute(async (trx) => {
+      if (!(await beginRun(trx, outageName, now))) return
+      const alert = { severity: 'critical', event_type: alertTypes.fleetOutage, instance_id: null } as const
+      await outbox.write(
+        trx,
+        [{ ...alert, description: `${silent} of ${online} instances fell silent together.` }],
+        now,
+      )
+    })
+    outbox.notify()
   }
 
   async function reportLiveness(now: number, kind: 'offline' | 'recovered'): Promise<void> {
     const mark = kind === 'offline' ? markOffline : markRecovered
-    let outage = kind === 'offline' ? await outageOf(now) : undefined
+    if (kind === 'offline') await reportOutage(now)
     for (;;) {
       const { count, publish } = await db.transaction().execute(async (trx) => {
         const marked = await mark(trx, now - offlineAfterMs, sweepRows)
@@ -76,16 +83,10 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest, o
             instance_id: id,
           })
         })
-        if (events.length > 0 && outage !== undefined) {
-          const alert = { severity: 'critical', event_type: alertTypes.fleetOutage, instance_id: null } as const
-          await outbox.write(trx, [{ ...alert, description: outage }], now)
-          await recordRun(trx, outageName, now)
-        }
         const publish = events.length > 0 ? await ingest.storeWithin(trx, events) : () => {}
         return { count: marked.length, publish }
       })
       publish()
-      outage = undefined
       if (count < sweepRows) return
     }
   }
@@ -97,7 +98,7 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest, o
     const { fleet, fresh } = await countBack(db, since - beforeOutageMs, now - offlineAfterMs)
     if (fresh * 2 <= fleet) return
     await db.transaction().execute(async (trx) => {
-      if (!(await forgetRun(trx, outageName))) return
+      if (!(await endRun(trx, outageName))) return
       const alert = { severity: 'info', event_type: alertTypes.fleetRecovered, instance_id: null } as const
       const missing = fleet - fresh
       const description = `${fresh} of ${fleet} instances are back${missing > 0 ? `; ${missing} are still silent` : ''}.`

@@ -24,6 +24,11 @@ async function change(deps: KillSwitchDeps, instanceId: string, reason: string |
         ? new AppError('already_suspended', 'The instance is already suspended.')
         : new AppError('not_suspended', 'The instance is not suspended.')
     }
+    // Alerts before the audit log, as everywhere: two locks taken in two orders would block each other.
+    const type = suspended ? alertTypes.instanceSuspended : alertTypes.instanceResumed
+    const description = `${suspended ? 'Suspended' : 'Resumed'} by ${actor.keyId}${suspended ? `: ${reason}` : '.'}`
+    const alert = { severity: 'warning' as const, event_type: type, instance_id: instanceId, description }
+    await deps.outbox.write(trx, [alert], now)
     await recordAction(
       trx,
       actor,
@@ -36,10 +41,6 @@ async function change(deps: KillSwitchDeps, instanceId: string, reason: string |
       },
       now,
     )
-    const type = suspended ? alertTypes.instanceSuspended : alertTypes.instanceResumed
-    const description = `${suspended ? 'Suspended' : 'Resumed'} by ${actor.keyId}${suspended ? `: ${reason}` : '.'}`
-    const alert = { severity: 'warning' as const, event_type: type, instance_id: instanceId, description }
-    await deps.outbox.write(trx, [alert], now)
     return changed
   })
   deps.outbox.notify()

@@ -61,6 +61,7 @@ function alertPairs(row: ToldRow): Pair[] {
     ...custom(3, 'source', row.source),
     ...custom(4, 'tool', metadata && toolOf(metadata)),
     ...custom(5, 'metadata', metadata && oneLineJson(metadata)),
+    ...custom(6, 'by_service', String(row.by_service)),
     ['cn1Label', 'seq'],
     ['cn1', row.seq],
     ['cn2Label', row.event_seq === null ? null : 'event_seq'],

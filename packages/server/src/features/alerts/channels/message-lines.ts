@@ -1,5 +1,6 @@
 import { isoTime } from '../../../clock.ts'
 import type { Message, Severity, ToldAlert } from '../message.ts'
+import { isClaimed } from '../resolutions.ts'
 import { type CharacterSize, cutText, utf16Size } from './cut-text.ts'
 import { plainText } from './plain-text.ts'
 
@@ -51,7 +52,8 @@ function timeText(at: number, messageAt: number): string {
 
 function alertText(alert: ToldAlert, message: Message): string {
   const most = message.alerts.length > 1 ? mostTogether : mostAlone
-  const facts = [alert.severity, plainText(alert.instance_id ?? '', 64), plainText(alert.event_type, 100)]
+  const type = `${isClaimed(alert) ? 'claimed by a caller: ' : ''}${plainText(alert.event_type, 100)}`
+  const facts = [alert.severity, plainText(alert.instance_id ?? '', 64), type]
   const texts = [...facts, plainText(alert.description, most)].filter((text) => text !== '')
   return `${timeText(alert.created_at, message.created_at)} UTC · ${texts.join(' · ')}`
 }

@@ -20,7 +20,7 @@ test('triggers an incident for an alert', () => {
   expect(url).toBe('https://events.pagerduty.com/v2/enqueue')
   expect(headers).toEqual({ 'content-type': 'application/json', 'user-agent': 'Wardline/1.2.3' })
   expect(body).toBe(
-    String.raw`{"routing_key":"0123456789abcdef0123456789abcdef","event_action":"trigger","dedup_key":"wardline-0123456789abcdef egress_blocked billing_1","payload":{"summary":"critical: egress_blocked of billing_1","source":"wardline-0123456789abcdef","timestamp":"2026-11-21T12:22:27.794Z","severity":"critical","component":"billing_1","group":"egress_blocked billing_1","class":"egress_blocked","custom_details":{"alerts":[{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":"7","severity":"critical","source":"proxy","event_type":"egress_blocked","description":"GET https[:]//evil[.]example/?a=b|c\\d","instance_id":"billing_1","ip_address":"2001:db8::7","event_seq":"41","created_at":"2026-11-21T12:22:27.794Z"}],"more":0}}}`,
+    String.raw`{"routing_key":"0123456789abcdef0123456789abcdef","event_action":"trigger","dedup_key":"wardline-0123456789abcdef egress_blocked billing_1","payload":{"summary":"critical: egress_blocked of billing_1","source":"wardline-0123456789abcdef","timestamp":"2026-11-21T12:22:27.794Z","severity":"critical","component":"billing_1","group":"egress_blocked billing_1","class":"egress_blocked","custom_details":{"alerts":[{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":"7","severity":"critical","source":"proxy","by_service":"false","event_type":"egress_blocked","description":"GET https[:]//evil[.]example/?a=b|c\\d","instance_id":"billing_1","ip_address":"2001:db8::7","event_seq":"41","created_at":"2026-11-21T12:22:27.794Z"}],"more":0}}}`,
   )
 })
 

@@ -24,7 +24,7 @@ test('posts an alert as one event of the collector', () => {
     'user-agent': 'Wardline/1.2.3',
   })
   expect(body).toBe(
-    String.raw`{"time":1795263747.794,"host":"wardline-0123456789abcdef","source":"wardline","sourcetype":"wardline:alert","event":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z"}}`,
+    String.raw`{"time":1795263747.794,"host":"wardline-0123456789abcdef","source":"wardline","sourcetype":"wardline:alert","event":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","by_service":false,"event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z"}}`,
   )
 })
 

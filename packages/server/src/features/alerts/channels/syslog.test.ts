@@ -35,14 +35,14 @@ async function sent(message: Message, format?: 'json' | 'cef'): Promise<string> 
 describe('a receiver over TCP gets', () => {
   test('an alert as JSON', async () => {
     expect(await sent(messageOf(sampleAlerts.harmless))).toBe(
-      '638 <106>1 2026-11-21T12:22:27.794Z wardline-0123456789abcdef wardline - egress_blocked [wardline@32473 message_id="01a1fe0e-e000-7000-8000-000000000001" kind="alert" severity="critical" id="01a1fe0e-d6d1-75e4-9aa0-4232d19875ae" seq="7" event_type="egress_blocked" instance_id="billing_1"] \ufeff' +
-        String.raw`{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z"}`,
+      '657 <106>1 2026-11-21T12:22:27.794Z wardline-0123456789abcdef wardline - egress_blocked [wardline@32473 message_id="01a1fe0e-e000-7000-8000-000000000001" kind="alert" severity="critical" id="01a1fe0e-d6d1-75e4-9aa0-4232d19875ae" seq="7" event_type="egress_blocked" instance_id="billing_1"] \ufeff' +
+        String.raw`{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","by_service":false,"event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z"}`,
     )
   })
 
   test('an alert as CEF', async () => {
     expect(await sent(messageOf(sampleAlerts.bare), 'cef')).toBe(
-      '477 <108>1 2026-11-21T12:22:27.782Z wardline-0123456789abcdef wardline - fleet_outage [wardline@32473 message_id="01a1fe0e-e000-7000-8000-000000000001" kind="alert" severity="warning" id="01a1fe0e-d6c6-7c3a-8204-c7723118a220" seq="9" event_type="fleet_outage"] \ufeffCEF:0|Wardline|Wardline|1.2.3|fleet_outage|fleet outage|5|rt=1795263747782 externalId=01a1fe0e-d6c6-7c3a-8204-c7723118a220 cat=warning msg=12 of 14 instances fell silent cs3Label=source cs3=wardline cn1Label=seq cn1=9',
+      '506 <108>1 2026-11-21T12:22:27.782Z wardline-0123456789abcdef wardline - fleet_outage [wardline@32473 message_id="01a1fe0e-e000-7000-8000-000000000001" kind="alert" severity="warning" id="01a1fe0e-d6c6-7c3a-8204-c7723118a220" seq="9" event_type="fleet_outage"] \ufeffCEF:0|Wardline|Wardline|1.2.3|fleet_outage|fleet outage|5|rt=1795263747782 externalId=01a1fe0e-d6c6-7c3a-8204-c7723118a220 cat=warning msg=12 of 14 instances fell silent cs3Label=source cs3=wardline cs6Label=by_service cs6=true cn1Label=seq cn1=9',
     )
   })
 

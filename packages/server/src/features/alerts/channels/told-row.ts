@@ -23,6 +23,7 @@ export function rowOf(alert: ToldAlert): ToldRow {
     seq: alert.seq,
     severity: alert.severity,
     source: alert.source,
+    by_service: alert.by_service,
     event_type: alert.event_type,
     description: alert.description,
     instance_id: alert.instance_id,

@@ -25,7 +25,7 @@ const bodyOf = (message: Message, settings: Settings = { url }): string =>
 describe('the standard body', () => {
   test('tells of an alert in the fields of a stored event', () => {
     expect(bodyOf(messageOf(sampleAlerts.harmless))).toBe(
-      String.raw`{"type":"alert.egress_blocked","timestamp":"2026-11-21T12:22:30.000Z","data":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z"}}`,
+      String.raw`{"type":"alert.egress_blocked","timestamp":"2026-11-21T12:22:30.000Z","data":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","by_service":false,"event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z"}}`,
     )
   })
 
@@ -51,7 +51,7 @@ describe('the CloudEvents body', () => {
 
   test('is an event of CloudEvents 1.0 about the instance', () => {
     expect(bodyOf(messageOf(sampleAlerts.harmless), settings)).toBe(
-      String.raw`{"specversion":"1.0","id":"01a1fe0e-e000-7000-8000-000000000001","source":"urn:wardline:0123456789abcdef","type":"io.wardline.alert.egress_blocked","subject":"billing_1","time":"2026-11-21T12:22:27.794Z","datacontenttype":"application/json","data":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z"}}`,
+      String.raw`{"specversion":"1.0","id":"01a1fe0e-e000-7000-8000-000000000001","source":"urn:wardline:0123456789abcdef","type":"io.wardline.alert.egress_blocked","subject":"billing_1","time":"2026-11-21T12:22:27.794Z","datacontenttype":"application/json","data":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","by_service":false,"event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z"}}`,
     )
   })
 
