@@ -11,7 +11,6 @@ import {
 import { readAlertHead, readProgress } from './plan-queries.ts'
 import type { Planner } from './planner.ts'
 import { downAfter } from './retry-schedule.ts'
-import type { Egresses } from './sender.ts'
 import { leaseMs, type Tries } from './tries.ts'
 
 /** Tries at once, and messages taken at once: the last of these begins its try well within the lease. */
@@ -26,7 +25,7 @@ export interface DispatcherParts {
   directory: { readonly current: Directory }
   planner: Planner
   tries: Tries
-  egresses: Egresses
+  closeEgresses: () => Promise<void>
   /** Hears of a receiver that will take nothing ever again. */
   onGone: (channelId: string) => Promise<void>
 }
@@ -49,7 +48,7 @@ export class Dispatcher {
   readonly #directory: { readonly current: Directory }
   readonly #planner: Planner
   readonly #tries: Tries
-  readonly #egresses: Egresses
+  readonly #closeEgresses: DispatcherParts['closeEgresses']
   readonly #onGone: DispatcherParts['onGone']
   readonly #lanes = new Map<string, Lane>()
   /** Tries, each with what it begins when it ends. */
@@ -64,7 +63,7 @@ export class Dispatcher {
     this.#directory = parts.directory
     this.#planner = parts.planner
     this.#tries = parts.tries
-    this.#egresses = parts.egresses
+    this.#closeEgresses = parts.closeEgresses
     this.#onGone = parts.onGone
   }
 
@@ -197,8 +196,7 @@ export class Dispatcher {
     await this.whenIdle().catch(this.#logFault)
     clearTimeout(cut)
     this.#cut.abort()
-    this.#egresses.guarded.close()
-    this.#egresses.open.close()
+    await this.#closeEgresses()
     await releaseMessages(this.#deps.database.db, this.#tries.owner).catch(this.#logFault)
   }
 }

@@ -46,10 +46,14 @@ const urlSecrets = ({ pathname, search, username, password }: URL): string[] => 
 /** Makes one try; resolves with what came of it, whatever that is. */
 export type Send = (channel: KnownChannel, message: Message, signal: AbortSignal) => Promise<Verdict>
 
-export function createSend({ clock, log, secrets }: Pick<Deps, 'clock' | 'log' | 'secrets'>, egresses: Egresses): Send {
+export function createSend(
+  { clock, log, secrets }: Pick<Deps, 'clock' | 'log' | 'secrets'>,
+  egresses: () => Promise<Egresses>,
+): Send {
   async function attempt(channel: KnownChannel, message: Message, signal: AbortSignal): Promise<Verdict> {
     const now = clock.now()
-    const egress = channel.managed_by === 'api' ? egresses.guarded : egresses.open
+    const { guarded, open } = await egresses()
+    const egress = channel.managed_by === 'api' ? guarded : open
     const settings = signingSettings(channel, now) as never
     const sender = { deployment: secrets.deployment, version, now }
     const adapter = allChannels[channel.type] as HttpChannel | SocketChannel
