@@ -17,8 +17,14 @@ const numbered = (row: FullAlert): FullAlert => ({
 /** Rows that a page looks at: a rare filter over a year of alerts must not hold up the other readers. */
 const scanWindow = 100_000
 
+export interface AlertPage {
+  rows: FullAlert[]
+  /** Every alert with a higher seq was looked at; undefined when all were. */
+  lookedDownTo: number | undefined
+}
+
 /** One page, newest first; `lookedDownTo` is where the next one goes on, undefined when all were looked at. */
-export async function readAlertPage(db: Db, filter: AlertQuery, before: number, limit: number) {
+export async function readAlertPage(db: Db, filter: AlertQuery, before: number, limit: number): Promise<AlertPage> {
   const { head, oldest } = await db
     .selectFrom('alerts')
     .select((e) => [e.fn.max('seq').as('head'), e.fn.min('seq').as('oldest')])
