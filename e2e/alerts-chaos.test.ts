@@ -1,63 +1,17 @@
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { seededRandom } from './cluster.ts'
+import { judge, startFlakyReceiver } from './flaky-receiver.ts'
 import { isExternal, needsOwnProcess, newDataDir, startService, until } from './service.ts'
 
 const alerts = 2_000
 const kills = 50
 const eventsOfALife = Math.ceil(alerts / kills)
 const hour = 3_600_000
-
-interface Taken {
-  id: string
-  event: string
-}
-
-/** Fails 30 % of the requests, lets 10 % hang, and keeps what it took. */
-async function startFlakyReceiver(random: () => number) {
-  const taken: Taken[] = []
-  const counts = { requests: 0, failed: 0, hung: 0 }
-  let isHealthy = false
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = await request.toArray().catch(() => [])
-    const text = Buffer.concat(chunks).toString()
-    if (text === '') return
-    const body = JSON.parse(text)
-    if (body.type.startsWith('channel.')) return response.end()
-    counts.requests += 1
-    const luck = isHealthy ? 1 : random()
-    if (luck < 0.1) {
-      counts.hung += 1
-      return
-    }
-    if (luck < 0.4) {
-      counts.failed += 1
-      return response.writeHead(500).end('out of luck')
-    }
-    taken.push({ id: String(request.headers['webhook-id']), event: body.data.id })
-    return response.end('ok')
-  })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    taken,
-    counts,
-    recover: () => {
-      isHealthy = true
-    },
-    close: () => {
-      server.closeAllConnections()
-      server.close()
-    },
-  }
-}
 
 test.skipIf(isExternal)(
   `2,000 alerts reach a receiver that fails 30 % and hangs 10 %, while the service is killed 50 times (needs a process of its own: ${needsOwnProcess})`,
@@ -129,11 +83,7 @@ test.skipIf(isExternal)(
       if (done) break
     }
 
-    const events = new Set(receiver.taken.map(({ event }) => event))
-    const lost = acknowledged.filter((id) => !events.has(id))
-    const ids = new Map(receiver.taken.map(({ event, id }) => [event, id]))
-    const strangers = receiver.taken.filter(({ event, id }) => ids.get(event) !== id)
-    const doubles = receiver.taken.length - events.size
+    const { lost, strangers, doubles } = judge(acknowledged, receiver.taken)
     const { requests, failed, hung } = receiver.counts
     console.log(
       `${acknowledged.length} alerts, ${kills} kills, ${requests} requests (${failed} failed, ${hung} hung): ` +
