@@ -10,12 +10,14 @@ export async function recordRun(db: Db, name: string, now: number): Promise<void
     .execute()
 }
 
-/** Records what begins; false when it has begun already. */
-export async function beginRun(db: Db, name: string, now: number): Promise<boolean> {
+/** Records it unless that was done since `before`; false when it was: of several processes one gets true. */
+export async function claimRun(db: Db, name: string, before: number, now: number): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await db
     .insertInto('job_runs')
     .values({ name, last_run_at: now })
-    .onConflict((conflict) => conflict.column('name').doNothing())
+    .onConflict((conflict) =>
+      conflict.column('name').doUpdateSet({ last_run_at: now }).where('job_runs.last_run_at', '<', before),
+    )
     .executeTakeFirstOrThrow()
   return numInsertedOrUpdatedRows === 1n
 }

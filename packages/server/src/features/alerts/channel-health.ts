@@ -1,5 +1,5 @@
 import { alertTypes } from '@wardline/contract'
-import { beginRun, endRun, readRun } from '../../db/runs.ts'
+import { endRun, readRun, recordRun } from '../../db/runs.ts'
 import type { Deps } from '../../deps.ts'
 import { localActor, recordAction } from '../audit/audit.ts'
 import { countChange, dropWaiting, holdChannel, updateChannel } from './channel-queries.ts'
@@ -53,8 +53,8 @@ async function reportFailing({ database: { db }, clock, log }: Needed, outbox: O
     const isFirst = await db.transaction().execute(async (trx) => {
       if (!(await markFailing(trx, id, now))) return false
       const alert = { severity: 'critical', event_type: alertTypes.channelFailing, instance_id: null } as const
+      await recordRun(trx, failingName, now)
       await outbox.write(trx, [{ ...alert, description: description.slice(0, 1_000) }], now)
-      await beginRun(trx, failingName, now)
       return true
     })
     if (isFirst) log.error({ channel: id, type }, 'alerts do not reach a channel')
@@ -63,7 +63,11 @@ async function reportFailing({ database: { db }, clock, log }: Needed, outbox: O
 }
 
 async function reportRecovered({ database: { db }, clock, log }: Needed, outbox: Outbox, known: ReadonlySet<string>) {
-  if ((await readRun(db, failingName)) === null) return
+  if ((await readRun(db, failingName)) === null) {
+    // Another process may have told of the end just when this one told of a failure.
+    if (await hasFailing(db, [...known])) await recordRun(db, failingName, clock.now())
+    return
+  }
   const isOver = await db.transaction().execute(async (trx) => {
     await markRecoveredChannels(trx)
     if ((await hasFailing(trx, [...known])) || !(await endRun(trx, failingName))) return false

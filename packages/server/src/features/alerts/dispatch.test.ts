@@ -476,6 +476,43 @@ describe('a silent fleet', () => {
     expect(slackTexts().at(-1)).toContain('instance_offline on agent-0')
   })
 
+  it('that was replaced by another one is expected back for a day, and may fall silent again meanwhile', async () => {
+    await open(slack())
+    const old = Array.from({ length: 6 }, (_, index) => `old-${index}`)
+    const young = Array.from({ length: 5 }, (_, index) => `young-${index}`)
+    const outages = () => slackTexts().filter((text) => text.includes('fleet_outage')).length
+    const ends = () => slackTexts().filter((text) => text.includes('fleet_recovered')).length
+    for (const id of old) await beat(id)
+    await sweep(5)
+    expect(outages()).toBe(1)
+    for (const id of young) await beat(id)
+    await sweep(1)
+    expect(ends()).toBe(0)
+    await sweep(5)
+    // The group of the outage is known already: what follows is collected for ten seconds.
+    service.clock.advance(10 * second)
+    await dispatch()
+    expect(outages()).toBe(2)
+    service.clock.advance(24 * hour)
+    for (const id of young) await beat(id)
+    await sweep(1)
+    expect(ends()).toBe(1)
+  })
+
+  it('that fell silent while the service was down counts whole', async () => {
+    await open(slack())
+    for (let index = 0; index < 10; index++) await beat(`agent-${index}`)
+    service.clock.advance(hour)
+    await sweep(5)
+    expect(slackTexts().filter((text) => text.includes('fleet_outage'))).toHaveLength(1)
+    await beat('agent-0')
+    await sweep(1, 'agent-0')
+    expect(slackTexts().join()).not.toContain('fleet_recovered')
+    for (let index = 0; index < 5; index++) await beat(`agent-${index}`)
+    await sweep(1, 'agent-0')
+    expect(JSON.stringify(at('/slack').at(-1)!.body)).toContain('5 of 10 instances are back; 5 are still silent')
+  })
+
   it('that comes back ends what was told', async () => {
     await open(slack())
     await beat('agent-1')

@@ -112,18 +112,25 @@ export async function countGroups(trx: Trx, channelId: string): Promise<number> 
   return Number(count)
 }
 
-/** More unattended alerts of a group than this are not counted. */
-const countedUnattended = 1_000
+/** Alerts of a group that are looked at for a reminder: its history may be as long as that of all events. */
+const latestAlerts = 1_000
 
-/** The latest alerts of a group that nobody acknowledged or resolved, newest last, and how many there are, up to 1,000. */
+/** Of the latest 1,000 alerts of a group those that nobody acknowledged or resolved, newest last, and how many there are. */
 export async function readUnattended(trx: Trx, channelId: string, groupName: string, limit: number) {
-  const open = trx
+  const latest = trx
     .selectFrom('alert_deliveries')
-    .innerJoin('alerts', 'alerts.seq', 'alert_deliveries.alert_seq')
+    .select('alert_seq')
     .where('channel_id', '=', channelId)
     .where('group_name', '=', groupName)
     .where('group_name', 'is not', null)
+    .orderBy('alert_seq', 'desc')
+    .limit(latestAlerts)
+  const rows = await trx
+    .selectFrom('alerts')
+    .select(alertColumns)
+    .where('seq', 'in', latest)
     .where('status', '=', 'open')
-  const rows = await open.select(alertColumns).orderBy('alert_seq', 'desc').limit(countedUnattended).execute()
+    .orderBy('seq', 'desc')
+    .execute()
   return { count: rows.length, alerts: rows.slice(0, limit).toReversed().map(alertOf) }
 }

@@ -219,6 +219,16 @@ describe('the end of a problem', () => {
     expect(channel.groups.size).toBe(0)
   })
 
+  it('is told although nobody is reminded any more', () => {
+    const channel = channelOf()
+    channel.take(offline)
+    channel.acknowledge('instance_offline agent-1')
+    channel.pass(30 * 3_600_000)
+    expect(channel.told).toHaveLength(1)
+    expect(channel.take(recovered)).toBe('told')
+    expect(channel.groups.size).toBe(0)
+  })
+
   it('is told when people resolved it', () => {
     const channel = channelOf()
     channel.take()
@@ -266,6 +276,17 @@ describe('a storm', () => {
     const digests = channel.told.filter(({ kind }) => kind === 'digest')
     expect(digests.map(({ count }) => count)).toEqual([480])
     expect(channel.lost).toBe(0)
+  })
+
+  it('does not forget that a problem became worse', () => {
+    const channel = channelOf({ perMinute: 5 })
+    channel.take({ severity: 'warning' })
+    channel.acknowledge('reported policy_violation agent-1')
+    for (let index = 2; index < 40; index++) channel.take({ instance_id: `agent-${index}` })
+    expect(channel.take({ severity: 'breach' })).toBe('waiting')
+    channel.pass(repeatMs + 2 * minute)
+    const reminded = channel.told.filter(({ kind }) => kind === 'reminder').map(({ name }) => name)
+    expect(reminded).toContain('reported policy_violation agent-1')
   })
 
   it('of groups that go on becomes one message as well', () => {

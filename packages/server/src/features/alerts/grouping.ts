@@ -3,7 +3,7 @@ import { highest, isAtLeast, matchesAlert } from './alert-match.ts'
 import type { KnownChannel, Silence } from './directory.ts'
 import type { Severity } from './message.ts'
 import { quietUntil } from './quiet-hours.ts'
-import { endedBy, facesOf, groupNameOf, isOfKillSwitch, type JudgedAlert } from './resolutions.ts'
+import { endedBy, facesOf, groupNameOf, hasEnding, isOfKillSwitch, type JudgedAlert } from './resolutions.ts'
 
 /** How long what follows the first alert of a group is collected: long enough to join, short enough to act on. */
 const collectMs = (severity: Severity) => (isAtLeast(severity, 'critical') ? 10_000 : 30_000)
@@ -130,6 +130,10 @@ function join(group: Group, { severity }: PlannedAlert, now: number): Decision {
   }
 }
 
+/** When the quiet hours end that now keep this severity from people; undefined when none do. */
+const quietFor = ({ quiet_hours }: Surroundings['channel'], severity: Severity, now: number): number | undefined =>
+  quiet_hours === null ? undefined : quietUntil(quiet_hours, severity, now)
+
 /** Whether people asked not to be told: of the alert, or of the problem that it ends. */
 export const isSilenced = (alert: JudgedAlert, silences: readonly Silence[], now: number): boolean =>
   silences.some(({ match, ends_at }) => ends_at > now && facesOf(alert).some((face) => matchesAlert(match, face)))
@@ -154,7 +158,7 @@ function decideEnd(
   // A problem that waits in a digest ends there as well.
   const digest = group.messages === 0 ? heldWaiting(groups) : undefined
   if (digest) return { ...holdBack(digest.name, alert.severity, digest.due_at ?? now, groups), ended }
-  const quiet = channel.quiet_hours === null ? undefined : quietUntil(channel.quiet_hours, group.severity, now)
+  const quiet = quietFor(channel, group.severity, now)
   if (quiet !== undefined) return { ...holdBack(held.quiet, alert.severity, quiet, groups), ended }
   return { outcome: 'told', kind: 'resolved', ended }
 }
@@ -171,9 +175,9 @@ export function decide(alert: PlannedAlert, surroundings: Surroundings): Decisio
   if (isOfKillSwitch(alert) || (isUrgent(alert, group) && urgentRoom > 0)) return tell
   const hold = (where: string, dueAt: number) => ({
     ...holdBack(where, alert.severity, dueAt, groups),
-    ...remember(alert, group, surroundings),
+    ...remember(alert, group, dueAt, surroundings),
   })
-  const quiet = channel.quiet_hours === null ? undefined : quietUntil(channel.quiet_hours, alert.severity, now)
+  const quiet = quietFor(channel, alert.severity, now)
   if (quiet !== undefined) return hold(held.quiet, quiet)
   if (now - alert.created_at > lateAfterMs) return hold(held.late, now + collectMs('info'))
   // What got worse is told at once.
@@ -182,10 +186,15 @@ export function decide(alert: PlannedAlert, surroundings: Surroundings): Decisio
 }
 
 /** A problem that is first told in a digest is one nevertheless: people are reminded of it and told when it is over. */
-function remember(alert: PlannedAlert, group: Group | undefined, { mayRemember, now }: Surroundings) {
-  const isWorth = alert.by_service === 1 || isAtLeast(alert.severity, 'critical')
-  if (group || !mayRemember || !isWorth) return {}
-  return { remembered: { ...fresh(groupNameOf(alert), alert.severity, now), told_at: null, messages: 0 } }
+function remember(alert: PlannedAlert, group: Group | undefined, toldAt: number, { mayRemember }: Surroundings) {
+  const { severity } = alert
+  if (group) {
+    const news = { severity: highest(group.severity, severity), state: 'open' as const, reminders: 0 }
+    return { remembered: { ...group, ...news } }
+  }
+  if (!mayRemember || !(alert.by_service === 1 || isAtLeast(severity, 'critical'))) return {}
+  // Nobody is reminded of what the digest has yet to tell.
+  return { remembered: { ...fresh(groupNameOf(alert), severity, toldAt), told_at: null, messages: 0 } }
 }
 
 function isExplained(alert: PlannedAlert, groups: ReadonlyMap<string, Group>): boolean {
@@ -216,10 +225,13 @@ export interface FlushSurroundings extends Pick<Surroundings, 'channel' | 'group
 export function flush(group: Group, surroundings: FlushSurroundings): Flush {
   const { channel, groups, room, now } = surroundings
   if (group.state === 'resolved') {
-    const isWanted = group.waiting > 0 || (channel.send_resolved && group.messages > 0)
+    const isWanted = group.waiting > 0 || channel.send_resolved
     return { kind: isWanted ? 'resolved' : 'end' }
   }
   if (group.waiting > 0) {
+    // The hours may have been changed to others that are quiet now as well.
+    const quiet = group.name === held.quiet ? quietFor(channel, group.severity, now) : undefined
+    if (quiet !== undefined) return { kind: 'wait', group: { ...group, due_at: quiet } }
     if (isHeld(group.name)) return { kind: 'digest', group: null }
     const after = told(group, group.name, group.severity, now)
     if (room > 0) return { kind: 'alert', group: after }
@@ -238,8 +250,9 @@ export function flush(group: Group, surroundings: FlushSurroundings): Flush {
 function remind(group: Group, { channel, room, now, unattended, silences }: FlushSurroundings): Flush {
   const isSerious = isAtLeast(group.severity, 'critical') || group.name.startsWith(`${eventTypes.instanceOffline} `)
   const isDue = isSerious && group.state === 'open' && unattended.length > 0 && group.reminders < maxReminders
-  if (!isDue) return { kind: 'end' }
-  const quiet = channel.quiet_hours === null ? undefined : quietUntil(channel.quiet_hours, group.severity, now)
+  // What nobody is reminded of any more may still end, which people will want to hear.
+  if (!isDue) return hasEnding(group.name) ? { kind: 'wait', group: { ...group, due_at: null } } : { kind: 'end' }
+  const quiet = quietFor(channel, group.severity, now)
   if (quiet !== undefined) return { kind: 'wait', group: { ...group, due_at: quiet } }
   if (unattended.every((alert) => isSilenced(alert, silences, now))) {
     return { kind: 'wait', group: { ...group, due_at: now + repeatMs } }

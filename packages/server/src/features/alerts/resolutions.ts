@@ -39,6 +39,12 @@ const killTypes: readonly string[] = [...killProblems, alertTypes.killConfirmed,
 export const isOfKillSwitch = ({ by_service, event_type }: JudgedAlert): boolean =>
   by_service === 1 && killTypes.includes(event_type)
 
+/** Whether the service itself will say when the problem of a group is over. */
+export function hasEnding(groupName: string): boolean {
+  const [problem = ''] = groupName.split(' ', 1)
+  return problem === 'kill' || Object.values(endings).some(({ types }) => types.includes(problem))
+}
+
 /** Types of which the service itself tells. */
 const ownTypes: readonly string[] = [
   ...Object.values(alertTypes),

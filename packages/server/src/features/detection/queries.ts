@@ -46,17 +46,18 @@ export function markOffline(trx: Trx, cutoff: number, limit: number) {
     .execute()
 }
 
-/** Instances that are taken to be online, and those of them that sent nothing since `cutoff`. */
-export async function countSilent(db: Db, cutoff: number): Promise<{ silent: number; online: number }> {
-  const { silent, online } = await db
+/** Instances that are taken to be online, those of them that sent nothing since `cutoff`, and the oldest heartbeat of these. */
+export async function countSilent(db: Db, cutoff: number) {
+  const { silent, online, oldest } = await db
     .selectFrom('instances')
     .select((e) => [
       e.fn.countAll<number>().as('online'),
       sql<number | null>`sum(case when last_heartbeat_at < ${cutoff} then 1 else 0 end)`.as('silent'),
+      e.fn.min('last_heartbeat_at').as('oldest'),
     ])
     .where('liveness', '=', 'online')
     .executeTakeFirstOrThrow()
-  return { silent: Number(silent ?? 0), online: Number(online) }
+  return { silent: Number(silent ?? 0), online: Number(online), oldest: Number(oldest ?? cutoff) }
 }
 
 /** Of the instances that sent something since `aliveSince`, those that did since `freshSince`. */

@@ -1,6 +1,6 @@
 import { alertTypes, eventTypes, offlineAfterMs } from '@wardline/contract'
 import type { Db } from '../../db/database.ts'
-import { beginRun, endRun, readRun, recordRun } from '../../db/runs.ts'
+import { claimRun, endRun, readRun, recordRun } from '../../db/runs.ts'
 import type { Deps } from '../../deps.ts'
 import type { Outbox } from '../alerts/outbox.ts'
 import { calledToolSince } from '../events/activity.ts'
@@ -25,10 +25,13 @@ const clockJumpMs = 5_000
 const sweepRows = 200
 /** So many, and half of all that were online: then something else than single agents is the matter. */
 const outageInstances = 5
-/** Since when an outage lasts, as a run of this name. */
+/** When an outage was last told of, and since when all of its fleet were heard, as runs of these names. */
 const outageName = 'fleet_outage'
-/** Who was heard of so shortly before an outage belongs to those that fell silent or stayed. */
-const beforeOutageMs = 10 * 60_000
+const outageFleetName = 'fleet_outage_fleet'
+/** Processes that sweep at the same time tell of one outage. */
+const sameOutageMs = 60_000
+/** Whoever was not heard of for a day after an outage is not expected back. */
+const expectedBackMs = 86_400_000
 
 export interface Scout {
   sweep(): Promise<void>
@@ -54,10 +57,11 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest, o
 
   /** One alert for a fleet-wide outage; written before those of single agents, which it explains. */
   async function reportOutage(now: number): Promise<void> {
-    const { silent, online } = await countSilent(db, now - offlineAfterMs)
+    const { silent, online, oldest } = await countSilent(db, now - offlineAfterMs)
     if (silent < outageInstances || silent * 2 < online) return
     await db.transaction().execute(async (trx) => {
-      if (!(await beginRun(trx, outageName, now))) return
+      if (!(await claimRun(trx, outageName, now - sameOutageMs, now))) return
+      await recordRun(trx, outageFleetName, oldest)
       const alert = { severity: 'critical', event_type: alertTypes.fleetOutage, instance_id: null } as const
       await outbox.write(
         trx,
@@ -91,14 +95,17 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest, o
     }
   }
 
-  /** An outage is over when most of those are heard of that were before it. */
+  /** An outage is over when half of those are heard of that were before it. */
   async function reportOutageEnd(now: number): Promise<void> {
     const since = await readRun(db, outageName)
     if (since === null) return
-    const { fleet, fresh } = await countBack(db, since - beforeOutageMs, now - offlineAfterMs)
-    if (fresh * 2 <= fleet) return
+    const heardSince = (await readRun(db, outageFleetName)) ?? since
+    const expectedSince = now - since > expectedBackMs ? now - expectedBackMs : heardSince
+    const { fleet, fresh } = await countBack(db, expectedSince, now - offlineAfterMs)
+    if (fresh === 0 || fresh * 2 < fleet) return
     await db.transaction().execute(async (trx) => {
       if (!(await endRun(trx, outageName))) return
+      await endRun(trx, outageFleetName)
       const alert = { severity: 'info', event_type: alertTypes.fleetRecovered, instance_id: null } as const
       const missing = fleet - fresh
       const description = `${fresh} of ${fleet} instances are back${missing > 0 ? `; ${missing} are still silent` : ''}.`
