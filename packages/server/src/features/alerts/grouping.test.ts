@@ -289,6 +289,19 @@ describe('a storm', () => {
     expect(reminded).toContain('reported policy_violation agent-1')
   })
 
+  it('is remembered of a problem of which nobody was to be reminded any more', () => {
+    const channel = channelOf({ perMinute: 5 })
+    const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
+    channel.take(offline)
+    channel.acknowledge('instance_offline agent-1')
+    channel.pass(5 * 3_600_000)
+    for (let index = 2; index < 40; index++) channel.take({ instance_id: `agent-${index}` })
+    expect(channel.take({ ...offline, severity: 'critical' })).toBe('waiting')
+    channel.pass(repeatMs + 2 * minute)
+    const reminded = channel.told.filter(({ kind }) => kind === 'reminder').map(({ name }) => name)
+    expect(reminded).toContain('instance_offline agent-1')
+  })
+
   it('of groups that go on becomes one message as well', () => {
     const channel = channelOf({ perMinute: 5 })
     for (let index = 0; index < 5; index++) channel.take({ instance_id: `agent-${index}` })

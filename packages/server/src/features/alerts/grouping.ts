@@ -189,7 +189,8 @@ export function decide(alert: PlannedAlert, surroundings: Surroundings): Decisio
 function remember(alert: PlannedAlert, group: Group | undefined, toldAt: number, { mayRemember }: Surroundings) {
   const { severity } = alert
   if (group) {
-    const news = { severity: highest(group.severity, severity), state: 'open' as const, reminders: 0 }
+    const due_at = group.due_at ?? toldAt + repeatMs
+    const news = { severity: highest(group.severity, severity), state: 'open' as const, reminders: 0, due_at }
     return { remembered: { ...group, ...news } }
   }
   if (!mayRemember || !(alert.by_service === 1 || isAtLeast(severity, 'critical'))) return {}
@@ -209,9 +210,9 @@ export type Flush =
   | { kind: 'alert' | 'digest'; group: Group | null }
   | { kind: 'reminder'; group: Group }
   | { kind: 'resolved' }
-  /** All that waits moves to the group that collects a storm, and this one is as given, or over. */
-  | { kind: 'join storm'; storm: Group; group: Group | null }
-  /** People are not to be reminded just now. */
+  /** All that waits moves to the group that collects a storm; both then are as given. */
+  | { kind: 'join storm'; storm: Group; group: Group }
+  /** Nothing is to be told now. */
   | { kind: 'wait'; group: Group }
   | { kind: 'end' }
 
