@@ -33,12 +33,14 @@ export interface Dialect {
    */
   rowsFromJson(json: string, columns: Record<string, 'text' | 'bigint' | 'double'>): RawBuilder<unknown>
   /**
-   * Makes the hottest statement there is: inserts rows, given as arrays in the order of the columns, whose `seq` are
-   * the last values of the counter event_seq.
+   * Makes the hottest statements there are: they insert rows, given as arrays in the order of the columns, whose `seq`
+   * are the last values of a counter. Columns in `back` are given as how far their value lies behind another counter.
    */
   insertSequenced(
     table: string,
     columns: Record<string, 'text' | 'bigint' | 'double'>,
+    counter: Schema['counters']['name'],
+    back?: Record<string, Schema['counters']['name']>,
   ): (rows: readonly (readonly unknown[])[]) => Statement
 }
 

@@ -46,12 +46,14 @@ export const postgresDialect: Dialect = {
   },
 
   // One array a column: half the work for the server of taking every value out of JSON.
-  insertSequenced(table, columns) {
+  insertSequenced(table, columns, counter, back = {}) {
     const names = Object.keys(columns)
+    const lastOf = (name: string) => `(select value from counters where name = '${name}')`
+    const values = names.map((name) => (back[name] === undefined ? name : `${lastOf(back[name])} - ${name}`))
     const arrays = Object.values(columns).map((type, index) => `$${index + 1}::${typeNames[type]}[]`)
-    const seq = `(select value from counters where name = 'event_seq') - cardinality($1::bigint[]) + ordinality`
+    const seq = `${lastOf(counter)} - cardinality($1::${typeNames[Object.values(columns)[0]!]}[]) + ordinality`
     const text = `insert into ${table} (seq, ${names.join(', ')})
-      select ${seq}, ${names.join(', ')} from unnest(${arrays.join(', ')}) with ordinality as batch (${names.join(', ')}, ordinality)`
+      select ${seq}, ${values.join(', ')} from unnest(${arrays.join(', ')}) with ordinality as batch (${names.join(', ')}, ordinality)`
     return (rows) =>
       CompiledQuery.raw(
         text,

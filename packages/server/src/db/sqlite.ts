@@ -40,10 +40,11 @@ const dialect: Dialect = {
     return sql`(select key as ordinal, ${sql.join(names)} from json_each(${json}))`
   },
   // Parsing the batch once and binding each row is a third faster here than taking every value out of JSON in SQL.
-  insertSequenced(table, columns) {
+  insertSequenced(table, columns, counter, back = {}) {
     const names = Object.keys(columns)
-    const marks = names.map(() => '?').join(', ')
-    const seq = "(select value from counters where name = 'event_seq') - ?"
+    const behind = (name: string) => `(select value from counters where name = '${name}') - ?`
+    const marks = names.map((name) => (back[name] === undefined ? '?' : behind(back[name]))).join(', ')
+    const seq = behind(counter)
     const text = `insert into ${table} (seq, ${names.join(', ')}) values (${seq}, ${marks})`
     return (rows) => ({ ...CompiledQuery.raw(text), rows: JSON.stringify(rows) })
   },

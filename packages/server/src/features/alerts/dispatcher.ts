@@ -4,7 +4,7 @@ import type { Directory, KnownChannel } from './directory.ts'
 import {
   type ClaimedMessage,
   claimMessages,
-  readDueChannels,
+  hasDueMessage,
   releaseAllMessages,
   releaseMessages,
 } from './message-queries.ts'
@@ -107,8 +107,13 @@ export class Dispatcher {
       if (hasMore) this.wake()
     }
     await this.#planner.flushDue(channels.filter(({ type }) => allChannels[type].audience === 'people'))
-    const due = await readDueChannels(db, this.#deps.clock.now())
-    for (const channel of channels) if (due.has(channel.id)) await this.#send(channel)
+    for (const channel of channels) {
+      // A receiver that is left alone just now costs nothing.
+      const { resumeAt } = this.#tries.progress.get(channel.id)!
+      const now = this.#deps.clock.now()
+      if (resumeAt !== null && resumeAt > now) continue
+      if (await hasDueMessage(db, channel.id, now)) await this.#send(channel)
+    }
   }
 
   /** Tries that may begin now. A receiver that is down is asked with one message whether it is back. */

@@ -10,17 +10,18 @@ export type ClaimedMessage = Pick<MessageRow, 'id' | 'channel_id' | 'kind' | 'co
 
 const claimedColumns = ['id', 'channel_id', 'kind', 'content', 'created_at', 'attempts'] as const
 
-/** Channels with a message that is due and that nobody is sending. */
-export async function readDueChannels(db: Db, now: number): Promise<Set<string>> {
-  const rows = await db
+/** Whether a channel has a message that is due and that nobody is sending. */
+export async function hasDueMessage(db: Db, channelId: string, now: number): Promise<boolean> {
+  const row = await db
     .selectFrom('alert_messages')
-    .select('channel_id')
-    .distinct()
+    .select('id')
+    .where('channel_id', '=', channelId)
     .where('state', '=', sql.lit('pending'))
     .where('due_at', '<=', now)
     .where((e) => e.or([e('leased_until', 'is', null), e('leased_until', '<=', now)]))
-    .execute()
-  return new Set(rows.map(({ channel_id }) => channel_id))
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
 }
 
 /** Takes messages that are due for `leaseMs`, oldest first: until then no other process sends them. */

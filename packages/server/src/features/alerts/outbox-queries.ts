@@ -1,5 +1,5 @@
 import { CompiledQuery, sql } from 'kysely'
-import type { Database, Db, Statement } from '../../db/database.ts'
+import type { Database, Db, Dialect, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
 /** An alert before it has its place in the sequence. `back`: how many events of its transaction follow its own; null = of no event. */
@@ -31,37 +31,38 @@ const columns = {
   session_id: 'text',
   by_service: 'bigint',
   status: 'text',
-  back: 'bigint',
-} as const satisfies Record<keyof AlertToWrite, string>
-const names = Object.keys(columns) as (keyof AlertToWrite)[]
+  event_seq: 'bigint',
+} as const
 
 export interface OutboxStatements {
   takeSeqs: string
-  alerts: string
+  alerts: ReturnType<Dialect['insertSequenced']>
 }
-
-const counter = (name: string) => sql`(select value from counters where name = ${sql.lit(name)})`
 
 /** Compiled once; only the parameters change. */
 export function compileOutbox({ db, dialect }: Database): OutboxStatements {
-  const source = dialect.rowsFromJson('', columns)
   return {
     takeSeqs: sql`update counters set value = value + ${0} where name = 'alert_seq'`.compile(db).sql,
-    alerts: sql`insert into alerts
-      (seq, id, created_at, severity, event_type, source, description, instance_id, session_id, by_service, status, event_seq)
-      select ${counter('alert_seq')} - ${0} + 1 + ordinal, id, created_at, severity, event_type, source, description,
-        instance_id, session_id, by_service, status, ${counter('event_seq')} - back
-      from ${source} as batch order by ordinal`.compile(db).sql,
+    alerts: dialect.insertSequenced('alerts', columns, 'alert_seq', { event_seq: 'event_seq' }),
   }
 }
 
 /** Writes alerts in their order; within the transaction that stores their events, after these. */
 export function outboxStatements(compiled: OutboxStatements, alerts: readonly AlertToWrite[]): Statement[] {
-  const rows = alerts.map((alert) => names.map((name) => alert[name]))
-  return [
-    CompiledQuery.raw(compiled.takeSeqs, [alerts.length]),
-    CompiledQuery.raw(compiled.alerts, [alerts.length, JSON.stringify(rows)]),
-  ]
+  const rows = alerts.map((alert) => [
+    alert.id,
+    alert.created_at,
+    alert.severity,
+    alert.event_type,
+    alert.source,
+    alert.description,
+    alert.instance_id,
+    alert.session_id,
+    alert.by_service,
+    alert.status,
+    alert.back,
+  ])
+  return [CompiledQuery.raw(compiled.takeSeqs, [alerts.length]), compiled.alerts(rows)]
 }
 
 /** Ends problems of an instance; after the alert that says so was written. */

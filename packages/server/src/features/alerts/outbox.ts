@@ -61,9 +61,16 @@ export function createOutbox({ database }: Pick<Deps, 'database'>, directory: { 
       const alerts: AlertToWrite[] = []
       if (directory.current.channels.length === 0) return []
       for (const [index, event] of events.entries()) {
+        if (event.event_type === eventTypes.sessionMetrics) continue
         const by_service = event.by_service ? 1 : 0
-        const judged = { ...event, by_service } as const
-        if (event.event_type === eventTypes.sessionMetrics || !isTaken(judged)) continue
+        // Written out: every event of every agent comes by here.
+        const judged: JudgedAlert = {
+          severity: event.severity,
+          event_type: event.event_type,
+          instance_id: event.instance_id,
+          by_service,
+        }
+        if (!isTaken(judged)) continue
         const { id, severity, event_type, source, description, instance_id, session_id } = event
         const back = events.length - 1 - index
         alerts.push({

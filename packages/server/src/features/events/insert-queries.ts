@@ -46,7 +46,7 @@ export function compileInserts({ db, dialect }: Database): InsertStatements {
   const rows = (columns: Parameters<Dialect['rowsFromJson']>[1]) => dialect.rowsFromJson('', columns)
   return {
     takeSeqs: text(sql`update counters set value = value + ${0} where name = 'event_seq' returning value`),
-    events: dialect.insertSequenced('events', eventColumns),
+    events: dialect.insertSequenced('events', eventColumns, 'event_seq'),
     counts: text(sql`insert into event_counts (unit, severity, class, bucket, count)
       select unit, severity, class, bucket, count from ${rows({
         unit: 'text',
