@@ -1,4 +1,5 @@
 import { alertTypes, eventTypes } from '@wardline/contract'
+import type { Schema } from '../../db/schema.ts'
 import { highest, isAtLeast, matchesAlert } from './alert-match.ts'
 import type { KnownChannel, Silence } from './directory.ts'
 import type { Severity } from './message.ts'
@@ -26,23 +27,8 @@ const outageExplainsMs = 5 * 60_000
 export const held = { storm: '~storm', quiet: '~quiet hours', late: '~late' } as const
 export const isHeld = (name: string): boolean => name.startsWith('~')
 
-/** One problem at one channel for people; times in epoch milliseconds. */
-export interface Group {
-  name: string
-  severity: Severity
-  /** Alerts that wait to be told. */
-  waiting: number
-  /** When they, or a reminder, go out; null = nothing to come. */
-  due_at: number | null
-  told_at: number | null
-  /** Messages so far. */
-  messages: number
-  /** Reminders since the last news. */
-  reminders: number
-  state: 'open' | 'acknowledged' | 'resolved'
-  /** Id of the message in which those that wait will be told; the caller sets it when the first one waits. */
-  message_id: string | null
-}
+/** One problem at one channel for people, as it is stored: see db/schema-alerts.ts. Whoever keeps it sets `message_id`. */
+export type Group = Omit<Schema['alert_groups'], 'channel_id'>
 
 export interface PlannedAlert extends JudgedAlert {
   created_at: number

@@ -4,6 +4,7 @@ import { version } from '../../version.ts'
 import { allChannels } from './channels/all-channels.ts'
 import type { HttpChannel, SocketChannel, Verdict } from './channels/channel.ts'
 import { plainText } from './channels/plain-text.ts'
+import { withoutSecrets } from './channels/without-secrets.ts'
 import { type KnownChannel, signingSettings } from './directory.ts'
 import type { Message } from './message.ts'
 
@@ -26,14 +27,10 @@ function* texts(value: unknown): Generator<string> {
 }
 
 /** A receiver may answer with what it was sent: neither URL nor token must stand in the log of deliveries. */
-function withoutSecrets(text: string, settings: unknown): string {
-  let clean = text
-  for (const secret of texts(settings)) {
-    const parts = [secret, ...(URL.canParse(secret) ? urlSecrets(new URL(secret)) : [])]
-    for (const part of parts) if (part.length >= shortestSecret) clean = clean.replaceAll(part, '…')
-  }
-  return clean
-}
+const secretsOf = (settings: unknown): string[] =>
+  [...texts(settings)]
+    .flatMap((secret) => [secret, ...(URL.canParse(secret) ? urlSecrets(new URL(secret)) : [])])
+    .filter((secret) => secret.length >= shortestSecret)
 
 const urlSecrets = ({ pathname, search, username, password }: URL): string[] => [
   `${pathname}${search}`,
@@ -64,7 +61,9 @@ export function createSend(
   return async (channel, message, closing) => {
     const signal = AbortSignal.any([closing, AbortSignal.timeout(tryWithinMs)])
     const clean = (text: string | null) =>
-      text === null ? null : plainText(withoutSecrets(text, [channel.settings, channel.previous_secrets]), keptAnswer)
+      text === null
+        ? null
+        : plainText(withoutSecrets(text, secretsOf([channel.settings, channel.previous_secrets])), keptAnswer)
     try {
       const verdict = await attempt(channel, message, signal)
       return { ...verdict, answer: clean(verdict.answer), error: clean(verdict.error) }
