@@ -1,14 +1,16 @@
 import { execFileSync, type SpawnSyncOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { checkSdk, compileSdk } from './build-sdk.ts'
+import { makeSbom } from './build-sbom.ts'
+import { compileSdk, packSdk, runTsc } from './build-sdk.ts'
+import { checkSdk } from './check-sdk.ts'
 
 /** In the order in which they need each other's types. */
-const packages = ['contract', 'server', 'cli']
+const packages = ['text', 'contract', 'server', 'cli']
 /** A service that is not up by then will not come up. */
 const startWithinMs = 20_000
 
@@ -46,12 +48,8 @@ function compile(name: string, scratch: string): void {
   }
   const source = inPackage(name, 'src')
   const parts = { include: [source], exclude: [join(source, '**', '*.test.ts'), join(source, 'test-*.ts')] }
-  writeFileSync(config, JSON.stringify({ extends: join(root, 'tsconfig.json'), compilerOptions, ...parts }))
-  try {
-    run('tsc', ['-p', config], { stdio: 'inherit' })
-  } catch {
-    throw new Error(`packages/${name} does not compile.`)
-  }
+  const settings = { extends: join(root, 'tsconfig.json'), compilerOptions, ...parts }
+  runTsc(config, settings, `packages/${name} does not compile.`)
 }
 
 /** Refuses to call it built when a published package would hold anything but code, its description and its licence. */
@@ -62,8 +60,9 @@ function checkContents(name: string): void {
   const paths = packed.files.map(({ path }) => path)
   const strange = paths.filter(
     (path) =>
-      !/^(dist\/[\w./-]+\.(js|js\.map|d\.ts)|(dist\/cjs\/)?package\.json|README\.md|LICENSE)$/.test(path) ||
-      /\.test\.|dist\/test-/.test(path),
+      !/^(dist\/[\w./-]+\.(js|js\.map|d\.ts)|(dist\/cjs\/)?package\.json|bin\/wardline\.js|dist\/features\/downloads\/(sdk\.tgz|wardline\.py)|README\.md|LICENSE)$/.test(
+        path,
+      ) || /\.test\.|dist\/test-/.test(path),
   )
   if (strange.length > 0) throw new Error(`packages/${name} would publish ${strange.join(', ')}.`)
   for (const needed of ['LICENSE', 'README.md', 'package.json']) {
@@ -89,8 +88,11 @@ async function checkService(scratch: string): Promise<void> {
       if (url !== undefined) break
     }
     if (url === undefined) throw new Error('The compiled service did not start.')
-    const answer = await fetch(`${url}/healthz`)
-    if (answer.status !== 200) throw new Error(`The compiled service answers /healthz with ${answer.status}.`)
+    for (const path of ['/healthz', '/sdk.tgz', '/wardline.py']) {
+      const answer = await fetch(`${url}${path}`)
+      if (answer.status !== 200) throw new Error(`The compiled service answers ${path} with ${answer.status}.`)
+      await answer.arrayBuffer()
+    }
     service.stdout.resume()
     service.kill('SIGTERM')
     const [code] = await once(service, 'exit')
@@ -124,25 +126,42 @@ export const now: number = systemClock.now('utc')
     skipLibCheck: true,
     typeRoots: [join(root, 'node_modules', '@types')],
   }
-  writeFileSync(config, JSON.stringify({ compilerOptions, files: [consumer] }))
   try {
-    run('tsc', ['-p', config], { stdio: 'inherit' })
-  } catch {
-    throw new Error('The compiled packages do not bring their types.')
+    runTsc(config, { compilerOptions, files: [consumer] }, 'The compiled packages do not bring their types.')
   } finally {
     rmSync(consumer)
   }
 }
 
+/** The parts of an installation, for tools that look for known vulnerabilities. */
+function writeSbom(): void {
+  const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
+  const sbom = makeSbom(lock, [...packages, 'sdk'])
+  mkdirSync(join(root, 'dist'), { recursive: true })
+  writeFileSync(join(root, 'dist', 'sbom.cdx.json'), `${JSON.stringify(sbom, null, 2)}\n`)
+  console.log(`dist/sbom.cdx.json: ${sbom.components.length} components`)
+}
+
+/** The service serves to agents what they need: the files lie beside the code that does so. */
+function addDownloads(sdk: string): void {
+  const downloads = inPackage('server', 'dist', 'features', 'downloads')
+  copyFileSync(sdk, join(downloads, 'sdk.tgz'))
+  copyFileSync(join(root, 'clients', 'python', 'wardline.py'), join(downloads, 'wardline.py'))
+}
+
 const scratch = mkdtempSync(join(tmpdir(), 'wardline-build-'))
 try {
+  writeSbom()
+  // The command line needs the types of the SDK.
+  await compileSdk(scratch, inPackage('sdk', 'dist'))
   for (const name of packages) compile(name, scratch)
-  await compileSdk(scratch)
+  const sdk = packSdk(inPackage('sdk', 'dist'), scratch, join(root, 'dist'))
+  addDownloads(sdk.file)
   chmodSync(command, 0o755)
   checkTypes(scratch)
   const version = run(process.execPath, [command, '--version'], { env: bareEnv }).trim()
   await checkService(scratch)
-  await checkSdk(scratch)
+  await checkSdk(sdk, scratch)
   for (const name of [...packages, 'sdk']) checkContents(name)
   console.log(`wardline ${version} is built: node packages/cli/dist/main.js serve`)
 } catch (fault) {

@@ -104,10 +104,11 @@ const onlyIn =
 
 /** Packages of the house that a package, or a folder beside them, may import. */
 const mayImport: Record<string, readonly string[]> = {
+  text: [],
   contract: [],
-  server: ['@wardline/contract'],
-  // `wardline serve` runs the service.
-  cli: ['@wardline/contract', '@wardline/server'],
+  server: ['@wardline/contract', '@wardline/text'],
+  // `wardline serve` runs the service, and `wardline simulate` agents.
+  cli: ['@wardline/contract', '@wardline/sdk', '@wardline/server', '@wardline/text'],
   // Runs inside agents, and knows of the service only what crosses the wire.
   sdk: [],
   // The black box speaks HTTP; what it knows of the product it knows by heart.
@@ -117,8 +118,10 @@ const mayImport: Record<string, readonly string[]> = {
   'test-servers': [],
 }
 
-/** What tests of a package may import besides: those of the SDK talk to the real service. */
-const testsMayImport: Record<string, readonly string[]> = { sdk: ['@wardline/contract', '@wardline/server'] }
+/** What tests of a package may import besides: those of the SDK talk to the real service and compare copies with originals. */
+const testsMayImport: Record<string, readonly string[]> = {
+  sdk: ['@wardline/contract', '@wardline/server', '@wardline/text'],
+}
 
 /** From the top down: a file imports from its own layer and from those below. */
 const layers: [name: string, files: RegExp][] = [
@@ -132,7 +135,7 @@ const layers: [name: string, files: RegExp][] = [
   ['the way out', /^egress\//],
   [
     'the ground',
-    /^(errors|clock|ids|log|metrics|secrets|config|config-values|config-alerts|pattern-rules|setting-faults|version)\.ts$/,
+    /^(errors|clock|ids|log|log-pretty|metrics|secrets|config|config-values|config-alerts|config-hosts|config-limits|config-log|config-quotas|pattern-rules|private-files|setting-faults|version|work-turns)\.ts$/,
   ],
 ]
 const layerOf = (file: string): number => layers.findIndex(([, files]) => files.test(file))
@@ -153,7 +156,7 @@ function findCycles(sources: Source[]): string[] {
 
 /** Run or imported from outside: commands, package entries, configuration. Threads and child processes are mentioned by path. */
 const entries =
-  /^(packages\/cli\/src\/main|packages\/\w+\/src\/index|bench\/main|bench\/\w+-server|docs\/generate|build|vitest\.config|test-reporter)\.(ts|js)$/
+  /^(packages\/cli\/bin\/wardline|packages\/cli\/src\/main|packages\/\w+\/src\/index|bench\/main|bench\/\w+-server|docs\/generate|build|pack|vitest\.config|test-reporter)\.(ts|js)$/
 
 /** What the SDK's package.json names as its exports and commands. */
 const sdkPackage = readFileSync(join(root, 'packages', 'sdk', 'package.json'), 'utf8')
@@ -161,6 +164,29 @@ const isSdkEntry = (path: string): boolean => {
   const name = /^packages\/sdk\/src\/(.+)\.ts$/.exec(path)?.[1]
   return name !== undefined && (sdkPackage.includes(`"./src/${name}.ts"`) || sdkPackage.includes(`dist/${name}.js"`))
 }
+
+/** From the bottom up: a room imports itself and those before it; the files beside them join them. */
+const alertRooms = ['outbox', 'channels', 'routing', 'delivery', 'planning']
+/** The room of a file of alerts, '' for one beside them. */
+const alertRoomOf = (path: string): string | undefined =>
+  /^features\/alerts\/(?:([\w-]+)\/)?[\w.-]+$/
+    .exec(inServer(path) ?? 'elsewhere')
+    ?.slice(1)
+    .map((room) => room ?? '')[0]
+
+/** The room that owns each table of alerts. */
+const alertTables: Record<string, string> = {
+  alerts: 'outbox',
+  alert_overflow: 'outbox',
+  alert_channels: 'routing',
+  alert_routes: 'routing',
+  silences: 'routing',
+  alert_messages: 'delivery',
+  alert_groups: 'planning',
+  alert_deliveries: 'planning',
+}
+const namedTable =
+  /\b(?:selectFrom|insertInto|updateTable|deleteFrom|\w*[jJ]oin|insertSequenced|into|from|update)\b[\s('"]+(?<table>\w+)/
 
 /** Installed names are importable by accident: what a package imports must stand in its own package.json. */
 function declaredBy(owner: string): string[] {
@@ -173,13 +199,54 @@ const bareName = (name: string): string =>
     .slice(0, name.startsWith('@') ? 2 : 1)
     .join('/')
 
-const maxLines = 300
+const queryFiles = /\/(queries|[\w-]+-(queries|statements))\.ts$/
+
+/** Each table with the folder that owns it: the file in db/schema/ that lists it is named for the feature. */
+function tableOwners(sources: Source[]): { table: string; owner: string; path: string }[] {
+  return sources.flatMap(({ path, text }) => {
+    const name = /^db\/schema\/([\w/-]+)\.ts$/.exec(inServer(path) ?? '')?.[1]
+    const list = /interface \w+Tables \{\n(.*?)\n\}/s.exec(text)?.[1]
+    if (name === undefined || list === undefined) return []
+    const owner = name === 'database' ? 'db/' : `features/${name}/`
+    return [...list.matchAll(/^ {2}(\w+):/gm)].map(([, table = '']) => ({ table, owner, path }))
+  })
+}
+
+function findForeignTables(sources: Source[]): string[] {
+  const owners = tableOwners(sources)
+  const folders = sources.map(({ path }) => inServer(path) ?? '')
+  const homeless = owners
+    .filter(({ owner }) => !folders.some((file) => file.startsWith(owner)))
+    .map(({ path, table, owner }) => `${path} gives the table ${table} to ${owner}, which is not there`)
+  const patterns = owners.map(({ table, owner }) => ({
+    table,
+    owner,
+    // Outside of query files the word alone says nothing: there are services, lists and routes of these names.
+    anywhere: new RegExp(`(selectFrom|insertInto|updateTable|deleteFrom|[jJ]oin)\\(\\s*'${table}\\b`),
+    inQueries: new RegExp(`'${table}( as \\w+)?'|\\b(from|into|update|join|table) ${table}\\b`),
+  }))
+  const foreign = sources.flatMap(({ path, lines, isTest }) => {
+    const file = inServer(path)
+    if (file === undefined || isTest || file.startsWith('db/')) return []
+    const isQueries = queryFiles.test(path)
+    return lines.flatMap((line, index) =>
+      patterns
+        .filter(({ owner }) => !(isQueries && file.startsWith(owner)))
+        .filter(({ anywhere, inQueries }) => anywhere.test(line) || (isQueries && inQueries.test(line)))
+        .map(({ table, owner }) => `${path}:${index + 1} names the table ${table}; only queries of ${owner} may`),
+    )
+  })
+  return [...homeless, ...foreign]
+}
+
+const maxLines = 400
 const testNames = /^\s*(?:test|it)(?:\.[\w.]+(?:\([^)]*\))?)?\(\s*(['"`])(.*?)\1,/
 
 const rules: Rule[] = [
   {
-    says: 'packages depend on each other in one direction: contract ← server ← cli; the SDK on none',
+    says: 'packages depend on each other in one direction: text and contract ← server ← cli, and sdk ← cli; the SDK on none',
     broken: {
+      'packages/text/src/a.ts': "import { limits } from '@wardline/contract'",
       'packages/contract/src/a.ts': "import { startServer } from '@wardline/server'",
       'packages/server/src/a.ts': "import { limits } from '../../contract/src/fields.ts'",
       'packages/sdk/src/a.ts': "import type { NewEvent } from '@wardline/contract'",
@@ -238,7 +305,7 @@ const rules: Rule[] = [
     }),
   },
   {
-    says: "a feature calls another feature's operations, never its queries or routes",
+    says: "a feature calls another feature's operations, or takes its *-statements.ts; never its queries or routes",
     broken: {
       'packages/server/src/features/trust/a.ts': "import { seqRange } from '../events/queries.ts'",
       'packages/server/src/features/status/a.ts': "import { countSince } from '../events/count-queries.ts'",
@@ -250,16 +317,82 @@ const rules: Rule[] = [
     }),
   },
   {
+    says: 'the rooms of alerts import in one direction: outbox ← channels ← routing ← delivery ← planning',
+    broken: {
+      'packages/server/src/features/alerts/outbox/a.ts': "import { takes } from '../routing/routing-table.ts'",
+      'packages/server/src/features/alerts/delivery/a.ts': "import type { Group } from '../planning/grouping.ts'",
+      'packages/server/src/features/alerts/routing/a.ts': "import { viewAlert } from '../alerts.ts'",
+      'packages/server/src/features/alerts/cellar/a.ts': '',
+    },
+    find: (sources) =>
+      sources.flatMap(({ path, imports, isTest }) => {
+        const own = alertRoomOf(path)
+        if (own === undefined || own === '' || isTest) return []
+        if (!alertRooms.includes(own)) return [`${path} is in no room of alerts`]
+        return imports.flatMap(({ target, line }) => {
+          const other = target === undefined ? undefined : alertRoomOf(target)
+          if (other === undefined || (other !== '' && alertRooms.indexOf(other) <= alertRooms.indexOf(own))) return []
+          return [`${path}:${line} is in ${own} and imports ${target!.split('/').at(-1)}, which stands above it`]
+        })
+      }),
+  },
+  {
+    says: 'the tables of alerts are named in the query file of their room alone',
+    broken: {
+      'packages/server/src/features/alerts/alerts.ts': "db.selectFrom('alerts').selectAll()",
+      'packages/server/src/features/alerts/delivery/queries.ts': "db.updateTable('alert_channels')",
+      'packages/server/src/features/trust/queries.ts': 'sql`select count(*) from alert_messages`',
+    },
+    find: (sources) =>
+      sources
+        .filter(({ path, isTest }) => inServer(path)?.startsWith('features/') && !isTest)
+        .flatMap(({ path, lines }) =>
+          lines.flatMap((line, index) => {
+            const table = namedTable.exec(line)?.groups?.table ?? ''
+            const owner = alertTables[table]
+            return owner === undefined || path.endsWith(`/alerts/${owner}/queries.ts`)
+              ? []
+              : [`${path}:${index + 1} names ${table}, which only alerts/${owner}/queries.ts may`]
+          }),
+        ),
+  },
+  {
+    says: 'a table is named only by the query files of the feature that owns it, and by db/',
+    broken: {
+      'packages/server/src/features/trust/fleet-queries.ts': "db.selectFrom('instances').selectAll()",
+      'packages/server/src/features/events/other-queries.ts': 'sql`delete from audit_log where seq < 1`',
+      'packages/server/src/features/stream/position-statements.ts': 'sql`(select value from counters)`',
+      'packages/server/src/features/keys/key-list.ts': "db.selectFrom('api_keys').selectAll()",
+      'packages/server/src/http/health.ts': "db.deleteFrom('sessions')",
+      'packages/server/src/db/schema/nobody.ts': 'export interface NobodyTables {\n  orphans: OrphansTable\n}',
+    },
+    find: findForeignTables,
+  },
+  {
+    says: 'events knows no other feature: those that judge, alert or count are handed to it',
+    broken: {
+      'packages/server/src/features/events/a.ts': "import type { Outbox } from '../alerts/outbox/outbox.ts'",
+      'packages/server/src/features/events/b.ts': "import { createJudge } from '../detection/judge.ts'",
+    },
+    find: eachImport(({ path, isTest }, { name, target }) => {
+      const isEvents = inServer(path)?.startsWith('features/events/') && !isTest
+      const other = /^features\/([\w-]+)\//.exec(inServer(target ?? '') ?? '')?.[1]
+      return isEvents && other && other !== 'events' && `imports ${name} of the feature ${other}; events imports none`
+    }),
+  },
+  {
     says: 'there is no cycle of imports',
     broken: { 'bench/a.ts': "import { b } from './b.ts'", 'bench/b.ts': "import type { a } from './a.ts'" },
     find: findCycles,
   },
   {
-    says: 'SQL stands in queries.ts, *-queries.ts and db/: nothing else imports kysely',
+    says: 'SQL stands in queries.ts, *-queries.ts, *-statements.ts and db/: nothing else imports kysely',
     broken: { 'packages/server/src/features/keys/keys.ts': "import { sql } from 'kysely'" },
     find: eachImport(({ path, isTest }, { name }) => {
-      const allowed = isTest || /\/db\/|\/(queries|[\w-]+-queries)\.ts$/.test(path)
-      return name === 'kysely' && !allowed && 'imports kysely; only queries.ts, *-queries.ts and db/ may'
+      const allowed = isTest || /\/db\//.test(path) || queryFiles.test(path)
+      return (
+        name === 'kysely' && !allowed && 'imports kysely; only queries.ts, *-queries.ts, *-statements.ts and db/ may'
+      )
     }),
   },
   {
@@ -537,6 +670,7 @@ describe('the documents', () => {
     'packages/contract',
     'packages/sdk',
     'packages/server',
+    'packages/text',
   ]
   const documents = folders.flatMap((folder) =>
     readdirSync(join(root, folder))
@@ -558,7 +692,7 @@ describe('the documents', () => {
   test('put the licence, or its notice, into every package', () => {
     const licence = readFileSync(join(root, 'LICENSE'), 'utf8')
     const read = (name: string) => readFileSync(join(root, 'packages', name, 'LICENSE'), 'utf8')
-    for (const name of ['cli', 'contract', 'server']) expect(read(name), name).toBe(licence)
+    for (const name of ['cli', 'contract', 'server', 'text']) expect(read(name), name).toBe(licence)
     expect(read('sdk')).toContain('http://www.apache.org/licenses/LICENSE-2.0')
   })
 })

@@ -2,64 +2,83 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { missingPostgres } from './test-servers/postgres-cluster.ts'
 
 const shared = { resolve: { conditions: ['wardline-source'] }, ssr: { resolve: { conditions: ['wardline-source'] } } }
 
+const commandLine = process.argv.join(' ')
+/** With `--mode nightly` long tests take their full measure, see test-servers/effort.ts. */
+const isNightly = commandLine.includes('--mode nightly')
+/** Only a test that hangs takes so long. */
+const waitMs = isNightly ? 3_600_000 : 60_000
+const effort = isNightly ? { TEST_EFFORT: 'nightly' } : {}
+/** In CI a failure by the machine's load must not hide what else failed: a second attempt, and a list of those that needed it. */
+const retry = process.env.CI ? 1 : 0
+
 const root = fileURLToPath(new URL('.', import.meta.url))
 
-/** Tests that open the service or its database; all but those of SQLite itself hold on every engine. */
-const databaseTests = readdirSync(join(root, 'packages/server/src'), { recursive: true, encoding: 'utf8' })
-  .filter((name) => name.endsWith('.test.ts') && !/^db\/sqlite[^/]*$/.test(name))
-  .map((name) => `packages/server/src/${name}`)
-  .filter((path) => readFileSync(join(root, path), 'utf8').includes('/test-service.ts'))
+const testsIn = (...folders: string[]) =>
+  folders
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name}`),
+    )
+    .filter((path) => /^(?!.*node_modules).*\.test\.ts$/.test(path))
+    .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }))
 
-/** The same tests on another engine. Every test opens a service of its own, so the files need no process of their own. */
-const unitOn = (engine: 'pglite' | 'postgres') => ({
+const unitTests = testsIn('packages', 'docs', 'deploy', 'test-servers')
+/** Tests of the servers themselves, and of what speaks to them. */
+const serverTests = unitTests
+  .filter(
+    ({ path, text }) =>
+      path.startsWith('test-servers/') || /test-servers\/(postgres|redis)|inject\('(postgres|redis)/.test(text),
+  )
+  .map(({ path }) => path)
+/** Tests that open the service or its database; all but those of SQLite itself hold on every engine. */
+const databaseTests = unitTests
+  .filter(({ path, text }) => text.includes('/test-service.ts') && /\/server\/src\/(?!db\/sqlite)/.test(path))
+  .map(({ path }) => path)
+
+const timing = { testTimeout: waitMs, hookTimeout: waitMs, retry }
+const servers = { globalSetup: './test-servers/setup.ts' }
+
+/** Every test opens a service of its own, so the files need no process of their own. */
+const unitOn = (name: string, engine: string, include: string[], setup: object = servers) => ({
   ...shared,
-  test: {
-    name: `unit-${engine}`,
-    isolate: false,
-    env: { TEST_ENGINE: engine },
-    globalSetup: './test-servers/setup.ts',
-    include: databaseTests,
-    // PGlite takes seconds for the first database of a process, and its time for many rows.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-  },
+  test: { name, isolate: false, env: { TEST_ENGINE: engine, ...effort }, include, ...setup, ...timing },
 })
+
+/** Tests from outside, with processes of their own. */
+const blackBox = (name: string, include: string, setup: object = {}) => ({
+  ...shared,
+  test: { name, include: [include], ...setup, ...timing },
+})
+
+/** The code for PostgreSQL runs in PGlite where there is no server to run it, at night, and when asked for by name. */
+const withPglite = isNightly || commandLine.includes('unit-pglite') || missingPostgres() !== undefined
 
 export default defineConfig({
   ...shared,
   test: {
     // Vitest sets BASE_URL itself; the black-box suite may be aimed at a running service by it.
-    env: process.env.BASE_URL ? { BASE_URL: process.env.BASE_URL } : {},
-    maxWorkers: 2,
+    env: { ...effort, ...(process.env.BASE_URL ? { BASE_URL: process.env.BASE_URL } : {}) },
+    // More than the cores that there are: many tests wait, for a process that starts, a socket or a disk.
+    maxWorkers: 4,
     reporters: ['default', './test-reporter.ts'],
     projects: [
-      { ...shared, test: { name: 'tidy', include: ['tidy.test.ts'] } },
-      // Every test opens a service of its own, so the files need no process of their own.
-      {
-        ...shared,
-        test: {
-          name: 'unit',
-          isolate: false,
-          env: { TEST_ENGINE: 'sqlite' },
-          globalSetup: './test-servers/setup.ts',
-          include: ['packages/*/src/**/*.test.ts', 'docs/*.test.ts', 'deploy/*.test.ts', 'test-servers/*.test.ts'],
-        },
-      },
-      unitOn('pglite'),
-      unitOn('postgres'),
-      {
-        ...shared,
-        test: {
-          name: 'e2e',
-          globalSetup: './test-servers/setup.ts',
-          include: ['e2e/**/*.test.ts'],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
-        },
-      },
+      { ...shared, test: { name: 'tidy', include: ['tidy.test.ts', 'words.test.ts'] } },
+      unitOn(
+        'unit',
+        'sqlite',
+        unitTests.map(({ path }) => path).filter((path) => !serverTests.includes(path)),
+        {},
+      ),
+      blackBox('e2e', 'e2e/*.test.ts'),
+      unitOn('unit-servers', 'sqlite', serverTests),
+      unitOn('unit-postgres', 'postgres', databaseTests),
+      ...(withPglite ? [unitOn('unit-pglite', 'pglite', databaseTests)] : []),
+      blackBox('e2e-cluster', 'e2e/cluster/*.test.ts', servers),
+      blackBox('e2e-chaos', 'e2e/chaos/*.test.ts'),
+      blackBox('e2e-packages', 'e2e/packages/*.test.ts', servers),
     ],
   },
 })

@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { describeMachine } from './machine.ts'
 import { measureAlerts } from './parts/alerts.ts'
+import { measureAttacks } from './parts/attacks.ts'
 import { measureBatch } from './parts/batch.ts'
 import { measureCluster } from './parts/cluster.ts'
 import { measureHoneypots } from './parts/honeypots.ts'
@@ -23,6 +24,7 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   stream: measureStream,
   honeypots: measureHoneypots,
   alerts: measureAlerts,
+  attacks: measureAttacks,
   startup: measureStartup,
   postgres: measurePostgres,
   cluster: measureCluster,

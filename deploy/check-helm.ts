@@ -57,7 +57,8 @@ const everything = [
   'autoscaling.enabled=true',
   'ingress.enabled=true',
   'ingress.tlsSecretName=tls',
-  'networkPolicy.enabled=true',
+  'alerts.SMTP_URL.secretName=mail',
+  'alerts.SMTP_URL.key=url',
 ]
 
 for (const values of [[], several, everything]) assert.equal(run('lint', values).status, 0, run('lint', values).stdout)
@@ -70,6 +71,10 @@ assert.equal(single.PersistentVolumeClaim.metadata.annotations['helm.sh/resource
 assert.equal(single.PodDisruptionBudget, undefined)
 assert.equal(single.Deployment.spec.template.spec.containers[0].env, undefined)
 assert.equal(single.ConfigMap.data.WARDLINE_STREAM_AUTH, 'session')
+assert.equal(
+  single.ConfigMap.data.WARDLINE_ALLOWED_HOSTS,
+  'w-wardline,w-wardline.default,w-wardline.default.svc,w-wardline.default.svc.cluster.local',
+)
 
 const scaled = render(...several)
 assertHardened(scaled)
@@ -92,6 +97,38 @@ const paths = full.Ingress.spec.rules[0].http.paths.map(({ path }: Manifest) => 
 assert.deepEqual(paths, ['/', '/api', '/docs', '/openapi.json'])
 assert.equal(full.Ingress.spec.rules[0].http.paths[0].pathType, 'Exact')
 assert.deepEqual(full.NetworkPolicy.spec.policyTypes, ['Ingress', 'Egress'])
+
+const portsOf = ({ NetworkPolicy }: Record<string, Manifest>) =>
+  NetworkPolicy.spec.egress.flatMap(({ ports }: Manifest) =>
+    ports.map(({ port, protocol = 'TCP' }: Manifest) => `${port} ${protocol}`),
+  )
+const dns = ['53 UDP', '53 TCP']
+// A policy is on unless it is switched off; what a set-up does not use stays closed.
+assert.deepEqual(portsOf(single), [...dns, '443 TCP'])
+assert.deepEqual(portsOf(scaled), [...dns, '5432 TCP', '6379 TCP', '443 TCP'])
+assert.deepEqual(portsOf(full), [...dns, '5432 TCP', '6379 TCP', '465 TCP', '587 TCP', '443 TCP'])
+const syslog = ['networkPolicy.alertPorts[0].port=514', 'networkPolicy.alertPorts[0].protocol=UDP']
+assert.deepEqual(portsOf(render(...syslog)), [...dns, '514 UDP'])
+const sources = (...values: string[]) => render(...values).NetworkPolicy.spec.ingress[0].from
+assert.deepEqual(sources(), [{ podSelector: {} }])
+assert.deepEqual(sources('ingress.enabled=true'), [{ namespaceSelector: {} }])
+assert.equal(sources('service.type=LoadBalancer'), undefined)
+assert.deepEqual(sources('networkPolicy.from[0].ipBlock.cidr=10.0.0.0/8'), [{ ipBlock: { cidr: '10.0.0.0/8' } }])
+assert.equal(render('networkPolicy.enabled=false').NetworkPolicy, undefined)
+
+assert.equal(single.ServiceMonitor, undefined)
+const { ServiceMonitor, Service } = render('serviceMonitor.enabled=true', 'serviceMonitor.labels.release=prom')
+assert.equal(ServiceMonitor.metadata.labels.release, 'prom')
+assert.deepEqual(ServiceMonitor.spec.endpoints, [
+  { port: Service.spec.ports[0].name, path: '/metrics', interval: '30s' },
+])
+for (const [name, value] of Object.entries(ServiceMonitor.spec.selector.matchLabels))
+  assert.equal(Service.metadata.labels[name], value)
+assertRefused(
+  /cannot send the header X-Monitor-Key/,
+  'serviceMonitor.enabled=true',
+  'settings.WARDLINE_METRICS_AUTH=key',
+)
 
 // With a database and no backplane, not even for the length of an upgrade may two processes run.
 assert.equal(render(...postgres).Deployment.spec.strategy.type, 'Recreate')

@@ -10,6 +10,7 @@ import { readConfig, settings, startServer } from '@wardline/server'
 import { Ajv } from 'ajv'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { servedHosts } from '../packages/server/src/http/host-check.ts'
 import { createMetrics } from '../packages/server/src/metrics.ts'
 
 const folder = fileURLToPath(new URL('.', import.meta.url))
@@ -74,6 +75,22 @@ describe('the compose file', () => {
     expect(readConfig(environmentOf(compose.services.wardline!)).databaseUrl).toBeUndefined()
   })
 
+  // A health check that gets 421 takes the process out of service.
+  test('lets every process answer to the names by which browsers, Caddy and other containers ask it', () => {
+    for (const [name, service] of members) {
+      const { host, allowedHosts, publicUrl } = readConfig(environmentOf(service))
+      const isServed = servedHosts({ host, allowedHosts, publicUrl }, 'a1b2c3d4e5f6')
+      const asked = [...members.map(([member]) => member), '127.0.0.1', 'localhost']
+      expect(
+        asked.filter((asking) => !isServed(asking)),
+        name,
+      ).toEqual([])
+      expect(isServed('evil.example'), name).toBe(false)
+    }
+    const single = readConfig(environmentOf(compose.services.wardline!))
+    expect(servedHosts(single, 'a1b2c3d4e5f6')('wardline')).toBe(true)
+  })
+
   // On one machine with a browser, whatever page is open there could read the events.
   test('does not leave the stream of the single process open', () => {
     expect(readConfig(environmentOf(compose.services.wardline!)).streamAuth).toBe('session')
@@ -119,7 +136,9 @@ describe('the compose file', () => {
     for (const [name, { environment = {} }] of services) {
       // What is handed through from the environment of whoever starts it is empty here.
       const inClear = Object.entries(environment).filter(([, value]) => interpolate(value) !== '')
-      const secret = inClear.map(([key]) => key).filter((key) => /(PASSWORD|SECRET|KEY|_URL)$/.test(key))
+      const secret = inClear
+        .map(([key]) => key)
+        .filter((key) => /(PASSWORD|SECRET|KEY|_URL)$/.test(key) && key !== 'WARDLINE_PUBLIC_URL')
       expect(secret, name).toEqual([])
     }
     const used = new Set(services.flatMap(([, { secrets = [] }]) => secrets))
@@ -192,6 +211,49 @@ describe('the image', () => {
     expect(/^USER (.*)$/m.exec(lastStage)![1]).toBe('1000:1000')
   })
 
+  // Whoever can move a tag decides what every later build consists of.
+  test('is built from a base that is named by its digest, with a Node that the service runs on', () => {
+    expect(dockerfile.match(/^FROM /gm)).toHaveLength(2)
+    expect(dockerfile.match(/^FROM \$\{NODE_IMAGE\}( AS build)?$/gm)).toHaveLength(2)
+    const [, version] = /^ARG NODE_IMAGE=node:([\d.]+)-bookworm-slim@sha256:[0-9a-f]{64}$/m.exec(dockerfile)!
+    const { engines } = JSON.parse(readFileSync(join(folder, '..', 'packages/server/package.json'), 'utf8'))
+    const oldest = engines.node.replace('>=', '')
+    expect(version!.localeCompare(oldest, 'en', { numeric: true })).toBeGreaterThanOrEqual(0)
+  })
+
+  test('runs as the README says: its tag, its port, its volume and settings that the service accepts', () => {
+    const readme = readFileSync(join(folder, '..', 'README.md'), 'utf8')
+    const [, file, tag] = /^docker build -f (\S+) -t (\S+) \.$/m.exec(readme)!
+    expect(file).toBe('deploy/Dockerfile')
+    const words = /^docker run (.*)$/m.exec(readme)![1]!.split(' ')
+    expect(words.at(-1)).toBe(tag)
+    const optionsOf = (name: string) => words.flatMap((word, index) => (word === name ? [words[index + 1]!] : []))
+    const [, port] = /^EXPOSE (\d+)$/m.exec(lastStage)!
+    const [, volume] = /^VOLUME (\S+)$/m.exec(lastStage)!
+    // An address is given: Docker would publish the port on every interface.
+    expect(optionsOf('-p')).toEqual([`127.0.0.1:${port}:${port}`])
+    expect(optionsOf('-v')).toEqual([`wardline-data:${volume}`])
+    const given = Object.fromEntries(optionsOf('-e').map((setting) => setting.split('=')))
+    const {
+      port: listens,
+      host,
+      dataDir,
+      streamAuth,
+    } = readConfig({ HOST: '0.0.0.0', WARDLINE_DATA_DIR: '/data', ...given })
+    expect({ listens, host, dataDir, streamAuth }).toEqual({
+      listens: Number(port),
+      host: '0.0.0.0',
+      dataDir: volume,
+      streamAuth: 'session',
+    })
+    for (const setting of ['HOST=0.0.0.0', 'WARDLINE_DATA_DIR=/data']) expect(lastStage).toContain(setting)
+    // What `docker exec` calls, and what the entry point starts.
+    expect(lastStage).toContain('ln -s /app/packages/cli/dist/main.js /usr/local/bin/wardline')
+    expect(lastStage).toContain('ENTRYPOINT ["wardline"]')
+    const name = optionsOf('--name')[0]
+    expect(readme).toContain(`docker exec ${name} cat ${volume}/admin-key`)
+  })
+
   test('asks the running service for its health', async () => {
     const env = { PORT: '0', WARDLINE_DATA_DIR: join(made, 'data'), WARDLINE_LOG_LEVEL: 'silent' }
     const service = await startServer(readConfig(env))
@@ -214,14 +276,79 @@ describe('the image', () => {
     const sent = lines.filter((line) => line.startsWith('!')).map((line) => line.slice(1))
     expect(sent.sort()).toEqual([
       '.npmrc',
+      'build-sbom.ts',
       'build-sdk.ts',
       'build.ts',
+      'check-sdk.ts',
+      'clients/python/wardline.py',
       'package-lock.json',
       'package.json',
       'packages',
       'tsconfig.json',
     ])
     expect(lines).toEqual(expect.arrayContaining(['**/data', '**/.env*', '**/node_modules', '**/dist']))
+  })
+})
+
+describe('what watches the service', () => {
+  /** Every metric that a query names, without the suffixes of histograms. */
+  const named = (query: string) => [...query.matchAll(/\bwardline_\w+/g)].map(([name]) => name)
+  const board = JSON.parse(text('grafana/wardline.json'))
+  // biome-ignore lint/suspicious/noExplicitAny: panels are of Grafana's form
+  const queries: string[] = board.panels.flatMap((panel: any) => panel.targets ?? []).map(({ expr }: any) => expr)
+  const rules = parse(text('prometheus-rules.yaml')).groups.flatMap(
+    (group: { rules: { expr: string }[] }) => group.rules,
+  )
+
+  test('asks for metrics and labels that a running service exports, and for no others', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'wardline-metrics-'))
+    const server = await startServer(
+      readConfig({ PORT: '0', WARDLINE_DATA_DIR: dataDir, WARDLINE_LOG_LEVEL: 'silent' }),
+    )
+    const exported = await (await fetch(`${server.url}/metrics`)).text()
+    await server.close()
+    rmSync(dataDir, { recursive: true, force: true })
+    const types = new Map([...exported.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name, type]) => [name!, type!]))
+    // Removed where there is no backplane, and exported with one.
+    types.set('wardline_backplane_up', 'gauge')
+    const asked = [...queries, ...rules.map(({ expr }: { expr: string }) => expr)].flatMap(named)
+    expect(new Set(asked).size).toBeGreaterThan(20)
+    const known = (name: string) => {
+      const base = name.replace(/_(bucket|sum|count)$/, '')
+      return types.has(name) || (base !== name && types.get(base) === 'histogram')
+    }
+    expect(asked.filter((name) => !known(name))).toEqual([])
+    // None that the service exports is missing on the board.
+    const shown = new Set(queries.flatMap(named).map((name) => name.replace(/_(bucket|sum|count)$/, '')))
+    expect([...types.keys()].filter((name) => name.startsWith('wardline_') && !shown.has(name))).toEqual([])
+  })
+
+  test('groups by labels that the metrics have', () => {
+    const { registry } = createMetrics()
+    const labels = (name: string): string[] =>
+      (registry.getSingleMetric(name.replace(/_(bucket|sum|count)$/, '')) as unknown as { labelNames: string[] })
+        ?.labelNames ?? []
+    for (const query of queries) {
+      const allowed = ['le', 'job', 'instance', ...named(query).flatMap(labels)]
+      const grouped = [...query.matchAll(/by \(([^)]+)\)/g)].flatMap(([, list]) => list!.split(', '))
+      const matched = [...query.matchAll(/(\w+)=~?"/g)].map(([, name]) => name!)
+      expect(
+        [...grouped, ...matched].filter((label) => !allowed.includes(label)),
+        query,
+      ).toEqual([])
+    }
+  })
+
+  test('scrapes the path and port of the service under the job that rules and board expect', () => {
+    const { scrape_configs: scrapes, rule_files: files } = parse(text('prometheus.yml'))
+    expect(scrapes).toEqual([
+      {
+        job_name: 'wardline',
+        metrics_path: endpoints.getMetrics.path,
+        static_configs: [{ targets: [`${settings.host.unset}:${settings.port.unset}`] }],
+      },
+    ])
+    expect(files).toEqual(['prometheus-rules.yaml'])
   })
 })
 
@@ -257,13 +384,34 @@ describe('the Helm chart', () => {
     const inValues = [...text('helm/wardline/values.yaml').matchAll(/^ {2}(?:# )?([A-Z_]+):/gm)].map(
       (match) => match[1],
     )
-    expect(inValues).toEqual(['WARDLINE_STREAM_AUTH', 'WARDLINE_TRUSTED_PROXIES'])
+    expect(inValues).toEqual(['WARDLINE_STREAM_AUTH', 'WARDLINE_TRUSTED_PROXIES', 'WARDLINE_ALLOWED_HOSTS'])
     const inTemplates = [...template('_helpers.tpl').matchAll(/"([A-Z_]{4,})" \.Values/g)].map((match) => match[1]!)
     expect(inTemplates).toHaveLength(4)
     expect(names).toEqual(expect.arrayContaining([...inValues, ...inTemplates]))
     const secrets = Object.values(settings).filter((entry) => 'secret' in entry && entry.secret)
     const ofAlerts: string[] = JSON.parse(text('helm/wardline/values.schema.json')).properties.alerts.propertyNames.enum
     expect([...inTemplates, ...ofAlerts].sort()).toEqual(secrets.map(({ env }) => env).sort())
+  })
+
+  test('closes what it does not use to the network, unless told otherwise', () => {
+    expect(values.networkPolicy).toEqual({
+      enabled: true,
+      from: [],
+      alertPorts: [{ port: 443 }],
+      databasePort: 5432,
+      backplanePort: 6379,
+      egress: [],
+    })
+    const policy = template('networkpolicy.yaml')
+    for (const [condition, port] of [
+      ['.Values.database.secretName', '{{ .Values.networkPolicy.databasePort }}'],
+      ['.Values.backplane.secretName', '{{ .Values.networkPolicy.backplanePort }}'],
+      ['hasKey .Values.alerts "SMTP_URL"', 465],
+    ]) {
+      expect(policy).toContain(`{{- if ${condition} }}\n        - port: ${port}\n`)
+    }
+    expect(accepts({ ...values, networkPolicy: { ...values.networkPolicy, alertPorts: [{ port: 0 }] } })).toBe(false)
+    expect(accepts({ ...values, networkPolicy: { ...values.networkPolicy, alertPorts: [443] } })).toBe(false)
   })
 
   test('keeps names of Kubernetes out of the environment, which the service would refuse', () => {

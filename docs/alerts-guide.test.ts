@@ -8,9 +8,7 @@ import { Webhook } from 'standardwebhooks'
 import { Check } from 'typebox/value'
 import { expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
-import { parseSettings } from '../packages/cli/src/channel-settings.ts'
-import { createProgram } from '../packages/cli/src/command.ts'
-import { completionTree } from '../packages/cli/src/completion-tree.ts'
+import { parseSettings } from '../packages/cli/src/alerts/channel-settings.ts'
 
 const guide = readFileSync(new URL('guide/alerts.md', import.meta.url), 'utf8')
 const blocks = (language: string): string[] =>
@@ -22,25 +20,6 @@ test('the guide shows settings that the service takes, for every type of channel
   for (const [type, text] of rows) {
     const schema = channelSettings[type as keyof typeof channelSettings]
     expect(Check(schema, parseSettings(text)), `${type}: ${text}`).toBe(true)
-  }
-})
-
-test('the guide names commands and options that there are', () => {
-  const tree = completionTree(createProgram())
-  const lines = blocks('bash')
-    .flatMap((block) => block.split('\n'))
-    .filter((line) => line.startsWith('wardline '))
-  expect(lines.length).toBeGreaterThan(15)
-  for (const line of lines) {
-    const words = line.split(/\s+/).slice(1)
-    const [group = '', verb = ''] = words
-    const node =
-      tree.find(({ path }) => path === `${group} ${verb}`) ?? tree.find(({ path }) => path === `${group} list`)
-    const named = [...line.matchAll(/ (--[a-z-]+)/g)].map((match) => match[1])
-    expect(
-      node?.options.map(({ name }) => name),
-      line,
-    ).toEqual(expect.arrayContaining(named))
   }
 })
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -57,7 +57,7 @@ function describedTables(source: string): Map<string, Described> {
     )
     byType.set(name, { meaning: sentence(comment), columns: new Map(columns) })
   }
-  const lists = source.matchAll(/interface (?:Schema|AlertTables) [^{]*\{\n(.*?)\n\}/gs)
+  const lists = source.matchAll(/interface \w+Tables \{\n(.*?)\n\}/gs)
   const names = [...lists].map(([, list]) => list).join('\n')
   return new Map([...names.matchAll(/(\w+): (\w+)/g)].map(([, table = '', type = '']) => [table, byType.get(type)!]))
 }
@@ -86,7 +86,7 @@ function describeTable(connection: DatabaseSync, table: string, described: Descr
   const known = [...(described?.columns.keys() ?? [])].sort().join()
   const stored = columns.map(({ name }) => String(name)).sort()
   if (known !== stored.join()) {
-    throw new Error(`db/schema.ts describes other columns of ${table} than the migrations make: ${known}; ${stored}.`)
+    throw new Error(`db/schema/ describes other columns of ${table} than the migrations make: ${known}; ${stored}.`)
   }
   const rows = columns.map(({ name, type, notnull, pk }) =>
     tableRow(
@@ -110,9 +110,8 @@ function describeTable(connection: DatabaseSync, table: string, described: Descr
 }
 
 async function schema(): Promise<string> {
-  const sources = ['schema.ts', 'schema-alerts.ts'].map((name) =>
-    readFileSync(new URL(`../packages/server/src/db/${name}`, import.meta.url), 'utf8'),
-  )
+  const folder = new URL('../packages/server/src/db/schema/', import.meta.url)
+  const sources = readdirSync(folder).map((name) => readFileSync(new URL(name, folder), 'utf8'))
   const described = describedTables(sources.join('\n'))
   const tables = await withNewDatabase((connection) =>
     connection
@@ -144,7 +143,7 @@ function commandLine(): string {
 
 ${generated}
 
-In a clone of the repository, \`npm run wardline --\` stands for \`wardline\`.
+In a clone of the repository, write \`npx wardline\`.
 
 ${sections.join('\n\n')}
 `

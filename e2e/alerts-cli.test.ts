@@ -183,7 +183,7 @@ describe.skipIf(isExternal)('wardline channels', () => {
     const list = await done(['channels', 'list'])
     expect(list.stdout).toMatch(new RegExp(`^${id}  ok +webhook +${name}  127\\.0\\.0\\.1(:\\d+)?  from critical`, 'm'))
     const shown = await done(['channels', 'show', id])
-    expect(shown.stdout).toMatch(/^Takes +critical and worse, 20 messages a minute$/m)
+    expect(shown.stdout).toMatch(/^Takes +critical and above, at most 20 messages a minute$/m)
     // Whoever may only read must not learn where to send, or with which secret.
     for (const { stdout } of [list, shown, await done(['channels', 'list', '--json'])]) {
       expect(stdout).not.toContain('hidden-path')
@@ -201,18 +201,18 @@ describe.skipIf(isExternal)('wardline channels', () => {
     expect(failed.json()).toMatchObject({ ok: false, status: 500, answer: 'out of order' })
     expect(JSON.parse(failed.stderr)).toEqual({ code: 'not_delivered', error: expect.stringContaining('answered 500') })
     const log = await done(['channels', 'log', channel.id, '--state', 'dead'])
-    expect(log.stdout).toMatch(/ test +Test message of Wardline +dead, 1 try +500 The receiver answered 500\.\n$/)
+    expect(log.stdout).toMatch(/ test +Test message of Wardline +dead, 1 attempt +500 The receiver answered 500\.\n$/)
     // Nobody wants an old test again.
-    expect((await done(['channels', 'replay', channel.id])).stdout).toBe('0 messages are tried again.\n')
+    expect((await done(['channels', 'replay', channel.id])).stdout).toBe('0 messages are sent again.\n')
   })
 
   test('tries again what was given up when told, under the same id', async () => {
     const channel = await addChannel('webhook')
     await giveUpOne(channel)
     const log = await done(['channels', 'log', channel.id, '--state', 'dead'])
-    expect(log.stdout).toMatch(/ alert +.+ +dead, 1 try +500 The channel was switched off\.\n$/)
+    expect(log.stdout).toMatch(/ alert +.+ +dead, 1 attempt +500 The channel was disabled\.\n$/)
     channel.answers(200)
-    expect((await done(['channels', 'replay', channel.id])).stdout).toBe('1 message is tried again.\n')
+    expect((await done(['channels', 'replay', channel.id])).stdout).toBe('1 message is sent again.\n')
     await until(
       'the second try',
       () => channel.received.length,
@@ -328,7 +328,7 @@ describe.skipIf(isExternal)('wardline alerts', () => {
     )
     const shown = await done(['alerts', 'show', id])
     expect(shown.stdout).toMatch(/^Status +open$/m)
-    expect(shown.stdout).toMatch(/^channel-\S+ +told +delivered \S+Z, 1 try +200 taken$/m)
+    expect(shown.stdout).toMatch(/^channel-\S+ +told +delivered \S+Z, 1 attempt +200 taken$/m)
     expect(shown.stdout.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u)
 
     await done(['alerts', 'ack', id, '--assignee', 'Ada', '--note', 'Looking into it'])
@@ -447,8 +447,57 @@ describe.skipIf(isExternal)('a decoy that is touched', () => {
       (await done(['doctor', '--json'])).json<Report>().checks.find(({ name }) => name === 'channels')
     expect(await check()).toMatchObject({ status: 'ok' })
     await giveUpOne(channel)
-    expect(await check()).toMatchObject({ status: 'warn', detail: expect.stringContaining('1 message was given up') })
+    expect(await check()).toMatchObject({
+      status: 'warn',
+      detail: expect.stringContaining('1 message was not delivered'),
+    })
     await done(['channels', 'delete', channel.id])
-    expect(await check()).toMatchObject({ status: 'warn', detail: expect.stringContaining('reach nobody') })
+    expect(await check()).toMatchObject({ status: 'warn', detail: expect.stringContaining('are not sent') })
+  })
+})
+
+describe.skipIf(isExternal)('an alert', () => {
+  // Whoever is called at night copies the commands: one that fails costs minutes.
+  test('tells commands that work as they stand, and names by whom the agent was suspended', async () => {
+    const channel = await addChannel('webhook')
+    const instanceId = await newInstance(service)
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: instanceId, name: 'Night bot' } })
+    const body = { instanceId, type: 'api_key', keyType: 'openai', label: unique('label') }
+    const { key } = (await service.call<{ key: string }>('POST', '/api/honeypots', { body })).body
+    await service.call('POST', '/api/honeypots/check/key', {
+      body: { key, meta: { tool: 'shell-exec', instance_id: instanceId } },
+    })
+    interface Told {
+      data: { next: string[]; suspension: { by: string; reason: string } | null } & Record<string, unknown>
+    }
+    const read = ({ body }: Received) => JSON.parse(body) as Told
+    const hit = read(await messageOf(channel, body.label)).data
+    expect(hit).toMatchObject({
+      event_type: 'honeypot_triggered',
+      instance_name: 'Night bot',
+      tool: 'shell-exec',
+      ip_address: '127.0.0.1',
+      suspension: null,
+    })
+    const words = (command: string) => command.split(' ').slice(1)
+    const [kill = '', ack = ''] = hit.next
+    // Nobody confirms: there is no agent.
+    await done([...words(kill), '--no-wait'])
+    expect((await done(words(ack))).stdout).toMatch(/^Alert .+ is acknowledged\.\n$/)
+
+    const description = unique('after the kill')
+    await postEvent(service, {
+      severity: 'critical',
+      source: 'e2e',
+      event_type: 'tool_blocked',
+      description,
+      instance_id: instanceId,
+    })
+    const later = read(await messageOf(channel, description)).data
+    expect(later.suspension).toMatchObject({ by: 'WARDLINE_API_KEY', reason: 'honeypot_triggered' })
+    for (const command of later.next) await done(words(command))
+    await done(['resume', '--no-wait', instanceId])
+    const over = read(await messageOf(channel, 'instance_resumed')).data
+    for (const command of over.next) await done(words(command))
   })
 })

@@ -202,7 +202,7 @@ describe('the metadata of an event', () => {
     expectRefusal(await postRaw(`{"a":${'['.repeat(40)}${']'.repeat(40)}}`), 400, 'metadata')
   })
 
-  test('may hold 15 KiB and not 17 KiB', async () => {
+  test('may contain 15 KiB and not 17 KiB', async () => {
     expect((await post({ text: 'x'.repeat(15 * 1024) })).status).toBe(201)
     expectRefusal(await post({ text: 'x'.repeat(17 * 1024) }), 400, 'metadata')
     expectRefusal(await post({ text: '🦊'.repeat(5 * 1024) }), 400, 'metadata')
@@ -288,7 +288,10 @@ describe('after all that', () => {
   })
 
   test('every reading route still answers', async () => {
-    for (const route of [...keyedRoutes, ...openRoutes].filter((candidate) => candidate.method === 'GET')) {
+    const reading = [...keyedRoutes, ...openRoutes].filter(
+      ({ method, path }) => method === 'GET' && (!path.includes(':id') || path.startsWith('/api/instances/')),
+    )
+    for (const route of reading) {
       const stream = await service.openStream(pathWith(route, instanceId), { key: service.key })
       expect(stream.status, route.path).toBe(200)
       stream.close()

@@ -117,7 +117,7 @@ describe('status and instances', () => {
   test('show the fleet, in text and as the service says it', async () => {
     const id = await newInstance(service, 'fleet')
     const text = await done(['status'], asAdmin())
-    expect(text.stdout()).toMatch(/^Fleet {7}\d+ agents: \d+ active/)
+    expect(text.stdout()).toMatch(/^Fleet {7}\d+ agents?: \d+ active/)
     const { body } = await service.call<StatusView>('GET', '/api/status')
     const json = (await done(['status', '--json'], asAdmin())).json<StatusView>()
     expect(Object.keys(json).sort()).toEqual(Object.keys(body).sort())
@@ -208,7 +208,7 @@ describe('kill and resume', () => {
     await until('the line about the kill', run.stdout, (text) => text.includes('is suspended'))
     await service.call('POST', `/api/resume/${id}`)
     expect(await run.exited).toBe(5)
-    expect(run.stderr()).toContain(`Somebody has resumed ${id}`)
+    expect(run.stderr()).toContain(`${id} was resumed by another operator`)
   })
 })
 
@@ -247,13 +247,14 @@ describe('events', () => {
     expect(rest.next).toBeNull()
     expect((await done(['events', ...filters, '--to', '30m', '--json'], asAdmin())).json()).toEqual({
       events: [],
+      control: [],
       next: null,
     })
   })
 
   test('end quietly when whoever reads has seen enough', async () => {
     await postEvent(service)
-    const command = `"${process.execPath}" --conditions=wardline-source "${main}" events export --format ndjson | head -c 10; echo " \${PIPESTATUS[0]}"`
+    const command = `"${process.execPath}" --conditions=wardline-source "${main}" events export --format ndjson --include event | head -c 10; echo " \${PIPESTATUS[0]}"`
     const child = spawn('bash', ['-c', command], {
       cwd: home,
       env: { PATH: process.env.PATH ?? '', HOME: home, ...asAdmin() },
@@ -340,7 +341,15 @@ describe('events export', () => {
       ['events', 'export', '--format', format, '--session', session, '--output', file, '--json'],
       asAdmin(),
     )
-    expect(run.json()).toEqual({ ok: true, format, events: count, output: file })
+    expect(run.json()).toEqual({
+      ok: true,
+      format,
+      events: count,
+      control: 0,
+      audit: 0,
+      output: file,
+      cursor: expect.stringMatching(/^e\d+@\d{13}$/),
+    })
     const text = readFileSync(file, 'utf8')
     expect(readers[format]!(text)).toEqual(rows.map(({ id, seq }) => [id, seq]))
     // Harmless on a terminal, whatever the events hold.
@@ -361,7 +370,7 @@ describe('events export', () => {
   test('leaves the old file as it was, and no half of a new one, when the service fails on the way', async () => {
     const page = { events: rows.slice(0, 1_000), next: '17' }
     const url = await serve((incoming, response) => {
-      const isSecond = incoming.url?.includes('before=17')
+      const isSecond = /before=17(&|$)/.test(incoming.url ?? '')
       response.writeHead(isSecond ? 400 : 200, {
         'content-type': 'application/json',
         ...(isSecond ? { 'x-error-code': 'invalid' } : {}),
@@ -369,7 +378,10 @@ describe('events export', () => {
       response.end(JSON.stringify(isSecond ? { error: 'before is of another time.' } : page))
     })
     writeFileSync(file, 'what was there before')
-    const run = wardline(['events', 'export', '--format', 'csv', '--output', file], as('a-key', url))
+    const run = wardline(
+      ['events', 'export', '--format', 'csv', '--include', 'event', '--output', file],
+      as('a-key', url),
+    )
     expect(await run.exited).toBe(2)
     expect(run.stderr()).toContain('before is of another time.')
     expect(readFileSync(file, 'utf8')).toBe('what was there before')
@@ -383,15 +395,15 @@ describe('events export of a service that goes away for a moment', () => {
     let asked = 0
     const url = await serve((incoming, response) => {
       asked++
-      const isSecond = incoming.url?.includes('before=17')
-      if (isSecond && asked < 4)
+      const isSecond = /before=17(&|$)/.test(incoming.url ?? '')
+      if (isSecond && asked < 5)
         return void response.writeHead(503, { 'x-error-code': 'overloaded' }).end('{"error":"Full."}')
       response.writeHead(200, { 'content-type': 'application/json' })
       response.end(JSON.stringify({ events: [event], next: isSecond ? null : '17' }))
     })
-    const run = await done(['events', 'export', '--format', 'ndjson'], as('a-key', url))
+    const run = await done(['events', 'export', '--format', 'ndjson', '--include', 'event'], as('a-key', url))
     expect(run.rows()).toEqual([event, event])
-    expect(asked).toBe(4)
+    expect(asked).toBe(5)
   })
 })
 
@@ -417,10 +429,12 @@ describe('decoys', () => {
       honeypots: { id: string }[]
     }>()
     expect(list.honeypots.map((decoy) => decoy.id).sort()).toEqual([decoyId, made.id].sort())
-    expect((await done(['decoys', 'list', '--instance', id], asAdmin())).stdout()).toContain(`${decoyId}  key github`)
+    const rows = (await done(['decoys', 'list', '--instance', id], asAdmin())).stdout()
+    expect(rows).toMatch(new RegExp(`^${decoyId}  key github  ${id}  1 hit, last [\\d:TZ-]+  in \\.env$`, 'm'))
+    expect(rows).toMatch(new RegExp(`^${made.id}  path        ${id}  no hits +${path}$`, 'm'))
     const shown = (await done(['decoys', 'show', decoyId], asAdmin())).stdout()
     expect(shown).toContain('Label     in .env')
-    expect(shown).toMatch(/Touched {3}1 times[\s\S]*shell-exec/)
+    expect(shown).toMatch(/Hits {6}1\n[\s\S]*shell-exec/)
     expect(shown).not.toContain(planted.stdout().trim())
     expect((await done(['decoys', 'show', made.id, '--json'], asAdmin())).json()).toMatchObject({ path, hits: [] })
     expect((await done(['decoys', 'delete', decoyId], asAdmin())).stdout()).toContain('is deleted')
@@ -656,7 +670,7 @@ describe('faults', () => {
     const url = await serve((incoming) => incoming.socket.destroy())
     const lost = wardline(['kill', 'bot-1', '--reason', 'x'], as('a-key', url))
     expect(await lost.exited).toBe(4)
-    expect(lost.stderr()).toContain('Whether it took effect is not known: wardline instances bot-1 tells.')
+    expect(lost.stderr()).toContain('It may have taken effect: wardline instances bot-1 shows the state.')
     const unsent = wardline(['kill', 'bot-1', '--reason', 'x'], as('a-key', await deadUrl()))
     expect(await unsent.exited).toBe(4)
     expect(unsent.stderr()).not.toContain('not known')
@@ -864,7 +878,7 @@ describe('doctor', () => {
       status: 'fail',
     })
     expect(await key(as('wl_admin_wrong'), 1)).toMatchObject({ status: 'fail', fix: expect.any(String) })
-    expect(await key({ WARDLINE_URL: service.baseUrl }, 1)).toMatchObject({ detail: 'There is no key.' })
+    expect(await key({ WARDLINE_URL: service.baseUrl }, 1)).toMatchObject({ detail: 'No key is configured.' })
   })
 
   test('finds nobody, and somebody else', async () => {
@@ -873,7 +887,7 @@ describe('doctor', () => {
     expect(verdicts(dead.json())).toEqual({ service: 'fail' })
     const stranger = wardline(['doctor'], as('k', await serve((_request, response) => response.end('<html>'))))
     expect(await stranger.exited).toBe(1)
-    expect(stranger.stdout()).toContain('is no Wardline')
+    expect(stranger.stdout()).toContain('is not a Wardline server')
   })
 
   // Behind such a proxy everything seems to work, and a kill arrives when the buffer is full.
@@ -908,7 +922,7 @@ describe('doctor', () => {
       'control stream': 'fail',
     })
     expect(report.checks.find(({ name }) => name === 'live stream')).toMatchObject({
-      detail: expect.stringContaining('holds the stream back'),
+      detail: expect.stringContaining('buffers the stream'),
       fix: expect.stringContaining('proxy_buffering off'),
     })
   })
@@ -925,7 +939,7 @@ describe('doctor', () => {
     )
     const run = wardline(['doctor', '--hooks', '--json'], { ...asAdmin(), HOME: ownHome })
     expect(await run.exited).toBe(1)
-    expect(run.json<Report>().checks.at(-1)).toMatchObject({
+    expect(run.json<Report>().checks.at(-2)).toMatchObject({
       name: 'hook of Claude Code',
       status: 'fail',
       detail: expect.stringContaining('let the call through'),

@@ -1,4 +1,5 @@
 import { Client } from 'pg'
+import { afterAll, beforeAll, beforeEach } from 'vitest'
 import { type PostgresOptions, startPostgres, type TestPostgres } from '../test-servers/postgres.ts'
 import { startRedis, type TestRedis } from '../test-servers/redis.ts'
 import { isExternal, needsOwnProcess, newApiKey, type Service, startService } from './service.ts'
@@ -18,8 +19,8 @@ export interface SharedSettings extends Record<string, string> {
   WARDLINE_API_KEY: string
 }
 
-/** Resolves with the reason to skip when there are none to be had here. */
-export async function startServers(options: PostgresOptions = {}): Promise<Servers | string> {
+/** Resolves with the reason to skip when this machine has no PostgreSQL or Redis. */
+async function startServers(options: PostgresOptions): Promise<Servers | string> {
   if (isExternal) return needsOwnProcess
   const [postgres, redis] = await Promise.allSettled([startPostgres(options), startRedis()])
   if (postgres.status === 'fulfilled' && redis.status === 'fulfilled') {
@@ -30,6 +31,37 @@ export async function startServers(options: PostgresOptions = {}): Promise<Serve
   const { message } = [postgres, redis].flatMap((server) => (server.status === 'rejected' ? server.reason : []))[0]
   if (/^No (PostgreSQL|Redis):/.test(message)) return message
   throw new Error(message)
+}
+
+interface ServersOptions {
+  postgres?: PostgresOptions
+  /** What the tests of the file share, opened once the servers run. */
+  open?(): Promise<void>
+  /** Closes that before the servers stop, also when only a part of it was opened. */
+  close?(): Promise<unknown>
+}
+
+/** Servers for the tests of one file, which are skipped with the reason where there are none. */
+export function useServers({ postgres = {}, open, close }: ServersOptions = {}): Servers {
+  const servers = {} as Servers
+  let missing = ''
+  beforeAll(async () => {
+    const started = await startServers(postgres)
+    if (typeof started === 'string') {
+      missing = started
+      return
+    }
+    Object.assign(servers, started)
+    await open?.()
+  })
+  beforeEach(({ skip }) => {
+    if (missing) skip(missing)
+  })
+  afterAll(async () => {
+    if (missing) return
+    await Promise.resolve(close?.()).finally(() => servers.stop?.())
+  })
+  return servers
 }
 
 /** Settings for processes on these servers, with an empty database of their own. */

@@ -1,4 +1,5 @@
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
+import { createParser } from 'eventsource-parser'
 
 export interface StreamOptions {
   lastEventId?: string
@@ -29,11 +30,7 @@ export interface Stream {
   close(): void
 }
 
-/**
- * Opens a stream of Server-Sent Events and returns once the headers are there.
- * Frames are read by the WHATWG rules: fields are lines, a blank line ends a frame, lines with a leading colon are
- * comments, a frame without data is no message.
- */
+/** Opens a stream of Server-Sent Events and returns once the headers are there. */
 export function openStream(baseUrl: string, path: string, options: StreamOptions = {}): Promise<Stream> {
   const headers: OutgoingHttpHeaders = { accept: 'text/event-stream', ...options.headers }
   if (options.lastEventId !== undefined) headers['last-event-id'] = options.lastEventId
@@ -50,15 +47,13 @@ export function openStream(baseUrl: string, path: string, options: StreamOptions
         for (const wake of [...waiting]) wake()
       }
 
-      let rest = ''
+      const parser = createParser({
+        onEvent: ({ id, event, data }) =>
+          messages.push({ id, event, dataLines: data.split('\n').length, json: JSON.parse(data) }),
+      })
       response.setEncoding('utf8')
       response.on('data', (chunk: string) => {
-        const frames = (rest + chunk).replaceAll('\r\n', '\n').split('\n\n')
-        rest = frames.pop() ?? ''
-        for (const frame of frames) {
-          const message = parseFrame(frame)
-          if (message !== undefined) messages.push(message)
-        }
+        parser.feed(chunk)
         wakeAll()
       })
       const ended = new Promise<void>((done) => {
@@ -109,21 +104,4 @@ export function openStream(baseUrl: string, path: string, options: StreamOptions
     outgoing.on('error', reject)
     outgoing.end()
   })
-}
-
-function parseFrame(frame: string): StreamMessage | undefined {
-  let id: string | undefined
-  let event: string | undefined
-  const data: string[] = []
-  for (const line of frame.split('\n')) {
-    const colon = line.indexOf(':')
-    if (colon === 0) continue
-    const field = colon === -1 ? line : line.slice(0, colon)
-    const value = colon === -1 ? '' : line.slice(colon + 1).replace(/^ /, '')
-    if (field === 'id') id = value
-    if (field === 'event') event = value
-    if (field === 'data') data.push(value)
-  }
-  if (data.length === 0) return undefined
-  return { id, event, dataLines: data.length, json: JSON.parse(data.join('\n')) }
 }

@@ -5,6 +5,7 @@ import { isExternal, type Service, startService } from './service.ts'
 import type { Created } from './shapes.ts'
 
 const rowFields = [
+  'by_service',
   'created_at',
   'description',
   'event_type',
@@ -34,7 +35,7 @@ describe('POST /api/events', () => {
     expect(answer.body).toEqual({ ok: true, id: expect.stringMatching(uuid) })
   })
 
-  test('stores every field as sent and lists the row with its eleven fields', async () => {
+  test('stores every field as sent and lists the row with all its fields', async () => {
     const event = {
       severity: 'warning',
       source: 'édge-рроху 🦊',
@@ -49,6 +50,7 @@ describe('POST /api/events', () => {
     const { body } = await send(event)
     const row = await storedEvent(service, body.id)
     expect(fields(row)).toEqual(rowFields)
+    expect(row.by_service).toBe(false)
     expect(row).toMatchObject({ id: body.id, ...event })
     expect(row.metadata).toEqual(event.metadata)
     expect(Number.isInteger(row.seq) && row.seq > 0).toBe(true)

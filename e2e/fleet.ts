@@ -73,6 +73,7 @@ export async function storedEvent(service: Service, id: string): Promise<EventRo
 export interface KeyInput {
   scope: 'agent' | 'viewer' | 'operator' | 'admin'
   instances?: string[]
+  quotas?: Record<string, number | null>
 }
 
 export async function createKey(service: Service, input: KeyInput): Promise<string> {

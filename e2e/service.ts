@@ -44,6 +44,8 @@ export interface Service {
   port: number
   key: string
   dataDir: string
+  /** The id of the process; undefined when it ended, or when BASE_URL names the service. */
+  pid(): number | undefined
   /** Everything that the service has printed, over all its starts. */
   logs(): string
   call<Body = unknown>(method: string, path: string, options?: CallOptions): Promise<Answer<Body>>
@@ -152,6 +154,7 @@ function externalService(): Service {
     port: Number(new URL(baseUrl).port),
     key,
     dataDir: '',
+    pid: () => undefined,
     logs: () => '',
     call: (method, path, callOptions) => request(baseUrl, key, agent, method, path, callOptions),
     openStream: (path, streamOptions) => openStream(baseUrl, path, streamOptions),
@@ -228,6 +231,7 @@ async function ownService(options: ServiceOptions): Promise<Service> {
     port,
     key,
     dataDir,
+    pid: () => (running?.process.exitCode === null ? running.process.pid : undefined),
     logs: () => output,
     call,
     openStream: (path, streamOptions) => openStream(baseUrl, path, streamOptions),

@@ -9,6 +9,7 @@ export interface EventRow {
   seq: number
   severity: Severity
   source: string
+  by_service: boolean
   event_type: string
   description: string
   instance_id: string | null

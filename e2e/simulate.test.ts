@@ -13,7 +13,7 @@ import {
   startService,
   until,
 } from './service.ts'
-import type { EventRow, StatusView } from './shapes.ts'
+import type { EventRow, StatusView, TrustView } from './shapes.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 if (isExternal) process.stdout.write(`The demo test is left out: ${needsOwnProcess}\n`)
@@ -85,7 +85,7 @@ describe('wardline simulate', () => {
 
   test('plays its whole story: injection, one breach a touched decoy, an anomaly of the runaway', async () => {
     const newest = (await allEvents(service))[0]?.seq ?? 0
-    const run = simulate('--agents', '5', '--duration', '2', '--speed', '20', '--seed', '11', '--json')
+    const run = simulate('--agents', '5', '--duration', '6', '--speed', '20', '--seed', '11', '--json')
     expect(await run.exited, run.stderr()).toBe(0)
     const summary = JSON.parse(run.stdout()) as Summary
     expect(summary, run.stdout()).toMatchObject({ agents: 5, failed: 0, stepsLeftOut: 0 })
@@ -136,7 +136,7 @@ describe('wardline simulate', () => {
     const stopped = await confirmed()
     expect(stopped).toMatchObject({ status: 'suspended', fail_mode: 'closed' })
     await until('its line about the kill', run.stdout, (text) =>
-      text.includes('is stopped by an operator: bad [2J day'),
+      text.includes('was suspended by an operator: bad [2J day'),
     )
     const before = await toolCalls()
     // At this speed three heartbeats are the time of some forty tool calls.
@@ -154,7 +154,7 @@ describe('wardline simulate', () => {
 
     run.child.kill('SIGINT')
     expect(await run.exited, run.stderr()).toBe(0)
-    expect(run.stdout()).toMatch(/^Fleet {7}1 agents, /m)
+    expect(run.stdout()).toMatch(/^Fleet {7}1 agent, /m)
     expect(run.stdout().replaceAll('\n', '')).not.toMatch(/\p{Cc}/u)
   })
 
@@ -166,7 +166,7 @@ describe('wardline simulate', () => {
     const run = wardline(args, { WARDLINE_KEY: created.body.key })
     expect(await run.exited, run.stderr()).toBe(0)
     expect(run.stdout()).toContain('this key may not create decoys')
-    expect(run.stdout()).toContain('could not be read back')
+    expect(run.stdout()).toContain('this key may not read them')
   })
 
   test('says what to do and fails where it can reach nothing', async () => {
@@ -175,7 +175,7 @@ describe('wardline simulate', () => {
       { url: 'http://127.0.0.1:9', env: { WARDLINE_KEY: 'wrong' }, advice: 'Start the service first' },
     ]
     const runs = cases.map(({ url, env }) => wardline(['simulate', '--url', url, '--duration', '1'], env))
-    expect(await Promise.all(runs.map((run) => run.exited))).toEqual([1, 1])
+    expect(await Promise.all(runs.map((run) => run.exited))).toEqual([3, 4])
     for (const [index, { advice }] of cases.entries()) expect(runs[index]!.stderr()).toContain(advice)
   })
 })
@@ -196,6 +196,8 @@ describe('wardline serve --demo', () => {
     const instances = await until('twenty agents', readFleet, (fleet) => fleet.length >= 20, 20_000)
     expect(instances.every(({ id, status }) => id.startsWith('demo-') && status === 'active')).toBe(true)
     await until('a first line of the story', run.stdout, (text) => text.includes('A decoy is planted'))
+    const { attestations } = (await (await fetch(`${baseUrl}/api/public/trust`)).json()) as TrustView
+    expect(attestations).toEqual([])
     for (const place of [`${baseUrl}/docs`, `curl -N ${baseUrl}/api/stream`, `${baseUrl}/api/kill/demo-`]) {
       expect(run.stdout()).toContain(place)
     }

@@ -89,6 +89,18 @@ function machineFolders(): string[] {
   return [...versions.map((version) => join(debian, version, 'bin')), ...(process.env.PATH ?? '').split(delimiter)]
 }
 
+const noBinaries = () =>
+  `there is no package of PostgreSQL that runs on ${process.platform}-${process.arch} here, and none is installed`
+
+/** Why PostgreSQL cannot start on this machine; undefined when it can, or when TEST_POSTGRES_URL names a server. */
+export function missingPostgres(): string | undefined {
+  if (process.env.TEST_POSTGRES_URL) return undefined
+  const native = packagedFolder()
+  if (native) makeLinks(native)
+  const folders = [...(native ? [join(native, 'bin')] : []), ...machineFolders()]
+  return folders.some((binaries) => runs(binaries, {})) ? undefined : noBinaries()
+}
+
 /** A folder with initdb and postgres that the user can run. Throws a sentence when there is none. */
 function findBinaries(user: User, folder: string): string {
   const native = packagedFolder()
@@ -100,8 +112,7 @@ function findBinaries(user: User, folder: string): string {
   }
   const found = machineFolders().find((binaries) => runs(binaries, user))
   if (found) return found
-  const platform = `${process.platform}-${process.arch}`
-  throw new Error(`there is no package of PostgreSQL that runs on ${platform} here, and none is installed`)
+  throw new Error(noBinaries())
 }
 
 /** Throws a sentence when there are no binaries, or they fail. */

@@ -1,5 +1,6 @@
 import { instanceId } from '../events.ts'
 import { fillEvents } from '../fill-events.ts'
+import { fillInstances } from '../fill-instances.ts'
 import type { Figure } from '../report.ts'
 import { pairedLoads, ratios, sideOf } from '../rounds.ts'
 import { type Service, startService } from '../service.ts'
@@ -11,6 +12,7 @@ const INSTANCES = 100
 const ROUNDS = 9
 const SECONDS = 0.7
 const AT_MOST = 1.2
+const FLEET = 100_000
 
 /** The dashboard's aggregate on one connection: a million stored events must not cost more than a thousand. */
 export async function measureStatus(): Promise<Figure[]> {
@@ -32,8 +34,30 @@ export async function measureStatus(): Promise<Figure[]> {
   const byP50 = ratios(pairs, (result) => result.p50Ms)
   const byMean = ratios(pairs, (result) => result.meanMs)
   return [
+    ...(await measureLargeFleet()),
     { ...shared, name: 'p50 at 1,000,000 events', value: median(byP50), sides, rounds: byP50 },
     { ...shared, name: 'mean at 1,000,000 events', value: median(byMean), sides: [], rounds: byMean },
+  ]
+}
+
+/** The same with 100,000 instances, most of which are not in the list. */
+async function measureLargeFleet(): Promise<Figure[]> {
+  const empty = await startService()
+  await empty.stop(false)
+  fillInstances(empty.dataDir, FLEET)
+  const service = await startService(empty.dataDir)
+  const requests = [service.prepare('GET', '/api/status')]
+  const task = { port: service.port, connections: 1, requests, seconds: SECONDS, expect: [200], name: 'fleet' }
+  const pairs = await pairedLoads(ROUNDS, task, task)
+  const { text } = await service.call('GET', '/api/status', [200])
+  await service.stop()
+  const mib = Buffer.byteLength(text) / 1024 / 1024
+  const sides = [sideOf('100,000 instances', [...pairs.a, ...pairs.b])]
+  const shared = { notes: [], faults: pairs.faults, sides }
+  const rounds = [...pairs.a, ...pairs.b].map((result) => result.p99Ms)
+  return [
+    { ...shared, name: 'p99 at 100,000 instances', unit: 'ms', atMost: 20, value: median(rounds), rounds },
+    { ...shared, name: 'answer at 100,000 instances', unit: 'MiB', atMost: 1, value: mib, rounds: [mib], sides: [] },
   ]
 }
 

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import base64
 import contextlib
+import hashlib
 import inspect
 import io
 import json
 import logging
 import os
 import pathlib
+import random
+import re
 import shutil
 import socket
 import ssl
@@ -28,7 +32,7 @@ import unittest
 import urllib.parse
 import urllib.request
 import uuid
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, TypeVar
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, TypeVar
 from unittest import mock
 
 import wardline
@@ -74,6 +78,17 @@ def until(what: str, read: Callable[[], Value], holds: Callable[[Value], Any] = 
         time.sleep(0.02)
 
 
+def answer_all(listener: socket.socket, *answers: bytes) -> None:
+    """Answers each connection, the last answer again and again."""
+    left = list(answers)
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = listener.accept()
+            with client, contextlib.suppress(OSError):
+                client.recv(65536)
+                client.sendall(left.pop(0) if len(left) > 1 else left[0])
+
+
 class Request(NamedTuple):
     line: str
     headers: Dict[str, str]
@@ -103,6 +118,8 @@ class Door:
         """Requests whose answer is lost on the way back."""
         self.holds: Callable[[str], bool] = lambda line: False
         """Requests that wait at the door until `released`."""
+        self.alters: Callable[[bytes], bytes] = lambda content: content
+        """Changes parts of answers. On a stream the length has to stay."""
         self.released = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -159,7 +176,7 @@ class Door:
                 if not content:
                     return
                 if not loses_answer:
-                    client.sendall(content)
+                    client.sendall(self.alters(content))
 
     def _read(self, client: socket.socket) -> 'tuple[Request, bytes]':
         raw = b''
@@ -179,6 +196,189 @@ class Door:
             raw += content
             body += content
         return Request(line, headers, body), raw
+
+
+# Section 7.1 of RFC 8032: public key, message and signature of TEST 1, 2, 3, 1024 and SHA(abc).
+LONG_MESSAGE = (
+    '08b8b2b733424243760fe426a4b54908632110a66c2f6591eabd3345e3e4eb98fa6e264bf09efe12ee50f8f54e9f77b1e355f6c50544'
+    'e23fb1433ddf73be84d879de7c0046dc4996d9e773f4bc9efe5738829adb26c81b37c93a1b270b20329d658675fc6ea534e0810a4432'
+    '826bf58c941efb65d57a338bbd2e26640f89ffbc1a858efcb8550ee3a5e1998bd177e93a7363c344fe6b199ee5d02e82d522c4feba15'
+    '452f80288a821a579116ec6dad2b3b310da903401aa62100ab5d1a36553e06203b33890cc9b832f79ef80560ccb9a39ce767967ed628'
+    'c6ad573cb116dbefefd75499da96bd68a8a97b928a8bbc103b6621fcde2beca1231d206be6cd9ec7aff6f6c94fcd7204ed3455c68c83'
+    'f4a41da4af2b74ef5c53f1d8ac70bdcb7ed185ce81bd84359d44254d95629e9855a94a7c1958d1f8ada5d0532ed8a5aa3fb2d17ba70e'
+    'b6248e594e1a2297acbbb39d502f1a8c6eb6f1ce22b3de1a1f40cc24554119a831a9aad6079cad88425de6bde1a9187ebb6092cf67bf'
+    '2b13fd65f27088d78b7e883c8759d2c4f5c65adb7553878ad575f9fad878e80a0c9ba63bcbcc2732e69485bbc9c90bfbd62481d9089b'
+    'eccf80cfe2df16a2cf65bd92dd597b0707e0917af48bbb75fed413d238f5555a7a569d80c3414a8d0859dc65a46128bab27af87a7131'
+    '4f318c782b23ebfe808b82b0ce26401d2e22f04d83d1255dc51addd3b75a2b1ae0784504df543af8969be3ea7082ff7fc9888c144da2'
+    'af58429ec96031dbcad3dad9af0dcbaaaf268cb8fcffead94f3c7ca495e056a9b47acdb751fb73e666c6c655ade8297297d07ad1ba5e'
+    '43f1bca32301651339e22904cc8c42f58c30c04aafdb038dda0847dd988dcda6f3bfd15c4b4c4525004aa06eeff8ca61783aacec57fb'
+    '3d1f92b0fe2fd1a85f6724517b65e614ad6808d6f6ee34dff7310fdc82aebfd904b01e1dc54b2927094b2db68d6f903b68401adebf5a'
+    '7e08d78ff4ef5d63653a65040cf9bfd4aca7984a74d37145986780fc0b16ac451649de6188a7dbdf191f64b5fc5e2ab47b57f7f7276c'
+    'd419c17a3ca8e1b939ae49e488acba6b965610b5480109c8b17b80e1b7b750dfc7598d5d5011fd2dcc5600a32ef5b52a1ecc820e308a'
+    'a342721aac0943bf6686b64b2579376504ccc493d97e6aed3fb0f9cd71a43dd497f01f17c0e2cb3797aa2a2f256656168e6c496afc5f'
+    'b93246f6b1116398a346f1a641f3b041e989f7914f90cc2c7fff357876e506b50d334ba77c225bc307ba537152f3f1610e4eafe595f6'
+    'd9d90d11faa933a15ef1369546868a7f3a45a96768d40fd9d03412c091c6315cf4fde7cb68606937380db2eaaa707b4c4185c32eddcd'
+    'd306705e4dc1ffc872eeee475a64dfac86aba41c0618983f8741c5ef68d3a101e8a3b8cac60c905c15fc910840b94c00a0b9d0'
+)
+VECTORS = [
+    (
+        'd75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a',
+        '',
+        'e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155'
+        '5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b',
+    ),
+    (
+        '3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c',
+        '72',
+        '92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da'
+        '085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00',
+    ),
+    (
+        'fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025',
+        'af82',
+        '6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac'
+        '18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a',
+    ),
+    (
+        '278117fc144c72340f67d0f2316e8386ceffbf2b2428c9c51fef7c597f1d426e',
+        LONG_MESSAGE,
+        '0aab4c900501b3e24d7cdf4663326a3a87df5e4843b2cbdb67cbf6e460fec350'
+        'aa5371b1508f9f4528ecea23c436d94b5e8fcd4f681e30a6ac00a9704a188a03',
+    ),
+    (
+        'ec172b93ad5e563bf4932c70e1245034c35467ef2efd4d64ebf819683467e2bf',
+        hashlib.sha512(b'abc').hexdigest(),
+        'dc2a4459e7369633a52b1bf277839a00201009a3efbf3ecb69bea2186c26b589'
+        '09351fc9ac90b3ecfdfbc7c66431e0303dca179c138ac17ad9bef1177331a704',
+    ),
+]
+FIELD = 2**255 - 19
+ORDER = 2**252 + 27742317777372353535851937790883648493
+
+
+def plus(left: Tuple[int, int], right: Tuple[int, int]) -> Tuple[int, int]:
+    """In affine coordinates, so that nothing is shared with what is tested."""
+    (a, b), (c, d) = left, right
+    share = -121665 * pow(121666, -1, FIELD) * a * b * c * d
+    x = (a * d + b * c) * pow(1 + share, -1, FIELD) % FIELD
+    return x, (b * d + a * c) * pow(1 - share, -1, FIELD) % FIELD
+
+
+def times(factor: int) -> bytes:
+    """A multiple of the base point."""
+    power = (
+        15112221349535400772501151409588531511454012693041857206046113283949847762202,
+        46316835694926478169428394003475163141307993866256225615783033603165251855960,
+    )
+    total = (0, 1)
+    while factor:
+        if factor & 1:
+            total = plus(total, power)
+        power = plus(power, power)
+        factor >>= 1
+    return (total[1] | (total[0] & 1) << 255).to_bytes(32, 'little')
+
+
+def base64url(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b'=').decode()
+
+
+class Signer:
+    """Ed25519 after sections 5.1.5 and 5.1.6 of RFC 8032."""
+
+    def __init__(self, seed: bytes = bytes(32)) -> None:
+        digest = hashlib.sha512(seed).digest()
+        self._prefix = digest[32:]
+        self._secret = int.from_bytes(digest[:32], 'little') & (2**254 - 8) | 2**254
+        self.public = times(self._secret)
+        self.x = base64url(self.public)
+
+    def sign(self, text: bytes) -> bytes:
+        r = int.from_bytes(hashlib.sha512(self._prefix + text).digest(), 'little') % ORDER
+        commitment = times(r)
+        k = int.from_bytes(hashlib.sha512(commitment + self.public + text).digest(), 'little') % ORDER
+        return commitment + ((r + k * self._secret) % ORDER).to_bytes(32, 'little')
+
+
+ISSUED_AT = '2026-01-02T03:04:05.678Z'
+
+
+def signed_message(signer: Signer, instance_id: str, version: int, reason: Optional[str]) -> Dict[str, Any]:
+    """A message of the control stream: a suspension with a reason, a resume without."""
+    action = 'resume' if reason is None else 'suspend'
+    text = f'wardline-control-v1\n{instance_id}\n{action}\n{reason or ""}\n{version}\n{ISSUED_AT}\n'
+    return {
+        'instance_id': instance_id,
+        'action': action,
+        **({} if reason is None else {'reason': reason}),
+        'version': version,
+        'issued_at': ISSUED_AT,
+        'signature': '0' * 64,
+        'signature_ed25519': base64url(signer.sign(text.encode())),
+    }
+
+
+class Impostor:
+    """Answers polls and streams in place of the service."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(('127.0.0.1', 0))
+        self.url = f'http://127.0.0.1:{self._listener.getsockname()[1]}'
+        self.poll: Optional[Dict[str, Any]] = None
+        """The message that polls are answered with; None: none is answered."""
+        self.header: Optional[str] = None
+        """Instead of what belongs to the message."""
+        self.stream: List[str] = []
+        """The first lines of each new stream."""
+        self.repeats = ''
+        """What streams that stay open go on with."""
+        self.polls = self.streams = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def says(self, message: Dict[str, Any]) -> None:
+        self.stream = [f'data: {json.dumps(message)}', '']
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._serve, args=(self._listener.accept()[0],), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            request = client.recv(65536).decode('latin-1')
+            if '/control' in request:
+                lines, self.streams = self.stream, self.streams + 1
+                client.sendall(b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n')
+                client.sendall(''.join(f'{line}\n' for line in lines).encode())
+                while True:
+                    client.sendall(self.repeats.encode())
+                    client.settimeout(0.02)
+                    with contextlib.suppress(TimeoutError, socket.timeout):
+                        client.recv(1)
+                        return
+            elif '/status' in request:
+                self._answer_poll(client, request)
+            else:
+                client.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ok":true}')
+
+    def _answer_poll(self, client: socket.socket, request: str) -> None:
+        message = self.poll
+        if message is None:
+            return
+        tag = f'W/"{message["version"]}"'
+        header = f'version={message["version"]}; issued_at={ISSUED_AT}; signature={message["signature_ed25519"]}'
+        header = header if self.header is None else self.header
+        head = f'ETag: {tag}\r\nx-wardline-control: {header}\r\nConnection: close\r\n'
+        if f'if-none-match: {tag}\r\n' in request.lower().replace('w/', 'W/'):
+            client.sendall(f'HTTP/1.1 304 Not Modified\r\n{head}\r\n'.encode())
+        else:
+            reason = message.get('reason')
+            body = json.dumps({'suspended': message['action'] == 'suspend', 'reason': reason})
+            client.sendall(f'HTTP/1.1 200 OK\r\n{head}Content-Length: {len(body)}\r\n\r\n{body}'.encode())
+        self.polls += 1
 
 
 class ServiceTest(unittest.TestCase):
@@ -316,6 +516,52 @@ class KillSwitchTest(ServiceTest):
         self.assertTrue(monitor.suspended)
         self.assertEqual(monitor.health.control_version, 7)
 
+    # One line in a file would otherwise keep every kill from an agent that may write files.
+    def test_a_kill_holds_although_the_state_file_says_that_the_agent_is_active(self) -> None:
+        for later in (0, 900):
+            with self.subTest(later):
+                self.instance_id = f'py-{uuid.uuid4().hex[:13]}'
+                state_file = self.file(f'{later}.state')
+                self.monitor(state_file=state_file).start().stop()
+                self.kill('exfiltration')
+                forged = {'instance_id': self.instance_id, 'version': 1 + later, 'suspended': False, 'reason': None}
+                pathlib.Path(state_file).write_text(json.dumps(forged), encoding='utf-8')
+                monitor = self.monitor(state_file=state_file)
+                self.assertFalse(monitor.suspended)
+                monitor.start()
+                self.assertEqual((monitor.reason, monitor.health.control_version), ('exfiltration', 1))
+                # The service reports a version that it never gave by itself.
+                wanted = {'applied_version': 1 + later, 'service_version': 1}
+                until(
+                    'a critical event',
+                    lambda: self.events('control_version_mismatch'),
+                    lambda events: ('critical', wanted) in [(event['severity'], event['metadata']) for event in events],
+                )
+                # It is kept, should the next start find nobody to ask.
+                self.assertTrue(self.monitor(self.nowhere(), state_file=state_file).suspended)
+                self.resume()
+                until('a resume', lambda: not monitor.suspended)
+                monitor.stop()
+
+    # One process of the service may hear of a resume later than another: what was heard from it is not given up at once.
+    def test_an_older_suspension_counts_when_two_polls_in_a_row_say_it(self) -> None:
+        def state(version: int, suspended: bool) -> bytes:
+            body = json.dumps({'suspended': suspended, 'reason': None})
+            head = f'HTTP/1.1 200 OK\r\nETag: W/"{version}"\r\nContent-Length: {len(body)}'
+            return f'{head}\r\n\r\n{body}'.encode()
+
+        unchanged = b'HTTP/1.1 304 Not Modified\r\n\r\n'
+        answers = [unchanged, state(4, False), state(3, True), unchanged, state(3, True), state(3, True), state(2, False)]
+        seen: List[Any] = []
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            threading.Thread(target=answer_all, args=(listener, *answers), daemon=True).start()
+            monitor = self.monitor(f'http://127.0.0.1:{listener.getsockname()[1]}')
+            for _ in answers:
+                monitor._link._poll()
+                seen.append((monitor.health.control_version, monitor.suspended))
+        active, suspended = (4, False), (3, True)
+        self.assertEqual(seen, [(0, False), active, active, active, active, suspended, suspended])
+
     def test_a_state_file_that_is_none_is_told_and_not_believed(self) -> None:
         foreign = {'instance_id': 'other', 'version': 1, 'suspended': True, 'reason': None}
         for text in ['', '{', '[]', '{"version":1}', json.dumps(foreign)]:
@@ -325,6 +571,36 @@ class KillSwitchTest(ServiceTest):
                 monitor = self.monitor(self.nowhere(), state_file=state_file)
                 self.assertFalse(monitor.suspended)
                 self.assertIn('state file', monitor.health.problems)
+
+    # A restart would otherwise find an agent free that a second process of it had seen suspended.
+    def test_a_state_file_never_goes_backwards_with_two_writers(self) -> None:
+        state_file = self.file('agent.state')
+        records = [wardline._HostRecord(self.instance_id, state_file, None) for _ in range(4)]
+
+        def write(first: int) -> None:
+            for version in range(first, 400, 4):
+                records[first].write(wardline._Control(version, True, None))
+
+        threads = [threading.Thread(target=write, args=(first,)) for first in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        records[0].write(wardline._Control(7, False, None))
+        kept = records[0].read()
+        self.assertEqual(kept, wardline._Control(399, True, None))
+
+    # A pipe in the place of a file would hold the agent for ever.
+    @unittest.skipUnless(hasattr(os, 'mkfifo'), 'this system has no named pipes')
+    def test_a_pipe_as_state_file_or_log_holds_up_nothing(self) -> None:
+        state_file, log = self.file('agent.state'), self.file('agent.log')
+        os.mkfifo(state_file)
+        os.mkfifo(log)
+        monitor = self.monitor(state_file=state_file, suspend_log=log).start()
+        self.assertIn('state file', monitor.health.problems)
+        self.kill('stop')
+        until('the kill', lambda: monitor.suspended)
+        until('a complaint', lambda: 'suspend log' in monitor.health.problems)
 
     def test_the_suspend_log_has_a_line_for_each_change(self) -> None:
         log = self.file('suspend.log')
@@ -523,6 +799,14 @@ class FailModeTest(ServiceTest):
             {'fail_mode': 'ajar'},
             {'stale_after': 0},
             {'stale_after': float('nan')},
+            {'public_key': ''},
+            {'public_key': 'hidden'},
+            {'public_key': f'{Signer().x},'},
+            {'public_key': f'{Signer().x}='},
+            {'public_key': Signer().x[:-1] + 'B'},  # the last two bits are none of the key
+            {'public_key': base64.b64encode(bytes.fromhex(VECTORS[2][0])).decode().rstrip('=')},
+            {'public_key': 'A' * 43},  # a point of order 4: every signature would do
+            {'public_key': ','.join([Signer().x] * 9)},
         ]
         for setting in wrong:
             with self.subTest(setting), self.assertRaises(ValueError) as refused:
@@ -828,27 +1112,108 @@ class DecoyTest(ServiceTest):
         self.assertTrue(monitor.check_path(pathlib.Path.home() / '.aws' / 'credentials'))
         self.assertFalse(monitor.check_path('notes.txt'))
 
-    def test_arguments_beyond_all_bounds_count_as_unchecked(self) -> None:
+    # An attacker who steers the model can add padding: it must not hide a decoy in what is too large to be looked at.
+    def test_arguments_beyond_all_bounds_are_denied(self) -> None:
         self.plant_key()
         deep: Any = 'x'
         for _ in range(100):
             deep = [deep]
         endless: List[Any] = []
         endless.append(endless)
-        large: List[Any] = ['x' * 600_000, ['x'] * 20_000, deep, endless]
-        monitors = self.monitor().start(), self.monitor(fail_mode='closed').start()
-        for argument in large:
-            ran: List[str] = []
-            for monitor in monitors:
+        large: List[Any] = ['x' * 5_000_000, ['x'] * 200_000, deep, endless]
+        for fail_mode in ('open', 'closed'):
+            monitor = self.monitor(fail_mode=fail_mode).start()
+            for argument in large:
+                with self.assertRaises(Denied) as caught:
+                    monitor.guard_tool('code-exec')(lambda value: self.fail('it ran'))(argument)
+                self.assertEqual(caught.exception.code, 'unchecked')
+                self.assertTrue(monitor.check_key(argument))
+            self.assertEqual(monitor.health.unchecked_calls, 0)
 
-                @monitor.guard_tool('code-exec')
-                def tool(value: Any) -> None:
-                    ran.append(monitor.health.fail_mode)
+    def test_a_decoy_is_found_behind_megabytes_of_padding(self) -> None:
+        value = self.plant_key('openai')
+        monitor = self.monitor().start()
+        with self.assertRaises(Denied) as caught:
+            monitor.guard_tool('code-exec')(lambda text: self.fail('it ran'))('x ' * 1_000_000 + value)
+        self.assertEqual(caught.exception.code, 'decoy')
 
-                with contextlib.suppress(Denied):
-                    tool(argument)
-            self.assertEqual(ran, ['open'])
-        self.assertEqual([monitor.health.unchecked_calls for monitor in monitors], [len(large)] * 2)
+    # Padding that takes longer than there is time, or that ends in a lost answer, must not have the call run unchecked.
+    def test_arguments_of_which_only_a_part_is_checked_are_denied_when_failing_open(self) -> None:
+        self.plant_key()
+        door = self.door()
+        monitor = self.monitor(door.url).start()
+        padded = 'x ' * 600_000
+
+        def call() -> None:
+            with self.assertRaises(Denied) as caught:
+                monitor.guard_tool('code-exec')(lambda text: self.fail('it ran'))(padded)
+            self.assertEqual(caught.exception.code, 'unchecked')
+            self.assertTrue(monitor.check_key(padded))
+
+        with self.subTest('no time'), mock.patch.object(wardline, '_CHECKS_TIMEOUT', 0.0):
+            call()
+        with self.subTest('lost answers'):
+            door.refuses = lambda line: '/honeypots/' in line and len(door.lines('/honeypots/')) % 10 == 0
+            call()
+        with self.subTest('nothing is answered'):
+            door.refuses = lambda line: '/honeypots/' in line
+            self.assertEqual(monitor.guard_tool('code-exec')(lambda text: 'ran')(padded), 'ran')
+
+    # The service refuses NUL and lone surrogates: one of them in any argument must not switch the checks off.
+    def test_characters_that_the_service_refuses_do_not_hide_a_decoy(self) -> None:
+        value = self.plant_key('openai')
+        self.plant(type='file_path', path='/srv/vault/wallet.dat')
+        monitor = self.monitor().start()
+        half = len(value) // 2
+        for bad in ('\0', '\ud800', '\udfff', '\x01', '\x1b'):
+            for argument in (
+                f'{bad} {value}',
+                f'{value[:half]}{bad}{value[half:]}',
+                f'/srv/vau{bad}lt/wallet.dat',
+                {'note': bad, 'path': '/srv/vault/wallet.dat'},
+            ):
+                with self.assertRaises(Denied, msg=repr(argument)) as caught:
+                    monitor.guard_tool('code-exec')(lambda value: self.fail('it ran'))(argument)
+                self.assertEqual(caught.exception.code, 'decoy')
+
+    # What the service refuses to look at, or has no room to look at, was not checked: failing open must not let it run.
+    def test_a_refused_check_denies_in_both_fail_modes(self) -> None:
+        for status in (400, 413, 429):
+            answer = f'HTTP/1.1 {status} No\r\nContent-Length: 2\r\nRetry-After: 60\r\n\r\n{{}}'.encode()
+            with socket.create_server(('127.0.0.1', 0)) as listener:
+                threading.Thread(target=answer_all, args=(listener, answer), daemon=True).start()
+                for fail_mode in ('open', 'closed'):
+                    url = f'http://127.0.0.1:{listener.getsockname()[1]}'
+                    monitor = self.monitor(url, fail_mode=fail_mode)
+                    monitor._kill_switch.hear()
+                    with self.assertRaises(Denied) as caught:
+                        monitor.guard_tool('code-exec')(lambda value: self.fail('it ran'))('/srv/notes')
+                    self.assertEqual(caught.exception.code, 'unchecked')
+                    self.assertTrue(monitor.check_path('/srv/notes'))
+
+    # The service answers 503 to a costly check when it has no room for one.
+    def test_a_check_without_room_denies_when_failing_closed_and_passes_when_open(self) -> None:
+        answer = b'HTTP/1.1 503 Busy\r\nContent-Length: 2\r\nRetry-After: 60\r\nX-Error-Code: overloaded\r\n\r\n{}'
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            threading.Thread(target=answer_all, args=(listener, answer), daemon=True).start()
+            url = f'http://127.0.0.1:{listener.getsockname()[1]}'
+            for fail_mode, expected in (('open', 'ran'), ('closed', 'unchecked')):
+                monitor = self.monitor(url, fail_mode=fail_mode)
+                monitor._kill_switch.hear()
+                try:
+                    outcome = monitor.guard_tool('code-exec')(lambda value: 'ran')('/srv/notes')
+                except Denied as denied:
+                    outcome = denied.code
+                self.assertEqual(outcome, expected)
+                self.assertEqual(monitor.check_path('/srv/notes'), fail_mode == 'closed')
+
+    def test_a_check_that_has_to_wait_is_asked_again(self) -> None:
+        busy = b'HTTP/1.1 429 Wait\r\nContent-Length: 2\r\nRetry-After: 1\r\n\r\n{}'
+        free = b'HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{"matched":false}'
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            threading.Thread(target=answer_all, args=(listener, busy, free), daemon=True).start()
+            monitor = self.monitor(f'http://127.0.0.1:{listener.getsockname()[1]}')
+            self.assertFalse(monitor.check_path('/srv/notes'))
 
     def test_a_check_without_an_answer_denies_when_failing_closed_and_passes_when_open(self) -> None:
         self.plant_key()
@@ -996,7 +1361,7 @@ class GuardTest(ServiceTest):
             with self.assertRaises(Denied) as denied:
                 monitor.guard_tool('email-send')(lambda: ran.append(1))()
             self.assertEqual(ran, [])
-            reason = 'This agent is suspended (it mails customers twice). It must stop here and not try again.'
+            reason = 'This agent is suspended (it mails customers twice). It must stop here and not retry.'
             self.assertEqual(denied.exception.as_dict(), {'denied': True, 'reason': reason, 'retryable': False})
             self.assertEqual(denied.exception.tool, 'email-send')
         self.assertEqual(self.events('tool_call'), [])
@@ -1188,6 +1553,66 @@ class TransportTest(ServiceTest):
             until('a complaint', lambda: 'too long' in monitor.health.problems.get('poll', ''))
             self.assertFalse(monitor.suspended)
 
+    # A service that says something now and then must not hold a tool, or the kill switch, for ever.
+    def test_an_answer_that_comes_in_drops_is_given_up_in_time(self) -> None:
+        beginnings = [
+            b'',
+            b'HTTP/1.1 200 OK\r\nX-Drip: ',
+            b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n',
+            b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n3e8\r\n',
+            b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: ',
+        ]
+        for beginning in beginnings:
+            with socket.create_server(('127.0.0.1', 0)) as listener:
+                ended = threading.Event()
+
+                def drip(client: socket.socket) -> None:
+                    with client, contextlib.suppress(OSError):
+                        client.sendall(beginning)
+                        while not ended.wait(0.05):
+                            client.sendall(b'x')
+
+                def serve() -> None:
+                    with contextlib.suppress(OSError):
+                        while True:
+                            threading.Thread(target=drip, args=(listener.accept()[0],), daemon=True).start()
+
+                threading.Thread(target=serve, daemon=True).start()
+                transport = self.monitor(f'http://127.0.0.1:{listener.getsockname()[1]}')._transport
+                began = time.monotonic()
+                with self.assertRaises(wardline._NoAnswer):
+                    transport.request('/healthz', timeout=0.5)
+                self.assertLess(time.monotonic() - began, DEADLINE)
+                until('the end of the request', lambda: transport._places.qsize() == wardline._REQUESTS_AT_ONCE)
+                ended.set()
+
+    def test_interim_answers_without_end_are_given_up(self) -> None:
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            threading.Thread(
+                target=answer_all, args=(listener, b'HTTP/1.1 100 Continue\r\n\r\n' * 50), daemon=True
+            ).start()
+            transport = self.monitor(f'http://127.0.0.1:{listener.getsockname()[1]}')._transport
+            with self.assertRaisesRegex(wardline._NoAnswer, 'HTTPException'):
+                transport.request('/healthz')
+
+    def test_requests_at_a_time_are_bounded(self) -> None:
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            monitor = self.monitor(f'http://127.0.0.1:{listener.getsockname()[1]}')
+            results: List[Any] = []
+
+            def ask() -> None:
+                try:
+                    monitor._transport.request('/healthz', timeout=0.5)
+                except wardline._NoAnswer as error:
+                    results.append(str(error))
+
+            threads = [threading.Thread(target=ask) for _ in range(wardline._REQUESTS_AT_ONCE + 20)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(len(results), len(threads))
+
     def test_proxies_come_from_the_environment(self) -> None:
         door = self.door()
         with mock.patch.dict(os.environ, {'http_proxy': door.url, 'no_proxy': ''}):
@@ -1214,6 +1639,255 @@ class TransportTest(ServiceTest):
             self.kill('over TLS')
             self.assertTrue(monitor.wait_suspended(DEADLINE))
         self.assertFalse(door.lines('/events'))
+
+
+class SignatureTest(ServiceTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.signer = Signer()
+
+    def impostor(self) -> Impostor:
+        impostor = Impostor()
+        self.addCleanup(impostor.close)
+        return impostor
+
+    def message(self, version: int, reason: Optional[str] = None, signer: Optional[Signer] = None) -> Dict[str, Any]:
+        return signed_message(signer or self.signer, self.instance_id, version, reason)
+
+    def test_the_vectors_of_rfc_8032_verify(self) -> None:
+        for key, text, signature in VECTORS:
+            verifies = wardline._PublicKey(bytes.fromhex(key)).verifies
+            self.assertTrue(verifies(bytes.fromhex(text), bytes.fromhex(signature)))
+            self.assertFalse(verifies(bytes.fromhex(text) + b'\0', bytes.fromhex(signature)))
+
+    def test_a_signature_fails_with_any_bit_changed(self) -> None:
+        seed = random.randrange(2**32)
+        chance = random.Random(seed)
+        text = chance.randbytes(8)
+        signer = Signer(chance.randbytes(32))
+        right = {'key': signer.public, 'text': text, 'signature': signer.sign(text)}
+
+        def verifies(key: bytes, text: bytes, signature: bytes) -> bool:
+            try:
+                return wardline._PublicKey(key).verifies(text, signature)
+            except ValueError:
+                return False
+
+        self.assertTrue(verifies(**right), seed)
+        for part, content in right.items():
+            for bit in range(len(content) * 8):
+                changed = bytearray(content)
+                changed[bit // 8] ^= 1 << bit % 8
+                self.assertFalse(verifies(**{**right, part: bytes(changed)}), (seed, part, bit))
+
+    def test_every_signature_and_key_has_one_form(self) -> None:
+        key, text, signature = (bytes.fromhex(part) for part in VECTORS[2])
+        verifies = wardline._PublicKey(key).verifies
+        larger = int.from_bytes(signature[32:], 'little') + ORDER
+        for other in (signature[:32] + larger.to_bytes(32, 'little'), signature[:63], signature + b'\0', b''):
+            self.assertFalse(verifies(text, other))
+        small_orders = [0, 1, FIELD - 1, 2**255 + 1, 2**255 + FIELD - 1]
+        not_canonical = [FIELD, FIELD + 1, 2**255 - 1, 2**255 + FIELD + 3]
+        not_on_the_curve = [2, 7]
+        wrong = [y.to_bytes(32, 'little') for y in small_orders + not_canonical + not_on_the_curve]
+        order_8 = 'c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a'
+        for encoded in [*wrong, bytes.fromhex(order_8), key[:31], key + b'\0', b'']:
+            with self.subTest(encoded.hex()), self.assertRaises(ValueError):
+                wardline._PublicKey(encoded)
+
+    def test_signed_states_arrive_by_poll_and_an_unchanged_one_is_verified_once(self) -> None:
+        impostor = self.impostor()
+        impostor.poll = self.message(3)
+        # Rotation: the new key is not used yet.
+        keys = f'{Signer(bytes(31) + b"1").x}, {self.signer.x}'
+        with mock.patch.object(wardline._PublicKey, 'verifies', autospec=True) as verifies:
+            verifies.side_effect = lambda key, text, signature: key._encoded == self.signer.public
+            monitor = self.monitor(impostor.url, public_key=keys, stale_after=0.3).start()
+            until('polls', lambda: impostor.polls >= 5)
+            self.assertEqual(verifies.call_count, 2)
+        impostor.poll = self.message(4, 'Grüße\nin two lines')
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        polls = impostor.polls
+        until('polls', lambda: impostor.polls > polls + 2)
+        self.assertEqual(monitor.reason, 'Grüße\nin two lines')
+        until('contact', lambda: not monitor.health.stale)
+        self.assertNotIn('poll', monitor.health.problems)
+        impostor.poll = self.message(5)
+        until('a resume', lambda: not monitor.suspended)
+
+    def test_forged_poll_answers_are_ignored_and_are_no_contact(self) -> None:
+        impostor = self.impostor()
+        right = impostor.poll = self.message(1, 'a kill')
+        monitor = self.monitor(impostor.url, public_key=self.signer.x, fail_mode='closed', stale_after=0.1)
+        errors: List[str] = []
+        monitor.on_error(lambda error: errors.append(str(error)))
+        self.assertEqual(monitor.start().reason, 'a kill')
+        stamp = f'issued_at={ISSUED_AT}; signature={right["signature_ed25519"]}'
+        forgeries: List[Tuple[Dict[str, Any], Optional[str]]] = [
+            (self.message(2), ''),
+            (self.message(2), 'version=2'),
+            ({**right, 'version': 2}, None),
+            ({**right, 'version': 2}, f'version=1; {stamp}'),
+            ({**right, 'version': 2, 'action': 'resume'}, None),
+            ({**right, 'version': 2, 'action': 'resume'}, f'version=1; {stamp}'),
+            (self.message(2, signer=Signer(b'x' * 32)), None),
+            (signed_message(self.signer, 'py-other', 2, None), None),
+            # Not modified since version 1: the signature is not for this state.
+            ({**self.message(1), 'version': 1}, None),
+            (right, ''),
+        ]
+        for message, header in forgeries:
+            with self.subTest(message=message, header=header):
+                impostor.poll, impostor.header = message, header
+                polls = impostor.polls
+                until('polls', lambda: impostor.polls > polls + 1)
+                until('silence', lambda: monitor.health.stale)
+                self.assertEqual((monitor.reason, monitor.health.control_version), ('a kill', 1))
+                self.assertIn('no valid signature', monitor.health.problems['poll'])
+        until('one complaint', lambda: [said for said in errors if 'signature' in said], lambda said: len(said) == 1)
+        impostor.poll, impostor.header = self.message(2), None
+        until('a resume', lambda: not monitor.suspended)
+        self.assertNotIn('poll', monitor.health.problems)
+        # It was signed once, and may be a replay.
+        impostor.poll = right
+        until('silence', lambda: monitor.suspended)
+        self.assertIn('no contact', monitor.reason or '')
+        self.assertEqual(monitor.health.control_version, 2)
+
+    def test_forged_messages_of_the_stream_are_ignored_and_are_no_contact(self) -> None:
+        impostor = self.impostor()
+        right = self.message(1, 'a kill')
+        impostor.says(right)
+        monitor = self.monitor(impostor.url, public_key=self.signer.x, stale_after=0.1).start()
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        unsigned = self.message(2)
+        del unsigned['signature_ed25519']
+        forgeries = [
+            unsigned,
+            {**self.message(2), 'issued_at': None},
+            {**self.message(2), 'signature_ed25519': 7},
+            {**right, 'version': 2},
+            {**right, 'version': 2, 'action': 'resume'},
+            {**right, 'reason': 'another', 'version': 2},
+            {**right, 'reason': '\ud800', 'version': 2},
+            self.message(2, signer=Signer(b'x' * 32)),
+            {**signed_message(self.signer, 'py-other', 2, None), 'instance_id': self.instance_id},
+            signed_message(self.signer, 'py-other', 2, None),
+        ]
+
+        def connect_again() -> None:
+            streams = impostor.streams
+            monitor._link._stream.abort()  # type: ignore[union-attr]
+            until('a stream', lambda: impostor.streams > streams)
+
+        def complaint() -> str:
+            return monitor.health.problems.get('stream', '')
+
+        with mock.patch.object(wardline, '_BACKOFF_MOST', 0.2):
+            for message in forgeries:
+                with self.subTest(message):
+                    impostor.says(message)
+                    connect_again()
+                    until('a complaint', complaint, lambda said: re.search('no valid signature|cannot be read', said))
+                    until('silence', lambda: monitor.health.stale)
+                    self.assertFalse(monitor.health.stream_connected)
+                    self.assertEqual((monitor.reason, monitor.health.control_version), ('a kill', 1))
+            impostor.says(self.message(2))
+            connect_again()
+            until('a resume', lambda: not monitor.suspended)
+            until('the end of the complaint', lambda: 'stream' not in monitor.health.problems)
+            # Comments are not signed, and an older state may be a replay.
+            for repeated in (': still here\n', f'data: {json.dumps(right)}\n\n'):
+                impostor.repeats = repeated
+                connect_again()
+                until('a control stream', lambda: monitor.health.stream_connected)
+                until('silence', lambda: monitor.health.stale)
+                self.assertEqual((monitor.suspended, monitor.health.control_version), (False, 2))
+
+    # Each verification takes milliseconds, which a flood must not turn into a busy processor.
+    def test_a_stream_is_left_after_one_forgery(self) -> None:
+        impostor = self.impostor()
+        impostor.stream = [f'data: {json.dumps(self.message(1, signer=Signer(b"x" * 32)))}', ''] * 100
+        with mock.patch.object(wardline, '_BACKOFF_MOST', 0.2), mock.patch.object(
+            wardline._PublicKey, 'verifies', return_value=False
+        ) as verifies:
+            monitor = self.monitor(impostor.url, public_key=self.signer.x).start()
+            until('streams', lambda: impostor.streams > 2)
+            monitor.stop(0)
+            self.assertLessEqual(verifies.call_count, impostor.streams)
+
+    # The last two lines of the text are the version and the time, whatever the lines of the reason say.
+    def test_a_reason_cannot_pass_for_another_version(self) -> None:
+        real = self.message(6, 'x\n5\n2026')
+        impostor = self.impostor()
+        impostor.says({**real, 'reason': 'x\n5', 'version': 2026, 'issued_at': f'6\n{ISSUED_AT}'})
+        monitor = self.monitor(impostor.url, public_key=self.signer.x).start()
+        until('a complaint', lambda: 'no valid signature' in monitor.health.problems.get('stream', ''))
+        self.assertEqual(monitor.health.control_version, 0)
+        impostor.says(real)
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        self.assertEqual(monitor.health.control_version, 6)
+
+
+def forged(content: bytes) -> bytes:
+    """A part of the service's answer, made into a resume of the next version with the signature that it had."""
+    stamp = re.search(rb'\r\n(x-wardline-control: version=)(\d+)([^\r]*)', content, re.IGNORECASE)
+    if stamp is not None:
+        version = int(stamp[2]) + 1
+        head = b'HTTP/1.1 200 OK\r\nETag: W/"%d"\r\nConnection: close\r\nContent-Length: 33\r\n' % version
+        return head + b'%s%d%s\r\n\r\n{"suspended":false,"reason":null}' % (stamp[1], version, stamp[3])
+    content = content.replace(b'"action":"suspend"', b'"action":"resume" ')
+    return re.sub(rb'"version":(\d)\b', lambda match: b'"version":%d' % (int(match[1]) + 1), content)
+
+
+class SignedServiceTest(ServiceTest):
+    def public_key(self) -> str:
+        return str(admin('GET', '/.well-known/wardline-keys.json')['keys'][0]['x'])
+
+    def test_signed_kills_and_resumes_arrive_by_push_and_by_poll(self) -> None:
+        for blocked in ('/status', '/control'):
+            with self.subTest(blocked=blocked):
+                door = self.door()
+                door.refuses = lambda line, blocked=blocked: blocked in line  # type: ignore[misc]
+                monitor = self.monitor(door.url, public_key=self.public_key(), stale_after=1).start()
+                until('contact', lambda: not monitor.health.stale)
+                # Longer than the contact lasts, so that answers that nothing was modified are verified as well.
+                polls = len(door.lines('/status'))
+                until('polls', lambda: len(door.lines('/status')) > polls + 3)
+                self.kill('Grüße')
+                self.assertTrue(monitor.wait_suspended(DEADLINE))
+                self.assertEqual(monitor.reason, 'Grüße')
+                self.resume()
+                until('a resume', lambda: not monitor.suspended)
+                monitor.stop(0)
+
+    # A host between the agent and the service must not free the agent, nor change a kill into a resume unnoticed.
+    def test_a_proxy_cannot_forge_a_resume(self) -> None:
+        door = self.door()
+        monitor = self.monitor(door.url, public_key=self.public_key(), fail_mode='closed', stale_after=1)
+        monitor.start()
+        until('a control stream', lambda: monitor.health.stream_connected and not monitor.suspended)
+
+        def are_reported() -> bool:
+            problems = monitor.health.problems
+            return all('no valid signature' in problems.get(area, '') for area in ('poll', 'stream'))
+
+        door.alters = forged
+        self.kill('stay down')
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        until('problems', are_reported)
+        self.assertIn('no contact', monitor.reason or '')
+        self.assertEqual(monitor.health.control_version, 0)
+
+        door.alters = lambda content: content
+        until('the kill', lambda: monitor.reason == 'stay down')
+        until('a control stream', lambda: monitor.health.stream_connected and not monitor.health.problems)
+        door.alters = forged
+        door.slam()
+        door.shut = False
+        until('problems', are_reported)
+        until('silence', lambda: monitor.health.stale)
+        self.assertEqual((monitor.reason, monitor.health.control_version), ('stay down', 1))
 
 
 class SourceTest(unittest.TestCase):

@@ -18,12 +18,16 @@ raises into the agent, except `ValueError` from the constructor for settings tha
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import atexit
+import base64
 import collections
 import contextlib
 import datetime
+import errno
 import functools
+import hashlib
 import http.client
 import inspect
 import ipaddress
@@ -36,6 +40,7 @@ import random
 import re
 import socket
 import ssl
+import stat
 import tempfile
 import threading
 import time
@@ -46,6 +51,11 @@ import uuid
 import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, cast
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ['Denied', 'Health', 'Monitor', 'WardlineError']
 __version__ = '0.1.0'
@@ -61,6 +71,10 @@ _REQUEST_TIMEOUT = 5.0
 # A check stands between the agent and its tool.
 _CHECK_TIMEOUT = 2.0
 _CHECKS_TIMEOUT = 5.0
+# Checks of one call at a time. A usual call has two or three, one after another.
+_CHECKS_AT_ONCE = 4
+# Arguments that need more checks are denied when not all of them are answered.
+_USUAL_CHECKS = 16
 # The service sends a comment every 30 seconds: a stream that is silent for so long is dead.
 _STREAM_SILENCE = 75.0
 _BACKOFF_LEAST = 1.0
@@ -73,8 +87,14 @@ _RETRY_AFTER_MOST = 300.0
 _LINGER = 0.5
 
 _ANSWER_BYTES = 1024 * 1024
+# No server sends more than one or two interim answers (100, 103) before the real one.
+_INTERIM_ANSWERS = 10
+# More requests of one agent at a time only say that none of them is answered.
+_REQUESTS_AT_ONCE = 64
 _STREAM_LINE_BYTES = 64 * 1024
 _STATE_FILE_BYTES = 64 * 1024
+# Writing a few hundred bytes takes less.
+_LOCK_TIMEOUT = 0.5
 # A callback that hangs must not collect notices without end.
 _NOTICES = 100
 _LOG_FILE_BYTES = 1024 * 1024
@@ -92,21 +112,24 @@ _DESCRIPTION = 1000
 _TEXT = 500
 _ENTRIES = 50
 _DEPTH = 6
+# Rotation with overlap takes two, and each key can cost a verification for every message.
+_PUBLIC_KEYS = 8
 # As many baselines as the service keeps; a name that is made up anew each time must not fill the memory.
 _METRIC_NAMES = 64
 
 # What the service takes in one check: 64 Ki UTF-16 units of text, 4,096 bytes of a path or command.
-_KEY_PART = 30_000
+_KEY_PART = 60_000
 # Longer than any decoy key in any encoding, so that none is cut in two.
 _KEY_OVERLAP = 4_096
 _SHORTEST_KEY = 20
-_KEY_TEXT = 512 * 1024
+# What is larger, nested deeper or split into more values is denied: padding must not hide a decoy.
+_KEY_TEXT = 4 * 1024 * 1024
 _PATH_PART_BYTES = 4_000
-_PATH_PARTS = 16
+_PATH_PARTS = 256
 # A name or a short command may be a path by its looks or not (`id_rsa`); a longer text has to look like one.
 _SHORT_TEXT = 255
-_ARGUMENT_VALUES = 10_000
-_ARGUMENT_DEPTH = 16
+_ARGUMENT_VALUES = 100_000
+_ARGUMENT_DEPTH = 32
 
 _SEVERITIES = ('info', 'warning', 'critical', 'breach')
 _INSTANCE_ID = re.compile(r'[a-z0-9_-]{1,64}')
@@ -124,8 +147,8 @@ class WardlineError(Exception):
 class Denied(Exception):
     """A guarded call was not made. The arguments of the call are not in here.
 
-    `code` is 'suspended'; 'decoy' when an argument holds one; or 'unchecked' when that could not be found out and the
-    fail mode is 'closed'. Trying again is never the answer: `retryable` is False. `reason` is for a model: it does not
+    `code` is 'suspended'; 'decoy' when an argument holds one; or 'unchecked' when that could not be found out: because
+    the service did not answer and the fail mode is 'closed', or, in both fail modes, because of the arguments. Trying again is never the answer: `retryable` is False. `reason` is for a model: it does not
     say that a decoy was touched, because whoever steers the model would learn what to keep clear of.
     """
 
@@ -143,12 +166,12 @@ class Denied(Exception):
 
 
 _EXPLANATIONS = {
-    'decoy': 'An argument holds a decoy, which nobody needs. The service has recorded the breach: end this task.',
-    'unchecked': 'Its arguments could not be compared with the decoys, and the fail mode is closed.',
+    'decoy': 'An argument contains a decoy, which no task needs. The service has recorded the breach: end this task.',
+    'unchecked': 'Its arguments could not be compared with the decoys.',
 }
 _REASONS = {
-    'decoy': 'The security monitor of this agent does not allow this call. Do not try it again.',
-    'unchecked': 'The security monitor could not check this call, and does not allow what it has not checked.',
+    'decoy': 'The security monitor of this agent does not allow this call. Do not retry it.',
+    'unchecked': 'The security monitor could not check this call, and does not allow unchecked calls.',
 }
 
 
@@ -164,7 +187,7 @@ class Health:
     """The last kill or resume that was applied; 0 before the first."""
     stream_connected: bool
     seconds_since_contact: Optional[float]
-    """Since the service last told the state of the kill switch; None before the first time."""
+    """Since the last state of the kill switch from the service; None before the first."""
     stale: bool
     """No contact for longer than `stale_after`, or none yet."""
     decoy_checks: bool
@@ -200,6 +223,15 @@ def _one_line(value: str, most: int = 200) -> str:
 
 def _to_json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(',', ':'), allow_nan=False).encode('utf-8')
+
+
+def _json_object(text: str | bytes) -> Dict[str, Any]:
+    """The object; empty when the text is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 _REDACTED = '[redacted]'
@@ -334,6 +366,10 @@ def _is_model(value: Any) -> bool:
     return not isinstance(value, type) and callable(getattr(type(value), 'model_dump', None))
 
 
+_CONTROLS = re.compile(r'[\x01-\x08\x0b\x0c\x0e-\x1f]')
+_CONTROLS_AND_SURROGATES = re.compile('[\x01-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]')
+
+
 class _Texts:
     """Every text in the arguments of a call, as far as they are plain data: strings, bytes, paths, dictionaries and
     their keys, lists, tuples, sets, and models of pydantic."""
@@ -373,8 +409,13 @@ class _Texts:
             self.complete = False
         # Decoys are ASCII; in UTF-16 a NUL stands beside each character. Other control characters need more room in
         # JSON than the service takes, and are part of no key and no path.
-        readable = re.sub(r'[\x01-\x08\x0b\x0c\x0e-\x1f]', ' ', text[:_KEY_TEXT].replace('\0', ''))
-        self.found.append(_storable(readable))
+        text = text[:_KEY_TEXT].replace('\0', '')
+        readable = _storable(_CONTROLS.sub(' ', text))
+        self.found.append(readable)
+        # A tool may drop such characters just as well, and they must not keep two halves of a decoy apart.
+        joined = _CONTROLS_AND_SURROGATES.sub('', text)
+        if len(joined) < len(text) and joined != readable:
+            self.found.append(joined)
 
 
 def _key_parts(texts: Sequence[str]) -> Iterator[str]:
@@ -461,11 +502,234 @@ def _describe(error: BaseException) -> str:
     return _one_line(f'{type(cause).__name__} {words}')
 
 
+# --- Signatures ------------------------------------------------------------------------------------------------------
+
+# Ed25519 as in RFC 8032, verification only. Nothing here is secret, so that no step needs to take constant time.
+_FIELD = 2**255 - 19
+_ORDER = 2**252 + 27742317777372353535851937790883648493
+_CURVE = -121665 * pow(121666, -1, _FIELD) % _FIELD
+_ROOT_OF_MINUS_ONE = pow(2, (_FIELD - 1) // 4, _FIELD)
+
+# Extended homogeneous coordinates: x = X/Z, y = Y/Z, x*y = T/Z.
+_Point = Tuple[int, int, int, int]
+_NEUTRAL: _Point = (0, 1, 1, 0)
+
+
+def _add(left: _Point, right: _Point) -> _Point:
+    a = (left[1] - left[0]) * (right[1] - right[0]) % _FIELD
+    b = (left[1] + left[0]) * (right[1] + right[0]) % _FIELD
+    c = 2 * left[3] * right[3] * _CURVE % _FIELD
+    d = 2 * left[2] * right[2] % _FIELD
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return e * f % _FIELD, g * h % _FIELD, f * g % _FIELD, e * h % _FIELD
+
+
+def _double(point: _Point) -> _Point:
+    x, y, z, _ = point
+    a, b = x * x, y * y
+    h = a + b
+    e = h - (x + y) ** 2
+    g = a - b
+    f = 2 * z * z + g
+    return e * f % _FIELD, g * h % _FIELD, f * g % _FIELD, e * h % _FIELD
+
+
+def _decode_point(encoded: bytes) -> Optional[_Point]:
+    """The point; None when the bytes are not the canonical form of one."""
+    sign, y = divmod(int.from_bytes(encoded, 'little'), 2**255)
+    if len(encoded) != 32 or y >= _FIELD:
+        return None
+    square = (y * y - 1) * pow(_CURVE * y * y + 1, -1, _FIELD) % _FIELD
+    x = pow(square, (_FIELD + 3) // 8, _FIELD)
+    if x * x % _FIELD != square:
+        x = x * _ROOT_OF_MINUS_ONE % _FIELD
+    if x * x % _FIELD != square or (x == 0 and sign):
+        return None
+    x = x if x % 2 == sign else _FIELD - x
+    return x, y, 1, x * y % _FIELD
+
+
+def _encode_point(point: _Point) -> bytes:
+    inverse = pow(point[2], -1, _FIELD)
+    x, y = point[0] * inverse % _FIELD, point[1] * inverse % _FIELD
+    return (y | (x & 1) << 255).to_bytes(32, 'little')
+
+
+_BASE = cast(_Point, _decode_point(bytes([0x58]) + bytes([0x66]) * 31))
+
+
+class _PublicKey:
+    """Raises ValueError for bytes that are no Ed25519 public key."""
+
+    def __init__(self, encoded: bytes) -> None:
+        point = _decode_point(encoded)
+        # Under a key of small order, such as 32 zero bytes, anyone can sign.
+        if point is None or _double(_double(_double(point)))[0] == 0:
+            raise ValueError('not an Ed25519 public key')
+        negative = (_FIELD - point[0], point[1], 1, _FIELD - point[3])
+        self._encoded = encoded
+        self._sums = (_NEUTRAL, _BASE, negative, _add(_BASE, negative))
+
+    def verifies(self, text: bytes, signature: bytes) -> bool:
+        s = int.from_bytes(signature[32:], 'little')
+        # With s of the group's order or more, one signature would have several forms.
+        if len(signature) != 64 or s >= _ORDER:
+            return False
+        k = int.from_bytes(hashlib.sha512(signature[:32] + self._encoded + text).digest(), 'little') % _ORDER
+        # s * base - k * key, both in one pass.
+        point = _NEUTRAL
+        for bit in range(_ORDER.bit_length() - 1, -1, -1):
+            point = _double(point)
+            place = (s >> bit & 1) + 2 * (k >> bit & 1)
+            if place:
+                point = _add(point, self._sums[place])
+        return _encode_point(point) == signature[:32]
+
+
+def _from_base64url(text: str, length: int) -> Optional[bytes]:
+    """So many bytes from base64url without padding; None for anything else."""
+    try:
+        content = base64.urlsafe_b64decode(text + '=' * (-len(text) % 4))
+    except ValueError:
+        return None
+    canonical = base64.urlsafe_b64encode(content).rstrip(b'=').decode()
+    return content if len(content) == length and canonical == text else None
+
+
+# Without line breaks: two different messages must not have the same signed text.
+_ISSUED_AT = re.compile(r'[0-9T:.Z+-]{1,40}')
+
+
+class _PublicKeys:
+    """The keys of which one has to have signed what the service says about the kill switch. Raises ValueError."""
+
+    def __init__(self, instance_id: str, public_key: str) -> None:
+        self._instance_id = instance_id
+        keys = [_from_base64url(part.strip(), 32) for part in public_key.split(',')]
+        try:
+            if len(keys) > _PUBLIC_KEYS or None in keys:
+                raise ValueError
+            self._keys = [_PublicKey(cast(bytes, key)) for key in keys]
+        except ValueError:
+            raise ValueError(
+                'public_key must be the x of a key in /.well-known/wardline-keys.json of the service, or at most '
+                f'{_PUBLIC_KEYS} of them separated by commas'
+            ) from None
+        self._verified: Tuple[bytes, str] = (b'', '')
+
+    def signed(self, control: _Control, issued_at: Any, signature: Any) -> bool:
+        """Whether the service has signed this state. The last result is kept: until the state changes, every answer
+        carries the same signature."""
+        if not isinstance(issued_at, str) or not _ISSUED_AT.fullmatch(issued_at) or not isinstance(signature, str):
+            return False
+        action, reason = ('suspend', control.reason or '') if control.suspended else ('resume', '')
+        parts = ('wardline-control-v1', self._instance_id, action, reason, str(control.version), issued_at, '')
+        try:
+            text = '\n'.join(parts).encode()
+        except UnicodeEncodeError:
+            return False
+        if self._verified == (text, signature):
+            return True
+        content = _from_base64url(signature, 64)
+        if content is None or not any(key.verifies(text, content) for key in self._keys):
+            return False
+        self._verified = (text, signature)
+        return True
+
+
 # --- Requests --------------------------------------------------------------------------------------------------------
 
 
 class _NoAnswer(Exception):
     pass
+
+
+class _Exchange:
+    """A request on its way. `abort` ends it from another thread, whatever it waits for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._handle: Optional[socket.socket] = None
+        self._aborted = False
+        self._over = threading.Event()
+        self._deadline = math.inf
+
+    def connect(self, *place: Any, **options: Any) -> socket.socket:
+        connection = socket.create_connection(*place, **options)
+        with self._lock:
+            if self._aborted:
+                connection.close()
+                raise TimeoutError('given up')
+            # A second handle: encryption takes the first one over.
+            self._handle = connection.dup()
+        return connection
+
+    def abort(self) -> None:
+        with self._lock:
+            self._aborted = True
+            if self._handle is not None:
+                with contextlib.suppress(OSError):
+                    self._handle.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._over.set()
+        with self._lock:
+            self._aborted = True
+            if self._handle is not None:
+                self._handle.close()
+                self._handle = None
+
+    def extend(self, seconds: float) -> None:
+        """Moves the moment at which `watch` aborts."""
+        self._deadline = time.monotonic() + seconds
+
+    def watch(self) -> None:
+        while not self._over.wait(min(self._deadline - time.monotonic(), threading.TIMEOUT_MAX)):
+            if time.monotonic() >= self._deadline:
+                self.abort()
+                return
+
+
+class _Reply(http.client.HTTPResponse):
+    """The standard library reads interim answers for as long as they come."""
+
+    _statuses = 0
+
+    def _read_status(self) -> Any:
+        self._statuses += 1
+        if self._statuses > _INTERIM_ANSWERS:
+            raise http.client.HTTPException('too many interim answers')
+        return super()._read_status()  # type: ignore[misc]
+
+
+class _Request(urllib.request.Request):
+    def __init__(self, exchange: _Exchange, url: str, body: Optional[bytes], headers: Mapping[str, str]) -> None:
+        super().__init__(url, data=body, headers=dict(headers))
+        self.exchange = exchange
+
+
+def _connector(kind: Any, request: Any) -> Callable[..., Any]:
+    def make(*place: Any, **options: Any) -> Any:
+        connection = kind(*place, **options)
+        connection._create_connection = request.exchange.connect
+        connection.response_class = _Reply
+        return connection
+
+    return make
+
+
+class _HTTPHandler(urllib.request.HTTPHandler):
+    def http_open(self, req: Any) -> Any:
+        return self.do_open(_connector(http.client.HTTPConnection, req), req)
+
+
+class _HTTPSHandler(urllib.request.HTTPSHandler):
+    def __init__(self, context: ssl.SSLContext) -> None:
+        super().__init__(context=context)
+        self._trusted = context
+
+    def https_open(self, req: Any) -> Any:
+        return self.do_open(_connector(http.client.HTTPSConnection, req), req, context=self._trusted)
 
 
 @dataclass(frozen=True)
@@ -475,11 +739,7 @@ class _Answer:
     body: bytes
 
     def json(self) -> Dict[str, Any]:
-        try:
-            value = json.loads(self.body)
-        except (ValueError, RecursionError):
-            return {}
-        return value if isinstance(value, dict) else {}
+        return _json_object(self.body)
 
     def retry_after(self) -> float:
         try:
@@ -502,7 +762,7 @@ class _Transport:
         if parts.scheme not in ('http', 'https') or not parts.hostname:
             raise ValueError('url must start with http:// or https:// and name a host')
         if parts.username is not None or parts.query or parts.fragment:
-            raise ValueError('url must not hold a user, a query or a fragment')
+            raise ValueError('url must not contain a user, a query or a fragment')
         if not re.fullmatch(r'[\x21-\x7e]{1,1000}', key):
             raise ValueError('key must be a Wardline key, without spaces or line breaks')
         if parts.scheme == 'http' and not _is_loopback(parts.hostname):
@@ -512,15 +772,25 @@ class _Transport:
         self._opener = urllib.request.OpenerDirector()
         # Without a handler for errors and redirects, every answer comes back as it is.
         self._opener.add_handler(urllib.request.ProxyHandler())
-        self._opener.add_handler(urllib.request.HTTPHandler())
+        self._opener.add_handler(_HTTPHandler())
         if parts.scheme == 'https':
-            self._opener.add_handler(urllib.request.HTTPSHandler(context=context or ssl.create_default_context()))
+            self._opener.add_handler(_HTTPSHandler(context or ssl.create_default_context()))
+        self.renew()
 
-    def open(self, path: str, timeout: float, body: Optional[bytes], headers: Mapping[str, str]) -> Any:
-        request = urllib.request.Request(
+    def renew(self) -> None:
+        """Forgets what a parent process had under way."""
+        self._places: 'queue.SimpleQueue[None]' = queue.SimpleQueue()
+        for _ in range(_REQUESTS_AT_ONCE):
+            self._places.put(None)
+
+    def open(
+        self, exchange: _Exchange, path: str, timeout: float, body: Optional[bytes], headers: Mapping[str, str]
+    ) -> Any:
+        request = _Request(
+            exchange,
             self._base + path,
-            data=body,
-            headers={
+            body,
+            {
                 'X-Monitor-Key': self._key,
                 'User-Agent': f'wardline-python/{__version__}',
                 'Content-Type': 'application/json',
@@ -536,15 +806,53 @@ class _Transport:
         headers: Mapping[str, str] = {},
         timeout: float = _REQUEST_TIMEOUT,
     ) -> _Answer:
-        """One answer to a GET, or to a POST when there is a body. Raises _NoAnswer."""
+        """One answer to a GET, or to a POST when there is a body, within the time. Raises _NoAnswer.
+
+        The request runs in a thread of its own: neither a name that does not resolve nor a service that sends a byte
+        now and then can keep the caller longer."""
+        deadline = time.monotonic() + timeout
+        places = self._places
         try:
-            with self.open(path, timeout, body, headers) as response:
-                content = response.read(_ANSWER_BYTES + 1)
-                if len(content) > _ANSWER_BYTES:
-                    raise _NoAnswer('the answer is too long')
-                return _Answer(response.status, _lower(response.headers), content)
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise _NoAnswer(_describe(error)) from None
+            places.get(timeout=timeout)
+        except queue.Empty:
+            raise _NoAnswer('too many requests are waiting for an answer') from None
+        exchange = _Exchange()
+        outcome: 'queue.SimpleQueue[Any]' = queue.SimpleQueue()
+
+        def run() -> None:
+            try:
+                outcome.put(self._exchange(exchange, path, body, headers, timeout))
+            except BaseException as error:  # noqa: BLE001 - it goes to the caller
+                outcome.put(error)
+            finally:
+                exchange.close()
+                places.put(None)
+
+        try:
+            # Without the bookkeeping of `threading`, whose locks a signal handler must not wait for.
+            _thread.start_new_thread(run, ())
+        except RuntimeError:
+            # The interpreter is ending and starts no thread any more; its sockets still have their timeouts.
+            run()
+        try:
+            result = outcome.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            exchange.abort()
+            raise _NoAnswer(f'no complete answer within {timeout:g} seconds') from None
+        if isinstance(result, (OSError, http.client.HTTPException, ValueError)):
+            raise _NoAnswer(_describe(result)) from None
+        if isinstance(result, BaseException):
+            raise result
+        return cast(_Answer, result)
+
+    def _exchange(
+        self, exchange: _Exchange, path: str, body: Optional[bytes], headers: Mapping[str, str], timeout: float
+    ) -> _Answer:
+        with self.open(exchange, path, timeout, body, headers) as response:
+            content = response.read(_ANSWER_BYTES + 1)
+            if len(content) > _ANSWER_BYTES:
+                raise _NoAnswer('the answer is too long')
+            return _Answer(response.status, _lower(response.headers), content)
 
 
 def _lower(headers: Mapping[str, str]) -> Dict[str, str]:
@@ -564,7 +872,7 @@ def _is_loopback(host: str) -> bool:
 
 
 class _Notices:
-    """Calls the callbacks, one after another, in a thread of its own: one that hangs holds up no kill."""
+    """Calls the callbacks, one after another, in a separate thread: one that hangs delays no kill."""
 
     def __init__(self, callbacks: Mapping[str, List[Callable[..., Any]]]) -> None:
         self._callbacks = callbacks
@@ -597,7 +905,7 @@ class _Notices:
 
 
 class _Problems:
-    """What does not work right now, by area. Changes are told, not every attempt."""
+    """What does not work right now, by area. Changes are reported, not every attempt."""
 
     def __init__(self, notices: _Notices) -> None:
         self._notices = notices
@@ -759,7 +1067,7 @@ class _Outbox:
             except _NoAnswer as error:
                 problem = str(error)
             failures += 1
-            self._problems.note('report', f'Reports wait, because sending them failed: {problem}')
+            self._problems.note('report', f'Reports are queued, because sending them failed: {problem}')
             self._pause(attempt, hurries, failures, pause, stopping)
             if stopping.is_set():
                 self._drop_batch('stopped', len(batch), told)
@@ -793,7 +1101,7 @@ class _Outbox:
             return told
 
     def _drop_batch(self, reason: str, reports: int, told: Mapping[str, int]) -> None:
-        """What the batch would have told of earlier losses is told by the next one."""
+        """Earlier losses that the batch did not report are reported by the next one."""
         self.drop(reason, reports)
         with self._changed:
             for earlier, count in told.items():
@@ -836,7 +1144,7 @@ class _Metrics:
             return False
 
     def take(self) -> List[str]:
-        """The sums as JSON, in as many parts as it takes to fit into descriptions; they begin anew."""
+        """The sums as JSON, in as many parts as it takes to fit into descriptions; they start from zero."""
         with self._lock:
             sums, self._sums = self._sums, {}
         names = list(sums)
@@ -875,27 +1183,80 @@ class _DecoyChecks:
         return self._check(long_enough, texts.found, texts.complete, tool)
 
     def _check(self, keys: Sequence[str], paths: Sequence[str], complete: bool, tool: Optional[str]) -> Optional[bool]:
-        """Whether a text is a decoy; None when not everything could be asked."""
+        """Whether a text is a decoy; None when the service did not say. Raises _Uncheckable when the arguments are
+        such that they cannot be checked: an attacker may have written them, and must not switch checks off."""
         if self.none_planted:
             return False
-        path_parts = _path_parts(paths)
-        complete = complete and len(path_parts) <= _PATH_PARTS
-        questions = [('key', part) for part in _key_parts(keys)]
-        questions += [('path', part) for part in path_parts[:_PATH_PARTS]]
+        path_parts = _path_parts(paths) if complete else []
+        if not complete or len(path_parts) > _PATH_PARTS:
+            raise _Uncheckable('The arguments are too large to be checked.')
+        questions = [('key', part) for part in _key_parts(keys)] + [('path', part) for part in path_parts]
         context = self._context(tool)
+        answered, refused = 0, ''
+        failure: Optional[_NoAnswer] = None
+        for outcome in self._ask_all(questions, context):
+            if isinstance(outcome, _NoAnswer):
+                failure = outcome
+                continue
+            if isinstance(outcome, Exception):
+                raise outcome
+            matched, refusal = outcome
+            if matched:
+                return True
+            refused = refused or refusal
+            answered += matched is not None
+        if failure is not None:
+            self._problems.note('check', f'A decoy check failed: {failure}')
+        if refused:
+            raise _Uncheckable(refused)
+        is_answered = answered == len(questions)
+        # Arguments must not buy their way through by taking longer than there is time.
+        if not is_answered and answered > 0 and len(questions) > _USUAL_CHECKS:
+            raise _Uncheckable('The arguments are too large to be checked in time.')
+        return False if is_answered else None
+
+    def _ask_all(self, questions: Sequence[Tuple[str, str]], context: Mapping[str, str]) -> Iterator[Any]:
+        """The answer to each question, or its exception; without those for which there was no time."""
         deadline = time.monotonic() + _CHECKS_TIMEOUT
-        try:
-            for kind, text in questions:
-                matched = self._ask(kind, text, context)
-                if matched:
-                    return True
-                complete = complete and matched is not None and time.monotonic() < deadline
-                if time.monotonic() >= deadline:
-                    break
-        except _NoAnswer as error:
-            self._problems.note('check', f'A decoy check failed: {error}')
-            return None
-        return False if complete else None
+        waiting = iter(questions)
+        outcomes: 'queue.SimpleQueue[Any]' = queue.SimpleQueue()
+        over = threading.Event()
+
+        def work() -> None:
+            try:
+                for kind, text in waiting:
+                    outcome = self._ask(kind, text, context, deadline)
+                    outcomes.put(outcome)
+                    if outcome[0]:
+                        over.set()
+                    if over.is_set() or time.monotonic() >= deadline:
+                        return
+            except Exception as error:  # noqa: BLE001 - it goes to the caller
+                # What does not answer now will not answer hundreds of times.
+                outcomes.put(error)
+            finally:
+                outcomes.put(None)
+
+        workers = 0
+        # Few questions are asked in this thread.
+        if len(questions) > _CHECKS_AT_ONCE:
+            # Bare threads for the same reasons as those of the requests.
+            with contextlib.suppress(RuntimeError):
+                while workers < _CHECKS_AT_ONCE:
+                    _thread.start_new_thread(work, ())
+                    workers += 1
+        if workers == 0:
+            work()
+            workers = 1
+        # An interpreter that is ending may stop the threads without a word.
+        latest = deadline + _CHECK_TIMEOUT + 1
+        with contextlib.suppress(queue.Empty):
+            while workers > 0:
+                outcome = outcomes.get(timeout=max(0.0, latest - time.monotonic()))
+                if outcome is None:
+                    workers -= 1
+                else:
+                    yield outcome
 
     def _context(self, tool: Optional[str]) -> Dict[str, str]:
         context = {'instance_id': self._instance_id}
@@ -907,17 +1268,33 @@ class _DecoyChecks:
             pass
         return context
 
-    def _ask(self, kind: str, text: str, context: Mapping[str, str]) -> Optional[bool]:
-        """Whether the text matched; None when it was refused. Raises _NoAnswer."""
+    def _ask(
+        self, kind: str, text: str, context: Mapping[str, str], deadline: float
+    ) -> Tuple[Optional[bool], str]:
+        """Whether the text matched, None when the service did not say; and why it refused to look. Raises _NoAnswer."""
         body = _to_json({kind: text, 'meta': context})
-        answer = self._transport.request(f'/api/honeypots/check/{kind}', body, timeout=_CHECK_TIMEOUT)
-        matched = answer.json().get('matched')
-        if answer.status == 200 and isinstance(matched, bool):
-            self._problems.over('check')
-            return matched
+        while True:
+            answer = self._transport.request(f'/api/honeypots/check/{kind}', body, timeout=_CHECK_TIMEOUT)
+            matched = answer.json().get('matched')
+            if answer.status == 200 and isinstance(matched, bool):
+                self._problems.over('check')
+                return matched, ''
+            pause = max(answer.retry_after(), 0.1)
+            if answer.status not in (429, 503) or time.monotonic() + pause >= deadline:
+                break
+            time.sleep(pause)
         # What a faulty answer says may repeat the text that was asked about.
         self._problems.note('check', f'A decoy check failed: {answer.status}')
-        return None
+        # Only the arguments, or a flood of checks in the name of this agent, make the service refuse one.
+        if answer.status in (400, 413, 422):
+            return None, 'The service cannot check these arguments.'
+        if answer.status == 429:
+            return None, 'This agent asked for too many checks.'
+        return None, ''
+
+
+class _Uncheckable(Exception):
+    """Why arguments cannot be checked; the message holds nothing of them."""
 
 
 # --- Kill switch -----------------------------------------------------------------------------------------------------
@@ -937,7 +1314,8 @@ class _HostRecord:
         if self._state_file is None:
             return _Control()
         try:
-            with open(self._state_file, encoding='utf-8') as file:
+            handle = _open_regular(self._state_file, os.O_RDONLY)
+            with open(handle, encoding='utf-8') as file:
                 state = json.loads(file.read(_STATE_FILE_BYTES))
             control = _Control(state['version'], state['suspended'], state['reason'])
             if state['instance_id'] != self._instance_id or type(control.version) is not int or control.version < 0:
@@ -950,10 +1328,17 @@ class _HostRecord:
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
-    def write(self, control: _Control) -> None:
-        """Raises OSError."""
+    def write(self, control: _Control, instead: bool = False) -> None:
+        """Keeps the state, unless a process of the same instance has kept a newer one that it does not take the place
+        of. Raises OSError."""
         if self._state_file is None:
             return
+        with _locked(f'{self._state_file}.lock'):
+            kept = self.read()
+            if instead or kept is None or kept.version <= control.version:
+                self._replace(self._state_file, control)
+
+    def _replace(self, state_file: str, control: _Control) -> None:
         state = {
             'instance_id': self._instance_id,
             'version': control.version,
@@ -962,11 +1347,11 @@ class _HostRecord:
             'at': _now(),
         }
         # mkstemp makes the file for this user only.
-        handle, temporary = tempfile.mkstemp(prefix='.wardline-', dir=os.path.dirname(self._state_file))
+        handle, temporary = tempfile.mkstemp(prefix='.wardline-', dir=os.path.dirname(state_file))
         try:
             with open(handle, 'wb') as file:
                 file.write(_to_json(state))
-            os.replace(temporary, self._state_file)
+            os.replace(temporary, state_file)
         except BaseException:
             os.unlink(temporary)
             raise
@@ -989,11 +1374,44 @@ class _HostRecord:
         # An agent that loses contact all day writes all day.
         if os.path.exists(self._suspend_log) and os.path.getsize(self._suspend_log) > _LOG_FILE_BYTES:
             os.replace(self._suspend_log, f'{self._suspend_log}.1')
-        handle = os.open(self._suspend_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        handle = _open_regular(self._suspend_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             os.write(handle, _to_json(entry) + b'\n')
         finally:
             os.close(handle)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """A file for this user only. A pipe or a device in its place would block the agent: it is refused. Raises OSError."""
+    handle = os.open(path, flags | getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_CLOEXEC', 0), 0o600)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise OSError(errno.EINVAL, 'not a regular file', path)
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Holds a lock that processes of one host share; where the system has none, goes on without. Waits
+    for a moment only."""
+    if fcntl is None:
+        yield
+        return
+    handle = _open_regular(path, os.O_RDWR | os.O_CREAT)
+    try:
+        until = time.monotonic() + _LOCK_TIMEOUT
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                # A process that was frozen in between must not keep a suspension from being written.
+                if time.monotonic() >= until:
+                    break
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _now() -> str:
@@ -1004,13 +1422,15 @@ _CUT_OFF = 'cut off'
 
 
 class _KillSwitch:
-    """Whether the agent has to stand still. A suspension stays until a resume of a higher version."""
+    """Whether the agent has to stand still. A suspension stays until a resume of a higher version. A suspension
+    of a lower version counts as well: the state file may have been changed, or the service's database restored."""
 
     def __init__(
         self,
         fail_closed: bool,
         stale_after: float,
         record: _HostRecord,
+        outbox: _Outbox,
         notices: _Notices,
         problems: _Problems,
         control: _Control,
@@ -1019,6 +1439,7 @@ class _KillSwitch:
         self._fail_closed = fail_closed
         self._stale_after = stale_after
         self._record = record
+        self._outbox = outbox
         self._notices = notices
         self._problems = problems
         self._lock = threading.RLock()
@@ -1026,6 +1447,8 @@ class _KillSwitch:
         self._telling = threading.RLock()
         self._told = ''
         self.control = control
+        self.heard = False
+        """The service itself has sent `control`; before that it may come from a file."""
         self.last_contact = last_contact
         self.event = threading.Event()
         if self.state()[0]:
@@ -1051,19 +1474,31 @@ class _KillSwitch:
             return math.inf
         return self.last_contact + self._stale_after - time.monotonic()
 
-    def hear(self, control: Optional[_Control] = None) -> bool:
-        """Notes that the service was heard, and takes over a state if it is newer than the applied one. True when it
-        was; guards deny from the first moment on."""
+    def contradicts(self, control: _Control) -> bool:
+        """Whether the service says "suspended" where an equal or higher version is known that says the opposite."""
+        applied = self.control
+        return control.suspended and not applied.suspended and control.version <= applied.version
+
+    def hear(self, control: Optional[_Control] = None, instead_of: Optional[_Control] = None) -> bool:
+        """Notes that the service was heard, and takes over a state if it is newer than the applied one, or a suspension
+        if `instead_of` is still applied. True when it did; guards deny from the first moment on."""
         with self._telling:
             with self._lock:
                 # At one moment: contact alone must not lift what the state that came with it keeps up.
                 self.last_contact = time.monotonic()
-                newer = control is not None and control.version > self.control.version
-                if control is not None and newer:
-                    self.control = control
+                applied = self.control
+                instead = control is not None and applied is instead_of and self.contradicts(control)
+                newer = instead or (control is not None and control.version > applied.version)
+                if control is not None:
+                    if newer:
+                        self.control = control
+                    same = (control.version, control.suspended) == (applied.version, applied.suspended)
+                    self.heard = self.heard or newer or same
             # Before it is told: whoever hears it may end the process, which must not come back as if nothing had been.
-            written = newer and self._write_down('state file', self._record.write, self.control)
+            written = newer and self._write_down('state file', self._record.write, self.control, instead)
             self.settle()
+            if instead:
+                self._outbox.put(_mismatch_notice(applied.version, self.control.version))
             if written:
                 self._write_down('state file', self._record.sync)
             return newer
@@ -1105,6 +1540,16 @@ class _KillSwitch:
         return True
 
 
+def _mismatch_notice(applied: int, told: int) -> Dict[str, Any]:
+    return {
+        'severity': 'critical',
+        'event_type': 'control_version_mismatch',
+        'description': f'This agent had applied control version {applied} as active, but the service suspended it at '
+        f'version {told}; it is suspended',
+        'metadata': {'applied_version': applied, 'service_version': told},
+    }
+
+
 # --- Contact with the service ----------------------------------------------------------------------------------------
 
 
@@ -1119,6 +1564,7 @@ class _Link:
         kill_switch: _KillSwitch,
         decoys: _DecoyChecks,
         problems: _Problems,
+        public_keys: Optional[_PublicKeys],
     ) -> None:
         self._transport = transport
         self._heartbeat = heartbeat
@@ -1128,13 +1574,18 @@ class _Link:
         self._kill_switch = kill_switch
         self._decoys = decoys
         self._problems = problems
+        self._public_keys = public_keys
         self._confirmed = 0
         self._answers_behind = 0
+        self._contradicting: Optional[int] = None
+        """The version of a suspension that contradicts what is applied, when the last poll reported one."""
+        self._in_doubt = False
+        """The stream or the last poll reported such a suspension, and the next poll must decide."""
         self._beat_tried = threading.Event()
         self._beat_now = threading.Event()
         self._beat_wanted = False
         self._poll_now = threading.Event()
-        self._socket: Optional[socket.socket] = None
+        self._stream: Optional[_Exchange] = None
         self.polled = threading.Event()
         """Set after the first poll, whatever came of it."""
         self.stream_connected = False
@@ -1147,10 +1598,9 @@ class _Link:
         """Makes the loops look at `stopping` now."""
         for event in (self._beat_tried, self._beat_now, self._poll_now):
             event.set()
-        handle = self._socket
-        if handle is not None:
-            with contextlib.suppress(OSError):
-                handle.shutdown(socket.SHUT_RDWR)
+        stream = self._stream
+        if stream is not None:
+            stream.abort()
 
     # Heartbeat and confirmation
 
@@ -1174,7 +1624,7 @@ class _Link:
             self._beat_now.clear()
 
     def _is_unconfirmed(self) -> bool:
-        return self._confirmed < self._kill_switch.control.version
+        return self._confirmed != self._kill_switch.control.version
 
     def _beat(self) -> Optional[float]:
         """Sends a heartbeat. None when it arrived, else how long to wait at least."""
@@ -1191,7 +1641,7 @@ class _Link:
             return max(answer.retry_after(), _REFUSED if _needs_people(answer.status) else 0.0)
         self._problems.over('heartbeat')
         self._decoys.hear(answer)
-        self._confirmed = max(self._confirmed, version)
+        self._confirmed = version
         return None
 
     def _confirm(self) -> bool:
@@ -1207,10 +1657,13 @@ class _Link:
                 return False
         else:
             self._problems.over('confirmation')
-        self._confirmed = max(self._confirmed, version)
+        self._confirmed = version
         return True
 
     def _hear(self, control: Optional[_Control] = None) -> None:
+        # Comments are not signed, and an older state may be a replay: neither shows that the service can be heard.
+        if self._public_keys is not None and (control is None or control.version < self._kill_switch.control.version):
+            return
         if self._kill_switch.hear(control):
             self._beat_now.set()
 
@@ -1226,7 +1679,7 @@ class _Link:
             spread = random.uniform(0.8, 1.2)
             while not stopping.is_set():
                 # The stream may come or go meanwhile.
-                base = _POLL if self.stream_connected else _POLL_WITHOUT_STREAM
+                base = _POLL if self.stream_connected and not self._in_doubt else _POLL_WITHOUT_STREAM
                 left = polled + max(pause, min(base, self._longest_poll) * spread) - time.monotonic()
                 if left <= 0:
                     break
@@ -1236,26 +1689,51 @@ class _Link:
 
     def _poll(self) -> float:
         """Asks for the state. Returns how long to wait at least before the next time."""
-        asked = self._kill_switch.control
+        # What comes from a file only was not told by the service, and need not be what it told.
+        heard, asked = self._kill_switch.heard, self._kill_switch.control
+        known = {'If-None-Match': f'W/"{asked.version}"'} if heard else {}
+        self._in_doubt = False
         try:
-            answer = self._transport.request(
-                f'/api/instances/{self._instance_id}/status', headers={'If-None-Match': f'W/"{asked.version}"'}
-            )
+            answer = self._transport.request(f'/api/instances/{self._instance_id}/status', headers=known)
         except _NoAnswer as error:
             self._problems.note('poll', f'A poll failed: {error}')
             return 0.0
-        control = asked if answer.status == 304 else _control_of(answer)
+        control = asked if answer.status == 304 and heard else _control_of(answer)
         if control is None:
-            self._problems.note('poll', f'A poll got no state: {answer.refusal()}')
+            self._problems.note('poll', f'A poll was refused: {answer.refusal()}')
             if answer.status == 404:
                 # Unknown to the service; a heartbeat makes it known.
                 self._beat_wanted = True
                 self._beat_now.set()
             return max(answer.retry_after(), _REFUSED if answer.status in (401, 403) else 0.0)
+        if self._public_keys is not None and not _is_signed_answer(answer, control, self._public_keys):
+            self._problems.note('poll', f'A poll answer was ignored: {_UNSIGNED}')
+            return 0.0
         self._decoys.hear(answer)
-        self._hear(control)
+        is_again = self._contradicting == control.version
+        self._contradicting = None
+        if self._contradicts(control):
+            self._contradicting = control.version
+            self._hear_contradiction(control, asked, is_again)
+        else:
+            self._hear(control)
         self._compare(control.version)
         return 0.0
+
+    def _contradicts(self, control: _Control) -> bool:
+        # What was signed before the state that the service itself told may be a replay.
+        switch = self._kill_switch
+        is_replay = self._public_keys is not None and switch.heard and control.version < switch.control.version
+        return not is_replay and switch.contradicts(control)
+
+    def _hear_contradiction(self, control: _Control, applied: _Control, is_again: bool) -> None:
+        """A live "suspended" holds whatever is known. One process of the service may hear of a resume a second after
+        another, so that what was heard from the service itself is given up only when a second poll says the same."""
+        if self._kill_switch.heard and not is_again:
+            self._in_doubt = True
+            self._poll_now.set()
+        elif self._kill_switch.hear(control, applied):
+            self._beat_now.set()
 
     def _compare(self, version: int) -> None:
         # Once is an answer that the stream has overtaken.
@@ -1266,7 +1744,7 @@ class _Link:
         self._problems.note(
             'poll',
             'The service knows an older kill switch state than this agent applied: was its database restored? '
-            'Its kills do not count until their version is higher. Remove the state file and restart the agent.',
+            'Its resumes do not count until their version is higher. Remove the state file and restart the agent.',
         )
 
     # Push
@@ -1291,19 +1769,26 @@ class _Link:
     def _listen(self, stopping: threading.Event) -> float:
         """Listens until the connection ends. Returns how long to wait at least before the next one."""
         path = f'/api/instances/{self._instance_id}/control'
-        with self._transport.open(path, _STREAM_SILENCE, None, {'Accept': 'text/event-stream'}) as response:
-            if response.status != 200:
-                answer = _Answer(response.status, _lower(response.headers), b'')
-                self._problems.note('stream', f'The control stream was refused: {response.status}')
-                return max(answer.retry_after(), _REFUSED if answer.status in (401, 403) else 0.0)
-            # A second handle on the connection, by which `end` ends a read that waits in this thread.
-            with socket.fromfd(response.fileno(), socket.AF_INET, socket.SOCK_STREAM) as self._socket:
-                return self._read_stream(response, stopping)
+        exchange = self._stream = _Exchange()
+        exchange.extend(_REQUEST_TIMEOUT)
+        threading.Thread(target=exchange.watch, name='wardline', daemon=True).start()
+        try:
+            accepts = {'Accept': 'text/event-stream'}
+            with self._transport.open(exchange, path, _STREAM_SILENCE, None, accepts) as response:
+                if response.status != 200:
+                    answer = _Answer(response.status, _lower(response.headers), b'')
+                    self._problems.note('stream', f'The control stream was refused: {response.status}')
+                    return max(answer.retry_after(), _REFUSED if answer.status in (401, 403) else 0.0)
+                return self._read_stream(response, exchange, stopping)
+        finally:
+            exchange.close()
 
-    def _read_stream(self, response: Any, stopping: threading.Event) -> float:
+    def _read_stream(self, response: Any, exchange: _Exchange, stopping: threading.Event) -> float:
         pause = 0.0
         data = ''
         while not stopping.is_set():
+            # For a whole line: bytes that come one by one do not make a stream alive.
+            exchange.extend(_STREAM_SILENCE)
             line = response.readline(_STREAM_LINE_BYTES)
             if not line.endswith(b'\n'):
                 break
@@ -1315,19 +1800,35 @@ class _Link:
             elif field == 'retry' and re.fullmatch(r' ?\d{1,9}', value):
                 pause = min(int(value) / 1000 * random.uniform(0.8, 1.2), _STREAM_SILENCE)
             elif not line.strip() and data:
-                self._take_message(data)
+                # One forgery for each connection, so that a flood of them keeps no processor busy.
+                if not self._take_message(data):
+                    break
                 data = ''
         return pause
 
-    def _take_message(self, data: str) -> None:
-        control = _control_in(data, self._instance_id)
+    def _take_message(self, data: str) -> bool:
+        """False when the message is not from the service."""
+        message = _json_object(data)
+        control = _control_in(message, self._instance_id)
         if control is None:
             self._problems.note('stream', 'The control stream carried a message that cannot be read.')
-            return
-        self._hear(control)
+            return True
+        keys = self._public_keys
+        if keys is not None and not keys.signed(control, message.get('issued_at'), message.get('signature_ed25519')):
+            self._problems.note('stream', f'A message of the control stream was ignored: {_UNSIGNED}')
+            return False
+        applied = self._kill_switch.control
+        if self._contradicts(control):
+            self._hear_contradiction(control, applied, False)
+        else:
+            self._hear(control)
         if not self.stream_connected:
             self.stream_connected = True
             self._problems.over('stream')
+        return True
+
+
+_UNSIGNED = 'it has no valid signature. Does public_key belong to this service?'
 
 
 def _needs_people(status: int) -> bool:
@@ -1336,7 +1837,7 @@ def _needs_people(status: int) -> bool:
 
 
 def _control_of(answer: _Answer) -> Optional[_Control]:
-    """The state that a poll was told."""
+    """The state that a poll received."""
     state = answer.json()
     suspended, reason = state.get('suspended'), state.get('reason')
     tag = re.fullmatch(r'(?:W/)?"(\d{1,15})"', answer.headers.get('etag', ''))
@@ -1345,16 +1846,24 @@ def _control_of(answer: _Answer) -> Optional[_Control]:
     return _Control(int(tag.group(1)), suspended, reason if isinstance(reason, str) else None)
 
 
-def _control_in(data: str, instance_id: str) -> Optional[_Control]:
+_SIGNED = re.compile(r'version=(\d{1,15}); issued_at=([^;]+); signature=([\w-]+)', re.ASCII)
+
+
+def _is_signed_answer(answer: _Answer, control: _Control, keys: _PublicKeys) -> bool:
+    signed = _SIGNED.fullmatch(answer.headers.get('x-wardline-control', ''))
+    return (
+        signed is not None
+        and int(signed.group(1)) == control.version
+        and keys.signed(control, signed.group(2), signed.group(3))
+    )
+
+
+def _control_in(message: Mapping[str, Any], instance_id: str) -> Optional[_Control]:
     """The state that a message of the control stream tells, if it is for this instance."""
-    try:
-        message = json.loads(data)
-        version, action, reason = message['version'], message['action'], message.get('reason')
-        if message['instance_id'] != instance_id or type(version) is not int or action not in ('suspend', 'resume'):
-            return None
-        return _Control(version, action == 'suspend', reason if isinstance(reason, str) else None)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    version, action, reason = message.get('version'), message.get('action'), message.get('reason')
+    if message.get('instance_id') != instance_id or type(version) is not int or action not in ('suspend', 'resume'):
         return None
+    return _Control(version, action == 'suspend', reason if isinstance(reason, str) else None)
 
 
 # --- The monitor -----------------------------------------------------------------------------------------------------
@@ -1375,6 +1884,8 @@ class Monitor:
     suspend_log     JSON lines, one for each suspension and resume; `<state_file>.log` unless told. Without either
                     file the logger `wardline` has the only record
     ssl_context     to trust a private authority; certificates are verified unless this says otherwise
+    public_key      the x of the key in <url>/.well-known/wardline-keys.json, or several separated by commas: kills,
+                    resumes and poll answers without a valid signature are ignored. Default: not verified
 
     Proxies are taken from the environment as urllib does: http_proxy, https_proxy, no_proxy.
 
@@ -1394,6 +1905,7 @@ class Monitor:
         stale_after: float = 120,
         suspend_log: Optional[str] = None,
         ssl_context: Optional[ssl.SSLContext] = None,
+        public_key: Optional[str] = None,
     ) -> None:
         if not _INSTANCE_ID.fullmatch(instance_id):
             raise ValueError('instance_id must have 1 to 64 lower-case letters, digits, _ or -')
@@ -1405,6 +1917,7 @@ class Monitor:
             raise ValueError("fail_mode must be 'open' or 'closed'")
         if not (math.isfinite(stale_after) and stale_after > 0):
             raise ValueError('stale_after must be a number of seconds above 0')
+        self._public_keys = None if public_key is None else _PublicKeys(instance_id, public_key)
         self._transport = _Transport(url, key, ssl_context)
         self._identity = {
             'instance_id': instance_id,
@@ -1427,6 +1940,7 @@ class Monitor:
     def _assemble(self, control: _Control, last_contact: Optional[float]) -> None:
         """Makes the parts that belong to one process."""
         boot_id = uuid.uuid4().hex
+        self._transport.renew()
         instance_id, fail_closed = self._identity['instance_id'], self._identity['fail_mode'] == 'closed'
         # Reentrant, as all locks here: a signal handler may use the monitor while the thread it interrupts does.
         self._lifecycle = threading.RLock()
@@ -1438,11 +1952,24 @@ class Monitor:
         self._outbox = _Outbox(self._transport, instance_id, boot_id, self._problems)
         self._decoys = _DecoyChecks(self._transport, instance_id, self._problems)
         self._kill_switch = _KillSwitch(
-            fail_closed, self._stale_after, self._record, self._notices, self._problems, control, last_contact
+            fail_closed,
+            self._stale_after,
+            self._record,
+            self._outbox,
+            self._notices,
+            self._problems,
+            control,
+            last_contact,
         )
         heartbeat = {**self._identity, 'boot_id': boot_id}
         self._link = _Link(
-            self._transport, heartbeat, self._stale_after, self._kill_switch, self._decoys, self._problems
+            self._transport,
+            heartbeat,
+            self._stale_after,
+            self._kill_switch,
+            self._decoys,
+            self._problems,
+            self._public_keys,
         )
 
     # --- Start and stop
@@ -1511,13 +2038,15 @@ class Monitor:
             try:
                 loop(stopping)
             except Exception as error:  # noqa: BLE001
-                self._problems.note('threads', f'The monitor failed within: {type(error).__name__}')
+                self._problems.note('threads', f'The monitor failed internally: {type(error).__name__}')
                 stopping.wait(_full_jitter(1))
 
     def _after_fork_in_child(self) -> None:
         self._restart_after_fork = self._running or self._restart_after_fork
         self._running = False
-        self._assemble(self._kill_switch.control, self._kill_switch.last_contact)
+        parent = self._kill_switch
+        self._assemble(parent.control, parent.last_contact)
+        self._kill_switch.heard = parent.heard
 
     def _resume_after_fork(self) -> None:
         if self._restart_after_fork:
@@ -1652,7 +2181,7 @@ class Monitor:
 
     def check_key(self, value: Any, tool: Optional[str] = None) -> bool:
         """Whether the text holds a decoy key; the service has recorded that already. When it does not answer, the fail
-        mode does: False if open, True if closed."""
+        mode does: False if open, True if closed. True as well for what it cannot check, such as a text above 4 MiB."""
         return self._answer(lambda: self._decoys.key(value, tool))
 
     def check_path(self, path: Any, tool: Optional[str] = None) -> bool:
@@ -1661,12 +2190,17 @@ class Monitor:
 
     def _answer(self, check: Callable[[], Optional[bool]]) -> bool:
         self._resume_after_fork()
-        matched = self._attempt(check)
+        try:
+            matched = self._attempt(check)
+        except _Uncheckable:
+            return True
         return self._identity['fail_mode'] == 'closed' if matched is None else matched
 
     def _attempt(self, check: Callable[[], Optional[bool]]) -> Optional[bool]:
         try:
             return check()
+        except _Uncheckable:
+            raise
         except Exception as error:  # noqa: BLE001 - values of the agent may raise at any touch
             self._problems.note('check', f'The arguments of a call could not be read: {type(error).__name__}')
             return None
@@ -1719,13 +2253,16 @@ class _Call:
         self._monitor._resume_after_fork()
         suspended, reason = self._monitor._kill_switch.state()
         if suspended:
-            told = f'This agent is suspended ({reason}). It must stop here and not try again.'
+            told = f'This agent is suspended ({reason}). It must stop here and not retry.'
             raise Denied('suspended', self._tool, told)
 
     def refuse_decoys(self) -> None:
         """Raises Denied, and nothing else."""
         values = list(self._arguments.values())
-        matched = self._monitor._attempt(lambda: self._monitor._decoys.arguments(values, self._tool))
+        try:
+            matched = self._monitor._attempt(lambda: self._monitor._decoys.arguments(values, self._tool))
+        except _Uncheckable as error:
+            raise Denied('unchecked', self._tool, f'{_REASONS["unchecked"]} {error}') from None
         if matched:
             raise Denied('decoy', self._tool, _REASONS['decoy'])
         if matched is None:
@@ -1769,7 +2306,7 @@ def _event(
     if not isinstance(event_type, str) or not _EVENT_TYPE.fullmatch(event_type):
         raise _Unusable('event_type must be snake_case with at most 100 characters')
     if not isinstance(description, str) or not description:
-        raise _Unusable('description must be a text')
+        raise _Unusable('description must be a string')
     # Redaction would take the value of `token_count` for a token.
     figures = event_type == 'session_metrics' and _is_figures(description)
     event: Dict[str, Any] = {

@@ -1,7 +1,7 @@
 // An agent of the AI SDK 7, watched by Wardline. A script stands in for the model, so it runs offline.
 //
 //   export WARDLINE_URL=http://127.0.0.1:4747 WARDLINE_KEY=<a key of scope agent for ai-sdk-example>
-//   node --conditions=wardline-source examples/ai-sdk/agent.ts
+//   npm run example -- ai-sdk
 //
 // Suspend ai-sdk-example, or plant the decoy path /srv/backup/wallet.dat for it, and see what changes.
 

@@ -2,11 +2,11 @@
 // drops what it has already, and prints the rest.
 //
 //   export ALERT_WEBHOOK_SECRET=whsec_$(openssl rand -base64 32) PORT=8080
-//   node examples/alert-receiver/receiver.ts
+//   npm run example -- alert-receiver
 //
 // The service needs the same ALERT_WEBHOOK_SECRET, and ALERT_WEBHOOK_URL=http://127.0.0.1:8080. Then:
 //
-//   wardline channels test env-webhook
+//   npx wardline channels test env-webhook
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'

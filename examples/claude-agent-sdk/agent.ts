@@ -1,7 +1,7 @@
 // An agent of the Claude Agent SDK, watched by Wardline. A script stands in for Claude Code, so it runs offline.
 //
 //   export WARDLINE_URL=http://127.0.0.1:4747 WARDLINE_KEY=<a key of scope agent for claude-agent-sdk-example>
-//   node --conditions=wardline-source examples/claude-agent-sdk/agent.ts
+//   npm run example -- claude-agent-sdk
 //
 // Suspend claude-agent-sdk-example, or plant the decoy path /srv/backup/wallet.dat for it, and see what changes.
 

@@ -1,7 +1,7 @@
 // A server of MCP whose tools are watched by Wardline, and a client that stands in for an agent, in one process.
 //
 //   export WARDLINE_URL=http://127.0.0.1:4747 WARDLINE_KEY=<a key of scope agent for mcp-example>
-//   node --conditions=wardline-source examples/mcp/agent.ts
+//   npm run example -- mcp
 //
 // Suspend mcp-example, or plant the decoy path /srv/backup/wallet.dat for it, and see what changes.
 

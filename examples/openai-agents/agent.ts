@@ -1,7 +1,7 @@
 // An agent of the OpenAI Agents SDK, watched by Wardline. A script stands in for the model, so it runs offline.
 //
 //   export WARDLINE_URL=http://127.0.0.1:4747 WARDLINE_KEY=<a key of scope agent for openai-agents-example>
-//   node --conditions=wardline-source examples/openai-agents/agent.ts
+//   npm run example -- openai-agents
 //
 // Suspend openai-agents-example, or plant the decoy path /srv/backup/wallet.dat for it, and see what changes.
 

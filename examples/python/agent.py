@@ -1,6 +1,7 @@
 """A toy agent without a model, watched by Wardline. It works for a few seconds and stops by itself.
 
-    WARDLINE_URL=http://127.0.0.1:4747 WARDLINE_KEY=<a key of scope agent for python-example> python3 agent.py
+    export WARDLINE_URL=http://127.0.0.1:4747 WARDLINE_KEY=<a key of scope agent for python-example>
+    npm run example -- python
 
 Suspend python-example while it works, or plant the decoy path /srv/backup/wallet.dat for it, and see what changes.
 """

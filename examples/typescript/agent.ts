@@ -1,7 +1,7 @@
 // A toy agent without a model, watched by Wardline. It works for a few seconds and stops by itself.
 //
 //   export WARDLINE_URL=http://127.0.0.1:4747 WARDLINE_KEY=<a key of scope agent for typescript-example>
-//   node --conditions=wardline-source examples/typescript/agent.ts
+//   npm run example -- typescript
 //
 // Suspend typescript-example while it works, or plant the decoy path /srv/backup/wallet.dat for it, and see what changes.
 

@@ -5,10 +5,12 @@ import { withLocalDatabase } from './local.ts'
 export function addBackup(program: Command): void {
   program
     .command('backup <file>')
-    .description('copy the database while it is in use; the file must not exist yet')
+    .description('copy the database while it is in use; the file must not exist')
     .action(async (file: string) => {
       const target = resolve(file)
       await withLocalDatabase(({ database }) => database.backup(target))
-      console.log(`Backup written to ${target}. Keep the secret of the data folder with it: decoys need it.`)
+      console.log(
+        `Backup written to ${target}. Also keep the secret of the data folder: without it, decoys no longer match.`,
+      )
     })
 }

@@ -5,8 +5,8 @@ import { createRoot } from './root.ts'
 import { addServiceCommands } from './service-commands.ts'
 
 /** Every command with its options. */
-export function createProgram(asJson = false): Command {
-  const program = createRoot(asJson)
+export function createProgram(): Command {
+  const program = createRoot()
   addServiceCommands(program)
   addOperatorCommands(program)
   addCompletion(program)

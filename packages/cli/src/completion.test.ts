@@ -2,8 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { Command, Option } from 'commander'
 import { expect, test } from 'vitest'
 import { createProgram } from './command.ts'
-import { completionScripts } from './completion-scripts.ts'
-import { completionTree } from './completion-tree.ts'
+import { completionScripts, completionTree } from './completion.ts'
 import { operatorCommands, serviceCommands } from './run.ts'
 
 const tree = completionTree(createProgram())

@@ -5,7 +5,7 @@ export function addConfig(program: Command): void {
   program
     .command('config')
     .description('print the effective configuration, without secrets')
-    .option('--json', 'as JSON')
+    .option('--json', 'print JSON')
     .action(({ json }: { json?: boolean }) => {
       const shown = describeConfig(readConfig())
       if (json) console.log(JSON.stringify(shown, null, 2))

@@ -1,10 +1,18 @@
-import { type HoneypotDetail, type KeyType, keyTypes, type NewHoneypot } from '@wardline/contract'
+import {
+  type HoneypotDetail,
+  type KeyType,
+  keyTypes,
+  type ListedHoneypot,
+  limits,
+  type NewHoneypot,
+} from '@wardline/contract'
+import { safeJson, sanitize } from '@wardline/text'
 import { type Command, Option } from 'commander'
+import { counted } from './counted.ts'
 import { Failure } from './exit.ts'
-import { findService } from './service.ts'
-import { withService } from './service-options.ts'
-import type { ServiceFlags } from './service-settings.ts'
-import { plainJson, plainText } from './terminal-text.ts'
+import { withService } from './service/options.ts'
+import { findService } from './service/service.ts'
+import type { ServiceFlags } from './service/settings.ts'
 import { textTable } from './text-table.ts'
 
 interface CreateOptions extends ServiceFlags {
@@ -25,15 +33,15 @@ function requestOf({ instance: instanceId, keyType, path, label }: CreateOptions
   const rest = label === undefined ? {} : { label }
   if (keyType !== undefined) return { instanceId, type: 'api_key', keyType, ...rest }
   if (path !== undefined) return { instanceId, type: 'file_path', path, ...rest }
-  throw new Failure('Say what the decoy is: --key-type for a key, or --path for a file.', 'usage', 'usage')
+  throw new Failure('Option --key-type <kind> or --path <path> is required.', 'usage', 'usage')
 }
 
 async function create(options: CreateOptions): Promise<void> {
   const body = requestOf(options)
   const { call } = await findService(options)
   const created = await call('createHoneypot', { body })
-  if (options.json) return console.log(plainJson(created, 2))
-  if (created.key === undefined) return console.log(`Decoy ${created.id}: ${plainText(created.path ?? '')}`)
+  if (options.json) return console.log(safeJson(created, 2))
+  if (created.key === undefined) return console.log(`Decoy ${created.id}: ${sanitize(created.path ?? '')}`)
   // The key alone goes to standard output, so that it can be written to where it is planted.
   console.error(`Decoy ${created.id} (${created.keyType}). Its key is shown once:`)
   console.log(keyText(created.key))
@@ -43,15 +51,30 @@ async function create(options: CreateOptions): Promise<void> {
 const keyText = (key: string): string =>
   key
     .split('\n')
-    .map((line) => plainText(line))
+    .map((line) => sanitize(line))
     .join('\n')
+
+/** Id, kind, instance, hits, and where it is planted. */
+function listed(decoy: ListedHoneypot): string[] {
+  const { id, details } = decoy
+  if (!details)
+    throw new Failure('This server is too old to list where decoys are planted: update it.', 'old_server', 'failed')
+  const { instanceId, path, label, hitCount, lastHitAt } = details
+  const count = hitCount >= limits.listedHits ? `${limits.listedHits}+ hits` : counted(hitCount, 'hit')
+  const hits = lastHitAt ? `${count}, last ${lastHitAt.replace(/\.\d+Z$/, 'Z')}` : 'no hits'
+  const planted = [path, label].filter((text) => text).join(', ')
+  return [id, kindOf(decoy), instanceId, hits, planted]
+}
 
 async function list({ instance, ...flags }: ServiceFlags & { instance?: string }): Promise<void> {
   const { call } = await findService(flags)
-  const reply = await call('listHoneypots', { query: instance === undefined ? {} : { instance_id: instance } })
-  if (flags.json) return console.log(plainJson(reply, 2))
-  if (reply.honeypots.length === 0) return console.error('There is no decoy.')
-  console.log(textTable(reply.honeypots.map((decoy) => [decoy.id, kindOf(decoy), decoy.createdAt].map(plainText))))
+  const reply = await call('listHoneypots', {
+    query: { include: 'details', ...(instance === undefined ? {} : { instance_id: instance }) },
+  })
+  if (flags.json) return console.log(safeJson(reply, 2))
+  if (reply.honeypots.length === 0)
+    return console.error('No decoys. Plant one: wardline decoys create --instance <id> --key-type aws.')
+  console.log(textTable(reply.honeypots.map((decoy) => listed(decoy).map(sanitize))))
 }
 
 function detailText(decoy: HoneypotDetail): string {
@@ -63,11 +86,11 @@ function detailText(decoy: HoneypotDetail): string {
     ['Label', decoy.label],
     ['Created', decoy.createdAt],
     ['Deleted', decoy.deletedAt],
-    ['Touched', `${decoy.hitCount} times`],
+    ['Hits', String(decoy.hitCount)],
   ]
-  const facts = textTable(rows.flatMap(([name, value]) => (value ? [[name, plainText(value)]] : [])))
+  const facts = textTable(rows.flatMap(([name, value]) => (value ? [[name, sanitize(value)]] : [])))
   const hits = decoy.hits.map(({ at, reporter, tool, ip_address }) =>
-    [at, reporter ?? 'unknown', tool ?? '', ip_address ?? ''].map(plainText),
+    [at, reporter ?? 'unknown', tool ?? '', ip_address ?? ''].map(sanitize),
   )
   return hits.length > 0 ? `${facts}\n\n${textTable(hits)}` : facts
 }
@@ -75,30 +98,32 @@ function detailText(decoy: HoneypotDetail): string {
 async function show(id: string, flags: ServiceFlags): Promise<void> {
   const { call } = await findService(flags)
   const decoy = await call('getHoneypot', { params: { id } })
-  console.log(flags.json ? plainJson(decoy, 2) : detailText(decoy))
+  console.log(flags.json ? safeJson(decoy, 2) : detailText(decoy))
 }
 
 async function remove(id: string, flags: ServiceFlags): Promise<void> {
   const { call } = await findService(flags)
   const reply = await call('deleteHoneypot', { params: { id } })
-  console.log(flags.json ? plainJson(reply, 2) : `Decoy ${plainText(reply.id)} is deleted; its hits stay.`)
+  console.log(flags.json ? safeJson(reply, 2) : `Decoy ${sanitize(reply.id)} is deleted; its hits are kept.`)
 }
 
 export function addDecoys(program: Command): void {
-  const decoys = program.command('decoys').description('keys and paths that nobody has a reason to touch')
+  const decoys = program
+    .command('decoys')
+    .description('manage decoys: keys and paths that no agent has a reason to use')
   const creating = decoys
     .command('create')
-    .description('plant a key or a path for one instance')
-    .requiredOption('--instance <id>', 'instance that may reach for it')
-    .addOption(new Option('--key-type <kind>', 'a decoy key of this kind').choices(keyTypes).conflicts('path'))
-    .option('--path <path>', 'a decoy path; may hold *, ** and ?')
-    .option('--label <text>', 'where it is planted')
+    .description('create a decoy key or path for an instance')
+    .requiredOption('--instance <id>', 'instance where the decoy is planted')
+    .addOption(new Option('--key-type <kind>', 'create a decoy key of this kind').choices(keyTypes).conflicts('path'))
+    .option('--path <path>', 'create a decoy path; may contain *, ** and ?')
+    .option('--label <text>', 'where the decoy is planted')
   withService(creating).action(create)
   const listing = decoys
-    .command('list')
-    .description('decoys, never their values')
-    .option('--instance <id>', 'of this instance')
+    .command('list', { isDefault: true })
+    .description('list decoys, never their values')
+    .option('--instance <id>', 'only of this instance')
   withService(listing).action(list)
-  withService(decoys.command('show <id>').description('one decoy with its latest hits')).action(show)
-  withService(decoys.command('delete <id>').description('remove a decoy; its hits stay')).action(remove)
+  withService(decoys.command('show <id>').description('show a decoy with its latest hits')).action(show)
+  withService(decoys.command('delete <id>').description('delete a decoy; its hits are kept')).action(remove)
 }

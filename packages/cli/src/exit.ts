@@ -1,6 +1,7 @@
 import type { ConfigError } from '@wardline/server'
-import { CommanderError } from 'commander'
-import { plainJson, plainText } from './terminal-text.ts'
+import { safeJson, sanitize } from '@wardline/text'
+import { type Command, CommanderError } from 'commander'
+import { UsageError, usageLines } from './root.ts'
 
 /** Exit codes that scripts may rely on; docs/guide/terminal.md explains them. */
 export const exitCodes = {
@@ -39,28 +40,54 @@ export class Failure extends Error {
 /** Named, not imported: the class comes with the whole service, which most commands do not load. */
 const isConfigError = (fault: unknown): fault is ConfigError => (fault as Error | null)?.name === 'ConfigError'
 
+const fileFaults: Record<string, string> = {
+  ENOENT: 'no such file or folder',
+  ENOTDIR: 'a folder in the path is a file',
+  EISDIR: 'it is a folder',
+  EACCES: 'permission denied',
+  EROFS: 'the file system is read-only',
+  ENOSPC: 'the disk is full',
+}
+
+/** What the operating system said of a file, with the name of the file. */
+function fileSentence(fault: unknown): string | undefined {
+  const { code = '', path } = (fault ?? {}) as NodeJS.ErrnoException
+  return path !== undefined && code in fileFaults ? `${path} cannot be used: ${fileFaults[code]} (${code}).` : undefined
+}
+
 function describe(fault: unknown): { lines: string[]; code: string; exit: ExitName } {
   if (fault instanceof Failure) return { lines: [fault.message], code: fault.code, exit: fault.exit }
   if (fault instanceof CommanderError) {
-    return { lines: [fault.message.replace(/^error: /, '')], code: 'usage', exit: 'usage' }
+    return { lines: [fault.message], code: 'usage', exit: 'usage' }
   }
   if (isConfigError(fault)) {
-    const lines = ['The configuration does not fit:', ...fault.faults.map((line) => `  ${line}`)]
+    const { faults } = fault
+    const lines =
+      faults.length === 1
+        ? [`Invalid configuration: ${faults[0]}`]
+        : ['Invalid configuration:', ...faults.map((line) => `  ${line}`)]
     return { lines, code: 'configuration', exit: 'configuration' }
   }
+  const fileFault = fileSentence(fault)
+  if (fileFault) return { lines: [fileFault], code: 'file', exit: 'failed' }
   return { lines: [fault instanceof Error ? fault.message : String(fault)], code: 'failed', exit: 'failed' }
 }
 
-/** Says what went wrong, in text or as `{ error, code }`, and sets the exit code. */
-export function fail(fault: unknown, asJson = false): void {
+/**
+ * Prints what went wrong, in text or as `{ error, code }`, and sets the exit code. After a usage error the usage of
+ * `command` follows, the one that ran.
+ */
+export function fail(fault: unknown, asJson = false, command?: Command): void {
   // The help or the version was asked for and shown.
   if (fault instanceof CommanderError && fault.exitCode === 0) return
   const { lines, code, exit } = describe(fault)
   process.exitCode = exitCodes[exit]
-  if (asJson) console.error(plainJson({ error: plainText(lines.join(' ')), code }))
-  // What the command line lacks has been said already, with the help below it.
-  else if (!(fault instanceof CommanderError)) {
-    // Faults may carry what a server said: no line of it may pose as another.
-    for (const line of lines) console.error(`${/^ */.exec(line)}${plainText(line)}`)
+  if (asJson) {
+    console.error(safeJson({ error: sanitize(lines.join(' ')), code }))
+    return
   }
+  const failed = fault instanceof UsageError ? fault.command : command
+  if (exit === 'usage' && failed) lines.push(...usageLines(failed))
+  // Faults may carry what a server said: no line of it may pose as another.
+  for (const line of lines) console.error(`${/^ */.exec(line)}${sanitize(line)}`)
 }

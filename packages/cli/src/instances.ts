@@ -1,15 +1,24 @@
-import { type InstanceDetail, type InstanceStatus, type InstanceView, instanceStatuses } from '@wardline/contract'
+import {
+  type Client,
+  type InstanceDetail,
+  type InstanceList,
+  type InstanceStatus,
+  type InstanceView,
+  instanceStatuses,
+  limits,
+} from '@wardline/contract'
+import { safeJson, sanitize } from '@wardline/text'
 import { type Command, Option } from 'commander'
-import { statusText } from './event-text.ts'
+import { statusText } from './events/event-text.ts'
 import { ageText } from './instant.ts'
-import { findService } from './service.ts'
-import { withService } from './service-options.ts'
-import type { ServiceFlags } from './service-settings.ts'
-import { plainJson, plainText } from './terminal-text.ts'
+import { withService } from './service/options.ts'
+import { findService } from './service/service.ts'
+import type { ServiceFlags } from './service/settings.ts'
 import { textTable } from './text-table.ts'
 
 interface InstancesOptions extends ServiceFlags {
   status?: InstanceStatus
+  prefix?: string
 }
 
 /** The status is coloured after the columns were measured. */
@@ -17,17 +26,18 @@ function fleetTable(instances: readonly InstanceView[]): string {
   const width = Math.max(0, ...instances.map(({ status }) => status.length))
   const lines = textTable(
     instances.map(({ id, name, secondsAgo, suspension_reason }) =>
-      [id, `${ageText(secondsAgo)} ago`, name, suspension_reason ?? ''].map(plainText),
+      [id, `${ageText(secondsAgo)} ago`, name, suspension_reason ?? ''].map(sanitize),
     ),
   ).split('\n')
   return instances.map(({ status }, index) => `${statusText(status, width)}  ${lines[index]}`).join('\n')
 }
 
 function controlText({ control, status }: InstanceDetail): string {
-  if (control.version === 0) return 'never suspended'
+  const ahead = control.mismatch ? `; the agent is AHEAD: it reports version ${control.claimed_version}` : ''
+  if (control.version === 0) return `never suspended${ahead}`
   const state = status === 'suspended' ? 'suspended' : 'resumed'
   const confirmation = control.confirmed ? `confirmed at ${control.applied_at}` : 'NOT confirmed by the agent'
-  return `${state} at ${control.changed_at} (version ${control.version}), ${confirmation}`
+  return `${state} at ${control.changed_at} (version ${control.version}), ${confirmation}${ahead}`
 }
 
 function detailTable(detail: InstanceDetail): string {
@@ -43,29 +53,59 @@ function detailTable(detail: InstanceDetail): string {
     ['First seen', detail.first_seen],
     ['Last heartbeat', detail.last_heartbeat],
   ]
-  return textTable(rows.flatMap(([name, value]) => (value === null ? [] : [[name, plainText(value)]])))
+  return textTable(rows.flatMap(([name, value]) => (value === null ? [] : [[name, sanitize(value)]])))
 }
 
-async function instances(id: string | undefined, options: InstancesOptions): Promise<void> {
-  const { json, status } = options
+/** Every instance of the filter, over as many pages as it takes. */
+async function readAll(call: Client, filter: Pick<InstancesOptions, 'status' | 'prefix'>): Promise<InstanceView[]> {
+  const all: InstanceView[] = []
+  let after: string | undefined
+  do {
+    const query = { ...filter, limit: String(limits.pageSize), ...(after === undefined ? {} : { after }) }
+    const { instances, next }: InstanceList = await call('listInstances', { query })
+    all.push(...instances)
+    after = next ?? undefined
+  } while (after !== undefined)
+  return all
+}
+
+async function list(id: string | undefined, options: InstancesOptions): Promise<void> {
+  const { json, status, prefix } = options
   const { call } = await findService(options)
   if (id !== undefined) {
     const detail = await call('getInstance', { params: { instanceId: id } })
-    console.log(json ? plainJson(detail, 2) : detailTable(detail))
+    console.log(json ? safeJson(detail, 2) : detailTable(detail))
     return
   }
-  const fleet = await call('getStatus', {})
-  const shown = fleet.instances.filter((instance) => status === undefined || instance.status === status)
-  if (json) console.log(plainJson({ instances: shown }, 2))
+  const shown = await readAll(call, {
+    ...(status === undefined ? {} : { status }),
+    ...(prefix === undefined ? {} : { prefix }),
+  })
+  if (json) console.log(safeJson({ instances: shown }, 2))
   else if (shown.length > 0) console.log(fleetTable(shown))
-  else console.error('There is no such instance.')
+  else
+    console.error(
+      status || prefix ? 'No instance matches.' : 'No instances: an agent appears with its first heartbeat.',
+    )
+}
+
+async function remove(id: string, flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const reply = await call('deleteInstance', { params: { instanceId: id } })
+  console.log(flags.json ? safeJson(reply, 2) : `Instance ${sanitize(reply.id)} is deleted; its events are kept.`)
 }
 
 export function addInstances(program: Command): void {
-  const command = program
-    .command('instances')
-    .argument('[id]', 'show one with what its agent says of itself')
-    .description('the fleet by id: status, last heartbeat, why it is suspended')
-    .addOption(new Option('--status <status>', 'only these').choices(instanceStatuses))
-  withService(command).action(instances)
+  const instances = program.command('instances').description('list, show and delete instances')
+  const listing = instances
+    .command('list', { isDefault: true })
+    .argument('[id]', 'show an instance with the details its agent reports')
+    .description('list instances by id, with status, last heartbeat and reason of suspension')
+    .addOption(new Option('--status <status>', 'only these values').choices(instanceStatuses))
+    .option('--prefix <text>', 'only ids with this prefix')
+  withService(listing).action(list)
+  const deleting = instances
+    .command('delete <id>')
+    .description('delete an instance that is not suspended; its events are kept, and a heartbeat registers it again')
+  withService(deleting).action(remove)
 }

@@ -31,7 +31,7 @@ test('refuses what could mean anything', () => {
 
 test('reads how long something is to last, and when it is to end', () => {
   expect(['90s', '15m', '2h', '1d'].map(durationOption)).toEqual([90_000, 900_000, 7_200_000, 86_400_000])
-  for (const text of ['', '2', 'h', '1w', '-1h', '1.5h']) expect(() => durationOption(text), text).toThrow('how long')
+  for (const text of ['', '2', 'h', '1w', '-1h', '1.5h']) expect(() => durationOption(text), text).toThrow('a duration')
   expect(endOption('2027-01-01T08:00+01:00')).toBe('2027-01-01T07:00:00.000Z')
   // What is 2 hours ago for --from would be no end of anything.
   for (const text of ['2h', '2027-01-01', '2027-01-01T08:00', '2027-13-01T08:00Z'])

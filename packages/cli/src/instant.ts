@@ -17,7 +17,7 @@ export function readInstant(text: string, now: number): string {
   const isDay = /^\d{4}-\d{2}-\d{2}$/.test(text)
   const time = ago !== undefined ? now - ago : isDay || isInstant(text) ? Date.parse(text) : Number.NaN
   if (Number.isNaN(time) || time < 0) {
-    throw new InvalidArgumentError('It must be an ISO 8601 instant, a day (UTC), or how long ago: 90s, 15m, 2h, 7d.')
+    throw new InvalidArgumentError('It must be an ISO 8601 instant, a day (UTC), or an age: 90s, 15m, 2h, 7d.')
   }
   return new Date(time).toISOString()
 }
@@ -28,7 +28,7 @@ export const instantOption = (text: string): string => readInstant(text, Date.no
 /** Milliseconds; the parser of an option. */
 export function durationOption(text: string): number {
   const ms = durationMs(text)
-  if (ms === undefined) throw new InvalidArgumentError('It must be how long, such as 90s, 15m, 2h or 7d.')
+  if (ms === undefined) throw new InvalidArgumentError('It must be a duration such as 90s, 15m, 2h or 7d.')
   return ms
 }
 

@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { InstanceDetail } from '@wardline/contract'
+import { safeJson, sanitize } from '@wardline/text'
 import { type Command, InvalidArgumentError } from 'commander'
 import { Failure } from './exit.ts'
-import { findService, type Service, systemCode } from './service.ts'
-import { withService } from './service-options.ts'
-import type { ServiceFlags } from './service-settings.ts'
-import { plainJson, plainText } from './terminal-text.ts'
+import { withService } from './service/options.ts'
+import { findService, type Service, systemCode } from './service/service.ts'
+import type { ServiceFlags } from './service/settings.ts'
 
 interface WaitOptions extends ServiceFlags {
   wait: boolean
@@ -48,7 +48,7 @@ async function confirmation(
       const { confirmed, changed_at, applied_at } = detail.control
       if ((detail.status === 'suspended') !== (wanted === 'suspended')) {
         throw new Failure(
-          `Somebody has ${wanted === 'suspended' ? 'resumed' : 'suspended'} ${instanceId} in the meantime.`,
+          `${instanceId} was ${wanted === 'suspended' ? 'resumed' : 'suspended'} by another operator in the meantime.`,
           'changed_meanwhile',
           'unconfirmed',
         )
@@ -71,7 +71,7 @@ function withDoubt(fault: unknown, instanceId: string): unknown {
   const neverArrived = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'].includes(systemCode(fault) ?? '')
   if (!(fault instanceof Failure) || fault.code !== 'unreachable' || neverArrived) return fault
   return new Failure(
-    `${fault.message} Whether it took effect is not known: wardline instances ${instanceId} tells.`,
+    `${fault.message} It may have taken effect: wardline instances ${instanceId} shows the state.`,
     fault.code,
     fault.exit,
     { cause: fault },
@@ -97,13 +97,13 @@ async function change(id: string, options: WaitOptions, reason: string | undefin
     : service.call('killInstance', { params, body: { reason } })
   ).catch((fault) => Promise.reject(withDoubt(fault, id)))
   const { json, wait, timeout } = options
-  if (!json) console.log(`${id} is ${reason === undefined ? 'resumed' : `suspended: ${plainText(reason)}`}`)
+  if (!json) console.log(`${id} is ${reason === undefined ? 'resumed' : `suspended: ${sanitize(reason)}`}`)
   if (!json && wait && process.stderr.isTTY) console.error('Waiting for its agent to confirm …')
   const found: Confirmation = wait
     ? await confirmation(service, id, reply.status, timeout)
     : { confirmed: null, confirm_ms: null }
   const { confirmed, confirm_ms } = found
-  if (json) console.log(plainJson({ ...reply, confirmed, confirm_ms }, 2))
+  if (json) console.log(safeJson({ ...reply, confirmed, confirm_ms }, 2))
   else if (confirmed)
     console.log(`Its agent confirmed${confirm_ms === null ? '' : ` after ${secondsText(confirm_ms)}`}.`)
   if (confirmed === false) throw unconfirmed(id, found, timeout)
@@ -112,16 +112,16 @@ async function change(id: string, options: WaitOptions, reason: string | undefin
 function seconds(text: string): number {
   const value = Number(text)
   if (!/^\d{1,6}(\.\d+)?$/.test(text) || value > 86_400) {
-    throw new InvalidArgumentError('It must be a number of seconds, a day at most.')
+    throw new InvalidArgumentError('It must be a number of seconds, at most one day.')
   }
   return value
 }
 
 function withWait(command: Command): Command {
   const waiting = command
-    .option('--no-wait', 'do not wait until the agent confirms')
+    .option('--no-wait', 'do not wait for the agent to confirm')
     // A poll every 30 seconds and a little more.
-    .option('--timeout <seconds>', 'how long to wait for that; exit code 5 afterwards', seconds, 35)
+    .option('--timeout <seconds>', 'how long to wait for the confirmation; exit code 5 on timeout', seconds, 35)
   return withService(waiting)
 }
 
@@ -129,9 +129,9 @@ function withWait(command: Command): Command {
 export function addKill(program: Command): void {
   const kill = program
     .command('kill <id>')
-    .description('suspend an instance, and wait until its agent has confirmed it')
-    .requiredOption('--reason <text>', 'why; the agent and the audit log get it')
+    .description('suspend an instance, and wait for its agent to confirm')
+    .requiredOption('--reason <text>', 'reason; sent to the agent and stored in the audit log')
   withWait(kill).action((id: string, options: WaitOptions & { reason: string }) => change(id, options, options.reason))
-  const resume = program.command('resume <id>').description('let a suspended instance go on')
+  const resume = program.command('resume <id>').description('resume a suspended instance')
   withWait(resume).action((id: string, options: WaitOptions) => change(id, options, undefined))
 }

@@ -1,8 +1,28 @@
-import { createLog, type Deps, openDeps, readConfig } from '@wardline/server'
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { createLog, type Deps, databaseFile, openDeps, readConfig } from '@wardline/server'
+import { Failure } from './exit.ts'
 
-/** Works on the database of this machine's configuration, beside a running service or without one. */
-export async function withLocalDatabase<Result>(work: (deps: Deps) => Promise<Result>): Promise<Result> {
-  const deps = await openDeps(readConfig(), { log: createLog('silent') })
+interface LocalOptions {
+  /** Creates the database where there is none: the first keys may be made before the first start. */
+  mayCreate?: boolean
+}
+
+/**
+ * Works on the database of this machine's configuration, beside a running service or without one. Throws Failure when
+ * there is none: in the wrong folder an empty one would pass for the real one.
+ */
+export async function withLocalDatabase<Result>(
+  work: (deps: Deps) => Promise<Result>,
+  { mayCreate = false }: LocalOptions = {},
+): Promise<Result> {
+  const config = readConfig()
+  const file = databaseFile(config)
+  if (!mayCreate && file !== undefined && !existsSync(file)) {
+    const message = `No database ${resolve(file)}: run this in the folder where the service runs, or set WARDLINE_DATA_DIR or DATABASE_URL to the values of the service.`
+    throw new Failure(message, 'configuration', 'configuration')
+  }
+  const deps = await openDeps(config, { log: createLog('silent') })
   try {
     return await work(deps)
   } finally {

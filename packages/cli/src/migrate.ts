@@ -1,5 +1,6 @@
 import { type CopyProgress, copyBetween, verifyAudit } from '@wardline/server'
 import type { Command } from 'commander'
+import { Failure } from './exit.ts'
 import { startBar } from './progress-bar.ts'
 
 interface Options {
@@ -10,7 +11,9 @@ interface Options {
 function targetOf({ to }: Options): string {
   const url = to ?? process.env.DATABASE_URL
   if (url) return url
-  throw new Error('Say where to: --to postgres://… (or DATABASE_URL, which no list of processes shows).')
+  const rule =
+    'Option --to <url> is required, or DATABASE_URL in the environment, which other users of this machine cannot read.'
+  throw new Failure(rule, 'usage', 'usage')
 }
 
 async function migrate(options: Options): Promise<void> {
@@ -24,7 +27,7 @@ async function migrate(options: Options): Promise<void> {
     })
     bar.stop()
     for (const [table, rows] of Object.entries(counts)) if (rows > 0) console.log(`${table.padEnd(22)} ${rows}`)
-    console.log('Every row was compared, and the audit log is whole.')
+    console.log('Every row was compared, and the audit log is intact.')
     console.log(
       'Start the service with DATABASE_URL set to the target and with the same WARDLINE_SECRET or secret file.',
     )
@@ -38,6 +41,6 @@ export function addMigrate(program: Command): void {
     .command('migrate')
     .description('copy a whole database into an empty one, such as SQLite into PostgreSQL; stop the service first')
     .requiredOption('--from <url>', 'sqlite:<file> or postgres://…')
-    .option('--to <url>', 'postgres://… or sqlite:<file>; unless given, the DATABASE_URL of the environment')
+    .option('--to <url>', 'postgres://… or sqlite:<file>; default: DATABASE_URL of the environment')
     .action(migrate)
 }

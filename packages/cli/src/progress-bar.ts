@@ -1,4 +1,4 @@
-import { cutText } from './terminal-text.ts'
+import { cutText } from '@wardline/text'
 
 interface Screen {
   write(text: string): unknown

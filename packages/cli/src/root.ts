@@ -1,12 +1,84 @@
-import { Command } from 'commander'
+import { Command, CommanderError, type HelpContext } from 'commander'
 import { version } from './version.ts'
 
+/** An address may hold a password, which no error repeats. */
+const invalid = (given: string, rule: string): string =>
+  `${given.replace(/:\/\/[^\s/]*@/g, '://…@')} is invalid: ${rule.toLowerCase()}`
+
+/** What the parser says, in the words of every other error: one sentence without a prefix. */
+function usageSentence(message: string, code: string | undefined): string {
+  const subject = /'(.+?)'/.exec(message)?.[1] ?? ''
+  switch (code) {
+    case 'commander.missingMandatoryOptionValue':
+      return `Option ${subject} is required.`
+    case 'commander.optionMissingArgument':
+      return `Option ${subject} needs a value.`
+    case 'commander.missingArgument':
+      return `Argument <${subject}> is missing.`
+  }
+  const text = message
+    .replace(/^error: /, '')
+    .replace(/^option '(-[^ ']*)[^']*' argument '(.*)' is invalid\. (.)/s, (_all, option, value, rule) =>
+      invalid(`${option} ${value}`, rule),
+    )
+    .replace(/^command-argument value '(.*)' is invalid for argument '(.*?)'\. (.)/s, (_all, value, name, rule) =>
+      invalid(`<${name}> ${value}`, rule),
+    )
+    .replaceAll('\n', ' ')
+  return `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/[^.)]$/, '$&.')}`
+}
+
+/** The command line is wrong; `command` is the one whose usage helps. */
+export class UsageError extends CommanderError {
+  readonly command: Command
+
+  constructor(command: Command, message: string) {
+    super(64, 'usage', message)
+    this.command = command
+  }
+}
+
+const commandNames = (command: Command): string =>
+  command.commands
+    .map((child) => child.name())
+    .filter((name) => name !== 'help')
+    .join(', ')
+
+/** A class, because only so each subcommand reports its errors without printing its help. */
+class QuietCommand extends Command {
+  override createCommand(name?: string): Command {
+    return new QuietCommand(name)
+  }
+
+  override error(message: string, options?: { code?: string }): never {
+    const { parent } = this
+    // A default command took a word that was meant as the name of another one.
+    if (options?.code === 'commander.excessArguments' && parent?.parent && parent.args[0] !== this.name()) {
+      const sentence = `Unknown command '${parent.args[0]}' of wardline ${parent.name()}: it has ${commandNames(parent)}.`
+      throw new UsageError(parent, sentence)
+    }
+    throw new UsageError(this, usageSentence(message, options?.code))
+  }
+
+  /** Called without being asked for where a command is missing. */
+  override help(context?: HelpContext | ((text: string) => string)): never {
+    const isAsked = typeof context !== 'object' || !context.error
+    // `wardline` alone asks what there is.
+    if (isAsked || !this.parent) return super.help()
+    throw new UsageError(this, `Command missing: wardline ${this.name()} has ${commandNames(this)}.`)
+  }
+}
+
 /** The command `wardline` without a command yet. What is set here passes on to each that is added. */
-export function createRoot(asJson = false): Command {
-  const root = new Command('wardline').description('Security monitor for fleets of AI agents').version(version)
-  root.exitOverride()
-  // For programs the fault follows as JSON, and nothing else may stand on that stream.
-  if (asJson) root.configureOutput({ writeErr: () => {} })
-  else root.showHelpAfterError()
-  return root
+export function createRoot(): Command {
+  return new QuietCommand('wardline')
+    .description('Security monitor for fleets of AI agents')
+    .version(version)
+    .exitOverride()
+}
+
+/** The usage of a command, and where its help is. */
+export function usageLines(command: Command): string[] {
+  const usage = command.createHelp().commandUsage(command)
+  return [`Usage: ${usage}`, `See: ${usage.split(' [')[0]!.split(' <')[0]} --help`]
 }

@@ -1,3 +1,4 @@
+import type { Command } from 'commander'
 import { fail } from './exit.ts'
 import { createRoot } from './root.ts'
 
@@ -22,9 +23,9 @@ export const operatorCommands: readonly string[] = [
 ]
 
 /** Loads what one command needs and no more: the service alone takes longer to load than most commands run. */
-async function programFor(name: string | undefined, asJson: boolean) {
+async function programFor(name: string | undefined): Promise<Command> {
   const isOf = (names: readonly string[]) => name !== undefined && names.includes(name)
-  const program = createRoot(asJson)
+  const program = createRoot()
   if (isOf(operatorCommands)) {
     const { addOperatorCommands } = await import('./operator-commands.ts')
     addOperatorCommands(program)
@@ -36,7 +37,7 @@ async function programFor(name: string | undefined, asJson: boolean) {
     return program
   }
   const { createProgram } = await import('./command.ts')
-  return createProgram(asJson)
+  return createProgram()
 }
 
 /** Runs one command line; sets the exit code, and says in one sentence what went wrong. */
@@ -47,10 +48,14 @@ export async function runCommand(argv: string[]): Promise<void> {
     if (fault.code === 'EPIPE') process.exit()
     throw fault
   })
+  let running: Command | undefined
   try {
-    const program = await programFor(argv[2], asJson)
+    const program = await programFor(argv[2])
+    program.hook('preAction', (_root, command) => {
+      running = command
+    })
     await program.parseAsync(argv)
   } catch (fault) {
-    fail(fault, asJson)
+    fail(fault, asJson, running)
   }
 }

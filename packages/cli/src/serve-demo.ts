@@ -1,7 +1,6 @@
 import { type Config, type RunningServer, readConfig, settings } from '@wardline/server'
-import { createFleet, type Fleet } from './simulate-fleet.ts'
-import { type FoundKey, givenKey, killCommand, shellWord, storedAdminKey } from './simulate-key.ts'
-import { printLines } from './simulate-progress.ts'
+import { type FoundKey, givenKey, killCommand, shellWord, storedAdminKey } from './simulate/key.ts'
+import { printLines } from './simulate/progress.ts'
 
 const demoAgents = 20
 const demoSeed = 1
@@ -19,7 +18,9 @@ export function demoEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 export function readDemoConfig(env: NodeJS.ProcessEnv): Config {
   const config = readConfig(demoEnvironment(env))
   if (config.databaseUrl !== undefined) {
-    throw new Error(`${settings.databaseUrl.env} is set, and the demo would write its fleet there: start it without.`)
+    throw new Error(
+      `${settings.databaseUrl.env} is set, and the demo would write its fleet to that database: unset it.`,
+    )
   }
   return config
 }
@@ -33,7 +34,7 @@ function demoKey(config: Config): FoundKey {
   if (config.apiKey !== undefined) return givenKey(config.apiKey, `in ${settings.apiKey.env}`)
   const stored = storedAdminKey(config.dataDir)
   if (stored) return stored
-  throw new Error(`The admin-key file of ${config.dataDir} is gone: remove the folder, and the demo begins anew.`)
+  throw new Error(`The admin-key file of ${config.dataDir} is missing: remove the folder to start a new demo.`)
 }
 
 export function welcome(url: string, dataDir: string, key: Omit<FoundKey, 'key'>, instanceId: string): string {
@@ -45,26 +46,29 @@ export function welcome(url: string, dataDir: string, key: Omit<FoundKey, 'key'>
     Live stream   curl -N ${shellWord(`${url}/api/stream`)}
     Admin key     ${key.place}
 
-  Stop an agent, and see it confirm below:
+  Stop an agent, and see it stop below:
 
     ${killCommand(url, instanceId, key)}
 
-  It works again after the same with /api/resume/ and without -d. Ctrl-C ends the demo.
+  Resume it with the same command, /api/resume/ instead of /api/kill/, without -d. Ctrl-C ends the demo.
 `
 }
 
 export interface Demo {
   /** Settles when the fleet has ended. */
   ended: Promise<void>
+  isStoryTold(): boolean
   stop(): Promise<void>
 }
 
 /** Runs the fleet beside the service, over HTTP like any other agent, until it is stopped. */
-export function startDemo(server: RunningServer, config: Config): Demo {
+export async function startDemo(server: RunningServer, config: Config): Promise<Demo> {
+  // A service without a demo needs no agents.
+  const { createFleet } = await import('./simulate/fleet.ts')
   const url = reachableUrl(server.url)
   const found = demoKey(config)
   const end = new AbortController()
-  const fleet: Fleet = createFleet({
+  const fleet = createFleet({
     url,
     key: found.key,
     agents: demoAgents,
@@ -78,6 +82,7 @@ export function startDemo(server: RunningServer, config: Config): Demo {
   const ended = fleet.run(progress.say).finally(progress.stop)
   return {
     ended,
+    isStoryTold: fleet.isStoryTold,
     async stop() {
       end.abort()
       await ended

@@ -1,8 +1,11 @@
-import { type RunningServer, readConfig, startServer } from '@wardline/server'
+import { type Config, isLogPretty, type RunningServer, readConfig, startServer } from '@wardline/server'
 import type { Command } from 'commander'
 import { exitCodes, fail } from './exit.ts'
-import { readDemoConfig, startDemo } from './serve-demo.ts'
+import { type Demo, reachableUrl, readDemoConfig, startDemo } from './serve-demo.ts'
+import { localUrl } from './service/settings.ts'
 import { onStopSignal } from './signals.ts'
+import { storedAdminKey } from './simulate/key.ts'
+import { version } from './version.ts'
 
 function showCreatedKey({ createdKey }: RunningServer): void {
   if (!createdKey) return
@@ -10,8 +13,30 @@ function showCreatedKey({ createdKey }: RunningServer): void {
   First start: this admin key is shown once, and stored in ${createdKey.file}
 
     ${createdKey.key}
-
 `)
+}
+
+/** The command line as it is called here: in a clone it is not installed. */
+const commandWord = import.meta.url.includes('/src/') ? 'npx wardline' : 'wardline'
+
+/** The first screen at a terminal: where the service is, who may use it, and what to do next. */
+export function welcome(url: string, config: Pick<Config, 'apiKey' | 'dataDir'>): string {
+  const key = config.apiKey === undefined ? storedAdminKey(config.dataDir)?.place : 'in WARDLINE_API_KEY'
+  const settings = url === localUrl ? '' : ` --url ${url}`
+  return `
+  Wardline ${version} is running.
+
+    Address      ${url}
+    API docs     ${url}/docs
+    Admin key    ${key ?? 'as issued: the file admin-key no longer exists'}
+
+  Next, in a second terminal in this folder:
+
+    ${commandWord} keys create --scope agent --instance my-agent${settings}
+    ${commandWord} tail${settings}
+
+  Ctrl-C stops the service.
+`
 }
 
 function closeOnSignal(close: () => Promise<void>): void {
@@ -32,21 +57,27 @@ const onFatal = (fault: Error) => {
 }
 
 async function serve(): Promise<void> {
-  const server = await startServer(readConfig(), { onFatal })
+  const config = readConfig()
+  const server = await startServer(config, { onFatal })
   showCreatedKey(server)
+  if (process.stdout.isTTY && isLogPretty(config)) console.log(welcome(reachableUrl(server.url), config))
   closeOnSignal(() => server.close())
 }
 
 async function serveDemo(): Promise<void> {
   const config = readDemoConfig(process.env)
-  const server = await startServer(config, { onFatal })
+  let demo: Demo | undefined
+  // An attestation from before the breaches of the story would call a fleet spotless that is shown at a high risk.
+  const mayAttest = () => demo?.isStoryTold() === true
+  const server = await startServer(config, { onFatal, mayAttest })
   try {
-    const demo = startDemo(server, config)
+    const started = await startDemo(server, config)
+    demo = started
     closeOnSignal(async () => {
-      await demo.stop()
+      await started.stop()
       await server.close()
     })
-    await demo.ended
+    await started.ended
   } catch (fault) {
     fail(fault)
     await server.close()
@@ -56,7 +87,7 @@ async function serveDemo(): Promise<void> {
 export function addServe(program: Command): void {
   program
     .command('serve')
-    .description('run the service; settings come from the environment (see: wardline config)')
-    .option('--demo', 'with a simulated fleet beside it, in a data folder of its own')
+    .description('run the service, configured by environment variables (see: wardline config)')
+    .option('--demo', 'with a simulated fleet, in a separate data folder')
     .action(({ demo }: { demo?: boolean }) => (demo ? serveDemo() : serve()))
 }

@@ -4,7 +4,7 @@ import { addBackup } from './backup.ts'
 import { addConfig } from './config.ts'
 import { addMigrate } from './migrate.ts'
 import { addServe } from './serve.ts'
-import { addSimulate } from './simulate.ts'
+import { addSimulate } from './simulate/simulate.ts'
 
 /** What runs the service, or works on its data where they lie. */
 export function addServiceCommands(program: Command): void {

@@ -1,22 +1,23 @@
 import { type FleetStatus, severities } from '@wardline/contract'
+import { safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
-import { severityText, statusText } from './event-text.ts'
-import { findService } from './service.ts'
-import { withService } from './service-options.ts'
-import type { ServiceFlags } from './service-settings.ts'
-import { plainJson, plainText } from './terminal-text.ts'
+import { counted } from './counted.ts'
+import { severityText, statusText } from './events/event-text.ts'
+import { withService } from './service/options.ts'
+import { findService } from './service/service.ts'
+import type { ServiceFlags } from './service/settings.ts'
 
 /** Suspended agents that are named; a fleet that was stopped as a whole is a number. */
 const namedAtMost = 10
 
-function statusLines({ instances, stats, toolCalls }: FleetStatus): string[] {
+function statusLines({ instances, instances_omitted: omitted = 0, stats, toolCalls }: FleetStatus): string[] {
   const count = (status: string) => instances.filter((instance) => instance.status === status).length
   const suspended = instances.filter(({ status }) => status === 'suspended')
   const tools = Object.entries(toolCalls).filter(([, calls]) => calls > 0)
   const calls = tools.reduce((sum, [, number]) => sum + number, 0)
-  const byTool = tools.map(([name, number]) => `${plainText(name)} ${number}`).join(', ')
+  const byTool = tools.map(([name, number]) => `${sanitize(name)} ${number}`).join(', ')
   return [
-    `Fleet       ${instances.length} agents: ${count('active')} active, ${count('suspended')} suspended, ${count('offline')} offline`,
+    `Fleet       ${counted(instances.length + omitted, 'agent')}${omitted > 0 ? `; of the ${instances.length} shown` : ''}: ${count('active')} active, ${count('suspended')} suspended, ${count('offline')} offline`,
     `Last 24 h   ${severities
       .toReversed()
       .map((severity) => `${stats[severity]} ${stats[severity] > 0 ? severityText(severity) : severity}`)
@@ -34,10 +35,10 @@ function statusLines({ instances, stats, toolCalls }: FleetStatus): string[] {
 async function status(flags: ServiceFlags): Promise<void> {
   const { call } = await findService(flags)
   const fleet = await call('getStatus', {})
-  if (flags.json) console.log(plainJson(fleet, 2))
+  if (flags.json) console.log(safeJson(fleet, 2))
   else for (const line of statusLines(fleet)) console.log(line)
 }
 
 export function addStatus(program: Command): void {
-  withService(program.command('status').description('the fleet in a few lines')).action(status)
+  withService(program.command('status').description('show a summary of the fleet')).action(status)
 }

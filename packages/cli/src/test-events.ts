@@ -1,4 +1,4 @@
-import type { EventRow } from '@wardline/contract'
+import type { AuditEntry, ControlChange, EventRow } from '@wardline/contract'
 
 /** The same handful of events for every export format, harmless and hostile. */
 const plain: EventRow = {
@@ -6,6 +6,7 @@ const plain: EventRow = {
   seq: 1,
   severity: 'info',
   source: 'support-bot-1',
+  by_service: false,
   event_type: 'tool_call',
   description: 'Searched the web',
   instance_id: 'support-bot-1',
@@ -20,6 +21,7 @@ const bare: EventRow = {
   seq: 2,
   severity: 'warning',
   source: 'wardline',
+  by_service: true,
   event_type: 'anomaly_detected',
   description: 'tool_calls_per_5min is 41, usual are 6',
   instance_id: null,
@@ -34,6 +36,7 @@ const blocked: EventRow = {
   seq: 3,
   severity: 'critical',
   source: 'proxy',
+  by_service: false,
   event_type: 'egress_blocked',
   description: 'GET https://evil.example/?a=b|c\\d',
   instance_id: 'billing_1',
@@ -48,6 +51,7 @@ const hostile: EventRow = {
   seq: 4,
   severity: 'breach',
   source: '@SUM(1+1)',
+  by_service: false,
   event_type: 'honeypot_triggered',
   description: '=HYPERLINK("https://evil.example")\u001b[2J\r\nseverity=info cs1=x | \u202egpj.exe\u009b31m',
   instance_id: 'support-bot-1',
@@ -58,3 +62,50 @@ const hostile: EventRow = {
 }
 
 export const sampleEvents = { plain, bare, blocked, hostile }
+
+const suspend: ControlChange = {
+  kind: 'control',
+  seq: 57,
+  at: '2026-11-21T12:23:00.000Z',
+  instance_id: 'support-bot-1',
+  action: 'suspend',
+  reason: '=HYPERLINK("https://evil.example")\u001b[2J\r\nact=resume cs1=x | \u202egpj.exe',
+  version: 3,
+  actor: 'k3y1d000',
+  actor_name: 'laptop of Ann',
+}
+
+const resume: ControlChange = {
+  ...suspend,
+  seq: 58,
+  at: '2026-11-21T12:24:00.000Z',
+  action: 'resume',
+  reason: null,
+  version: 4,
+  actor: 'system',
+  actor_name: null,
+}
+
+const audit: AuditEntry = {
+  seq: 59,
+  at: '2026-11-21T12:25:00.000Z',
+  actor: 'k3y1d000',
+  actor_name: 'laptop of Ann',
+  scope: 'admin',
+  ip: '192.0.2.7',
+  action: 'key.create',
+  target: 'n3wkey00',
+  before: null,
+  after: { scope: 'viewer' },
+  reason: null,
+  request_id: 'req-1',
+  prev_hash: '0'.repeat(64),
+  hash: 'f'.repeat(64),
+}
+
+/** A kill with a hostile reason, a resume by the service itself, and an audit entry. */
+export const sampleEntries = [
+  { kind: 'control', row: suspend },
+  { kind: 'control', row: resume },
+  { kind: 'audit', row: audit },
+] as const

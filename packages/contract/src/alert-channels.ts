@@ -1,5 +1,7 @@
-import { type Static, Type } from 'typebox'
+import type { Static } from 'typebox'
+import { access, define } from './endpoint.ts'
 import { Count, choice, nullable, Severity, Timestamp, Uuid } from './fields.ts'
+import { Type } from './type.ts'
 
 /** Where alerts can go. Of these, webhook, syslog and splunk are machines, which get each alert by itself. */
 export const channelTypes = [
@@ -39,9 +41,9 @@ export const channelSettings = {
     {
       url: HttpUrl('that takes signed POST requests'),
       secret: Type.Optional(WebhookSecret),
-      format: Type.Optional(choice(['standard', 'cloudevents'], 'Form of the body; standard unless told')),
+      format: Type.Optional(choice(['standard', 'cloudevents'], 'Form of the body; default: standard')),
     },
-    { additionalProperties: false, description: 'Signed as Standard Webhooks 1.0; without a secret one is made' },
+    { additionalProperties: false, description: 'Signed as Standard Webhooks 1.0; default: a generated secret' },
   ),
   slack: Type.Object({ url: HttpUrl('of an incoming webhook') }, { additionalProperties: false }),
   discord: Type.Object({ url: HttpUrl('of a channel webhook') }, { additionalProperties: false }),
@@ -59,7 +61,7 @@ export const channelSettings = {
   pagerduty: Type.Object(
     {
       routing_key: Type.String({ pattern: '^[A-Za-z0-9]{32}$', description: 'Integration key of Events API v2' }),
-      region: Type.Optional(choice(['us', 'eu'], 'us unless told')),
+      region: Type.Optional(choice(['us', 'eu'], 'Region; default: us')),
     },
     { additionalProperties: false },
   ),
@@ -100,7 +102,7 @@ export const channelSettings = {
         maxLength: 2048,
         description: '`tcp://<host>:<port>`, or `tls://…` (RFC 5425)',
       }),
-      format: Type.Optional(choice(['json', 'cef'], 'Form of the message; json unless told')),
+      format: Type.Optional(choice(['json', 'cef'], 'Form of the message; default: json')),
     },
     { additionalProperties: false },
   ),
@@ -108,7 +110,7 @@ export const channelSettings = {
     {
       url: HttpUrl('of the HTTP Event Collector, such as https://splunk.example.com:8088'),
       token: Token('Token of the collector'),
-      index: Type.Optional(Token('Index; the one of the token unless told')),
+      index: Type.Optional(Token('Index; default: the index of the token')),
     },
     { additionalProperties: false },
   ),
@@ -122,24 +124,32 @@ export const QuietHours = Type.Object(
     from: ClockTime,
     to: ClockTime,
     time_zone: Type.String({ maxLength: 64, description: 'IANA name, such as Europe/Berlin' }),
-    least: Type.Optional(choice(['critical', 'breach'], 'Severity that still goes at once; critical unless told')),
+    least: Type.Optional(
+      choice(['critical', 'breach'], 'Minimum severity that is still sent at once; default: critical'),
+    ),
   },
-  { additionalProperties: false, description: 'Lesser alerts of these hours come together at their end' },
+  { additionalProperties: false, description: 'Lesser alerts of these hours are sent together at their end' },
 )
 export type QuietHours = Static<typeof QuietHours>
 
 const ChannelName = Type.String({ minLength: 1, maxLength: 80, pattern: '\\S' })
 const options = {
   min_severity: Type.Optional(Severity),
-  enabled: Type.Optional(Type.Boolean({ description: 'A disabled channel gets nothing, not even later' })),
+  enabled: Type.Optional(
+    Type.Boolean({ description: 'A disabled channel receives no alerts, and alerts of that time are not sent later' }),
+  ),
   send_resolved: Type.Optional(
-    Type.Boolean({ description: 'Tell people when what was told is over; true unless told' }),
+    Type.Boolean({ description: 'Notify when an alert that was sent is resolved; default: true' }),
   ),
   daily_check: Type.Optional(
-    Type.Boolean({ description: 'Send a daily check; when it fails other channels are told; true unless told' }),
+    Type.Boolean({ description: 'Send a daily check; a failure is reported to the other channels; default: true' }),
   ),
   max_per_minute: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 60, description: 'Messages to people before they are joined; 20 unless told' }),
+    Type.Integer({
+      minimum: 1,
+      maximum: 60,
+      description: 'Maximum messages a minute to people; further alerts are joined into one; default: 20',
+    }),
   ),
   quiet_hours: Type.Optional(nullable(QuietHours)),
 }
@@ -147,7 +157,7 @@ const options = {
 export const NewChannel = Type.Object({
   name: ChannelName,
   type: choice(channelTypes),
-  settings: Type.Object({}, { description: 'Which fields follows from type; see the guide on alerts' }),
+  settings: Type.Object({}, { description: 'The fields depend on type; see the guide to alerts' }),
   ...options,
 })
 export type NewChannel = Static<typeof NewChannel>
@@ -155,7 +165,15 @@ export type NewChannel = Static<typeof NewChannel>
 export const ChannelChange = Type.Object(
   {
     name: Type.Optional(ChannelName),
-    settings: Type.Optional(Type.Object({}, { description: 'Replaces all settings' })),
+    settings: Type.Optional(
+      Type.Object(
+        {},
+        {
+          description:
+            'Replaces all settings of the channel of the channel of the channel of the channel of the channel',
+        },
+      ),
+    ),
     ...options,
   },
   { additionalProperties: false, minProperties: 1 },
@@ -164,7 +182,7 @@ export type ChannelChange = Static<typeof ChannelChange>
 
 export const ChannelId = Type.String({
   pattern: '^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|env-[a-z]{1,20})$',
-  description: 'UUID, or env-<type> for a channel of the environment',
+  description: 'UUID, or env-<type> for a channel set by environment variables',
 })
 export const ChannelParams = Type.Object({ id: ChannelId })
 
@@ -175,7 +193,7 @@ export const ChannelView = Type.Object({
   name: Type.String(),
   type: choice(channelTypes),
   managed_by: choice(['api', 'environment']),
-  destination: Type.String({ description: 'Host only: the rest is secret' }),
+  destination: Type.String({ description: 'Host only; the rest of the address is secret' }),
   min_severity: Severity,
   enabled: Type.Boolean(),
   send_resolved: Type.Boolean(),
@@ -183,9 +201,9 @@ export const ChannelView = Type.Object({
   max_per_minute: Type.Integer(),
   quiet_hours: nullable(QuietHours),
   state: choice(channelStates),
-  waiting: { ...Count, description: 'Messages that wait to be delivered' },
-  dead: { ...Count, description: 'Messages that were given up and can be replayed' },
-  behind: { ...Count, description: 'Alerts that were not looked at for this channel yet' },
+  waiting: { ...Count, description: 'Messages that wait for delivery' },
+  dead: { ...Count, description: 'Messages that could not be delivered; they can be replayed' },
+  behind: { ...Count, description: 'Alerts that are not yet planned for this channel' },
   last_delivered_at: nullable(Timestamp),
   last_error: nullable(Type.String()),
   last_error_at: nullable(Timestamp),
@@ -195,7 +213,7 @@ export type ChannelView = Static<typeof ChannelView>
 export const ChannelCreated = Type.Object({
   ok: Type.Literal(true),
   id: ChannelId,
-  secret: Type.Optional(Type.String({ description: 'The signing secret that was made: shown here and never again' })),
+  secret: Type.Optional(Type.String({ description: 'The generated signing secret; shown only here' })),
 })
 export const ChannelList = Type.Object({ channels: Type.Array(ChannelView) })
 export const ChannelChanged = Type.Object({ ok: Type.Literal(true), id: ChannelId })
@@ -204,7 +222,7 @@ export const SecretRotation = Type.Object({
     Type.Integer({
       minimum: 0,
       maximum: 30 * 86_400,
-      description: 'How long messages carry a signature of the old secret too; a day unless told',
+      description: 'How long messages are also signed with the old secret; default: one day',
     }),
   ),
 })
@@ -214,10 +232,100 @@ export const ChannelTested = Type.Object({
   ok: Type.Boolean({ description: 'Whether the receiver took the message' }),
   message_id: Uuid,
   status: nullable(Type.Integer({ description: 'HTTP status, or reply code of SMTP' })),
-  answer: nullable(Type.String({ description: 'The beginning of what the receiver answered' })),
+  answer: nullable(Type.String({ description: 'The beginning of the answer of the receiver' })),
   error: nullable(Type.String()),
   duration_ms: Count,
 })
 export type ChannelTested = Static<typeof ChannelTested>
 
 export const Replayed = Type.Object({ ok: Type.Literal(true), replayed: Count })
+
+export const channelEndpoints = {
+  listChannels: define({
+    method: 'GET',
+    path: '/api/alert-channels',
+    access: access.readers,
+    feature: 'alerts',
+    summary: 'List channels with their delivery state, never their secrets',
+    status: 200,
+    reply: ChannelList,
+  }),
+  getChannel: define({
+    method: 'GET',
+    path: '/api/alert-channels/:id',
+    access: access.readers,
+    feature: 'alerts',
+    summary: 'Get a channel',
+    params: ChannelParams,
+    status: 200,
+    reply: ChannelView,
+    failures: { 404: 'Unknown channel' },
+  }),
+  createChannel: define({
+    method: 'POST',
+    path: '/api/alert-channels',
+    access: access.operators,
+    feature: 'alerts',
+    summary: 'Create a channel; its settings are stored encrypted and never returned',
+    body: NewChannel,
+    status: 201,
+    reply: ChannelCreated,
+  }),
+  changeChannel: define({
+    method: 'PATCH',
+    path: '/api/alert-channels/:id',
+    access: access.operators,
+    feature: 'alerts',
+    summary: 'Update a channel; the settings of an env-<type> channel cannot be changed here',
+    params: ChannelParams,
+    body: ChannelChange,
+    status: 200,
+    reply: ChannelChanged,
+    failures: { 404: 'Unknown channel' },
+  }),
+  deleteChannel: define({
+    method: 'DELETE',
+    path: '/api/alert-channels/:id',
+    access: access.operators,
+    feature: 'alerts',
+    summary: 'Delete a channel and the messages that wait for it',
+    params: ChannelParams,
+    status: 200,
+    reply: ChannelChanged,
+    failures: { 404: 'Unknown channel' },
+  }),
+  rotateChannelSecret: define({
+    method: 'POST',
+    path: '/api/alert-channels/:id/rotate-secret',
+    access: access.operators,
+    feature: 'alerts',
+    summary: 'Rotate the signing secret of a webhook; messages are also signed with the old one during the overlap',
+    params: ChannelParams,
+    body: SecretRotation,
+    status: 201,
+    reply: SecretRotated,
+    failures: { 404: 'Unknown channel' },
+  }),
+  testChannel: define({
+    method: 'POST',
+    path: '/api/alert-channels/:id/test',
+    access: access.operators,
+    feature: 'alerts',
+    summary: 'Send a test message like any alert, and return the answer of the receiver',
+    params: ChannelParams,
+    status: 200,
+    reply: ChannelTested,
+    failures: { 404: 'Unknown channel' },
+  }),
+  replayChannel: define({
+    method: 'POST',
+    path: '/api/alert-channels/:id/replay',
+    access: access.operators,
+    feature: 'alerts',
+    summary: 'Retry all undelivered messages of a channel, with their original ids',
+    params: ChannelParams,
+    status: 200,
+    reply: Replayed,
+    failures: { 404: 'Unknown channel' },
+  }),
+}

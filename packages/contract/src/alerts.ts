@@ -1,6 +1,8 @@
-import { type Static, Type } from 'typebox'
-import { ChannelId } from './alert-channels.ts'
+import type { Static } from 'typebox'
+import { ChannelId, Replayed } from './alert-channels.ts'
+import { access, define } from './endpoint.ts'
 import { Count, choice, InstanceId, limits, nullable, Severity, severities, Timestamp, Uuid } from './fields.ts'
+import { Type } from './type.ts'
 
 /** What the service alerts of without a stored event. */
 export const alertTypes = {
@@ -12,6 +14,8 @@ export const alertTypes = {
   fleetRecovered: 'fleet_recovered',
   channelFailing: 'alert_channel_failing',
   channelRecovered: 'alert_channel_recovered',
+  alertsSummarized: 'alerts_summarized',
+  alertingChanged: 'alerting_changed',
 } as const
 
 export const alertStatuses = ['open', 'acknowledged', 'resolved'] as const
@@ -20,11 +24,13 @@ export const alertVerdicts = ['true_positive', 'false_positive'] as const
 export const outcomes = ['waiting', 'told', 'joined', 'silenced', 'inhibited', 'dropped'] as const
 
 export const Alert = Type.Object({
-  id: { ...Uuid, description: 'The id of the event that it is about, or an id of its own' },
-  seq: Type.Integer({ minimum: 1, description: 'Grows without a gap' }),
+  id: { ...Uuid, description: 'The id of the event, or a separate id for an alert of the service itself' },
+  seq: Type.Integer({ minimum: 1, description: 'Increases without gaps' }),
   severity: Severity,
   source: Type.String(),
-  by_service: Type.Boolean({ description: 'The service itself says so, not whoever reported an event of this type' }),
+  by_service: Type.Boolean({
+    description: 'True when the service itself raised the alert, false when a caller reported an event of this type',
+  }),
   event_type: Type.String(),
   description: Type.String(),
   instance_id: nullable(Type.String()),
@@ -46,8 +52,8 @@ export const AlertQuery = Type.Object({
   severity: Type.Optional(Severity),
   event_type: Type.Optional(Type.String({ pattern: '^[a-z0-9_]+$', maxLength: limits.eventType })),
   instance_id: Type.Optional(InstanceId),
-  before: Type.Optional(PageNumber('Alerts below this seq: `next` of the page before')),
-  limit: Type.Optional(PageNumber('Alerts a page, 1 to 1000; 100 unless told')),
+  before: Type.Optional(PageNumber('Alerts below this seq: `next` of the previous page')),
+  limit: Type.Optional(PageNumber('Alerts a page, 1 to 1000; default: 100')),
 })
 export type AlertQuery = Static<typeof AlertQuery>
 export const AlertList = Type.Object({ alerts: Type.Array(Alert), next: nullable(Type.String()) })
@@ -55,12 +61,12 @@ export const AlertList = Type.Object({ alerts: Type.Array(Alert), next: nullable
 /** What became of an alert at one channel. */
 export const AlertDelivery = Type.Object({
   channel_id: ChannelId,
-  outcome: choice(outcomes, 'joined = told within another message; dropped = the channel was removed or switched off'),
+  outcome: choice(outcomes, 'joined = sent as part of another message; dropped = the channel was deleted or disabled'),
   message_id: nullable(Uuid),
   state: nullable(choice(['pending', 'delivered', 'dead'])),
   attempts: Count,
   last_status: nullable(Type.Integer()),
-  last_answer: nullable(Type.String({ description: 'The beginning of what the receiver answered' })),
+  last_answer: nullable(Type.String({ description: 'The beginning of the answer of the receiver' })),
   last_error: nullable(Type.String()),
   delivered_at: nullable(Timestamp),
 })
@@ -75,7 +81,7 @@ export const AlertChange = Type.Object(
     assignee: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 100, pattern: '\\S' }))),
     note: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 1000, pattern: '\\S' }))),
     whole_group: Type.Optional(
-      Type.Boolean({ description: 'Also change every unresolved alert of the same type and instance' }),
+      Type.Boolean({ description: 'Also update every unresolved alert of the same type and instance' }),
     ),
   },
   { additionalProperties: false, minProperties: 1 },
@@ -95,14 +101,14 @@ const InstancePattern = Type.String({
   description: 'An instance id, or a prefix followed by *',
 })
 
-/** Every given part must match; one that is absent matches all. */
+/** Every given field must match; an absent field matches everything. */
 export const AlertMatch = Type.Object(
   {
     severities: Type.Optional(Type.Array(Severity, { minItems: 1, maxItems: severities.length })),
     types: Type.Optional(Type.Array(TypePattern, { minItems: 1, maxItems: 100 })),
     instances: Type.Optional(Type.Array(InstancePattern, { minItems: 1, maxItems: 100 })),
   },
-  { additionalProperties: false, description: 'Every given part must match; one that is absent matches all' },
+  { additionalProperties: false, description: 'Every given field must match; an absent field matches everything' },
 )
 export type AlertMatch = Static<typeof AlertMatch>
 
@@ -146,7 +152,7 @@ export const MessageQuery = Type.Object({
   channel_id: Type.Optional(ChannelId),
   state: Type.Optional(choice(['pending', 'delivered', 'dead'])),
   before: Type.Optional(Uuid),
-  limit: Type.Optional(PageNumber('Messages a page, 1 to 1000; 100 unless told')),
+  limit: Type.Optional(PageNumber('Messages a page, 1 to 1000; default: 100')),
 })
 export type MessageQuery = Static<typeof MessageQuery>
 export const MessageView = Type.Object({
@@ -166,3 +172,132 @@ export const MessageView = Type.Object({
 })
 export type MessageView = Static<typeof MessageView>
 export const MessageList = Type.Object({ messages: Type.Array(MessageView), next: nullable(Uuid) })
+
+export const alertEndpoints = {
+  listAlerts: define({
+    method: 'GET',
+    path: '/api/alerts',
+    access: access.readers,
+    feature: 'alerts',
+    summary: 'List alerts for which a channel was configured, newest first',
+    query: AlertQuery,
+    status: 200,
+    reply: AlertList,
+  }),
+  getAlert: define({
+    method: 'GET',
+    path: '/api/alerts/:id',
+    access: access.readers,
+    feature: 'alerts',
+    summary: 'Get an alert with its delivery state at each channel',
+    params: AlertParams,
+    status: 200,
+    reply: AlertDetail,
+    failures: { 404: 'Unknown alert' },
+  }),
+  changeAlert: define({
+    method: 'PATCH',
+    path: '/api/alerts/:id',
+    access: access.operators,
+    feature: 'alerts',
+    summary: 'Acknowledge, assign or resolve an alert',
+    params: AlertParams,
+    body: AlertChange,
+    status: 200,
+    reply: AlertChanged,
+    failures: { 404: 'Unknown alert' },
+  }),
+  listMessages: define({
+    method: 'GET',
+    path: '/api/alert-messages',
+    access: access.readers,
+    feature: 'alerts',
+    summary: 'List messages, newest first: where each was sent, and the answer of the receiver',
+    query: MessageQuery,
+    status: 200,
+    reply: MessageList,
+  }),
+  replayMessage: define({
+    method: 'POST',
+    path: '/api/alert-messages/:id/replay',
+    access: access.operators,
+    feature: 'alerts',
+    summary: 'Retry an undelivered message',
+    params: RuleParams,
+    status: 200,
+    reply: Replayed,
+    failures: { 404: 'Unknown message' },
+  }),
+  listRoutes: define({
+    method: 'GET',
+    path: '/api/alert-routes',
+    access: access.readers,
+    feature: 'alerts',
+    summary: 'List routes: which alerts go to which channels',
+    status: 200,
+    reply: RouteList,
+  }),
+  createRoute: define({
+    method: 'POST',
+    path: '/api/alert-routes',
+    access: access.operators,
+    feature: 'alerts',
+    summary: 'Create a route; a channel named in routes receives only alerts that match one of them',
+    body: NewRoute,
+    status: 201,
+    reply: RuleCreated,
+  }),
+  deleteRoute: define({
+    method: 'DELETE',
+    path: '/api/alert-routes/:id',
+    access: access.operators,
+    feature: 'alerts',
+    summary: 'Delete a route',
+    params: RuleParams,
+    status: 200,
+    reply: RuleCreated,
+    failures: { 404: 'Unknown route' },
+  }),
+  replaceRoute: define({
+    method: 'PUT',
+    path: '/api/alert-routes/:id',
+    access: access.operators,
+    feature: 'alerts',
+    summary: 'Replace a route',
+    params: RuleParams,
+    body: NewRoute,
+    status: 200,
+    reply: RuleCreated,
+    failures: { 404: 'Unknown route' },
+  }),
+  listSilences: define({
+    method: 'GET',
+    path: '/api/silences',
+    access: access.readers,
+    feature: 'alerts',
+    summary: 'List silences that have not ended',
+    status: 200,
+    reply: SilenceList,
+  }),
+  createSilence: define({
+    method: 'POST',
+    path: '/api/silences',
+    access: access.operators,
+    feature: 'alerts',
+    summary: 'Suppress matching alerts for people until an instant; machines still receive them',
+    body: NewSilence,
+    status: 201,
+    reply: RuleCreated,
+  }),
+  deleteSilence: define({
+    method: 'DELETE',
+    path: '/api/silences/:id',
+    access: access.operators,
+    feature: 'alerts',
+    summary: 'End a silence',
+    params: RuleParams,
+    status: 200,
+    reply: RuleCreated,
+    failures: { 404: 'Unknown silence, or it has ended' },
+  }),
+}

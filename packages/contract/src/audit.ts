@@ -1,10 +1,17 @@
-import { type Static, Type } from 'typebox'
-import { nullable, Timestamp } from './fields.ts'
+import type { Static } from 'typebox'
+import { access, define } from './endpoint.ts'
+import { choice, Digits, Instant, limits, nullable, Timestamp } from './fields.ts'
+import { Type } from './type.ts'
 
 export const AuditEntry = Type.Object({
   seq: Type.Integer({ minimum: 1 }),
   at: Timestamp,
-  actor: Type.String({ description: 'Key id, or "system"' }),
+  actor: Type.String({ description: 'Key id, "system" or "cli"' }),
+  actor_name: nullable(
+    Type.String({
+      description: 'Name of the key, also after it was revoked; null when no key acted. Not part of the hash',
+    }),
+  ),
   scope: nullable(Type.String()),
   ip: nullable(Type.String()),
   action: Type.String(),
@@ -19,9 +26,47 @@ export const AuditEntry = Type.Object({
 export type AuditEntry = Static<typeof AuditEntry>
 
 export const AuditQuery = Type.Object({
-  after: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}$', description: 'Entries after this seq; 0 unless told' })),
-  limit: Type.Optional(
-    Type.String({ pattern: '^[0-9]{1,15}$', description: 'Entries a page, 1 to 1000; 100 unless told' }),
+  actor: Type.Optional(
+    Type.String({ minLength: 1, maxLength: limits.name, description: 'Key id, name of a key, "system" or "cli"' }),
   ),
+  action: Type.Optional(
+    Type.String({
+      pattern: '^[a-z_]{1,40}\\.([a-z_]{1,40}|\\*)$',
+      description: 'Such as instance.suspend; key.* means every action on keys',
+    }),
+  ),
+  target: Type.Optional(
+    // The longest targets are instance ids and channel ids; the rest is room.
+    Type.String({
+      minLength: 1,
+      maxLength: 200,
+      description: 'Id of the instance, key, decoy or channel that was changed',
+    }),
+  ),
+  from: Type.Optional(Instant('At or after this ISO 8601 instant')),
+  to: Type.Optional(Instant('Before this ISO 8601 instant')),
+  order: Type.Optional(choice(['oldest', 'newest'], 'Which entries come first; default: oldest')),
+  after: Type.Optional(Digits('Only entries with a higher seq; the cursor when the oldest come first')),
+  before: Type.Optional(Digits('Only entries with a lower seq; the cursor when the newest come first')),
+  limit: Type.Optional(Digits(`Entries a page, 1 to ${limits.pageSize}; default: 100`)),
 })
-export const AuditPage = Type.Object({ entries: Type.Array(AuditEntry), next: nullable(Type.String()) })
+export type AuditQuery = Static<typeof AuditQuery>
+
+export const AuditPage = Type.Object({
+  entries: Type.Array(AuditEntry),
+  next: nullable(Type.String({ description: 'Cursor of the next page: `after`, or `before` for the newest first' })),
+})
+
+export const auditEndpoints = {
+  listAudit: define({
+    method: 'GET',
+    path: '/api/audit',
+    access: access.admins,
+    feature: 'audit',
+    summary: 'List the hash-chained record of who changed what',
+    query: AuditQuery,
+    status: 200,
+    reply: AuditPage,
+    failures: { 503: 'Too many queued searches and lists; retry after Retry-After seconds' },
+  }),
+}

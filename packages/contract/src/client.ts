@@ -1,3 +1,4 @@
+import { answerLimits, boundedText, parsedJson, plainEncoding, UnfitAnswer } from './bounded-answer.ts'
 import type { Endpoint } from './endpoint.ts'
 import { type BodyOf, type EndpointName, endpoints, type ParamsOf, type QueryOf, type ReplyOf } from './endpoints.ts'
 
@@ -27,6 +28,9 @@ export interface ClientOptions {
 
 export type Client = <Name extends EndpointName>(name: Name, call: Call<Name>) => Promise<ReplyOf<Name>>
 
+/** For calls without a signal: a service that has not answered by then does not. */
+const answerWithinMs = 60_000
+
 /** A client of every endpoint that answers with one JSON body. Throws WardlineError on every other answer than success. */
 export function createClient({ url, key }: ClientOptions): Client {
   return async (name, call) => {
@@ -40,23 +44,27 @@ export function createClient({ url, key }: ClientOptions): Client {
     }
     const hasBody = input.body !== undefined
     let response: Response
+    let text: string
     try {
       response = await fetch(target, {
         method: endpoint.method,
         // A redirect would take the key to wherever it points.
         redirect: 'error',
         headers: {
+          ...plainEncoding,
           ...(key ? { 'x-monitor-key': key } : {}),
           ...(hasBody ? { 'content-type': 'application/json' } : {}),
           ...input.headers,
         },
         ...(hasBody ? { body: JSON.stringify(input.body) } : {}),
-        ...(input.signal ? { signal: input.signal } : {}),
+        signal: input.signal ?? AbortSignal.timeout(answerWithinMs),
       })
+      text = await boundedText(response, endpoint.method === 'GET' ? answerLimits.list : answerLimits.other)
     } catch (cause) {
+      if (cause instanceof UnfitAnswer) throw new WardlineError(cause.message, 0, 'unfit_answer', { cause })
       throw new WardlineError(`No answer from ${target.origin}.`, 0, 'unreachable', { cause })
     }
-    const answer = (await response.json().catch(() => ({}))) as { error?: unknown }
+    const answer = (parsedJson(text) ?? {}) as { error?: unknown }
     if (response.status !== endpoint.status) {
       const message = typeof answer.error === 'string' ? answer.error : `Unexpected answer ${response.status}.`
       throw new WardlineError(message, response.status, response.headers.get('x-error-code') ?? 'unexpected')

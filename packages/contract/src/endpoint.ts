@@ -1,5 +1,7 @@
 import type { TSchema } from 'typebox'
-import type { Scope } from './keys.ts'
+
+export const scopes = ['agent', 'viewer', 'operator', 'admin'] as const
+export type Scope = (typeof scopes)[number]
 
 /** One row of the endpoint table. */
 export interface Endpoint {
@@ -8,6 +10,8 @@ export interface Endpoint {
   path: string
   /** Key scopes that may call it; `open` needs no key, the others are open or not by configuration. */
   access: readonly Scope[] | 'open' | 'stream' | 'metrics'
+  /** Query parameter with which a reader's key is needed even where the endpoint is open. */
+  keyedBy?: string
   feature: string
   summary: string
   params?: TSchema
@@ -19,10 +23,12 @@ export interface Endpoint {
   headers?: Record<string, string>
   /** Headers of a reply of success, by name. */
   replyHeaders?: Record<string, string>
-  /** The reply of success: its status, and its schema unless it is text or a stream. */
+  /** The reply of success: its status, and its schema unless it is text, a file or a stream. */
   status: 200 | 201
   reply?: TSchema
   text?: string
+  /** Bytes to store. */
+  file?: { contentType: string; description: string }
   /** Server-Sent Events instead of one JSON body. */
   eventStream?: string
   /** Statuses of failure besides those that every endpoint shares. */

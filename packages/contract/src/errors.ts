@@ -3,16 +3,21 @@ export const errorStatus = {
   invalid: 400,
   already_suspended: 400,
   not_suspended: 400,
+  suspended: 400,
   unauthorized: 401,
   forbidden: 403,
+  instance_limit: 403,
   not_found: 404,
   too_large: 413,
   unsupported_media_type: 415,
   wrong_host: 421,
+  quota_exceeded: 429,
+  too_many_failures: 429,
   database: 500,
   internal: 500,
   overloaded: 503,
   disabled: 503,
+  unavailable: 503,
 } as const
 
 export type ErrorCode = keyof typeof errorStatus

@@ -1,5 +1,19 @@
-import { type Static, Type } from 'typebox'
-import { Count, choice, InstanceId, limits, nullable, Severity, severities, Timestamp, Uuid } from './fields.ts'
+import type { Static } from 'typebox'
+import { access, define } from './endpoint.ts'
+import {
+  Count,
+  choice,
+  Digits,
+  InstanceId,
+  Instant,
+  limits,
+  nullable,
+  Severity,
+  severities,
+  Timestamp,
+  Uuid,
+} from './fields.ts'
+import { Type } from './type.ts'
 
 /** Event types that the service itself gives a meaning to; any other snake_case name is welcome. */
 export const eventTypes = {
@@ -11,11 +25,39 @@ export const eventTypes = {
   egressBlocked: 'egress_blocked',
   toolBlocked: 'tool_blocked',
   honeypotTriggered: 'honeypot_triggered',
+  decoySwept: 'decoy_swept',
+  decoyCheckExhausted: 'decoy_check_exhausted',
   anomalyDetected: 'anomaly_detected',
   instanceOffline: 'instance_offline',
   instanceRecovered: 'instance_recovered',
+  instancesOffline: 'instances_offline',
+  instancesRecovered: 'instances_recovered',
+  eventsRemoved: 'events_removed',
   activityWhileSuspended: 'activity_while_suspended',
+  controlVersionMismatch: 'control_version_mismatch',
+  quotaExceeded: 'quota_exceeded',
+  identityMismatch: 'identity_mismatch',
+  authProbing: 'auth_probing',
 } as const
+
+/** What agents and those who guard them report. */
+const reportedTypes: readonly string[] = [
+  eventTypes.toolCall,
+  eventTypes.sessionMetrics,
+  eventTypes.injectionDetected,
+  eventTypes.injectionBlocked,
+  eventTypes.policyViolation,
+  eventTypes.egressBlocked,
+  eventTypes.toolBlocked,
+]
+
+/** Types of which only the service itself knows: all others. A caller who reports one only claims it. */
+export const serviceEventTypes: readonly string[] = Object.values(eventTypes).filter(
+  (type) => !reportedTypes.includes(type),
+)
+
+/** Source of what the service itself reports; refused from callers. */
+export const serviceSource = 'wardline'
 
 /** Tools that GET /api/status always counts by name. */
 export const knownTools = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec'] as const
@@ -30,17 +72,23 @@ const SessionId = Type.String({ minLength: 1, maxLength: limits.sessionId })
 
 export const NewEvent = Type.Object({
   severity: Severity,
-  source: Type.String({ minLength: 1, maxLength: limits.source, description: 'Who reports' }),
+  source: Type.String({
+    minLength: 1,
+    maxLength: limits.source,
+    description: `Who reports; ${serviceSource} is reserved for the service`,
+  }),
   event_type: EventType,
   description: Type.String({
     minLength: 1,
     maxLength: limits.description,
-    description: 'Summary for people; for session_metrics a JSON object of finite numbers, as text',
+    description: 'Summary for people; for session_metrics, a JSON object of finite numbers, as text',
   }),
   instance_id: Type.Optional(InstanceId),
   session_id: Type.Optional(SessionId),
   metadata: Type.Optional(Metadata),
-  ip_address: Type.Optional(Type.String({ maxLength: 45, description: "IP address; absent = the client's own" })),
+  ip_address: Type.Optional(
+    Type.String({ maxLength: 45, description: 'IP address; default: the address of the client' }),
+  ),
 })
 export type NewEvent = Static<typeof NewEvent>
 
@@ -50,6 +98,10 @@ export const EventRow = Type.Object({
   seq: Type.Integer({ minimum: 1 }),
   severity: Severity,
   source: Type.String(),
+  by_service: Type.Boolean({
+    description:
+      'True when the service itself reported the event; false when a caller did, regardless of its type and source',
+  }),
   event_type: Type.String(),
   description: Type.String(),
   instance_id: nullable(Type.String()),
@@ -61,36 +113,94 @@ export const EventRow = Type.Object({
 export type EventRow = Static<typeof EventRow>
 
 export const EventCreated = Type.Object({ ok: Type.Literal(true), id: Uuid })
+export type EventCreated = Static<typeof EventCreated>
 
 export const EventBatchReply = Type.Object({
   ok: Type.Boolean({ description: 'True when every event was stored' }),
-  ids: Type.Array(nullable(Uuid), { description: 'One per event in order; null where it was refused' }),
+  ids: Type.Array(nullable(Uuid), { description: 'One id per event, in order; null for a refused event' }),
   errors: Type.Array(Type.Object({ index: Count, error: Type.String() })),
 })
 export type EventBatchReply = Static<typeof EventBatchReply>
-
-const isoInstant = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?(Z|[+-]\\d{2}:\\d{2})$'
-const Instant = (description: string) => Type.String({ pattern: isoInstant, maxLength: 40, description })
-const Digits = (description: string) => Type.String({ pattern: '^[0-9]{1,15}$', description })
 
 export const EventQuery = Type.Object({
   severity: Type.Optional(choice(severities)),
   instance_id: Type.Optional(InstanceId),
   session_id: Type.Optional(SessionId),
   event_type: Type.Optional(EventType),
+  exclude_type: Type.Optional(
+    Type.String({
+      pattern: '^[a-z0-9_]+(,[a-z0-9_]+)*$',
+      maxLength: 10 * limits.eventType,
+      description: 'Not these event types, separated by commas',
+    }),
+  ),
   q: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: 'Text in source, type or description' })),
   from: Type.Optional(Instant('At or after this ISO 8601 instant')),
   to: Type.Optional(Instant('Before this ISO 8601 instant')),
+  after: Type.Optional(Digits('Only events with a higher seq; the order is still newest first')),
   before: Type.Optional(Digits('Cursor: `next` of the previous page')),
-  limit: Type.Optional(Digits(`Rows a page, 1 to ${limits.pageSize}; 100 unless told`)),
+  limit: Type.Optional(Digits(`Rows a page, 1 to ${limits.pageSize}; default: 100`)),
 })
 export type EventQuery = Static<typeof EventQuery>
 
 export const EventList = Type.Object({
   events: Type.Array(EventRow),
-  next: nullable(Type.String({ description: 'Give it back as `before`; null on the last page' })),
+  next: nullable(Type.String({ description: 'Pass it as `before` for the next page; null on the last page' })),
 })
 export type EventList = Static<typeof EventList>
 
 export const SeverityCounts = Type.Object({ critical: Count, warning: Count, info: Count, breach: Count })
 export type SeverityCounts = Static<typeof SeverityCounts>
+
+export const eventEndpoints = {
+  createEvent: define({
+    method: 'POST',
+    path: '/api/events',
+    access: access.agents,
+    feature: 'events',
+    summary: 'Store an event; the answer is sent after the event is on disk',
+    body: NewEvent,
+    headers: {
+      'idempotency-key':
+        'The same key from the same caller within 24 hours returns the same id and stores no second row',
+    },
+    status: 201,
+    reply: EventCreated,
+    failures: {
+      429: 'A quota of the key is exceeded; retry after Retry-After seconds',
+      503: 'The queue is full; retry after Retry-After seconds',
+    },
+  }),
+  createEvents: define({
+    method: 'POST',
+    path: '/api/events/batch',
+    access: access.agents,
+    feature: 'events',
+    summary: 'Store up to 1,000 events; each is stored or refused separately',
+    rawBody: {
+      contentTypes: ['application/json', 'application/x-ndjson'],
+      description: 'A JSON array, or one JSON object a line',
+    },
+    headers: {
+      'idempotency-key':
+        'The same key from the same caller within 24 hours returns the same ids and stores no duplicates',
+    },
+    status: 200,
+    reply: EventBatchReply,
+    failures: {
+      429: 'A quota of the key is exceeded; retry after Retry-After seconds',
+      503: 'The queue is full; retry after Retry-After seconds',
+    },
+  }),
+  listEvents: define({
+    method: 'GET',
+    path: '/api/events',
+    access: access.readers,
+    feature: 'events',
+    summary: 'List events, newest first',
+    query: EventQuery,
+    status: 200,
+    reply: EventList,
+    failures: { 503: 'Too many queued searches and lists; retry after Retry-After seconds' },
+  }),
+}

@@ -1,4 +1,5 @@
-import { type Static, type TSchema, Type } from 'typebox'
+import type { Static, TSchema } from 'typebox'
+import { Type } from './type.ts'
 
 /** A string out of a closed list; an error message can name the whole list. */
 export function choice<const Values extends readonly string[]>(values: Values, description?: string) {
@@ -14,6 +15,7 @@ export function nullable<Schema extends TSchema>(schema: Schema) {
 export const limits = {
   instanceId: 64,
   name: 80,
+  keyName: 100,
   reason: 500,
   source: 100,
   eventType: 100,
@@ -24,19 +26,36 @@ export const limits = {
   metadataBytes: 16 * 1024,
   /** JSON.stringify fails on very deep values, so nothing deeper may be stored. */
   jsonDepth: 16,
+  /** Commas, colons and opening brackets of a body: more than any schema has room for, parsed within milliseconds. */
+  jsonSigns: 20_000,
   bodyBytes: 256 * 1024,
   batchBytes: 1024 * 1024,
   batchEvents: 1000,
   pageSize: 1000,
+  /** GET /api/status lists a fleet of this size whole: about 1 MiB. */
+  statusInstances: 5_000,
+  /** Of a larger fleet it lists this many, and at most this many bytes. */
+  statusSample: 1_000,
+  statusBytes: 1024 * 1024,
+  /** Instances that one key may register; a key is rarely meant for more agents. */
+  keyInstances: 1_000,
+  maxKeyInstances: 1_000_000,
   idempotencyKey: 200,
   decoyPath: 1024,
   label: 1000,
+  /** Hits of one decoy that a list counts: the list must not take longer after a storm of hits. */
+  listedHits: 1_000,
   /** Matching work grows with the input; longer text is cut by the caller into parts. */
   checkedKey: 64 * 1024,
   checkedPath: 4096,
 } as const
 
 export const Timestamp = Type.String({ format: 'date-time', description: 'ISO 8601, UTC' })
+const isoInstant = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?(Z|[+-]\\d{2}:\\d{2})$'
+/** An ISO 8601 instant in a query. */
+export const Instant = (description: string) => Type.String({ pattern: isoInstant, maxLength: 40, description })
+/** A whole number in a query, as text. */
+export const Digits = (description: string) => Type.String({ pattern: '^[0-9]{1,15}$', description })
 export const Count = Type.Integer({ minimum: 0 })
 export const InstanceId = Type.String({
   pattern: '^[a-z0-9_-]+$',

@@ -1,5 +1,7 @@
-import { type Static, Type } from 'typebox'
+import type { Static } from 'typebox'
+import { access, define } from './endpoint.ts'
 import { Count, choice, InstanceId, limits, nullable, Timestamp, Uuid } from './fields.ts'
+import { Type } from './type.ts'
 
 export const keyTypes = [
   'openai',
@@ -26,7 +28,7 @@ export const keyTypes = [
 export type KeyType = (typeof keyTypes)[number]
 
 const honeypotTypes = ['api_key', 'file_path'] as const
-const Label = Type.String({ maxLength: limits.label, description: 'Where it is planted' })
+const Label = Type.String({ maxLength: limits.label, description: 'Where the decoy is planted' })
 
 /** One flat shape; which of keyType and path is required follows from type. */
 export const NewHoneypot = Type.Object(
@@ -35,7 +37,7 @@ export const NewHoneypot = Type.Object(
     type: choice(honeypotTypes),
     keyType: Type.Optional(choice(keyTypes)),
     path: Type.Optional(
-      Type.String({ minLength: 1, maxLength: limits.decoyPath, description: 'May hold *, ** and ?' }),
+      Type.String({ minLength: 1, maxLength: limits.decoyPath, description: 'May contain *, ** and ?' }),
     ),
     label: Type.Optional(Label),
   },
@@ -50,11 +52,26 @@ export const HoneypotCreated = Type.Object({
   keyType: Type.Optional(choice(keyTypes)),
   path: Type.Optional(Type.String()),
   createdAt: Timestamp,
-  key: Type.Optional(Type.String({ description: 'The decoy key: shown here and never again' })),
+  key: Type.Optional(Type.String({ description: 'The decoy key; shown only here' })),
 })
 export type HoneypotCreated = Static<typeof HoneypotCreated>
 
-export const HoneypotQuery = Type.Object({ instance_id: Type.Optional(InstanceId) })
+export const HoneypotQuery = Type.Object({
+  instance_id: Type.Optional(InstanceId),
+  include: Type.Optional(choice(['details'], 'Adds `details` to each decoy: where it is planted, and its hits')),
+})
+
+const WhereAndHits = Type.Object({
+  path: Type.Optional(Type.String()),
+  instanceId: InstanceId,
+  label: nullable(Type.String({ description: 'Where the decoy is planted' })),
+  hitCount: Type.Integer({
+    minimum: 0,
+    maximum: limits.listedHits,
+    description: `${limits.listedHits} means ${limits.listedHits} or more`,
+  }),
+  lastHitAt: nullable(Timestamp),
+})
 
 export const HoneypotList = Type.Object({
   honeypots: Type.Array(
@@ -63,9 +80,11 @@ export const HoneypotList = Type.Object({
       type: choice(honeypotTypes),
       keyType: Type.Optional(choice(keyTypes)),
       createdAt: Timestamp,
+      details: Type.Optional(WhereAndHits),
     }),
   ),
 })
+export type ListedHoneypot = Static<typeof HoneypotList>['honeypots'][number]
 
 export const HoneypotDetail = Type.Object({
   id: Uuid,
@@ -81,7 +100,7 @@ export const HoneypotDetail = Type.Object({
     Type.Object({
       id: Uuid,
       at: Timestamp,
-      reporter: nullable(Type.String({ description: 'The instance that asked, as far as its key or its report says' })),
+      reporter: nullable(Type.String({ description: 'The instance that asked, by its key or its report' })),
       tool: nullable(Type.String()),
       ip_address: nullable(Type.String()),
       event_id: Uuid,
@@ -96,7 +115,7 @@ const CheckMeta = Type.Record(Type.String(), Type.Unknown(), {
 })
 
 export const KeyCheck = Type.Object({
-  key: Type.String({ minLength: 1, maxLength: limits.checkedKey, description: 'Any text that may hold a key' }),
+  key: Type.String({ minLength: 1, maxLength: limits.checkedKey, description: 'Any text that may contain a key' }),
   meta: Type.Optional(CheckMeta),
 })
 export const PathCheck = Type.Object({
@@ -107,3 +126,76 @@ export const CheckReply = Type.Object({ matched: Type.Boolean() })
 
 export const HoneypotParams = Type.Object({ id: Uuid })
 export const HoneypotDeleted = Type.Object({ ok: Type.Literal(true), id: Uuid })
+
+export const honeypotEndpoints = {
+  listHoneypots: define({
+    method: 'GET',
+    path: '/api/honeypots',
+    access: access.readers,
+    feature: 'honeypots',
+    summary: 'List decoys, of one instance or of all; never their values',
+    query: HoneypotQuery,
+    status: 200,
+    reply: HoneypotList,
+  }),
+  getHoneypot: define({
+    method: 'GET',
+    path: '/api/honeypots/:id',
+    access: access.readers,
+    feature: 'honeypots',
+    summary: 'Get a decoy with its latest hits; hits are kept after the decoy is deleted',
+    params: HoneypotParams,
+    status: 200,
+    reply: HoneypotDetail,
+    failures: { 404: 'Unknown honeypot' },
+  }),
+  createHoneypot: define({
+    method: 'POST',
+    path: '/api/honeypots',
+    access: access.operators,
+    feature: 'honeypots',
+    summary: 'Create a decoy key or a decoy path',
+    body: NewHoneypot,
+    status: 201,
+    reply: HoneypotCreated,
+  }),
+  checkKey: define({
+    method: 'POST',
+    path: '/api/honeypots/check/key',
+    access: access.agents,
+    feature: 'honeypots',
+    summary: 'Check whether a text contains a decoy key; a match is recorded as a breach before the answer',
+    body: KeyCheck,
+    status: 200,
+    reply: CheckReply,
+    failures: {
+      429: 'The quota of checks is exceeded. Nothing was checked: treat the call as a match until a retry succeeds',
+      503: 'The key has too many costly checks in progress. Nothing was checked: treat the call as a match until a retry succeeds',
+    },
+  }),
+  checkPath: define({
+    method: 'POST',
+    path: '/api/honeypots/check/path',
+    access: access.agents,
+    feature: 'honeypots',
+    summary: 'Check whether a path is a decoy; a match is recorded as a breach before the answer',
+    body: PathCheck,
+    status: 200,
+    reply: CheckReply,
+    failures: {
+      429: 'The quota of checks is exceeded. Nothing was checked: treat the call as a match until a retry succeeds',
+      503: 'The key has too many costly checks in progress. Nothing was checked: treat the call as a match until a retry succeeds',
+    },
+  }),
+  deleteHoneypot: define({
+    method: 'DELETE',
+    path: '/api/honeypots/:id',
+    access: access.operators,
+    feature: 'honeypots',
+    summary: 'Delete a decoy; its hits are kept',
+    params: HoneypotParams,
+    status: 200,
+    reply: HoneypotDeleted,
+    failures: { 404: 'Unknown honeypot' },
+  }),
+}

@@ -1,5 +1,7 @@
-import { type Static, Type } from 'typebox'
-import { choice, InstanceId, limits, nullable, Timestamp } from './fields.ts'
+import type { Static } from 'typebox'
+import { access, define } from './endpoint.ts'
+import { choice, InstanceId, InstanceParams, limits, nullable, Ok, Timestamp } from './fields.ts'
+import { Type } from './type.ts'
 
 export const instanceStatuses = ['active', 'suspended', 'offline'] as const
 export type InstanceStatus = (typeof instanceStatuses)[number]
@@ -21,11 +23,11 @@ export const Heartbeat = Type.Object({
     Type.Integer({
       minimum: 0,
       maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Control version that the agent applied',
+      description: 'Control version that the agent has applied',
     }),
   ),
   fail_mode: Type.Optional(choice(['open', 'closed'])),
-  boot_id: Type.Optional(Type.String({ maxLength: 100, description: 'New at every start of the agent' })),
+  boot_id: Type.Optional(Type.String({ maxLength: 100, description: 'New each time the agent starts' })),
 })
 export type Heartbeat = Static<typeof Heartbeat>
 
@@ -38,6 +40,32 @@ export const InstanceView = Type.Object({
   suspension_reason: nullable(Type.String()),
 })
 export type InstanceView = Static<typeof InstanceView>
+
+export const InstanceQuery = Type.Object({
+  status: Type.Optional(choice(instanceStatuses)),
+  prefix: Type.Optional(
+    Type.String({ pattern: '^[a-z0-9_-]+$', maxLength: limits.instanceId, description: 'Prefix of the id' }),
+  ),
+  after: Type.Optional(
+    Type.String({
+      pattern: '^[a-z0-9_-]+$',
+      maxLength: limits.instanceId,
+      description: 'Cursor: `next` of the previous page',
+    }),
+  ),
+  limit: Type.Optional(
+    Type.String({ pattern: '^[0-9]{1,15}$', description: `Rows a page, 1 to ${limits.pageSize}; default: 100` }),
+  ),
+})
+export type InstanceQuery = Static<typeof InstanceQuery>
+
+export const InstanceList = Type.Object({
+  instances: Type.Array(InstanceView),
+  next: nullable(Type.String({ description: 'Pass it as `after` for the next page; null on the last page' })),
+})
+export type InstanceList = Static<typeof InstanceList>
+
+export const InstanceDeleted = Type.Object({ ok: Type.Literal(true), id: InstanceId })
 
 /** More than the fleet view: what the agent says of itself, and whether it confirmed the last kill or resume. */
 export const InstanceDetail = Type.Object({
@@ -55,7 +83,63 @@ export const InstanceDetail = Type.Object({
     changed_at: nullable(Timestamp),
     applied_version: nullable(Type.Integer()),
     applied_at: nullable(Timestamp),
-    confirmed: Type.Boolean({ description: 'The agent applied the current version' }),
+    confirmed: Type.Boolean({ description: 'The agent has applied the current version' }),
+    claimed_version: nullable(
+      Type.Integer({ description: 'A version above `version` that the agent reports although it was never issued' }),
+    ),
+    mismatch: Type.Boolean({ description: 'The agent is ahead: it may ignore messages until the next kill or resume' }),
   }),
 })
 export type InstanceDetail = Static<typeof InstanceDetail>
+
+export const instanceEndpoints = {
+  sendHeartbeat: define({
+    method: 'POST',
+    path: '/api/heartbeat',
+    access: access.agents,
+    feature: 'instances',
+    summary: 'Register or refresh an instance',
+    body: Heartbeat,
+    status: 200,
+    replyHeaders: {
+      [decoysHeader]: '`none` while no decoy could match for this caller, so checks are unnecessary; else `some`',
+    },
+    reply: Ok,
+    failures: {
+      403: 'A new instance beyond WARDLINE_MAX_INSTANCES, or beyond max_instances of the key',
+      429: 'Too many new instances within an hour; retry after Retry-After seconds',
+    },
+  }),
+  listInstances: define({
+    method: 'GET',
+    path: '/api/instances',
+    access: access.readers,
+    feature: 'instances',
+    summary: 'List all instances by id, in pages',
+    query: InstanceQuery,
+    status: 200,
+    reply: InstanceList,
+  }),
+  deleteInstance: define({
+    method: 'DELETE',
+    path: '/api/instances/:instanceId',
+    access: access.admins,
+    feature: 'instances',
+    summary: 'Delete an instance that is not suspended; its events are kept, and a heartbeat registers it again',
+    params: InstanceParams,
+    status: 200,
+    reply: InstanceDeleted,
+    failures: { 404: 'Unknown instance' },
+  }),
+  getInstance: define({
+    method: 'GET',
+    path: '/api/instances/:instanceId',
+    access: access.readers,
+    feature: 'instances',
+    summary: 'Get an instance, and whether its agent confirmed the last kill or resume',
+    params: InstanceParams,
+    status: 200,
+    reply: InstanceDetail,
+    failures: { 404: 'Unknown instance' },
+  }),
+}

@@ -1,8 +1,25 @@
-import { type Static, Type } from 'typebox'
-import { choice, nullable, Timestamp } from './fields.ts'
+import type { Static } from 'typebox'
+import { access, define, scopes } from './endpoint.ts'
+import { choice, limits, nullable, Ok, Timestamp } from './fields.ts'
+import { Type } from './type.ts'
 
-export const scopes = ['agent', 'viewer', 'operator', 'admin'] as const
-export type Scope = (typeof scopes)[number]
+const quota = (description: string) => Type.Optional(nullable(Type.Integer({ minimum: 1, maximum: 1e9, description })))
+
+/** Limits of one key in each process of the service. Absent: the default of its scope; null: no limit. */
+export const KeyQuotas = Type.Object(
+  {
+    events_per_second: quota('Events of severity info and warning'),
+    critical_events_per_second: quota('Events of severity critical and breach, which count here only'),
+    bytes_per_second: quota('Bytes of events of severity info and warning'),
+    checks_per_second: quota('Decoy checks'),
+    new_instances_per_hour: quota('Heartbeats of instances that the service does not know yet'),
+    streams: quota('Streams open at the same time'),
+  },
+  { description: 'Absent: the default of the scope; null: no limit' },
+)
+export type KeyQuotas = Static<typeof KeyQuotas>
+export type QuotaName = keyof KeyQuotas
+export const quotaNames = Object.keys(KeyQuotas.properties) as QuotaName[]
 
 const KeyId = Type.String({ pattern: '^[0-9a-z]{8}$', description: 'The public part of a key' })
 const Binding = Type.String({
@@ -13,7 +30,14 @@ const Binding = Type.String({
 
 export const NewKey = Type.Object({
   scope: choice(scopes),
-  name: Type.String({ minLength: 1, maxLength: 100, pattern: '\\S', description: 'Who holds it' }),
+  name: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: limits.keyName,
+      pattern: '\\S',
+      description: 'Who holds the key; default for scope agent: its instances; required for the others',
+    }),
+  ),
   instances: Type.Optional(
     Type.Array(Binding, {
       minItems: 1,
@@ -22,6 +46,14 @@ export const NewKey = Type.Object({
     }),
   ),
   expires_at: Type.Optional(Type.String({ format: 'date-time', maxLength: 40 })),
+  quotas: Type.Optional(KeyQuotas),
+  max_instances: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: limits.maxKeyInstances,
+      description: `Maximum number of instances that the key may register; scope agent only; default: ${limits.keyInstances}`,
+    }),
+  ),
 })
 export type NewKey = Static<typeof NewKey>
 
@@ -30,10 +62,14 @@ export const KeyView = Type.Object({
   scope: choice(scopes),
   name: Type.String(),
   instances: Type.Array(Type.String()),
+  max_instances: nullable(
+    Type.Integer({ description: 'Instances that the key may register; null for scopes that have no such limit' }),
+  ),
   created_at: Timestamp,
   expires_at: nullable(Timestamp),
   revoked_at: nullable(Timestamp),
   last_used_at: nullable(Timestamp),
+  quotas: KeyQuotas,
 })
 export type KeyView = Static<typeof KeyView>
 
@@ -41,7 +77,7 @@ export const KeyCreated = Type.Object({
   ok: Type.Literal(true),
   id: KeyId,
   scope: choice(scopes),
-  key: Type.String({ description: 'The key: shown here and never again' }),
+  key: Type.String({ description: 'The key; shown only here' }),
 })
 export type KeyCreated = Static<typeof KeyCreated>
 
@@ -52,10 +88,87 @@ export const KeyRotation = Type.Object({
     Type.Integer({
       minimum: 0,
       maximum: 30 * 86_400,
-      description: 'How long the old key stays valid; a day unless told',
+      description: 'How long the old key stays valid; default: one day',
     }),
   ),
 })
+export const KeyQuotasSet = Type.Object({ ok: Type.Literal(true), id: KeyId, quotas: KeyQuotas })
 export const KeyRevoked = Type.Object({ ok: Type.Literal(true), id: KeyId })
 
 export const SessionCreated = Type.Object({ ok: Type.Literal(true), scope: choice(scopes), expires_at: Timestamp })
+
+export const keyEndpoints = {
+  listKeys: define({
+    method: 'GET',
+    path: '/api/keys',
+    access: access.admins,
+    feature: 'keys',
+    summary: 'List keys, never their secrets',
+    status: 200,
+    reply: KeyList,
+  }),
+  createKey: define({
+    method: 'POST',
+    path: '/api/keys',
+    access: access.admins,
+    feature: 'keys',
+    summary: 'Create a key',
+    body: NewKey,
+    status: 201,
+    reply: KeyCreated,
+  }),
+  rotateKey: define({
+    method: 'POST',
+    path: '/api/keys/:id/rotate',
+    access: access.admins,
+    feature: 'keys',
+    summary: 'Replace a key; the old one stays valid for the overlap',
+    params: KeyParams,
+    body: KeyRotation,
+    status: 201,
+    reply: KeyCreated,
+    failures: { 404: 'Unknown key' },
+  }),
+  setKeyQuotas: define({
+    method: 'PUT',
+    path: '/api/keys/:id/quotas',
+    access: access.admins,
+    feature: 'keys',
+    summary: 'Replace the quotas of a key; every process applies them within one second',
+    params: KeyParams,
+    body: KeyQuotas,
+    status: 200,
+    reply: KeyQuotasSet,
+    failures: { 404: 'Unknown key' },
+  }),
+  revokeKey: define({
+    method: 'DELETE',
+    path: '/api/keys/:id',
+    access: access.admins,
+    feature: 'keys',
+    summary: 'Revoke a key; every process refuses it within one second',
+    params: KeyParams,
+    status: 200,
+    reply: KeyRevoked,
+    failures: { 404: 'Unknown key' },
+  }),
+  createSession: define({
+    method: 'POST',
+    path: '/api/session',
+    access: access.readers,
+    feature: 'keys',
+    summary:
+      'Exchange a key for a browser session: an HttpOnly, SameSite=Strict cookie that ends after 30 minutes without use, and after 12 hours',
+    status: 201,
+    reply: SessionCreated,
+  }),
+  deleteSession: define({
+    method: 'DELETE',
+    path: '/api/session',
+    access: access.readers,
+    feature: 'keys',
+    summary: 'Log out: end this session, other sessions of the same browser and key, and their streams',
+    status: 200,
+    reply: Ok,
+  }),
+}

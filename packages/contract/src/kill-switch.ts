@@ -1,11 +1,14 @@
-import { type Static, Type } from 'typebox'
-import { choice, InstanceId, limits, nullable, Timestamp } from './fields.ts'
+import type { Static } from 'typebox'
+import { access, define } from './endpoint.ts'
+import { choice, Digits, InstanceId, InstanceParams, Instant, limits, nullable, Ok, Timestamp } from './fields.ts'
+import { decoysHeader } from './instances.ts'
+import { Type } from './type.ts'
 
 export const KillRequest = Type.Object({
   reason: Type.String({
     maxLength: limits.reason,
     pattern: '\\S',
-    description: 'Why; trimmed, and not blank',
+    description: 'Reason; trimmed, and not blank',
   }),
 })
 
@@ -27,19 +30,171 @@ export type KillSwitchState = Static<typeof KillSwitchState>
 export const ControlMessage = Type.Object({
   instance_id: InstanceId,
   action: choice(['suspend', 'resume']),
-  reason: Type.Optional(Type.String({ description: 'Carried on suspend' })),
+  reason: Type.Optional(Type.String({ description: 'Present on suspend' })),
   version: Type.Integer({
     minimum: 0,
-    description: 'Grows by one with every kill and resume; only a higher one counts',
+    description: 'Increases by one with every kill and resume; ignore a message whose version is not higher',
   }),
   issued_at: Timestamp,
   signature: Type.String({
     description:
       'Hex HMAC-SHA256 over instance_id, action, reason, version and issued_at, each followed by a line feed',
   }),
+  signature_ed25519: Type.Optional(
+    Type.String({
+      description:
+        'Ed25519 (RFC 8032), base64url, by the key of /.well-known/wardline-keys.json, over the line `wardline-control-v1` and instance_id, action, reason (empty on resume), version and issued_at, each followed by a line feed',
+    }),
+  ),
 })
 export type ControlMessage = Static<typeof ControlMessage>
+
+/** Header of poll answers, 200 and 304: `version=<n>; issued_at=<iso>; signature=<base64url>`. */
+export const controlHeader = 'x-wardline-control'
+
+/** JSON Web Key Set (RFC 7517) of Ed25519 keys (RFC 8037). */
+export const ControlKeys = Type.Object({
+  keys: Type.Array(
+    Type.Object({
+      kty: Type.Literal('OKP'),
+      crv: Type.Literal('Ed25519'),
+      x: Type.String({ description: 'The public key, base64url: what agents take as publicKey' }),
+      kid: Type.String({ description: 'First 16 hexadecimal digits of the SHA-256 of the key' }),
+      use: Type.Literal('sig'),
+      alg: Type.Literal('EdDSA'),
+    }),
+  ),
+})
+export type ControlKeys = Static<typeof ControlKeys>
 
 export const ControlAck = Type.Object({
   version: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'The control version applied' }),
 })
+
+/** A kill or a resume as an entry of its own, beside events in lists, streams and exports. */
+export const ControlChange = Type.Object({
+  kind: Type.Literal('control', { description: 'Distinguishes it from an event, which has no kind' }),
+  seq: Type.Integer({
+    minimum: 1,
+    description:
+      'Position in the audit log: increases in the order of commit, with gaps, and is unrelated to the seq of events',
+  }),
+  at: Timestamp,
+  instance_id: Type.String(),
+  action: choice(['suspend', 'resume']),
+  reason: nullable(Type.String({ description: 'Null on resume' })),
+  version: Type.Integer({ minimum: 0, description: 'The control version of the instance after this change' }),
+  actor: Type.String({ description: 'Key id, "system" or "cli"' }),
+  actor_name: nullable(
+    Type.String({ description: 'Name of the key, also after it was revoked; null when no key acted' }),
+  ),
+})
+export type ControlChange = Static<typeof ControlChange>
+
+export const ControlChangeQuery = Type.Object({
+  instance_id: Type.Optional(InstanceId),
+  from: Type.Optional(Instant('At or after this ISO 8601 instant')),
+  to: Type.Optional(Instant('Before this ISO 8601 instant')),
+  after: Type.Optional(Digits('Only changes with a higher seq; the order is still newest first')),
+  before: Type.Optional(Digits('Cursor: `next` of the previous page')),
+  limit: Type.Optional(Digits(`Changes a page, 1 to ${limits.pageSize}; default: 100`)),
+})
+export type ControlChangeQuery = Static<typeof ControlChangeQuery>
+
+export const ControlChangeList = Type.Object({
+  changes: Type.Array(ControlChange),
+  next: nullable(Type.String({ description: 'Pass it as `before` for the next page; null on the last page' })),
+})
+
+export const killSwitchEndpoints = {
+  killInstance: define({
+    method: 'POST',
+    path: '/api/kill/:instanceId',
+    access: access.operators,
+    feature: 'kill-switch',
+    summary: 'Suspend an instance',
+    params: InstanceParams,
+    body: KillRequest,
+    status: 200,
+    reply: KillReply,
+    failures: { 404: 'Unknown instance' },
+  }),
+  resumeInstance: define({
+    method: 'POST',
+    path: '/api/resume/:instanceId',
+    access: access.operators,
+    feature: 'kill-switch',
+    summary: 'Resume a suspended instance',
+    params: InstanceParams,
+    status: 200,
+    reply: ResumeReply,
+    failures: { 404: 'Unknown instance' },
+  }),
+  getInstanceStatus: define({
+    method: 'GET',
+    path: '/api/instances/:instanceId/status',
+    access: access.everyone,
+    feature: 'kill-switch',
+    summary: 'Get whether an instance is suspended; 304 for If-None-Match with the current ETag',
+    params: InstanceParams,
+    headers: { 'if-none-match': 'ETag of the last answer' },
+    status: 200,
+    replyHeaders: {
+      [decoysHeader]: '`none` while no decoy could match for this caller, so checks are unnecessary; else `some`',
+      [controlHeader]:
+        '`version=<n>; issued_at=<iso>; signature=<base64url>`, also with 304: signs the state like signature_ed25519 of the control message that leads to it; version 0 is signed as resume',
+    },
+    reply: KillSwitchState,
+    failures: { 404: 'Unknown instance' },
+  }),
+  streamControl: define({
+    method: 'GET',
+    path: '/api/instances/:instanceId/control',
+    access: access.everyone,
+    feature: 'kill-switch',
+    summary: 'Stream the control messages of an instance, its current state first',
+    params: InstanceParams,
+    status: 200,
+    eventStream: 'Each `data:` line is a control message; a comment line every 30 seconds keeps the connection open',
+    failures: {
+      404: 'Unknown instance',
+      429: 'The key has too many streams open; retry after Retry-After seconds',
+      503: 'Too many streams',
+    },
+  }),
+  acknowledgeControl: define({
+    method: 'POST',
+    path: '/api/instances/:instanceId/ack',
+    access: access.agents,
+    feature: 'kill-switch',
+    summary: 'Confirm the control version that the agent applied',
+    params: InstanceParams,
+    body: ControlAck,
+    status: 200,
+    reply: Ok,
+    failures: {
+      404: 'Unknown instance',
+      429: 'The key claims too many versions that were never issued; retry after Retry-After seconds',
+    },
+  }),
+  listControlChanges: define({
+    method: 'GET',
+    path: '/api/control-changes',
+    access: access.readers,
+    feature: 'kill-switch',
+    summary: 'List kills and resumes with their actors, newest first',
+    query: ControlChangeQuery,
+    status: 200,
+    reply: ControlChangeList,
+    failures: { 503: 'Too many queued searches and lists; retry after Retry-After seconds' },
+  }),
+  getControlKeys: define({
+    method: 'GET',
+    path: '/.well-known/wardline-keys.json',
+    access: 'open',
+    feature: 'kill-switch',
+    summary: 'Get the public keys that verify control messages and poll answers',
+    status: 200,
+    reply: ControlKeys,
+  }),
+}

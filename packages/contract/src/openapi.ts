@@ -50,6 +50,10 @@ function success(endpoint: Endpoint): Json {
   if (endpoint.text) {
     return { description: endpoint.text, content: { 'text/plain': { schema: { type: 'string' } } } }
   }
+  if (endpoint.file) {
+    const { contentType, description } = endpoint.file
+    return { description, ...replyHeaders(endpoint), content: { [contentType]: {} } }
+  }
   return { description: 'Done', ...replyHeaders(endpoint), content: json(endpoint.reply) }
 }
 
@@ -58,13 +62,13 @@ function operation(name: string, endpoint: Endpoint): Json {
   const allowed = Array.isArray(endpoint.access) ? `Scopes: ${endpoint.access.join(', ')}.` : undefined
   const takesInput = endpoint.params || endpoint.query || endpoint.body || endpoint.rawBody
   const failures: Json = {
-    ...(takesInput ? { 400: failure('A field breaks a rule; the sentence names both') } : {}),
+    ...(takesInput ? { 400: failure('A field is invalid; the message names the field and the rule') } : {}),
     ...(secured ? { 401: failure('Missing or invalid key') } : {}),
     ...(Array.isArray(endpoint.access)
       ? { 403: failure('The key lacks the scope, or is bound to other instances') }
       : {}),
     ...(endpoint.body || endpoint.rawBody ? { 413: failure('The body is too large') } : {}),
-    500: failure('The database failed, or something unforeseen did'),
+    500: failure('The database failed, or another internal error occurred'),
     ...Object.fromEntries(Object.entries(endpoint.failures ?? {}).map(([status, text]) => [status, failure(text)])),
   }
   const security = endpoint.access === 'open' ? [] : [{ key: [] }, { session: [] }]

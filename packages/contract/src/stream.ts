@@ -1,6 +1,9 @@
-import { type Static, Type } from 'typebox'
+import type { Static } from 'typebox'
+import { define } from './endpoint.ts'
 import { EventRow, SeverityCounts } from './events.ts'
-import { nullable } from './fields.ts'
+import { choice, nullable } from './fields.ts'
+import { ControlChange } from './kill-switch.ts'
+import { Type } from './type.ts'
 
 /** An event as it is streamed: stored, or published by another program on the events channel. */
 export const StreamedRow = Type.Object({
@@ -9,7 +12,7 @@ export const StreamedRow = Type.Object({
     Type.Integer({
       minimum: 1,
       description:
-        'Null for what another program published: it is shown as it came and not stored, so it has no place to resume from, stands in no list and no count, and its id and time are that program’s word',
+        'Null for an event that another program published: it is shown but not stored, so streams cannot resume from it, lists and counts omit it, and its id and time are as that program gave them',
     }),
   ),
 })
@@ -22,3 +25,36 @@ export const StreamMessage = Type.Union([
   Type.Object({ type: Type.Literal('stats'), data: SeverityCounts }),
 ])
 export type StreamMessage = Static<typeof StreamMessage>
+
+export const StreamQuery = Type.Object({
+  include: Type.Optional(
+    choice(
+      ['control'],
+      'Also kills and resumes, as the named event `control`; needs a key that may read, even if the stream is open',
+    ),
+  ),
+})
+
+/** The JSON of the named event `control`, for streams that ask for it. */
+export const ControlStreamMessage = Type.Object({ type: Type.Literal('control'), data: ControlChange })
+
+export const streamEndpoints = {
+  streamEvents: define({
+    method: 'GET',
+    path: '/api/stream',
+    access: 'stream',
+    feature: 'stream',
+    summary: 'Stream live events',
+    keyedBy: 'include',
+    query: StreamQuery,
+    headers: { 'last-event-id': 'Resume after this seq' },
+    status: 200,
+    eventStream:
+      'With `include=control`, each kill and resume comes as the named event `control` with { type, data }, data as in GET /api/control-changes and without an `id:`. The stream does not repeat them: after each connection, read GET /api/control-changes with `after`, and ignore a seq that was already received. Each `data:` line is { type, data }: `heartbeat` first and every 30 seconds, `event` with the stored row, `stats` with severity counts. `id:` is the row’s seq. A client that resumes more than 10,000 events behind first receives the named event `gap` with { after, resumes_after }',
+    failures: {
+      401: 'With `include`: missing or invalid key',
+      403: 'With `include`: the key may not read',
+      503: 'Too many streams',
+    },
+  }),
+}

@@ -1,5 +1,7 @@
-import { type Static, Type } from 'typebox'
+import type { Static } from 'typebox'
+import { define } from './endpoint.ts'
 import { Count, choice, nullable, Timestamp } from './fields.ts'
+import { Type } from './type.ts'
 
 export const riskTiers = ['low', 'moderate', 'elevated', 'high', 'critical'] as const
 export const erc8004Statuses = ['live', 'registering', 'planned'] as const
@@ -18,7 +20,7 @@ const Attestation = Type.Object({
   on_chain: Type.Optional(
     Type.Object(
       { uid: Text, tx_hash: Text, explorer_url: Url, namespace: Text, tag: Text, score: Score },
-      { description: 'Present once submitted; score: higher is better' },
+      { description: 'Present after submission; for score, higher is better' },
     ),
   ),
 })
@@ -27,7 +29,7 @@ const VerificationScore = Type.Object({ applicable: Type.Boolean(), risk_score: 
 
 export const TrustSummary = Type.Object({
   generated_at: Timestamp,
-  risk_score: Type.Integer({ minimum: 0, maximum: 100, description: '0 is best' }),
+  risk_score: Type.Integer({ minimum: 0, maximum: 100, description: '0 is the best' }),
   risk_tier: choice(riskTiers),
   risk_tier_label: Text,
   monitoring: Type.Object({
@@ -77,3 +79,16 @@ export const TrustSummary = Type.Object({
   source: Type.Literal('wardline'),
 })
 export type TrustSummary = Static<typeof TrustSummary>
+
+export const trustEndpoints = {
+  getTrust: define({
+    method: 'GET',
+    path: '/api/public/trust',
+    access: 'open',
+    feature: 'trust',
+    summary: 'Get the public posture, as aggregates',
+    status: 200,
+    reply: TrustSummary,
+    failures: { 503: 'Disabled by TRUST_PUBLIC_ENABLED=false' },
+  }),
+}

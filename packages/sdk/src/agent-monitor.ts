@@ -1,8 +1,8 @@
 import { clearTimeout, setTimeout } from 'node:timers'
 import { ControlLink } from './control-link.ts'
-import { DecoyChecks, type Verdict } from './decoy-checks.ts'
-import { type Denial, denialOf, WardlineDenied } from './denied.ts'
-import { eventOf, toolCallEvent } from './events.ts'
+import { DecoyChecks, isRefusal, refusals, type Verdict } from './decoy-checks.ts'
+import { type Denial, denialOf, notAllowed, uncheckedReason, WardlineDenied } from './denied.ts'
+import { eventOf, mismatchEvent, toolCallEvent } from './events.ts'
 import { MonitorError } from './faults.ts'
 import { KillSwitch } from './kill-switch.ts'
 import { Listeners } from './listeners.ts'
@@ -18,7 +18,7 @@ import type {
   Report,
   ToolCall,
 } from './monitor.ts'
-import { readOptions, type Settings } from './options.ts'
+import { isUnencrypted, readOptions, type Settings } from './options.ts'
 import { type Pace, usualPace } from './pace.ts'
 import { Repeat } from './repeat.ts'
 import { Reports } from './reports.ts'
@@ -26,10 +26,12 @@ import { Service } from './service.ts'
 import { SessionMetrics } from './session-metrics.ts'
 import { Troubles } from './troubles.ts'
 
-const unchecked = 'The security monitor could not check this call, and does not allow what it has not checked.'
-const notAllowed = 'The security monitor of this agent does not allow this call. Do not try it again.'
-
 type Tool = (...args: unknown[]) => unknown
+
+const unencrypted = new MonitorError(
+  'unencrypted',
+  'url is an http address beyond this machine: anyone on the network path can read the key, and suspend or resume this agent with forged answers. Use https.',
+)
 
 class AgentMonitor implements Monitor {
   readonly #settings: Settings
@@ -64,6 +66,7 @@ class AgentMonitor implements Monitor {
       pace,
       killSwitch: this.#killSwitch,
       decoys: this.#decoys,
+      onMismatch: (applied, told) => void this.#reports.add(mismatchEvent(applied, told, instanceId)),
     })
   }
 
@@ -120,6 +123,7 @@ class AgentMonitor implements Monitor {
   }
 
   async refresh(): Promise<boolean> {
+    if (isUnencrypted(this.#settings.url)) this.#troubles.meet('encryption', unencrypted)
     const isTold = await this.#link.ask()
     this.#killSwitch.lookAtClock()
     return isTold
@@ -156,7 +160,8 @@ class AgentMonitor implements Monitor {
 
   #denialOf(verdict: Verdict): Denial | undefined {
     if (verdict === 'decoy') return denialOf('decoy', notAllowed)
-    return verdict === 'unchecked' && this.failMode === 'closed' ? denialOf('unchecked', unchecked) : undefined
+    if (isRefusal(verdict)) return denialOf('unchecked', uncheckedReason(refusals[verdict]))
+    return verdict === 'unchecked' && this.failMode === 'closed' ? denialOf('unchecked', uncheckedReason()) : undefined
   }
 
   // The overloads of the interface say what comes out; here it is one function for all tools.

@@ -74,7 +74,7 @@ test('denies and reports calls of tools that run elsewhere', async () => {
   ])
   expect(toldTo(model)).toMatchObject({
     type: 'execution-denied',
-    reason: 'This agent is suspended (test). It must stop here and not try again.',
+    reason: 'This agent is suspended (test). It must stop here and not retry.',
   })
   model.doGenerateCalls.length = 0
   expect(await contents(open(active))).toEqual(['tool-call'])

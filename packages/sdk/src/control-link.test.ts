@@ -1,13 +1,15 @@
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { createMonitorWith } from './agent-monitor.ts'
 import { WardlineDenied } from './denied.ts'
-import { agentId, eventually, streamOpen, TestFleet } from './test-service.ts'
+import { answerPlainly, sendJson, startHostileService } from './test-hostile-service.ts'
+import { agentId, eventually, fastPace, streamOpen, TestFleet } from './test-service.ts'
 
 const stream = /\/control$/
 const poll = /\/status$/
@@ -152,6 +154,78 @@ test('comes up suspended from its state file without any contact', async () => {
   await eventually(() => expect(monitor.suspended).toBe(false))
 })
 
+// A stream that tells the version of such a file would otherwise have the next poll answered "not changed".
+test('asks for the whole state until the service itself has told the one that its file claims', async () => {
+  await using fleet = await TestFleet.open()
+  const stateFile = join(fleet.folder, 'state.json')
+  await fleet.monitor().monitor.start()
+  await fleet.kill('exfiltration')
+  writeFileSync(stateFile, JSON.stringify({ instance_id: agentId, version: 1, suspended: false }))
+  fleet.wire.cut = poll
+  const { monitor, heard } = fleet.monitor({ stateFile }, { start: 50 })
+  await monitor.start()
+  await streamOpen(monitor)
+  expect(monitor.suspended).toBe(false)
+  fleet.wire.cut = /(?!)/
+  await eventually(() => expect(monitor.suspended).toBe(true))
+  expect(heard.suspend).toEqual([{ version: 1, reason: 'exfiltration' }])
+})
+
+// One line in a file would otherwise keep every kill from an agent that may write files.
+test.each([0, 900])(
+  'is suspended at its start although its file says %i versions later that it is not',
+  async (later) => {
+    await using fleet = await TestFleet.open()
+    const stateFile = join(fleet.folder, 'state.json')
+    const first = fleet.monitor({ stateFile })
+    await first.monitor.start()
+    await fleet.kill('exfiltration')
+    await eventually(() => expect(first.monitor.suspended).toBe(true))
+    await first.monitor.stop()
+    writeFileSync(stateFile, JSON.stringify({ instance_id: agentId, version: 1 + later, suspended: false }))
+
+    const { monitor, heard } = fleet.monitor({ stateFile })
+    expect(monitor.suspended).toBe(false)
+    await monitor.refresh()
+    expect(monitor.health).toMatchObject({ state: 'suspended', controlVersion: 1 })
+    expect(heard.suspend).toEqual([{ version: 1, reason: 'exfiltration' }])
+    await monitor.flush()
+    expect((await fleet.events('control_version_mismatch', 'critical'))[0]).toMatchObject({
+      instance_id: agentId,
+      metadata: { applied_version: 1 + later, service_version: 1 },
+    })
+    // It is kept, should the next start find nobody to ask.
+    expect(fleet.monitor({ stateFile }).monitor.suspended).toBe(true)
+    await fleet.resume()
+    await monitor.refresh()
+    expect(monitor.suspended).toBe(false)
+  },
+)
+
+// A process of the service may hear of a resume a moment after another; one poll of it must not stop an agent.
+test('follows a suspension of a lower version when two polls in a row tell it', async () => {
+  const said = [
+    { version: 5, suspended: false },
+    { version: 3, suspended: true },
+    { version: 5, suspended: false },
+    { version: 3, suspended: true },
+    { version: 3, suspended: true },
+  ]
+  const url = await startHostileService((request, response, body) => {
+    if (!request.url?.endsWith('/status')) return answerPlainly(request, response, body)
+    const { version, suspended } = said.shift()!
+    sendJson(response, 200, { suspended, reason: null }, { etag: `W/"${version}"` })
+  })
+  const monitor = createMonitorWith({ url, key: 'key', instanceId: agentId }, fastPace)
+  const states: boolean[] = []
+  while (said.length > 0) {
+    await monitor.refresh()
+    states.push(monitor.suspended)
+  }
+  expect(states).toEqual([false, false, false, false, true])
+  await monitor.stop()
+})
+
 // A service that was put back to an older copy of its database knows nothing of the kill.
 test('ignores a lower version, and says so once', async () => {
   await using fleet = await TestFleet.open()
@@ -172,7 +246,7 @@ test('ignores a lower version, and says so once', async () => {
   await eventually(() => expect(fleet.wire.asked(poll).length).toBeGreaterThan(polls))
   expect(monitor.health).toMatchObject({ state: 'suspended', reason: 'second', controlVersion: 3 })
   expect(heard.error.filter(({ code }) => code === 'unexpected')).toHaveLength(1)
-  expect(heard.error.find(({ code }) => code === 'unexpected')?.message).toContain('knows control version 0 only')
+  expect(heard.error.find(({ code }) => code === 'unexpected')?.message).toContain('is at control version 0')
 })
 
 test('asks seldom with a key that is refused, and says once what to do, without the key', async () => {

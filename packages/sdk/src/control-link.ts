@@ -5,9 +5,10 @@ import type { KillSwitch } from './kill-switch.ts'
 import type { Settings } from './options.ts'
 import { backoff, jittered, type Pace } from './pace.ts'
 import { Repeat } from './repeat.ts'
-import { type Answer, isPassing, isRefused, isSuccess, type Service } from './service.ts'
+import { type Answer, isPassing, isRefused, isSuccess, noAnswer, type Service, unsigned } from './service.ts'
+import { openVerifier, signedAnswer } from './signed-control.ts'
 import type { Troubles } from './troubles.ts'
-import { type Heartbeat, type Told, toldByPoll, toldByStream } from './wire.ts'
+import { type Heartbeat, type Told, toldByPoll, toldByStream, type Verify } from './wire.ts'
 
 export interface ControlLinkOptions {
   service: Service
@@ -16,6 +17,8 @@ export interface ControlLinkOptions {
   pace: Pace
   killSwitch: KillSwitch
   decoys: DecoyChecks
+  /** A version that was kept as active was ahead of a suspension by the service. */
+  onMismatch(applied: number, told: number): void
 }
 
 /**
@@ -24,17 +27,21 @@ export interface ControlLinkOptions {
  */
 export class ControlLink {
   readonly #options: ControlLinkOptions
+  readonly #verifier: Promise<Verify | undefined>
   readonly #bootId = crypto.randomUUID()
   #isStreamOpen = false
   #missedBeats = 0
   #lostStreams = 0
   #polling: Repeat | undefined
+  /** The version of a suspension that contradicts what is known, when the last poll told one. */
+  #contradicting: number | undefined
   /** The version that the service knows to be applied. */
   #acknowledged = 0
   #isAcknowledging = false
 
   constructor(options: ControlLinkOptions) {
     this.#options = options
+    this.#verifier = openVerifier(options.settings.publicKey, options.settings.instanceId)
   }
 
   get isStreamOpen(): boolean {
@@ -70,7 +77,9 @@ export class ControlLink {
     const answer = await service.call('heartbeat', { body: JSON.stringify(heartbeat), timeoutMs: pace.request })
     decoys.learn(answer)
     this.#judge('heartbeat', answer)
-    if (isSuccess(answer)) this.#acknowledged = Math.max(this.#acknowledged, heartbeat.control_version ?? 0)
+    if (isSuccess(answer) && heartbeat.control_version === killSwitch.version) {
+      this.#acknowledged = Math.max(this.#acknowledged, heartbeat.control_version ?? 0)
+    }
     return answer
   }
 
@@ -85,19 +94,24 @@ export class ControlLink {
 
   async #poll(): Promise<Answer> {
     const { service, pace, settings, killSwitch, decoys } = this.#options
-    const { version } = killSwitch
-    const answer = await service.call(`instances/${settings.instanceId}/status`, {
-      headers: version === undefined ? {} : { 'if-none-match': `W/"${version}"` },
+    const verify = await this.#verifier
+    const { version, isHeard, told: known } = killSwitch
+    const given = await service.call(`instances/${settings.instanceId}/status`, {
+      // What comes from a file only was not told by the service, and need not be what it told.
+      headers: isHeard ? { 'if-none-match': `W/"${version}"` } : {},
       timeoutMs: pace.request,
     })
+    const answer = signedAnswer(given, verify, known)
     decoys.learn(answer)
     // An instance that is not known yet is a matter for the next heartbeat.
     if (answer.status !== 404) this.#judge('poll', answer)
-    if (answer.status === 304 && version !== undefined) this.#confirm()
+    if (answer.status === 304 && isHeard) this.#confirm()
     if (answer.status === 200) {
       const told = toldByPoll(answer.body, answer.header('etag'))
-      if (told) this.#take(told)
-      else this.#options.troubles.meet('etag', noVersion)
+      if (!told) this.#options.troubles.meet('etag', noVersion)
+      else if (killSwitch.version === version && killSwitch.contradicts(told) && !this.#isReplay(told))
+        this.#takeContradiction(told)
+      else this.#take(told)
     }
     return answer
   }
@@ -113,8 +127,9 @@ export class ControlLink {
 
   /** One connection to the control stream; milliseconds until the next. */
   async #keepListening(signal: AbortSignal): Promise<number> {
-    const { service, settings, pace } = this.#options
+    const { service, settings, pace, troubles } = this.#options
     const { instanceId } = settings
+    const verify = await this.#verifier
     const startedAt = performance.now()
     const ended = await listen({
       service,
@@ -122,14 +137,24 @@ export class ControlLink {
       pace,
       signal,
       onData: (text) => {
-        const told = toldByStream(text, instanceId)
+        const told = toldByStream(text, instanceId, verify)
         if (!told) return
-        this.#isStreamOpen = true
-        this.#options.troubles.over('stream')
+        this.#isStreamOpen = told !== 'unsigned'
+        if (told === 'unsigned') {
+          troubles.meet('stream signature', service.explain(noAnswer(unsigned)))
+          // It may stand in the place of a kill.
+          this.#polling?.within(jittered(pace.pollWithoutStream))
+          return
+        }
+        troubles.over('stream')
+        troubles.over('stream signature')
         this.#take(told)
+        // An older message may have come late; a poll tells what holds now.
+        if (this.#options.killSwitch.contradicts(told)) this.#polling?.within(jittered(pace.pollWithoutStream))
       },
       onAlive: () => {
-        if (this.#isStreamOpen) this.#confirm()
+        // A sign of life is not signed.
+        if (this.#isStreamOpen && !verify) this.#confirm()
       },
     })
     const wasOpen = this.#isStreamOpen
@@ -150,12 +175,43 @@ export class ControlLink {
     return Math.max(ended.retryMs ?? 0, backoff(pace, this.#lostStreams++))
   }
 
+  /** What was signed before the state that the service itself told: a copy that somebody kept, and no contact. */
+  #isReplay({ version }: Told): boolean {
+    const { settings, killSwitch } = this.#options
+    const isLive = settings.publicKey !== undefined && killSwitch.isHeard
+    return isLive && version < (killSwitch.version ?? 0)
+  }
+
   #take(told: Told): void {
     const { killSwitch, troubles } = this.#options
     troubles.over('etag')
+    if (this.#isReplay(told)) {
+      troubles.meet('version', olderState(told.version, killSwitch.version))
+      return
+    }
     const news = killSwitch.take(told)
+    this.#contradicting = undefined
     if (news === 'older') troubles.meet('version', olderState(told.version, killSwitch.version))
     else troubles.over('version')
+    void this.#acknowledge()
+  }
+
+  /**
+   * A live "suspended" holds whatever is known. One process of the service may hear of a resume a second after another,
+   * so what was heard from the service itself is given up only when the next poll says the same.
+   */
+  #takeContradiction(told: Told): void {
+    const { killSwitch, onMismatch, pace } = this.#options
+    const { version = 0, isHeard } = killSwitch
+    if (isHeard && this.#contradicting !== told.version) {
+      this.#contradicting = told.version
+      this.#polling?.within(jittered(pace.pollWithoutStream))
+      return
+    }
+    this.#contradicting = undefined
+    this.#acknowledged = 0
+    killSwitch.takeInstead(told)
+    onMismatch(version, told.version)
     void this.#acknowledge()
   }
 
@@ -183,18 +239,18 @@ export class ControlLink {
     if (isSuccess(answer)) {
       troubles.over(where)
       troubles.over('contact')
-    } else if (answer.status === 0) troubles.meet('contact', service.explain(answer))
+    } else if (answer.status === 0 && answer.fault !== unsigned) troubles.meet('contact', service.explain(answer))
     else troubles.meet(where, service.explain(answer))
   }
 }
 
 const noVersion = new MonitorError(
   'unexpected',
-  'The answer to a poll of the kill switch has no version. Either url leads to something else, or a proxy takes the header ETag away.',
+  'The answer to a poll of the kill switch has no version. Either url belongs to another service, or a proxy removes the header ETag.',
 )
 
 const olderState = (told: number, applied: number | undefined) =>
   new MonitorError(
     'unexpected',
-    `The service knows control version ${told} only, this agent has applied ${applied}: the database may be an older copy. Kill and resume it until the version is higher, or remove the stateFile and restart the agent.`,
+    `The service is at control version ${told}, but this agent has applied ${applied}: the database may be an older copy. Kill and resume it until the version is higher, or remove the stateFile and restart the agent.`,
   )

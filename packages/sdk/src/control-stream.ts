@@ -1,7 +1,7 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { Pace } from './pace.ts'
 import { laterUnheld } from './repeat.ts'
-import { retryAfterMs, type Service } from './service.ts'
+import { isPlain, mostBytes, retryAfterMs, retryWithin, type Service } from './service.ts'
 
 /** A control message has a few hundred characters; a line without an end must not fill the memory. */
 const mostCharacters = 64 * 1024
@@ -17,6 +17,9 @@ export interface ListenOptions {
   onAlive(): void
 }
 
+/** A message takes some hundred bytes and comes seldom: more than this much and so much a second is a flood. */
+const bytesPerMs = 10
+
 /** How a connection ended. */
 export interface Ended {
   /** 0 when no answer came. */
@@ -25,7 +28,10 @@ export interface Ended {
   retryMs: number | undefined
 }
 
-/** Cuts a text stream into lines, wherever the chunks end. Returns false when a line is too long. */
+/**
+ * Cuts a text stream into lines, wherever the chunks end. Returns false when a line is too long. The SDK depends on no
+ * parser, and needs none: each control message is one line of data.
+ */
 export function lineReader(onLine: (line: string) => void): (chunk: string) => boolean {
   let rest = ''
   return (chunk) => {
@@ -45,6 +51,8 @@ export async function listen({ service, path, pace, signal, onData, onAlive }: L
   const { request } = await (url.protocol === 'https:' ? import('node:https') : import('node:http'))
   return new Promise<Ended>((resolve) => {
     const ended: Ended = { status: 0, retryMs: undefined }
+    const startedAt = performance.now()
+    let characters = 0
     let cancelTimer = () => {}
     const connection: ClientRequest = request(url, {
       agent: false,
@@ -62,23 +70,26 @@ export async function listen({ service, path, pace, signal, onData, onAlive }: L
     }
     const readLine = lineReader((line) => {
       if (line.startsWith('data:')) onData(line.slice(5).trimStart())
-      else if (/^retry: ?\d{1,6}$/.test(line)) ended.retryMs = Number(line.slice(6))
+      else if (/^retry: ?\d{1,6}$/.test(line)) ended.retryMs = retryWithin(Number(line.slice(6)))
     })
     if (signal.aborted) return end()
     signal.addEventListener('abort', end)
     endUnlessAlive(pace.streamStart)
     connection.on('socket', (socket) => socket.unref())
     connection.on('error', end)
+    connection.on('close', end)
     connection.on('response', (response: IncomingMessage) => {
       ended.status = response.statusCode ?? 0
       ended.retryMs = retryAfterMs(response.headers['retry-after'])
       response.on('error', end)
       response.on('close', end)
-      if (ended.status !== 200) return end()
+      if (ended.status !== 200 || !isPlain(response.headers['content-encoding'])) return end()
       response.setEncoding('utf8')
       response.on('data', (chunk: string) => {
         endUnlessAlive(pace.streamSilence)
-        if (!readLine(chunk)) return end()
+        characters += chunk.length
+        const isFlood = characters > mostBytes + bytesPerMs * (performance.now() - startedAt)
+        if (isFlood || !readLine(chunk)) return end()
         onAlive()
       })
     })

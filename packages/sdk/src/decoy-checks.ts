@@ -1,10 +1,25 @@
-import { type DecoyTexts, decoyTexts, keyParts, pathParts } from './decoy-texts.ts'
+import { setTimeout } from 'node:timers'
+import { plainPath } from './decoy-paths.ts'
+import { type DecoyTexts, decoyTexts, keyParts, mostText, pathParts, sendable } from './decoy-texts.ts'
 import { MonitorError } from './faults.ts'
 import type { CheckOptions, GuardedCall } from './monitor.ts'
-import { type Answer, isSuccess, type Service } from './service.ts'
+import { type Answer, isBadKey, isSuccess, type Service } from './service.ts'
 import type { Troubles } from './troubles.ts'
 
-export type Verdict = 'clear' | 'decoy' | 'unchecked'
+/**
+ * What is known of a call. `unchecked`: the fail mode decides. What stands in `refusals` is denied in every fail mode,
+ * since whoever writes the arguments, or makes many calls, could otherwise choose not to be checked.
+ */
+export type Verdict = 'clear' | 'decoy' | 'unchecked' | Refusal
+export type Refusal = keyof typeof refusals
+
+export const refusals = {
+  tooLarge: `Its arguments are too large to compare with the decoys: the maximum is ${mostText / 1024 / 1024} MiB.`,
+  tooMany: 'This agent has asked for too many checks. Wait a minute before the next call.',
+  rejected: 'The service refuses the arguments for a check.',
+} as const
+
+export const isRefusal = (verdict: Verdict): verdict is Refusal => Object.hasOwn(refusals, verdict)
 
 export interface DecoyCheckOptions {
   service: Service
@@ -12,6 +27,20 @@ export interface DecoyCheckOptions {
   instanceId: string
   timeoutMs: number
 }
+
+interface Question {
+  route: 'key' | 'path'
+  body: object
+}
+
+/** Requests at a time: more would not be answered sooner. */
+const mostAtOnce = 8
+/** Requests that `timeoutMs` is meant for. Arguments that need more get more time. */
+const usualRequests = 16
+/** When the service is busy and does not say how long to wait. */
+const retryMs = 250
+/** The longest folder that Linux knows. */
+const mostFolder = 4_096
 
 /** Asks the service whether texts are decoys. It records a match itself, before it answers. */
 export class DecoyChecks {
@@ -35,49 +64,129 @@ export class DecoyChecks {
 
   learn(answer: Answer): void {
     const said = answer.header('x-wardline-decoys')
-    if (said === 'none' || said === 'some') this.#reach = said
+    if (isSuccess(answer) && (said === 'none' || said === 'some')) this.#reach = said
   }
 
   checkCall({ args, toolName, cwd }: GuardedCall): Promise<Verdict> {
-    return this.#ask(() => decoyTexts(args), { tool: toolName, cwd })
+    return this.#check(() => decoyTexts(args), { tool: toolName, cwd })
   }
 
   checkKey(text: string, options: CheckOptions): Promise<Verdict> {
-    return this.#ask(() => (typeof text === 'string' ? keyParts(text) : decoyTexts(text)), options)
+    return this.#check(() => (typeof text === 'string' ? keyParts(text) : decoyTexts(text)), options)
   }
 
   checkPath(text: string, options: CheckOptions): Promise<Verdict> {
-    return this.#ask(() => (typeof text === 'string' ? pathParts(text) : decoyTexts(text)), options)
+    return this.#check(() => (typeof text === 'string' ? pathParts(text) : decoyTexts(text)), options)
   }
 
-  async #ask(texts: () => DecoyTexts, { tool, cwd = workingFolder(), realPath }: CheckOptions): Promise<Verdict> {
+  async #check(texts: () => DecoyTexts, { tool, cwd, realPath }: CheckOptions): Promise<Verdict> {
     if (this.#reach === 'none') return 'clear'
-    const { service, timeoutMs, troubles, instanceId } = this.#options
-    const { keys, paths, isComplete } = texts()
-    const meta = { tool, instance_id: instanceId }
-    const questions = [
-      ...keys.map((key) => ({ route: 'key', body: { key, meta } })),
-      ...paths.map((path) => ({ route: 'path', body: { path, meta: { ...meta, cwd, realPath } } })),
-    ]
-    const answers = await Promise.all(
-      questions.map(({ route, body }) =>
-        service.call(`honeypots/check/${route}`, { body: JSON.stringify(body), timeoutMs }),
+    const { keys, paths, gap } = texts()
+    const meta = { tool: plainText(tool, 100), instance_id: this.#options.instanceId }
+    const folders = foldersOf(cwd ?? workingFolder())
+    const questions: Question[] = [
+      ...keys.map((key): Question => ({ route: 'key', body: { key, meta } })),
+      ...folders.flatMap((folder) =>
+        paths.map((path): Question => {
+          return {
+            route: 'path',
+            body: { path, meta: { ...meta, cwd: folder, realPath: plainText(realPath, mostFolder) } },
+          }
+        }),
       ),
-    )
-    if (answers.some(({ body }) => body.matched === true)) return 'decoy'
-    const failed = answers.find((answer) => !isSuccess(answer) || typeof answer.body.matched !== 'boolean')
-    if (failed) troubles.meet('decoys', uncheckedError(service, failed))
-    else troubles.over('decoys')
-    if (!failed && isComplete) return 'clear'
+    ]
+    const verdict = gap === 'tooLarge' ? gap : await this.#askAll(questions)
+    if (verdict === 'decoy' || (verdict === 'clear' && gap === undefined)) return verdict
     this.#unchecked += 1
-    return 'unchecked'
+    if (verdict === 'tooLarge') this.#meet(refusals.tooLarge)
+    return verdict === 'clear' ? 'unchecked' : verdict
+  }
+
+  async #askAll(questions: Question[]): Promise<Verdict> {
+    const { timeoutMs, troubles, service } = this.#options
+    const deadline = performance.now() + timeoutMs * Math.max(1, questions.length / usualRequests)
+    const waiting = questions.values()
+    const answered: Answer[] = []
+    const failed: Answer[] = []
+    let isDecoy = false
+    const work = async () => {
+      for (const question of waiting) {
+        const answer = await this.#ask(question, deadline)
+        isDecoy ||= answer.body.matched === true
+        if (isAnswered(answer)) answered.push(answer)
+        else failed.push(answer)
+        // Whatever does not answer now will not answer hundreds of times.
+        if (isDecoy || answer.status === 0) return
+      }
+    }
+    await Promise.all(Array.from({ length: mostAtOnce }, work))
+    if (isDecoy) return 'decoy'
+    const [fault] = failed
+    if (!fault) {
+      troubles.over('decoys')
+      return 'clear'
+    }
+    // What a faulty answer says may repeat the text that was asked about.
+    this.#meet(service.explain({ ...fault, body: {} }).message)
+    if (failed.some((answer) => answer.status === 429 && !isBadKey(answer))) return 'tooMany'
+    if (failed.some(isAboutTheText)) return 'rejected'
+    // Arguments must not buy their way through by taking longer than there is time.
+    if (answered.length > 0 && questions.length > usualRequests) return 'tooLarge'
+    return failed.some(isStrange) && (answered.length > 0 || (await this.#isAnswering(deadline)))
+      ? 'rejected'
+      : 'unchecked'
+  }
+
+  /** Asks again while the service is busy and there is time. */
+  async #ask({ route, body }: Question, deadline: number): Promise<Answer> {
+    const { service, timeoutMs } = this.#options
+    for (;;) {
+      const left = Math.max(1, Math.min(timeoutMs, deadline - performance.now()))
+      const answer = await service.call(`honeypots/check/${route}`, {
+        body: JSON.stringify(body),
+        timeoutMs: Math.ceil(left),
+      })
+      const wait = Math.max(answer.retryAfterMs ?? retryMs, retryMs)
+      const isBusy = (answer.status === 429 && !isBadKey(answer)) || answer.status === 503
+      if (!isBusy || performance.now() + wait >= deadline) return answer
+      await new Promise((resolve) => setTimeout(resolve, wait))
+    }
+  }
+
+  /** Whether a text that nothing can be against is answered. */
+  async #isAnswering(deadline: number): Promise<boolean> {
+    return isAnswered(await this.#ask({ route: 'key', body: { key: 'wardline' } }, deadline))
+  }
+
+  #meet(why: string): void {
+    const message = `A call could not be compared with the decoys. ${why}`
+    this.#options.troubles.meet('decoys', new MonitorError('unchecked', message))
   }
 }
 
-function uncheckedError(service: Service, answer: Answer): MonitorError {
-  // What a faulty answer says may repeat the text that was asked about.
-  const { message } = service.explain({ status: answer.status, ...(answer.fault ? { fault: answer.fault } : {}) })
-  return new MonitorError('unchecked', `A call could not be compared with the decoys. ${message}`)
+const isAnswered = (answer: Answer): boolean => isSuccess(answer) && typeof answer.body.matched === 'boolean'
+
+/** Refused for what was asked, and not for who asks or where. */
+const isAboutTheText = ({ status }: Answer): boolean =>
+  status >= 400 && status < 500 && ![401, 403, 404, 405, 407, 408, 421, 429].includes(status)
+
+/** A firewall in between may keep a text back, such as the path of a decoy, where the service would not. */
+const isStrange = ({ status, header }: Answer): boolean =>
+  status > 0 && status < 500 && status !== 408 && header('x-error-code') === null
+
+/** One bad field must not have its neighbours refused. */
+function plainText(text: unknown, most: number): string | undefined {
+  return typeof text === 'string' ? sendable(text)[0]!.slice(0, most).toWellFormed() : undefined
+}
+
+/** The folder in which paths start, in each reading of it; one that is too long for any system is as good as none. */
+function foldersOf(folder: unknown): (string | undefined)[] {
+  if (typeof folder !== 'string') return [undefined]
+  const forms = sendable(folder).slice(0, 2)
+  return forms.map((form) => {
+    const path = form.length > mostFolder ? plainPath(form) : form
+    return path.length > mostFolder ? undefined : path
+  })
 }
 
 /** Undefined where there is none, or it was removed. */

@@ -1,4 +1,5 @@
-import { Buffer } from 'node:buffer'
+import { Buffer, isUtf8 } from 'node:buffer'
+import { mostPathBytes, mostRequests, packed, pathTexts } from './decoy-paths.ts'
 
 /** The shortest decoy key has 20 characters; anything that encodes one is longer. */
 const leastKeyLength = 20
@@ -6,52 +7,66 @@ const leastKeyLength = 20
 const mostKeyText = 32_000
 /** Longer than any decoy key in any encoding: where a long text is cut, both parts have so much of it. */
 const overlap = 2_048
-/** A name or a short command may be a path by its looks or not (`id_rsa`); a longer text has to look like one. */
-const nameLength = 255
-const mostPathBytes = 4_000
-/** Requests of each kind for one call. */
-const mostRequests = 8
 
-const mostDepth = 12
-const mostValues = 5_000
-const mostText = mostRequests * mostKeyText
+/** Longer arguments are denied: searching them would take seconds, and no model writes them. */
+export const mostText = 4 * 1024 * 1024
+/** Far beyond what arguments have, and far below what would exhaust the stack or hold up the agent. */
+const mostDepth = 200
+const mostValues = 500_000
 
 export interface DecoyTexts {
   /** Texts that may hold a key, each for one request. */
   keys: string[]
   /** Paths, or commands with paths in them, each for one request. */
   paths: string[]
-  /** Whether that is all there is; false when arguments are too many, too long or too deep, or cannot be read. */
-  isComplete: boolean
+  /** Why that is not all there is. Size and depth are chosen by whoever writes the arguments; what is no data is not. */
+  gap: 'tooLarge' | 'unreadable' | undefined
+}
+
+/**
+ * The texts that stand for one that holds NUL or halves of surrogate pairs, which the service refuses. A tool may drop
+ * them, or end a text at them, and need not treat the two alike.
+ */
+export function sendable(text: string): string[] {
+  if (text.isWellFormed() && !text.includes('\0')) return [text]
+  const cleaned = (part: string) => part.replace(/[\0\p{Cs}]/gu, '')
+  const parts = [/\0/, /\p{Cs}/u, /[\0\p{Cs}]/u].flatMap((sign) => text.split(sign).map(cleaned))
+  return [...new Set([cleaned(text), ...parts])]
 }
 
 /** What is to be compared with the decoys before a tool gets these arguments. Does not throw, runs no getter. */
 export function decoyTexts(args: unknown): DecoyTexts {
   const found = new Collector()
   found.visit(args, 0)
-  const keys = keyTexts([...found.texts, ...found.names])
-  const paths = pathTexts([...found.texts], [...found.names])
-  return bounded(keys, paths, found.isComplete)
+  const { texts, names, gap } = found
+  return gap === 'tooLarge'
+    ? { keys: [], paths: [], gap }
+    : bounded(keyTexts([...texts, ...names]), pathTexts([...texts], [...names]), gap)
 }
 
 /** A text that holds a key, in parts that can be searched. */
-export const keyParts = (text: string): DecoyTexts => bounded(text === '' ? [] : overlappingParts(text), [], true)
+export const keyParts = (text: string): DecoyTexts =>
+  bounded(text.length > mostText ? undefined : sendable(text).filter(Boolean).flatMap(overlappingParts), [])
 
 /** A path, or a command, in parts that can be looked up. */
-export const pathParts = (text: string): DecoyTexts =>
-  bounded([], text !== '' && fitsPathCheck(text) ? [text] : pathTexts([text], []), true)
+export function pathParts(text: string): DecoyTexts {
+  if (text.length > mostText) return bounded(undefined, [])
+  const paths = sendable(text).filter(Boolean)
+  const fit = paths.filter((path) => Buffer.byteLength(path) <= mostPathBytes)
+  const rest = pathTexts(fit.length < paths.length ? paths : [], [])
+  return bounded([], rest && [...fit, ...rest])
+}
 
-const bounded = (keys: string[], paths: string[], isComplete: boolean): DecoyTexts => ({
-  keys: keys.slice(0, mostRequests),
-  paths: paths.slice(0, mostRequests),
-  isComplete: isComplete && keys.length <= mostRequests && paths.length <= mostRequests,
-})
+function bounded(keys: string[] | undefined, paths: string[] | undefined, gap?: DecoyTexts['gap']): DecoyTexts {
+  if (!keys || !paths || keys.length + paths.length > mostRequests) return { keys: [], paths: [], gap: 'tooLarge' }
+  return { keys, paths, gap }
+}
 
 /** All texts in a value: strings, bytes read as text, names of fields. */
 class Collector {
   readonly texts = new Set<string>()
   readonly names = new Set<string>()
-  isComplete = true
+  gap: DecoyTexts['gap']
   readonly #seen = new Set<object>()
   #values = 0
   #characters = 0
@@ -63,10 +78,10 @@ class Collector {
       this.#seen.add(value)
       try {
         if (depth < mostDepth) this.#enter(value, depth + 1)
-        else this.isComplete = false
+        else this.gap = 'tooLarge'
       } catch {
         // What cannot be read is not known to be harmless.
-        this.isComplete = false
+        this.gap ??= 'unreadable'
       }
     }
   }
@@ -77,37 +92,42 @@ class Collector {
     else if (ArrayBuffer.isView(value)) this.#addBytes(Buffer.from(value.buffer, value.byteOffset, value.byteLength))
     else {
       for (const item of isCollection(value) ? value : []) {
-        if (this.#isFull()) return
+        if (this.#isFull(1)) return
         this.visit(item, depth)
       }
+      const isList = Array.isArray(value)
+      if (isList && this.#isFull(value.length)) return
       for (const name of Object.keys(value)) {
-        if (this.#isFull()) return
-        if (!Array.isArray(value)) this.#add(name, this.names)
+        if (this.#isFull(1)) return
+        if (!isList) this.#add(name, this.names)
         const property = Object.getOwnPropertyDescriptor(value, name)
-        if (property?.get) this.isComplete = false
+        if (property?.get) this.gap ??= 'unreadable'
         this.visit(property?.value, depth)
       }
     }
   }
 
-  #isFull(): boolean {
-    const isFull = this.#values > mostValues || this.#characters >= mostText
-    if (isFull) this.isComplete = false
-    return isFull
+  #isFull(more: number): boolean {
+    if (this.#values + more > mostValues || this.#characters > mostText) this.gap = 'tooLarge'
+    return this.gap === 'tooLarge'
   }
 
   #addBytes(bytes: Buffer): void {
-    if (bytes.length > mostText) this.isComplete = false
-    // Decoys are ASCII; in UTF-16 a NUL stands beside each character.
-    this.#add(bytes.subarray(0, mostText).toString('latin1').replaceAll('\0', ''), this.texts)
+    if (bytes.length > mostText) this.gap = 'tooLarge'
+    else if (isUtf8(bytes)) this.#add(bytes.toString(), this.texts)
+    else {
+      // Of what is no text, the texts in it: as they are, and in UTF-16, where a NUL stands beside each character.
+      const characters = bytes.toString('latin1')
+      for (const form of [characters, characters.replaceAll('\0', '')]) {
+        this.#add(form.match(/[\t\n\r -~]{4,}/g)?.join('\n') ?? '', this.texts)
+      }
+    }
   }
 
   #add(text: string, found: Set<string>): void {
-    if (text === '' || found.has(text)) return
-    const room = mostText - this.#characters
-    if (text.length > room) this.isComplete = false
-    this.#characters += Math.min(text.length, room)
-    found.add(text.slice(0, room))
+    this.#characters += text.length
+    if (this.#characters > mostText) this.gap = 'tooLarge'
+    else for (const form of sendable(text)) if (form !== '') found.add(form)
   }
 }
 
@@ -118,50 +138,15 @@ const isCollection = (value: object): value is Iterable<unknown> =>
 function keyTexts(texts: string[]): string[] {
   const parts = texts.filter(({ length }) => length >= leastKeyLength).flatMap(overlappingParts)
   // Nothing that a decoy consists of stands between the parts, so that they stay apart.
-  return packed(parts, '\n;\n', ({ length }) => length <= mostKeyText)
+  return packed(parts, '\n;\n', mostKeyText, ({ length }) => length)
 }
 
 function overlappingParts(text: string): string[] {
   const parts: string[] = []
   for (let start = 0; ; start += mostKeyText - overlap) {
-    parts.push(text.slice(start, start + mostKeyText))
+    const part = text.slice(start, start + mostKeyText)
+    // A cut through a pair leaves halves, which are part of no key.
+    parts.push(part.isWellFormed() ? part : part.replace(/\p{Cs}/gu, ''))
     if (start + mostKeyText >= text.length) return parts
   }
-}
-
-/** A separator, a home, a name with an ending or a leading dot. */
-const looksLikePath = (text: string): boolean => /[/\\~]|\w\.\w{1,12}(?!\w)|(?<![\w.])\.\w/.test(text)
-const mayBePath = (text: string): boolean => (text.length <= nameLength && /\p{L}/u.test(text)) || looksLikePath(text)
-const isOneWord = (text: string): boolean => !/[\s;|&<>()`"'\\]/.test(text)
-/** The service follows these from folder to folder, so such a command stays by itself. */
-const changesFolder = (text: string): boolean => /(?:^|[\s;|&(])(?:cd|pushd|chdir|set-location|-C)\s/i.test(text)
-const fitsPathCheck = (text: string): boolean =>
-  text.length * 3 <= mostPathBytes || (text.length <= mostPathBytes && Buffer.byteLength(text) <= mostPathBytes)
-
-function pathTexts(texts: string[], names: string[]): string[] {
-  const words = new Set<string>()
-  const alone: string[] = []
-  for (const text of [...texts.filter(mayBePath), ...names.filter(looksLikePath)]) {
-    if (fitsPathCheck(text) && changesFolder(text)) alone.push(text)
-    else if (isOneWord(text)) words.add(text)
-    else {
-      // In quotes, as the name of one file; and its words, by themselves or as they stand in a longer text.
-      const quoted = `'${text.replaceAll("'", '')}'`
-      if (fitsPathCheck(quoted)) words.add(quoted)
-      if (text.length <= nameLength) words.add(text)
-      else for (const word of text.split(/[\s;|&<>()`"']+/)) if (looksLikePath(word)) words.add(word)
-    }
-  }
-  return [...alone, ...packed([...words].filter(fitsPathCheck), '\n', fitsPathCheck)]
-}
-
-/** The parts, joined as long as they fit. */
-function packed(parts: string[], separator: string, fits: (text: string) => boolean): string[] {
-  const packs: string[] = []
-  for (const part of parts) {
-    const joined = `${packs.at(-1)}${separator}${part}`
-    if (packs.length > 0 && fits(joined)) packs[packs.length - 1] = joined
-    else packs.push(part)
-  }
-  return packs
 }

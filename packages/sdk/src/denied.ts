@@ -1,6 +1,6 @@
 /**
- * Why a call was denied: the agent is suspended; an argument holds a decoy; or the decoys could not be checked and the
- * fail mode is `closed`.
+ * Why a call was denied: the agent is suspended; an argument holds a decoy; or the arguments were not compared with the
+ * decoys, because that failed and the fail mode is `closed`, or because the arguments or their number do not allow it.
  */
 export type DenialCode = 'suspended' | 'decoy' | 'unchecked'
 
@@ -22,10 +22,16 @@ export function denialOf(code: DenialCode, reason: string): Denial {
   return Object.defineProperty(denial, 'code', { value: code }) as Denial
 }
 
-const explanations: Record<Exclude<DenialCode, 'suspended'>, string> = {
-  decoy: 'An argument holds a decoy, which nobody needs. The service has recorded the breach: end this task.',
-  unchecked: 'Its arguments could not be compared with the decoys in time, and failMode is "closed".',
-}
+// What a model and its user read.
+
+export const notAllowed = 'The security monitor of this agent does not allow this call. Do not retry it.'
+
+export const suspendedReason = (reason: string | null | undefined): string =>
+  `This agent is suspended (${reason ?? 'no reason was given'}). It must stop here and not retry.`
+
+/** `faults` say what a person can do about it. */
+export const uncheckedReason = (...faults: readonly string[]): string =>
+  ['The security monitor could not check this call, and does not allow unchecked calls.', ...faults].join(' ')
 
 /** Thrown by a guard that denies a call, and the reason of `monitor.signal`. It never holds a value of an argument. */
 export class WardlineDenied extends Error {
@@ -36,8 +42,10 @@ export class WardlineDenied extends Error {
   readonly retryable = false
 
   constructor(denial: Denial, toolName?: string) {
-    const call = toolName === undefined ? '' : `The call of ${toolName} was denied. `
-    super(call + (denial.code === 'suspended' ? denial.reason : explanations[denial.code]))
+    const call = toolName === undefined ? '' : `The call of ${String(toolName).slice(0, 100)} was denied. `
+    const decoy =
+      'An argument contains a decoy, which no task needs. The service has recorded the breach: end this task.'
+    super(call + (denial.code === 'decoy' ? decoy : denial.reason))
     this.code = denial.code
     this.denial = denial
   }

@@ -29,8 +29,8 @@ export function eventOf(report: Report, instanceId: string): NewEvent | string {
   if (typeof eventType !== 'string' || !/^[a-z0-9_]{1,100}$/.test(eventType)) {
     return 'eventType must be snake_case, at most 100 characters'
   }
-  if (typeof description !== 'string' || description === '') return 'description must be a text'
-  if (sessionId !== undefined && typeof sessionId !== 'string') return 'sessionId must be a text'
+  if (typeof description !== 'string' || description === '') return 'description must be a string'
+  if (sessionId !== undefined && typeof sessionId !== 'string') return 'sessionId must be a string'
   if (metadata !== undefined && !isPlainObject(metadata)) return 'metadata must be an object'
   const isMetrics = eventType === 'session_metrics' && isNumbersOnly(description)
   return {
@@ -47,7 +47,7 @@ export function eventOf(report: Report, instanceId: string): NewEvent | string {
 /** The `tool_call` event, or what is wrong with the call. */
 export function toolCallEvent(call: ToolCall, instanceId: string): NewEvent | string {
   const { toolName, durationMs, ok = true, sessionId, params } = Object(call) as ToolCall
-  if (typeof toolName !== 'string' || toolName === '') return 'toolName must be a text'
+  if (typeof toolName !== 'string' || toolName === '') return 'toolName must be a string'
   const shownName = redactedText(toolName, mostToolName)
   const description = ok ? shownName : `${shownName} failed`
   const event = eventOf({ severity: 'info', eventType: 'tool_call', description, sessionId }, instanceId)
@@ -60,6 +60,16 @@ export function toolCallEvent(call: ToolCall, instanceId: string): NewEvent | st
   }
   return { ...event, metadata }
 }
+
+/** Tells people that the memory of this agent was changed, or that the service has an older database. */
+export const mismatchEvent = (applied: number, told: number, instanceId: string): NewEvent => ({
+  severity: 'critical',
+  source: instanceId,
+  event_type: 'control_version_mismatch',
+  description: `This agent had applied control version ${applied} as active, but the service suspended it at version ${told}; it is suspended`,
+  instance_id: instanceId,
+  metadata: { applied_version: applied, service_version: told },
+})
 
 /** Tells the service what it will never see. */
 export const droppedEvent = (count: number, instanceId: string): NewEvent => ({

@@ -1,4 +1,14 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -60,6 +70,24 @@ test('keeps its files to its owner and leaves no half ones', () => {
 })
 
 // Hooks of a coding agent are many short processes: one that was slow must not undo what another one has kept.
+// An agent would otherwise wait for ever at its start, or write over a file that a link leads to.
+test('opens nothing but files for its state and its log, and follows no link', () => {
+  const [stateFile, suspendLog, target] = [newFile(), newFile(), newFile()]
+  writeFileSync(target, 'precious')
+  execFileSync('mkfifo', [stateFile, suspendLog])
+  symlinkSync(target, `${stateFile}.${process.pid}.new`)
+  const { killSwitch, errors } = open({ stateFile, suspendLog })
+  killSwitch.take({ version: 1, suspended: true, reason: null })
+  expect(killSwitch.suspended).toBe(true)
+  expect(errors.map(({ code }) => code)).toContain('file')
+  expect(readFileSync(target, 'utf8')).toBe('precious')
+  expect(readStateFile(stateFile, 'agent-1').value).toMatchObject({ version: 1, suspended: true })
+  for (const [file, link] of [[target, newFile()]] as const) {
+    symlinkSync(file, link)
+    expect(readStateFile(link, 'agent-1').fault?.message).toContain('ELOOP')
+  }
+})
+
 test('does not replace what is kept by an older state', () => {
   const stateFile = newFile()
   const [slow, quick] = [open({ stateFile }), open({ stateFile })]

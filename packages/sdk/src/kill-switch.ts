@@ -1,10 +1,10 @@
-import { type Denial, denialOf, WardlineDenied } from './denied.ts'
+import { type Denial, denialOf, suspendedReason, WardlineDenied } from './denied.ts'
 import type { MonitorError } from './faults.ts'
 import type { Listeners } from './listeners.ts'
 import type { Settings } from './options.ts'
 import { laterUnheld } from './repeat.ts'
 import { appendSuspendLog, readStateFile, type SuspendLogLine, writeStateFile } from './state-file.ts'
-import type { Told } from './wire.ts'
+import { contradicts, type Told } from './wire.ts'
 
 type KillSwitchSettings = Pick<Settings, 'instanceId' | 'failMode' | 'staleAfterMs' | 'stateFile' | 'suspendLog'>
 
@@ -17,6 +17,7 @@ export class KillSwitch {
   readonly #settings: KillSwitchSettings
   readonly #listeners: Listeners
   #told: Told | undefined
+  #isHeard = false
   #heardAt: number | undefined
   #lastContact: Date | undefined
   #isCutOff = false
@@ -51,8 +52,17 @@ export class KillSwitch {
     return this.#told?.suspended === true || this.#isCutOff
   }
 
+  get told(): Told | undefined {
+    return this.#told
+  }
+
   get version(): number | undefined {
     return this.#told?.version
+  }
+
+  /** The service itself has told this state; before that it may come from a file that anything may have written. */
+  get isHeard(): boolean {
+    return this.#isHeard
   }
 
   get lastContact(): Date | undefined {
@@ -78,6 +88,9 @@ export class KillSwitch {
   /** Takes what the service tells, if that is newer than what is known. */
   take(told: Told): 'newer' | 'known' | 'older' {
     const { version = -1 } = this
+    const isSame = told.version === version && told.suspended === this.#told?.suspended
+    if (isSame && !this.#isHeard) this.#told = told
+    this.#isHeard ||= isSame || told.version > version
     if (told.version > version) {
       this.#told = told
       // Before it is announced: a listener may end the process, which must not come back as if nothing had been.
@@ -85,6 +98,19 @@ export class KillSwitch {
     }
     this.confirm()
     return told.version > version ? 'newer' : told.version === version ? 'known' : 'older'
+  }
+
+  /** Takes a suspension of an equal or lower version. Never one that lifts a suspension: a version tells old from new. */
+  takeInstead(told: Told): void {
+    this.#told = told
+    this.#isHeard = true
+    this.#keep(told, true)
+    this.confirm()
+  }
+
+  /** Whether what the service tells is a suspension that this state denies. */
+  contradicts(told: Told): boolean {
+    return contradicts(told, this.#told)
   }
 
   /** The service says that nothing has changed. */
@@ -111,7 +137,7 @@ export class KillSwitch {
   }
 
   get #denial(): Denial {
-    return denialOf('suspended', `This agent is suspended (${this.reason}). It must stop here and not try again.`)
+    return denialOf('suspended', suspendedReason(this.reason))
   }
 
   get #change() {
@@ -141,9 +167,9 @@ export class KillSwitch {
     this.#listeners.emit('suspend', { version, reason })
   }
 
-  #keep(told: Told): void {
+  #keep(told: Told, isInstead = false): void {
     const { stateFile, instanceId } = this.#settings
-    if (stateFile !== undefined) this.#tell(writeStateFile(stateFile, instanceId, told))
+    if (stateFile !== undefined) this.#tell(writeStateFile(stateFile, instanceId, told, isInstead))
   }
 
   #log(line: Omit<SuspendLogLine, 'instance'>): void {

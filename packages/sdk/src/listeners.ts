@@ -18,7 +18,7 @@ export class Listeners {
     for (const listener of [...(this.#byEvent.get(event) ?? [])]) {
       const failed = (cause: unknown) => {
         if (event === 'error') return
-        this.emit('error', new MonitorError('listener', `A listener of "${event}" failed. Repair it.`, cause))
+        this.emit('error', new MonitorError('listener', `A listener of "${event}" failed. Fix it.`, cause))
       }
       try {
         const result = listener(detail as never)

@@ -22,6 +22,8 @@ export interface MonitorOptions {
   agentType?: string
   /** Version of the agent, at most 100 characters. */
   version?: string
+  /** The `x` of a key in `/.well-known/wardline-keys.json`, or up to 8 separated by commas: what they did not sign is ignored. */
+  publicKey?: string | undefined
   /** `open` unless told. */
   failMode?: FailMode
   /** Milliseconds without contact after which the state counts as stale; 120,000 unless told. */
@@ -34,7 +36,10 @@ export interface MonitorOptions {
   suspendLog?: string
 }
 
-/** What is reported: at most 16 KiB of metadata as JSON, from which secrets are taken out. */
+/**
+ * What is reported. Secrets are removed from texts and metadata, and of metadata at most 12 KiB are sent: the service
+ * accepts 16 KiB of JSON.
+ */
 export interface Report {
   severity: Severity
   /** snake_case, at most 100 characters. */

@@ -93,7 +93,7 @@ const lastCall = async () => {
   await active.flush()
   return (await fleet.events('tool_call'))[0]
 }
-const suspension = denied('This agent is suspended (test). It must stop here and not try again.')
+const suspension = denied('This agent is suspended (test). It must stop here and not retry.')
 
 test('guards a shell', async () => {
   const commands: string[][] = []

@@ -1,6 +1,8 @@
+import { isLoopback } from '@wardline/text'
 import { expect, test } from 'vitest'
 import { createMonitor } from './index.ts'
 import type { MonitorOptions } from './monitor.ts'
+import { isUnencrypted } from './options.ts'
 
 const fitting = { url: 'https://wardline.example/base', key: 'wl_agent_abc', instanceId: 'support-bot-1' }
 
@@ -35,6 +37,12 @@ test.each<[string, object, string]>([
   ['an instance in upper case', { instanceId: 'Bot' }, 'instanceId must'],
   ['an instance that is too long', { instanceId: 'a'.repeat(65) }, 'instanceId must'],
   ['an instance with a line feed', { instanceId: 'bot\n' }, 'instanceId must'],
+  ['an empty public key', { publicKey: '' }, 'publicKey must be'],
+  ['a public key of another length', { publicKey: 'A'.repeat(44) }, 'publicKey must be'],
+  ['a public key that is no base64url', { publicKey: `${'+'.repeat(42)}A` }, 'publicKey must be'],
+  ['a public key with bits to spare', { publicKey: 'B'.repeat(43) }, 'publicKey must be'],
+  ['nine public keys', { publicKey: Array(9).fill('A'.repeat(43)).join(',') }, 'at most 8 of them'],
+  ['a list of public keys with a gap', { publicKey: `${'A'.repeat(43)},` }, 'publicKey must be'],
   ['another fail mode', { failMode: 'half' }, 'failMode must be'],
   ['a misspelled option', { fail_mode: 'closed' }, 'fail_mode is not an option'],
   ['no time', { staleAfterMs: 0 }, 'staleAfterMs must be'],
@@ -51,4 +59,37 @@ test.each<[string, object, string]>([
 
 test('refuses to be called without options', () => {
   expect(() => createMonitor(undefined as never)).toThrow('options are required')
+})
+
+test.each([
+  ['http://wardline.example', true],
+  ['http://10.0.0.5:4747', true],
+  ['http://127.0.0.1.example', true],
+  ['http://localhost.example', true],
+  ['http://[2001:db8::1]:4747', true],
+  ['https://wardline.example', false],
+  ['http://127.0.0.1:4747', false],
+  ['http://localhost:4747', false],
+  ['http://agents.localhost', false],
+  ['http://[::1]:4747', false],
+])('%s is unencrypted beyond this machine: %s', (url, expected) => {
+  expect(isUnencrypted(url)).toBe(expected)
+})
+
+test.each([
+  ...['127.0.0.1', '127.255.0.3', 'localhost', '[::1]', '[::]', '0.0.0.0', '128.0.0.1', '[::ffff:127.0.0.1]'],
+  ...['127.evil.example', '127.0.0.1.evil.example', 'localhost.evil.example', '127.1', '2130706433', '0x7f.1'],
+])('takes %s for this machine as the service does', (host) => {
+  const url = `http://${host}`
+  expect(isUnencrypted(url)).toBe(!isLoopback(new URL(url).hostname))
+})
+
+// Whoever is on the way could forge a resume, or a version that makes the agent ignore kills.
+test('warns once of an address without encryption beyond this machine', async () => {
+  const monitor = createMonitor({ ...fitting, url: 'http://wardline.invalid' })
+  const codes: string[] = []
+  monitor.on('error', ({ code }) => codes.push(code))
+  await monitor.refresh()
+  await monitor.refresh()
+  expect(codes.filter((code) => code === 'unencrypted')).toHaveLength(1)
 })

@@ -4,7 +4,10 @@ import type { FailMode, MonitorOptions } from './monitor.ts'
 export type Settings = Required<
   Pick<MonitorOptions, 'url' | 'key' | 'instanceId' | 'name' | 'staleAfterMs' | 'checkTimeoutMs'>
 > &
-  Pick<MonitorOptions, 'agentType' | 'version' | 'stateFile' | 'suspendLog'> & { failMode: FailMode }
+  Pick<MonitorOptions, 'agentType' | 'version' | 'publicKey' | 'stateFile' | 'suspendLog'> & { failMode: FailMode }
+
+/** A rotation with overlap takes two, and each key can cost a verification of every message. */
+const maxPublicKeys = 8
 
 const known: Record<keyof MonitorOptions, true> = {
   url: true,
@@ -13,6 +16,7 @@ const known: Record<keyof MonitorOptions, true> = {
   name: true,
   agentType: true,
   version: true,
+  publicKey: true,
   failMode: true,
   staleAfterMs: true,
   checkTimeoutMs: true,
@@ -42,9 +46,17 @@ function checkUrl(url: unknown): void {
   )
 }
 
+/** Whether the key, and what the service says, travel over a network that others may read and change. */
+export function isUnencrypted(url: string): boolean {
+  const { protocol, hostname } = new URL(url)
+  // As `isLoopback` of @wardline/text; names below localhost lead nowhere else either (RFC 6761, section 6.3).
+  const isLoopback = /^(.+\.)?localhost$|^127(\.\d{1,3}){3}$|^\[::1\]$/.test(hostname)
+  return protocol === 'http:' && !isLoopback
+}
+
 function checkText(name: keyof MonitorOptions, value: unknown, most: number): void {
   const fits = typeof value === 'string' && /\S/.test(value) && [...value].length <= most
-  check(value === undefined || fits, `${name} must be a text of 1 to ${most} characters`)
+  check(value === undefined || fits, `${name} must be a string of 1 to ${most} characters`)
 }
 
 /** Throws TypeError with a sentence that says which option must be what. */
@@ -52,7 +64,7 @@ export function readOptions(options: MonitorOptions): Settings {
   check(typeof options === 'object' && options !== null, 'options are required: { url, key, instanceId }')
   // A misspelled failMode would silently be "open".
   const unknown = Object.keys(options).find((name) => !Object.hasOwn(known, name))
-  check(unknown === undefined, `${unknown} is not an option; there are ${Object.keys(known).join(', ')}`)
+  check(unknown === undefined, `${unknown} is not an option; the options are ${Object.keys(known).join(', ')}`)
   const { url, key, instanceId, failMode = 'open', staleAfterMs = 120_000, checkTimeoutMs = 1_000 } = options
   checkUrl(url)
   check(
@@ -67,6 +79,16 @@ export function readOptions(options: MonitorOptions): Settings {
   for (const [name, value] of Object.entries({ staleAfterMs, checkTimeoutMs })) {
     check(Number.isFinite(value) && value > 0 && value <= 86_400_000, `${name} must be milliseconds, at most a day`)
   }
+  const { publicKey } = options
+  // The last of 43 letters stands for 4 bits.
+  check(
+    publicKey === undefined ||
+      (typeof publicKey === 'string' &&
+        publicKey.split(',', maxPublicKeys + 1).length <= maxPublicKeys &&
+        publicKey.split(',').every((x) => /^[\w-]{42}[AEIMQUYcgkosw048]$/.test(x.trim()))),
+    'publicKey must be the x of a key in /.well-known/wardline-keys.json, or at most ' +
+      `${maxPublicKeys} of them separated by commas`,
+  )
   checkText('name', options.name, 80)
   checkText('agentType', options.agentType, 100)
   checkText('version', options.version, 100)
@@ -85,6 +107,7 @@ export function readOptions(options: MonitorOptions): Settings {
     checkTimeoutMs,
     agentType,
     version,
+    publicKey,
     stateFile,
     suspendLog,
   }

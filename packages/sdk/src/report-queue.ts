@@ -18,6 +18,9 @@ export interface Batch {
   body: string
   idempotencyKey: string
   events: number
+  isUrgent: boolean
+  /** Queues its events again, in front: the service has stored none of them. */
+  putBack(): void
 }
 
 const isUrgent = ({ severity }: NewEvent): boolean => severity === 'critical' || severity === 'breach'
@@ -62,20 +65,28 @@ export class ReportQueue {
 
   /** The events that are sent next, together with `first`; undefined when there are none. */
   takeBatch(first: NewEvent[]): Batch | undefined {
-    const taken = first.map((event) => JSON.stringify(event))
+    const lanes = [this.#urgent, this.#others]
     let bytes = 0
-    for (const lane of [this.#urgent, this.#others]) {
+    let room = mostBatchEvents - first.length
+    const taken = lanes.map((lane) => {
+      const isNext = (entry: Entry, place: number) => place < room && bytes + entry.bytes <= mostBatchBytes
       let count = 0
-      for (const entry of lane) {
-        if (taken.length >= mostBatchEvents || bytes + entry.bytes > mostBatchBytes) break
-        bytes += entry.bytes
-        taken.push(entry.json)
-        count += 1
-      }
-      lane.splice(0, count)
-    }
+      for (; count < lane.length && isNext(lane[count]!, count); count++) bytes += lane[count]!.bytes
+      room -= count
+      return lane.splice(0, count)
+    })
     this.#bytes -= bytes
-    if (taken.length === 0) return undefined
-    return { body: `[${taken.join(',')}]`, idempotencyKey: crypto.randomUUID(), events: taken.length }
+    const all = [...first.map((event) => JSON.stringify(event)), ...taken.flat().map(({ json }) => json)]
+    if (all.length === 0) return undefined
+    return {
+      body: `[${all.join(',')}]`,
+      idempotencyKey: crypto.randomUUID(),
+      events: all.length,
+      isUrgent: taken[0]!.length > 0,
+      putBack: () => {
+        for (const [place, lane] of lanes.entries()) lane.unshift(...taken[place]!)
+        this.#bytes += bytes
+      },
+    }
   }
 }

@@ -1,9 +1,11 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createMonitorWith } from './agent-monitor.ts'
 import type { Report } from './monitor.ts'
 import { ReportQueue } from './report-queue.ts'
-import { agentId, eventually, TestFleet } from './test-service.ts'
+import { answerPlainly, sendJson, startHostileService } from './test-hostile-service.ts'
+import { agentId, eventually, fastPace, TestFleet } from './test-service.ts'
 import type { NewEvent } from './wire.ts'
 
 let fleet: TestFleet
@@ -138,6 +140,43 @@ test('drops the lesser and older events first when there is no room, and tells t
   expect(told).toMatchObject([{ severity: 'warning', instance_id: agentId, metadata: { count: 51 } }])
   expect(await fleet.events(eventType, 'breach')).toHaveLength(2)
 }, 90_000)
+
+// A quota must cost an agent that floods neither its breaches nor any event, nor the service a request more.
+test('waits as long as the service asks beyond a quota, sends what is urgent, and loses nothing', async () => {
+  const batches: string[][] = []
+  let isOpen = false
+  const url = await startHostileService((request, response, body) => {
+    if (!request.url?.endsWith('/batch')) return answerPlainly(request, response, body)
+    const events = JSON.parse(body) as NewEvent[]
+    batches.push(events.map(({ description }) => description))
+    if (isOpen || events.some(({ severity }) => severity === 'breach')) {
+      return sendJson(response, 200, { ok: true, ids: events.map(() => 'id'), errors: [] })
+    }
+    sendJson(response, 429, { error: 'no' }, { 'retry-after': '2', 'x-error-code': 'quota_exceeded' })
+  })
+  const monitor = createMonitorWith({ url, key: 'key', instanceId: agentId }, { ...fastPace, mostReconnect: 40 })
+  const startedAt = performance.now()
+  const report = (severity: Report['severity'], description: string) =>
+    monitor.report({ severity, eventType: 'note', description })
+  await report('info', 'one')
+  await eventually(() => expect(batches).toHaveLength(1))
+  for (let count = 0; count < 20; count++) {
+    await report('info', `more ${count}`)
+    expect(await monitor.flush(1)).toBe(false)
+  }
+  const isEarly = performance.now() - startedAt < 1_900
+  if (isEarly) expect(batches).toHaveLength(1)
+  await report('breach', 'stolen')
+  await eventually(() => expect(batches.at(-1)).toContain('stolen'))
+  if (isEarly) expect(batches).toHaveLength(2)
+  isOpen = true
+  await report('info', 'last')
+  expect(await monitor.flush(20_000)).toBe(true)
+  const all = ['one', ...Array.from({ length: 20 }, (_, count) => `more ${count}`), 'last', 'stolen']
+  expect([...batches.slice(1).flat()].sort()).toEqual(all.sort())
+  expect(monitor.health).toMatchObject({ queuedEvents: 0, droppedEvents: 0 })
+  await monitor.stop()
+})
 
 test('says which events the service refused, and counts them', async () => {
   const { monitor, heard } = fleet.monitor({ key: await fleet.createKey(['another']) })

@@ -6,7 +6,7 @@ import { Repeat } from './repeat.ts'
 import { type Batch, ReportQueue } from './report-queue.ts'
 import { type Answer, isPassing, isRefused, isSuccess, type Service } from './service.ts'
 import type { Troubles } from './troubles.ts'
-import type { EventBatchReply, NewEvent } from './wire.ts'
+import { type EventBatchReply, errorsOf, type NewEvent } from './wire.ts'
 
 /** As many waiting events go at once, without waiting for more. */
 const sendAt = 100
@@ -29,6 +29,9 @@ export class Reports {
   #untold = 0
   /** The last answer refused events: one that tells of drops would be refused as well, so it waits for company. */
   #wasRefused = false
+  /** Until then the service wants no events; urgent ones only if it has refused such as well. */
+  #quietUntil = 0
+  #isQuietForAll = false
 
   constructor(service: Service, troubles: Troubles, pace: Pace, instanceId: string) {
     this.#service = service
@@ -56,7 +59,7 @@ export class Reports {
     const dropped = this.#queue.takeDropped()
     if (dropped > 0) {
       this.#countDropped(dropped)
-      const help = 'Events are dropped, lesser ones first, until the service takes them again.'
+      const help = 'Events are dropped, lower severities first, until the service accepts them again.'
       this.#troubles.meet('queue', new MonitorError('dropped', `The queue of events is full. ${help}`))
     }
     // While a batch waits for its next attempt, the others wait with it.
@@ -83,9 +86,14 @@ export class Reports {
     return this.queued === 0
   }
 
+  get #quietMs(): number {
+    return Math.max(0, this.#quietUntil - performance.now())
+  }
+
   /** Sends until the queue is empty, or until an attempt fails. Milliseconds until the next attempt. */
   async #send(): Promise<number> {
     for (;;) {
+      if (this.#quietMs > 0 && (this.#batch || this.#isQuietForAll || !this.#queue.isUrgent)) return this.#quietMs
       this.#batch ??= this.#nextBatch()
       if (this.#batch === undefined) break
       const { body, idempotencyKey } = this.#batch
@@ -113,9 +121,10 @@ export class Reports {
   #settle(batch: Batch, answer: Answer): number | undefined {
     if (isSuccess(answer)) {
       this.#attempts = 0
+      this.#isQuietForAll = false
       this.#troubles.over('queue')
       this.#troubles.over('reports')
-      this.#countRefused(batch, (answer.body as Partial<EventBatchReply>).errors ?? [])
+      this.#countRefused(batch, errorsOf(answer.body, batch.events))
       return undefined
     }
     if (isRefused(answer)) {
@@ -125,11 +134,22 @@ export class Reports {
     }
     if (isPassing(answer)) {
       if (answer.status !== 0) this.#troubles.meet('reports', this.#service.explain(answer))
-      return Math.max(answer.retryAfterMs ?? 0, backoff(this.#pace, this.#attempts++))
+      const wait = Math.max(answer.retryAfterMs ?? 0, backoff(this.#pace, this.#attempts++))
+      this.#quietUntil = performance.now() + (answer.status === 429 ? wait : (answer.retryAfterMs ?? 0))
+      if (answer.status === 429) this.#putBack(batch)
+      return this.#batch === undefined && this.#queue.isUrgent && !this.#isQuietForAll ? 0 : wait
     }
     const { message } = this.#service.explain(answer)
     this.#loseBatch(batch, `${batch.events} events were dropped, because the service refused them. ${message}`)
     return undefined
+  }
+
+  /** Over its quota the service has stored none of them, so urgent events that come meanwhile may go first. */
+  #putBack(batch: Batch): void {
+    batch.putBack()
+    this.#untold += this.#telling
+    this.#isQuietForAll = batch.isUrgent
+    this.#batch = undefined
   }
 
   #countRefused(batch: Batch, errors: EventBatchReply['errors']): void {

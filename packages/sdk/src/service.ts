@@ -1,5 +1,7 @@
+import { Buffer } from 'node:buffer'
 import { clearTimeout, setTimeout } from 'node:timers'
 import { MonitorError } from './faults.ts'
+import { plainLine } from './plain-line.ts'
 
 export interface Answer {
   /** 0 when none came in time. */
@@ -19,6 +21,11 @@ export interface Call {
   timeoutMs: number
 }
 
+/** The service answers in a few KiB; whatever else listens there must not fill the memory. */
+export const mostBytes = 1024 * 1024
+export const unsigned = 'not signed by the deployment'
+export const unfit = 'an answer that is compressed or too long'
+
 /** However long an answer asks to wait: no proxy may blind the kill switch for longer. */
 const mostRetryAfterMs = 60_000
 
@@ -26,15 +33,31 @@ const mostRetryAfterMs = 60_000
 export function retryAfterMs(value: string | null | undefined): number | undefined {
   if (!value) return undefined
   const ms = /^\s*\d+\s*$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now()
-  return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), mostRetryAfterMs) : undefined
+  return Number.isFinite(ms) ? retryWithin(ms) : undefined
 }
+
+export const retryWithin = (ms: number): number => Math.min(Math.max(ms, 0), mostRetryAfterMs)
 
 export const isSuccess = ({ status }: Pick<Answer, 'status'>): boolean =>
   (status >= 200 && status < 300) || status === 304
 /** The request may succeed when it is sent once more; 401 and 403 only after somebody changed something. */
 export const isPassing = ({ status }: Pick<Answer, 'status'>): boolean =>
   status < 400 || status >= 500 || status === 408 || status === 429
+/** The second comes in place of 401 once the address has sent many such keys. */
+export const isBadKey = ({ status, header }: Pick<Answer, 'status'> & Partial<Answer>): boolean =>
+  status === 401 || (status === 429 && header?.('x-error-code') === 'too_many_failures')
 export const isRefused = ({ status }: Pick<Answer, 'status'>): boolean => status === 401 || status === 403
+
+/** Makes a key for an instance. All coding agents share one: their ids begin with these prefixes unless set. */
+export const keyCommand = (instanceId: string): string =>
+  `wardline keys create --scope agent ${
+    /^(claude-code|codex|cursor)-/.test(instanceId)
+      ? "--name coding-agents --instance 'claude-code-*' --instance 'codex-*' --instance 'cursor-*'"
+      : `--name ${instanceId} --instance ${instanceId}`
+  }`
+
+/** The public part of a key, as `wardline keys list` shows it. */
+export const keyId = (key: string): string | undefined => /^wl_[a-z]+_([0-9a-z]{8})_/.exec(key)?.[1]
 
 /** The routes of the service under /api, called with the key of one agent. */
 export class Service {
@@ -53,7 +76,7 @@ export class Service {
   }
 
   get headers(): Record<string, string> {
-    return { 'x-monitor-key': this.#key }
+    return { 'x-monitor-key': this.#key, 'accept-encoding': 'identity' }
   }
 
   /**
@@ -67,8 +90,7 @@ export class Service {
     try {
       return await this.#send(path, call, giveUp.signal).catch(() => this.#send(path, call, giveUp.signal))
     } catch (fault) {
-      const why = giveUp.signal.aborted ? `none within ${call.timeoutMs} ms` : faultName(fault)
-      return { status: 0, body: {}, header: () => null, retryAfterMs: undefined, fault: why }
+      return noAnswer(giveUp.signal.aborted ? `none within ${call.timeoutMs} ms` : faultName(fault))
     } finally {
       clearTimeout(timer)
     }
@@ -84,7 +106,8 @@ export class Service {
       redirect: 'manual',
       signal,
     })
-    const text = await response.text()
+    const text = await boundedText(response)
+    if (text === undefined) return noAnswer(unfit)
     return {
       status: response.status,
       body: parsedObject(text),
@@ -94,42 +117,76 @@ export class Service {
   }
 
   /** What to tell the developer of an answer that is no success. */
-  explain(answer: Pick<Answer, 'status' | 'fault'> & { body?: Answer['body'] }): MonitorError {
+  explain(answer: Pick<Answer, 'status'> & Partial<Answer>): MonitorError {
     const { status, fault } = answer
     const { host } = this.#base
+    const id = keyId(this.#key)
+    const key = id === undefined ? 'the key' : `the key ${id}`
+    const remedy = `Create one where the service runs: ${keyCommand(this.#instanceId)}`
+    if (fault === unsigned) {
+      return new MonitorError(
+        'unsigned',
+        `The kill switch state from ${host} is not signed by a key of publicKey and is ignored. Either it was changed on the way, or publicKey belongs to another deployment.`,
+      )
+    }
     if (status === 0) {
       const cause = fault === undefined ? '' : ` (${fault})`
       return new MonitorError(
         'unreachable',
-        `No answer from ${host}${cause}. Check that the service runs and that url leads to it; the monitor keeps trying.`,
+        `No answer from ${host}${cause}. Check that the service runs and that url is its address; the monitor keeps retrying.`,
       )
     }
-    if (status === 401) {
+    if (isBadKey(answer)) {
       return new MonitorError(
         'unauthorized',
-        `${host} does not accept the key (401). Create one with "wardline keys create --scope agent --instance ${this.#instanceId}" and start the agent with it.`,
+        `${host} does not accept ${key} of ${this.#instanceId} (${status}). ${remedy}`,
       )
     }
+    const said = typeof answer.body?.error === 'string' ? `: ${this.#withoutKey(answer.body.error)}` : '.'
     if (status === 403) {
+      // Another key would not make room for the instance.
+      const help = answer.header?.('x-error-code') === 'instance_limit' ? '' : ` ${remedy}`
       return new MonitorError(
         'unauthorized',
-        `The key may not act for the instance ${this.#instanceId} (403). Use a key of scope agent that is bound to it.`,
+        `${host} does not allow ${key} for the instance ${this.#instanceId} (403)${said}${help}`,
       )
     }
     if (status >= 300 && status < 400) {
       return new MonitorError(
         'unexpected',
-        `${host} answers with a redirect (${status}), which is not followed because the key would go along. Set url to the address it leads to.`,
+        `${host} answers with a redirect (${status}), which is not followed because it would receive the key. Set url to its target.`,
       )
     }
-    const said = typeof answer.body?.error === 'string' ? `: ${this.#withoutKey(answer.body.error)}` : '.'
     return new MonitorError('unexpected', `${host} answers with ${status}${said}`)
   }
 
   /** An answer may come from anything that listens there, and may repeat what it was sent. */
   #withoutKey(text: string): string {
-    return text.replaceAll(this.#key, '[key]').slice(0, 200)
+    return plainLine(text.replaceAll(this.#key, '[key]').slice(0, 200))
   }
+}
+
+export const noAnswer = (fault: string): Answer => ({
+  status: 0,
+  body: {},
+  header: () => null,
+  retryAfterMs: undefined,
+  fault,
+})
+
+/** A few compressed KiB can unpack to gigabytes, so that none are unpacked. */
+export const isPlain = (encoding: string | null | undefined): boolean => /^(?:identity)?$/i.test(encoding ?? '')
+
+/** Undefined when it is compressed or too long; the connection is ended then. */
+async function boundedText({ headers, body }: Response): Promise<string | undefined> {
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  for await (const part of body ?? []) {
+    bytes += part.length
+    if (bytes > mostBytes || !isPlain(headers.get('content-encoding'))) return undefined
+    parts.push(part)
+  }
+  return Buffer.concat(parts).toString()
 }
 
 function faultName(fault: unknown): string {
@@ -138,7 +195,7 @@ function faultName(fault: unknown): string {
   return typeof known === 'string' ? known : 'unknown'
 }
 
-function parsedObject(text: string): Record<string, unknown> {
+export function parsedObject(text: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}

@@ -17,7 +17,7 @@ export class SessionMetrics {
     const sum = (this.#sums.get(name) ?? 0) + value
     if (typeof value !== 'number' || !Number.isFinite(sum)) return `the metric ${name} must be a finite number`
     if (!this.#sums.has(name) && this.#sums.size >= mostNames) {
-      return `there is no room for the metric ${name}: ${mostNames} names are the most`
+      return `the metric ${name} is refused: the maximum is ${mostNames} names`
     }
     this.#sums.set(name, sum)
     return undefined

@@ -1,9 +1,15 @@
-import { close, closeSync, fsync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+import { close, fstatSync, fsync, lstatSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { MonitorError } from './faults.ts'
+import { openRegular, tailOf, withFile } from './regular-file.ts'
 import type { Told } from './wire.ts'
 
 /** A fault of the file is returned: the agent goes on without it. */
 type Outcome<Value> = { value: Value; fault?: never } | { fault: MonitorError; value?: never }
+
+/** A state has a few hundred bytes. */
+const mostStateBytes = 64 * 1024
+/** Thousands of suspensions and resumes; what is older goes to `<log>.1`, and then away. */
+const mostLogBytes = 1024 * 1024
 
 const codeOf = (fault: unknown): string => (fault as { code?: string }).code ?? 'unknown'
 
@@ -15,10 +21,10 @@ function fileFault(what: string, fault: unknown, help: string): MonitorError {
 export function readStateFile(file: string, instanceId: string): Outcome<Told | undefined> {
   let text: string
   try {
-    text = readFileSync(file, 'utf8')
+    text = withFile(openRegular(file, 'read'), (descriptor) => tailOf(descriptor, mostStateBytes))
   } catch (fault) {
     if (codeOf(fault) === 'ENOENT') return { value: undefined }
-    const help = 'Until the first contact nothing is known of a suspension; let the agent read its file.'
+    const help = 'Until the first contact a suspension is unknown; give the agent read access to the file.'
     return { fault: fileFault('The state file cannot be read', fault, help) }
   }
   try {
@@ -33,7 +39,7 @@ export function readStateFile(file: string, instanceId: string): Outcome<Told | 
   return {
     fault: new MonitorError(
       'file',
-      `The state file holds no state of the instance ${instanceId}. Give each instance a stateFile of its own; this one is written anew with the next change.`,
+      `The state file has no state of the instance ${instanceId}. Give each instance a separate stateFile; this one is rewritten at the next change.`,
     ),
   }
 }
@@ -43,13 +49,20 @@ export function readStateFile(file: string, instanceId: string): Outcome<Told | 
  * none. Only the loss of power can undo it, until the disk has confirmed it a moment later: a kill must not wait for
  * that.
  */
-export function writeStateFile(file: string, instanceId: string, told: Told): MonitorError | undefined {
+export function writeStateFile(
+  file: string,
+  instanceId: string,
+  told: Told,
+  isInstead: boolean,
+): MonitorError | undefined {
   // Several processes of one instance, such as the hooks of a coding agent, may know different versions.
   const { value: kept } = readStateFile(file, instanceId)
-  if (kept && kept.version >= told.version) return undefined
+  if (kept && kept.version >= told.version && !isInstead) return undefined
   const next = `${file}.${process.pid}.new`
   try {
-    const descriptor = openSync(next, 'w', 0o600)
+    // One that a process left behind, or a link that leads elsewhere.
+    rmSync(next, { force: true })
+    const descriptor = openSync(next, 'wx', 0o600)
     try {
       writeSync(descriptor, `${JSON.stringify({ instance_id: instanceId, ...told, at: new Date().toISOString() })}\n`)
       renameSync(next, file)
@@ -72,12 +85,12 @@ export interface SuspendLogLine {
 
 export function appendSuspendLog(file: string, line: SuspendLogLine): MonitorError | undefined {
   try {
-    const descriptor = openSync(file, 'a', 0o600)
-    try {
-      writeSync(descriptor, `${JSON.stringify({ time: new Date().toISOString(), ...line })}\n`)
-    } finally {
-      closeSync(descriptor)
-    }
+    withFile(openRegular(file, 'append'), (descriptor) => {
+      const { size, ino } = fstatSync(descriptor)
+      if (size > mostLogBytes && lstatSync(file).ino === ino) renameSync(file, `${file}.1`)
+    })
+    const entry = `${JSON.stringify({ time: new Date().toISOString(), ...line })}\n`
+    withFile(openRegular(file, 'append'), (descriptor) => writeSync(descriptor, entry))
   } catch (fault) {
     return fileFault('The suspend log cannot be written', fault, 'Make its folder writable, or set suspendLog.')
   }

@@ -83,7 +83,7 @@ export function describeAdapter(
       await fleet.resume()
       await eventually(() => expect(monitor.suspended).toBe(false))
       expect(ran).toEqual([])
-      const reason = 'This agent is suspended (exfiltration). It must stop here and not try again.'
+      const reason = 'This agent is suspended (exfiltration). It must stop here and not retry.'
       expect(readDenial(told)).toEqual(denied(reason))
       expect(await calls()).toHaveLength(before.length)
       expect((await takeTurn(monitor, 'notes.txt')).ran).toEqual(['notes.txt'])
@@ -105,6 +105,16 @@ export function describeAdapter(
       // Only the check itself carries it.
       expect(fleet.wire.sent.match(/^POST \S+/gm)?.filter((line) => !check.test(line)) ?? []).toEqual([])
       expect(JSON.stringify([told, after])).not.toContain(decoy)
+    })
+
+    // The service refuses such a text, and a check that was refused must not let the call through.
+    test('denies a call with a decoy that a NUL or half a character cuts', async () => {
+      const decoy = await fleet.plantKey('openai')
+      await monitor.refresh()
+      for (const sign of ['\0', '\ud800']) {
+        const { ran } = await takeTurn(monitor, `token=${decoy.slice(0, 9)}${sign}${decoy.slice(9)}`)
+        expect(ran).toEqual([])
+      }
     })
   })
 }

@@ -157,6 +157,11 @@ export class TestFleet implements AsyncDisposable {
     return key
   }
 
+  async createViewerKey(): Promise<string> {
+    const { key } = await this.#call('createKey', { body: { scope: 'viewer', name: 'test' } })
+    return key
+  }
+
   kill(reason: string, instanceId = agentId) {
     return this.#call('killInstance', { params: { instanceId }, body: { reason } })
   }

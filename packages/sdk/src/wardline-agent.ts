@@ -1,14 +1,14 @@
 import { writeSync } from 'node:fs'
 import { argv, env, exit, stdout } from 'node:process'
 import { type CodingTool, codingTools } from './agent/agent-settings.ts'
-import { unchecked } from './agent/denial-reasons.ts'
 import { denying, type HookAnswer, passing } from './agent/hook-answer.ts'
+import { uncheckedReason } from './denied.ts'
 import type { FailMode } from './monitor.ts'
 
 // The command `wardline-agent`. A hook runs before every call of a tool, so each command loads only what it needs.
 
 /** Longer than everything that a hook does may take together. */
-const hookMs = 2_500
+const hookMs = 4_200
 
 const isCodingTool = (name: string | undefined): name is CodingTool => codingTools.includes(name as CodingTool)
 
@@ -40,19 +40,19 @@ function runHook(args: string[]): void {
     args.length - flags.length > 1 ||
     (tool && !isCodingTool(tool))
   ) {
-    const sentence = `The hook of Wardline is set up wrongly: it must be "wardline-agent hook ${codingTools.join('|')} [--fail-closed]".`
+    const sentence = `The Wardline hook is configured wrongly: its command must be "wardline-agent hook ${codingTools.join('|')} [--fail-closed]".`
     end({ exitCode: 2, stdout: '', stderr: `${sentence}\n` })
   }
   const known = tool as CodingTool | undefined
   const failClosed = flags.length > 0
   // The settings may say "closed", and may be what cannot be read.
-  let failMode: FailMode = !failClosed && env.WARDLINE_FAIL_MODE === 'open' ? 'open' : 'closed'
+  let failMode: FailMode = 'closed'
   const onFailMode = (said: FailMode) => {
     failMode = said
   }
   const fail = (fault: unknown): never => {
     const sentence = `The hook failed: ${fault instanceof Error ? fault.message : String(fault)}.`
-    return end(failMode === 'open' ? passing(known, [sentence]) : denying(known, unchecked([sentence])))
+    return end(failMode === 'open' ? passing(known, [sentence]) : denying(known, uncheckedReason(sentence)))
   }
   process.on('uncaughtException', fail).on('unhandledRejection', fail)
   setTimeout(() => fail(new Error(`it took longer than ${hookMs} ms`)), hookMs)

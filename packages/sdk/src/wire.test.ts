@@ -42,7 +42,7 @@ test('knows the routes, the header and the limits of the service', () => {
       'POST /api/honeypots/check/path',
     ].map((line) => expect.objectContaining({ method: line.split(' ')[0], path: line.split(' ')[1] })),
   )
-  expect(Object.keys(getInstanceStatus.replyHeaders)).toEqual(['x-wardline-decoys'])
+  expect(Object.keys(getInstanceStatus.replyHeaders)).toEqual(['x-wardline-decoys', 'x-wardline-control'])
   expect(severities).toEqual(['info', 'warning', 'critical', 'breach'])
   expect(limits).toMatchObject({
     instanceId: 64,

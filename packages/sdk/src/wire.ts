@@ -37,12 +37,27 @@ export interface ControlMessage {
   action: 'suspend' | 'resume'
   reason?: string
   version: number
+  issued_at?: string
+  signature_ed25519?: string
 }
 
 /** What the service says of the kill switch, by push or by poll. */
 export interface Told extends KillSwitchState {
   version: number
 }
+
+/** Whether one of the deployment's keys signed this state of the instance. */
+export type Verify = (told: Told, issuedAt: unknown, signature: unknown) => boolean
+
+/** The errors in the answer to a batch; what answers need not be the service. */
+export function errorsOf(body: object, events: number): EventBatchReply['errors'] {
+  const { errors } = body as Partial<EventBatchReply>
+  return Array.isArray(errors) ? errors.slice(0, events).map((error) => Object(error)) : []
+}
+
+/** Whether the service says "suspended" where an equal or higher version is known that says the opposite. */
+export const contradicts = (told: Told, known: Told | undefined): boolean =>
+  told.suspended && known?.suspended === false && told.version <= known.version
 
 /** The state that a poll was answered with; undefined when it is none, or when a proxy took the version away. */
 export function toldByPoll(body: Partial<KillSwitchState>, etag: string | null): Told | undefined {
@@ -52,7 +67,7 @@ export function toldByPoll(body: Partial<KillSwitchState>, etag: string | null):
 }
 
 /** The state in a message of the control stream; undefined when it is not one for this instance. */
-export function toldByStream(text: string, instanceId: string): Told | undefined {
+export function toldByStream(text: string, instanceId: string, verify?: Verify): Told | 'unsigned' | undefined {
   let message: Partial<ControlMessage> | null
   try {
     message = JSON.parse(text)
@@ -63,7 +78,11 @@ export function toldByStream(text: string, instanceId: string): Told | undefined
   const { action, version, reason } = message
   if (action !== 'suspend' && action !== 'resume') return undefined
   if (!Number.isSafeInteger(version) || (version as number) < 0) return undefined
-  return { version: version as number, suspended: action === 'suspend', reason: textOrNull(reason) }
+  const told = { version: version as number, suspended: action === 'suspend', reason: textOrNull(reason) }
+  return !verify || verify(told, message.issued_at, message.signature_ed25519) ? told : 'unsigned'
 }
 
-const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+/** As many characters as the service lets a reason have, which may take two units of UTF-16: a cut one fits no signature. */
+const mostReason = 500
+const textOrNull = (value: unknown): string | null =>
+  typeof value === 'string' ? [...value.slice(0, 2 * mostReason)].slice(0, mostReason).join('').toWellFormed() : null

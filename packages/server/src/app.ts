@@ -2,11 +2,12 @@ import type { FastifyInstance } from 'fastify'
 import type { Deps } from './deps.ts'
 import { mountAlerts } from './features/alerts/routes.ts'
 import { mountAudit } from './features/audit/routes.ts'
+import { mountDownloads } from './features/downloads/routes.ts'
 import { mountEvents } from './features/events/routes.ts'
 import { mountHoneypots } from './features/honeypots/routes.ts'
 import { mountInstances } from './features/instances/routes.ts'
 import { mountKeys } from './features/keys/routes.ts'
-import { findSessionPrincipal } from './features/keys/sessions.ts'
+import { Sessions } from './features/keys/sessions.ts'
 import { mountKillSwitch } from './features/kill-switch/routes.ts'
 import { mountStatus } from './features/status/routes.ts'
 import { mountStream } from './features/stream/routes.ts'
@@ -23,15 +24,20 @@ const readers = ['viewer', 'operator', 'admin'] as const
 /** Mounts every feature: the table of contents of the service. */
 export async function createApp(deps: Deps, services: Services): Promise<FastifyInstance> {
   const { keyring } = services
+  const sessions = new Sessions(deps, keyring)
   const authenticator: Authenticator = {
-    byKey: (presented) => keyring.find(presented),
-    bySession: (token) => findSessionPrincipal(deps, keyring, token),
+    byKey: (presented) => keyring.find(presented, false),
+    byStoredKey: async (presented, mayAsk) => (mayAsk ? keyring.findStored(presented) : keyring.find(presented)),
+    bySession: (token) => sessions.bySession(token),
+    knownSession: (token) => sessions.knownSession(token),
   }
   const app = createServer(deps)
-  await mountReference(app)
+  mountReference(app, deps)
   const router = createRouter(app, {
     authenticator,
+    watch: services.probing,
     metrics: deps.metrics,
+    openStream: (keyId) => services.quotas.openStream(keyId),
     configured: {
       stream: deps.config.streamAuth === 'none' ? 'open' : readers,
       metrics: deps.config.metricsAuth === 'none' ? 'open' : readers,
@@ -39,15 +45,17 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   })
   mountOperations(router, deps)
   const reaches = services.decoyChecks.reaches
-  mountInstances(router, deps, services.heartbeats, reaches)
-  mountEvents(router, deps, services.detection)
-  mountKillSwitch(router, { ...deps, outbox: services.outbox }, services.controlStates, services.controlStream, reaches)
-  mountStatus(router, deps)
+  mountInstances(router, deps, { ...services, reaches })
+  mountEvents(router, services)
+  const { controlStates, controlStream, acks, outbox } = services
+  mountKillSwitch(router, { ...deps, outbox }, controlStates, controlStream, acks, reaches)
+  mountStatus(router, deps, services.fleetLists)
   mountStream(router, services.eventStream)
-  mountHoneypots(router, deps, services.decoyChecks)
+  mountHoneypots(router, deps, services)
   mountAlerts(router, deps, services)
   mountTrust(app, router, deps)
-  mountKeys(router, deps, keyring)
+  mountKeys(router, deps, keyring, sessions)
   mountAudit(router, deps)
+  mountDownloads(router, deps)
   return app
 }

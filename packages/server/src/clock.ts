@@ -1,3 +1,7 @@
+export const minuteMs = 60_000
+export const hourMs = 3_600_000
+export const dayMs = 86_400_000
+
 /** The only place that reads time. Operations read it once and pass the value on. */
 export interface Clock {
   /** Wall time in epoch milliseconds. */
@@ -31,3 +35,5 @@ export function manualClock(
 }
 
 export const isoTime = (epochMs: number): string => new Date(epochMs).toISOString()
+
+export const isoTimeOrNull = (epochMs: number | null): string | null => (epochMs === null ? null : isoTime(epochMs))

@@ -4,7 +4,7 @@ import { cidrs, refuse, type Setting, setting } from './config-values.ts'
 import { patternRule } from './pattern-rules.ts'
 import { urlFault, webhookSecretFault } from './setting-faults.ts'
 
-/** A text by the rule of the contract: whoever sets a channel by the environment may write what the API takes. */
+/** A text by the rule of the contract: a channel in the environment takes the same values as the API. */
 const byContract =
   (schema: TSchema, fault: (value: string) => string | undefined = () => undefined) =>
   (value: string): string => {
@@ -38,7 +38,7 @@ export const alertSettings = {
   alertWebhookUrl: setting({
     env: 'ALERT_WEBHOOK_URL',
     unset: undefined,
-    meaning: 'Alerts go to this URL, each by itself, by POST as Standard Webhooks 1.0',
+    meaning: 'URL that receives each alert separately, by POST as Standard Webhooks 1.0',
     parse: url(webhook.properties.url),
     secret: true,
   }),
@@ -46,48 +46,48 @@ export const alertSettings = {
     env: 'ALERT_WEBHOOK_SECRET',
     unset: undefined,
     meaning:
-      'Signs them: `whsec_` and the base64 of 24 to 64 bytes; the new and the old one separated by a space sign both; unset = not signed',
+      'Secret that signs these alerts: `whsec_` and the base64 of 24 to 64 bytes. During a rotation, the new and the old secret separated by a space. Default: not signed',
     parse: webhookSecrets,
     secret: true,
   }),
   slackWebhookUrl: setting({
     env: 'SLACK_WEBHOOK_URL',
     unset: undefined,
-    meaning: 'Alerts go to Slack by this incoming webhook',
+    meaning: 'Incoming webhook of Slack that receives alerts',
     parse: url(slack.properties.url),
     secret: true,
   }),
   discordWebhookUrl: setting({
     env: 'DISCORD_WEBHOOK_URL',
     unset: undefined,
-    meaning: 'Alerts go to Discord by this webhook of a channel',
+    meaning: 'Webhook of a Discord channel that receives alerts',
     parse: url(discord.properties.url),
     secret: true,
   }),
   teamsWebhookUrl: setting({
     env: 'TEAMS_WEBHOOK_URL',
     unset: undefined,
-    meaning: 'Alerts go to Microsoft Teams by this Workflow that starts on a webhook request',
+    meaning: 'Microsoft Teams Workflow, started by webhook request, that receives alerts',
     parse: url(teams.properties.url),
     secret: true,
   }),
   telegramBotToken: setting({
     env: 'TELEGRAM_BOT_TOKEN',
     unset: undefined,
-    meaning: 'Alerts go to Telegram by the bot with this token; needs TELEGRAM_CHAT_ID',
+    meaning: 'Token of the Telegram bot that sends alerts; needs TELEGRAM_CHAT_ID',
     parse: byContract(telegram.properties.token),
     secret: true,
   }),
   telegramChatId: setting({
     env: 'TELEGRAM_CHAT_ID',
     unset: undefined,
-    meaning: 'Number of the chat, or @ and the name of the channel',
+    meaning: 'Telegram chat for alerts: the number of the chat, or @ and the name of the channel',
     parse: byContract(telegram.properties.chat_id),
   }),
   pagerdutyRoutingKey: setting({
     env: 'PAGERDUTY_ROUTING_KEY',
     unset: undefined,
-    meaning: 'Alerts go to PagerDuty by this integration key of Events API v2',
+    meaning: 'Integration key of PagerDuty (Events API v2) for alerts',
     parse: byContract(pagerduty.properties.routing_key),
     secret: true,
   }),
@@ -95,26 +95,26 @@ export const alertSettings = {
     env: 'SMTP_URL',
     unset: undefined,
     meaning:
-      'Alerts go out by mail through `smtp://<user>:<password>@<host>:<port>`, or `smtps://…`; needs ALERT_EMAIL_FROM and ALERT_EMAIL_TO',
+      'Mail server for alerts: `smtp://<user>:<password>@<host>:<port>`, or `smtps://…`; needs ALERT_EMAIL_FROM and ALERT_EMAIL_TO',
     parse: url(email.properties.url),
     secret: true,
   }),
   alertEmailFrom: setting({
     env: 'ALERT_EMAIL_FROM',
     unset: undefined,
-    meaning: 'Sender of these mails, an address without a name',
+    meaning: 'Sender of alert mails, an address without a name',
     parse: byContract(email.properties.from),
   }),
   alertEmailTo: setting({
     env: 'ALERT_EMAIL_TO',
     unset: undefined,
-    meaning: 'Their recipients, comma-separated',
+    meaning: 'Recipients of alert mails, comma-separated',
     parse: recipients,
   }),
   ntfyUrl: setting({
     env: 'NTFY_URL',
     unset: undefined,
-    meaning: 'Alerts go to this topic of ntfy, such as https://ntfy.sh/<topic>',
+    meaning: 'ntfy topic that receives alerts, such as https://ntfy.sh/<topic>',
     parse: url(ntfy.properties.url),
     secret: true,
   }),
@@ -122,7 +122,7 @@ export const alertSettings = {
     env: 'WARDLINE_ALERT_ALLOW_CIDRS',
     unset: undefined,
     meaning:
-      'CIDR ranges of private addresses that channels of the API may send to, comma-separated; those of the environment may anyway',
+      'CIDR ranges of private addresses to which channels created by API may send, comma-separated; channels set by environment variables always may',
     parse: cidrs,
   }),
 }
@@ -149,7 +149,7 @@ export function incompleteChannels(config: AlertConfig): string[] {
       return `${inWords(names)} belong together: set all of them, or none.`
     })
   if (config.alertWebhookSecrets && !config.alertWebhookUrl) {
-    faults.push('ALERT_WEBHOOK_SECRET signs what goes to ALERT_WEBHOOK_URL: set that too, or none.')
+    faults.push('ALERT_WEBHOOK_SECRET needs ALERT_WEBHOOK_URL: set both, or neither.')
   }
   return faults
 }

@@ -2,6 +2,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { erc8004Statuses, erc8126Statuses } from '@wardline/contract'
 import { alertSettings, incompleteChannels } from './config-alerts.ts'
+import { hostSettings } from './config-hosts.ts'
+import { limitSettings } from './config-limits.ts'
+import { logSettings } from './config-log.ts'
+import { quotaSettings } from './config-quotas.ts'
 import {
   address,
   backplaneUrl,
@@ -39,7 +43,12 @@ function databaseUrl(value: string): string {
 /** Every setting, in the order in which the reference lists them. */
 export const settings = {
   host: setting({ env: 'HOST', unset: '127.0.0.1', meaning: 'Address to listen on', parse: text }),
-  port: setting({ env: 'PORT', unset: '4747', meaning: 'Port; 0 takes a free one', parse: integer(0, 65_535) }),
+  port: setting({
+    env: 'PORT',
+    unset: '4747',
+    meaning: 'Port to listen on; 0 means any free port',
+    parse: integer(0, 65_535),
+  }),
   dataDir: setting({
     env: 'WARDLINE_DATA_DIR',
     unset: './data',
@@ -50,7 +59,7 @@ export const settings = {
     env: 'DATABASE_URL',
     unset: undefined,
     meaning:
-      'Database: `sqlite:<file>` or `postgres://<user>:<password>@<host>/<database>`; unset = SQLite in `wardline.db` in the data folder',
+      'Database: `sqlite:<file>` or `postgres://<user>:<password>@<host>/<database>`; default: SQLite, `wardline.db` in the data folder',
     parse: databaseUrl,
     secret: true,
   }),
@@ -58,7 +67,7 @@ export const settings = {
     env: 'BACKPLANE_URL',
     unset: undefined,
     meaning:
-      'Redis or Valkey by which several processes hear of each other: `redis://<user>:<password>@<host>:<port>`, or `rediss://…` for TLS; unset = in-process',
+      'Redis or Valkey that connects several processes: `redis://<user>:<password>@<host>:<port>`, or `rediss://…` for TLS; default: in-process',
     parse: backplaneUrl,
     secret: true,
   }),
@@ -78,7 +87,7 @@ export const settings = {
     env: 'WARDLINE_API_KEY',
     unset: undefined,
     meaning:
-      'A full-access key, at least 32 characters; unset = the first start creates an admin key and prints it once',
+      'A full-access key, at least 32 characters. Default: an admin key is created at the first startup and printed once',
     parse: longSecret,
     secret: true,
   }),
@@ -86,40 +95,45 @@ export const settings = {
     env: 'WARDLINE_SECRET',
     unset: undefined,
     meaning:
-      'Master secret, at least 32 characters, from which the decoy and control-message keys are derived; unset = generated into the data folder',
+      'Master secret, at least 32 characters, from which the keys for decoys and control messages are derived. Default: generated into the data folder',
     parse: longSecret,
     secret: true,
   }),
   streamAuth: setting({
     env: 'WARDLINE_STREAM_AUTH',
     unset: 'none',
-    meaning: '`session` asks for the dashboard cookie or a key on /api/stream',
+    meaning: '`session` requires the dashboard cookie or a key on /api/stream',
     parse: oneOf(['none', 'session']),
   }),
   metricsAuth: setting({
     env: 'WARDLINE_METRICS_AUTH',
     unset: 'none',
-    meaning: '`key` asks for a key on /metrics',
+    meaning: '`key` requires a key on /metrics',
     parse: oneOf(['none', 'key']),
   }),
   retentionDays: setting({
     env: 'WARDLINE_RETENTION_DAYS',
     unset: '90',
-    meaning: 'Days that events are kept; counts live longer',
+    meaning: 'Days for which events are kept; counts are kept longer',
     parse: integer(1, 3650),
   }),
+  ...quotaSettings,
+  ...limitSettings,
   trustedProxies: setting({
     env: 'WARDLINE_TRUSTED_PROXIES',
     unset: undefined,
-    meaning: 'CIDR ranges whose X-Forwarded-For counts, comma-separated',
+    meaning: 'CIDR ranges of proxies whose X-Forwarded-For is trusted, comma-separated',
     parse: cidrs,
   }),
-  logLevel: setting({
-    env: 'WARDLINE_LOG_LEVEL',
-    unset: 'info',
-    meaning: 'Least level that is logged',
-    parse: oneOf(['debug', 'info', 'warn', 'error', 'silent']),
+  ...hostSettings,
+  maxConnectionsPerAddress: setting({
+    env: 'WARDLINE_MAX_CONNECTIONS_PER_ADDRESS',
+    unset: '512',
+    meaning:
+      'Maximum connections of one address without a valid key; an IPv6 /64 counts as one address, loopback and trusted proxies are exempt',
+    parse: integer(1, 20_000),
   }),
+  ...logSettings,
   trustEnabled: setting({
     env: 'TRUST_PUBLIC_ENABLED',
     unset: 'true',
@@ -129,7 +143,8 @@ export const settings = {
   trustSnapshotSeconds: setting({
     env: 'TRUST_SNAPSHOT_SECONDS',
     unset: '5',
-    meaning: 'Age at which the one public snapshot is made anew; 60 blunts it as an oracle for attackers',
+    meaning:
+      'Maximum age of the public snapshot in seconds; at 60, an attacker who probes you learns less from the public score',
     parse: integer(1, 3600),
   }),
   trustSlug: setting({ env: 'TRUST_SLUG', unset: 'wardline', meaning: 'Public slug of the fleet', parse: text }),
@@ -155,7 +170,7 @@ export const settings = {
   trustRegistry: setting({
     env: 'TRUST_ERC8004_REGISTRY',
     unset: undefined,
-    meaning: "Address of the ERC-8004 identity registry; unset = the chain's known one",
+    meaning: 'Address of the ERC-8004 identity registry; default: the known registry of the chain',
     parse: address,
   }),
   trustAgentId: setting({
@@ -179,10 +194,12 @@ type Optional =
   | 'backplaneUrl'
   | 'apiKey'
   | 'secret'
+  | 'maxDbMb'
   | 'trustedProxies'
   | 'trustRegistry'
   | 'trustAgentId'
   | 'trustWallet'
+  | keyof typeof hostSettings
   | keyof typeof alertSettings
 export type Config = {
   readonly [Name in keyof Settings]: ReturnType<Settings[Name]['parse']> | (Name extends Optional ? undefined : never)
@@ -209,6 +226,7 @@ const clientNames = [
   'WARDLINE_PROFILE',
   'WARDLINE_INSTANCE_ID',
   'WARDLINE_FAIL_MODE',
+  'WARDLINE_PUBLIC_KEY',
 ]
 
 function unknownNames(env: NodeJS.ProcessEnv): string[] {
@@ -240,7 +258,7 @@ function contradictions(config: Config): string[] {
   const faults = incompleteChannels(config)
   if (backplaneUrl && !(databaseUrl && isPostgresUrl(databaseUrl))) {
     faults.push(
-      'BACKPLANE_URL connects several processes, which cannot share one SQLite file: set DATABASE_URL to a PostgreSQL, or unset BACKPLANE_URL.',
+      'BACKPLANE_URL connects several processes, which cannot share a SQLite file: set DATABASE_URL to a PostgreSQL database, or unset BACKPLANE_URL.',
     )
   }
   if (eventsChannel === controlChannel) faults.push('EVENTS_CHANNEL and CONTROL_CHANNEL must differ: rename one.')
@@ -264,8 +282,11 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   return values as Config
 }
 
-export const databaseFile = (config: Config): string =>
-  config.databaseUrl?.slice('sqlite:'.length) ?? join(config.dataDir, 'wardline.db')
+/** The file of the database; undefined for one of a server. */
+export function databaseFile({ databaseUrl, dataDir }: Config): string | undefined {
+  if (databaseUrl === undefined) return join(dataDir, 'wardline.db')
+  return isPostgresUrl(databaseUrl) ? undefined : databaseUrl.slice('sqlite:'.length)
+}
 
 /** The effective configuration by environment name; a secret shows only whether it is set. */
 export function describeConfig(config: Config): Record<string, string> {
@@ -273,6 +294,7 @@ export function describeConfig(config: Config): Record<string, string> {
   for (const [name, entry] of Object.entries(settings) as [keyof Config, Setting<unknown>][]) {
     const value = config[name]
     if (value === undefined) shown[entry.env] = '(unset)'
+    else if (value === null) shown[entry.env] = 'none'
     else shown[entry.env] = entry.secret ? '(set)' : String(value)
   }
   return shown

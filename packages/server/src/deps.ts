@@ -1,15 +1,16 @@
 import { createHmac } from 'node:crypto'
 import type { Bus } from './bus/bus.ts'
+import { ControlSigner } from './bus/control-signer.ts'
 import { createMemoryBus } from './bus/memory.ts'
 import { type Clock, systemClock } from './clock.ts'
-import { type Config, databaseFile } from './config.ts'
+import { type Config, ConfigError, databaseFile } from './config.ts'
 import { assertComplete } from './db/copy.ts'
 import type { Database } from './db/database.ts'
 import { claimFact } from './db/facts.ts'
 import { migrate } from './db/migrate.ts'
 import { openDatabase } from './db/open.ts'
-import { DatabaseError } from './errors.ts'
-import { createLog, type Log } from './log.ts'
+import { keepTime, type Timekeeping } from './db/timekeeping.ts'
+import { createLog, type Log, logDestination } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { openDataDir, openSecrets, type Secrets } from './secrets.ts'
 
@@ -18,10 +19,13 @@ export interface Deps {
   config: Config
   database: Database
   bus: Bus
+  /** The database's time, as far as it has a clock of its own. */
   clock: Clock
+  timekeeping: Timekeeping
   log: Log
   metrics: Metrics
   secrets: Secrets
+  controlSigner: ControlSigner
   close(): Promise<void>
 }
 
@@ -34,11 +38,18 @@ export interface DepsOptions {
 
 /** Opens everything from the configuration. Rejects with a plain sentence when something cannot be opened. */
 export async function openDeps(config: Config, options: DepsOptions = {}): Promise<Deps> {
-  const { clock = systemClock, log = createLog(config.logLevel), onFatal = () => {} } = options
-  openDataDir(config.dataDir)
+  const { log = createLog(config.logLevel, logDestination(config)), onFatal = () => {} } = options
+  const warning = openDataDir(config.dataDir)
+  if (warning !== undefined) log.warn(warning)
   const secrets = openSecrets(config)
   const database = await openDatabase(config.databaseUrl ?? `sqlite:${databaseFile(config)}`, onFatal)
+  const metrics = createMetrics()
+  // A clock that is given is the time: tests move it.
+  const source = options.clock ? { serverTime: async () => undefined } : database
+  const timekeeping = keepTime(options.clock ?? systemClock, source, { log, metrics })
+  const { clock } = timekeeping
   try {
+    await timekeeping.check()
     await migrate(database, clock.now())
     await assertComplete(database.db)
     // Days are made a week ahead: one that cannot be made just now is made by and by.
@@ -46,24 +57,25 @@ export async function openDeps(config: Config, options: DepsOptions = {}): Promi
     const check = createHmac('sha256', secrets.decoyKey).update('secret_check').digest('hex')
     if ((await claimFact(database.db, 'secret_check', check)) !== check) {
       // With another secret no decoy would ever match again, and nobody would notice.
-      throw new DatabaseError(
-        'The master secret does not belong to this database: restore the right WARDLINE_SECRET or secret file.',
-      )
+      throw new ConfigError([
+        'The master secret does not belong to this database: set WARDLINE_SECRET, or the file secret in the data folder, to the secret the database was created with.',
+      ])
     }
   } catch (fault) {
     await database.close()
     throw fault
   }
-  const metrics = createMetrics()
-  const bus = await openBus({ config, database, clock, log, metrics, secrets })
+  const bus = await openBus({ config, database, clock, timekeeping, log, metrics, secrets })
   return {
     config,
     database,
     bus,
     clock,
+    timekeeping,
     log,
     metrics,
     secrets,
+    controlSigner: new ControlSigner(secrets),
     close: async () => {
       await bus.close()
       await database.close()
@@ -71,7 +83,7 @@ export async function openDeps(config: Config, options: DepsOptions = {}): Promi
   }
 }
 
-async function openBus({ config, database, ...tools }: Omit<Deps, 'bus' | 'close'>): Promise<Bus> {
+async function openBus({ config, database, ...tools }: Omit<Deps, 'bus' | 'controlSigner' | 'close'>): Promise<Bus> {
   const { backplaneUrl: url, eventsChannel, controlChannel } = config
   if (url === undefined) {
     // There is nothing that could be up: an alert on 0 must not fire.

@@ -1,25 +1,33 @@
 import { randomBytes, randomInt } from 'node:crypto'
 
-// Random bytes are drawn in blocks: one call per id would cost more than the id itself.
-const block = { bytes: randomBytes(4096), used: 0 }
+/** Random bytes of one id. */
+const bytesOfId = 10
 
-function takeRandom(count: number): Buffer {
-  if (block.used + count > block.bytes.length) {
-    block.bytes = randomBytes(4096)
-    block.used = 0
+// Drawn and written out in blocks, like the time that ids of one millisecond share: each event of every agent takes an id.
+const block = { bytes: randomBytes(0), text: '', used: 0 }
+const stamp = { epochMs: -1, text: '' }
+
+function stampOf(epochMs: number): string {
+  if (stamp.epochMs !== epochMs) {
+    const hex = epochMs.toString(16).padStart(12, '0')
+    stamp.epochMs = epochMs
+    stamp.text = `${hex.slice(0, 8)}-${hex.slice(8)}-7`
   }
-  block.used += count
-  return block.bytes.subarray(block.used - count, block.used)
+  return stamp.text
 }
 
 /** A UUID version 7 (RFC 9562, section 5.7): sorts by time, so indexes grow at one end. */
 export function uuidV7(epochMs: number): string {
-  const hex = epochMs.toString(16).padStart(12, '0')
-  const random = takeRandom(10)
-  random[0] = 0x70 | (random[0]! & 0x0f)
-  random[2] = 0x80 | (random[2]! & 0x3f)
-  const tail = random.toString('hex')
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-${tail.slice(0, 4)}-${tail.slice(4, 8)}-${tail.slice(8)}`
+  if (block.used === block.bytes.length) {
+    block.bytes = randomBytes(400 * bytesOfId)
+    block.text = block.bytes.toString('hex')
+    block.used = 0
+  }
+  const { bytes, text, used } = block
+  block.used += bytesOfId
+  const digit = 2 * used
+  const variant = '89ab'[(bytes[used + 2]! >> 4) & 3]
+  return `${stampOf(epochMs)}${text.slice(digit + 1, digit + 4)}-${variant}${text.slice(digit + 5, digit + 8)}-${text.slice(digit + 8, digit + 20)}`
 }
 
 /** No UUID version 7 of this instant or later is below it. */

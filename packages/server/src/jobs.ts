@@ -1,15 +1,20 @@
 import type { Deps } from './deps.ts'
-import { watchChannels } from './features/alerts/channel-health.ts'
-import { forgetOldAlerts } from './features/alerts/retention.ts'
+import { forgetOldAlerts } from './features/alerts/alerts.ts'
+import { watchChannels } from './features/alerts/delivery/channel-health.ts'
 import { auditCheckpoint } from './features/audit/audit.ts'
 import { formatCheckpoint } from './features/audit/chain.ts'
 import { scoutEveryMs } from './features/detection/scout.ts'
 import { indexEvents } from './features/events/event-index.ts'
 import { forgetOldEvents } from './features/events/retention.ts'
+import { createSizeRetention } from './features/events/size-retention.ts'
+import { createFolderCompletion } from './features/honeypots/honeypots.ts'
+import { forgetOldHits } from './features/honeypots/retention.ts'
+import { forgetInstances } from './features/instances/deletion.ts'
 import { showFleet } from './features/instances/fleet-count.ts'
-import { forgetStaleSessions } from './features/keys/sessions.ts'
+import { forgetStaleSessions, liveSessions } from './features/keys/sessions.ts'
 import { reportKillResults } from './features/kill-switch/kill-results.ts'
 import { attestWeekly } from './features/trust/trust.ts'
+import type { Holder } from './http/auth.ts'
 import { open } from './http/route.ts'
 import type { Services } from './services.ts'
 
@@ -20,10 +25,41 @@ export interface Job {
   run(): Promise<void> | void
 }
 
+/** A stream outlives neither the key nor the session that opened it. */
+async function endStreams(deps: Deps, { keyring, eventStream, controlStream }: Services): Promise<void> {
+  const sessions = new Set<string>()
+  for (const stream of [eventStream, controlStream]) {
+    for (const { session } of stream.holders()) if (session !== undefined) sessions.add(session)
+  }
+  const live = await liveSessions(deps, sessions)
+  const isValid = ({ keyId, session }: Holder) =>
+    keyId === open.keyId ||
+    // A stream of a session that was opened after the look-up is judged at the next one.
+    (keyring.isValid(keyId) && (session === undefined || live.has(session) || !sessions.has(session)))
+  eventStream.endInvalid(isValid)
+  controlStream.endInvalid(isValid)
+}
+
+export interface JobOptions {
+  /** No attestation is written while it is false; default: always true. */
+  mayAttest?: () => boolean
+}
+
 /** All periodic work. Several processes may do it at once. */
-export function listJobs(deps: Deps, services: Services): Job[] {
-  const { ingest, keyring, scout, decoyChecks, eventStream, controlStream, controlRelay } = services
-  const { channelDirectory, dispatcher, outbox } = services
+export function listJobs(deps: Deps, services: Services, { mayAttest = () => true }: JobOptions = {}): Job[] {
+  const {
+    ingest,
+    countedReports,
+    keyring,
+    scout,
+    decoyChecks,
+    eventStream,
+    controlStream,
+    controlRelay,
+    streamBacklog,
+  } = services
+  const { routingTable, dispatcher, outbox } = services
+  const sizeRetention = createSizeRetention(deps, ingest)
   let lastCheckpoint = 0
   return [
     {
@@ -32,11 +68,10 @@ export function listJobs(deps: Deps, services: Services): Job[] {
       everyMs: 500,
       run: async () => {
         await keyring.refresh()
-        const isValid = (keyId: string) => keyId === open.keyId || keyring.isValid(keyId)
-        eventStream.endInvalid(isValid)
-        controlStream.endInvalid(isValid)
+        await endStreams(deps, services)
       },
     },
+    { name: 'clock', everyMs: 1_000, run: () => deps.timekeeping.check() },
     { name: 'control', everyMs: 1_000, run: () => controlRelay.run() },
     { name: 'stream-reconcile', everyMs: 1_000, run: () => eventStream.reconcile() },
     { name: 'key-usage', everyMs: 60_000, run: () => keyring.flushUsage() },
@@ -45,13 +80,15 @@ export function listJobs(deps: Deps, services: Services): Job[] {
       name: 'alerts',
       everyMs: 1_000,
       run: async () => {
-        await channelDirectory.refresh()
+        await routingTable.refresh()
         await dispatcher.run()
       },
     },
     { name: 'kill-results', everyMs: 1_000, run: () => reportKillResults(deps, outbox) },
-    { name: 'alert-health', everyMs: 10_000, run: () => watchChannels(deps, outbox, channelDirectory) },
+    { name: 'alert-summaries', everyMs: 5_000, run: () => outbox.writeSummaries() },
+    { name: 'alert-health', everyMs: 10_000, run: () => watchChannels(deps, outbox, routingTable) },
     { name: 'alert-retention', everyMs: 60_000, run: () => forgetOldAlerts(deps) },
+    { name: 'decoy-folders', everyMs: 60_000, run: createFolderCompletion(deps) },
     { name: 'decoy-patterns', everyMs: 1_000, run: () => decoyChecks.refresh() },
     {
       name: 'stream-keep-alive',
@@ -61,17 +98,24 @@ export function listJobs(deps: Deps, services: Services): Job[] {
         controlStream.keepAlive()
       },
     },
+    // A client that takes nothing for 15 to 30 seconds is cut; it resumes where it was.
+    { name: 'stream-stalls', everyMs: 15_000, run: () => streamBacklog.cutStalled() },
     {
       name: 'scout',
       everyMs: scoutEveryMs,
       run: async () => {
         await scout.sweep()
         await showFleet(deps)
-        await attestWeekly(deps)
+        if (mayAttest()) await attestWeekly(deps)
       },
     },
+    { name: 'counted-reports', everyMs: 10_000, run: () => countedReports.run() },
+    { name: 'refusals', everyMs: 60_000, run: () => services.probing.run() },
     { name: 'event-index', everyMs: 1_000, run: () => indexEvents(deps.database, ingest.isBusy) },
     { name: 'retention', everyMs: 60_000, run: () => forgetOldEvents(deps) },
+    { name: 'hit-retention', everyMs: 60_000, run: () => forgetOldHits(deps) },
+    { name: 'size-retention', everyMs: 60_000, run: () => sizeRetention.run() },
+    { name: 'instances', everyMs: 3_600_000, run: () => forgetInstances(deps) },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },
     {
       // Logs leave the machine: a checkpoint there betrays whoever rewrites the audit log here.

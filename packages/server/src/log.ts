@@ -1,4 +1,6 @@
 import { type DestinationStream, type Logger, pino } from 'pino'
+import type { Config } from './config.ts'
+import { prettyLine } from './log-pretty.ts'
 
 export type Log = Logger
 
@@ -22,6 +24,16 @@ const redactPaths = [
   'headers["x-monitor-key"]',
   '*.headers["x-monitor-key"]',
 ]
+
+/** Whether people read the log: at a terminal, unless the configuration says otherwise. */
+export const isLogPretty = ({ logFormat }: Pick<Config, 'logFormat'>): boolean =>
+  logFormat === 'pretty' || (logFormat === 'auto' && process.stdout.isTTY === true)
+
+/** Where the log of the configuration goes, in its form. */
+export function logDestination(config: Pick<Config, 'logFormat'>): DestinationStream {
+  const output = pino.destination({ fd: 1, sync: true })
+  return isLogPretty(config) ? { write: (line) => void output.write(prettyLine(line)) } : output
+}
 
 /** One JSON line a record; JSON escapes every control character, so hostile text cannot forge a line. */
 export function createLog(level: string, destination?: DestinationStream): Log {

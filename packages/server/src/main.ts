@@ -1,12 +1,12 @@
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { isLoopback } from '@wardline/text'
 import { createApp } from './app.ts'
 import type { Config } from './config.ts'
 import { type Deps, type DepsOptions, openDeps } from './deps.ts'
 import { ensureAdminKey } from './features/keys/bootstrap.ts'
-import { isLoopback } from './http/loopback.ts'
 import { randomBetween } from './ids.ts'
-import { listJobs, startJobs } from './jobs.ts'
+import { type JobOptions, listJobs, startJobs } from './jobs.ts'
 import { openServices, type Services } from './services.ts'
 
 export interface RunningServer {
@@ -28,34 +28,52 @@ const finishTriesWithinMs = 3_000
 function warnOfExposure(config: Config, { log }: Deps): void {
   if (config.apiKey !== undefined) {
     log.warn(
-      'WARDLINE_API_KEY has full access: an agent that holds it can resume itself and delete decoys; give agents keys of scope agent',
+      'WARDLINE_API_KEY has full access: an agent with this key can resume itself and delete decoys; give agents keys of scope agent',
     )
   }
+  if (config.trustedProxies && !config.publicUrl && !config.allowedHosts) {
+    log.warn('behind a proxy, set WARDLINE_PUBLIC_URL: requests with unknown host names are refused (421)')
+  }
   if (isLoopback(config.host)) return
-  const open = ['/api/public/trust', '/healthz', '/readyz', '/openapi.json', '/docs']
+  const open = ['/api/public/trust', '/healthz', '/readyz', '/openapi.json', '/docs', '/sdk.tgz', '/wardline.py']
   if (config.streamAuth === 'none') open.push('/api/stream (every event)')
   if (config.metricsAuth === 'none') open.push('/metrics')
-  log.warn({ host: config.host, open }, 'listening beyond this machine: these need no key')
+  log.warn({ host: config.host, open }, 'listening beyond this machine; these paths need no key')
 }
 
 /** Whoever set a channel sees that it counts; no channel at all is worth a word too. */
-function tellOfChannels({ channelDirectory }: Services, { config, log }: Deps): void {
-  const channels = channelDirectory.current.channels.filter(({ enabled }) => enabled).map(({ id }) => id)
+function tellOfChannels({ routingTable }: Services, { config, log }: Deps): void {
+  const channels = routingTable.current.channels.filter(({ enabled }) => enabled).map(({ id }) => id)
   log.info({ channels }, channels.length > 0 ? 'alerts go to these channels' : 'no channel for alerts is set up')
   if (config.alertWebhookUrl !== undefined && config.alertWebhookSecrets === undefined) {
-    log.warn('ALERT_WEBHOOK_URL without ALERT_WEBHOOK_SECRET: its receiver cannot tell alerts from forged ones')
+    log.warn('ALERT_WEBHOOK_URL without ALERT_WEBHOOK_SECRET: its receiver cannot distinguish alerts from forged ones')
   }
 }
 
+/** Why the address cannot be listened on, with the setting that says another. */
+function listenFault({ host, port }: Config, fault: NodeJS.ErrnoException): Error {
+  const faults: Record<string, string> = {
+    EADDRINUSE: `Port ${port} of ${host} is in use: stop the program that listens there, or set PORT to another port.`,
+    EACCES: `This user may not listen on port ${port}: set PORT to 1024 or higher.`,
+    EADDRNOTAVAIL: `HOST ${host} is not an address of this machine: set HOST to one, such as 127.0.0.1 or 0.0.0.0.`,
+    ENOTFOUND: `HOST ${host} cannot be resolved: set HOST to an address of this machine, such as 127.0.0.1 or 0.0.0.0.`,
+  }
+  const message =
+    faults[fault.code ?? ''] ?? `HOST ${host}, PORT ${port}: the service cannot listen there (${fault.code}).`
+  return new Error(message, { cause: fault })
+}
+
 /** Opens everything and listens. Rejects with a plain sentence when something cannot be opened. */
-export async function startServer(config: Config, options: DepsOptions = {}): Promise<RunningServer> {
+export async function startServer(config: Config, options: DepsOptions & JobOptions = {}): Promise<RunningServer> {
   const deps = await openDeps(config, options)
   try {
     const createdKey = await ensureAdminKey(deps)
     const services = await openServices(deps)
     const app = await createApp(deps, services)
-    await app.listen({ host: config.host, port: config.port })
-    const stopJobs = startJobs(listJobs(deps, services), deps)
+    await app
+      .listen({ host: config.host, port: config.port })
+      .catch((fault) => Promise.reject(listenFault(config, fault)))
+    const stopJobs = startJobs(listJobs(deps, services, options), deps)
     const { port } = app.server.address() as AddressInfo
     const host = config.host.includes(':') ? `[${config.host}]` : config.host
     const url = `http://${host}:${port}`
@@ -74,7 +92,8 @@ export async function startServer(config: Config, options: DepsOptions = {}): Pr
       clearTimeout(giveUp)
       clearInterval(sweep)
       await stopJobs()
-      await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle()])
+      await services.countedReports.flush()
+      await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle(), services.acks.whenIdle()])
       await services.dispatcher.close(finishTriesWithinMs)
       await services.keyring.flushUsage()
       await deps.close()

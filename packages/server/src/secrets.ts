@@ -5,19 +5,21 @@ import {
   fchmodSync,
   fsyncSync,
   linkSync,
-  mkdirSync,
   openSync,
   readFileSync,
   unlinkSync,
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import type { Config } from './config.ts'
+import { type Config, ConfigError } from './config.ts'
 import { randomSecret } from './ids.ts'
+import { makePrivate, openPrivateFolder } from './private-files.ts'
 
 export interface Secrets {
   /** Signs control messages. */
   controlKey: Buffer
+  /** Seed of the Ed25519 key pair that signs control messages for agents. */
+  controlSeed: Buffer
   /** Signs the events that processes tell each other. */
   eventKey: Buffer
   /** Keys the HMAC under which decoys are stored. */
@@ -28,9 +30,11 @@ export interface Secrets {
   deployment: string
 }
 
-/** Creates the data folder for this user only. */
-export function openDataDir(dataDir: string): void {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+/** Opens the data folder and its secrets for this user only. Returns a warning. Throws ConfigError. */
+export function openDataDir(dataDir: string): string | undefined {
+  const warning = openPrivateFolder(dataDir)
+  for (const name of ['secret', 'admin-key']) makePrivate(join(dataDir, name))
+  return warning
 }
 
 /** Writes a file that only this user can read, and waits until it is on disk: decoys are worthless without their key. */
@@ -67,7 +71,7 @@ function masterSecret(config: Config): string {
   if (!existsSync(file)) createSecretFile(file)
   const secret = readFileSync(file, 'utf8').trim()
   if (secretForm.test(secret)) return secret
-  throw new Error(`${file} does not hold the secret that was written to it: restore it from a backup.`)
+  throw new ConfigError([`${file} does not contain the secret that was written to it: restore it from a backup.`])
 }
 
 /** Derives one key per purpose from the master secret (HKDF, RFC 5869), so that one leaking does not unmask another. */
@@ -76,6 +80,7 @@ export function openSecrets(config: Config): Secrets {
   const derive = (purpose: string) => Buffer.from(hkdfSync('sha256', master, 'wardline', purpose, 32))
   return {
     controlKey: derive('control-messages'),
+    controlSeed: derive('control-signatures'),
     eventKey: derive('event-messages'),
     decoyKey: derive('decoy-fingerprints'),
     channelKey: derive('alert-channels'),

@@ -1,61 +1,76 @@
 import type { Deps } from './deps.ts'
-import type { Dispatcher } from './features/alerts/dispatcher.ts'
-import { ChannelDirectory } from './features/alerts/open-directory.ts'
-import { createDispatcher } from './features/alerts/open-dispatcher.ts'
-import { createOutbox, type Outbox } from './features/alerts/outbox.ts'
-import { createDetection, type Detection } from './features/detection/detection.ts'
+import { type Alerting, createAlerting } from './features/alerts/open-alerts.ts'
+import { createJudge } from './features/detection/judge.ts'
 import { createScout, type Scout } from './features/detection/scout.ts'
+import { CountedReports } from './features/events/counted-reports.ts'
+import { createEvents, type Events } from './features/events/events.ts'
 import { createIngest, type Ingest } from './features/events/ingest.ts'
 import { createDecoyChecks, type DecoyChecks } from './features/honeypots/check.ts'
+import { completeFolders } from './features/honeypots/honeypots.ts'
+import { FleetLists } from './features/instances/fleet-list.ts'
 import { createHeartbeats, type Heartbeats } from './features/instances/instances.ts'
 import { Keyring } from './features/keys/keyring.ts'
+import { Probing } from './features/keys/probing.ts'
+import { Quotas } from './features/keys/quotas.ts'
+import { type Acks, createAcks } from './features/kill-switch/acks.ts'
 import { ControlRelay } from './features/kill-switch/control-relay.ts'
 import { ControlStates } from './features/kill-switch/control-states.ts'
 import { ControlStream } from './features/kill-switch/control-stream.ts'
 import { EventStream } from './features/stream/stream.ts'
+import { StreamBacklog } from './http/stream-backlog.ts'
 
 /** The parts of features that keep something in memory: queues, caches, open streams. */
-export interface Services {
+export interface Services extends Alerting {
   ingest: Ingest
-  detection: Detection
+  countedReports: CountedReports
+  events: Events
   scout: Scout
   decoyChecks: DecoyChecks
   heartbeats: Heartbeats
+  acks: Acks
+  fleetLists: FleetLists
   keyring: Keyring
+  quotas: Quotas
+  probing: Probing
   controlStates: ControlStates
   controlStream: ControlStream
+  streamBacklog: StreamBacklog
   controlRelay: ControlRelay
   eventStream: EventStream
-  channelDirectory: ChannelDirectory
-  outbox: Outbox
-  dispatcher: Dispatcher
 }
 
 export async function openServices(deps: Deps): Promise<Services> {
-  const channelDirectory = new ChannelDirectory(deps)
-  const outbox = createOutbox(deps, channelDirectory)
-  const dispatcher = createDispatcher(deps, channelDirectory, outbox)
+  const alerting = createAlerting(deps)
+  const { outbox } = alerting
   const ingest = createIngest(deps, outbox)
+  const countedReports = new CountedReports(deps, ingest)
+  const quotas = new Quotas(deps, countedReports)
+  const streamBacklog = new StreamBacklog(deps.metrics)
   const services = {
     ingest,
-    detection: createDetection(deps, ingest),
+    countedReports,
+    quotas,
+    events: createEvents(deps, { ingest, judge: createJudge(deps), quotas }),
     scout: createScout(deps, ingest, outbox),
-    decoyChecks: createDecoyChecks(deps, ingest),
-    heartbeats: createHeartbeats(deps),
-    keyring: new Keyring(deps),
+    decoyChecks: createDecoyChecks(deps, ingest, countedReports),
+    heartbeats: createHeartbeats(deps, countedReports, quotas),
+    acks: createAcks(deps, countedReports, quotas),
+    fleetLists: new FleetLists(deps),
+    keyring: new Keyring(deps, quotas),
+    probing: new Probing(deps, countedReports),
     controlStates: new ControlStates(deps),
-    controlStream: new ControlStream(deps),
+    streamBacklog,
+    controlStream: new ControlStream(deps, streamBacklog),
     controlRelay: new ControlRelay(deps),
-    eventStream: new EventStream(deps),
-    channelDirectory,
-    outbox,
-    dispatcher,
+    eventStream: new EventStream(deps, streamBacklog),
+    ...alerting,
   }
+  await completeFolders(deps)
   await Promise.all([
     services.keyring.refresh(),
     services.decoyChecks.refresh(),
     services.eventStream.open(),
-    services.channelDirectory.open(),
+    services.routingTable.open(),
     services.dispatcher.open(),
   ])
   return services

@@ -15,7 +15,7 @@ export function urlFault(text: string): string | undefined {
   }
   // The way out would refuse it at each try: such a login gets into logs on its way.
   const hasLogin = url.username !== '' || url.password !== ''
-  if (hasLogin && /^https?:$/.test(url.protocol)) return 'must not hold a user or a password'
+  if (hasLogin && /^https?:$/.test(url.protocol)) return 'must not contain a user or a password'
   return undefined
 }
 

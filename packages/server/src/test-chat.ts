@@ -4,18 +4,31 @@ import type { AddressInfo } from 'node:net'
 import type { ChannelType } from '@wardline/contract'
 import fc from 'fast-check'
 import type { HttpChannel, Sender, Verdict } from './features/alerts/channels/channel.ts'
-import type { Message, ToldAlert } from './features/alerts/message.ts'
+import { type AlertContext, type DeliveredAlert, type Message, noContext } from './features/alerts/channels/message.ts'
 import { openEgress } from './test-receiver.ts'
 
 export const testSender: Sender = {
   deployment: '00112233445566ff',
   version: '1.2.3',
+  publicUrl: 'https://wardline.example.com',
   now: Date.UTC(2026, 0, 15, 12, 1),
 }
 
 const createdAt = Date.UTC(2026, 0, 15, 12, 0, 30)
 
-export const toldAlert = (changes: Partial<ToldAlert> = {}): ToldAlert => ({
+const context: AlertContext = {
+  instance_name: 'Bot one',
+  tool: 'http-request',
+  decoys: [{ id: 'd1', label: 'env of the mail bot', type: 'api_key', key_type: 'openai', instance_id: 'bot-1' }],
+  key: null,
+  suspension: null,
+}
+
+/** What everybody reads of `toldAlert()` before its description. */
+export const hitFacts =
+  '12:00:30 UTC · breach · bot-1 (Bot one) · honeypot_triggered · decoy: env of the mail bot · tool: http-request · from: 203.0.113.7'
+
+export const toldAlert = (changes: Partial<DeliveredAlert> = {}): DeliveredAlert => ({
   id: '019bbf6e-0000-7000-8000-000000000001',
   seq: 7,
   severity: 'breach',
@@ -29,6 +42,7 @@ export const toldAlert = (changes: Partial<ToldAlert> = {}): ToldAlert => ({
   metadata: null,
   event_seq: 41,
   created_at: createdAt,
+  ...context,
   ...changes,
 })
 
@@ -47,11 +61,19 @@ export const testMessage = (changes: Partial<Message> = {}): Message => ({
 /** A message whose only alert says `description`. */
 export const saying = (description: string): Message => testMessage({ alerts: [toldAlert({ description })] })
 
+const bare = { ...noContext, ip_address: null }
+
 /** One message of each kind, as the service makes them. */
 export const messagesByKind: Record<Message['kind'], Message> = {
   alert: testMessage({
     alerts: [
-      toldAlert({ created_at: createdAt - 20_000, severity: 'warning', event_type: 'tool_blocked', instance_id: null }),
+      toldAlert({
+        created_at: createdAt - 20_000,
+        severity: 'warning',
+        event_type: 'tool_blocked',
+        instance_id: null,
+        ...bare,
+      }),
       toldAlert(),
     ],
     more: 3,
@@ -62,8 +84,8 @@ export const messagesByKind: Record<Message['kind'], Message> = {
     title: '2 alerts of the last 8 hours',
     group: null,
     alerts: [
-      toldAlert({ severity: 'warning', created_at: createdAt - 86_400_000, description: 'Yesterday.' }),
-      toldAlert({ severity: 'info', description: '' }),
+      toldAlert({ severity: 'warning', created_at: createdAt - 86_400_000, description: 'Yesterday.', ...bare }),
+      toldAlert({ severity: 'info', description: '', ...bare }),
     ],
   }),
   reminder: testMessage({ kind: 'reminder', severity: 'critical', title: 'Still open: honeypot_triggered on bot-1' }),
@@ -72,13 +94,48 @@ export const messagesByKind: Record<Message['kind'], Message> = {
   check: testMessage({ kind: 'check', severity: 'info', title: 'Daily check', group: null, alerts: [] }),
 }
 
+const kill = 'wardline kill --reason honeypot_triggered bot-1'
+const ack = 'wardline alerts ack 019bbf6e-0000-7000-8000-000000000001'
+const link = 'https://wardline.example.com/alerts'
+const ofAlert = `${link}?id=019bbf6e-0000-7000-8000-000000000001`
+
+/** What stands below the alerts of each of them. */
+export const belowByKind: Record<Message['kind'], { done: string | null; commands: string[]; link: string }> = {
+  alert: { done: 'Done so far: nothing', commands: [kill, ack], link: ofAlert },
+  digest: { done: null, commands: ['wardline alerts list --status open'], link },
+  reminder: { done: 'Done so far: nothing', commands: [kill, ack], link: ofAlert },
+  resolved: {
+    done: null,
+    commands: ['wardline alerts show 019bbf6e-0000-7000-8000-000000000001'],
+    link: ofAlert,
+  },
+  test: { done: null, commands: [], link },
+  check: { done: null, commands: [], link },
+}
+
+/** The same as lines. */
+export function belowLines(kind: Message['kind']): string[] {
+  const { done, commands, link } = belowByKind[kind]
+  return [...(done === null ? [] : [done]), ...commands.map((command) => `Next: ${command}`), link]
+}
+
 const fillers = ['_', '*', '😀', '&', '"', '\\', '{', '@', '.a', 'é', '\u202e', '\n']
 
 /** Everything as long as it can be, filled with what grows most when it is escaped. */
 export const longestMessages: [Message][] = fillers.map((filler) => {
   const fill = (length: number) => filler.repeat(length).slice(0, length)
-  const alert = toldAlert({ description: fill(1_000), event_type: fill(100), instance_id: fill(64) })
-  return [testMessage({ kind: 'digest', title: fill(200), alerts: Array(10).fill(alert), more: 1_000_000 })]
+  const decoy = { ...context.decoys[0]!, label: fill(200) }
+  const alert = toldAlert({
+    description: fill(1_000),
+    event_type: fill(100),
+    instance_id: fill(64),
+    instance_name: fill(80),
+    tool: fill(100),
+    decoys: Array(10).fill(decoy),
+    key: { id: 'k1', name: fill(100) },
+    suspension: { by: fill(100), at: createdAt - 86_400_000, reason: fill(500), confirmed: false },
+  })
+  return [testMessage({ kind: 'reminder', title: fill(200), alerts: Array(10).fill(alert), more: 1_000_000 })]
 })
 
 const text = (maxLength: number) =>
@@ -98,7 +155,25 @@ export const anyMessage: fc.Arbitrary<Message> = fc.record({
   group: fc.option(text(255)),
   alerts: fc.array(
     fc
-      .record({ description: text(1_000), event_type: text(100), instance_id: fc.option(text(64)) })
+      .record({
+        description: text(1_000),
+        event_type: text(100),
+        instance_id: fc.option(fc.oneof(text(64), fc.constantFrom('bot-1', '-x'))),
+        instance_name: fc.option(text(80)),
+        tool: fc.option(text(100)),
+        decoys: fc.array(
+          text(200).map((label) => ({ ...context.decoys[0]!, label })),
+          { maxLength: 10 },
+        ),
+        suspension: fc.option(
+          fc.record({
+            by: fc.option(text(100)),
+            at: fc.option(fc.constant(createdAt - 60_000)),
+            reason: fc.option(text(500)),
+            confirmed: fc.boolean(),
+          }),
+        ),
+      })
       .map((changes) => toldAlert(changes)),
     { maxLength: 10 },
   ),

@@ -1,6 +1,6 @@
-import type { Message, ToldAlert } from './features/alerts/message.ts'
+import { type AlertContext, type DeliveredAlert, type Message, noContext } from './features/alerts/channels/message.ts'
 
-const harmless: ToldAlert = {
+const harmless: DeliveredAlert = {
   id: '01a1fe0e-d6d1-75e4-9aa0-4232d19875ae',
   seq: 7,
   severity: 'critical',
@@ -14,10 +14,15 @@ const harmless: ToldAlert = {
   metadata: { tool: 'http-request', blocked: true },
   event_seq: 41,
   created_at: 1795263747794,
+  instance_name: 'Billing',
+  tool: 'http-request',
+  decoys: [],
+  key: null,
+  suspension: { by: 'night shift', at: 1795263740000, reason: 'odd invoices', confirmed: true },
 }
 
 /** Controls, line ends, quotes, what delimits fields in some format, hidden and reversed text, characters of four bytes. */
-const hostile: ToldAlert = {
+const hostile: DeliveredAlert = {
   id: '01a1fe0e-d6dd-77d8-b354-f8e4a8800485',
   seq: 8,
   severity: 'breach',
@@ -31,10 +36,13 @@ const hostile: ToldAlert = {
   metadata: { 'a=b|c': 'x"y\u001b]0;owned\u0007', nested: { line: 'one\ntwo\u2028three' } },
   event_seq: 42,
   created_at: 1795263747805,
+  ...noContext,
+  instance_name: 'a|b=c \u001b]0;x\u0007\nmsg=none',
+  decoys: [{ id: 'd1', label: 'mail=bot|\nx', type: 'api_key', key_type: 'openai', instance_id: 'support-bot-1' }],
 }
 
 /** About no event, and of no instance. */
-const bare: ToldAlert = {
+const bare: DeliveredAlert = {
   id: '01a1fe0e-d6c6-7c3a-8204-c7723118a220',
   seq: 9,
   severity: 'warning',
@@ -48,12 +56,26 @@ const bare: ToldAlert = {
   metadata: null,
   event_seq: null,
   created_at: 1795263747782,
+  ...noContext,
 }
 
 export const sampleAlerts = { harmless, hostile, bare }
 
+/** A row that was sent, as an alert of a message: its times as numbers, and without what only machines get. */
+export function readBack({ next, url, created_at, ...told }: Record<string, unknown>) {
+  return { ...told, created_at: Date.parse(String(created_at)) }
+}
+
+const longestContext = (character: string): AlertContext => ({
+  instance_name: character.repeat(80),
+  tool: character.repeat(100),
+  decoys: Array(10).fill({ ...hostile.decoys[0]!, label: character.repeat(200) }),
+  key: { id: 'k1', name: character.repeat(100) },
+  suspension: { by: character.repeat(100), at: 1795263740000, reason: character.repeat(500), confirmed: false },
+})
+
 /** Every text as long as it may be, of characters that take the most bytes in the escapes of `character`. */
-export const longestAlert = (character: string): ToldAlert => ({
+export const longestAlert = (character: string): DeliveredAlert => ({
   ...hostile,
   seq: Number.MAX_SAFE_INTEGER,
   event_seq: Number.MAX_SAFE_INTEGER,
@@ -64,10 +86,11 @@ export const longestAlert = (character: string): ToldAlert => ({
   session_id: character.repeat(200),
   ip_address: '2001:0db8:0000:0000:0000:0000:255.255.255.255',
   metadata: { tool: 'x'.repeat(16_000) },
+  ...longestContext(character),
 })
 
 /** One that tells of one alert; `changes` make it another. */
-export const messageOf = (alert: ToldAlert, changes: Partial<Message> = {}): Message => ({
+export const messageOf = (alert: DeliveredAlert, changes: Partial<Message> = {}): Message => ({
   id: '01a1fe0e-e000-7000-8000-000000000001',
   kind: 'alert',
   created_at: 1795263750000,
@@ -90,4 +113,9 @@ const about = (kind: 'test' | 'check', title: string): Message => ({
 export const testMessage = about('test', 'Wardline: a test, asked for by an operator.')
 export const checkMessage = about('check', 'Wardline: the daily check of this channel.')
 
-export const sampleSender = { deployment: '0123456789abcdef', version: '1.2.3', now: 1795263751999 }
+export const sampleSender = {
+  deployment: '0123456789abcdef',
+  version: '1.2.3',
+  publicUrl: 'https://w.example/',
+  now: 1795263751999,
+}

@@ -184,7 +184,7 @@ async function openService(
         ...(scope === 'agent' ? { instances: instances ?? ['agent-*'] } : {}),
         ...(expiresAt === undefined ? {} : { expires_at: expiresAt }),
       }
-      const created = await createKey(deps.database.db, request, localActor('system'), clock.now())
+      const created = await createKey(deps.database, request, localActor('system'), clock.now())
       await services.keyring.refresh()
       return created
     },
@@ -193,7 +193,7 @@ async function openService(
       services.eventStream.close(() => 0)
       services.controlStream.close(() => 0)
       await app.close()
-      await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle()])
+      await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle(), services.acks.whenIdle()])
       await services.dispatcher.close(0)
       await deps.close()
       await remove()

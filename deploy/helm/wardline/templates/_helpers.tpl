@@ -31,6 +31,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if or .Values.autoscaling.enabled (gt (int .Values.replicas) 1) -}}yes{{- end -}}
 {{- end -}}
 
+{{/* The host names that are answered: those of the service in the cluster, of the ingress, and what settings add. */}}
+{{- define "wardline.hosts" -}}
+{{- $name := include "wardline.fullname" . -}}
+{{- $local := printf "%s.%s" $name .Release.Namespace -}}
+{{- $hosts := list $name $local (printf "%s.svc" $local) (printf "%s.svc.cluster.local" $local) -}}
+{{- if .Values.ingress.enabled -}}{{- $hosts = append $hosts .Values.ingress.host -}}{{- end -}}
+{{- with get .Values.settings "WARDLINE_ALLOWED_HOSTS" -}}{{- $hosts = append $hosts . -}}{{- end -}}
+{{- join "," $hosts -}}
+{{- end -}}
+
 {{/* The settings that come from Secrets, by name; only those that are given. */}}
 {{- define "wardline.secrets" -}}
 {{- $all := dict "DATABASE_URL" .Values.database "BACKPLANE_URL" .Values.backplane "WARDLINE_SECRET" .Values.masterSecret "WARDLINE_API_KEY" .Values.apiKey -}}

@@ -1,4 +1,15 @@
-import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -56,6 +67,36 @@ test('writes a log that people can read, for its owner only', () => {
     version: 1,
     reason: 'kill 1',
   })
+})
+
+// A service that changes its mind all the time must not fill the disk.
+test('keeps a bounded log, and the highest version in whichever part of it', () => {
+  const memory = memoryOf()
+  const long = 'x'.repeat(500)
+  for (let version = 1; version <= 6_000; version++) memory.keep({ version, suspended: true, reason: long })
+  const sizes = readdirSync(folder).map((name) => statSync(join(folder, name)).size)
+  expect(sizes).toHaveLength(2)
+  for (const size of sizes) expect(size).toBeLessThan(1024 * 1024 + 1_000)
+  expect(memory.told()?.version).toBe(6_000)
+  renameSync(memory.suspendLog, `${memory.suspendLog}.1`)
+  memory.keep(kill(7))
+  expect(memory.told()?.version).toBe(6_000)
+  memory.keep(kill(8), true)
+  expect(memory.told()).toEqual(kill(8))
+})
+
+test('follows no link and opens nothing but files', () => {
+  const memory = memoryOf()
+  const other = join(folder, 'other')
+  writeFileSync(other, '')
+  symlinkSync(other, memory.suspendLog)
+  expect(memory.keep(kill(1))).toContain('ELOOP')
+  expect(() => memory.told()).toThrow('ELOOP')
+  expect(readFileSync(other, 'utf8')).toBe('')
+  rmSync(memory.suspendLog)
+  execFileSync('mkfifo', [memory.suspendLog])
+  expect(memory.keep(kill(1))).toMatch(/ENXIO|not a regular file/)
+  expect(() => memory.told()).toThrow('not a regular file')
 })
 
 test('lets a heartbeat be due after a minute, and when the clock was set back', () => {

@@ -1,16 +1,6 @@
-import {
-  appendFileSync,
-  closeSync,
-  fstatSync,
-  mkdirSync,
-  openSync,
-  readSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-} from 'node:fs'
+import { closeSync, lutimesSync, mkdirSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { openRegular, tailOf, withFile } from '../regular-file.ts'
 import { appendSuspendLog } from '../state-file.ts'
 import type { Told } from '../wire.ts'
 import { shortHash } from './short-hash.ts'
@@ -52,18 +42,28 @@ export class AgentMemory {
   /** The last kill or resume that was applied; undefined when there was none. Throws when the log cannot be read. */
   told(): Told | undefined {
     let newest: Told | undefined
-    for (const line of tailOf(this.suspendLog).split('\n')) {
+    for (const line of [this.suspendLog, `${this.suspendLog}.1`].flatMap(linesOf)) {
       const told = toldByLine(line, this.#instanceId)
       if (told && told.version > (newest?.version ?? 0)) newest = told
     }
     return newest
   }
 
-  /** What is wrong, or undefined. */
-  keep({ suspended, version, reason }: Told): string | undefined {
+  /** What is wrong, or undefined. `isInstead`: what is kept already is put aside, because the service says otherwise. */
+  keep({ suspended, version, reason }: Told, isInstead = false): string | undefined {
+    if (isInstead) this.#putAside()
     const action = suspended ? 'suspend' : 'resume'
     const line = { instance: this.#instanceId, action, version, ...(reason === null ? {} : { reason }) } as const
     return appendSuspendLog(this.suspendLog, line)?.message
+  }
+
+  #putAside(): void {
+    try {
+      renameSync(this.suspendLog, `${this.suspendLog}.aside`)
+      rmSync(`${this.suspendLog}.1`, { force: true })
+    } catch {
+      // Another call has done it.
+    }
   }
 
   get isBeatDue(): boolean {
@@ -86,7 +86,7 @@ export class AgentMemory {
 
   /** Counts calls that went unreported, a byte each. */
   addLost(count: number): void {
-    if (count > 0) appendFileSync(this.#file('lost'), '.'.repeat(count), { mode: 0o600 })
+    if (count > 0) withFile(openRegular(this.#file('lost'), 'append'), (file) => writeSync(file, '.'.repeat(count)))
   }
 
   get lost(): number {
@@ -118,28 +118,19 @@ export class AgentMemory {
   #touch(what: 'beat' | 'contact'): void {
     const now = new Date()
     try {
-      utimesSync(this.#file(what), now, now)
+      lutimesSync(this.#file(what), now, now)
     } catch {
-      closeSync(openSync(this.#file(what), 'a', 0o600))
+      closeSync(openRegular(this.#file(what), 'append'))
     }
   }
 }
 
-function tailOf(file: string): string {
-  let descriptor: number
+function linesOf(file: string): string[] {
   try {
-    descriptor = openSync(file, 'r')
+    return withFile(openRegular(file, 'read'), (descriptor) => tailOf(descriptor, mostLogBytes)).split('\n')
   } catch (fault) {
-    if ((fault as { code?: string }).code === 'ENOENT') return ''
+    if ((fault as { code?: string }).code === 'ENOENT') return []
     throw fault
-  }
-  try {
-    const { size } = fstatSync(descriptor)
-    const bytes = Buffer.alloc(Math.min(size, mostLogBytes))
-    readSync(descriptor, bytes, 0, bytes.length, size - bytes.length)
-    return bytes.toString()
-  } finally {
-    closeSync(descriptor)
   }
 }
 

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -36,16 +37,76 @@ test('come out of the file, and out of the environment before it', () => {
     url: 'http://127.0.0.1:4747',
     key: 'key-of-the-environment',
     instanceId: 'of-env',
-    failMode: 'open',
   })
   expect(read(env, true)).toMatchObject({ failMode: 'closed' })
 })
 
-// A folder that a coding agent works in may bring an environment, and with it an address of its own.
+// A folder that a coding agent works in may bring an environment.
+test('take the strictest of the fail modes', () => {
+  for (const [inFile, inEnv, failClosed] of [
+    ['open', 'open', true],
+    ['open', 'closed', false],
+    ['closed', 'open', false],
+    ['closed', undefined, false],
+  ] as const) {
+    putFile({ ...file, failMode: inFile })
+    expect(read({ WARDLINE_FAIL_MODE: inEnv }, failClosed)).toMatchObject({ failMode: 'closed' })
+  }
+  putFile({ ...file, failMode: 'open' })
+  expect(read({ WARDLINE_FAIL_MODE: 'open' })).toMatchObject({ failMode: 'open' })
+  expect(read()).toMatchObject({ failMode: 'open' })
+})
+
+// A folder that a coding agent works in may bring an environment: it must not add a key of its own.
+test('take the public keys of the file for the address of the file, else those of the environment', () => {
+  const [mine, theirs] = ['A'.repeat(43), 'E'.repeat(43)]
+  const elsewhere = { WARDLINE_URL: 'https://other.example', WARDLINE_KEY: 'key-of-the-environment' }
+  putFile({ ...file, publicKey: mine })
+  expect(read({ WARDLINE_PUBLIC_KEY: theirs })).toMatchObject({ url: file.url, publicKey: mine })
+  expect(read({ ...elsewhere, WARDLINE_PUBLIC_KEY: theirs })).toMatchObject({ publicKey: theirs })
+  expect(read(elsewhere)).toMatchObject({ publicKey: undefined })
+  putFile(file)
+  expect(read({ WARDLINE_PUBLIC_KEY: theirs })).toMatchObject({ publicKey: theirs })
+  expect(read({ WARDLINE_PUBLIC_KEY: 'short' })).toMatchObject({ fault: expect.stringContaining('publicKey must be') })
+})
+
 test('never pair the key of the file with another address', () => {
   putFile(file)
-  expect(read({ WARDLINE_URL: 'https://evil.example' })).toMatchObject({ fault: expect.stringContaining('a key') })
-  expect(JSON.stringify(read({ WARDLINE_URL: 'https://evil.example' }))).not.toContain('key-of-the-file')
+  const evil = { WARDLINE_URL: 'https://evil.example' }
+  expect(read(evil)).toMatchObject({ url: 'https://file.example', key: 'key-of-the-file' })
+  const keyFile = join(folder, 'key')
+  writeFileSync(keyFile, 'key-of-the-file\n')
+  for (const named of [keyFile, join(folder, 'wardline', 'agent.json')]) {
+    const settings = read({ ...evil, WARDLINE_KEY_FILE: named })
+    expect(settings).toMatchObject({ fault: expect.stringContaining('only for its url') })
+    expect(JSON.stringify(settings)).not.toContain('key-of-the-file')
+  }
+  putFile({ ...file, key: undefined, keyFile })
+  expect(read({ ...evil, WARDLINE_KEY_FILE: keyFile })).toMatchObject({ fault: expect.any(String) })
+  putFile({ key: 'key-of-the-file' })
+  expect(read(evil)).toMatchObject({ fault: expect.stringContaining('a key') })
+})
+
+test('take an address of the environment together with its own key', () => {
+  putFile(file)
+  const url = 'https://other.example'
+  expect(read({ WARDLINE_URL: url, WARDLINE_KEY: 'own' })).toMatchObject({ url, key: 'own' })
+  const keyFile = join(folder, 'key')
+  writeFileSync(keyFile, 'own')
+  expect(read({ WARDLINE_URL: url, WARDLINE_KEY_FILE: keyFile })).toMatchObject({ url, key: 'own' })
+  expect(read({ WARDLINE_KEY: 'own' })).toMatchObject({ url: 'https://file.example', key: 'own' })
+})
+
+// A hook that waits for somebody to write there never answers, and a hook that never answers lets the call through.
+test('are not read from what is no file, and nobody waits for it', () => {
+  mkdirSync(join(folder, 'wardline'), { recursive: true })
+  execFileSync('mkfifo', ['-m', '600', join(folder, 'wardline', 'agent.json'), join(folder, 'pipe')])
+  expect(read()).toMatchObject({ failMode: 'closed', fault: expect.stringContaining('not a regular file') })
+  rmSync(join(folder, 'wardline', 'agent.json'))
+  for (const keyFile of [join(folder, 'pipe'), '/dev/zero']) {
+    const env = { WARDLINE_URL: 'https://a.example', WARDLINE_KEY_FILE: keyFile }
+    expect(read(env)).toMatchObject({ fault: expect.stringContaining('not a regular file') })
+  }
 })
 
 test('take a key out of a file, but rather the one that is given itself', () => {
@@ -62,16 +123,15 @@ describe('that cannot be used', () => {
     ['others can read', { content: file, mode: 0o640 }, /chmod 600/],
     ['is no JSON', { content: '{"key":"key-of-the-file"' }, /is not JSON/],
     ['is a list', { content: [] }, /must be an object/],
-    ['has a misspelled name', { content: { ...file, failmode: 'closed' } }, /names "failmode"/],
-    ['has a number', { content: { ...file, key: 7 } }, /key in .* must be a text/],
+    ['has a misspelled name', { content: { ...file, failmode: 'closed' } }, /unknown setting "failmode"/],
+    ['has a number', { content: { ...file, key: 7 } }, /key in .* must be a string/],
   ])(
     'because the file %s count as "fail closed", since it may say so',
     (_case, { content, mode }: { content: unknown; mode?: number }, says) => {
       putFile(content, mode)
       expect(read()).toMatchObject({ fault: expect.stringMatching(says), failMode: 'closed' })
       expect(JSON.stringify(read())).not.toContain('key-of-the-file')
-      // Unless it is said elsewhere.
-      expect(read({ WARDLINE_FAIL_MODE: 'open' })).toMatchObject({ failMode: 'open' })
+      expect(read({ WARDLINE_FAIL_MODE: 'open' })).toMatchObject({ failMode: 'closed' })
     },
   )
 

@@ -1,8 +1,9 @@
-import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import { fstatSync } from 'node:fs'
 import { homedir, hostname, userInfo } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import type { FailMode } from '../monitor.ts'
 import { readOptions } from '../options.ts'
+import { openRegular, tailOf, withFile } from '../regular-file.ts'
 import { shortHash } from './short-hash.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -26,6 +27,7 @@ export interface AgentSettings {
   name: string
   agentType: AgentKind
   failMode: FailMode
+  publicKey: string | undefined
 }
 
 /** What is wrong with the settings, and as much of them as is known all the same. */
@@ -36,7 +38,7 @@ export interface UnfitSettings {
   instanceId: string | undefined
 }
 
-const fileNames = ['url', 'key', 'keyFile', 'instanceId', 'name', 'failMode'] as const
+const fileNames = ['url', 'key', 'keyFile', 'instanceId', 'name', 'failMode', 'publicKey'] as const
 type FileSettings = Partial<Record<(typeof fileNames)[number], string>>
 
 class Unfit extends Error {}
@@ -49,26 +51,28 @@ export function xdgFolder(given: string | undefined, ...usual: string[]): string
 export const settingsFile = (env: Environment): string => join(xdgFolder(env.XDG_CONFIG_HOME, '.config'), 'agent.json')
 export const stateFolder = (env: Environment): string => xdgFolder(env.XDG_STATE_HOME, '.local', 'state')
 
+/** Settings and keys have a few hundred bytes; the beginning of a longer file is missing, which makes it unfit. */
+const mostFileBytes = 64 * 1024
+
 const codeOf = (fault: unknown): string => (fault as { code?: string }).code ?? 'unknown'
 
 /** Reads it only when nobody else can, through one descriptor, so that what was looked at is what is read. */
 function readPrivately(file: string): string | undefined {
   let descriptor: number
   try {
-    descriptor = openSync(file, 'r')
+    descriptor = openRegular(file, 'read', 'follow')
   } catch (fault) {
     if (/^ENO(ENT|TDIR)$/.test(codeOf(fault))) return undefined
+    if (codeOf(fault) === 'unknown') throw fault
     throw new Unfit(`${file} cannot be read (${codeOf(fault)}).`)
   }
-  try {
+  return withFile(descriptor, () => {
     // Windows has no such mode bits; the user's folder is private there.
     if (process.platform !== 'win32' && (fstatSync(descriptor).mode & 0o077) !== 0) {
-      throw new Unfit(`Others on this machine can read or change ${file}, which holds a key. Run: chmod 600 ${file}`)
+      throw new Unfit(`Others on this machine can read or change ${file}, which contains a key. Run: chmod 600 ${file}`)
     }
-    return readFileSync(descriptor, 'utf8')
-  } finally {
-    closeSync(descriptor)
-  }
+    return tailOf(descriptor, mostFileBytes)
+  })
 }
 
 /** The sentences do not quote the file, which holds a key. */
@@ -85,16 +89,16 @@ function parseFile(file: string, text: string): FileSettings {
   for (const [name, value] of Object.entries(content)) {
     // A misspelled failMode would silently be "open".
     if (!(fileNames as readonly string[]).includes(name)) {
-      throw new Unfit(`${file} names ${JSON.stringify(name)}; there are ${fileNames.join(', ')}.`)
+      throw new Unfit(`${file} has the unknown setting ${JSON.stringify(name)}; known are ${fileNames.join(', ')}.`)
     }
-    if (typeof value !== 'string') throw new Unfit(`${name} in ${file} must be a text.`)
+    if (typeof value !== 'string') throw new Unfit(`${name} in ${file} must be a string.`)
   }
   return content
 }
 
 function readKeyFile(file: string): string {
   try {
-    return readFileSync(file, 'utf8').trim()
+    return withFile(openRegular(file, 'read', 'follow'), (descriptor) => tailOf(descriptor, mostFileBytes)).trim()
   } catch (fault) {
     throw new Unfit(`The key file ${file} cannot be read (${codeOf(fault)}).`)
   }
@@ -123,8 +127,9 @@ function userName(env: Environment): string {
 }
 
 /**
- * The settings out of the environment, else out of the file. A key in the file goes to the address in the file only:
- * whoever sets WARDLINE_URL, such as a folder that the coding agent trusts, must not be sent it.
+ * The settings out of the environment, else out of the file. Whoever sets variables, such as a folder that the coding
+ * agent trusts, must neither be sent the key of the file nor loosen what it asks for: WARDLINE_URL counts only together
+ * with a key, and of the fail modes the strictest does.
  */
 export function readAgentSettings(
   env: Environment,
@@ -132,31 +137,48 @@ export function readAgentSettings(
   failClosed: boolean,
 ): AgentSettings | UnfitSettings {
   const user = userName(env)
-  // Until the file is read, it may say "closed".
+  // Until all of them are read, one may say "closed".
   const known: Omit<UnfitSettings, 'fault'> = { failMode: 'closed', url: undefined, instanceId: undefined }
   try {
-    const given = failModeOf(env.WARDLINE_FAIL_MODE, 'WARDLINE_FAIL_MODE')
-    if (given === 'open' && !failClosed) known.failMode = 'open'
     const fileName = settingsFile(env)
     const text = readPrivately(fileName)
     const file = text === undefined ? {} : parseFile(fileName, text)
-    known.failMode = failClosed ? 'closed' : (given ?? failModeOf(file.failMode, `failMode in ${fileName}`) ?? 'open')
+    const modes = [
+      failModeOf(env.WARDLINE_FAIL_MODE, 'WARDLINE_FAIL_MODE'),
+      failModeOf(file.failMode, `failMode in ${fileName}`),
+    ]
+    if (!failClosed && !modes.includes('closed')) known.failMode = 'open'
     known.instanceId = env.WARDLINE_INSTANCE_ID || file.instanceId || derivedInstanceId(kind, hostname(), user)
-    known.url = env.WARDLINE_URL || file.url
-    const fromFile = env.WARDLINE_URL ? {} : file
-    const keyFile = env.WARDLINE_KEY_FILE || (fromFile.key ? undefined : fromFile.keyFile)
-    const key = env.WARDLINE_KEY || (keyFile ? readKeyFile(keyFile) : fromFile.key)
-    if (!known.url || !key) {
-      const missing = known.url ? 'a key' : 'the address of the service'
-      throw new Unfit(`There is no setting for ${missing}. Set WARDLINE_URL and WARDLINE_KEY, or write ${fileName}.`)
+    const { url, key } = readAccess(env, file)
+    known.url = url
+    if (!url || !key) {
+      const missing = url ? 'a key' : 'the address of the service'
+      throw new Unfit(`The setting for ${missing} is missing. Set WARDLINE_URL and WARDLINE_KEY, or write ${fileName}.`)
     }
     const name = file.name ?? `${productNames[kind]} of ${user} on ${hostname()}`.slice(0, 80)
-    const { url, instanceId, failMode } = known
-    return fitting({ url, key, instanceId, name, agentType: kind, failMode })
+    const { instanceId, failMode } = known
+    // Those of the file belong to the service of the file, and no environment may add to them.
+    const publicKey = (url === file.url && file.publicKey) || env.WARDLINE_PUBLIC_KEY || undefined
+    return fitting({ url, key, instanceId, name, agentType: kind, failMode, publicKey })
   } catch (fault) {
     if (fault instanceof Unfit) return { ...known, fault: fault.message }
     throw fault
   }
+}
+
+/** A key of the file, or of a file that it names, goes to the address in the file only. */
+function readAccess(env: Environment, file: FileSettings): { url?: string | undefined; key?: string | undefined } {
+  const given = env.WARDLINE_KEY || (env.WARDLINE_KEY_FILE && readKeyFile(env.WARDLINE_KEY_FILE))
+  if (!env.WARDLINE_URL || !given) {
+    if (!file.url) return { url: env.WARDLINE_URL, key: undefined }
+    return { url: file.url, key: given || file.key || (file.keyFile && readKeyFile(file.keyFile)) }
+  }
+  // The variable may name the very file that the settings name, or the settings themselves.
+  const own = file.key || (file.keyFile && !env.WARDLINE_KEY && readKeyFile(file.keyFile))
+  if (own && !env.WARDLINE_KEY && given.includes(own) && env.WARDLINE_URL !== file.url) {
+    throw new Unfit('WARDLINE_KEY_FILE is the key file of the settings file, whose key is only for its url.')
+  }
+  return { url: env.WARDLINE_URL, key: given }
 }
 
 function fitting(settings: AgentSettings): AgentSettings {

@@ -1,4 +1,5 @@
 import { createInterface } from 'node:readline/promises'
+import { plainLine } from '../plain-line.ts'
 import { type AgentKind, type CodingTool, codingTools, type Environment } from './agent-settings.ts'
 import { CommandFault } from './command-fault.ts'
 
@@ -40,7 +41,7 @@ async function ask(question: string): Promise<boolean> {
 }
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
-const warn = (sentence: string): void => void process.stderr.write(`wardline-agent: ${sentence}\n`)
+const warn = (sentence: string): void => void process.stderr.write(`wardline-agent: ${plainLine(sentence)}\n`)
 
 async function runInstaller(command: 'install' | 'uninstall', words: string[], env: Environment): Promise<number> {
   const has = checkFlags(command, words)
@@ -86,7 +87,7 @@ async function run(command: string | undefined, words: string[], env: Environmen
   const { help, version } = await import('./help.ts')
   if (command === '--version') say(version)
   else if (command === '--help' || command === 'help') say(help)
-  else throw wrong(command === undefined ? 'There is no command.' : `There is no command ${command}.`)
+  else throw wrong(command === undefined ? 'A command is missing.' : `Unknown command ${command}.`)
   return 0
 }
 

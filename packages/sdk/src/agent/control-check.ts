@@ -1,5 +1,6 @@
 import { type Answer, isSuccess, type Service } from '../service.ts'
-import { type Heartbeat, type Told, toldByPoll } from '../wire.ts'
+import { openVerifier, signedAnswer } from '../signed-control.ts'
+import { contradicts, type Heartbeat, type Told, toldByPoll } from '../wire.ts'
 import type { AgentSettings } from './agent-settings.ts'
 
 export interface ControlCheck {
@@ -7,8 +8,10 @@ export interface ControlCheck {
   state: Told | undefined
   /** Whether the service has just told it. */
   isTold: boolean
-  /** What is to be remembered: the service told something newer than was known. */
+  /** What is to be remembered: the service told something newer than was known, or a suspension that contradicts it. */
   news: Told | undefined
+  /** The version that was known and the service denies: its database is an older copy, or the log was changed. */
+  ahead: number | undefined
   /** Why it did not tell, for people. */
   fault: string | undefined
   /** Whether a heartbeat was sent and taken. */
@@ -24,14 +27,16 @@ interface Question {
 }
 
 const noVersion =
-  'The answer about the kill switch has no version: either the address leads to something else, or a proxy takes the header ETag away.'
+  'The answer of the kill switch has no version: either the address belongs to another service, or a proxy removes the header ETag.'
 
 /** Asks for the state of the kill switch, with a heartbeat when one is due. */
 export async function checkControl(question: Question): Promise<ControlCheck> {
   const { isBeatDue } = question
   const first = isBeatDue ? sendHeartbeat(question) : undefined
   let answer = await poll(question)
-  let hasBeaten = first !== undefined && isSuccess(await first)
+  const beat = await first
+  // One that comes too often waits for its minute as well.
+  let hasBeaten = beat !== undefined && (isSuccess(beat) || beat.status === 429)
   if (answer.status === 404) {
     // The service does not know the instance before its first heartbeat.
     hasBeaten ||= isSuccess(await sendHeartbeat(question))
@@ -40,34 +45,40 @@ export async function checkControl(question: Question): Promise<ControlCheck> {
   return { ...judge(question, answer), hasBeaten }
 }
 
-/** The same without a heartbeat, which would register the instance. */
-export async function pollControl(question: Omit<Question, 'isBeatDue'>): Promise<Omit<ControlCheck, 'hasBeaten'>> {
-  return judge(question, await poll(question))
-}
-
-function judge(
+/** What an answer to a poll means, beside what was known. */
+export function judge(
   { service, known }: Pick<Question, 'service' | 'known'>,
   answer: Answer,
 ): Omit<ControlCheck, 'hasBeaten'> {
   const told = answer.status === 200 ? toldByPoll(answer.body, answer.header('etag')) : undefined
   if (told) {
-    // Of what the service tells only a higher version counts, so that a late answer undoes nothing.
-    const isNewer = told.version > (known?.version ?? 0)
-    const state = isNewer || known === undefined ? told : known
-    return { state, isTold: true, news: isNewer ? told : undefined, fault: undefined }
+    // Only a higher version lifts a suspension, so that a late answer undoes nothing; a suspension holds as it is told.
+    const isContradiction = contradicts(told, known)
+    const isNews = told.version > (known?.version ?? 0) || isContradiction
+    const state = isNews || known === undefined || told.suspended ? told : known
+    const ahead = isContradiction || (known && known.version > told.version) ? known?.version : undefined
+    return { state, isTold: true, news: isNews ? told : undefined, ahead, fault: undefined }
   }
   // A suspension counts for this call even where its version is lost on the way.
   if (answer.status === 200 && answer.body.suspended === true) {
     const { reason } = answer.body
     const state = { version: 0, suspended: true, reason: typeof reason === 'string' ? reason : null }
-    return { state, isTold: true, news: undefined, fault: undefined }
+    return { state, isTold: true, news: undefined, ahead: undefined, fault: undefined }
   }
   const fault = answer.status === 200 ? noVersion : service.explain(answer).message
-  return { state: known, isTold: false, news: undefined, fault }
+  return { state: known, isTold: false, news: undefined, ahead: undefined, fault }
 }
 
-const poll = ({ service, settings, timeoutMs }: Pick<Question, 'service' | 'settings' | 'timeoutMs'>) =>
-  service.call(`instances/${settings.instanceId}/status`, { timeoutMs })
+/** Without a heartbeat, which would register the instance. */
+export async function poll({
+  service,
+  settings: { instanceId, publicKey },
+  timeoutMs,
+}: Pick<Question, 'service' | 'settings' | 'timeoutMs'>): Promise<Answer> {
+  const answering = service.call(`instances/${instanceId}/status`, { timeoutMs })
+  const verify = await openVerifier(publicKey, instanceId)
+  return signedAnswer(await answering, verify)
+}
 
 function sendHeartbeat({ service, settings, known, timeoutMs }: Question): Promise<Answer> {
   // No boot_id: a hook is started for every call, which is no start of the agent.

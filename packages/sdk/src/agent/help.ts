@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { keyCommand } from '../service.ts'
 
 // package.json lies two folders above, for the source as for the compiled code.
 const packageJson = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
@@ -8,28 +9,32 @@ export const version: string = packageJson.version
 export const help = `wardline-agent ${version}: kill switch, decoy checks and reports for coding agents and MCP servers
 
   wardline-agent install claude-code|codex|cursor [--project] [--fail-closed] [--dry-run] [--yes]
-      Adds the hook to the settings of the coding agent: shows the change, asks, keeps a backup.
-      --project      in this folder instead of your home
-      --fail-closed  block what cannot be checked
+      Adds the hook to the settings of the coding agent: checks the key, shows the change, asks, keeps a backup.
+      --project      in this folder instead of the home folder
+      --fail-closed  block calls that cannot be checked
       --dry-run      show the change only
       --yes          do not ask
   wardline-agent uninstall claude-code|codex|cursor [--project] [--dry-run] [--yes]
-      Takes the hook out again.
+      Restores the previous settings, or removes the hook from settings that changed since.
   wardline-agent status [claude-code|codex|cursor|mcp-proxy]
-      Says what the hook or proxy is set up with, and what the service says of it.
+      Shows the settings of the hook or proxy, and its state at the service.
   wardline-agent hook [claude-code|codex|cursor] [--fail-closed]
-      What the coding agent runs before each call of a tool.
+      The command that the coding agent runs before each tool call.
   wardline-agent mcp-proxy [--fail-closed] -- <command> [arguments]
-      Runs an MCP server that speaks over standard input and output, and guards the calls of its tools.
+      Runs an MCP server over standard input and output, and guards its tool calls.
 
-Settings, out of the environment or of ~/.config/wardline/agent.json (mode 0600):
+Settings, from the environment or ~/.config/wardline/agent.json (mode 0600):
   WARDLINE_URL          url          address of the service
   WARDLINE_KEY          key          a key of scope agent
-  WARDLINE_KEY_FILE     keyFile      a file that holds it
-  WARDLINE_INSTANCE_ID  instanceId   <agent>-<host>-<user> unless set
-  WARDLINE_FAIL_MODE    failMode     open (unless set) or closed
+  WARDLINE_KEY_FILE     keyFile      a file with the key
+  WARDLINE_INSTANCE_ID  instanceId   default: <agent>-<host>-<user>
+  WARDLINE_FAIL_MODE    failMode     open or closed; default: open
+  WARDLINE_PUBLIC_KEY   publicKey    keys that must sign the state of the kill switch
+
+One key for all three coding agents, created where the service runs:
+  ${keyCommand('codex-')}
 
 Exit codes: 0 done (hook: the call may go on), 1 failed, 2 hook: the call is blocked, 3 status: suspended,
-4 status: the service did not tell, 64 wrong command line, 78 wrong settings; mcp-proxy: that of the server,
+4 status: state unknown, 64 usage error, 78 invalid settings; mcp-proxy: that of the server,
 126 or 127 when it cannot be started.
 `

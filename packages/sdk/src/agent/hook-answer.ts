@@ -1,5 +1,5 @@
+import { plainLine } from '../plain-line.ts'
 import type { CodingTool } from './agent-settings.ts'
-import { plainLine } from './plain-line.ts'
 
 export interface HookAnswer {
   exitCode: number
@@ -7,16 +7,29 @@ export interface HookAnswer {
   stderr: string
 }
 
-const lines = (sentences: readonly string[]): string =>
-  sentences.map((sentence) => `wardline-agent: ${plainLine(sentence)}\n`).join('')
+/**
+ * What Cursor is answered so that its own approvals still decide. Before a tool, "allow" leaves them as they are, "ask"
+ * is not enforced, and no permission counts as a failed hook (https://cursor.com/docs/hooks, October 2026;
+ * https://github.com/ldayton/Dippy/issues/129). For a shell command or an MCP tool, and for a call that could not be
+ * read, only "ask" can never stand for the approval of the user: Cursor lists it as a bug that "allow" does not
+ * (https://forum.cursor.com/t/144244, https://forum.cursor.com/t/155434).
+ */
+const cursorPermission = (event: string | undefined): 'allow' | 'ask' =>
+  event === undefined || /^before(Shell|MCP)/.test(event) ? 'ask' : 'allow'
 
 /**
- * Lets the call go on to whatever else decides about it. Claude Code and Codex take silence for that; "allow" would
- * spare the user's own questions. Cursor, told to fail closed, takes silence for a failure.
+ * Lets the call go on to whatever else decides about it. Claude Code and Codex take an answer without a decision for
+ * that; "allow" would skip the user's prompt in Claude Code, and Codex refuses it as unsupported. Both show a
+ * systemMessage to the user, where standard error of a hook that ends with 0 is shown to nobody
+ * (https://code.claude.com/docs/en/hooks, codex-rs/hooks/src/events/pre_tool_use.rs).
  */
-export function passing(tool: CodingTool | undefined, warnings: readonly string[]): HookAnswer {
-  const stdout = tool === 'cursor' ? '{"continue":true,"permission":"allow"}\n' : ''
-  return { exitCode: 0, stdout, stderr: lines(warnings) }
+export function passing(tool: CodingTool | undefined, warnings: readonly string[], event?: string): HookAnswer {
+  const lines = warnings.map((sentence) => `wardline-agent: ${plainLine(sentence)}\n`).join('')
+  const answer =
+    tool === 'cursor'
+      ? { continue: true, permission: cursorPermission(event) }
+      : lines && { systemMessage: lines.trimEnd() }
+  return { exitCode: 0, stdout: answer ? `${JSON.stringify(answer)}\n` : '', stderr: lines }
 }
 
 /**

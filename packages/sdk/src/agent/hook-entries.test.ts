@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { codingTools } from './agent-settings.ts'
 import { withHook, withoutHook } from './hook-entries.ts'
@@ -16,7 +17,10 @@ test.each([
   ['codex', { hooks: { PreToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5 }] }] } }],
   ['cursor', { version: 1, hooks: { preToolUse: [{ command, timeout: 5, failClosed: true }] } }],
 ] as const)('puts a hook before every tool of %s', (tool, settings) => {
-  expect(withHook({}, tool, command)).toEqual(settings)
+  for (const text of ['', '\n', '{}', '{ }\n', '{"hooks":null}', '\ufeff']) {
+    expect(parseSettings(withHook(text, tool, command))).toEqual(settings)
+  }
+  expect(withHook('', tool, command)).toBe(`${JSON.stringify(settings, null, 2)}\n`)
 })
 
 const foreign = {
@@ -30,14 +34,75 @@ const foreign = {
   env: { API_KEY: 'x' },
 }
 
-test.each(codingTools)('leaves everything else of %s alone, and takes out exactly what it put in', (tool) => {
-  const before = structuredClone(foreign)
-  const installed = withHook(foreign, tool, command)
-  expect(foreign).toEqual(before)
-  expect(installed).toMatchObject({ model: 'opus', env: { API_KEY: 'x' }, hooks: { Stop: before.hooks.Stop } })
-  expect(withHook(installed, tool, command)).toEqual(installed)
-  expect(withoutHook(installed)).toEqual(before)
-  expect(Object.keys(withoutHook(installed))).toEqual(Object.keys(before))
+const forms = [
+  JSON.stringify(foreign),
+  JSON.stringify(foreign, null, 2),
+  `\ufeff${JSON.stringify(foreign, null, '\t').replaceAll('\n', '\r\n')}\r\n`,
+  // Numbers and signs that would come back in another form, and a name that stands twice.
+  '{ "big": 12345678901234567890, "one": 1.0, "é": "\\u00e9\\/", "hooks": 1,\n  "hooks" : {"PreToolUse":[ {"a":1} , 2 ], "preToolUse": [{"b":[]}]} , "version":1 }\n\n',
+]
+
+test.each(codingTools)('leaves every other byte of the settings of %s alone, and takes out what it put in', (tool) => {
+  for (const text of forms) {
+    const installed = withHook(text, tool, command)
+    const kept = installed.split('\n').filter((line) => text.includes(line.trim()))
+    expect(kept.length).toBeGreaterThanOrEqual(text.split('\n').length - 1)
+    expect(JSON.stringify(parseSettings(installed))).toContain('wardline-agent')
+    expect(withHook(installed, tool, command)).toBe(installed)
+    expect(withoutHook(installed)).toBe(text)
+  }
+})
+
+const seed = 20261122
+
+/** Settings as people write them: any JSON, some of it where hooks belong, in any form. */
+const anySettings = fc
+  .record(
+    {
+      before: fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 3 }),
+      hooks: fc.dictionary(
+        fc.constantFrom('PreToolUse', 'preToolUse', 'Stop', '__proto__', '1'),
+        fc.array(
+          fc.oneof(
+            fc.jsonValue(),
+            fc.record({ command: fc.string(), hooks: fc.array(fc.record({ command: fc.string() }), { maxLength: 2 }) }),
+          ),
+          { minLength: 1, maxLength: 3 },
+        ),
+        { minKeys: 1, maxKeys: 3 },
+      ),
+      after: fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 3 }),
+    },
+    { requiredKeys: [] },
+  )
+  .map(({ before, hooks, after }) => ({ ...before, ...(hooks ? { hooks } : {}), ...after, version: 1 }))
+  .filter(({ hooks }: { hooks?: unknown }) => hooks === undefined || !Array.isArray(hooks))
+
+/** The same JSON with white space of every kind between its signs. */
+const inAnyForm = (settings: unknown) =>
+  fc
+    .tuple(fc.constantFrom(undefined, 1, 2, '\t'), fc.constantFrom('', '\ufeff'), fc.constantFrom('', '\n', '\r\n \t'))
+    .map(([indent, mark, end]) => mark + JSON.stringify(settings, null, indent) + end)
+
+const isOfHooks = (settings: Record<string, unknown>) =>
+  settings.hooks === undefined ||
+  (typeof settings.hooks === 'object' &&
+    settings.hooks !== null &&
+    !Array.isArray(settings.hooks) &&
+    Object.values(settings.hooks).every((entries) => Array.isArray(entries) && entries.length > 0) &&
+    Object.keys(settings.hooks).length > 0)
+
+test(`takes out of any settings exactly what it put in (seed ${seed})`, () => {
+  const settingsInForm = anySettings.filter(isOfHooks).chain(inAnyForm)
+  fc.assert(
+    fc.property(settingsInForm, fc.constantFrom(...codingTools), (text, tool) => {
+      const installed = withHook(text, tool, command)
+      expect(installed).not.toBe(text)
+      expect(withHook(installed, tool, command)).toBe(installed)
+      expect(withoutHook(installed)).toBe(text)
+    }),
+    { seed, numRuns: 500 },
+  )
 })
 
 test('renews an older hook in its place, and takes it out of a group with others', () => {
@@ -51,27 +116,31 @@ test('renews an older hook in its place, and takes it out of a group with others
       ],
     },
   }
-  const { hooks } = withHook(settings, 'claude-code', command) as { hooks: { PreToolUse: unknown[] } }
-  expect(hooks.PreToolUse).toEqual([
-    { matcher: '*', hooks: [{ type: 'command', command, timeout: 5, onFailure: 'block' }] },
-    { matcher: 'Write', hooks: [other] },
-  ])
-  expect(withoutHook({ hooks: { PreToolUse: [{ matcher: '*', hooks: [other, old] }] } })).toEqual({
-    hooks: { PreToolUse: [{ matcher: '*', hooks: [other] }] },
+  const renewed = parseSettings(withHook(JSON.stringify(settings, null, 2), 'claude-code', command))
+  expect(renewed).toEqual({
+    hooks: {
+      PreToolUse: [
+        { matcher: '*', hooks: [{ type: 'command', command, timeout: 5, onFailure: 'block' }] },
+        { matcher: 'Write', hooks: [other] },
+      ],
+    },
   })
+  const group = (hooks: unknown[]) => JSON.stringify({ hooks: { PreToolUse: [{ matcher: '*', hooks }] } }, null, 1)
+  expect(withoutHook(group([other, old, other, old]))).toBe(group([other, other]))
+  expect(withoutHook(group([old, other]))).toBe(group([other]))
+  expect(withoutHook(group([old, old]))).toBe('{}')
 })
 
 test('takes out nothing where nothing is', () => {
-  for (const settings of [{}, { hooks: {} }, { hooks: { PreToolUse: [] } }, { a: 1 }, foreign]) {
-    expect(withoutHook(settings)).toEqual(settings)
-  }
+  const others = ['', '{}', '{ "hooks": {} }', '{"hooks":{"PreToolUse":[ ]}}', '{"a":1}', ...forms]
+  for (const text of others) expect(withoutHook(text)).toBe(text)
 })
 
 test.each([
-  [[], /must be an object/],
-  [{ hooks: [] }, /hooks must be an object/],
-  [{ hooks: { PreToolUse: {} } }, /hooks\.PreToolUse must be a list/],
-])('refuses settings of another form: %j', (settings, says) => {
+  ['[]', /must be an object/],
+  ['{"hooks":[]}', /hooks must be an object/],
+  ['{"hooks":{"PreToolUse":{}}}', /hooks\.PreToolUse must be a list/],
+])('refuses settings of another form: %s', (settings, says) => {
   expect(() => withHook(settings, 'claude-code', command)).toThrow(says)
 })
 
@@ -85,14 +154,6 @@ test.each([
 ])('says where %j is no JSON, and nothing of what stands there', (text, line, column) => {
   expect(() => parseSettings(text)).toThrow(`It is not JSON: line ${line}, column ${column}.`)
 })
-
-test.each(['{\n  "a": [\n    1\n  ]\n}\n', '{\n\t"a": 1\n}', '{\r\n    "a": 1\r\n}\r\n', '\ufeff{\n  "a": 1\n}\n\n'])(
-  'gives settings back in the form they had: %j',
-  (text) => {
-    const { value, format } = parseSettings(text)
-    expect(format(value)).toBe(text)
-  },
-)
 
 test('shows what changes with a little around it, without credentials', () => {
   const before = 'a\nb\nc\nd\nTOKEN=ghp_0123456789abcdefghijABCDEFGHIJ012345\nf\n'

@@ -1,21 +1,20 @@
 import type { CodingTool } from './agent-settings.ts'
+import { withItem, without } from './json-edit.ts'
+import { parseSettings, UnfitFile } from './settings-text.ts'
 
 // What the settings of a coding agent say of hooks: one entry that runs `wardline-agent hook` before every tool.
 
 type Fields = Record<string, unknown>
 
-/** Settings that are not of the form that the coding agent reads. */
-export class UnfitFile extends Error {}
-
 /** Longer than the hook ever takes; what takes longer has failed. */
 const timeoutSeconds = 5
 
-interface Place {
+interface Registration {
   event: string
   entry(command: string): Fields
 }
 
-const places: Record<CodingTool, Place> = {
+const registrations: Record<CodingTool, Registration> = {
   'claude-code': {
     event: 'PreToolUse',
     entry: (command) => ({
@@ -40,17 +39,27 @@ const isFields = (value: unknown): value is Fields =>
 const isOurs = (entry: unknown): boolean =>
   isFields(entry) && typeof entry.command === 'string' && /\bwardline-agent\b.*\bhook\b/.test(entry.command)
 
-/** Takes our hooks out of entries, which hold a command themselves or a group of them; a group of ours alone goes with it. */
-function withoutOurs(entries: readonly unknown[]): unknown[] {
-  return entries.flatMap((entry) => {
-    if (isOurs(entry)) return []
-    if (!isFields(entry) || !Array.isArray(entry.hooks) || !entry.hooks.some(isOurs)) return [entry]
-    const hooks = entry.hooks.filter((hook) => !isOurs(hook))
-    return hooks.length === 0 ? [] : [{ ...entry, hooks }]
+type Place = readonly [entry: number, ...inGroup: (string | number)[]]
+
+/** Places of our hooks in a list of entries, which hold a command themselves or a group of them; the last one first. */
+function ownPlaces(entries: readonly unknown[]): Place[] {
+  const own = entries.flatMap((entry, index): Place[] => {
+    if (isOurs(entry)) return [[index]]
+    const group = isFields(entry) && Array.isArray(entry.hooks) ? entry.hooks : []
+    const inGroup = group.flatMap((hook, place): Place[] => (isOurs(hook) ? [[index, 'hooks', place]] : []))
+    // A group of ours alone goes with it.
+    return inGroup.length === group.length && inGroup.length > 0 ? [[index]] : inGroup
   })
+  return own.reverse()
 }
 
-const holdsOurs = (entry: unknown): boolean => withoutOurs([entry])[0] !== entry
+function hooksOf(text: string): Fields {
+  const settings = parseSettings(text)
+  if (!isFields(settings)) throw new UnfitFile('The settings must be an object.')
+  const hooks = settings.hooks ?? {}
+  if (!isFields(hooks)) throw new UnfitFile('hooks must be an object.')
+  return hooks
+}
 
 function entriesOf(hooks: Fields, event: string): unknown[] {
   const entries = hooks[event] ?? []
@@ -58,38 +67,43 @@ function entriesOf(hooks: Fields, event: string): unknown[] {
   return entries
 }
 
-function hooksOf(settings: unknown): Fields {
-  if (!isFields(settings)) throw new UnfitFile('The settings must be an object.')
-  const hooks = settings.hooks ?? {}
-  if (!isFields(hooks)) throw new UnfitFile('hooks must be an object.')
-  return hooks
+/** Puts a member into the object at `path`, in place of a null. */
+function withMember(text: string, path: readonly string[], key: string, value: unknown, index = Infinity): string {
+  const object = path.reduce((fields, step) => fields[step] as Fields, parseSettings(text) as Fields)
+  const rest = Object.hasOwn(object, key) ? without(text, [...path, key]) : text
+  return withItem(rest, path, index, value, key)
 }
 
-/** The settings with the hook in them, in place of any that was there. Throws UnfitFile. */
-export function withHook(settings: unknown, tool: CodingTool, command: string): Fields {
-  const hooks = hooksOf(settings)
-  const { event, entry } = places[tool]
+/** The text of the settings with the hook in it, in place of any that was there. Throws UnfitFile. */
+export function withHook(text: string, tool: CodingTool, command: string): string {
+  const hooks = hooksOf(text)
+  const { event, entry } = registrations[tool]
   const entries = entriesOf(hooks, event)
-  const first = entries.findIndex(holdsOurs)
-  const others = withoutOurs(entries)
-  const place = first < 0 ? others.length : first
-  const changed = [...others.slice(0, place), entry(command), ...others.slice(place)]
+  const own = ownPlaces(entries)
+  const wanted = entry(command)
+  let next = /[^\s\ufeff]/.test(text) ? text : `${text}{}\n`
   // Cursor does not read a file without it.
-  const version = tool === 'cursor' && (settings as Fields).version === undefined ? { version: 1 } : {}
-  return { ...version, ...(settings as Fields), hooks: { ...hooks, [event]: changed } }
+  const settings = parseSettings(next) as Fields
+  if (tool === 'cursor' && settings.version === undefined) next = withMember(next, [], 'version', 1, 0)
+  if (own.length === 1 && JSON.stringify(entries[own[0]![0]]) === JSON.stringify(wanted)) return next
+  if (!isFields(settings.hooks)) next = withMember(next, [], 'hooks', {})
+  if (!Array.isArray(hooks[event])) next = withMember(next, ['hooks'], event, [])
+  for (const place of own) next = without(next, ['hooks', event, ...place])
+  return withItem(next, ['hooks', event], own.at(-1)?.[0] ?? entries.length, wanted)
 }
 
-/** The settings without any hook of ours, and without the lists that held nothing else. Throws UnfitFile. */
-export function withoutHook(settings: unknown): Fields {
-  const hooks = hooksOf(settings)
-  const kept = Object.entries(hooks).flatMap(([event, entries]): [string, unknown][] => {
-    if (!Array.isArray(entries) || !entries.some(holdsOurs)) return [[event, entries]]
-    const others = withoutOurs(entries)
-    return others.length === 0 ? [] : [[event, others]]
-  })
-  const { hooks: _, ...rest } = settings as Fields
-  const isEmptied = kept.length === 0 && Object.keys(hooks).length > 0
-  return 'hooks' in (settings as Fields) && !isEmptied
-    ? { ...(settings as Fields), hooks: Object.fromEntries(kept) }
-    : rest
+/** The text without any hook of ours, and without the lists that held nothing else. Throws UnfitFile. */
+export function withoutHook(text: string): string {
+  const hooks = hooksOf(text)
+  let next = text
+  let left = Object.keys(hooks).length
+  for (const [event, entries] of Object.entries(hooks)) {
+    const own = Array.isArray(entries) ? ownPlaces(entries) : []
+    for (const place of own) next = without(next, ['hooks', event, ...place])
+    if (own.length > 0 && entriesOf(hooksOf(next), event).length === 0) {
+      next = without(next, ['hooks', event])
+      left--
+    }
+  }
+  return next !== text && left === 0 ? without(next, ['hooks']) : next
 }

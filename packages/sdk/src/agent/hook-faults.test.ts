@@ -1,6 +1,8 @@
-import { mkdirSync, readdirSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readdirSync, rmSync, utimesSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AgentHome, ended, sample, startStranger } from '../test-agent-command.ts'
+import { answerPlainly, sendJson, startHostileService } from '../test-hostile-service.ts'
 import { agentId, eventually, TestFleet } from '../test-service.ts'
 
 // A hook that is in trouble either blocks or lets the call go on with a warning, as it was told; it never hangs, and
@@ -22,7 +24,8 @@ const newHome = (env: Record<string, string> = {}) =>
   })
 
 const call = sample('claude-code.PreToolUse.Bash.agent-sdk-0.3.330')
-const unchecked = 'The security monitor could not check this call, and does not allow what it has not checked.'
+const warning = expect.stringMatching(/^\{"systemMessage":"wardline-agent: [^"]*"\}\n$/)
+const unchecked = 'The security monitor could not check this call, and does not allow unchecked calls.'
 
 interface Trouble {
   says: RegExp
@@ -47,17 +50,26 @@ const troubles: Record<string, Trouble> = {
     },
   },
   'the key is not valid': {
-    says: /does not accept the key \(401\)/,
+    says: /does not accept the key of agent-1 \(401\)\. Create one where the service runs: wardline keys create/,
     env: { WARDLINE_KEY: 'wl_agent_000000000000_wrong' },
   },
   'the key is bound to another instance': {
-    says: /may not act for the instance other \(403\)/,
+    says: /does not allow the key \w{8} for the instance other \(403\): .*wardline keys create .*--instance other/,
     env: { WARDLINE_INSTANCE_ID: 'other' },
   },
   'the service fails': {
     says: /answers with 500/,
     before: async (home) => {
       home.env.WARDLINE_URL = await startStranger(500, '{"error":"no"}')
+    },
+  },
+  'the service has no room for checks': {
+    says: /answers with 503/,
+    before: async (home) => {
+      home.env.WARDLINE_URL = await startHostileService((request, response, body) => {
+        if (!request.url?.includes('/check/')) return answerPlainly(request, response, body)
+        sendJson(response, 503, { error: 'no' }, { 'retry-after': '1', 'x-error-code': 'overloaded' })
+      })
     },
   },
   'something else listens there': {
@@ -78,8 +90,8 @@ const troubles: Record<string, Trouble> = {
       home.env.WARDLINE_URL = await startStranger(200, 'x'.repeat(3_000_000))
     },
   },
-  'there are no settings': { says: /no setting for the address/, env: { WARDLINE_URL: '' } },
-  'there is no key': { says: /no setting for a key/, env: { WARDLINE_KEY: '' } },
+  'there are no settings': { says: /setting for the address of the service is missing/, env: { WARDLINE_URL: '' } },
+  'there is no key': { says: /setting for a key is missing/, env: { WARDLINE_KEY: '' } },
   'the address is none': { says: /url must be an http or https address/, env: { WARDLINE_URL: 'nowhere' } },
   'the instance id is none': { says: /instanceId must have/, env: { WARDLINE_INSTANCE_ID: 'Not an id' } },
   'the key file is not there': {
@@ -91,12 +103,6 @@ const troubles: Record<string, Trouble> = {
   'the input is a list': { says: /no hook_event_name/, input: '[]' },
   'the input names no tool': { says: /no tool_name/, input: '{"hook_event_name":"PreToolUse","tool_input":{}}' },
   'the input has no arguments': { says: /no tool_input/, input: '{"hook_event_name":"PreToolUse","tool_name":"Bash"}' },
-  'the input is huge': { says: /larger than 8388608 bytes/, input: `{"a":"${'x'.repeat(9_000_000)}"}` },
-  'the arguments are too many to be checked': {
-    says: /too many, too long or too deep/,
-    input: JSON.stringify({ ...call, tool_input: { content: 'some words of a long file\n'.repeat(20_000) } }),
-    before: () => fleet.plantKey('openai'),
-  },
 }
 
 describe.each(Object.entries(troubles))('while %s', slow, (_name, { says, env = {}, input, before }) => {
@@ -112,18 +118,40 @@ describe.each(Object.entries(troubles))('while %s', slow, (_name, { says, env = 
     expect(answer.stderr.startsWith(unchecked)).toBe(true)
   })
 
-  test('a hook that fails open lets the call go on, with a warning', async () => {
+  // Standard error of a hook that ends with 0 is shown to nobody. A decision would skip the prompt of the user.
+  test('a hook that fails open lets the call go on, with a warning that the user sees', async () => {
     const answer = await hook(['claude-code'])
-    expect(answer).toMatchObject({ code: 0, stdout: '', stderr: expect.stringMatching(says) })
+    expect(answer).toMatchObject({ code: 0, stderr: expect.stringMatching(says) })
+    expect(JSON.parse(answer.stdout)).toEqual({ systemMessage: answer.stderr.trimEnd() })
   })
 
   test('a hook of Cursor answers in JSON, both ways', async () => {
     const [closed, open] = await Promise.all([hook(['cursor', '--fail-closed']), hook(['cursor'])])
     expect(JSON.parse(closed!.stdout)).toMatchObject({ permission: 'deny', agent_message: expect.stringMatching(says) })
-    expect(JSON.parse(open!.stdout)).toMatchObject({ permission: 'allow' })
+    const permission = input === undefined ? 'allow' : 'ask'
+    expect(JSON.parse(open!.stdout)).toEqual({ continue: true, permission })
     expect([closed!.code, open!.code]).toEqual([0, 0])
   })
 })
+
+test('a hook that fails open warns the user of Codex too, and each time', slow, async () => {
+  const home = newHome({ WARDLINE_URL: 'http://127.0.0.1:1' })
+  for (let times = 0; times < 2; times++) {
+    const answer = await home.hook(['codex'], call)
+    expect(answer).toMatchObject({ code: 0, stdout: warning, stderr: expect.stringContaining('No answer') })
+  }
+})
+
+// Where "allow" could count as the approval of the user, a check that failed would otherwise run the command unseen.
+test.each(['beforeShellExecution', 'beforeMCPExecution'])(
+  'an unchecked call in %s of Cursor asks the user',
+  slow,
+  async (event) => {
+    const home = newHome({ WARDLINE_KEY: 'wl_agent_000000000000_wrong' })
+    const { stdout } = await home.hook(['cursor'], sample(`cursor.${event}.cursor-docs-2026-08`))
+    expect(JSON.parse(stdout)).toEqual({ continue: true, permission: 'ask' })
+  },
+)
 
 describe('a hook', slow, () => {
   test.each(['stall', 'refuse'] as const)('ends in time while the service says nothing (%s)', async (mode) => {
@@ -134,10 +162,25 @@ describe('a hook', slow, () => {
         newHome().hook(['codex'], call),
       ])
       expect(closed).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('No answer') })
-      expect(open).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('No answer') })
+      expect(open).toMatchObject({ code: 0, stderr: expect.stringContaining('No answer') })
     } finally {
       fleet.wire.mode = 'pass'
     }
+  })
+
+  // The writer of the arguments could otherwise choose not to be checked.
+  test.each([
+    ['open', 5_000_000, 'the maximum is 4 MiB'],
+    ['closed', 5_000_000, 'the maximum is 4 MiB'],
+    ['open', 8 * 1024 * 1024, 'larger than 8388608 bytes'],
+    ['closed', 8 * 1024 * 1024, 'larger than 8388608 bytes'],
+  ])('fails %s and blocks a call with %i bytes of arguments', async (failMode, size, says) => {
+    await fleet.plantKey('openai')
+    const input = { ...call, tool_input: { content: 'x'.repeat(size) } }
+    const answer = await newHome({ WARDLINE_FAIL_MODE: failMode }).hook(['claude-code'], input)
+    expect(answer).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(says) })
+    const { stdout } = await newHome({ WARDLINE_FAIL_MODE: failMode }).hook(['cursor'], input)
+    expect(JSON.parse(stdout)).toMatchObject({ permission: 'deny', agent_message: expect.stringContaining(says) })
   })
 
   test('ends in time while its input does not', async () => {
@@ -165,7 +208,7 @@ describe('a hook', slow, () => {
       expect(await newHome().hook(args, call), args.join(' ')).toMatchObject({
         code: 2,
         stdout: '',
-        stderr: expect.stringContaining('set up wrongly'),
+        stderr: expect.stringContaining('configured wrongly'),
       })
     }
   })
@@ -174,7 +217,7 @@ describe('a hook', slow, () => {
   // "closed"; those that were read are followed.
   test.each([
     ['fstatSync', 'closed', 2],
-    ['fstatSync', 'open', 0],
+    ['fstatSync', 'open', 2],
     ['fstatSync', '', 2],
     ['statSync', 'closed', 2],
     ['statSync', '', 0],
@@ -187,7 +230,8 @@ describe('a hook', slow, () => {
       syncBuiltinESMExports()`
     const file = home.write('broken.mjs', program)
     const answer = await home.hook(['claude-code'], call, { NODE_OPTIONS: `--import ${file}` })
-    expect(answer).toMatchObject({ code, stdout: '', stderr: expect.stringContaining('The hook failed: inner') })
+    const stdout = code === 0 ? warning : ''
+    expect(answer).toMatchObject({ code, stdout, stderr: expect.stringContaining('The hook failed: inner') })
   })
 
   test('counts the calls that it could not report, and tells of them as soon as it can', async () => {
@@ -211,7 +255,7 @@ describe('a hook', slow, () => {
     fleet.wire.cut = /events\/batch/
     try {
       const answer = await newHome().hook(['claude-code', '--fail-closed'], { ...call, tool_use_id: 'unreported' })
-      expect(answer).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('was not reported') })
+      expect(answer).toMatchObject({ code: 0, stdout: warning, stderr: expect.stringContaining('was not reported') })
     } finally {
       fleet.wire.cut = /(?!)/
     }
@@ -221,7 +265,7 @@ describe('a hook', slow, () => {
     const home = newHome()
     home.write('.local/state', 'a file where a folder should be')
     const answer = await home.hook(['claude-code', '--fail-closed'], { ...call, tool_use_id: 'unkept' })
-    expect(answer).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('cannot be kept') })
+    expect(answer).toMatchObject({ code: 0, stdout: warning, stderr: expect.stringContaining('cannot be stored') })
   })
 
   test('goes on while its suspend log cannot be read, and says so', async () => {
@@ -232,9 +276,29 @@ describe('a hook', slow, () => {
     const answer = await home.hook(['claude-code', '--fail-closed'], call)
     expect(answer).toMatchObject({
       code: 0,
-      stdout: '',
+      stdout: warning,
       stderr: expect.stringMatching(/suspend log .* cannot be read/),
     })
+  })
+
+  // Whoever may write there could otherwise have it wait until the coding agent gives up on it and makes the call.
+  test.each(['log', 'log.1', 'beat', 'contact', 'lost'])('waits for no FIFO in place of its %s', async (name) => {
+    const home = newHome()
+    await home.hook(['claude-code'], { ...call, tool_use_id: `before ${name}` })
+    const [contact] = readdirSync(home.path('.local/state/wardline')).filter((file) => file.endsWith('.contact'))
+    const file = home.path('.local/state/wardline', contact!.replace('contact', name))
+    rmSync(file, { force: true })
+    execFileSync('mkfifo', ['-m', '600', file])
+    if (name === 'beat' || name === 'contact') utimesSync(file, 0, 0)
+    if (name === 'lost') fleet.wire.cut = /events\/batch/
+    try {
+      const answer = await home.hook(['claude-code'], { ...call, tool_use_id: `after ${name}` })
+      expect(answer).toMatchObject({ code: 0 })
+      expect(answer.stdout).not.toContain('ermission')
+      expect(answer.stderr).not.toContain('took longer')
+    } finally {
+      fleet.wire.cut = /(?!)/
+    }
   })
 
   // What it prints may be shown to a model, and be kept in a transcript.

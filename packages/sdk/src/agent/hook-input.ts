@@ -1,12 +1,14 @@
 import type { Readable } from 'node:stream'
 import type { CodingTool } from './agent-settings.ts'
 
-/** A file that is written comes whole; what is larger cannot be compared with decoys anyway. */
+/** A file that is written comes whole; what is larger cannot be compared with decoys, and is denied in every fail mode. */
 const mostBytes = 8 * 1024 * 1024
 
 /** A call that a coding agent asks about, by the names of Claude Code. */
 export interface HookCall {
   tool: CodingTool
+  /** Its name for what happens, such as preToolUse. */
+  event: string
   /** A call about to be made, or another event, of which the hook says nothing. */
   isBefore: boolean
   toolName: string
@@ -19,6 +21,8 @@ export interface HookCall {
 /** What cannot be understood, in one sentence that quotes nothing of it. */
 export interface UnfitInput {
   fault: string
+  /** Chosen by the writer of the arguments, so that the fail mode has no say. */
+  isTooLarge?: true
 }
 
 /** Reads to the end, whatever comes: a coding agent that cannot write it all takes the hook for broken, and goes on. */
@@ -28,6 +32,7 @@ export function readInput(stream: Readable, withinMs: number): Promise<string | 
     let bytes = 0
     const late = { fault: `Standard input did not end within ${withinMs} ms.` }
     const timer = setTimeout(() => done(late), withinMs)
+    const tooLarge = { fault: `The call is larger than ${mostBytes} bytes.`, isTooLarge: true } as const
     const finish = (input: string | UnfitInput) => {
       clearTimeout(timer)
       done(input)
@@ -37,11 +42,7 @@ export function readInput(stream: Readable, withinMs: number): Promise<string | 
       if (bytes <= mostBytes) parts.push(part)
     })
     stream.on('error', () => finish({ fault: 'Standard input cannot be read.' }))
-    stream.on('end', () =>
-      finish(
-        bytes <= mostBytes ? Buffer.concat(parts).toString() : { fault: `The call is larger than ${mostBytes} bytes.` },
-      ),
-    )
+    stream.on('end', () => finish(bytes <= mostBytes ? Buffer.concat(parts).toString() : tooLarge))
   })
 }
 
@@ -70,6 +71,7 @@ export function parseCall(input: string, given: CodingTool | undefined): HookCal
   if (event === undefined) return { fault: 'The call has no hook_event_name.' }
   const known = {
     tool: given ?? toolOf(fields),
+    event,
     sessionId: text(fields.session_id) ?? text(fields.conversation_id),
     callId: text(fields.tool_use_id),
   }

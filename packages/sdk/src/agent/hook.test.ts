@@ -33,6 +33,8 @@ const bash = (command: string, more: Record<string, unknown> = {}) => ({
 
 const silence = { code: 0, stdout: '', stderr: '' }
 const cursorAllow = { code: 0, stdout: '{"continue":true,"permission":"allow"}\n', stderr: '' }
+// Where "allow" could stand for the approval of the user, only "ask" never does.
+const cursorAsk = { code: 0, stdout: '{"continue":true,"permission":"ask"}\n', stderr: '' }
 
 describe('an allowed call', slow, () => {
   test.each([
@@ -42,8 +44,8 @@ describe('an allowed call', slow, () => {
     ['codex', 'codex.PreToolUse.Bash.codex-schema-3be4afd', silence, 'Bash'],
     ['codex', 'codex.PreToolUse.apply_patch.codex-rs-54ea2bf', silence, 'apply_patch'],
     ['cursor', 'cursor.preToolUse.Shell.cursor-docs-2026-08', cursorAllow, 'Bash'],
-    ['cursor', 'cursor.beforeShellExecution.cursor-docs-2026-08', cursorAllow, 'Bash'],
-    ['cursor', 'cursor.beforeMCPExecution.cursor-docs-2026-08', cursorAllow, 'query'],
+    ['cursor', 'cursor.beforeShellExecution.cursor-docs-2026-08', cursorAsk, 'Bash'],
+    ['cursor', 'cursor.beforeMCPExecution.cursor-docs-2026-08', cursorAsk, 'query'],
     ['cursor', 'cursor.beforeReadFile.cursor-docs-2026-08', cursorAllow, 'Read'],
   ])('of %s in the form %s goes on and is reported', async (tool, name, answer, toolName) => {
     const call = sample(name)
@@ -96,7 +98,7 @@ describe('an allowed call', slow, () => {
 })
 
 describe('a decoy', slow, () => {
-  const notAllowed = 'The security monitor of this agent does not allow this call. Do not try it again.'
+  const notAllowed = 'The security monitor of this agent does not allow this call. Do not retry it.'
   const breaches = async () => (await fleet.events('honeypot_triggered')).length
 
   test.each([
@@ -108,6 +110,11 @@ describe('a decoy', slow, () => {
         tool_input: { file_path: '/tmp/a', content: `KEY=${decoyKey}\n` },
       }),
     ],
+    ['a key that a NUL cuts', () => bash(`echo ${decoyKey.slice(0, 9)}\0${decoyKey.slice(9)}`)],
+    ['a key beside half a character', () => bash(`echo ${decoyKey}`, { tool_name: 'a\ud800' })],
+    ['a path that a NUL ends', () => bash('cat ~/.aws/credentials\0.txt')],
+    ['a name in a folder that a NUL ends', () => bash('cat credentials', { cwd: '/home/anna/.aws\0' })],
+    ['a key behind a megabyte', () => bash(`${'some words\n'.repeat(90_000)}echo ${decoyKey}`)],
     ['a path in a command', () => bash('cat ~/.aws/credentials')],
     ['a path that starts from the folder', () => bash('cat ../.aws/credentials')],
     [
@@ -175,7 +182,7 @@ describe('a decoy', slow, () => {
 })
 
 describe('a suspended agent', slow, () => {
-  const said = 'This agent is suspended (exfiltration). It must stop here and not try again.'
+  const said = 'This agent is suspended (exfiltration). It must stop here and not retry.'
 
   test('makes no call from the next one on, confirms that, and goes on after its resume', async () => {
     const home = newHome()
@@ -228,6 +235,32 @@ describe('a suspended agent', slow, () => {
     const line = { instance: agentId, action: 'suspend', version: 999, reason: 'exfiltration' }
     home.write(`.local/state/wardline/${log}`, `${JSON.stringify(line)}\n{"half`)
     expect(await home.hook(['claude-code'], bash('ls'))).toMatchObject({ code: 2, stderr: `${said}\n` })
+  })
+
+  // One line in a file would otherwise keep every kill from a coding agent that may write files.
+  test.each([0, 900])('makes no call although its log says that it was resumed %i versions later', async (later) => {
+    const home = newHome()
+    await home.hook(['claude-code'], bash('ls'))
+    await fleet.kill('exfiltration')
+    try {
+      const { version } = (await fleet.instance()).control
+      await home.hook(['claude-code'], bash('ls'))
+      const log = readdirSync(home.path('.local/state/wardline')).find((name) => name.endsWith('.log'))
+      const line = { instance: agentId, action: 'resume', version: version + later }
+      home.write(`.local/state/wardline/${log}`, `${JSON.stringify(line)}\n`)
+      expect(await home.hook(['claude-code'], bash('ls'))).toMatchObject({ code: 2, stderr: `${said}\n` })
+      expect((await fleet.events('control_version_mismatch', 'critical'))[0]).toMatchObject({
+        instance_id: agentId,
+        metadata: { applied_version: version + later, service_version: version },
+      })
+      // From then on it remembers what the service said.
+      fleet.wire.mode = 'refuse'
+      expect(await home.hook(['claude-code'], bash('ls'))).toMatchObject({ code: 2, stderr: `${said}\n` })
+    } finally {
+      fleet.wire.mode = 'pass'
+      await fleet.resume()
+    }
+    expect(await home.hook(['claude-code'], bash('ls'))).toEqual(silence)
   })
 
   // A proxy that takes headers away must not make a suspension unreadable.

@@ -1,11 +1,12 @@
 import { stdin } from 'node:process'
-import { DecoyChecks } from '../decoy-checks.ts'
-import { droppedEvent, toolCallEvent } from '../events.ts'
+import { DecoyChecks, isRefusal, refusals } from '../decoy-checks.ts'
+import { notAllowed, suspendedReason, uncheckedReason } from '../denied.ts'
+import { droppedEvent, mismatchEvent, toolCallEvent } from '../events.ts'
 import { Listeners } from '../listeners.ts'
 import type { FailMode } from '../monitor.ts'
 import { isSuccess } from '../service.ts'
 import { Troubles } from '../troubles.ts'
-import type { EventBatchReply, NewEvent } from '../wire.ts'
+import { errorsOf, type NewEvent } from '../wire.ts'
 import { AgentMemory } from './agent-memory.ts'
 import {
   type AgentSettings,
@@ -16,14 +17,14 @@ import {
   type UnfitSettings,
 } from './agent-settings.ts'
 import { type ControlCheck, checkControl } from './control-check.ts'
-import { notAllowed, suspended, unchecked } from './denial-reasons.ts'
 import { denying, type HookAnswer, passing } from './hook-answer.ts'
 import { type HookCall, parseCall, readInput, type UnfitInput } from './hook-input.ts'
 import { PlainService } from './plain-service.ts'
 import { realPaths } from './real-paths.ts'
 
-/** For the checks, and then for the report: the coding agent itself gives up on the hook after 5 seconds. */
+/** For the checks, those of long arguments, and then the report: the coding agent gives up on the hook after 5 seconds. */
 const checksMs = 1_500
+const longChecksMs = 3_200
 const reportMs = 500
 
 export interface HookRequest {
@@ -35,7 +36,7 @@ export interface HookRequest {
   onFailMode: (failMode: FailMode) => void
 }
 
-/** Reads one call from standard input and decides about it, within 2 seconds. */
+/** Reads one call from standard input and decides about it: within 2 seconds, or 4 when its arguments are long. */
 export async function answerHook({ tool: given, failClosed, env, onFailMode }: HookRequest): Promise<HookAnswer> {
   const input = readCall(given)
   const tool = given ?? toolOf(await input)
@@ -53,6 +54,8 @@ async function readCall(given: CodingTool | undefined): Promise<HookCall | Unfit
 
 const toolOf = (call: HookCall | UnfitInput): CodingTool | undefined => ('fault' in call ? undefined : call.tool)
 
+const eventOf = (call: HookCall | UnfitInput): string | undefined => ('fault' in call ? undefined : call.event)
+
 /** An event that is no call about to be made. */
 const isOther = (call: HookCall | UnfitInput): boolean => !('fault' in call) && !call.isBefore
 
@@ -63,17 +66,22 @@ function answerWithout(
   call: HookCall | UnfitInput,
   tool: CodingTool | undefined,
 ): HookAnswer {
-  if (isOther(call)) return passing(tool, [])
+  const event = eventOf(call)
+  if (isOther(call)) return passing(tool, [], event)
   const known = url && instanceId ? new AgentMemory(folder, url, instanceId).told() : undefined
-  if (known?.suspended) return denying(tool, suspended(known.reason))
-  return failMode === 'closed' ? denying(tool, unchecked([fault])) : passing(tool, [fault])
+  if (known?.suspended) return denying(tool, suspendedReason(known.reason))
+  return failMode === 'closed' ? denying(tool, uncheckedReason(fault)) : passing(tool, [fault], event)
 }
 
 interface DecoyVerdict {
-  isDecoy: boolean
-  /** Why it is not known. */
-  fault: string | undefined
+  /** Why the call is denied, whatever the fail mode. */
+  denial?: string | undefined
+  /** Why it is not known whether it holds a decoy. */
+  fault?: string | undefined
 }
+
+const verdictOnUnfit = ({ fault, isTooLarge }: UnfitInput): DecoyVerdict =>
+  isTooLarge ? { denial: uncheckedReason(fault) } : { fault }
 
 /** One call, from the question to the answer. */
 class Decision {
@@ -81,6 +89,7 @@ class Decision {
   readonly #memory: AgentMemory
   readonly #tool: CodingTool | undefined
   readonly #service: PlainService
+  readonly #startedAt = performance.now()
   /** What could not be checked, or not be written down. */
   readonly #faults: string[] = []
   readonly #warnings: string[] = []
@@ -89,39 +98,43 @@ class Decision {
     this.#settings = settings
     this.#memory = memory
     this.#tool = tool
-    this.#service = new PlainService(settings, performance.now() + checksMs + reportMs)
+    this.#service = this.#serviceWithin(longChecksMs + reportMs)
   }
 
   async answer(input: Promise<HookCall | UnfitInput>): Promise<HookAnswer> {
     // Both questions are under way before the answer to one is there.
     const control = this.#checkControl()
     const call = await input
-    if (isOther(call)) return passing(this.#tool, [])
-    const verdict = 'fault' in call ? { isDecoy: false, fault: call.fault } : await this.#checkDecoys(call)
+    if (isOther(call)) return passing(this.#tool, [], eventOf(call))
+    const verdict = 'fault' in call ? verdictOnUnfit(call) : await this.#checkDecoys(call)
     const denial = this.#denial(await control, verdict)
     await this.#settle(call, await control, denial === undefined)
     if (denial !== undefined) return denying(this.#tool, denial)
-    return passing(this.#tool, [...this.#faults, ...this.#warnings])
+    return passing(this.#tool, [...this.#faults, ...this.#warnings], eventOf(call))
   }
 
   #denial({ state, fault }: ControlCheck, verdict: DecoyVerdict): string | undefined {
-    if (state?.suspended) return suspended(state.reason)
-    if (verdict.isDecoy) return notAllowed
+    if (state?.suspended) return suspendedReason(state.reason)
+    if (verdict.denial !== undefined) return verdict.denial
     // What keeps the service from telling the one mostly keeps it from telling the other.
     const missing = fault ?? verdict.fault
     if (missing !== undefined) this.#faults.push(missing)
     const isClosed = this.#settings.failMode === 'closed'
-    return isClosed && this.#faults.length > 0 ? unchecked(this.#faults) : undefined
+    return isClosed && this.#faults.length > 0 ? uncheckedReason(...this.#faults) : undefined
   }
 
   #checkControl(): Promise<ControlCheck> {
     return checkControl({
-      service: this.#service,
+      service: this.#serviceWithin(checksMs + reportMs),
       settings: this.#settings,
       known: this.#known(),
       isBeatDue: this.#memory.isBeatDue,
       timeoutMs: checksMs,
     })
+  }
+
+  #serviceWithin(ms: number): PlainService {
+    return new PlainService(this.#settings, this.#startedAt + ms)
   }
 
   #known() {
@@ -139,14 +152,17 @@ class Decision {
     const listeners = new Listeners()
     const { instanceId } = this.#settings
     const troubles = new Troubles(listeners)
-    const checks = new DecoyChecks({ service: this.#service, troubles, instanceId, timeoutMs: checksMs })
-    let fault = 'The arguments are too many, too long or too deep to be compared with the decoys.'
+    const service = this.#serviceWithin(longChecksMs)
+    const checks = new DecoyChecks({ service, troubles, instanceId, timeoutMs: checksMs })
+    let fault = 'The arguments cannot be read.'
     listeners.on('error', (error) => {
       fault = error.message
     })
     withoutFetch()
     const verdict = await checks.checkCall({ toolName, args: [args, realPaths(args, cwd)], cwd })
-    return { isDecoy: verdict === 'decoy', fault: verdict === 'unchecked' ? fault : undefined }
+    if (verdict === 'decoy') return { denial: notAllowed }
+    if (isRefusal(verdict)) return { denial: uncheckedReason(refusals[verdict]) }
+    return verdict === 'unchecked' ? { fault } : {}
   }
 
   /** Writes down what was heard, and tells the service what it needs to know of it. */
@@ -156,15 +172,19 @@ class Decision {
     if (isCall && call.sessionId === 'wardline-doctor') return
     try {
       this.#memory.makeFolder()
-      if (control.news) this.#warn(this.#memory.keep(control.news))
+      if (control.news) this.#warn(this.#memory.keep(control.news, control.ahead !== undefined))
       if (control.isTold) this.#memory.noteContact()
       if (control.hasBeaten) this.#memory.noteBeat()
-      const acknowledged = control.news ? this.#acknowledge(control.news.version) : undefined
+      const { news, ahead } = control
+      const acknowledged = news && this.#acknowledge(news.version)
+      if (news && ahead !== undefined) await this.#reportMismatch(ahead, news.version)
+      else if (ahead !== undefined)
+        this.#warnings.push(`The service reports an older control version than this hook has (${ahead}).`)
       if (passes && isCall) await this.#report(call, control.isTold)
       await acknowledged
     } catch (fault) {
       const { code, message } = fault as { code?: string; message: string }
-      this.#warnings.push(`The state of the hook cannot be kept (${code ?? message}).`)
+      this.#warnings.push(`The state of the hook cannot be stored (${code ?? message}).`)
     }
   }
 
@@ -176,6 +196,16 @@ class Decision {
   #acknowledge(version: number): Promise<unknown> {
     const body = JSON.stringify({ version })
     return this.#service.call(`instances/${this.#settings.instanceId}/ack`, { body, timeoutMs: reportMs })
+  }
+
+  /** Once for each pair of versions: calls at the same time hear of it together. */
+  #reportMismatch(ahead: number, told: number): Promise<unknown> {
+    const { instanceId } = this.#settings
+    return this.#service.call('events/batch', {
+      body: JSON.stringify([mismatchEvent(ahead, told, instanceId)]),
+      headers: { 'idempotency-key': `mismatch ${instanceId} ${ahead} ${told}` },
+      timeoutMs: reportMs,
+    })
   }
 
   /** Before the tool runs, so that there is a record even where nothing comes after it. */
@@ -195,7 +225,7 @@ class Decision {
       headers: { 'idempotency-key': idempotencyKey(sessionId, callId) },
       timeoutMs: reportMs,
     })
-    const [error] = (answer.body as Partial<EventBatchReply>).errors ?? []
+    const [error] = errorsOf(answer.body, events.length)
     if (isSuccess(answer) && !error) return true
     const { message } = this.#service.explain(error ? { status: 400, body: { error: error.error } } : answer)
     this.#warnings.push(`The call was not reported. ${message}`)

@@ -2,8 +2,8 @@ import { execFileSync, spawn } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readlinkSync, statSync, symlinkSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, test } from 'vitest'
-import { AgentHome, ended, sample } from '../test-agent-command.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AgentHome, ended, sample, startStranger } from '../test-agent-command.ts'
 import { agentId, TestFleet } from '../test-service.ts'
 
 const slow = { timeout: 60_000 }
@@ -116,7 +116,7 @@ describe('install', slow, () => {
     expect(answer).toMatchObject({
       code: 1,
       stdout: '',
-      stderr: expect.stringMatching(/settings\.json was left as it is\. It is not JSON: line 2, column 19/),
+      stderr: expect.stringMatching(/settings\.json was not changed\. It is not JSON: line 2, column 19/),
     })
     expect(home.read(files['claude-code'])).toBe(broken)
     expect(backups(home)).toEqual([])
@@ -146,7 +146,7 @@ describe('install', slow, () => {
     })
     expect(await ended(child)).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/cannot be written \(EACCES\)\. It is as it was\./),
+      stderr: expect.stringMatching(/cannot be written \(EACCES\)\. It was not changed\./),
     })
     expect(home.read(files.codex)).toBe('{}')
     expect(readdirSync(home.path('.codex'))).toEqual(['hooks.json'])
@@ -197,6 +197,87 @@ describe('install', slow, () => {
   })
 })
 
+describe('with the key that the guide creates', slow, () => {
+  let fleet: TestFleet
+  let key: string
+  beforeAll(async () => {
+    fleet = await TestFleet.open()
+    key = await fleet.createKey(['claude-code-*', 'codex-*', 'cursor-*'])
+  }, 60_000)
+  afterAll(() => fleet[Symbol.asyncDispose]())
+
+  const newHome = (env: Record<string, string> = {}) =>
+    new AgentHome({ WARDLINE_URL: fleet.wire.url, WARDLINE_KEY: key, ...env })
+
+  test.each(tools)('%s is installed, has no call yet, and is active after its first', async (tool) => {
+    const home = newHome()
+    const installed = await home.run(['install', tool, '--yes'])
+    expect(installed).toMatchObject({ code: 0, stderr: '' })
+    expect(installed.stdout).toContain(`Calls are reported as ${tool}-`)
+    expect(installed.stdout).not.toContain('not tried')
+    const waiting = await home.run(['status', tool])
+    expect(waiting).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('installed; no call yet') })
+    expect(waiting.stdout).not.toContain('not installed')
+    const { code } = await home.hook([tool, '--fail-closed'], sample('claude-code.PreToolUse.Bash.agent-sdk-0.3.330'))
+    expect(code).toBe(0)
+    expect(await home.run(['status', tool])).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('active, version 0'),
+    })
+  })
+
+  // A hook with such a key would let every call through, or block it.
+  const refused: Record<string, [says: RegExp, env: () => Promise<Record<string, string>> | Record<string, string>]> = {
+    'a key that is not valid': [
+      /127\.0\.0\.1:\d+ does not accept the key abcd1234 of codex-\S+ \(401\)\. .*wardline keys create --scope agent .*--instance 'codex-\*'/,
+      () => ({ WARDLINE_KEY: `wl_agent_abcd1234_${'s'.repeat(43)}_000000` }),
+    ],
+    'a key of another instance': [
+      /does not allow the key \w{8} for the instance codex-\S+ \(403\).*--instance 'codex-\*'/,
+      () => ({ WARDLINE_KEY: fleet.agentKey }),
+    ],
+    'an instance that the key does not cover': [
+      /for the instance build-7 \(403\).*--name build-7 --instance build-7/,
+      () => ({ WARDLINE_INSTANCE_ID: 'build-7' }),
+    ],
+    'a key that may only read': [
+      /does not allow the key \w{8} .*\(403\)/,
+      async () => ({ WARDLINE_KEY: await fleet.createViewerKey() }),
+    ],
+    'an address that leads to something else': [
+      /answers with 404/,
+      async () => ({ WARDLINE_URL: await startStranger(404, '<html>') }),
+    ],
+    'an address where everything is 200': [
+      /no version/,
+      async () => ({ WARDLINE_URL: await startStranger(200, '<html>') }),
+    ],
+  }
+  test.each(Object.entries(refused))(
+    'install refuses %s in one line, and writes nothing',
+    async (_case, [says, env]) => {
+      const home = newHome(await env())
+      const answer = await home.run(['install', 'codex', '--yes'])
+      expect(answer).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(says) })
+      expect(answer.stderr).toMatch(/^wardline-agent: [^\n]+ Nothing was written\.\n$/)
+      expect(answer.stderr).not.toContain('s'.repeat(43))
+      expect(existsSync(home.path('.codex'))).toBe(false)
+      const status = await home.run(['status', 'codex'])
+      expect(status).toMatchObject({ code: 4, stderr: expect.stringMatching(says) })
+    },
+  )
+
+  test('is installed while the service is away, and says that its key was not tried', async () => {
+    const home = newHome({ WARDLINE_URL: 'http://127.0.0.1:1' })
+    const { code, stdout } = await home.run(['install', 'cursor', '--yes'])
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringMatching(/The key was not checked\. No answer from 127\.0\.0\.1:1/),
+    ])
+    expect(home.read('.cursor/hooks.json')).toContain('hook cursor')
+  })
+})
+
 test('what was installed is what a shell runs, and it blocks', slow, async () => {
   await using fleet = await TestFleet.open()
   const home = new AgentHome({
@@ -228,7 +309,10 @@ test('help and version say what there is, and status what is known', slow, async
   for (const word of ['install', 'uninstall', 'status', 'hook', 'mcp-proxy', 'WARDLINE_FAIL_MODE', 'Exit codes'])
     expect(help.stdout).toContain(word)
   expect((await home.run(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
-  expect(await home.run(['status'])).toMatchObject({ code: 4, stdout: expect.stringContaining('none yet') })
+  expect(await home.run(['status'])).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('not installed; no call yet'),
+  })
   await home.hook(['claude-code'], sample('claude-code.PreToolUse.Bash.agent-sdk-0.3.330'))
   expect(await home.run(['status'])).toMatchObject({
     code: 0,
@@ -239,8 +323,17 @@ test('help and version say what there is, and status what is known', slow, async
     code: 3,
     stdout: expect.stringContaining('suspended (exfiltration), version 1'),
   })
+  await home.hook(['claude-code'], sample('claude-code.PreToolUse.Bash.agent-sdk-0.3.330'))
   fleet.wire.mode = 'refuse'
-  expect(await home.run(['status'])).toMatchObject({ code: 4, stdout: expect.stringContaining('No answer') })
+  // What was heard last of a suspension holds.
+  expect(await home.run(['status'])).toMatchObject({
+    code: 3,
+    stdout: expect.stringContaining('version 1, as last heard'),
+  })
+  expect(await home.run(['status'], '', { HOME: '/nowhere' })).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining('No answer'),
+  })
   expect(await home.run(['status'], '', { WARDLINE_KEY: '' })).toMatchObject({ code: 78 })
 })
 

@@ -11,10 +11,13 @@ import {
 } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { type CodingTool, type Environment, productNames, readAgentSettings } from './agent-settings.ts'
+import { keyCommand } from '../service.ts'
+import { tryAccess } from './access.ts'
+import { type CodingTool, type Environment, productNames, readAgentSettings, stateFolder } from './agent-settings.ts'
 import { CommandFault } from './command-fault.ts'
-import { UnfitFile, withHook, withoutHook } from './hook-entries.ts'
-import { parseSettings } from './settings-text.ts'
+import { withHook, withoutHook } from './hook-entries.ts'
+import { UnfitFile } from './settings-text.ts'
+import { shortHash } from './short-hash.ts'
 import { textDiff } from './text-diff.ts'
 
 export interface InstallRequest {
@@ -39,7 +42,7 @@ const files: Record<CodingTool, { folder: string; folderSetting?: string; file: 
 }
 
 /** The file with the hooks; where it is a link, what the link leads to, so that it stays one. */
-function hooksFile({ tool, inProject, env }: InstallRequest): string {
+function hooksFile({ tool, inProject, env }: Pick<InstallRequest, 'tool' | 'inProject' | 'env'>): string {
   const { folder, folderSetting, file } = files[tool]
   const own = (folderSetting && env[folderSetting]) || join(homedir(), folder)
   const path = resolve(inProject ? folder : own, file)
@@ -71,87 +74,152 @@ function hookCommand({ tool, failClosed }: InstallRequest): string {
   ].join(' ')
 }
 
+/** A file as it was before an install and after it; null where there was none. */
+interface Change {
+  before: string | null
+  after: string
+}
+
+/** Where the last change is kept: settings may hold keys, so for its owner only. */
+const changeFile = (file: string, env: Environment): string => join(stateFolder(env), `install-${shortHash(file)}.json`)
+
+function lastChange(file: string, env: Environment): Change | undefined {
+  try {
+    return JSON.parse(readFileSync(changeFile(file, env), 'utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+/** Without it, or where it cannot be written, an uninstall only takes the hook out. */
+function keepChange(file: string, env: Environment, change: Change | undefined): void {
+  const path = changeFile(file, env)
+  try {
+    rmSync(path, { force: true })
+    if (change === undefined) return
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    writeFileSync(path, JSON.stringify(change), { mode: 0o600, flag: 'wx' })
+  } catch {}
+}
+
+/** Whether the settings of the user or of this folder hold the hook. */
+export function isInstalled(tool: CodingTool, env: Environment): boolean {
+  return [false, true].some((inProject) => {
+    try {
+      const text = readIfThere(hooksFile({ tool, inProject, env })) ?? ''
+      return withoutHook(text) !== text
+    } catch {
+      return false
+    }
+  })
+}
+
 export async function install(request: InstallRequest): Promise<void> {
-  const { tool, say } = request
+  const { tool, env, say } = request
+  const settings = readAgentSettings(env, tool, request.failClosed)
+  const access = 'fault' in settings || request.dryRun ? undefined : await tryAccess(settings, undefined)
+  if (access?.isRefused) throw new CommandFault(`${access.fault} Nothing was written.`)
   const command = hookCommand(request)
-  const isChanged = await change(request, (settings) => withHook(settings, tool, command), 'already installed')
+  const file = hooksFile(request)
+  const changed = await change(request, file, (text) => withHook(text ?? '', tool, command), 'already installed')
+  if (changed) {
+    const earlier = lastChange(file, env)
+    const before = earlier?.after === changed.before ? earlier.before : changed.before
+    // What held the hook already is not what an uninstall is to bring back.
+    const isClean = before === null || withoutHook(before) === before
+    keepChange(file, env, isClean ? { before, after: changed.after! } : undefined)
+  }
   if (/[\\/]_npx[\\/]/.test(command)) {
-    const fate = tool === 'codex' ? 'nothing is checked any more' : 'every call is blocked'
+    const fate = tool === 'codex' ? 'calls are no longer checked' : 'every call is blocked'
     say(
-      `This runs out of the cache of npx. When that is emptied, ${fate}: npm install -g @wardline/sdk, then install anew.`,
+      `This runs from the cache of npx. When the cache is emptied, ${fate}: npm install -g ${'url' in settings ? settings.url : '<address of the service>'}/sdk.tgz, then install again.`,
     )
   }
-  if (tool === 'codex' && isChanged) {
-    say('Codex runs a hook only after you have looked at it: open Codex, enter /hooks and trust this one.')
+  if (tool === 'codex' && changed) {
+    say('Codex runs a hook only after you have reviewed it: open Codex, enter /hooks and trust this one.')
   }
-  const settings = readAgentSettings(request.env, tool, request.failClosed)
-  if ('fault' in settings) say(`The hook cannot work yet. ${settings.fault}`)
-  else say(`Calls are reported as ${settings.instanceId}. Try it with: wardline-agent status ${tool}`)
+  if ('fault' in settings) {
+    say(`The hook cannot work yet. ${settings.fault} To create a key where the service runs: ${keyCommand(`${tool}-`)}`)
+  } else {
+    say(`Calls are reported as ${settings.instanceId}. Check it with: wardline-agent status ${tool}`)
+    if (access?.fault) say(`The key was not checked. ${access.fault}`)
+  }
 }
 
 export async function uninstall(request: InstallRequest): Promise<void> {
-  await change(request, (settings) => withoutHook(settings), 'not installed')
+  const { env } = request
+  const file = hooksFile(request)
+  const last = lastChange(file, env)
+  const edit = (text: string | null) =>
+    text !== null && text === last?.after ? last.before : text && withoutHook(text)
+  if (await change(request, file, edit, 'not installed')) keepChange(file, env, undefined)
 }
 
-/** Shows what is to be changed, asks, and writes. False when nothing was. */
+/** Shows what is to be changed, asks, and writes. Undefined when nothing was; null is a file that is not there. */
 async function change(
   request: InstallRequest,
-  edit: (settings: unknown) => unknown,
+  file: string,
+  edit: (text: string | null) => string | null,
   noChange: string,
-): Promise<boolean> {
-  const file = hooksFile(request)
+): Promise<{ before: string | null; after: string | null } | undefined> {
   const { tool, say } = request
   const before = readIfThere(file)
-  const after = edited(file, before ?? '', edit)
-  if (after === undefined) {
+  const after = edited(file, before, edit)
+  if (after === before) {
     say(`${productNames[tool]}: ${noChange} in ${file}`)
-    return false
+    return undefined
   }
-  say(`${file}\n${textDiff(before ?? '', after)}`)
-  if (request.dryRun) return false
+  say(`${file}\n${textDiff(before ?? '', after ?? '')}`)
+  if (request.dryRun) return undefined
   if (!request.yes) await confirm(request)
   if (readIfThere(file) !== before)
-    throw new CommandFault(`${file} was changed meanwhile. Nothing was written; try again.`)
+    throw new CommandFault(`${file} was changed in the meantime. Nothing was written; run the command again.`)
   const backup = replace(file, before, after)
-  say(`${productNames[tool]}: written${backup === undefined ? '' : `; what was there is in ${backup}`}`)
-  return true
+  const fate = after === null ? 'removed' : 'written'
+  say(`${productNames[tool]}: ${fate}${backup === undefined ? '' : `; the previous settings are in ${backup}`}`)
+  return { before, after }
 }
 
-/** The new text of the file; undefined when nothing changes. */
-function edited(file: string, text: string, edit: (settings: unknown) => unknown): string | undefined {
+function edited(file: string, text: string | null, edit: (text: string | null) => string | null): string | null {
   try {
-    const { value, format } = parseSettings(text)
-    const next = edit(value)
-    // Compared as values: an install that finds its hook leaves the form of the file alone as well.
-    return JSON.stringify(next) === JSON.stringify(value) ? undefined : format(next)
+    return edit(text)
   } catch (fault) {
-    if (fault instanceof UnfitFile) throw new CommandFault(`${file} was left as it is. ${fault.message}`)
+    if (fault instanceof UnfitFile) throw new CommandFault(`${file} was not changed. ${fault.message}`)
     throw fault
   }
 }
 
 async function confirm({ ask }: InstallRequest): Promise<void> {
-  if (ask === undefined) throw new CommandFault('There is nobody to ask here. Nothing was written; add --yes.')
+  if (ask === undefined) throw new CommandFault('No terminal to ask on. Nothing was written; add --yes.')
   if (!(await ask('Write this? [y/N] '))) throw new CommandFault('Nothing was written.')
 }
 
 const because = (fault: unknown): string => (fault as { code?: string }).code ?? 'unknown'
 
-function readIfThere(file: string): string | undefined {
+function readIfThere(file: string): string | null {
+  let bytes: Buffer
   try {
-    return readFileSync(file, 'utf8')
+    bytes = readFileSync(file)
   } catch (fault) {
-    if (because(fault) === 'ENOENT') return undefined
+    if (because(fault) === 'ENOENT') return null
     throw new CommandFault(`${file} cannot be read (${because(fault)}).`)
   }
+  const text = bytes.toString()
+  // Signs that are none would not come back as they were.
+  if (!Buffer.from(text).equals(bytes)) throw new CommandFault(`${file} was not changed. It is not UTF-8.`)
+  return text
 }
 
 /** Replaces the file as a whole. The path of the backup, when there was something to keep. */
-function replace(file: string, before: string | undefined, after: string): string | undefined {
-  const backup = before === undefined ? undefined : `${file}.${new Date().toISOString().replace(/[:.]/g, '-')}.bak`
+function replace(file: string, before: string | null, after: string | null): string | undefined {
+  const backup = before === null ? undefined : `${file}.${new Date().toISOString().replace(/[:.]/g, '-')}.bak`
   const draft = `${file}.${process.pid}.part`
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+    if (after === null) {
+      rmSync(file)
+      return undefined
+    }
     if (backup !== undefined) writeFileSync(backup, before!, { mode: 0o600, flag: 'wx' })
     const mode = statSync(file, { throwIfNoEntry: false })?.mode ?? 0o600
     writeFileSync(draft, after, { mode: 0o600, flag: 'wx' })
@@ -160,6 +228,6 @@ function replace(file: string, before: string | undefined, after: string): strin
     return backup
   } catch (fault) {
     rmSync(draft, { force: true })
-    throw new CommandFault(`${file} cannot be written (${because(fault)}). It is as it was.`)
+    throw new CommandFault(`${file} cannot be written (${because(fault)}). It was not changed.`)
   }
 }

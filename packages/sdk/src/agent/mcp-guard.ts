@@ -1,4 +1,4 @@
-import type { FailMode, Monitor } from '../monitor.ts'
+import type { Monitor } from '../monitor.ts'
 import type { Piece } from './line-splitter.ts'
 import { realPaths } from './real-paths.ts'
 
@@ -36,9 +36,9 @@ function parsed(bytes: Buffer): unknown {
 const failure = (code: number, message: string): Message => ({ jsonrpc: '2.0', id: null, error: { code, message } })
 const unreadable = failure(
   -32700,
-  'The security monitor cannot read this message, and does not pass on what it has not read.',
+  'The security monitor cannot parse this message, and does not forward messages it has not checked.',
 )
-const tooLong = failure(-32600, 'The security monitor does not pass on a message of this length.')
+const tooLong = failure(-32600, 'The message is too long for the security monitor, and is not forwarded.')
 
 /** `resultType` is required since the revision 2026-07-28 of the protocol, and unknown to those before it. */
 const denied = (id: unknown, reason: string): Message => ({
@@ -58,24 +58,17 @@ export class McpGuard {
     this.#warn = warn
   }
 
-  get #failMode(): FailMode {
-    return this.#monitor.failMode
-  }
-
   async pass(piece: Piece): Promise<Passage> {
     const { bytes, kind } = piece
-    if (kind !== 'line') return this.#passUnread(bytes, kind === 'lastPart' ? [tooLong] : [])
+    // Whoever writes the arguments could otherwise make them too long to be read.
+    if (kind !== 'line') return { forward: undefined, answers: kind === 'lastPart' ? [tooLong] : [] }
     const content = parsed(bytes)
     if (Array.isArray(content)) return this.#passBatch(content, bytes)
     if (isMessage(content)) return this.#passBatch([content], bytes)
     // Some clients keep a connection alive by empty lines.
     if (bytes.toString().trim() === '') return { forward: bytes, answers: [] }
-    return this.#passUnread(bytes, [unreadable])
-  }
-
-  #passUnread(bytes: Buffer, answers: Message[]): Passage {
-    if (this.#failMode === 'closed') return { forward: undefined, answers }
-    if (answers.length > 0) this.#warn('A message of the client was passed on unread.')
+    if (this.#monitor.failMode === 'closed') return { forward: undefined, answers: [unreadable] }
+    this.#warn('A message of the client was forwarded unchecked.')
     return { forward: bytes, answers: [] }
   }
 

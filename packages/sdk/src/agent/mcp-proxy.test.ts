@@ -10,7 +10,7 @@ const slow = { timeout: 60_000 }
 
 const program = fileURLToPath(new URL('../wardline-agent.ts', import.meta.url))
 const server = fileURLToPath(new URL('../test-mcp-server.ts', import.meta.url))
-const notAllowed = 'The security monitor of this agent does not allow this call. Do not try it again.'
+const notAllowed = 'The security monitor of this agent does not allow this call. Do not retry it.'
 
 let fleet: TestFleet
 let decoyKey: string
@@ -90,7 +90,7 @@ describe.each(['legacy', 'auto'] as const)('between a client (%s) and a server',
     try {
       await eventually(async () => expect((await fleet.instance()).control.confirmed).toBe(true))
       expect(await call('echo', { said: 'after' })).toEqual({
-        text: 'This agent is suspended (exfiltration). It must stop here and not try again.',
+        text: 'This agent is suspended (exfiltration). It must stop here and not retry.',
         isError: true,
       })
       expect((await client.listTools()).tools.length).toBeGreaterThan(0)
@@ -114,16 +114,16 @@ describe.each(['legacy', 'auto'] as const)('between a client (%s) and a server',
     expect(await Promise.race([unanswered, Promise.resolve('still waiting')])).toBe('still waiting')
   })
 
-  test('what is too large to be compared with decoys goes through when failing open, and not when failing closed', async () => {
+  test('denies what is too large to be compared with decoys, whatever it fails to', async () => {
     const said = 'some words '.repeat(500_000)
-    const open = await connect(mode)
-    expect(await open.call('echo', { said })).toEqual({ text: said, isError: false })
-    const closed = await connect(mode, { WARDLINE_FAIL_MODE: 'closed' })
-    expect(await closed.call('echo', { said })).toMatchObject({
-      isError: true,
-      text: expect.stringContaining('could not check'),
-    })
-    expect(await closed.call('calls')).toEqual({ text: '0', isError: false })
+    for (const WARDLINE_FAIL_MODE of ['open', 'closed']) {
+      const { call } = await connect(mode, { WARDLINE_FAIL_MODE })
+      expect(await call('echo', { said })).toMatchObject({
+        isError: true,
+        text: expect.stringContaining('the maximum is 4 MiB'),
+      })
+      expect(await call('calls')).toEqual({ text: '0', isError: false })
+    }
   })
 
   test('a server that crashes takes its proxy with it', async () => {

@@ -32,9 +32,7 @@ const denial = (id: unknown) => ({
   result: {
     resultType: 'complete',
     isError: true,
-    content: [
-      { type: 'text', text: 'The security monitor of this agent does not allow this call. Do not try it again.' },
-    ],
+    content: [{ type: 'text', text: 'The security monitor of this agent does not allow this call. Do not retry it.' }],
   },
 })
 
@@ -72,6 +70,13 @@ describe('the proxy', slow, () => {
     ])
     expect(lines.filter((line) => !line.includes('result'))).toEqual([input[0], input[2], input[4]])
     expect(stdout).not.toContain(decoyKey)
+  })
+
+  // The service refuses these signs, and a check that was refused must not let the call through.
+  test('holds back a call with a decoy that a NUL or half a character cuts', async () => {
+    const cut = (id: number, sign: string) => call(id, `${decoyKey.slice(0, 9)}${sign}${decoyKey.slice(9)}`)
+    const { stdout } = await newHome().run(proxy(...echo), `${cut(1, '\0')}\n${cut(2, '\ud800')}\n`)
+    expect(linesOf(stdout).map((line) => JSON.parse(line))).toEqual([denial(1), denial(2)])
   })
 
   // A message that says the same in other bytes must not be another.
@@ -115,32 +120,33 @@ describe('the proxy', slow, () => {
   test.each([
     ['no JSON', '{"jsonrpc":'],
     ['a number', '42'],
-  ])('passes on unread what it cannot read (%s) only when failing open', async (_case, line) => {
+  ])('passes on unread what it cannot parse (%s) only when failing open', async (_case, line) => {
     const [open, shut] = await Promise.all([
       newHome().run(proxy(...echo), `${line}\n${call(1, 'a')}\n`),
       newHome(closed).run(proxy(...echo), `${line}\n${call(1, 'a')}\n`),
     ])
     expect(open).toMatchObject({
       stdout: `${line}\n${call(1, 'a')}\n`,
-      stderr: expect.stringContaining('passed on unread'),
+      stderr: expect.stringContaining('forwarded unchecked'),
     })
     expect(linesOf(shut!.stdout).map((text) => JSON.parse(text))).toEqual([
-      { jsonrpc: '2.0', id: null, error: { code: -32700, message: expect.stringContaining('cannot read') } },
+      { jsonrpc: '2.0', id: null, error: { code: -32700, message: expect.stringContaining('cannot parse') } },
       JSON.parse(call(1, 'a')),
     ])
   })
 
-  test('passes on a message of more than 16 MiB only when failing open', async () => {
+  test('passes on no message of more than 16 MiB, whatever it fails to', async () => {
     const long = call(1, 'x'.repeat(17 * 1024 * 1024))
     const [open, shut] = await Promise.all([
       newHome().run(proxy(...echo), `${long}\n${call(2, 'a')}\n`),
       newHome(closed).run(proxy(...echo), `${long}\n${call(2, 'a')}\n`),
     ])
-    expect(open!.stdout === `${long}\n${call(2, 'a')}\n`).toBe(true)
-    expect(linesOf(shut!.stdout).map((text) => JSON.parse(text))).toEqual([
-      { jsonrpc: '2.0', id: null, error: { code: -32600, message: expect.stringContaining('length') } },
-      JSON.parse(call(2, 'a')),
-    ])
+    for (const { stdout } of [open!, shut!]) {
+      expect(linesOf(stdout).map((text) => JSON.parse(text))).toEqual([
+        { jsonrpc: '2.0', id: null, error: { code: -32600, message: expect.stringContaining('too long') } },
+        JSON.parse(call(2, 'a')),
+      ])
+    }
   })
 
   test('puts no answer of its own into the middle of a line of the server', async () => {
@@ -177,7 +183,7 @@ describe('the proxy', slow, () => {
       said += text
     })
     const server = await eventually(() => Number(/up (\d+)/.exec(said)![1]))
-    const lines = Array.from({ length: 2_000 }, (_, id) => call(id, 'x'.repeat(1_000)))
+    const lines = Array.from({ length: 200 }, (_, id) => call(id, 'x'.repeat(10_000)))
     const written = lines.map((line) => child.stdin!.write(`${line}\n`))
     expect(written).toContain(false)
     process.kill(server, 'SIGUSR2')

@@ -1,8 +1,15 @@
 import { type IncomingMessage, type RequestOptions, request as requestPlainly } from 'node:http'
-import { type Answer, type Call, retryAfterMs, Service } from '../service.ts'
-
-/** The service answers in a few hundred bytes; whatever else listens there must not fill the memory. */
-const mostBytes = 1024 * 1024
+import {
+  type Answer,
+  type Call,
+  isPlain,
+  mostBytes,
+  noAnswer,
+  parsedObject,
+  retryAfterMs,
+  Service,
+  unfit,
+} from '../service.ts'
 
 /**
  * The service over `node:http`: loading `fetch` takes longer than everything else that a hook does. Each request is sent
@@ -29,7 +36,7 @@ export class PlainService extends Service {
       return await send((onAnswer) => request(url, options as RequestOptions, onAnswer), body, Math.round(ms))
     } catch (fault) {
       const { code, message } = fault as { code?: string; message: string }
-      return { status: 0, body: {}, header: () => null, retryAfterMs: undefined, fault: code ?? message }
+      return noAnswer(code ?? message)
     }
   }
 }
@@ -40,31 +47,28 @@ function send(open: Open, body: string | undefined, ms: number): Promise<Answer>
   return new Promise((resolve, reject) => {
     const request = open((message) => collect(message, resolve, reject))
     const timer = setTimeout(() => request.destroy(new Error(`none within ${ms} ms`)), ms)
-    request.on('error', reject).on('close', () => clearTimeout(timer))
+    request.on('error', reject).on('close', () => {
+      clearTimeout(timer)
+      // Without an error as well, as after a switch of protocols.
+      reject(new Error('the connection was closed'))
+    })
     request.end(body)
   })
 }
 
 function collect(message: IncomingMessage, done: (answer: Answer) => void, failed: (fault: Error) => void): void {
-  let text = ''
-  message.setEncoding('utf8')
-  message.on('data', (part: string) => {
-    text += part
-    if (text.length > mostBytes) message.destroy(new Error('an answer that does not end'))
+  const parts: Buffer[] = []
+  let bytes = 0
+  const { statusCode = 0, headers } = message
+  message.on('data', (part: Buffer) => {
+    bytes += part.length
+    parts.push(part)
+    if (bytes > mostBytes || !isPlain(headers['content-encoding'])) message.destroy(new Error(unfit))
   })
   message.on('error', failed)
   message.on('end', () => {
-    const { statusCode = 0, headers } = message
     const header = (name: string) => headers[name]?.toString() ?? null
-    done({ status: statusCode, body: parsedObject(text), header, retryAfterMs: retryAfterMs(header('retry-after')) })
+    const body = parsedObject(Buffer.concat(parts).toString())
+    done({ status: statusCode, body, header, retryAfterMs: retryAfterMs(header('retry-after')) })
   })
-}
-
-function parsedObject(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
-  } catch {
-    return {}
-  }
 }

@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
+import { plainPath } from '../decoy-paths.ts'
 
 /** Each costs a look at the disk, some 20 microseconds. */
 const mostPaths = 64
@@ -13,6 +14,9 @@ const mostDepth = 4
  * one under any name. A link that is changed after this look goes unnoticed.
  */
 export function realPaths(args: unknown, cwd: string): string[] {
+  const folder = cwd.length > mostLength ? plainPath(cwd) : cwd
+  // Nothing can be opened from there.
+  if (folder.length > mostLength) return []
   const found = new Set<string>()
   const seen = new Set<string>()
   for (const text of texts(args, mostDepth)) {
@@ -20,7 +24,9 @@ export function realPaths(args: unknown, cwd: string): string[] {
       if (seen.size >= mostPaths) return [...found]
       if (word === '' || word.length > mostLength || seen.has(word) || /[\0\n]/.test(word)) continue
       seen.add(word)
-      const path = resolve(cwd, word.replace(/^~(?=$|[/\\])/, homedir()))
+      // To look at a share of Windows is to log on to whatever host it names.
+      if (process.platform === 'win32' && /^[\\/]{2}/.test(word)) continue
+      const path = resolve(folder, word.replace(/^~(?=$|[/\\])/, homedir()))
       const real = follow(path)
       if (real !== undefined && real !== path) found.add(real)
     }

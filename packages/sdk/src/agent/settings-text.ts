@@ -1,22 +1,12 @@
-import { UnfitFile } from './hook-entries.ts'
-
-export interface SettingsText {
-  value: unknown
-  /** The value as text in the form of the file it was read from. */
-  format(value: unknown): string
-}
+/** Settings that are not of the form that the coding agent reads. */
+export class UnfitFile extends Error {}
 
 /** Throws UnfitFile with the place of the fault; never with what stands there, since settings hold keys. */
-export function parseSettings(text: string): SettingsText {
-  const mark = text.startsWith('\ufeff') ? '\ufeff' : ''
-  const json = text.slice(mark.length)
-  if (json.trim() === '') return { value: {}, format: (value) => `${JSON.stringify(value, null, 2)}\n` }
-  const lineEnd = json.includes('\r\n') ? '\r\n' : '\n'
-  const indent = /^([ \t]+)\S/m.exec(json)?.[1] ?? '  '
-  const end = /\s*$/.exec(json)?.[0] ?? ''
-  const format = (value: unknown) => mark + JSON.stringify(value, null, indent).replaceAll('\n', lineEnd) + end
+export function parseSettings(text: string): unknown {
+  const json = text.replace(/^\ufeff/, '')
+  if (json.trim() === '') return {}
   try {
-    return { value: JSON.parse(json), format }
+    return JSON.parse(json)
   } catch (fault) {
     const { line, column } = placeOf(json, (fault as Error).message)
     throw new UnfitFile(`It is not JSON: line ${line}, column ${column}.`)

@@ -1,18 +1,9 @@
+import { plainLine } from '../plain-line.ts'
+import { tryAccess } from './access.ts'
 import { AgentMemory } from './agent-memory.ts'
-import {
-  type AgentKind,
-  type AgentSettings,
-  type Environment,
-  productNames,
-  readAgentSettings,
-  stateFolder,
-} from './agent-settings.ts'
+import { type AgentKind, type Environment, productNames, readAgentSettings, stateFolder } from './agent-settings.ts'
 import { CommandFault, exitCodes } from './command-fault.ts'
-import { pollControl } from './control-check.ts'
-import { plainLine } from './plain-line.ts'
-import { PlainService } from './plain-service.ts'
-
-const askMs = 2_000
+import { isInstalled } from './install.ts'
 
 /** Says what a hook or proxy is set up with and what it knows, and asks the service once. An exit code. */
 export async function showStatus(kind: AgentKind, env: Environment, say: (line: string) => void): Promise<number> {
@@ -24,14 +15,14 @@ export async function showStatus(kind: AgentKind, env: Environment, say: (line: 
   for (const [name, value] of Object.entries(lines)) say(`${name.padEnd(13)} ${value}`)
   say(`last contact  ${memory.lastContact?.toISOString() ?? 'none yet'}`)
   if (memory.lost > 0) say(`unreported    ${memory.lost} calls`)
-  const { state, fault } = await ask(settings, memory)
+  const { state, fault } = await tryAccess(settings, memory.told())
+  if (fault && !state) throw new CommandFault(fault, 'unreachable')
   const suspension = state?.suspended ? `suspended (${plainLine(state.reason ?? 'no reason was given')})` : 'active'
-  say(`state         ${suspension}${state ? `, version ${state.version}` : ''}${fault ? ', as far as was heard' : ''}`)
-  if (fault) say(fault)
-  return state?.suspended ? exitCodes.suspended : fault ? exitCodes.unreachable : 0
-}
-
-function ask(settings: AgentSettings, memory: AgentMemory) {
-  const service = new PlainService(settings, performance.now() + askMs)
-  return pollControl({ service, settings, known: memory.told(), timeoutMs: askMs })
+  const installation = kind === 'mcp-proxy' ? '' : isInstalled(kind, env) ? 'installed; ' : 'not installed; '
+  say(
+    `state         ${state ? `${suspension}, version ${state.version}${fault ? ', as last heard' : ''}` : `${installation}no call yet`}`,
+  )
+  if (state?.suspended) return exitCodes.suspended
+  if (fault) throw new CommandFault(fault, 'unreachable')
+  return 0
 }

@@ -1,13 +1,20 @@
 import type { ControlMessage } from '@wardline/contract'
-import type { EventFields } from './event-row.ts'
+import type { EventFields } from '../db/schema/events.ts'
+
+export type WriteEvent = (event: EventFields) => string
+export type ReadEvent = (text: string) => EventFields
+export type EventListener = (rows: readonly EventFields[]) => void
 
 /** Carries what was committed to every process. It may lose, double or reorder: the database is the truth. */
 export interface Bus {
-  /** Tells the listeners of this process at once and the other processes as soon as may be. Never waits and never fails. */
-  publishEvents(rows: readonly EventFields[]): void
+  /**
+   * Tells the listeners of this process at once and the other processes as soon as may be. Never waits and never fails.
+   * `write` makes the text that travels.
+   */
+  publishEvents(rows: readonly EventFields[], write: WriteEvent): void
   publishControl(message: ControlMessage): void
-  /** Events that a process of this deployment stored. */
-  onEvents(listener: (rows: readonly EventFields[]) => void): void
+  /** Events that a process of this deployment stored. `read` throws when a text that travelled is no event. */
+  onEvents(listener: EventListener, read: ReadEvent): void
   /** Kills and resumes that a process of this deployment signed. */
   onControl(listener: (message: ControlMessage) => void): void
   /** What other programs published on the events channel, as it came: nobody has looked at it yet. */

@@ -1,13 +1,12 @@
 import type { ControlMessage } from '@wardline/contract'
-import type { Bus } from './bus.ts'
-import type { EventFields } from './event-row.ts'
+import type { Bus, EventListener } from './bus.ts'
 
 /**
  * The bus within one process: listeners are called at once, in the order of publishing. `alone` tells that no other
  * process uses the database, whose changes it could not hear.
  */
 export function createMemoryBus({ alone }: { alone: boolean }): Bus {
-  const eventListeners: ((rows: readonly EventFields[]) => void)[] = []
+  const eventListeners: EventListener[] = []
   const controlListeners: ((message: ControlMessage) => void)[] = []
   return {
     publishEvents: (rows) => {

@@ -1,6 +1,6 @@
 import { RedisClient } from '@redis/client'
 import type { EventRow, StreamedRow } from '@wardline/contract'
-import { StreamMessage } from '@wardline/contract'
+import { alertTypes, eventTypes, StreamMessage } from '@wardline/contract'
 import { Compile } from 'typebox/schema'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest'
 import { startRedis, type TestRedis } from '../../../../test-servers/redis.ts'
@@ -101,7 +101,8 @@ async function listen(member: Member, path = '/api/stream') {
       }
     }
   })().catch(() => {})
-  await vi.waitFor(() => expect(frames).toHaveLength(1), deadline)
+  // At least its first frame: counts may follow that an earlier test's events gave rise to.
+  await vi.waitFor(() => expect(frames).not.toEqual([]), deadline)
   return {
     frames,
     rows: () => frames.filter(({ data }) => data.type === 'event').map(({ data }) => data.data as StreamedRow),
@@ -179,7 +180,7 @@ describe('two services on one backplane', slow, () => {
 
   it('say that they are ready and connected', async () => {
     const { status, body } = await one.call('GET', '/readyz')
-    expect([status, body]).toEqual([200, { ok: true, database: 'ok', backplane: 'ok' }])
+    expect([status, body]).toEqual([200, { ok: true, database: 'ok', backplane: 'ok', clock_offset_ms: 0 }])
   })
 
   // Whoever may listen has seen every resume there was, with its signature.
@@ -189,7 +190,7 @@ describe('two services on one backplane', slow, () => {
     await one.call('POST', '/api/kill/freed', { reason: 'first' })
     await one.call('POST', '/api/resume/freed')
     const state = { version: 2, suspended: false, reason: null }
-    const resume = JSON.stringify(controlMessage('freed', state, one.base.clock.now(), one.deps.secrets.controlKey))
+    const resume = JSON.stringify(controlMessage('freed', state, one.base.clock.now(), one.deps.controlSigner))
     await one.call('POST', '/api/kill/freed', { reason: 'second' })
     await using late = await openMember(redis.url, one)
     await using listener = await listen(late, '/api/instances/freed/control')
@@ -202,6 +203,22 @@ describe('two services on one backplane', slow, () => {
     await vi.waitFor(() => expect(heard).toEqual(['freed', 'freed', 'freed', 'mark']), deadline)
     expect(await poll(late, 'freed')).toEqual({ suspended: true, reason: 'second' })
     expect(listener.frames).toHaveLength(1)
+  })
+
+  // The HMAC of the channel does not cover the signature for agents, and an older process sends none: agents that
+  // verify would ignore the kill.
+  it('sign for agents what another process published without a signature, or with a wrong one', async () => {
+    await using outsider = await connectOutsider(redis.url)
+    await beat(one, 'verifying')
+    await using listener = await listen(one, '/api/instances/verifying/control')
+    const { controlSigner, clock } = one.base.deps
+    for (const [version, wrong] of [[1, {}] as const, [2, { signature_ed25519: 'A'.repeat(86) }] as const]) {
+      const state = { version, suspended: version === 1, reason: version === 1 ? 'stop' : null }
+      const { signature_ed25519, ...old } = controlMessage('verifying', state, clock.now(), controlSigner)
+      await outsider.publish(JSON.stringify({ ...old, ...wrong }), 'test:control')
+      await vi.waitFor(() => expect(listener.frames).toHaveLength(version + 1), deadline)
+      expect(listener.frames[version]!.data).toEqual({ ...old, signature_ed25519 })
+    }
   })
 })
 
@@ -219,7 +236,7 @@ describe('while the backplane is away', slow, () => {
       await own.kill()
       await vi.waitFor(() => expect(there.bus.state).toBe('unavailable'), deadline)
       const { status, body } = await there.call('GET', '/readyz')
-      expect([status, body]).toEqual([200, { ok: true, database: 'ok', backplane: 'unavailable' }])
+      expect([status, body]).toEqual([200, { ok: true, database: 'ok', backplane: 'unavailable', clock_offset_ms: 0 }])
 
       await here.call('POST', '/api/kill/agent', { reason: 'unheard' })
       expect(await poll(there, 'agent')).toEqual({ suspended: true, reason: 'unheard' })
@@ -290,7 +307,7 @@ describe('an event that another program publishes', slow, () => {
     await outsider.publish(JSON.stringify({ ...given, ...more }))
     await vi.waitFor(() => expect(listener.frames.map(({ data }) => data.type)).toContain('stats'), deadline)
     const shown = listener.frames.find(({ data }) => data.type === 'event')!
-    expect(shown.data.data).toEqual({ ...given, seq: null })
+    expect(shown.data.data).toEqual({ ...given, seq: null, by_service: false })
     expect(shown.id).toBeUndefined()
     for (const { data } of listener.frames) expect(isStreamMessage.Check(data)).toBe(true)
     expect((await one.call('GET', '/api/events')).body).toEqual(before)
@@ -313,6 +330,30 @@ describe('an event that another program publishes', slow, () => {
       expect(row.created_at).toBe(new Date(one.base.clock.now()).toISOString())
     }
     expect(new Set(listener.rows().map(({ id }) => id)).size).toBe(4)
+  })
+
+  // Whoever may publish there could otherwise tell SIEMs and people that a kill was confirmed or an outage is over.
+  it('is never the word of the service, whatever type it has and whatever it says of itself', async () => {
+    await using outsider = await connectOutsider(redis.url)
+    await using listener = await listen(one)
+    const stored = () =>
+      Promise.all(
+        ['events', 'alerts', 'instances', 'honeypot_hits'].map((table) => one.base.rows(`select * from ${table}`)),
+      )
+    const before = await stored()
+    const types = [...Object.values(eventTypes), ...Object.values(alertTypes)].filter(
+      (type) => type !== eventTypes.sessionMetrics,
+    )
+    for (const event_type of types) {
+      const forged = { ...report, event_type, severity: 'critical', instance_id: 'agent', by_service: true }
+      await outsider.publish(JSON.stringify({ ...forged, source: 'wardline' }))
+      await outsider.publish(JSON.stringify({ ...forged, source: 'Wardline ' }))
+      await outsider.publish(JSON.stringify({ ...forged, signature: 'f'.repeat(64) }))
+    }
+    await vi.waitFor(() => expect(listener.rows()).toHaveLength(types.length), deadline)
+    expect(listener.rows().map(({ event_type }) => event_type)).toEqual(types)
+    expect(listener.rows().filter(({ by_service, seq }) => by_service || seq !== null)).toEqual([])
+    expect(await stored()).toEqual(before)
   })
 
   // A row with the next seq would otherwise hide the event that gets it.

@@ -7,10 +7,11 @@ import type { ControlMessage } from '@wardline/contract'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest'
 import { startRedis, type TestRedis } from '../../../../test-servers/redis.ts'
 import { systemClock } from '../clock.ts'
+import type { EventFields } from '../db/schema/events.ts'
+import { eventRowJson, parseEventRow } from '../features/events/event-row.ts'
 import { createLog } from '../log.ts'
 import { createMetrics } from '../metrics.ts'
 import { signControl } from './control-signature.ts'
-import type { EventFields } from './event-row.ts'
 import { RedisBus } from './redis.ts'
 
 const deadline = { timeout: 20_000, interval: 10 }
@@ -150,25 +151,29 @@ describe('the service', slow, () => {
     const [one, other] = [await open(), await open()]
     const events: EventFields[] = []
     const control: ControlMessage[] = []
-    other.onEvents((rows) => events.push(...rows))
+    other.onEvents((rows) => events.push(...rows), parseEventRow)
     other.onControl((message) => control.push(message))
     const message = { instance_id: 'bot', action: 'resume' as const, version: 1, issued_at: '2026-01-15T00:00:00.000Z' }
     one.publishControl({ ...message, signature: signControl(message, secrets.controlKey) })
-    one.publishEvents([
-      {
-        seq: 1,
-        created_at: 0,
-        severity: 'info',
-        source: 's',
-        event_type: 'note',
-        instance_id: null,
-        session_id: null,
-        ip_address: null,
-        id: '00000000-0000-7000-8000-000000000001',
-        description: 'x',
-        metadata: null,
-      },
-    ])
+    one.publishEvents(
+      [
+        {
+          seq: 1,
+          created_at: 0,
+          severity: 'info',
+          source: 's',
+          event_type: 'note',
+          instance_id: null,
+          session_id: null,
+          ip_address: null,
+          id: '00000000-0000-7000-8000-000000000001',
+          description: 'x',
+          metadata: null,
+          by_service: 0,
+        },
+      ],
+      eventRowJson,
+    )
     await vi.waitFor(() => expect([events.length, control.length]).toEqual([1, 1]), deadline)
     await one.close()
     await other.close()

@@ -6,10 +6,11 @@ import type { ControlMessage } from '@wardline/contract'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest'
 import { startRedis, type TestRedis } from '../../../../test-servers/redis.ts'
 import { manualClock } from '../clock.ts'
+import type { EventFields } from '../db/schema/events.ts'
+import { eventRowJson, parseEventRow } from '../features/events/event-row.ts'
 import { createLog } from '../log.ts'
 import { createMetrics } from '../metrics.ts'
 import { signControl } from './control-signature.ts'
-import type { EventFields } from './event-row.ts'
 import { createMac } from './mac.ts'
 import { RedisBus } from './redis.ts'
 import { eventMessage } from './signed-event.ts'
@@ -49,7 +50,7 @@ async function openBus(url: string): Promise<Open> {
   const clock = manualClock(startedAt)
   const channels = { eventsChannel: 'test:events', controlChannel: 'test:control' }
   const bus = new RedisBus({ url, ...channels, clock, log, metrics, secrets })
-  bus.onEvents((rows) => events.push(...rows))
+  bus.onEvents((rows) => events.push(...rows), parseEventRow)
   bus.onControl((message) => control.push(message))
   bus.onOutsideEvents((message) => outside.push(message.toString()))
   bus.onReconnect((missedSince) => reconnects.push(missedSince))
@@ -84,6 +85,7 @@ const event = (seq: number, description = 'x'): EventFields => ({
   id: `00000000-0000-7000-8000-${String(seq).padStart(12, '0')}`,
   description,
   metadata: '{"a":[1,{"metadata":null}]}',
+  by_service: 1,
 })
 
 function kill(version: number, instance_id = 'bot'): ControlMessage {
@@ -135,11 +137,11 @@ describe('two processes', slow, () => {
     const rows = Array.from({ length: 300 }, (_, index) =>
       event(index + 1, `"quoted", {braced} \u2028 \ud83d\ude00 ${index}`),
     )
-    one.bus.publishEvents(rows)
+    one.bus.publishEvents(rows, eventRowJson)
     expect(one.events).toEqual(rows)
     await vi.waitFor(() => expect(other.events).toHaveLength(300), deadline)
     expect(other.events).toEqual(rows)
-    other.bus.publishEvents([event(301)])
+    other.bus.publishEvents([event(301)], eventRowJson)
     await vi.waitFor(() => expect(one.events).toHaveLength(301), deadline)
     expect([one.events.length, other.events.length]).toEqual([301, 301])
     expect([one.outside, other.outside]).toEqual([[], []])
@@ -172,11 +174,12 @@ describe('two processes', slow, () => {
     await using one = await openBus(redis.url)
     await using outsider = await connectOutsider(redis.url)
     const heard = await outsider.listen('test:events')
-    one.bus.publishEvents([event(7)])
+    one.bus.publishEvents([event(7)], eventRowJson)
     await vi.waitFor(() => expect(heard).toHaveLength(1), deadline)
-    const { metadata, created_at, ...fields } = event(7)
+    const { metadata, created_at, by_service, ...fields } = event(7)
     expect(JSON.parse(heard[0]!)).toEqual({
       ...fields,
+      by_service: by_service === 1,
       created_at: new Date(created_at).toISOString(),
       metadata: JSON.parse(metadata!),
       signature: expect.stringMatching(/^[0-9a-f]{64}$/),
@@ -233,13 +236,13 @@ describe('somebody who may publish', slow, () => {
   it('cannot make an event that counts as stored', async () => {
     await using open = await openBus(redis.url)
     await using outsider = await connectOutsider(redis.url)
-    const { text } = eventMessage(event(1), createMac(secrets.eventKey))
+    const { text } = eventMessage(eventRowJson(event(1)), createMac(secrets.eventKey))
     const forged = [
       JSON.stringify(event(1)),
       text.replace('"seq":1', '"seq":2'),
       text.replace('192.0.2.1', '192.0.2.2'),
-      eventMessage(event(1), createMac(Buffer.alloc(32, 'guess'))).text,
-      eventMessage(event(1), createMac(secrets.controlKey)).text,
+      eventMessage(eventRowJson(event(1)), createMac(Buffer.alloc(32, 'guess'))).text,
+      eventMessage(eventRowJson(event(1)), createMac(secrets.controlKey)).text,
       `${text} `,
       '{"signature":"',
       '',
@@ -256,7 +259,7 @@ describe('somebody who may publish', slow, () => {
   it('of a process with the same secret but other rows is refused without harm', async () => {
     await using open = await openBus(redis.url)
     await using outsider = await connectOutsider(redis.url)
-    const unreadable = eventMessage({ ...event(1), seq: 1.5 }, createMac(secrets.eventKey)).text
+    const unreadable = eventMessage(eventRowJson({ ...event(1), seq: 1.5 }), createMac(secrets.eventKey)).text
     await outsider.publish('test:events', unreadable)
     await vi.waitFor(async () => {
       expect(await open.count('messages_refused_total', { channel: 'events', reason: 'malformed' })).toBe(1)
@@ -284,7 +287,7 @@ describe('a Redis that is killed', slow, () => {
     expect(one.reconnects).toEqual([startedAt, startedAt + 5_000])
     expect(await one.count('up')).toBe(1)
     expect(await one.count('reconnects_total')).toBe(1)
-    one.bus.publishEvents([event(1)])
+    one.bus.publishEvents([event(1)], eventRowJson)
     other.bus.publishControl(kill(1))
     await vi.waitFor(() => expect([other.events.length, one.control.length]).toEqual([1, 1]), deadline)
     expect(messagesIn(one.logged)).toEqual(['backplane connected', 'backplane unavailable', 'backplane back'])
@@ -297,7 +300,10 @@ describe('a Redis that is killed', slow, () => {
     await using other = await openBus(own.url)
     await own.kill()
     await vi.waitFor(() => expect(one.bus.state).toBe('unavailable'), deadline)
-    one.bus.publishEvents(Array.from({ length: 1_000 }, (_, index) => event(index + 1)))
+    one.bus.publishEvents(
+      Array.from({ length: 1_000 }, (_, index) => event(index + 1)),
+      eventRowJson,
+    )
     one.bus.publishControl(kill(1))
     expect([one.events.length, one.control.length]).toEqual([1_000, 1])
     await vi.waitFor(async () => {
@@ -306,7 +312,7 @@ describe('a Redis that is killed', slow, () => {
     expect(await one.count('publishes_dropped_total', { channel: 'control' })).toBe(1)
     await own.start()
     await vi.waitFor(() => expect([one.bus.state, other.bus.state]).toEqual(['ok', 'ok']), deadline)
-    one.bus.publishEvents([event(1_001)])
+    one.bus.publishEvents([event(1_001)], eventRowJson)
     await vi.waitFor(() => expect(other.events).toEqual([event(1_001)]), deadline)
     // Nobody has carried the kill yet, so the next look at the database tells of it.
     one.bus.publishControl(kill(1))
@@ -318,7 +324,7 @@ describe('a Redis that is killed', slow, () => {
     await own.kill()
     await using open = await openBus(own.url)
     expect([open.bus.state, open.reconnects, await open.count('up')]).toEqual(['unavailable', [], 0])
-    open.bus.publishEvents([event(1)])
+    open.bus.publishEvents([event(1)], eventRowJson)
     expect(open.events).toEqual([event(1)])
     await own.start()
     await vi.waitFor(() => expect(open.reconnects).toEqual([startedAt]), deadline)
@@ -340,7 +346,10 @@ describe('a Redis that hangs', slow, () => {
     process.kill(processId, 'SIGSTOP')
     try {
       for (let seq = 1; seq <= total; seq += 100) {
-        one.bus.publishEvents(Array.from({ length: 100 }, (_, index) => event(seq + index, text)))
+        one.bus.publishEvents(
+          Array.from({ length: 100 }, (_, index) => event(seq + index, text)),
+          eventRowJson,
+        )
         await new Promise((resolve) => setImmediate(resolve))
       }
       expect(one.events).toHaveLength(total)
@@ -370,7 +379,7 @@ describe('a Redis that hangs', slow, () => {
     const before = await openBus(own.url)
     process.kill(processId, 'SIGSTOP')
     try {
-      before.bus.publishEvents([event(1)])
+      before.bus.publishEvents([event(1)], eventRowJson)
       await before.bus.close()
       const meanwhile = await openBus(own.url)
       expect(meanwhile.bus.state).toBe('unavailable')
@@ -387,7 +396,7 @@ describe('a process that stops', slow, () => {
   it('sends what it published last, and hears nothing more', async () => {
     await using other = await openBus(redis.url)
     const one = await openBus(redis.url)
-    one.bus.publishEvents([event(1), event(2)])
+    one.bus.publishEvents([event(1), event(2)], eventRowJson)
     one.bus.publishControl(kill(1))
     await one.bus.close()
     await vi.waitFor(() => expect([other.events.length, other.control.length]).toEqual([2, 1]), deadline)

@@ -2,12 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ErrorReply } from '@redis/client'
 import type { ControlMessage } from '@wardline/contract'
 import type { Clock } from '../clock.ts'
+import type { EventFields } from '../db/schema/events.ts'
 import { randomBetween } from '../ids.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Secrets } from '../secrets.ts'
-import type { Bus } from './bus.ts'
-import type { EventFields } from './event-row.ts'
+import type { Bus, EventListener, ReadEvent, WriteEvent } from './bus.ts'
 import { createMac, type Mac } from './mac.ts'
 import { addressOf, type Lane, openRedisSession, type RedisSession } from './redis-session.ts'
 import { readControlMessage } from './signed-control.ts'
@@ -32,7 +32,7 @@ export interface RedisBusOptions {
 /** The bus between processes, by the channels of a Redis or Valkey. While that is away, only this process hears. */
 export class RedisBus implements Bus {
   readonly #options: RedisBusOptions
-  readonly #eventListeners: ((rows: readonly EventFields[]) => void)[] = []
+  readonly #eventListeners: { listener: EventListener; read: ReadEvent }[] = []
   readonly #controlListeners: ((message: ControlMessage) => void)[] = []
   readonly #outsideListeners: ((message: Buffer) => void)[] = []
   readonly #reconnectListeners: ((missedSince: number) => void)[] = []
@@ -40,7 +40,7 @@ export class RedisBus implements Bus {
   #session: RedisSession | undefined
   #missedSince: number
   #isReported = false
-  #unsent: EventFields[] = []
+  #unsent: { rows: readonly EventFields[]; write: WriteEvent }[] = []
   /** Signatures of own events on their way: what comes back need be neither checked nor read. */
   readonly #echoes = new Set<string>()
   /** The last version of each instance that went over the channel. */
@@ -69,8 +69,8 @@ export class RedisBus implements Bus {
     return this.#session !== undefined
   }
 
-  onEvents(listener: (rows: readonly EventFields[]) => void): void {
-    this.#eventListeners.push(listener)
+  onEvents(listener: EventListener, read: ReadEvent): void {
+    this.#eventListeners.push({ listener, read })
   }
 
   onControl(listener: (message: ControlMessage) => void): void {
@@ -85,11 +85,11 @@ export class RedisBus implements Bus {
     this.#reconnectListeners.push(listener)
   }
 
-  publishEvents(rows: readonly EventFields[]): void {
-    for (const listener of this.#eventListeners) listener(rows)
+  publishEvents(rows: readonly EventFields[], write: WriteEvent): void {
+    for (const { listener } of this.#eventListeners) listener(rows)
     // After the answers to those who wait for the commit: encoding a thousand rows takes a few milliseconds.
     if (this.#unsent.length === 0) setImmediate(() => this.#sendEvents())
-    this.#unsent.push(...rows)
+    this.#unsent.push({ rows, write })
   }
 
   publishControl(message: ControlMessage): void {
@@ -113,16 +113,22 @@ export class RedisBus implements Bus {
   }
 
   #sendEvents(): void {
-    const rows = this.#unsent
+    const batches = this.#unsent
     this.#unsent = []
-    let sent = 0
-    while (sent < rows.length && this.#canSend('events')) {
-      const { text, signature } = eventMessage(rows[sent]!, this.#eventMac)
-      if (this.#echoes.size < maxRemembered) this.#echoes.add(signature)
-      this.#session?.publish('events', text)
-      sent += 1
+    let dropped = 0
+    for (const { rows, write } of batches) {
+      for (const row of rows) {
+        if (this.#canSend('events')) this.#sendEvent(write(row))
+        else dropped += 1
+      }
     }
-    if (sent < rows.length) this.#drop('events', rows.length - sent)
+    if (dropped > 0) this.#drop('events', dropped)
+  }
+
+  #sendEvent(row: string): void {
+    const { text, signature } = eventMessage(row, this.#eventMac)
+    if (this.#echoes.size < maxRemembered) this.#echoes.add(signature)
+    this.#session?.publish('events', text)
   }
 
   #drop(lane: Lane, count: number): void {
@@ -145,13 +151,26 @@ export class RedisBus implements Bus {
   #hearEvent(message: Buffer): void {
     const signature = signatureOf(message)
     if (signature !== undefined && this.#echoes.delete(signature)) return
-    const event = readEventMessage(message, signature, this.#eventMac)
-    if (typeof event === 'object') {
-      for (const listener of this.#eventListeners) listener([event])
-    } else if (event === 'unsigned') {
+    const heard = readEventMessage(message, signature, this.#eventMac)
+    if (typeof heard === 'object') {
+      this.#tellEvent(heard.row)
+    } else if (heard === 'unsigned') {
       for (const listener of this.#outsideListeners) listener(message)
     } else {
-      this.#refuse('events', event)
+      this.#refuse('events', heard)
+    }
+  }
+
+  #tellEvent(row: string): void {
+    for (const { listener, read } of this.#eventListeners) {
+      let event: EventFields
+      try {
+        event = read(row)
+      } catch {
+        this.#refuse('events', 'malformed')
+        return
+      }
+      listener([event])
     }
   }
 
@@ -205,7 +224,7 @@ export class RedisBus implements Bus {
         this.#drop(lane, 1)
         if (isRefusalLogged || !(fault instanceof ErrorReply)) return
         isRefusalLogged = true
-        log.error({ channel: lane, reason: fault.message }, 'the backplane refuses what is published')
+        log.error({ channel: lane, reason: fault.message }, 'the backplane refuses published messages')
       },
       signal: this.#closing.signal,
     })
@@ -231,7 +250,7 @@ export class RedisBus implements Bus {
     const { message, code } = reason as NodeJS.ErrnoException
     log.warn(
       { address: addressOf(url), reason: message || code },
-      'backplane unavailable: until it is back, what other processes do is read from the database',
+      'backplane unavailable: changes by other processes are read from the database until it is back',
     )
   }
 }

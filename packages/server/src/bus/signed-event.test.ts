@@ -1,7 +1,8 @@
 import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type EventFields, eventRowJson, parseEventRow } from './event-row.ts'
+import type { EventFields } from '../db/schema/events.ts'
+import { eventRowJson, parseEventRow } from '../features/events/event-row.ts'
 import { createMac } from './mac.ts'
 import { eventMessage, readEventMessage, signatureOf } from './signed-event.ts'
 
@@ -33,6 +34,7 @@ const event: fc.Arbitrary<EventFields> = fc.record({
   id: fc.uuid(),
   description: text,
   metadata: fc.option(fc.dictionary(text, fc.jsonValue()).map((value) => JSON.stringify(value))),
+  by_service: fc.constantFrom(0 as const, 1 as const),
 })
 
 const read = (message: Buffer, by = mac) => readEventMessage(message, signatureOf(message), by)
@@ -67,9 +69,9 @@ describe('the message of an event', () => {
   it('is the row with its signature, and read by whoever has the key', () => {
     fc.assert(
       fc.property(event, (given) => {
-        const { text: message, signature } = eventMessage(given, mac)
+        const { text: message, signature } = eventMessage(eventRowJson(given), mac)
         expect(JSON.parse(message)).toEqual({ ...JSON.parse(eventRowJson(given)), signature })
-        expect(read(Buffer.from(message))).toEqual(given)
+        expect(read(Buffer.from(message))).toEqual({ row: eventRowJson(given) })
         expect(read(Buffer.from(message), createMac(Buffer.alloc(32, 'other')))).toBe('unsigned')
       }),
     )
@@ -84,7 +86,7 @@ describe('the message of an event', () => {
         fc.integer({ min: 1, max: 255 }),
         fc.constantFrom(-1, 0, 1),
         (given, at, bits, by) => {
-          const message = Buffer.from(eventMessage(given, mac).text)
+          const message = Buffer.from(eventMessage(eventRowJson(given), mac).text)
           const place = at % message.length
           const rest = message.subarray(place + (by === 1 ? 0 : 1))
           const changed = by === -1 ? [] : [message[place]! ^ bits]

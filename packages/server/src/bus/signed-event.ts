@@ -1,6 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
 import { limits } from '@wardline/contract'
-import { type EventFields, eventRowJson, parseEventRow } from './event-row.ts'
 import type { Mac } from './mac.ts'
 
 // A message is the row of an event with one more field at its end: the hex HMAC-SHA256 of the row without it. Whoever
@@ -11,9 +10,8 @@ const closing = '"}'
 const hexLength = 64
 const tailLength = opening.length + hexLength + closing.length
 
-/** The message that tells of a stored event, and its signature. */
-export function eventMessage(event: EventFields, mac: Mac): { text: string; signature: string } {
-  const row = eventRowJson(event)
+/** The message that carries the row of an event, a JSON object, and its signature. */
+export function eventMessage(row: string, mac: Mac): { text: string; signature: string } {
   const signature = mac(Buffer.from(row)).toString('hex')
   return { text: `${row.slice(0, -1)}${opening}${signature}${closing}`, signature }
 }
@@ -26,19 +24,15 @@ export function signatureOf(message: Buffer): string | undefined {
   return fits ? signature : undefined
 }
 
-/** The event that a process of this deployment signed, or why the message is none. */
+/** The row that a process of this deployment signed, or why the message carries none. */
 export function readEventMessage(
   message: Buffer,
   signature: string | undefined,
   mac: Mac,
-): EventFields | 'too_large' | 'unsigned' | 'malformed' {
+): { row: string } | 'too_large' | 'unsigned' {
   if (message.length > limits.bodyBytes) return 'too_large'
   if (signature === undefined) return 'unsigned'
   const row = Buffer.concat([message.subarray(0, message.length - tailLength), Buffer.from('}')])
   if (!timingSafeEqual(mac(row), Buffer.from(signature, 'hex'))) return 'unsigned'
-  try {
-    return parseEventRow(row.toString())
-  } catch {
-    return 'malformed'
-  }
+  return { row: row.toString() }
 }

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import { sql } from 'kysely'
-import { systemClock } from '../clock.ts'
+import { dayMs, systemClock } from '../clock.ts'
 import { DatabaseError } from '../errors.ts'
 import type { Database, Db, Row } from './database.ts'
 import { claimFact } from './facts.ts'
@@ -23,8 +23,11 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'event_minutes', key: ['minute'], grows: false },
   { table: 'event_counts', key: ['unit', 'severity', 'class', 'bucket'], grows: false },
   { table: 'tool_counts', key: ['tool', 'minute'], grows: false },
-  { table: 'idempotency_keys', key: ['caller', 'key'], grows: false },
+  { table: 'idempotency_keys', key: ['caller', 'kind', 'key'], grows: false },
   { table: 'instances', key: ['id'], grows: false },
+  // After the instances, whose triggers count as well.
+  { table: 'instance_counts', key: ['owner'], grows: false },
+  { table: 'deleted_instances', key: ['id'], grows: false },
   { table: 'honeypots', key: ['id'], grows: false },
   { table: 'honeypot_fingerprints', key: ['digest', 'honeypot_id'], grows: false },
   { table: 'honeypot_hits', key: ['id'], grows: false },
@@ -38,6 +41,11 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'alert_groups', key: ['channel_id', 'name'], grows: false },
   { table: 'alert_messages', key: ['id'], grows: false },
   { table: 'alert_deliveries', key: ['alert_seq', 'channel_id'], grows: false },
+  {
+    table: 'alert_overflow',
+    key: ['minute', 'by_service', 'instance_id', 'event_type', 'severity'],
+    grows: false,
+  },
   { table: 'attestations', key: ['period', 'tag'], grows: false },
   { table: 'job_runs', key: ['name'], grows: false },
   { table: 'counters', key: ['name'], grows: false },
@@ -46,7 +54,6 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
 
 /** Some ten milliseconds of work: neither engine comes near its time limits. */
 const pageRows = 1_000
-const dayMs = 86_400_000
 
 export interface CopyProgress {
   phase: 'copy' | 'compare'
@@ -108,7 +115,7 @@ async function prepareAllDays(from: Database, to: Database, now: number): Promis
     .selectFrom('event_minutes')
     .select((e) => e.fn.min('minute').as('oldest'))
     .executeTakeFirstOrThrow()
-  for (let day = Number(oldest ?? now); day <= now + dayMs; day += dayMs) await to.prepareDays(day)
+  for (let day = oldest ?? now; day <= now + dayMs; day += dayMs) await to.prepareDays(day)
 }
 
 /** Where a source stands: it must not move while it is copied. */
@@ -131,7 +138,7 @@ async function claimTarget(from: Database, to: Database): Promise<void> {
   if (unfinished === undefined) {
     const keys = await to.db.selectFrom('api_keys').select('id').limit(1).execute()
     if (keys.length > 0 || (await readLast(to.db, 'events', ['seq'])) || (await readSecretCheck(to.db)) !== undefined) {
-      throw new DatabaseError('The target is in use already: give an empty database.')
+      throw new DatabaseError('The target is not empty: give an empty database.')
     }
   } else if (unfinished !== source) {
     throw new DatabaseError('The target holds an unfinished copy of another database: give an empty one.')
@@ -158,7 +165,7 @@ async function estimateRows(db: Db): Promise<number> {
     .selectFrom('events')
     .select((e) => [e.fn.min('seq').as('first'), e.fn.max('seq').as('last')])
     .executeTakeFirstOrThrow()
-  return last === null ? 0 : Number(last) - Number(first) + 1
+  return last === null ? 0 : last - first + 1
 }
 
 async function compare(
@@ -180,7 +187,7 @@ async function compare(
     onRows(rows.length)
   }
   const { value: more } = await copies.next()
-  if (more) throw new DatabaseError(`The copy of ${table} has rows that the source has not.`)
+  if (more) throw new DatabaseError(`The copy of ${table} has rows that are missing in the source.`)
   return count
 }
 

@@ -26,12 +26,21 @@ export interface Dialect {
     daily: { key: string; storage: string }
     /** Statements after which rows of the table can be neither changed nor removed. */
     appendOnly(table: string): string[]
+    /** Statements after which the table `<counts>` (owner, count) holds the number of rows by owner, '' for all. */
+    counted(table: string, counts: string): string[]
   }
   /**
    * A row source over one JSON parameter: an array of arrays, with the named columns in their order.
    * It also has `ordinal`, counting from 0. One prepared statement thus serves every batch size.
    */
   rowsFromJson(json: string, columns: Record<string, 'text' | 'bigint' | 'double'>): RawBuilder<unknown>
+  /**
+   * Makes a statement that locks the row which a query finds until the transaction ends, and that fails the transaction
+   * with a DatabaseError that is `stale` when it finds none. A batch can thus depend on what was read before it.
+   */
+  hold(query: CompiledQuery): Statement
+  /** SHA-256 of a text as UTF-8, in hexadecimal digits. */
+  sha256Hex(text: RawBuilder<string>): RawBuilder<string>
   /**
    * Makes the hottest statements there are: they insert rows, given as arrays in the order of the columns, whose `seq`
    * are the last values of a counter. Columns in `back` are given as how far their value lies behind another counter.
@@ -48,6 +57,8 @@ export interface Dialect {
 export interface Day {
   firstSeq: number
   lastSeq: number
+  /** Space that it takes. */
+  bytes: number
   /** Removes all its events at once. Rejects when the table is in use just now. */
   drop(): Promise<void>
 }
@@ -59,6 +70,11 @@ export interface ExpiredRows {
   rowsBefore: number
 }
 
+export interface BatchOptions {
+  /** A change of control: goes ahead on a full disk, into the space that is held back for it. */
+  isControl?: boolean
+}
+
 export interface Database {
   db: Db
   dialect: Dialect
@@ -68,13 +84,26 @@ export interface Database {
    * Runs compiled statements in one transaction and one round trip; all or nothing.
    * Resolves after the commit is on disk, with the rows of each statement.
    */
-  batch(statements: readonly Statement[]): Promise<Row[][]>
+  batch(statements: readonly Statement[], options?: BatchOptions): Promise<Row[][]>
+  /** Takes answers that have arrived, where they would else wait for the next turn of the event loop. Costs next to nothing. */
+  collect(): void
+  /**
+   * Runs reads that may look at many rows on connections of their own, so that no agent waits behind them. Callers, such
+   * as keys, take turns. Rejects with AppError `overloaded` when too much waits already.
+   */
+  scan<Result>(caller: string, read: (db: Db) => Promise<Result>): Promise<Result>
   /** Runs statements that change the schema in one transaction, however long they take. */
   change(statements: readonly Statement[]): Promise<void>
+  /** The database's clock in epoch milliseconds; undefined where it is this machine's. */
+  serverTime(): Promise<number | undefined>
   /** Makes room for the events of the days to come: at start and now and then. */
   prepareDays(now: number): Promise<void>
   /** Which events, created before the cutoff, are to go and how. */
   expired(cutoff: number): Promise<ExpiredRows>
+  /** Bytes that the data takes; space of what was deleted does not count, though the engine may keep it for later. */
+  usedBytes(): Promise<number>
+  /** Lets `usedBytes` see that events of these times were deleted. */
+  noteDeleted(from: number, to: number): Promise<void>
   /** A consistent copy of the whole database, made while it is in use. Throws if the file exists. */
   backup(file: string): Promise<void>
   close(): Promise<void>

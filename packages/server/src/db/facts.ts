@@ -11,3 +11,7 @@ export async function claimFact(db: Db, name: Schema['facts']['name'], value: st
   const fact = await db.selectFrom('facts').select('value').where('name', '=', name).executeTakeFirstOrThrow()
   return fact.value
 }
+
+export async function isFactKnown(db: Db, name: Schema['facts']['name']): Promise<boolean> {
+  return (await db.selectFrom('facts').select('name').where('name', '=', name).executeTakeFirst()) !== undefined
+}

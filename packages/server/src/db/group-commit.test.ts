@@ -9,18 +9,21 @@ interface Entry {
   name: string
   rows?: number
   bytes?: number
+  owner?: string
+  isUrgent?: boolean
 }
 
 /** A queue in front of commits that end when told. */
-function openQueue(write: (names: string[]) => Promise<void> = async () => {}) {
+function openQueue(write: (names: string[]) => Promise<void> = async () => {}, collect = () => {}) {
   const clock = manualClock()
   const metrics = createMetrics()
   const commits: string[][] = []
   const queue = new GroupCommit<Entry, string>({
     queue: 'events',
+    collect,
     clock,
     metrics,
-    weigh: ({ rows = 1, bytes = 10 }) => ({ rows, bytes }),
+    weigh: ({ rows = 1, bytes = 10, owner = 'alone', isUrgent = false }) => ({ rows, bytes, owner, isUrgent }),
     async commit(entries) {
       const names = entries.map(({ name }) => name)
       commits.push(names)
@@ -46,6 +49,42 @@ describe('GroupCommit', () => {
     const results = await Promise.all(['a', 'b', 'c'].map((name) => queue.add({ name })))
     expect(results).toEqual(['a is stored', 'b is stored', 'c is stored'])
     expect(commits).toEqual([['a', 'b', 'c']])
+  })
+
+  it('begins the next commit before it answers those of the last one', async () => {
+    const { hang, gates } = held()
+    const order: string[] = []
+    const { queue } = openQueue((names) => {
+      order.push(`commit of ${names}`)
+      return hang()
+    })
+    const first = queue.add({ name: 'a' }).then(() => order.push('answer to a'))
+    await nextTurn()
+    const second = queue.add({ name: 'b' })
+    gates.shift()!()
+    await first
+    expect(order).toEqual(['commit of a', 'commit of b', 'answer to a'])
+    gates.shift()!()
+    await second
+  })
+
+  it('takes the answer of the database within a turn of the event loop once 32 rows wait', async () => {
+    const { hang, gates } = held()
+    let collected = 0
+    const { queue, commits } = openQueue(hang, () => {
+      collected += 1
+    })
+    const stored = [queue.add({ name: 'a' })]
+    await nextTurn()
+    for (let row = 0; row < 31; row++) stored.push(queue.add({ name: `${row}` }))
+    expect(collected).toBe(0)
+    stored.push(queue.add({ name: 'the 32nd' }))
+    expect(collected).toBe(1)
+    gates.shift()!()
+    await nextTurn()
+    expect(commits.map((names) => names.length)).toEqual([1, 32])
+    gates.shift()!()
+    await Promise.all(stored)
   })
 
   it('joins what comes during a commit into the next one, in order', async () => {
@@ -148,7 +187,7 @@ describe('GroupCommit', () => {
 
   // A flood must meet a refusal while there is memory left, and hear when to come back.
   it.each<[string, Entry, Entry]>([
-    ['rows', { name: 'a', rows: 9_999 }, { name: 'b', rows: 2 }],
+    ['rows', { name: 'a', rows: 9_999 }, { name: 'b', rows: 3 }],
     ['bytes', { name: 'a', bytes: 32 * 1024 * 1024 }, { name: 'b', bytes: 1 }],
   ])(
     'refuses more than its bound of %s, counts that, and takes more once there is room',
@@ -191,7 +230,56 @@ describe('GroupCommit', () => {
   // and one of them failing would then end the process.
   it('refuses by a rejection, never by throwing', async () => {
     const { queue } = openQueue()
-    expect(await faultOf(queue.add({ name: 'huge', rows: 20_000 }))).toMatchObject({ code: 'overloaded' })
+    expect(await faultOf(queue.add({ name: 'huge', rows: 20_001 }))).toMatchObject({ code: 'overloaded' })
+  })
+
+  // Refusals must be cheap: a batch of a thousand events is not even read.
+  it('says beforehand that an owner has no room left, and that others have', async () => {
+    const { hang, gates } = held()
+    const { queue } = openQueue(hang)
+    const first = queue.add({ name: 'a', rows: 10_000, owner: 'flooder' })
+    expect(() => queue.assertRoom('flooder', 1, 1)).toThrow(AppError)
+    queue.assertRoom('quiet', 1_000, 1)
+    await nextTurn()
+    queue.assertRoom('flooder', 1_000, 1)
+    gates.shift()!()
+    await first
+  })
+
+  // A breach must not wait behind the events by which it is drowned out.
+  it('commits urgent entries ahead of all that wait, and accepts them when the ordinary lane is full', async () => {
+    const { hang, gates } = held()
+    const { queue, commits } = openQueue(hang)
+    const stored = [queue.add({ name: 'under way' })]
+    await nextTurn()
+    const rows = 1_000
+    for (let count = 0; count < 10; count++) stored.push(queue.add({ name: 'info', rows }))
+    expect(await faultOf(queue.add({ name: 'info', rows }))).toMatchObject({ code: 'overloaded' })
+    stored.push(queue.add({ name: 'breach', isUrgent: true }))
+    gates.shift()!()
+    await nextTurn()
+    expect(commits[1]![0]).toBe('breach')
+    while (gates.length > 0) {
+      gates.shift()!()
+      await nextTurn()
+    }
+    await Promise.all(stored)
+  })
+
+  it('leaves ordinary entries a quarter of each commit during a flood of urgent ones', async () => {
+    const { hang, gates } = held()
+    const { queue, commits } = openQueue(hang)
+    const stored = [queue.add({ name: 'under way' })]
+    await nextTurn()
+    for (let count = 0; count < 2_000; count++) stored.push(queue.add({ name: 'urgent', isUrgent: true }))
+    for (let count = 0; count < 1_000; count++) stored.push(queue.add({ name: 'info' }))
+    while (gates.length > 0) {
+      gates.shift()!()
+      await nextTurn()
+    }
+    await Promise.all(stored)
+    expect(commits[1]!.filter((name) => name === 'info')).toHaveLength(256)
+    expect(commits[1]).toHaveLength(1_024)
   })
 
   it('is idle once everything is stored, and not before', async () => {

@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts'
 import { AppError, DatabaseError } from '../errors.ts'
 import type { Metrics } from '../metrics.ts'
+import { FairQueue, type Queued } from './fair-queue.ts'
 
 export interface GroupCommitOptions<Entry, Result> {
   /** Name in the metrics. */
@@ -9,38 +10,48 @@ export interface GroupCommitOptions<Entry, Result> {
   metrics: Metrics
   /** Writes all entries in one transaction; resolves with a result for each, after the commit. */
   commit(entries: Entry[]): Promise<Result[]>
-  /** Rows and bytes that an entry brings. */
-  weigh(entry: Entry): { rows: number; bytes: number }
+  /** Rows and bytes that an entry brings, who brings it, and whether it goes ahead of ordinary ones. */
+  weigh(entry: Entry): { rows: number; bytes: number; owner?: string; isUrgent?: boolean }
+  /** See Database. */
+  collect?: () => void
 }
 
 /** Beyond these a queue only hides that the disk is too slow: better say so while the caller can still wait. */
-const maxQueuedRows = 10_000
-const maxQueuedBytes = 32 * 1024 * 1024
-const maxQueuedMs = 2_000
+const waitMs = 2_000
+const ordinaryBounds = { rows: 20_000, bytes: 48 * 1024 * 1024, waitMs }
+const urgentBounds = { rows: 5_000, bytes: 16 * 1024 * 1024, waitMs }
 /** A larger transaction is hardly faster, and keeps a kill waiting. */
 const maxBatchRows = 1_024
+/** Of these, urgent entries leave so many rows to ordinary ones: a flood of breaches slows them down but stops none. */
+const keptForOrdinary = 256
+/** A commit costs as much as storing some twenty rows: fewer wait for the end of the turn. */
+const worthwhileRows = 32
 const retryAfterSeconds = 1
 /** A database that does not answer is noticed after 1.75 seconds; who is to hear of it within 2 cannot wait twice. */
 const secondChanceWithinMs = 100
 
-interface Waiting<Entry, Result> {
+interface Waiting<Entry, Result> extends Queued {
   entry: Entry
-  rows: number
-  bytes: number
-  since: number
   resolve(result: Result): void
   reject(fault: unknown): void
 }
 
+interface Commit<Entry, Result> {
+  batch: Waiting<Entry, Result>[]
+  /** Monotonic milliseconds. */
+  started: number
+  written: Promise<Result[]>
+}
+
 /**
  * Joins what arrives while a commit is under way into the next one. There is no timer: an idle queue commits at once,
- * a busy one shares each sync of the disk among all that wait.
+ * a busy one shares each sync of the disk among all that wait. Urgent entries have a lane ahead of the others; within
+ * each lane the owners take turns, so a flood by one of them costs only that one.
  */
 export class GroupCommit<Entry, Result> {
   readonly #options: GroupCommitOptions<Entry, Result>
-  #queue: Waiting<Entry, Result>[] = []
-  #rows = 0
-  #bytes = 0
+  readonly #urgent = new FairQueue<Waiting<Entry, Result>>(urgentBounds)
+  readonly #ordinary = new FairQueue<Waiting<Entry, Result>>(ordinaryBounds)
   #running = false
   #idle: (() => void)[] = []
   readonly #seconds
@@ -54,32 +65,38 @@ export class GroupCommit<Entry, Result> {
 
   /** Resolves after the entry is on disk. Rejects with AppError `overloaded` when the queue is full, or DatabaseError. */
   add(entry: Entry): Promise<Result> {
-    const { rows, bytes } = this.#options.weigh(entry)
+    const { rows, bytes, owner = '', isUrgent = false } = this.#options.weigh(entry)
     const since = this.#options.clock.monotonic()
-    const oldest = this.#queue[0]
-    const full =
-      this.#rows + rows > maxQueuedRows ||
-      this.#bytes + bytes > maxQueuedBytes ||
-      (oldest !== undefined && since - oldest.since > maxQueuedMs)
-    if (full) {
-      this.#options.metrics.queueRejects.inc({ queue: this.#options.queue })
-      const message = 'The queue of the database is full; try again in a moment.'
-      return Promise.reject(new AppError('overloaded', message, retryAfterSeconds))
-    }
+    const lane = isUrgent ? this.#urgent : this.#ordinary
     return new Promise((resolve, reject) => {
-      this.#queue.push({ entry, rows, bytes, since, resolve, reject })
-      this.#rows += rows
-      this.#bytes += bytes
-      if (this.#running) return
+      if (!lane.add(owner, { entry, rows, bytes, since, next: undefined, resolve, reject })) {
+        reject(this.#refusal())
+        return
+      }
+      if (this.#running) {
+        // With many requests in one turn of the event loop, the database would wait for the end of the turn.
+        if (this.#urgent.rows + this.#ordinary.rows >= worthwhileRows) this.#options.collect?.()
+        return
+      }
       this.#running = true
       // Everything that arrived in this turn of the event loop goes into the first commit.
       setImmediate(() => void this.#drain())
     })
   }
 
+  /** Throws AppError `overloaded` when so much of the owner would not find room among ordinary entries. */
+  assertRoom(owner: string, rows: number, bytes: number): void {
+    if (!this.#ordinary.hasRoom(owner, rows, bytes, this.#options.clock.monotonic())) throw this.#refusal()
+  }
+
+  #refusal(): AppError {
+    this.#options.metrics.queueRejects.inc({ queue: this.#options.queue })
+    return new AppError('overloaded', 'The queue of the database is full; retry in a moment.', retryAfterSeconds)
+  }
+
   /** Whether entries wait while others are being committed. */
   get isWaiting(): boolean {
-    return this.#queue.length > 0
+    return !this.#urgent.isEmpty || !this.#ordinary.isEmpty
   }
 
   /** Resolves when nothing waits any more. */
@@ -88,51 +105,62 @@ export class GroupCommit<Entry, Result> {
   }
 
   async #drain(): Promise<void> {
-    while (this.#queue.length > 0) await this.#commit(this.#take())
+    let commit = this.#begin()
+    while (commit) {
+      const results = await this.#settle(commit)
+      // The next commit is under way before those of this one are answered: the disk does not wait for that.
+      const next = this.#begin()
+      const { batch, started } = commit
+      if (results) for (let index = 0; index < batch.length; index++) batch[index]!.resolve(results[index]!)
+      this.#seconds.observe((this.#options.clock.monotonic() - started) / 1000)
+      this.#batchRows.observe(batch.reduce((sum, { rows }) => sum + rows, 0))
+      commit = next
+    }
     this.#running = false
     for (const resolve of this.#idle.splice(0)) resolve()
   }
 
   #take(): Waiting<Entry, Result>[] {
-    let count = 0
-    let rows = 0
-    for (const waiting of this.#queue) {
-      if (count > 0 && rows + waiting.rows > maxBatchRows) break
-      count += 1
-      rows += waiting.rows
-      this.#bytes -= waiting.bytes
-    }
-    this.#rows -= rows
-    const batch = this.#queue.slice(0, count)
-    this.#queue = this.#queue.slice(count)
+    const batch: Waiting<Entry, Result>[] = []
+    const rows = this.#urgent.take(batch, this.#ordinary.isEmpty ? maxBatchRows : maxBatchRows - keptForOrdinary)
+    this.#ordinary.take(batch, maxBatchRows - rows)
     return batch
   }
 
   /** Those who wait so long already that another failure would reach them too late. */
   #takeLate(): Waiting<Entry, Result>[] {
+    const late: Waiting<Entry, Result>[] = []
     const since = this.#options.clock.monotonic() - secondChanceWithinMs
-    const fresh = this.#queue.findIndex((waiting) => waiting.since >= since)
-    const late = this.#queue.splice(0, fresh < 0 ? this.#queue.length : fresh)
-    for (const { rows, bytes } of late) {
-      this.#rows -= rows
-      this.#bytes -= bytes
-    }
+    for (const lane of [this.#urgent, this.#ordinary]) lane.takeOlder(late, since)
     return late
   }
 
-  async #commit(batch: Waiting<Entry, Result>[]): Promise<void> {
-    const started = this.#options.clock.monotonic()
+  /** Starts to write what waits, if anything does. */
+  #begin(): Commit<Entry, Result> | undefined {
+    return this.isWaiting ? this.#write(this.#take()) : undefined
+  }
+
+  #write(batch: Waiting<Entry, Result>[]): Commit<Entry, Result> {
+    const written = this.#options.commit(batch.map(({ entry }) => entry))
+    return { batch, started: this.#options.clock.monotonic(), written }
+  }
+
+  /** The results of a commit; undefined when it failed and everyone in it was answered. */
+  async #settle({ batch, written }: Commit<Entry, Result>): Promise<Result[] | undefined> {
     try {
-      const results = await this.#options.commit(batch.map(({ entry }) => entry))
-      for (const [index, { resolve }] of batch.entries()) resolve(results[index]!)
+      return await written
     } catch (fault) {
       const alone = batch.length === 1
       const refused = fault instanceof DatabaseError && fault.constraint
       // One bad entry must not fail its neighbours; a broken database fails them all at once.
-      if (refused && !alone) for (const waiting of batch) await this.#commit([waiting])
+      if (refused && !alone) for (const waiting of batch) await this.#writeAlone(waiting)
       else for (const { reject } of refused ? batch : [...batch, ...this.#takeLate()]) reject(fault)
+      return undefined
     }
-    this.#seconds.observe((this.#options.clock.monotonic() - started) / 1000)
-    this.#batchRows.observe(batch.reduce((sum, { rows }) => sum + rows, 0))
+  }
+
+  async #writeAlone(waiting: Waiting<Entry, Result>): Promise<void> {
+    const results = await this.#settle(this.#write([waiting]))
+    if (results) waiting.resolve(results[0]!)
   }
 }

@@ -3,6 +3,9 @@ import { describe, expect, it } from 'vitest'
 import { DatabaseError } from '../errors.ts'
 import { openTestDatabase, type TestDatabase } from '../test-service.ts'
 import { migrate } from './migrate.ts'
+import { initial } from './migrations/0001-initial.ts'
+import { controlChanges } from './migrations/0002-control-changes.ts'
+import { alerts } from './migrations/0003-alerts.ts'
 import { openDatabase } from './open.ts'
 
 const versions = (opened: TestDatabase) =>
@@ -49,7 +52,7 @@ describe('migrate', () => {
     const fault = await migrate(opened.database, 3).catch((thrown: unknown) => thrown)
     expect(fault).toBeInstanceOf(DatabaseError)
     expect((fault as Error).message).toBe(
-      `The database has schema 999, this program knows up to ${newest}: install a newer one.`,
+      `The database has schema 999, this version supports up to ${newest}: install a newer version.`,
     )
   })
 
@@ -61,5 +64,43 @@ describe('migrate', () => {
     expect(steps.map(({ version }) => version)).toEqual(steps.map((_, index) => index + 1))
     expect(await opened.rows('select count(*) as count from audit_head')).toEqual([{ count: 1 }])
     await Promise.all(others.map((database) => database.close()))
+  })
+
+  // Callers of older versions could report under the service's name; an upgrade must not turn that into its word.
+  it('marks the service’s own events of an older database, and none that a caller may have forged', async () => {
+    await using opened = await openTestDatabase()
+    const { ddl } = opened.database.dialect
+    const steps = [initial(ddl), controlChanges(), alerts(ddl)]
+    for (const statements of steps) for (const statement of statements) await opened.execute(statement)
+    await opened.execute('create table schema_version (version integer primary key, name text, applied_at bigint)')
+    await opened.execute(`insert into schema_version values (1, 'a', 1), (2, 'b', 1), (3, 'c', 1)`)
+    await opened.database.prepareDays(1)
+    const rows: [type: string, source: string, address: string | null, id: string][] = [
+      ['instance_offline', 'wardline', null, 'own'],
+      ['instance_offline', 'wardline', '192.0.2.7', 'forged'],
+      ['instance_offline', 'agent-1', '192.0.2.7', 'claimed'],
+      ['honeypot_triggered', 'wardline', '192.0.2.7', 'hit'],
+      ['honeypot_triggered', 'wardline', '192.0.2.7', 'forged hit'],
+      ['tool_call', 'wardline', '192.0.2.7', 'other type'],
+      // Newer than the index of types.
+      ['anomaly_detected', 'wardline', null, 'own too'],
+      ['anomaly_detected', 'wardline', '192.0.2.7', 'forged too'],
+    ]
+    const text = (value: string | null) => (value === null ? 'null' : `'${value}'`)
+    for (const [index, [type, source, address, id]] of rows.entries()) {
+      const seq = index + 1
+      await opened.execute(`insert into events
+        (seq, created_at, severity, class, source, event_type, ip_address, id, description)
+        values (${seq}, 1, 'warning', 'none', '${source}', '${type}', ${text(address)}, '${id}', 'x')`)
+      if (seq <= 6) await opened.execute(`insert into event_refs (kind, value, seq) values ('type', '${type}', ${seq})`)
+    }
+    await opened.execute(`update counters set value = 6 where name = 'indexed_seq'`)
+    await opened.execute(`update counters set value = ${rows.length} where name = 'event_seq'`)
+    await opened.execute(
+      `insert into honeypot_hits (id, honeypot_id, at, key_id, event_id) values ('1', '1', 1, 'k', 'hit')`,
+    )
+    await migrate(opened.database, 2)
+    const marked = await opened.rows<{ id: string }>('select id from events where by_service = 1 order by seq')
+    expect(marked.map(({ id }) => id)).toEqual(['own', 'hit', 'own too'])
   })
 })

@@ -1,13 +1,25 @@
 import { CompiledQuery, sql } from 'kysely'
 import { DatabaseError } from '../errors.ts'
-import type { Database, Dialect } from './database.ts'
+import type { Database, Db, Dialect } from './database.ts'
 import { initial } from './migrations/0001-initial.ts'
 import { controlChanges } from './migrations/0002-control-changes.ts'
 import { alerts } from './migrations/0003-alerts.ts'
+import { idempotencyKinds } from './migrations/0004-idempotency-kinds.ts'
+import { serviceEvents } from './migrations/0005-service-events.ts'
+import { sessionFamilies } from './migrations/0006-session-families.ts'
+import { keyQuotas } from './migrations/0007-key-quotas.ts'
+import { instanceLimits } from './migrations/0008-instance-limits.ts'
+import { alertLanes } from './migrations/0009-alert-lanes.ts'
+import { claimedVersions } from './migrations/0010-claimed-versions.ts'
+import { markServiceEvents } from './migrations/0011-marked-events.ts'
+import { auditIndex } from './migrations/0012-audit-index.ts'
+import { batchIds } from './migrations/0013-batch-ids.ts'
 
 interface Migration {
   version: number
   name: string
+  /** Changes rows before the statements, outside of their transaction: what takes long must hold no lock that writers need. */
+  fill?(database: Database): Promise<void>
   statements(ddl: Dialect['ddl']): string[]
 }
 
@@ -16,6 +28,16 @@ const migrations: Migration[] = [
   { version: 1, name: 'initial', statements: initial },
   { version: 2, name: 'control-changes', statements: controlChanges },
   { version: 3, name: 'alerts', statements: alerts },
+  { version: 4, name: 'idempotency-kinds', statements: idempotencyKinds },
+  { version: 5, name: 'service-events', statements: serviceEvents },
+  { version: 6, name: 'session-families', statements: sessionFamilies },
+  { version: 7, name: 'key-quotas', statements: keyQuotas },
+  { version: 8, name: 'instance-limits', statements: instanceLimits },
+  { version: 9, name: 'alert-lanes', statements: alertLanes },
+  { version: 10, name: 'claimed-versions', statements: claimedVersions },
+  { version: 11, name: 'marked-events', fill: markServiceEvents, statements: () => [] },
+  { version: 12, name: 'audit-index', statements: auditIndex },
+  { version: 13, name: 'batch-ids', statements: batchIds },
 ]
 
 const newest = migrations.at(-1)!.version
@@ -34,10 +56,11 @@ async function createVersionTable({ db, dialect }: Pick<Database, 'db' | 'dialec
 }
 
 /**
- * Brings the schema to the newest version, each step in one transaction.
+ * Brings the schema to the newest version, or to `upTo`, each step in one transaction. Processes of an older version may
+ * go on meanwhile; one that dies within a step leaves it to the next start.
  * Rejects with DatabaseError when the schema is newer than this program.
  */
-export async function migrate(database: Database, now: number): Promise<void> {
+export async function migrate(database: Database, now: number, upTo = newest): Promise<void> {
   const { db, dialect } = database
   await createVersionTable(database)
   const { current } = await db
@@ -46,12 +69,13 @@ export async function migrate(database: Database, now: number): Promise<void> {
     .executeTakeFirstOrThrow()
   if (current > newest) {
     throw new DatabaseError(
-      `The database has schema ${current}, this program knows up to ${newest}: install a newer one.`,
+      `The database has schema ${current}, this version supports up to ${newest}: install a newer version.`,
     )
   }
-  const step = migrations.find(({ version }) => version > current)
+  const step = migrations.find(({ version }) => version > current && version <= upTo)
   if (!step) return
   const { version, name } = step
+  await step.fill?.(database)
   // The version row goes first: of two programs that start together one fails there, changes nothing, and looks again.
   const mark = db.insertInto('schema_version').values({ version, name, applied_at: now }).compile()
   try {
@@ -59,5 +83,14 @@ export async function migrate(database: Database, now: number): Promise<void> {
   } catch (fault) {
     if (!(fault instanceof DatabaseError && fault.constraint)) throw fault
   }
-  await migrate(database, now)
+  await migrate(database, now, upTo)
+}
+
+/** When this database was first used. */
+export async function readFirstStart(db: Db): Promise<number | null> {
+  const { at } = await db
+    .selectFrom('schema_version')
+    .select((e) => e.fn.min('applied_at').as('at'))
+    .executeTakeFirstOrThrow()
+  return at === null ? null : Number(at)
 }

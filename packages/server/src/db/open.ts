@@ -1,5 +1,4 @@
 import type { Database } from './database.ts'
-import { openPostgres } from './postgres.ts'
 import { openSqlite } from './sqlite.ts'
 
 /** The file that a database URL names; undefined for one of a server. */
@@ -10,7 +9,10 @@ export const sqliteFile = (url: string): string | undefined =>
  * Opens the database that a URL names: `postgres://…` or `sqlite:<file>`. `onFatal` hears of faults after which only a
  * new process may go on. Rejects with DatabaseError.
  */
-export function openDatabase(url: string, onFatal: (fault: Error) => void): Promise<Database> {
+export async function openDatabase(url: string, onFatal: (fault: Error) => void): Promise<Database> {
   const file = sqliteFile(url)
-  return file === undefined ? openPostgres(url) : openSqlite(file, onFatal)
+  if (file !== undefined) return openSqlite(file, onFatal)
+  // Only those load its driver who use it.
+  const { openPostgres } = await import('./postgres.ts')
+  return openPostgres(url)
 }

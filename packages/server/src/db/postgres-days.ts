@@ -1,21 +1,22 @@
 import { sql } from 'kysely'
+import { dayMs } from '../clock.ts'
 import { DatabaseError } from '../errors.ts'
 import type { Day, Db, ExpiredRows } from './database.ts'
 
-const dayMs = 86_400_000
 /** Far enough ahead that a service that was down for days, or a clock that runs ahead, finds its partition. */
 const daysAhead = 7
 /** Whoever changes partitions waits for dumps and long readers, and all writers wait behind: better try again later. */
 const lockTimeoutMs = 250
 
-const startOfDay = (time: number): number => time - (time % dayMs)
-const partitionName = (day: number): string => `events_${new Date(day).toISOString().slice(0, 10).replaceAll('-', '')}`
+export const startOfDay = (time: number): number => time - (time % dayMs)
+export const partitionName = (day: number): string =>
+  `events_${new Date(day).toISOString().slice(0, 10).replaceAll('-', '')}`
 const dayOf = (partition: string): number => {
   const [, year = '', month = '', date = ''] = /^events_(\d{4})(\d\d)(\d\d)$/.exec(partition) ?? []
   return Date.UTC(Number(year), Number(month) - 1, Number(date))
 }
 
-async function readPartitions(db: Db): Promise<string[]> {
+export async function readPartitions(db: Db): Promise<string[]> {
   const { rows } = await sql<{ name: string }>`select relname as name from pg_inherits
     join pg_class on pg_class.oid = inhrelid where inhparent = 'events'::regclass order by relname`.execute(db)
   return rows.map(({ name }) => name)
@@ -66,10 +67,12 @@ export async function prepareDays(db: Db, now: number): Promise<void> {
 }
 
 async function describeDay(db: Db, partition: string): Promise<Day> {
-  const { rows } = await sql<{ first: number | null; last: number | null }>`
-    select min(seq) as first, max(seq) as last from ${sql.ref(partition)}`.execute(db)
-  const { first, last } = rows[0]!
+  const { rows } = await sql<{ first: number | null; last: number | null; bytes: number }>`
+    select min(seq) as first, max(seq) as last, pg_total_relation_size(${partition}::regclass) as bytes
+    from ${sql.ref(partition)}`.execute(db)
+  const { first, last, bytes } = rows[0]!
   return {
+    bytes,
     firstSeq: first ?? 1,
     lastSeq: last ?? 0,
     drop: () => changePartitions(db, `drop table if exists ${partition}`),

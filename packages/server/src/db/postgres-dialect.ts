@@ -35,6 +35,22 @@ export const postgresDialect: Dialect = {
       `create trigger ${table}_no_change before update or delete or truncate on ${table}
         for each statement execute function ${table}_is_append_only()`,
     ],
+    // By statement: a trigger for each row would rewrite the count of all as often as there are rows.
+    counted: (table, counts) => {
+      const trigger = (event: 'insert' | 'delete', rows: string, sign: string) => [
+        `create function ${table}_count_${event}() returns trigger language plpgsql as $$ begin
+          insert into ${counts} as known (owner, count)
+            select owner, ${sign}count(*) from (
+              select '' as owner from ${rows} union all select coalesce(owner, '-') from ${rows}
+            ) as changed group by owner order by owner
+            on conflict (owner) do update set count = known.count + excluded.count;
+          return null; end $$`,
+        `create trigger ${table}_count_${event} after ${event} on ${table}
+          referencing ${event === 'insert' ? 'new' : 'old'} table as ${rows}
+          for each statement execute function ${table}_count_${event}()`,
+      ]
+      return [...trigger('insert', 'added', ''), ...trigger('delete', 'removed', '-')]
+    },
   },
 
   rowsFromJson(json, columns) {
@@ -44,6 +60,10 @@ export const postgresDialect: Dialect = {
     return sql`(select ordinality - 1 as ordinal, ${sql.join(names)}
       from jsonb_array_elements(${json}::jsonb) with ordinality)`
   },
+
+  // Only a division fails within plain SQL; no other statement of the service divides by what it counts.
+  hold: (query) => ({ ...query, sql: `select 1 / count(*) from (${query.sql} for update) as held` }),
+  sha256Hex: (text) => sql`encode(sha256(convert_to(${text}, 'UTF8')), 'hex')`,
 
   // One array a column: half the work for the server of taking every value out of JSON.
   insertSequenced(table, columns, counter, back = {}) {

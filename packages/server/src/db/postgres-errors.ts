@@ -9,8 +9,15 @@ const deadlock = '40P01'
 const serializationFailure = '40001'
 /** A pooler moved us to another server connection, or a migration changed a table under a prepared statement. */
 const lostStatements = ['26000', '42P05', '0A000']
-/** The server is stopping, starting, or no longer the primary. */
-const serverLeaves = ['57P01', '57P02', '57P03', '25006']
+/** The server is stopping, starting, or no longer the primary; or it waited in vain for the rest of a transaction. */
+const idleInTransaction = '25P03'
+const serverLeaves = ['57P01', '57P02', '57P03', '25006', idleInTransaction]
+/** What `hold` of the dialect fails with. */
+const divisionByZero = '22012'
+/** `lock_timeout` passed. */
+const lockTimeout = '55P03'
+/** Another transaction held what this one waited for. */
+const inTheWay = [deadlock, serializationFailure, lockTimeout, '57014', idleInTransaction]
 
 const codeOf = (fault: unknown): string => String((fault as { code?: unknown } | undefined)?.code ?? '')
 
@@ -26,10 +33,29 @@ export function isWorthRepeating(fault: unknown): boolean {
   return code === deadlock || code === serializationFailure || lostStatements.includes(code)
 }
 
+/** Another session held a lock for too long, or was in the middle of the same locks. */
+export const isLockedOut = (fault: unknown): boolean => [lockTimeout, deadlock].includes(codeOf(fault))
+
 export function toDatabaseError(fault: unknown): DatabaseError {
   if (fault instanceof DatabaseError) return fault
   const code = codeOf(fault)
   const constraint =
     code.startsWith(dataException) || code.startsWith(integrityViolation) || alreadyThere.includes(code)
-  return new DatabaseError((fault as Error).message || 'The database does not answer.', { constraint, cause: fault })
+  return new DatabaseError((fault as Error).message || 'The database does not answer.', {
+    constraint,
+    stale: code === divisionByZero,
+    busy: inTheWay.includes(code),
+    cause: fault,
+  })
+}
+
+/** Invalid password or user, no such database (class 28 and 3D). */
+const refusesUs = /^(28|3D)/
+
+/** Why the first connection cannot be used, and what to do where that is a setting. */
+export function startFault(fault: Error): string {
+  const code = codeOf(fault instanceof DatabaseError ? fault.cause : fault)
+  const text = fault.message || code
+  if (refusesUs.test(code)) return `${text}: correct user, password and database in DATABASE_URL.`
+  return /^E[A-Z_]+$/.test(code) ? `${text}: start PostgreSQL, or correct the address in DATABASE_URL.` : text
 }

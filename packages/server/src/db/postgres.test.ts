@@ -9,6 +9,7 @@ import { readConfig } from '../config.ts'
 import type { Deps } from '../deps.ts'
 import { DatabaseError } from '../errors.ts'
 import { indexEvents } from '../features/events/event-index.ts'
+import { parseEventRow } from '../features/events/event-row.ts'
 import { createIngest, type EventToStore } from '../features/events/ingest.ts'
 import { eventToStore } from '../features/events/new-event.ts'
 import { forgetOldEvents } from '../features/events/retention.ts'
@@ -70,16 +71,16 @@ async function createDatabase(): Promise<{ name: string; url: string }> {
 
 const dropDatabase = (name: string) => administer(`drop database if exists ${name} with (force)`)
 
-/** A database with the newest schema. */
-async function open(): Promise<Opened> {
+/** A database with the newest schema, or that of a version. */
+async function open(version?: number): Promise<Opened> {
   const { name, url } = await createDatabase()
   const clock = manualClock(startedAt)
   const database = await openPostgres(url)
-  await migrate(database, clock.now())
+  await migrate(database, clock.now(), version)
   await database.prepareDays(clock.now())
   const bus = createMemoryBus({ alone: false })
   const announced: number[] = []
-  bus.onEvents((rows) => announced.push(...rows.map(({ seq }) => seq)))
+  bus.onEvents((rows) => announced.push(...rows.map(({ seq }) => seq)), parseEventRow)
   const [outside, watcher] = await Promise.all([connect(url), connect(url)])
   return {
     url,
@@ -304,6 +305,50 @@ describe('prepared statements', () => {
     await opened.outside.query(`alter table job_runs add column note text default 'new'`)
     await opened.outside.query(`insert into job_runs values ('a', 1)`)
     expect(await database.batch([all])).toEqual([[{ name: 'a', last_run_at: 1, note: 'new' }]])
+  })
+})
+
+/** Sends statements as a batch does, all but the Sync at its end: the process was paused while it sent. */
+async function sendHalf(url: string, text: string): Promise<Client> {
+  const client = new Client({ connectionString: url, application_name: 'wardline writes' })
+  client.on('error', () => {})
+  await client.connect()
+  const wire = (client as unknown as { connection: Record<string, (...given: unknown[]) => void> }).connection
+  wire.parse!({ name: '', text })
+  wire.bind!({ statement: '', values: [] })
+  wire.execute!({ portal: '', rows: 0 })
+  wire.flush!()
+  return client
+}
+
+describe('a process that is paused', () => {
+  // Every event and every kill of all processes would wait until somebody finds the machine that stands still.
+  it('in the middle of sending a batch is ended, and what waited for its locks goes on', async () => {
+    await using opened = await open()
+    const paused = await sendHalf(opened.url, 'update counters set value = value + 100')
+    const ended = new Promise((resolve) => paused.once('end', resolve))
+    await vi.waitFor(
+      async () =>
+        expect(
+          await opened.rows(`select pid from pg_stat_activity where datname = current_database()
+            and application_name = 'wardline writes' and xact_start is not null and wait_event = 'ClientRead'`),
+        ).toHaveLength(1),
+      deadline,
+    )
+    await opened.ingest.store([event('waits')])
+    expect(await seqsOf(opened)).toEqual([1])
+    await ended
+  })
+
+  // Somebody may look something up with the same name and password, and leave the transaction open.
+  it('is not taken for a person whose transaction is open', async () => {
+    await using opened = await open()
+    const { outside, ingest } = opened
+    await outside.query('begin')
+    await outside.query('lock table counters')
+    expect(await faultOf(ingest.store([event('blocked')]))).toMatchObject({ busy: true })
+    expect((await outside.query('select 1 as still')).rows).toEqual([{ still: 1 }])
+    await outside.query('rollback')
   })
 })
 
@@ -583,9 +628,91 @@ describe('values', () => {
   }, 20_000)
 })
 
+// Writers that wait for a lock, or a flood of writes, would otherwise take every connection.
+it('keeps a connection for control', async () => {
+  await using opened = await open()
+  await opened.outside.query(`begin; update counters set value = 1 where name = 'alert_seq'`)
+  const blocked = raw(`update counters set value = value + 1 where name = 'alert_seq'`)
+  const writes = Array.from({ length: 20 }, () => opened.database.batch([blocked]).catch(() => {}))
+  const control = raw(`update counters set value = 7 where name = 'alert_config' returning value`)
+  expect(await opened.database.batch([control], { isControl: true })).toEqual([[{ value: 7 }]])
+  await opened.outside.query('rollback')
+  await Promise.all(writes)
+})
+
+describe('bringing the schema up to date', () => {
+  /** Resolves when a change waits for a lock, after doing this to its connection. */
+  const whenWaiting = ({ rows }: Opened, deed = 'pid') =>
+    vi.waitFor(
+      async () => {
+        const found = await rows(`select ${deed} from pg_stat_activity where datname = current_database()
+          and application_name = 'wardline migration' and wait_event_type = 'Lock'`)
+        expect(found).toHaveLength(1)
+      },
+      { timeout: 30_000, interval: 5 },
+    )
+  /** As a process of the version before does, whose statements end after 1.5 seconds. */
+  const write = ({ database }: Opened, seq: number) =>
+    database.batch([
+      raw(
+        `insert into events (seq, created_at, severity, class, source, event_type, id, description)
+          values ($1, $2, 'info', 'none', 'test', 'note', $3, 'x')`,
+        seq,
+        startedAt,
+        `new-${seq}`,
+      ),
+    ])
+  const newestVersion = async ({ rows }: Opened) =>
+    (await rows<{ version: number }>('select max(version) as version from schema_version'))[0]!.version
+
+  // An alter that waits for a long reader would otherwise stop every writer until that one ends.
+  it('holds up writers for less than they wait, however long a lock is not free', async () => {
+    await using opened = await open(4)
+    await opened.outside.query('begin; lock table events in access share mode')
+    let isOver = false
+    const migrated = migrate(opened.database, startedAt, 5).finally(() => {
+      isOver = true
+    })
+    for (let seq = 1; seq <= 3; seq++) {
+      await whenWaiting(opened)
+      await write(opened, seq)
+    }
+    expect([isOver, await newestVersion(opened)]).toEqual([false, 4])
+    await opened.outside.query('commit')
+    await migrated
+    expect(await newestVersion(opened)).toBe(5)
+    expect(await seqsOf(opened)).toEqual([1, 2, 3])
+  })
+
+  it('marks old events of the service beside writers, and goes on after a crash', async () => {
+    await using opened = await open(10)
+    const type = `case when n % 80 = 0 then 'instance_offline' else 'tool_call' end`
+    await opened.outside.query(`
+      insert into events (seq, created_at, severity, class, source, event_type, id, description)
+        select n, ${startedAt} + n % 2 * ${dayMs}, 'info', 'none', 'wardline', ${type}, 'id-' || n, 'x'
+        from generate_series(1, 100000) as n;
+      insert into event_refs (kind, value, seq) select 'type', ${type}, n from generate_series(1, 99200) as n;
+      update counters set value = 100000 where name = 'event_seq';
+      update counters set value = 99200 where name = 'indexed_seq'`)
+    const marked = async () => Number((await opened.rows('select sum(by_service) as marked from events'))[0]!.marked)
+    await opened.outside.query('begin; select 1 from events where seq = 60000 for update')
+    const cut = migrate(opened.database, startedAt).catch((fault: unknown) => fault)
+    await whenWaiting(opened)
+    await write(opened, 100_001)
+    await whenWaiting(opened, 'pg_terminate_backend(pid)')
+    expect(await cut).toBeInstanceOf(DatabaseError)
+    await opened.outside.query('commit')
+    // Ten of the last rows, which the index of types lacks, and the first page of those that it holds.
+    expect([await newestVersion(opened), await marked()]).toEqual([10, 510])
+    await migrate(opened.database, startedAt)
+    expect(await newestVersion(opened)).toBeGreaterThanOrEqual(11)
+    expect(await marked()).toBe(1_250)
+  })
+})
+
 it('leaves backups to PostgreSQL', async () => {
   await using opened = await open()
   await expect(opened.database.backup('/nonexistent')).rejects.toThrow(
-    'PostgreSQL is backed up by its own means, such as pg_dump.',
+    'Back up PostgreSQL with its own tools, such as pg_dump.',
   )
 })

@@ -8,22 +8,29 @@ import {
   PostgresQueryCompiler,
   type QueryResult,
 } from 'kysely'
-import { Client, Pool, type PoolClient } from 'pg'
+import { Pool, type PoolClient } from 'pg'
 import { DatabaseError } from '../errors.ts'
 import type { Database, Row, Statement } from './database.ts'
+import { abandonedAfterMs, endAbandoned } from './postgres-abandoned.ts'
 import { PostgresBatch } from './postgres-batch.ts'
+import { change } from './postgres-change.ts'
 import { expiredDays, prepareDays } from './postgres-days.ts'
 import { postgresDialect } from './postgres-dialect.ts'
-import { breaksConnection, isWorthRepeating, toDatabaseError } from './postgres-errors.ts'
+import { breaksConnection, isWorthRepeating, startFault, toDatabaseError } from './postgres-errors.ts'
+import { noteDeleted, usedBytes } from './postgres-size.ts'
 import { parserOf } from './postgres-types.ts'
+import { ScanLane } from './scan-lane.ts'
 import type { Schema } from './schema.ts'
 
 /** Partitioned tables and the statements used here are sound from this version on. */
 const oldestVersion = 150_000
 
-/** Connections of one process: ten in all, so that a server with the usual hundred takes several processes. */
+/** Connections of one process: eleven in all, so that a server with the usual hundred takes several processes. */
 const writers = 4
-const readers = 6
+/** For control when all writers are busy. */
+const controllers = 1
+const readers = 4
+const scanners = 2
 /** A caller waits this long for a connection or an answer, then learns that the database does not answer. */
 const deadlineMs = 1_750
 const maxTries = 3
@@ -47,7 +54,8 @@ function openPool(url: string, name: string, max: number, unused: Set<PoolClient
     connectionTimeoutMillis: deadlineMs,
     // The server gives up shortly before the caller does: no statement goes on that nobody waits for.
     statement_timeout: deadlineMs - 250,
-    idle_in_transaction_session_timeout: 10_000,
+    // A process that is paused within a transaction holds its locks no longer than this.
+    idle_in_transaction_session_timeout: abandonedAfterMs,
     idleTimeoutMillis: 60_000,
     keepAlive: true,
     types: { getTypeParser: (oid: number) => parserOf(oid) } as never,
@@ -171,28 +179,39 @@ class PostgresDriver implements Driver {
   async destroy() {}
 }
 
+type Pools = { reads: Pool; writes: Pool }
+/** Pools over which abandoned transactions are being ended just now. */
+const endingOn = new WeakSet<Pool>()
+/** What waits this long waits for a lock; the transaction that holds it may wait for a process that is paused. */
+async function endingAbandoned<Result>({ reads }: Pools, answer: Promise<Result>): Promise<Result> {
+  const end = () => {
+    // A server that is silent would otherwise get one more question from each who waits.
+    if (endingOn.has(reads)) return
+    endingOn.add(reads)
+    lend(reads, endAbandoned)
+      .catch(() => {})
+      .finally(() => endingOn.delete(reads))
+  }
+  const timer = setTimeout(end, abandonedAfterMs)
+  return answer.finally(() => clearTimeout(timer))
+}
+
+const isBusy = ({ idleCount, totalCount, waitingCount }: Pool) => idleCount + writers - totalCount <= waitingCount
+
 /** Deadlocks and lost prepared statements undo the whole transaction and are no fault of it: it is run again. */
-async function runBatch(pool: Pool, statements: readonly Statement[], tries = 1): Promise<Row[][]> {
+async function runBatch(pools: Pools, pool: Pool, statements: readonly Statement[], tries = 1): Promise<Row[][]> {
+  const run = (client: PoolClient) => endingAbandoned(pools, client.query(new PostgresBatch(statements)).done)
   try {
-    return await lend(pool, (client) => client.query(new PostgresBatch(statements)).done)
+    return await lend(pool, run)
   } catch (fault) {
-    if (tries < maxTries && isWorthRepeating(fault)) return runBatch(pool, statements, tries + 1)
+    if (tries < maxTries && isWorthRepeating(fault)) return runBatch(pools, pool, statements, tries + 1)
     throw fault
   }
 }
 
-/** Over a connection of its own, without the time limits: building an index on a large table takes as long as it takes. */
-async function change(url: string, statements: readonly Statement[]): Promise<void> {
-  const client = new Client({ connectionString: url, application_name: 'wardline migration' })
-  client.on('error', () => {})
-  try {
-    await client.connect()
-    await client.query(new PostgresBatch(statements)).done
-  } catch (fault) {
-    throw toDatabaseError(fault)
-  } finally {
-    await client.end()
-  }
+async function serverTime(client: PoolClient): Promise<number> {
+  const { rows } = await client.query(`select extract(epoch from clock_timestamp()) * 1000 as now`)
+  return rows[0].now
 }
 
 /** Rejects when an acknowledged event could be lost, or the server cannot do what the service needs. */
@@ -213,6 +232,16 @@ async function assertServer(pool: Pool): Promise<void> {
   }
 }
 
+const adapt = (pools: { reads: Pool; writes: Pool }) =>
+  new Kysely<Schema>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new PostgresDriver(pools),
+      createIntrospector: (kysely) => new PostgresIntrospector(kysely),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+  })
+
 /**
  * Opens a PostgreSQL database, version 15 or newer. Rejects with DatabaseError when it cannot be reached or does not
  * keep what it confirms. A server that goes away later is found again by itself.
@@ -223,32 +252,36 @@ export async function openPostgres(url: string): Promise<Database> {
     reads: openPool(url, 'reads', readers, unused),
     writes: openPool(url, 'writes', writers, unused),
   }
-  const close = async () => void (await Promise.all([pools.reads.end(), pools.writes.end()]))
+  const controlPool = openPool(url, 'control', controllers, unused)
+  const scanPool = openPool(url, 'scans', scanners, unused)
+  const scanLane = new ScanLane(scanners)
+  const close = async () =>
+    void (await Promise.all([pools.reads, pools.writes, controlPool, scanPool].map((pool) => pool.end())))
   try {
     await assertServer(pools.writes)
   } catch (fault) {
     await close()
-    throw new DatabaseError(`The database cannot be used: ${(fault as Error).message}`, { cause: fault })
+    throw new DatabaseError(`The database cannot be used: ${startFault(fault as Error)}`, { cause: fault })
   }
-  const db = new Kysely<Schema>({
-    dialect: {
-      createAdapter: () => new PostgresAdapter(),
-      createDriver: () => new PostgresDriver(pools),
-      createIntrospector: (kysely) => new PostgresIntrospector(kysely),
-      createQueryCompiler: () => new PostgresQueryCompiler(),
-    },
-  })
+  const db = adapt(pools)
+  const scans = adapt({ reads: scanPool, writes: scanPool })
   return {
     db,
     dialect: postgresDialect,
     isShared: true,
-    batch: (statements) => runBatch(pools.writes, statements),
+    collect: () => {},
+    batch: (statements, { isControl = false } = {}) =>
+      runBatch(pools, isControl && isBusy(pools.writes) ? controlPool : pools.writes, statements),
+    scan: (caller, read) => scanLane.run(caller, () => read(scans)),
     change: (statements) => change(url, statements),
+    serverTime: () => lend(pools.reads, serverTime),
     prepareDays: (now) => prepareDays(db, now),
     expired: (cutoff) => expiredDays(db, cutoff),
-    backup: () => Promise.reject(new DatabaseError('PostgreSQL is backed up by its own means, such as pg_dump.')),
+    usedBytes: () => usedBytes(db),
+    noteDeleted: (from, to) => noteDeleted(db, (statement) => change(url, [statement]), from, to),
+    backup: () => Promise.reject(new DatabaseError('Back up PostgreSQL with its own tools, such as pg_dump.')),
     async close() {
-      await db.destroy()
+      await Promise.all([db.destroy(), scans.destroy()])
       await close()
     },
   }

@@ -25,7 +25,7 @@ export async function claimRun(db: Db, name: string, before: number, now: number
 /** Null = never. */
 export async function readRun(db: Db, name: string): Promise<number | null> {
   const run = await db.selectFrom('job_runs').select('last_run_at').where('name', '=', name).executeTakeFirst()
-  return run ? Number(run.last_run_at) : null
+  return run?.last_run_at ?? null
 }
 
 /** Forgets what ended; false when another process was faster. */

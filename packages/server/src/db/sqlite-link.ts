@@ -1,5 +1,5 @@
 import type { SQLInputValue } from 'node:sqlite'
-import { Worker } from 'node:worker_threads'
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { DatabaseError } from '../errors.ts'
 import type { Statement } from './database.ts'
 
@@ -24,7 +24,9 @@ export type Request =
   | { id: number; kind: 'backup'; file: string }
   | { id: number; kind: 'close' }
 
-export type Reply = { id: number; results: Result[] } | { id: number; error: { message: string; code: number } }
+export type Reply =
+  | { id: number; results: Result[] }
+  | { id: number; error: { message: string; code: number; stale: boolean } }
 
 type Result = { rows: Record<string, unknown>[]; changes: number }
 type Unnumbered<Kind> = Kind extends Request ? Omit<Kind, 'id'> : never
@@ -39,6 +41,8 @@ interface Pending {
 /** A caller waits this long, then learns that the database does not answer. */
 const deadlineMs = 1_750
 const watchEveryMs = 125
+/** One statement runs, the next is at hand; the others wait here, where a kill can go ahead of them. */
+const maxPostedWrites = 2
 
 // Primary result codes of SQLite (https://sqlite.org/rescode.html) and the extended ones of a failed sync.
 const constraintViolation = 19
@@ -54,20 +58,30 @@ export interface LinkEvents {
   onDiskFull(): void
 }
 
-/** Messages to one worker thread that holds one SQLite connection. The worker answers in the order of the questions. */
+/**
+ * Messages to one worker thread that holds one SQLite connection. The worker answers in the order of the questions; of
+ * those that wait, control goes first.
+ */
 export class SqliteLink {
   readonly #worker: Worker
+  readonly #port: MessagePort
   readonly #pending = new Map<number, Pending>()
   readonly #watch: NodeJS.Timeout
   readonly #events: LinkEvents
+  readonly #maxPosted: number
+  readonly #posted = new Set<number>()
+  readonly #control: Request[] = []
+  readonly #others: Request[] = []
   #lastId = 0
   #closed = false
 
-  private constructor(worker: Worker, events: LinkEvents) {
+  private constructor(worker: Worker, port: MessagePort, events: LinkEvents, maxPosted: number) {
     this.#worker = worker
+    this.#port = port
     this.#events = events
+    this.#maxPosted = maxPosted
     this.#watch = setInterval(() => this.#rejectOverdue(), watchEveryMs).unref()
-    worker.on('message', (reply: Reply) => this.#settle(reply))
+    port.on('message', (reply: Reply) => this.#settle(reply))
     worker.on('error', (fault) => this.#die(fault as Error))
     worker.on('exit', () => this.#die(new Error('The database thread ended.')))
   }
@@ -77,22 +91,31 @@ export class SqliteLink {
     options: { file: string; readOnly: boolean },
     events: LinkEvents,
   ): Promise<{ link: SqliteLink; version: string }> {
-    const worker = new Worker(new URL('./sqlite-worker.js', import.meta.url), { workerData: options, name: 'sqlite' })
+    // A channel of its own: only from such a port can answers be taken without waiting for the event loop.
+    const { port1: port, port2 } = new MessageChannel()
+    const worker = new Worker(new URL('./sqlite-worker.js', import.meta.url), {
+      workerData: { ...options, port: port2 },
+      transferList: [port2],
+      name: 'sqlite',
+    })
     const version = await new Promise<string>((resolve, reject) => {
-      worker.once('message', ({ ready }: { ready: string }) => resolve(ready))
+      port.once('message', ({ ready }: { ready: string }) => resolve(ready))
       worker.once('error', (cause) => {
+        port.close()
         reject(
-          new DatabaseError(`The database ${options.file} cannot be opened: ${(cause as Error).message}.`, { cause }),
+          new DatabaseError(
+            `The database ${options.file} cannot be opened: ${(cause as Error).message}. Give this user write access to the file and its folder, or change DATABASE_URL or WARDLINE_DATA_DIR.`,
+            { cause },
+          ),
         )
       })
     })
-    worker.removeAllListeners('message')
     worker.removeAllListeners('error')
-    return { link: new SqliteLink(worker, events), version }
+    return { link: new SqliteLink(worker, port, events, options.readOnly ? Infinity : maxPostedWrites), version }
   }
 
-  run(statements: readonly Statement[]): Promise<Result[]> {
-    return this.#ask({ kind: 'run', statements: statements.map(bare) }, false)
+  run(statements: readonly Statement[], isControl = false): Promise<Result[]> {
+    return this.#ask({ kind: 'run', statements: statements.map(bare) }, false, isControl)
   }
 
   /** As `run`, but waits as long as it takes. */
@@ -100,8 +123,16 @@ export class SqliteLink {
     return this.#ask({ kind: 'run', statements: statements.map(bare) }, true)
   }
 
+  /** Takes the answers that have arrived. */
+  collect(): void {
+    for (let next = receiveMessageOnPort(this.#port); next; next = receiveMessageOnPort(this.#port)) {
+      this.#settle(next.message as Reply)
+    }
+  }
+
   async rollback(): Promise<void> {
-    await this.#ask({ kind: 'rollback' }, false)
+    // Ahead of all: control must not get into a transaction that was given up.
+    await this.#ask({ kind: 'rollback' }, false, true)
   }
 
   async backup(file: string): Promise<void> {
@@ -112,19 +143,37 @@ export class SqliteLink {
     this.#closed = true
     await this.#ask({ kind: 'close' }, true)
     clearInterval(this.#watch)
+    this.#port.close()
     await this.#worker.terminate()
   }
 
-  #ask(request: Unnumbered<Request>, patient: boolean): Promise<Result[]> {
+  #ask(request: Unnumbered<Request>, patient: boolean, isControl = false): Promise<Result[]> {
     this.#lastId += 1
     const id = this.#lastId
     return new Promise((resolve, reject) => {
       this.#pending.set(id, { resolve, reject, askedAt: patient ? Infinity : performance.now(), overdue: false })
-      this.#worker.postMessage({ ...request, id })
+      const numbered = { ...request, id }
+      // A backup runs beside the writes.
+      if (request.kind === 'backup') this.#port.postMessage(numbered)
+      else (isControl ? this.#control : this.#others).push(numbered)
+      this.#post()
     })
   }
 
+  #post(): void {
+    while (this.#posted.size < this.#maxPosted) {
+      const next = this.#control.shift() ?? this.#others.shift()
+      if (!next) return
+      // Nobody waits any more for what is overdue.
+      if (!this.#pending.has(next.id)) continue
+      this.#posted.add(next.id)
+      this.#port.postMessage(next)
+    }
+  }
+
   #settle(reply: Reply): void {
+    this.#posted.delete(reply.id)
+    this.#post()
     const pending = this.#pending.get(reply.id)
     if (!pending) return
     this.#pending.delete(reply.id)
@@ -132,13 +181,13 @@ export class SqliteLink {
       pending.resolve(reply.results)
       return
     }
-    const { message, code } = reply.error
+    const { message, code, stale } = reply.error
     // After a failed sync the kernel may call lost pages clean: only a new process that recovers from the log is safe.
     if (failedSyncs.has(code)) this.#events.onFatal(new DatabaseError(message))
     const primary = code & 0xff
     if (primary === diskFull) this.#events.onDiskFull()
     const constraint = primary === constraintViolation || primary === typeMismatch || primary === tooBig
-    pending.reject(new DatabaseError(message, { constraint }))
+    pending.reject(new DatabaseError(message, { constraint, stale }))
   }
 
   // A request must be found overdue twice: after a pause of the whole process the replies may already be waiting.
@@ -159,6 +208,7 @@ export class SqliteLink {
     if (this.#closed) return
     this.#closed = true
     clearInterval(this.#watch)
+    this.#port.close()
     for (const { reject } of this.#pending.values())
       reject(new DatabaseError('The database thread ended.', { cause: fault }))
     this.#pending.clear()

@@ -1,16 +1,16 @@
+import { hash } from 'node:crypto'
 import { backup, DatabaseSync } from 'node:sqlite'
-import { parentPort, workerData } from 'node:worker_threads'
+import { workerData } from 'node:worker_threads'
 
 // JavaScript, checked as TypeScript is: a thread that had to strip types would take 15 MiB and 100 ms more.
-
-const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort)
 
 /** Prepared statements kept; the service has some fifty, lists with filters add a few hundred combinations. */
 const statementLimit = 300
 
-const { file, readOnly } = workerData
+/** @type {{ file: string, readOnly: boolean, port: import('node:worker_threads').MessagePort }} */
+const { file, readOnly, port } = workerData
 const connection = new DatabaseSync(file, { readOnly, timeout: 1500, enableForeignKeyConstraints: false })
-/** @type {Map<string, import('node:sqlite').StatementSync>} */
+/** @type {Map<string, { statement: import('node:sqlite').StatementSync, reads: boolean }>} */
 const prepared = new Map()
 
 /** @param {string} name */
@@ -31,27 +31,35 @@ function configure() {
   }
 }
 
+// What the dialect needs beyond SQLite's own functions (db/sqlite.ts).
+function addFunctions() {
+  connection.function('sha256_hex', { deterministic: true }, (text) => hash('sha256', String(text), 'hex'))
+  connection.function('assert_found', (count) => {
+    if (count === 0) throw Object.assign(new Error('A row to be locked is missing.'), { isStale: true })
+    return count
+  })
+}
+
 /** @param {string} sql */
 function prepare(sql) {
   const known = prepared.get(sql)
   if (known) return known
   if (prepared.size >= statementLimit) prepared.delete(String(prepared.keys().next().value))
   const statement = connection.prepare(sql)
-  prepared.set(sql, statement)
-  return statement
+  const made = { statement, reads: statement.columns().length > 0 }
+  prepared.set(sql, made)
+  return made
 }
 
 /** @param {import('./sqlite-link.ts').BareStatement} statement */
 function run({ sql, parameters, rows }) {
-  const statement = prepare(sql)
+  const { statement, reads } = prepare(sql)
   if (rows !== undefined) {
     const values = JSON.parse(rows)
     for (const [index, row] of values.entries()) statement.run(values.length - 1 - index, ...row)
     return { rows: [], changes: values.length }
   }
-  if (statement.columns().length > 0) {
-    return { rows: statement.all(...parameters), changes: 0 }
-  }
+  if (reads) return { rows: statement.all(...parameters), changes: 0 }
   const { changes } = statement.run(...parameters)
   return { rows: [], changes: Number(changes) }
 }
@@ -86,12 +94,13 @@ async function answer(request) {
     if (request.kind === 'close') connection.close()
     return { id: request.id, results: [] }
   } catch (fault) {
-    const { message, errcode = 0 } = /** @type {Error & { errcode?: number }} */ (fault)
-    return { id: request.id, error: { message, code: errcode } }
+    const { message, errcode = 0, isStale } = /** @type {Error & { errcode?: number, isStale?: true }} */ (fault)
+    return { id: request.id, error: { message, code: errcode, stale: isStale === true } }
   }
 }
 
 configure()
+addFunctions()
 port.postMessage({ ready: connection.prepare('select sqlite_version() as version').get()?.version })
 port.on('message', async (request) => {
   port.postMessage(await answer(request))

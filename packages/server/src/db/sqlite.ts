@@ -13,7 +13,9 @@ import {
 import { DatabaseError } from '../errors.ts'
 import type { Database, Dialect, Row } from './database.ts'
 import { DiskReserve } from './disk-reserve.ts'
+import { ScanLane } from './scan-lane.ts'
 import type { Schema } from './schema.ts'
+import { openPrivately } from './sqlite-files.ts'
 import { SqliteLink } from './sqlite-link.ts'
 
 /** Older versions can corrupt a WAL file that several connections write (fixed in 3.51.3). */
@@ -34,11 +36,24 @@ const dialect: Dialect = {
       `create trigger ${table}_no_update before update on ${table} begin select raise(abort, '${table} is append-only'); end`,
       `create trigger ${table}_no_delete before delete on ${table} begin select raise(abort, '${table} is append-only'); end`,
     ],
+    counted: (table, counts) => {
+      const add = (owner: string) => `insert into ${counts} (owner, count) values (${owner}, 1)
+        on conflict (owner) do update set count = count + 1;`
+      return [
+        `create trigger ${table}_count_insert after insert on ${table} begin
+          ${add("''")} ${add(`coalesce(new.owner, '-')`)} end`,
+        `create trigger ${table}_count_delete after delete on ${table} begin
+          update ${counts} set count = count - 1 where owner in ('', coalesce(old.owner, '-')); end`,
+      ]
+    },
   },
   rowsFromJson(json, columns) {
     const names = Object.keys(columns).map((name, index) => sql`value ->> ${sql.lit(index)} as ${sql.ref(name)}`)
     return sql`(select key as ordinal, ${sql.join(names)} from json_each(${json}))`
   },
+  // A transaction has the only writer to itself: nothing needs to be locked, only asked for. The thread has these two.
+  hold: (query) => ({ ...query, sql: `select assert_found(count(*)) from (${query.sql})` }),
+  sha256Hex: (text) => sql`sha256_hex(${text})`,
   // Parsing the batch once and binding each row is a third faster here than taking every value out of JSON in SQL.
   insertSequenced(table, columns, counter, back = {}) {
     const names = Object.keys(columns)
@@ -46,7 +61,8 @@ const dialect: Dialect = {
     const marks = names.map((name) => (back[name] === undefined ? '?' : behind(back[name]))).join(', ')
     const seq = behind(counter)
     const text = `insert into ${table} (seq, ${names.join(', ')}) values (${seq}, ${marks})`
-    return (rows) => ({ ...CompiledQuery.raw(text), rows: JSON.stringify(rows) })
+    const statement = CompiledQuery.raw(text)
+    return (rows) => ({ ...statement, rows: JSON.stringify(rows) })
   },
 }
 
@@ -77,34 +93,35 @@ class SqliteConnection implements DatabaseConnection {
     return (await this.#lock.hold(() => this.#writer.run([query])))[0]!
   }
 
-  async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
-    yield await Promise.reject(new Error('Read in pages instead.'))
+  streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
+    return refuseStreaming()
   }
 }
 
-/** Whoever holds it has the writer to itself; the others wait in line. */
-class Lock {
-  #tail: Promise<unknown> = Promise.resolve()
-  #waiting = 0
+async function* refuseStreaming(): AsyncIterableIterator<never> {
+  yield await Promise.reject(new Error('Read in pages instead.'))
+}
 
-  async acquire(): Promise<() => void> {
-    let release = () => {}
-    const before = this.#tail
-    this.#tail = new Promise<void>((resolve) => {
-      release = resolve
-    })
-    this.#waiting += 1
-    await before
+/** Whoever holds it has the writer to itself; the others wait in line, control ahead. */
+class Lock {
+  #isTaken = false
+  readonly #control: (() => void)[] = []
+  readonly #others: (() => void)[] = []
+
+  async acquire(isControl = false): Promise<() => void> {
+    if (this.#isTaken) await new Promise<void>((resolve) => (isControl ? this.#control : this.#others).push(resolve))
+    this.#isTaken = true
     return () => {
-      this.#waiting -= 1
-      release()
+      const next = this.#control.shift() ?? this.#others.shift()
+      if (next) next()
+      else this.#isTaken = false
     }
   }
 
-  async hold<T>(work: () => Promise<T>): Promise<T> {
+  async hold<T>(work: () => Promise<T>, isControl = false): Promise<T> {
     // Nobody waits: the worker keeps the order, so no turn of the event loop is spent.
-    if (this.#waiting === 0) return work()
-    const release = await this.acquire()
+    if (!this.#isTaken) return work()
+    const release = await this.acquire(isControl)
     try {
       return await work()
     } finally {
@@ -169,43 +186,103 @@ class SqliteDriver implements Driver {
   async destroy() {}
 }
 
+/** Reads over one connection. It is opened by the first read: a thread takes memory that an idle service saves. */
+class ScanDriver implements Driver {
+  readonly #open: () => Promise<SqliteLink>
+  #link: Promise<SqliteLink> | undefined
+
+  constructor(open: () => Promise<SqliteLink>) {
+    this.#open = open
+  }
+
+  async init() {}
+
+  async acquireConnection(): Promise<DatabaseConnection> {
+    this.#link ??= this.#open()
+    const link = await this.#link.catch((fault) => {
+      this.#link = undefined
+      throw fault
+    })
+    return {
+      executeQuery: async <R>(query: CompiledQuery) => {
+        const { rows } = (await link.run([query]))[0]!
+        return { rows: rows as R[] }
+      },
+      streamQuery: () => refuseStreaming(),
+    }
+  }
+
+  async beginTransaction() {
+    throw new Error('Scans only read.')
+  }
+  async commitTransaction() {}
+  async rollbackTransaction() {}
+  async releaseConnection() {}
+
+  async destroy() {
+    await (await this.#link)?.close()
+  }
+}
+
+const adapt = (driver: Driver) =>
+  new Kysely<Schema>({
+    dialect: {
+      createAdapter: () => new ConcurrentAdapter(),
+      createDriver: () => driver,
+      createIntrospector: (kysely) => new SqliteIntrospector(kysely),
+      createQueryCompiler: () => new SqliteQueryCompiler(),
+    },
+  })
+
 /**
  * Opens the embedded database. `onFatal` hears of faults after which only a new process may go on.
  * Rejects with DatabaseError when the file cannot be opened, or SQLite is too old to be trusted with it.
  */
 export async function openSqlite(file: string, onFatal: (fault: Error) => void): Promise<Database> {
+  // SQLite would open a database in memory, which forgets every acknowledged event.
+  if (file === ':memory:') throw new DatabaseError(`':memory:' is not a file: give the path of a database file.`)
+  openPrivately(file)
   const events = { onFatal, onDiskFull: () => reserve.noteFull() }
   const { link: writer, version } = await SqliteLink.open({ file, readOnly: false }, events)
   if (!isVersionSafe(version)) {
     await writer.close()
     throw new DatabaseError(`SQLite ${version} can corrupt its log; ${oldestVersion} or newer is needed.`)
   }
-  const { link: reader } = await SqliteLink.open({ file, readOnly: true }, events)
+  const openReader = async () => (await SqliteLink.open({ file, readOnly: true }, events)).link
+  const reader = await openReader()
   const reserve = new DiskReserve(file)
   const lock = new Lock()
-  const db = new Kysely<Schema>({
-    dialect: {
-      createAdapter: () => new ConcurrentAdapter(),
-      createDriver: () => new SqliteDriver(writer, reader, lock, reserve),
-      createIntrospector: (kysely) => new SqliteIntrospector(kysely),
-      createQueryCompiler: () => new SqliteQueryCompiler(),
-    },
-  })
+  const db = adapt(new SqliteDriver(writer, reader, lock, reserve))
+  const scans = adapt(new ScanDriver(openReader))
+  // One thread runs one query at a time: a second scan would only wait in it, past the turns of the callers.
+  const scanLane = new ScanLane(1)
   return {
     db,
     dialect,
     isShared: false,
     change: async (statements) => void (await lock.hold(() => writer.change(statements))),
+    serverTime: async () => undefined,
     async prepareDays() {},
     expired: async (cutoff) => ({ days: [], rowsBefore: cutoff }),
-    async batch(statements) {
+    async batch(statements, { isControl = false } = {}) {
       // What is left of the disk is for control.
-      if (reserve.isFull) throw new DatabaseError('The disk is full.')
-      const results = await lock.hold(() => writer.run(statements))
+      if (reserve.isFull && !isControl) throw new DatabaseError('The disk is full.')
+      const results = await lock.hold(() => {
+        if (isControl) reserve.makeRoom()
+        return writer.run(statements, isControl)
+      }, isControl)
       return results.map(({ rows }) => rows as Row[])
     },
+    collect: () => writer.collect(),
+    scan: (caller, read) => scanLane.run(caller, () => read(scans)),
+    async usedBytes() {
+      const { rows } = await sql<{ bytes: number }>`select (page_count - freelist_count) * page_size as bytes
+        from pragma_page_count, pragma_freelist_count, pragma_page_size`.execute(db)
+      return rows[0]!.bytes
+    },
+    async noteDeleted() {},
     async backup(target) {
-      if (existsSync(target)) throw new DatabaseError(`${target} exists already.`)
+      if (existsSync(target)) throw new DatabaseError(`${target} already exists.`)
       // It holds everything that the database holds: nobody else may read it.
       closeSync(openSync(target, 'wx', 0o600))
       await writer.backup(target)
@@ -213,6 +290,7 @@ export async function openSqlite(file: string, onFatal: (fault: Error) => void):
     async close() {
       reserve.close()
       await db.destroy()
+      await scans.destroy()
       await reader.close()
       await writer.close()
     },

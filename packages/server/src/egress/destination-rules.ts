@@ -35,7 +35,7 @@ export function formFault({ protocol, hostname, username, password }: URL): stri
   if (schemePorts[protocol] === undefined) return `must begin with ${Object.keys(schemePorts).join('//, ')}//.`
   if (hostname === '') return 'must name a host.'
   const isWithoutLogin = username === '' && password === ''
-  return isWithoutLogin || /^smtps?:$/.test(protocol) ? undefined : 'must not hold a user or a password.'
+  return isWithoutLogin || /^smtps?:$/.test(protocol) ? undefined : 'must not contain a user or a password.'
 }
 
 /** Below 1024 are the services of the system: a POST, or a line of syslog, could be a command to one of those. */

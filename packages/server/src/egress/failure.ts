@@ -11,8 +11,8 @@ const sentences: [code: RegExp, sentence: (host: string, code: string) => string
     (host, code) => `${host} showed a certificate that is not trusted (${code}).`,
   ],
   [/^(EPROTO|ERR_SSL_\w+)$/, (host, code) => `${host} and this service could not agree on TLS (${code}).`],
-  [/^HPE_HEADER_OVERFLOW$/, (host) => `${host} answered with more headers than are read.`],
-  [/^HPE_/, (host, code) => `${host} answered something that is not HTTP (${code}).`],
+  [/^HPE_HEADER_OVERFLOW$/, (host) => `The headers of the answer from ${host} are too large.`],
+  [/^HPE_/, (host, code) => `The answer from ${host} is not HTTP (${code}).`],
   [/^E[A-Z]+$/, (host, code) => `${host} could not be reached (${code}).`],
 ]
 

@@ -24,6 +24,8 @@ const longestMs = 15_000
 
 /** Twice the 8 KiB that servers allow clients. */
 const mostHeaderBytes = 16 * 1024
+/** A receiver has reason for one or two answers before the answer, such as 100 and 103. */
+const maxInterim = 8
 
 const pool = {
   keepAlive: true,
@@ -54,7 +56,7 @@ function routeTo(host: string, addresses: readonly string[]) {
 
 function readUrl(text: string): URL {
   const url = URL.parse(text)
-  if (url === null) throw new EgressError('The URL of the receiver cannot be read.')
+  if (url === null) throw new EgressError('The URL of the receiver is not valid.')
   const fault = formFault(url) ?? (/^https?:$/.test(url.protocol) ? undefined : 'must begin with https:// or http://.')
   if (fault !== undefined) throw new EgressError(`The URL of ${url.hostname || 'the receiver'} ${fault}`)
   return url
@@ -63,6 +65,14 @@ function readUrl(text: string): URL {
 function exchange(protocol: Target['protocol'], options: RequestOptions, body: string): Promise<InboundAnswer> {
   return new Promise((resolve, reject) => {
     const request = (protocol === 'https' ? httpsRequest : httpRequest)(options)
+    let interim = { count: 0, bytes: 0 }
+    // 1xx: each is a whole head, and nothing ends them but the deadline.
+    request.on('information', ({ rawHeaders }) => {
+      const bytes = rawHeaders.reduce((sum, text) => sum + text.length, interim.bytes)
+      interim = { count: interim.count + 1, bytes }
+      if (interim.count <= maxInterim && bytes <= mostHeaderBytes) return
+      request.destroy(Object.assign(new Error('endless interim answers'), { code: 'HPE_HEADER_OVERFLOW' }))
+    })
     request.on('response', (response) => resolve(readAnswer(response)))
     // After the answer neither matters, but an error that nobody listens for would end the process.
     request.on('error', reject)
@@ -101,7 +111,7 @@ export function createEgress(options: EgressOptions): Egress {
       if (end.aborted && end.reason === deadline.reason) {
         throw new EgressError(`${host} did not answer within ${deadlineMs / 1_000} seconds.`)
       }
-      if (end.aborted) throw new EgressError(`${host} did not answer before the try was broken off.`)
+      if (end.aborted) throw new EgressError(`${host} did not answer before the attempt was cancelled.`)
       throw egressError(fault, host)
     }
   }

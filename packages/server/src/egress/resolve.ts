@@ -1,24 +1,16 @@
-import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
+import { createNameService, type Resolve, unlessEnded } from './name-service.ts'
 
-/** All addresses of a name, IPv4 and IPv6. Rejects with an error that has a `code`. */
-export type Resolve = (name: string) => Promise<string[]>
+export type { Resolve } from './name-service.ts'
 
-/** As every program of the machine would resolve it, /etc/hosts included. */
-export const askSystem: Resolve = async (name) => {
-  const found = await lookup(name, { all: true, order: 'verbatim' })
-  return found.map(({ address }) => address)
-}
+/** As the machine's own files and name servers say. */
+export const askSystem: Resolve = createNameService()
 
-/** At least one address. Rejects with the reason of `end` when that comes first: the system cannot be told to stop looking. */
+/** At least one address. Rejects with the reason of `end` when that comes first. */
 export async function addressesOf(host: string, resolve: Resolve, end: AbortSignal): Promise<string[]> {
   if (isIP(host) !== 0) return [host]
   end.throwIfAborted()
-  const found = resolve(host)
-  const ended = new Promise<never>((_, reject) => {
-    end.addEventListener('abort', () => reject(end.reason), { once: true })
-  })
-  const addresses = await Promise.race([found, ended])
+  const addresses = await unlessEnded(resolve(host, end), end)
   if (addresses.length === 0) throw Object.assign(new Error('no address'), { code: 'ENOTFOUND' })
   return addresses
 }

@@ -14,6 +14,7 @@ function textFault(text: string): string | undefined {
   return undefined
 }
 
+/** `path` is changed on the way down and back again: a copy for each item would cost more than all the rest. */
 function check(value: unknown, path: (string | number)[], hasEscapes: boolean): void {
   if (typeof value === 'string') {
     const fault = hasEscapes ? textFault(value) : undefined
@@ -25,32 +26,37 @@ function check(value: unknown, path: (string | number)[], hasEscapes: boolean): 
     return
   }
   if (value === null || typeof value !== 'object') return
-  if (path.length >= limits.jsonDepth) {
+  const depth = path.length
+  if (depth >= limits.jsonDepth) {
     throw new AppError(
       'invalid',
       `${place(path.slice(0, 1))} must not be nested deeper than ${limits.jsonDepth} levels.`,
     )
   }
   if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) check(item, [...path, index], hasEscapes)
-    return
+    for (let index = 0; index < value.length; index++) {
+      path[depth] = index
+      check(value[index], path, hasEscapes)
+    }
+  } else {
+    // A plain object of JSON.parse inherits nothing that this loop would show.
+    for (const name in value) {
+      const fault = name === '__proto__' ? 'must not be named __proto__' : hasEscapes ? textFault(name) : undefined
+      if (fault) throw new AppError('invalid', `A field of ${place(path.slice(0, depth))} ${fault}.`)
+      path[depth] = name
+      check((value as Record<string, unknown>)[name], path, hasEscapes)
+    }
   }
-  for (const name of Object.keys(value)) {
-    const fault = name === '__proto__' ? 'must not be named __proto__' : hasEscapes ? textFault(name) : undefined
-    if (fault) throw new AppError('invalid', `A field of ${place(path)} ${fault}.`)
-    path.push(name)
-    check((value as Record<string, unknown>)[name], path, hasEscapes)
-    path.pop()
-  }
+  path.length = depth
 }
 
 /**
  * Refuses what JSON allows but a later read, stream frame or page could fail on:
  * deep nesting, numbers beyond range, NUL, lone surrogates, `__proto__`.
- * NUL and lone surrogates can come only from escapes: texts are looked at only where the JSON had any.
+ * NUL and lone surrogates can come only from escapes: texts are looked at only where the JSON, `text`, has any.
  */
-export function assertStorable(value: unknown, mayHoldEscapes: boolean): void {
-  check(value, [], mayHoldEscapes)
+export function assertStorable(value: unknown, text: string): void {
+  check(value, [], text.includes('\\'))
 }
 
 /** The text of a body. Throws AppError `invalid` when it is not UTF-8. */
@@ -59,14 +65,37 @@ export function bodyText(bytes: Buffer): string {
   return bytes.toString('utf8')
 }
 
+/** Shorter texts cannot hold so many values that parsing them takes long. */
+const fewSigns = 32 * 1024
+
+/** Tens of thousands of small objects take longer to parse than the event loop may be held. Throws AppError `invalid`. */
+export function assertFewValues(text: string): void {
+  if (text.length < fewSigns) return
+  let signs = 0
+  let isText = false
+  for (let place = 0; place < text.length; place++) {
+    const code = text.charCodeAt(place)
+    if (code === 0x5c) place++
+    else if (code === 0x22) isText = !isText
+    else if (!isText && (code === 0x2c || code === 0x3a || code === 0x5b || code === 0x7b)) signs++
+  }
+  if (signs > limits.jsonSigns) {
+    throw new AppError(
+      'invalid',
+      `The body must contain at most ${limits.jsonSigns} fields, entries and levels together.`,
+    )
+  }
+}
+
 /** Parses one JSON value. Throws AppError `invalid` when it is no JSON, or not storable. */
 export function parseJson(text: string): unknown {
+  assertFewValues(text)
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch {
     throw new AppError('invalid', 'The body must be JSON.')
   }
-  assertStorable(value, text.includes('\\'))
+  assertStorable(value, text)
   return value
 }

@@ -8,6 +8,8 @@ export const httpLimits = {
   connectionsCheckMs: 1_000,
   /** Longer than the idle time of common load balancers, so that they close first. */
   keepAliveMs: 72_000,
+  /** A client that takes nothing of its answer is cut after once to twice this; the slowest handler, a channel's test, takes 16 s. */
+  stallMs: 30_000,
   headerBytes: 8 * 1024,
   /** File descriptors are finite; streams hold most of these. */
   connections: 20_000,
@@ -15,4 +17,8 @@ export const httpLimits = {
   streams: 16_000,
   /** The live stream may need no key: one address must not take every place. */
   streamsPerAddress: 100,
+  /** What a client on a slow line takes in seconds; one that is behind by more reads at its own pace. */
+  unsentBytesPerStream: 64 * 1024,
+  /** A thousand clients at the bound above; with more of them the largest are cut. */
+  unsentBytes: 64 * 1024 * 1024,
 } as const

@@ -6,7 +6,7 @@ import type { Router } from './route.ts'
 const probeEveryMs = 1_000
 
 /** What an orchestrator and a monitoring system ask: alive, ready, metrics. */
-export function mountOperations(router: Router, { clock, database, bus, metrics }: Deps): void {
+export function mountOperations(router: Router, { clock, timekeeping, database, bus, metrics }: Deps): void {
   // Liveness must not depend on the database: a restart does not repair a disk.
   router.handle('getHealth', () => ({ ok: true }))
 
@@ -25,7 +25,8 @@ export function mountOperations(router: Router, { clock, database, bus, metrics 
     const ok = await isReady()
     if (!ok) reply.code(503)
     // Without its backplane a process still stores events and answers polls rightly: taking it away would help nobody.
-    return { ok, database: ok ? 'ok' : 'unavailable', backplane: bus.state }
+    const { offsetMs } = timekeeping
+    return { ok, database: ok ? 'ok' : 'unavailable', backplane: bus.state, clock_offset_ms: offsetMs }
   })
 
   router.handle('getMetrics', async (_input, reply) => {

@@ -11,3 +11,22 @@ export function pageLimit(given: string | undefined): number {
   if (rows < 1 || rows > limits.pageSize) throw new AppError('invalid', `limit must be from 1 to ${limits.pageSize}.`)
   return rows
 }
+
+/** Bounds of seq of a query; what was not given is absent. */
+export const cursorBounds = ({ after, before }: { after?: string; before?: string }) => ({
+  ...(after === undefined ? {} : { after: Number(after) }),
+  ...(before === undefined ? {} : { before: Number(before) }),
+})
+
+/** Epoch milliseconds. Throws AppError `invalid` when the text looks like an instant and is none, as the 40th of May. */
+function readInstant(name: string, text: string): number {
+  const time = Date.parse(text)
+  if (!Number.isFinite(time)) throw new AppError('invalid', `${name} must be an ISO 8601 instant.`)
+  return time
+}
+
+/** Bounds of time of a query, in epoch milliseconds; what was not given is absent. */
+export const timeBounds = ({ from, to }: { from?: string; to?: string }) => ({
+  ...(from === undefined ? {} : { from: readInstant('from', from) }),
+  ...(to === undefined ? {} : { to: readInstant('to', to) }),
+})

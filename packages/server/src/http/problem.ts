@@ -16,17 +16,37 @@ const frameworkProblems: Record<string, Problem> = {
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: { code: 'invalid', message: 'The body does not have the announced length.' },
 }
 
+const messages: Partial<Record<ErrorCode, string>> = {
+  forbidden: 'This is not allowed.',
+  not_found: 'Unknown route.',
+}
+
+/** A plugin says by its status that the request is at fault, and its message may name files of this machine. */
+function refusalOfPlugin(status: number): Problem {
+  const codes = Object.keys(errorStatus) as ErrorCode[]
+  const code = codes.find((known) => errorStatus[known] === status) ?? 'invalid'
+  return { code, message: messages[code] ?? 'The request is malformed.' }
+}
+
+const busyDatabase: Problem = {
+  code: 'overloaded',
+  message: 'Another change is in progress; retry in a moment.',
+  retryAfterSeconds: 1,
+}
+
 /** What the caller is told about a fault. Anything unforeseen is `internal`, without its details. */
 function toProblem(fault: unknown): Problem {
   if (fault instanceof AppError) return fault
+  if (fault instanceof DatabaseError && fault.busy) return busyDatabase
   if (fault instanceof DatabaseError) return { code: 'database', message: 'The database is unavailable.' }
   const error = fault as FastifyError
   if (error.validation)
     return { code: 'invalid', message: validationSentence(error.validation[0]!, error.validationContext) }
   const known = frameworkProblems[error.code]
   if (known) return known
-  if (error.statusCode === 400) return { code: 'invalid', message: 'The request is malformed.' }
-  return { code: 'internal', message: 'Something went wrong inside the service.' }
+  const status = error.statusCode ?? 500
+  if (status >= 400 && status < 500) return refusalOfPlugin(status)
+  return { code: 'internal', message: 'Internal error; the log of the service has the details.' }
 }
 
 export function sendProblem(problem: Problem, reply: FastifyReply): void {
@@ -35,28 +55,56 @@ export function sendProblem(problem: Problem, reply: FastifyReply): void {
   reply.code(errorStatus[problem.code]).send({ error: problem.message })
 }
 
-/** A broken disk under load would otherwise fill what is left of it with log lines. */
-const databaseLogEveryMs = 1_000
+/** Refusals a second that are answered at once, and how long the others wait. */
+const promptRefusals = 200
+const refusalWaitMs = 100
+
+/**
+ * Paces the answers that tell a client to come back later: one that asks again at once, on many connections, would
+ * otherwise keep the process busy with refusals, and kills waiting. All count together, since a later refusal costs an
+ * honest client nothing.
+ */
+export class RefusalPace {
+  #since = -Infinity
+  #count = 0
+
+  /** Milliseconds that the next refusal waits. `now`: monotonic, in milliseconds. */
+  next(now: number): number {
+    if (now - this.#since >= 1_000) {
+      this.#since = now
+      this.#count = 0
+    }
+    this.#count += 1
+    return this.#count > promptRefusals ? refusalWaitMs : 0
+  }
+}
+
+/** A broken disk under load would otherwise fill what is left of it with log lines, and so would a caller who found a fault. */
+const logEveryMs = 1_000
 
 /** The error handler of every route: one line in the log for what an operator must look at, one sentence for the caller. */
 export function problemHandler({ log, clock, metrics }: Pick<Deps, 'log' | 'clock' | 'metrics'>) {
-  let databaseLoggedAt = -Infinity
-  let unlogged = 0
-  function logDatabase(fault: unknown, request: FastifyRequest): void {
-    unlogged += 1
-    if (clock.monotonic() - databaseLoggedAt < databaseLogEveryMs) return
-    databaseLoggedAt = clock.monotonic()
-    log.error({ err: fault, endpoint: request.routeOptions.url, requests: unlogged }, 'the database failed')
-    unlogged = 0
+  const pace = new RefusalPace()
+  const logged = new Map<string, { at: number; unlogged: number }>()
+  /** One line a second for each endpoint, with the number of requests that failed since the last one. */
+  function logFault(fault: unknown, request: FastifyRequest, message: string): void {
+    const endpoint = request.routeOptions.url
+    const name = `${message} ${endpoint}`
+    const last = logged.get(name) ?? { at: -Infinity, unlogged: 0 }
+    logged.set(name, last)
+    last.unlogged += 1
+    if (clock.monotonic() - last.at < logEveryMs) return
+    log.error({ err: fault, requestId: request.id, endpoint, requests: last.unlogged }, message)
+    Object.assign(last, { at: clock.monotonic(), unlogged: 0 })
   }
   return (fault: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const problem = toProblem(fault)
     const status = `${Math.floor(errorStatus[problem.code] / 100)}xx`
     metrics.requests.inc({ endpoint: request.routeOptions.config.endpoint ?? 'other', status })
-    if (problem.code === 'database') logDatabase(fault, request)
-    if (problem.code === 'internal') {
-      log.error({ err: fault, requestId: request.id, endpoint: request.routeOptions.url }, 'request failed')
-    }
-    sendProblem(problem, reply)
+    if (problem.code === 'database') logFault(fault, request, 'the database failed')
+    if (problem.code === 'internal') logFault(fault, request, 'request failed')
+    const wait = problem.retryAfterSeconds === undefined ? 0 : pace.next(clock.monotonic())
+    if (wait === 0) sendProblem(problem, reply)
+    else setTimeout(sendProblem, wait, problem, reply)
   }
 }

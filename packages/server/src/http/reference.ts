@@ -1,8 +1,7 @@
-import swagger from '@fastify/swagger'
-import swaggerUi from '@fastify/swagger-ui'
 import { openApiDocument } from '@wardline/contract'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { version } from '../version.ts'
+import { createServer, type ServerTools } from './server.ts'
 
 const home = `<!doctype html>
 <html lang="en">
@@ -17,6 +16,7 @@ const home = `<!doctype html>
 <li><a href="/api/stream">Live events</a></li>
 <li><a href="/api/public/trust">Public trust summary</a></li>
 <li><a href="/metrics">Metrics</a></li>
+<li>For agents: <a href="/sdk.tgz">@wardline/sdk</a>, <a href="/wardline.py">wardline.py</a></li>
 </ul>
 </html>
 `
@@ -28,11 +28,15 @@ const homePolicy =
 const referencePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-/** `/`, `/openapi.json` and `/docs`. Every byte comes from this process. */
-export async function mountReference(app: FastifyInstance): Promise<void> {
-  const document = openApiDocument(version)
-  await app.register(swagger, { mode: 'static', specification: { document: document as never } })
-  await app.register(swaggerUi, {
+/** The pages under `/docs`, as a server that never listens. Its 150 modules are loaded by the first request for one. */
+async function openPages(tools: ServerTools): Promise<FastifyInstance> {
+  const [{ default: swagger }, { default: swaggerUi }] = await Promise.all([
+    import('@fastify/swagger'),
+    import('@fastify/swagger-ui'),
+  ])
+  const pages = createServer(tools)
+  await pages.register(swagger, { mode: 'static', specification: { document: openApiDocument(version) as never } })
+  await pages.register(swaggerUi, {
     routePrefix: '/docs',
     staticCSP: referencePolicy,
     // The bar at the top is for browsing the documents of other services.
@@ -43,7 +47,22 @@ export async function mountReference(app: FastifyInstance): Promise<void> {
     // The validator is a service elsewhere.
     uiConfig: { validatorUrl: null, docExpansion: 'list' } as never,
   })
+  return pages.ready().then(() => pages)
+}
+
+/** `/`, `/openapi.json` and `/docs`. Every byte comes from this process. */
+export function mountReference(app: FastifyInstance, tools: ServerTools): void {
+  let document: ReturnType<typeof openApiDocument> | undefined
+  let pages: Promise<FastifyInstance> | undefined
+  async function servePage(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    pages ??= openPages(tools)
+    const { routing } = await pages
+    reply.hijack()
+    routing(request.raw, reply.raw)
+  }
+  for (const url of ['/docs', '/docs/*']) app.route({ method: ['GET', 'HEAD'], url, handler: servePage })
   app.get('/openapi.json', (_request, reply) => {
+    document ??= openApiDocument(version)
     reply.send(document)
   })
   app.get('/', (_request, reply) => {

@@ -2,16 +2,22 @@ import {
   type BodyOf,
   type Endpoint,
   type EndpointName,
+  type ErrorCode,
   endpoints,
   limits,
   type ParamsOf,
   type QueryOf,
   type ReplyOf,
   type Scope,
+  access as scopesOf,
 } from '@wardline/contract'
-import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, onSendHookHandler } from 'fastify'
+import { AppError } from '../errors.ts'
 import type { Metrics } from '../metrics.ts'
-import { type Authenticator, authenticate, type Principal } from './auth.ts'
+import { clientAddress } from './actor.ts'
+import { type Authenticator, authenticate, IdentityMismatch, type Principal, type RefusalWatch } from './auth.ts'
+import { admitConnection } from './connections.ts'
+import { claimSocket, releaseSocket } from './sse.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -42,21 +48,42 @@ export type Handler<Name extends EndpointName> = (
 export type StreamHandler<Name extends EndpointName> = (input: Input<Name>, reply: FastifyReply) => Promise<void> | void
 
 export interface Router {
-  /** Serves an endpoint that answers with one JSON body. */
-  handle<Name extends EndpointName>(name: Name, handler: Handler<Name>): void
+  /**
+   * Serves an endpoint that answers with one JSON body. `admit` looks at the caller before the body is read, and throws
+   * an AppError to refuse it: reading a body costs more than a refusal.
+   */
+  handle<Name extends EndpointName>(name: Name, handler: Handler<Name>, admit?: (principal: Principal) => void): void
   /** Serves an endpoint that answers with Server-Sent Events. */
   stream<Name extends EndpointName>(name: Name, handler: StreamHandler<Name>): void
+  /** Notes that the caller was refused; what a handler throws is noted anyway. */
+  noteRefusal(request: FastifyRequest, fault: unknown): void
 }
 
 interface RouterOptions {
   authenticator: Authenticator
+  watch: RefusalWatch
   metrics: Metrics
+  /** Takes a place for a stream of the key; the result gives it back. Throws an AppError when there is none left. */
+  openStream(keyId: string): () => void
   /** Who may call the endpoints whose access depends on the configuration. */
   configured: Record<'stream' | 'metrics', 'open' | readonly Scope[]>
 }
 
 /** Whoever calls without a key, where none is needed. */
-export const open: Principal = { keyId: 'none', scope: 'viewer', instances: [] }
+export const open: Principal = {
+  keyId: 'none',
+  name: 'anonymous',
+  scope: 'viewer',
+  instances: [],
+  registers: { owner: 'none', max: 0 },
+}
+
+/** Because of who asks, not of what for. */
+const refusals: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden', 'too_many_failures'])
+
+/** Whether the request names what only readers with a key get. */
+const asksForMore = ({ keyedBy }: Endpoint, { query }: FastifyRequest): boolean =>
+  keyedBy !== undefined && Object.hasOwn(query as object, keyedBy)
 
 function schemaOf({ params, query, body }: Endpoint) {
   return { ...(params ? { params } : {}), ...(query ? { querystring: query } : {}), ...(body ? { body } : {}) }
@@ -68,27 +95,39 @@ function inputOf<Name extends EndpointName>(request: FastifyRequest): Input<Name
 }
 
 /** Binds handlers to the endpoint table: authenticate, validate, handle, reply. */
-export function createRouter(app: FastifyInstance, { authenticator, metrics, configured }: RouterOptions): Router {
+export function createRouter(app: FastifyInstance, options: RouterOptions): Router {
+  const { authenticator, watch, metrics, openStream, configured } = options
   app.decorateRequest('principal', null as unknown as Principal)
+
+  function noteRefusal(request: FastifyRequest, fault: unknown): void {
+    if (!(fault instanceof AppError) || !refusals.has(fault.code)) return
+    const reachedFor = fault instanceof IdentityMismatch ? fault.instanceId : undefined
+    watch.refused({ address: clientAddress(request), principal: request.principal ?? undefined, reachedFor })
+  }
+  app.addHook('onError', (request, _reply, fault, done) => {
+    noteRefusal(request, fault)
+    done()
+  })
 
   function authenticateHook(endpoint: Endpoint): onRequestHookHandler {
     const access =
       endpoint.access === 'stream' || endpoint.access === 'metrics' ? configured[endpoint.access] : endpoint.access
-    if (access === 'open') {
-      return (request, _reply, done) => {
-        request.principal = open
-        done()
-      }
-    }
+    const scopes = access === 'open' ? scopesOf.readers : access
     return (request, _reply, done) => {
+      if (access === 'open' && !asksForMore(endpoint, request)) {
+        request.principal = open
+        return done()
+      }
       try {
-        const principal = authenticate(request, access, authenticator)
+        const principal = authenticate(request, scopes, authenticator, watch)
         if (!(principal instanceof Promise)) {
           request.principal = principal
+          admitConnection(request.raw.socket)
           return done()
         }
         principal.then((found) => {
           request.principal = found
+          admitConnection(request.raw.socket)
           done()
         }, done)
       } catch (fault) {
@@ -97,7 +136,11 @@ export function createRouter(app: FastifyInstance, { authenticator, metrics, con
     }
   }
 
-  function mount(name: EndpointName, respond: (request: FastifyRequest, reply: FastifyReply) => void) {
+  function mount(
+    name: EndpointName,
+    respond: (request: FastifyRequest, reply: FastifyReply) => void,
+    hooks: { first?: onRequestHookHandler; last?: onRequestHookHandler; onSend?: onSendHookHandler } = {},
+  ) {
     const endpoint: Endpoint = endpoints[name]
     app.route({
       method: endpoint.method,
@@ -105,13 +148,15 @@ export function createRouter(app: FastifyInstance, { authenticator, metrics, con
       schema: schemaOf(endpoint),
       config: { endpoint: name, rawBody: endpoint.rawBody !== undefined },
       bodyLimit: endpoint.rawBody ? limits.batchBytes : limits.bodyBytes,
-      onRequest: authenticateHook(endpoint),
+      onRequest: [hooks.first, authenticateHook(endpoint), hooks.last].filter((hook) => hook !== undefined),
+      ...(hooks.onSend ? { onSend: hooks.onSend } : {}),
       handler: respond,
     })
   }
 
   return {
-    handle(name, handler) {
+    noteRefusal,
+    handle(name, handler, admit) {
       const { status } = endpoints[name]
       const answered = metrics.requests.labels(name, `${Math.floor(status / 100)}xx`)
       const finish = (reply: FastifyReply, body: unknown) => {
@@ -123,7 +168,7 @@ export function createRouter(app: FastifyInstance, { authenticator, metrics, con
         if (reply.statusCode === 200) reply.code(status)
         reply.send(body)
       }
-      mount(name, (request, reply) => {
+      const respond = (request: FastifyRequest, reply: FastifyReply) => {
         try {
           const result = handler(inputOf(request), reply)
           if (result instanceof Promise) {
@@ -135,13 +180,46 @@ export function createRouter(app: FastifyInstance, { authenticator, metrics, con
         } catch (fault) {
           reply.send(fault)
         }
-      })
+      }
+      const admitHook: onRequestHookHandler = (request, _reply, done) => {
+        try {
+          admit!(request.principal)
+          done()
+        } catch (fault) {
+          done(fault as Error)
+        }
+      }
+      mount(name, respond, admit ? { last: admitHook } : {})
     },
     stream(name, handler) {
-      mount(name, (request, reply) => {
-        new Promise<void>((resolve) => resolve(handler(inputOf(request), reply))).catch((fault) => {
-          if (!reply.sent) reply.send(fault)
-        })
+      const answer = (request: FastifyRequest, reply: FastifyReply) => {
+        const { socket } = reply.raw
+        let giveBack = () => {}
+        new Promise<void>((resolve) => {
+          giveBack = openStream(request.principal.keyId)
+          resolve(handler(inputOf(request), reply))
+        }).then(
+          () => {
+            if (!socket || socket.destroyed) giveBack()
+            else socket.once('close', giveBack)
+          },
+          (fault) => {
+            giveBack()
+            if (!reply.sent) reply.send(fault)
+          },
+        )
+      }
+      // Within callbacks of the parser its socket cannot be taken away, and it runs ticks between pieces of a body.
+      mount(name, (request, reply) => void setImmediate(answer, request, reply), {
+        first: (_request, reply, done) => {
+          claimSocket(reply)
+          done()
+        },
+        // Only refusals are sent this way; a stream takes over its socket.
+        onSend: (_request, reply, payload, done) => {
+          releaseSocket(reply)
+          done(null, payload)
+        },
       })
     },
   }

@@ -1,12 +1,17 @@
+import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { type FastifyInstance, type FastifyRequest, fastify } from 'fastify'
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
 import type { Deps } from '../deps.ts'
 import { AppError } from '../errors.ts'
 import { randomSecret } from '../ids.ts'
+import { sessionToken } from './auth.ts'
+import { capConnections, isBeyondCap } from './connections.ts'
+import { createHostCheck } from './host-check.ts'
 import { bodyText, parseJson } from './json.ts'
+import { buildLazyValidators } from './lazy-validators.ts'
 import { httpLimits } from './limits.ts'
-import { isLoopback } from './loopback.ts'
 import { problemHandler, sendProblem } from './problem.ts'
+import { isClaimed } from './sse.ts'
 
 function requestIds(): () => string {
   const boot = randomSecret(6)
@@ -14,9 +19,17 @@ function requestIds(): () => string {
   return () => `${boot}-${(count++).toString(36)}`
 }
 
+/** Whether an answer is under way that a 400 on the same connection would be mistaken for, or cut in two. */
+function isAnswering(socket: Socket): boolean {
+  const answer = (socket as { _httpMessage?: ServerResponse | null })._httpMessage
+  return answer ? answer.headersSent || answer.req.complete : false
+}
+
 /** An answer to bytes that are no HTTP request. */
 function refuseGarbage(fault: Error & { code?: string }, socket: Socket): void {
-  if (!socket.writable || fault.code === 'ECONNRESET') return void socket.destroy()
+  if (!socket.writable || fault.code === 'ECONNRESET' || isClaimed(socket) || isAnswering(socket)) {
+    return void socket.destroy()
+  }
   const status =
     { HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large', ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout' }[
       fault.code ?? ''
@@ -25,30 +38,21 @@ function refuseGarbage(fault: Error & { code?: string }, socket: Socket): void {
   socket.end(
     `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\nx-error-code: invalid\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
   )
+  // A client that does not close its side would otherwise keep its place for ever.
+  socket.destroySoon()
 }
 
-/**
- * A web page can point its own name at 127.0.0.1 and then read a service that trusts the loopback address
- * (DNS rebinding). On loopback only loopback names are served, unless a trusted proxy speaks.
- */
-function localHostCheck(): (request: FastifyRequest) => void {
-  let accepted: string | undefined
-  return ({ headers: { host } }) => {
-    if (host !== undefined && host === accepted) return
-    if (!isLoopback(host?.replace(/:\d+$/, '') ?? '')) {
-      throw new AppError('wrong_host', 'This service answers only to loopback host names.')
-    }
-    accepted = host
-  }
+/** Serves one request on a connection beyond the cap of its address, if it presents a key. */
+function assertKeyBeyondCap(request: FastifyRequest, reply: FastifyReply): void {
+  reply.header('connection', 'close')
+  if (request.headers['x-monitor-key'] !== undefined || sessionToken(request) !== undefined) return
+  throw new AppError('quota_exceeded', 'Too many connections without a valid key are open from this address.', 5)
 }
+
+export type ServerTools = Pick<Deps, 'config' | 'log' | 'clock' | 'metrics'>
 
 /** The HTTP server without a route: limits, body parsing, error answers. */
-export function createServer({
-  config,
-  log,
-  clock,
-  metrics,
-}: Pick<Deps, 'config' | 'log' | 'clock' | 'metrics'>): FastifyInstance {
+export function createServer({ config, log, clock, metrics }: ServerTools): FastifyInstance {
   const app = fastify({
     logger: false,
     genReqId: requestIds(),
@@ -56,7 +60,7 @@ export function createServer({
     exposeHeadRoutes: false,
     requestTimeout: httpLimits.requestTimeoutMs,
     keepAliveTimeout: httpLimits.keepAliveMs,
-    connectionTimeout: 0,
+    connectionTimeout: httpLimits.stallMs,
     forceCloseConnections: 'idle',
     http: {
       headersTimeout: httpLimits.headersTimeoutMs,
@@ -65,9 +69,26 @@ export function createServer({
     },
     clientErrorHandler: refuseGarbage as never,
     // A number where a string belongs is refused, not converted. Verbose: the sentence for the caller needs the schema.
-    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, verbose: true } },
+    // The schemas are our own: checking them as well would cost the first request 50 ms.
+    ajv: {
+      customOptions: {
+        coerceTypes: false,
+        removeAdditional: false,
+        useDefaults: false,
+        verbose: true,
+        validateSchema: false,
+      },
+    },
+    schemaController: {
+      compilersFactory: {
+        buildValidator: buildLazyValidators,
+        // No answer has a schema; without this Fastify loads a compiler of serializers.
+        buildSerializer: () => () => JSON.stringify,
+      },
+    },
   })
   app.server.maxConnections = httpLimits.connections
+  capConnections(app.server, config, metrics)
 
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
@@ -84,20 +105,21 @@ export function createServer({
     done(new AppError('unsupported_media_type', 'The body must be application/json.'))
   })
 
-  const assertHost = isLoopback(config.host) && !config.trustedProxies ? localHostCheck() : () => {}
+  const assertHost = createHostCheck(config)
   app.addHook('onRequest', (request, reply, done) => {
     // No answer may be taken for anything but what it says it is.
     reply.header('x-content-type-options', 'nosniff')
+    // Unanswered: whatever follows a request for a stream ends the connection.
+    if (isClaimed(request.raw.socket)) return void request.raw.socket.destroy()
     try {
-      assertHost(request)
+      if (isBeyondCap(request.raw.socket)) assertKeyBeyondCap(request, reply)
+      assertHost(request.raw)
       done()
     } catch (fault) {
       done(fault as Error)
     }
   })
   app.setErrorHandler(problemHandler({ log, clock, metrics }))
-  app.setNotFoundHandler((_request, reply) =>
-    sendProblem({ code: 'not_found', message: 'There is no such route.' }, reply),
-  )
+  app.setNotFoundHandler((_request, reply) => sendProblem({ code: 'not_found', message: 'Unknown route.' }, reply))
   return app
 }

@@ -1,4 +1,6 @@
 import type { FastifySchemaValidationError } from 'fastify'
+import type { TSchema } from 'typebox'
+import { AppError } from '../errors.ts'
 import { patternRule } from '../pattern-rules.ts'
 
 const articles: Record<string, string> = {
@@ -53,12 +55,20 @@ export function validationSentence(fault: FastifySchemaValidationError, context 
     case 'pattern':
       return `${field} ${patternRule(String(params.pattern))}.`
     case 'additionalProperties':
-      return `${path ? `${path}.` : ''}${String(params.additionalProperty).slice(0, shownNameLength)} is not known here.`
+      return `${path ? `${path}.` : ''}${String(params.additionalProperty).slice(0, shownNameLength)} is not a known field.`
     case 'minProperties':
-      return `${field} must hold at least one field.`
+      return `${field} must contain at least one field.`
     case 'format':
       return `${field} must be a valid ${params.format}.`
     default:
       return `${field} ${fault.message ?? 'is not valid'}.`
   }
+}
+
+/** Validates what came by another way than HTTP by the same rules. Throws AppError `invalid`. */
+export async function assertFits(schema: TSchema, value: unknown): Promise<void> {
+  // Loaded when it is used: the service itself validates by what Fastify compiles.
+  const { Errors } = await import('typebox/schema')
+  const [, [fault]] = Errors(schema, value)
+  if (fault) throw new AppError('invalid', validationSentence(fault as FastifySchemaValidationError))
 }

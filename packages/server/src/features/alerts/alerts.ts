@@ -2,35 +2,41 @@ import type { Alert, AlertChange, AlertDetail, AlertQuery } from '@wardline/cont
 import { isoTime } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
-import { AppError } from '../../errors.ts'
+import { AppError, unknownId } from '../../errors.ts'
+import { uuidV7Floor } from '../../ids.ts'
 import { type Actor, recordAction } from '../audit/audit.ts'
+import { deleteMessagesBefore, findMessages } from './delivery/queries.ts'
+import { groupNameOf, type StoredAlert } from './outbox/alert.ts'
 import {
   type AlertState,
-  changeGroups,
   changeOne,
   changeSiblings,
-  channelsOfGroup,
-  type FullAlert,
+  deleteAlerts,
   findAlert,
   hasUnresolved,
   readAlertPage,
-  readDeliveries,
-} from './alert-queries.ts'
-import { lockChannel } from './plan-queries.ts'
-import { groupNameOf } from './resolutions.ts'
+  readExpired,
+} from './outbox/queries.ts'
+import { changeGroups, channelsOfGroup, deleteOutcomes, readOutcomes } from './planning/queries.ts'
+import { lockChannel, readChannelIds } from './routing/queries.ts'
+
+// What people do with alerts, in which all rooms have a part.
 
 type Delivery = AlertDetail['deliveries'][number]
 
-/** Alerts changed in one statement: a few milliseconds, so that nothing waits long for the database. */
+/** Alerts changed, or removed, in one statement: a few milliseconds, so that nothing waits long for the database. */
 const chunkRows = 500
 /** Of a larger problem the rest is changed by asking again. */
-const mostChunks = 200
+const maxChunks = 200
+/** Rows removed in one run; the rest goes in the next. */
+const maxRemoved = 200_000
+const dayMs = 86_400_000
 
-const notFound = () => new AppError('not_found', 'There is no alert with this id.')
+const notFound = (id: string) => unknownId('alert', id, 'wardline alerts list')
 
-const time = (epochMs: number | string | null) => (epochMs === null ? null : isoTime(Number(epochMs)))
+const time = (epochMs: number | null) => (epochMs === null ? null : isoTime(epochMs))
 
-const viewOf = (row: FullAlert): Alert => ({
+const viewOf = (row: StoredAlert): Alert => ({
   ...row,
   by_service: row.by_service === 1,
   created_at: isoTime(row.created_at),
@@ -44,30 +50,38 @@ export async function listAlerts(db: Db, query: AlertQuery, limit: number) {
   return { alerts: rows.map(viewOf), next: lookedDownTo === undefined ? null : String(lookedDownTo) }
 }
 
-/** One alert, and what became of it at each channel. Throws AppError `not_found`. */
+/** One alert, and its outcome at each channel. Throws AppError `not_found`. */
 export async function viewAlert(db: Db, id: string): Promise<AlertDetail> {
   const alert = await findAlert(db, id)
-  if (!alert) throw notFound()
-  const deliveries = await readDeliveries(db, alert.seq)
-  return {
-    ...viewOf(alert),
-    deliveries: deliveries.map(({ waits_in, ...row }) => ({
-      ...row,
-      outcome: outcomeOf(row.outcome, row.state !== null, waits_in !== null),
-      message_id: row.state === null ? null : row.message_id,
-      attempts: row.attempts ?? 0,
-      delivered_at: time(row.delivered_at),
-    })),
-  }
+  if (!alert) throw notFound(id)
+  // Before the messages: one that is written in between is then found.
+  const outcomes = await readOutcomes(db, alert.seq)
+  const found = await findMessages(db, [...new Set(outcomes.flatMap(({ message_id }) => message_id ?? []))])
+  const messages = new Map(found.map((message) => [message.id, message]))
+  const deliveries = outcomes.map(({ channel_id, outcome, message_id, waits_in }): Delivery => {
+    const message = messages.get(message_id ?? '')
+    return {
+      channel_id,
+      outcome: outcomeOf(outcome, message !== undefined, waits_in !== null),
+      message_id: message?.id ?? null,
+      state: message?.state ?? null,
+      attempts: message?.attempts ?? 0,
+      last_status: message?.last_status ?? null,
+      last_answer: message?.last_answer ?? null,
+      last_error: message?.last_error ?? null,
+      delivered_at: time(message?.delivered_at ?? null),
+    }
+  })
+  return { ...viewOf(alert), deliveries }
 }
 
-/** What joined a message that is not written waits as long as a group is to tell it, and is dropped without one. */
+/** What joined a message that is not written waits as long as a group holds it, and is dropped without one. */
 function outcomeOf(stored: Delivery['outcome'], isWritten: boolean, isWaiting: boolean): Delivery['outcome'] {
   if (stored !== 'joined' || isWritten) return stored
   return isWaiting ? 'waiting' : 'dropped'
 }
 
-function newState(alert: FullAlert, { status, verdict, assignee, note }: AlertChange): AlertState {
+function newState(alert: StoredAlert, { status, verdict, assignee, note }: AlertChange): AlertState {
   const state: AlertState = {
     status: status ?? alert.status,
     verdict: verdict === undefined ? alert.verdict : verdict,
@@ -83,20 +97,20 @@ function newState(alert: FullAlert, { status, verdict, assignee, note }: AlertCh
 const stateOf = ({ status, verdict, assignee, note }: AlertState) => ({ status, verdict, assignee, note })
 
 /**
- * Acknowledges, assigns or resolves an alert, or all unresolved ones of its type and instance. What people did stops
- * reminders, and what is resolved is told to channels that were told of it. Resolves with how many alerts changed.
- * Throws AppError `not_found` or `invalid`.
+ * Acknowledges, assigns or resolves an alert, or all unresolved ones of its type and instance. That stops reminders, and
+ * channels that were notified of a problem are notified of its end. Resolves with how many alerts changed. Throws AppError
+ * `not_found` or `invalid`.
  */
 export async function changeAlert(deps: Deps, id: string, change: AlertChange, actor: Actor): Promise<number> {
   const { db } = deps.database
   const now = deps.clock.now()
   const known = await findAlert(db, id)
-  if (!known) throw notFound()
+  if (!known) throw notFound(id)
   const state = newState(known, change)
   const others = change.whole_group ? await changeOthers(db, known, state, now) : 0
   await db.transaction().execute(async (trx) => {
     const group = groupNameOf(known)
-    const channels = await channelsOfGroup(trx, group)
+    const channels = await channelsOfGroup(trx, await readChannelIds(trx), group)
     for (const channel of channels) await lockChannel(trx, channel)
     const alert = (await findAlert(trx, id)) ?? known
     const after = newState(alert, change)
@@ -105,17 +119,33 @@ export async function changeAlert(deps: Deps, id: string, change: AlertChange, a
       await changeGroups(trx, channels, group, after.status, now)
     }
     const action = { action: 'alert.change', target: id, before: stateOf(alert) }
-    await recordAction(trx, actor, { ...action, after: { ...stateOf(after), alerts: others + 1 } }, now)
+    await recordAction(deps.database, trx, actor, { ...action, after: { ...stateOf(after), alerts: others + 1 } }, now)
   })
   return others + 1
 }
 
-async function changeOthers(db: Db, alert: FullAlert, state: AlertState, now: number): Promise<number> {
+async function changeOthers(db: Db, alert: StoredAlert, state: AlertState, now: number): Promise<number> {
   let changed = 0
-  for (let chunk = 0; chunk < mostChunks; chunk++) {
+  for (let chunk = 0; chunk < maxChunks; chunk++) {
     const count = await changeSiblings(db, alert, state, now, chunkRows)
     changed += count
     if (count < chunkRows) break
   }
   return changed
+}
+
+/** Removes alerts, their outcomes and messages that are older than events may become. */
+export async function forgetOldAlerts({ database: { db }, clock, config }: Deps): Promise<void> {
+  const cutoff = clock.now() - config.retentionDays * dayMs
+  for (let done = 0; done < maxRemoved; done += chunkRows) {
+    const seqs = await readExpired(db, cutoff, chunkRows)
+    if (seqs.length > 0) {
+      await deleteOutcomes(db, seqs)
+      await deleteAlerts(db, seqs)
+    }
+    if (seqs.length < chunkRows) break
+  }
+  for (let done = 0; done < maxRemoved; done += chunkRows) {
+    if ((await deleteMessagesBefore(db, uuidV7Floor(cutoff), chunkRows)) < chunkRows) break
+  }
 }

@@ -1,30 +1,58 @@
+import type { EndpointName } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
-import { AppError } from '../../errors.ts'
+import { unknownId } from '../../errors.ts'
 import { requestActor } from '../../http/actor.ts'
 import { pageLimit } from '../../http/page.ts'
-import type { Router } from '../../http/route.ts'
+import type { Input, Router } from '../../http/route.ts'
+import { validationSentence } from '../../http/validation.ts'
 import { changeAlert, listAlerts, viewAlert } from './alerts.ts'
-import { mountChannels } from './channel-routes.ts'
-import type { Dispatcher } from './dispatcher.ts'
-import { listMessages, replay, testChannel } from './messages.ts'
-import type { ChannelDirectory } from './open-directory.ts'
+import { listChannels, viewChannel } from './delivery/channel-health.ts'
+import { listMessages, replay, testChannel } from './delivery/messages.ts'
+import type { Alerting } from './open-alerts.ts'
+import { waiting } from './planning/planner.ts'
+import {
+  type ChannelChanging,
+  changeChannel,
+  createChannel,
+  deleteChannel,
+  rotateChannelSecret,
+} from './routing/channels.ts'
+import {
+  createRoute,
+  createSilence,
+  deleteRoute,
+  endSilence,
+  listRoutes,
+  listSilences,
+  replaceRoute,
+} from './routing/rules.ts'
 
-export interface AlertServices {
-  channelDirectory: ChannelDirectory
-  dispatcher: Dispatcher
-}
+export function mountAlerts(router: Router, deps: Deps, { routingTable: table, dispatcher, outbox }: Alerting): void {
+  const { database } = deps
+  const { db } = database
 
-export function mountAlerts(router: Router, deps: Deps, { channelDirectory, dispatcher }: AlertServices): void {
-  const { db } = deps.database
-  mountChannels(router, deps, channelDirectory)
+  const changeOf = ({ request }: Pick<Input<EndpointName>, 'request'>): ChannelChanging => ({
+    deps,
+    table,
+    outbox,
+    waiting,
+    actor: requestActor(request),
+    validate(schema, value) {
+      const validate = request.compileValidationSchema(schema)
+      return validate(value) ? undefined : validationSentence(validate.errors![0]!)
+    },
+  })
 
   function channelOf(id: string) {
-    const channel = channelDirectory.current.channels.find((known) => known.id === id)
-    if (!channel) throw new AppError('not_found', 'There is no channel with this id.')
+    const channel = table.current.channels.find((known) => known.id === id)
+    if (!channel) throw unknownId('channel', id, 'wardline channels list')
     return channel
   }
 
-  router.handle('listAlerts', ({ query }) => listAlerts(db, query, pageLimit(query.limit)))
+  router.handle('listAlerts', ({ query, principal }) => {
+    const limit = pageLimit(query.limit)
+    return database.scan(principal.keyId, (scanned) => listAlerts(scanned, query, limit))
+  })
 
   router.handle('getAlert', ({ params }) => viewAlert(db, params.id))
 
@@ -34,7 +62,10 @@ export function mountAlerts(router: Router, deps: Deps, { channelDirectory, disp
     return { ok: true, id: params.id, changed }
   })
 
-  router.handle('listMessages', ({ query }) => listMessages(db, query, pageLimit(query.limit)))
+  router.handle('listMessages', ({ query, principal }) => {
+    const limit = pageLimit(query.limit)
+    return database.scan(principal.keyId, (scanned) => listMessages(scanned, query, limit))
+  })
 
   router.handle('testChannel', ({ params }) => testChannel(deps, dispatcher, channelOf(params.id)))
 
@@ -48,5 +79,61 @@ export function mountAlerts(router: Router, deps: Deps, { channelDirectory, disp
     const replayed = await replay(deps, params, requestActor(request))
     dispatcher.wake()
     return { ok: true, replayed }
+  })
+
+  /** The answer to a change comes after this process knows of it. */
+  async function known<Result>(done: Promise<Result>): Promise<Result> {
+    const result = await done
+    await table.refresh()
+    return result
+  }
+
+  router.handle('listChannels', async () => ({ channels: await listChannels(db, table) }))
+
+  router.handle('getChannel', ({ params }) => viewChannel(db, table, params.id))
+
+  router.handle('createChannel', (input) => known(createChannel(changeOf(input), input.body)))
+
+  router.handle('changeChannel', async (input) => {
+    await known(changeChannel(changeOf(input), input.params.id, input.body))
+    return { ok: true, id: input.params.id }
+  })
+
+  router.handle('deleteChannel', async (input) => {
+    await known(deleteChannel(changeOf(input), input.params.id))
+    return { ok: true, id: input.params.id }
+  })
+
+  router.handle('rotateChannelSecret', async (input) => {
+    const { params, body } = input
+    const secret = await known(rotateChannelSecret(changeOf(input), params.id, body.overlap_seconds))
+    return { ok: true, id: params.id, secret }
+  })
+
+  router.handle('listRoutes', async () => ({ routes: await listRoutes(db) }))
+
+  router.handle('createRoute', async (input) => {
+    return { ok: true, id: await known(createRoute(changeOf(input), input.body)) }
+  })
+
+  router.handle('replaceRoute', async (input) => {
+    await known(replaceRoute(changeOf(input), input.params.id, input.body))
+    return { ok: true, id: input.params.id }
+  })
+
+  router.handle('deleteRoute', async (input) => {
+    await known(deleteRoute(changeOf(input), input.params.id))
+    return { ok: true, id: input.params.id }
+  })
+
+  router.handle('listSilences', async () => ({ silences: await listSilences(db, deps.clock.now()) }))
+
+  router.handle('createSilence', async (input) => {
+    return { ok: true, id: await known(createSilence(changeOf(input), input.body)) }
+  })
+
+  router.handle('deleteSilence', async (input) => {
+    await known(endSilence(changeOf(input), input.params.id))
+    return { ok: true, id: input.params.id }
   })
 }

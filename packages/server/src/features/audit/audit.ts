@@ -1,22 +1,26 @@
-import type { AuditEntry } from '@wardline/contract'
-import { isoTime } from '../../clock.ts'
-import type { Db, Trx } from '../../db/database.ts'
+import type { Database, Db, Statement, Trx } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 import { AppError } from '../../errors.ts'
-import { type AuditRow, auditHash, type Checkpoint, type Json, type VerifyResult, verifyChain } from './chain.ts'
-import { insertEntry, readEntries, readHead, takeNextPlace } from './queries.ts'
+import { type AuditRow, type Checkpoint, type Json, type VerifyResult, verifyChain } from './chain.ts'
+import { appendStatements, readEntries, readHead, readLatestActors } from './queries.ts'
 
 /** Who did it, from where. */
 export interface Actor {
   keyId: string
+  /** The key's name, for people; the log has the id. */
+  name: string
   scope: string
   ip: string | null
   requestId: string | null
 }
 
+/** Names of actors that have no key. */
+export const localNames = { system: 'Wardline', cli: 'the command line' } as const
+
 /** The service itself, or its command line on the same machine. */
-export const localActor = (name: 'system' | 'cli'): Actor => ({
+export const localActor = (name: keyof typeof localNames): Actor => ({
   keyId: name,
+  name: localNames[name],
   scope: 'local',
   ip: null,
   requestId: null,
@@ -30,11 +34,12 @@ export interface Action {
   reason?: string
 }
 
-/** Appends to the chain within the transaction of the change itself: neither exists without the other. */
-export async function recordAction(trx: Trx, actor: Actor, action: Action, now: number): Promise<void> {
-  const { seq, previousHash } = await takeNextPlace(trx)
-  const entry = {
-    seq,
+/**
+ * Statements that append to the chain within the batch of the change itself: neither exists without the other. They
+ * belong at its end, since they take a lock that every such change takes.
+ */
+export function auditStatements(database: Database, actor: Actor, action: Action, now: number): Statement[] {
+  return appendStatements(database, {
     at: now,
     actor: actor.keyId,
     scope: actor.scope,
@@ -45,14 +50,18 @@ export async function recordAction(trx: Trx, actor: Actor, action: Action, now: 
     after: action.after,
     reason: action.reason ?? null,
     request_id: actor.requestId,
-  }
-  await insertEntry(trx, {
-    ...entry,
-    before: JSON.stringify(entry.before),
-    after: JSON.stringify(entry.after),
-    prev_hash: previousHash,
-    hash: auditHash(entry, previousHash),
   })
+}
+
+/** Appends within the transaction of a change that reads what it wrote, and so cannot be a batch. */
+export async function recordAction(
+  database: Database,
+  trx: Trx,
+  actor: Actor,
+  action: Action,
+  now: number,
+): Promise<void> {
+  for (const statement of auditStatements(database, actor, action, now)) await trx.executeQuery(statement)
 }
 
 /** A value that an edit made unreadable stays as it is: it then fails its hash, which is the finding. */
@@ -64,19 +73,21 @@ function parsed(text: string | null): Json {
   }
 }
 
-const toRow = (row: Schema['audit_log']): AuditRow => ({
+/** A stored row with its values read. */
+export const toRow = (row: Schema['audit_log']): AuditRow => ({
   ...row,
-  seq: Number(row.seq),
-  at: Number(row.at),
+  seq: row.seq,
+  at: row.at,
   scope: row.scope ?? '',
   before: parsed(row.before),
   after: parsed(row.after),
 })
 
-/** One page of the log, oldest first. */
-export async function listAudit(db: Db, afterSeq: number, limit: number): Promise<AuditEntry[]> {
-  const rows = await readEntries(db, afterSeq, limit)
-  return rows.map((row) => ({ ...toRow(row), at: isoTime(Number(row.at)) }))
+/** Key ids of who did an action to each of these targets last. */
+export async function lastActors(db: Db, action: string, targets: readonly string[]): Promise<Map<string, string>> {
+  if (targets.length === 0) return new Map()
+  const entries = await readLatestActors(db, action, targets)
+  return new Map(entries.map(({ target, actor }) => [target!, actor]))
 }
 
 /** Rows read at once: verification of a long log neither fills memory nor holds up the database. */
@@ -87,15 +98,15 @@ async function* allRows(db: Db): AsyncGenerator<AuditRow> {
     const page = await readEntries(db, after, pageRows)
     for (const row of page) yield toRow(row)
     if (page.length < pageRows) return
-    after = Number(page.at(-1)!.seq)
+    after = page.at(-1)!.seq
   }
 }
 
 /** The end of the chain, to be kept where nobody who can write the database can write. */
 export async function auditCheckpoint(db: Db, now: number): Promise<Checkpoint> {
   const head = await readHead(db)
-  if (!head) throw new AppError('internal', 'The end of the audit log is gone; run: wardline audit verify')
-  return { seq: Number(head.seq), hash: head.hash, at: now }
+  if (!head) throw new AppError('internal', 'The end of the audit log is missing; run: wardline audit verify')
+  return { seq: head.seq, hash: head.hash, at: now }
 }
 
 /** Checks the whole log, and that it ends where its head says. */
@@ -104,8 +115,8 @@ export async function verifyAudit(db: Db, checkpoint?: Checkpoint): Promise<Veri
   const result = await verifyChain(allRows(db), checkpoint)
   if (!result.ok) return result
   const seq = result.headSeq + 1
-  if (!head) return { ok: false, reason: 'tampered', seq, detail: 'The row that names the end of the log is gone.' }
-  if (result.headSeq >= Number(head.seq)) return result
+  if (!head) return { ok: false, reason: 'tampered', seq, detail: 'The row with the end of the log is missing.' }
+  if (result.headSeq >= head.seq) return result
   return {
     ok: false,
     reason: 'cut',

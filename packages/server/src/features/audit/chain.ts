@@ -50,6 +50,20 @@ export function auditHash(entry: AuditEntry, previousHash: string): string {
 }
 
 /**
+ * The text that `auditHash` hashes, in the three pieces that surround the previous hash and the place: these are known
+ * to the database only, once it holds the end of the chain. Canonical JSON has its fields in alphabetical order.
+ */
+export function auditTextAround(entry: Omit<AuditEntry, 'seq'>): [string, string, string] {
+  const { at, actor, scope, ip, action, target, before, after, reason, request_id } = entry
+  const inner = (fields: object) => canonicalize(fields)!.slice(1, -1)
+  return [
+    `wardline-audit-v1\n{${inner({ action, actor, after, at, before, ip })},"prev_hash":"`,
+    `",${inner({ reason, request_id, scope })},"seq":`,
+    `,${inner({ target })}}`,
+  ]
+}
+
+/**
  * Walks the rows in the order of `seq` and stops at the first fault. `tampered` names the first row that does not
  * fit: it was changed, or the one before it was, with its hash computed anew. `cut` names the first row that the
  * checkpoint proves to have existed and that is gone.
@@ -65,12 +79,12 @@ export async function verifyChain(entries: AsyncIterable<AuditRow>, checkpoint?:
     if (headSeq === checkpoint?.seq && headHash !== checkpoint.hash) return rewritten(checkpoint)
   }
   if (checkpoint === undefined || checkpoint.seq <= headSeq) return { ok: true, count: headSeq, headSeq, headHash }
-  const detail = `The log ends at row ${headSeq}, but the checkpoint saw row ${checkpoint.seq}: the tail was cut off.`
+  const detail = `The log ends at row ${headSeq}, but the checkpoint contains row ${checkpoint.seq}: the tail was cut off.`
   return { ok: false, reason: 'cut', seq: headSeq + 1, detail }
 }
 
 function rewritten({ seq }: Checkpoint): VerifyResult {
-  const detail = `Row ${seq} is not the row that the checkpoint saw: the log was written anew up to here.`
+  const detail = `Row ${seq} differs from the checkpoint: the log was rewritten up to this row.`
   return { ok: false, reason: 'tampered', seq, detail }
 }
 
@@ -102,7 +116,9 @@ export function parseCheckpoint(text: string): Checkpoint {
   const line = text.trim()
   const found = checkpointForm.exec(line)
   if (found === null) {
-    throw new Error('This is no audit checkpoint: expected one line "wardline-audit-checkpoint v1 seq=… hash=… at=…".')
+    throw new Error(
+      'This is not an audit checkpoint: expected one line "wardline-audit-checkpoint v1 seq=… hash=… at=…".',
+    )
   }
   const [, seq = '', hash = '', at = ''] = found
   const checkpoint = { seq: Number(seq), hash, at: Date.parse(at) }

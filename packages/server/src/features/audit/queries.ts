@@ -1,26 +1,84 @@
-import type { Db, Trx } from '../../db/database.ts'
+import { sql } from 'kysely'
+import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import { type AuditEntry, auditTextAround } from './chain.ts'
 
 type Row = Schema['audit_log']
 
-/** Takes the next place in the chain. The update makes other appenders wait until this transaction ends. */
-export async function takeNextPlace(trx: Trx): Promise<{ seq: number; previousHash: string }> {
-  const head = await trx
-    .updateTable('audit_head')
-    .set((e) => ({ seq: e('seq', '+', 1) }))
-    .where('id', '=', 1)
-    .returning(['seq', 'hash'])
-    .executeTakeFirstOrThrow()
-  return { seq: Number(head.seq), previousHash: head.hash }
-}
-
-export async function insertEntry(trx: Trx, row: Row): Promise<void> {
-  await trx.insertInto('audit_log').values(row).execute()
-  await trx.updateTable('audit_head').set({ hash: row.hash }).where('id', '=', 1).execute()
+/** Appends an entry: the database itself puts the place and the previous hash in, and hashes the whole. */
+export function appendStatements({ db, dialect }: Database, entry: Omit<AuditEntry, 'seq'>): Statement[] {
+  const text = (value: string | null) => sql<string>`cast(${value} as text)`
+  const [start, middle, end] = auditTextAround(entry).map(text)
+  const place = sql<string>`cast(seq + 1 as text)`
+  const hash = dialect.sha256Hex(sql`${start} || hash || ${middle} || ${place} || ${end}`)
+  return [
+    dialect.hold(db.selectFrom('audit_head').select('id').where('id', '=', 1).compile()),
+    sql`insert into audit_log
+        (seq, at, actor, scope, ip, action, target, before, after, reason, request_id, prev_hash, hash)
+      select seq + 1, cast(${entry.at} as bigint), ${text(entry.actor)}, ${text(entry.scope)}, ${text(entry.ip)},
+        ${text(entry.action)}, ${text(entry.target)}, ${text(JSON.stringify(entry.before))},
+        ${text(JSON.stringify(entry.after))}, ${text(entry.reason)}, ${text(entry.request_id)}, hash, ${hash}
+      from audit_head where id = 1`.compile(db),
+    sql`update audit_head set seq = seq + 1,
+      hash = (select log.hash from audit_log as log where log.seq = audit_head.seq + 1) where id = 1`.compile(db),
+  ]
 }
 
 export function readEntries(db: Db, afterSeq: number, limit: number): Promise<Row[]> {
   return db.selectFrom('audit_log').selectAll().where('seq', '>', afterSeq).orderBy('seq').limit(limit).execute()
+}
+
+/** Which rows are wanted: all by what is given. Bounds of seq are exclusive; `from` is inclusive, `to` is not. */
+export interface EntryFilter {
+  after?: number
+  before?: number
+  /** Epoch milliseconds. */
+  from?: number
+  to?: number
+  actors?: readonly string[]
+  /** An action, or a group of them that ends in `.*`. */
+  action?: string
+  target?: string
+  /** Kills and resumes only. */
+  isControl?: boolean
+}
+
+export function findEntries(db: Db, filter: EntryFilter, order: 'oldest' | 'newest', limit: number): Promise<Row[]> {
+  const { after, before, from, to, actors, action, target, isControl } = filter
+  let query = db.selectFrom('audit_log').selectAll()
+  if (after !== undefined) query = query.where('seq', '>', after)
+  if (before !== undefined) query = query.where('seq', '<', before)
+  if (from !== undefined) query = query.where('at', '>=', from)
+  if (to !== undefined) query = query.where('at', '<', to)
+  if (actors !== undefined) query = query.where('actor', 'in', actors)
+  // `/` is the character after `.`: a range finds the group without a pattern in which `_` would mean any character.
+  if (action?.endsWith('.*')) {
+    const group = action.slice(0, -1)
+    query = query.where('action', '>=', group).where('action', '<', `${group.slice(0, -1)}/`)
+  } else if (action !== undefined) query = query.where('action', '=', action)
+  if (target !== undefined) query = query.where('target', '=', target)
+  // Word for word as the partial index has it, which is not found otherwise.
+  if (isControl) query = query.where(sql<boolean>`action in ('instance.suspend', 'instance.resume')`)
+  return query
+    .orderBy('seq', order === 'oldest' ? 'asc' : 'desc')
+    .limit(limit)
+    .execute()
+}
+
+/** Who did an action to each of these targets last. */
+export function readLatestActors(db: Db, action: string, targets: readonly string[]) {
+  return db
+    .selectFrom('audit_log')
+    .select(['target', 'actor'])
+    .where('seq', 'in', (e) =>
+      e
+        .selectFrom('audit_log')
+        .select((one) => one.fn.max('seq').as('seq'))
+        .where('action', '=', action)
+        .where('target', 'in', targets)
+        .groupBy('target'),
+    )
+    .execute()
 }
 
 /** The end of the chain; undefined when somebody removed it. */

@@ -1,12 +1,38 @@
+import type { ControlChangeQuery } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
-import { pageLimit } from '../../http/page.ts'
+import { cursorBounds, pageLimit, timeBounds } from '../../http/page.ts'
 import type { Router } from '../../http/route.ts'
-import { listAudit } from './audit.ts'
+import { listAudit } from './audit-list.ts'
+import { readControlChanges } from './control-changes.ts'
+
+/** The cursor of the next page; null when this one was not full. */
+const nextOf = (rows: readonly { seq: number }[], limit: number) =>
+  rows.length < limit ? null : String(rows.at(-1)!.seq)
+
+const boundsOf = (query: Pick<ControlChangeQuery, 'after' | 'before' | 'from' | 'to'>) => ({
+  ...cursorBounds(query),
+  ...timeBounds(query),
+})
 
 export function mountAudit(router: Router, { database }: Deps): void {
-  router.handle('listAudit', async ({ query }) => {
+  router.handle('listAudit', async ({ query, principal }) => {
     const limit = pageLimit(query.limit)
-    const entries = await listAudit(database.db, Number(query.after ?? 0), limit)
-    return { entries, next: entries.length < limit ? null : String(entries.at(-1)!.seq) }
+    const { actor, action, target, order = 'oldest' } = query
+    const filter = {
+      ...boundsOf(query),
+      ...(actor === undefined ? {} : { actor }),
+      ...(action === undefined ? {} : { action }),
+      ...(target === undefined ? {} : { target }),
+    }
+    const entries = await database.scan(principal.keyId, (db) => listAudit(db, filter, order, limit))
+    return { entries, next: nextOf(entries, limit) }
+  })
+
+  router.handle('listControlChanges', async ({ query, principal }) => {
+    const limit = pageLimit(query.limit)
+    const { instance_id: target } = query
+    const filter = { ...boundsOf(query), ...(target === undefined ? {} : { target }) }
+    const changes = await database.scan(principal.keyId, (db) => readControlChanges(db, filter, 'newest', limit))
+    return { changes, next: nextOf(changes, limit) }
   })
 }

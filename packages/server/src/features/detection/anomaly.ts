@@ -25,43 +25,6 @@ const samplesNeeded = 10
 const warningZ = 3
 const criticalZ = 5
 
-/** An instance keeps one baseline a metric; the bound keeps a report from filling the table. */
-const maxMetrics = 64
-const maxNameLength = 100
-
-/**
- * Reads the description of a `session_metrics` event. Returns the metrics by name, or a sentence that says what is
- * wrong with them. A name that a database cannot store or that could reach a prototype is refused here.
- */
-export function parseSessionMetrics(description: string): Record<string, number> | string {
-  const metrics = parseObject(description)
-  if (metrics === null) return 'The description of session_metrics must be a JSON object of numbers.'
-  const entries = Object.entries(metrics)
-  if (entries.length > maxMetrics) return `The description of session_metrics may hold at most ${maxMetrics} metrics.`
-  for (const [name, value] of entries) {
-    const length = [...name].length
-    if (length === 0 || length > maxNameLength) {
-      return `The description of session_metrics must have names of 1 to ${maxNameLength} characters.`
-    }
-    if (name === '__proto__' || name.includes('\0') || !name.isWellFormed()) {
-      return `The description of session_metrics must not have the name ${JSON.stringify(name)}.`
-    }
-    if (typeof value !== 'number' || !Number.isFinite(value)) {
-      return `The description of session_metrics must hold finite numbers; ${JSON.stringify(name)} is none.`
-    }
-  }
-  return metrics as Record<string, number>
-}
-
-function parseObject(text: string): object | null {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && !Array.isArray(value) ? value : null
-  } catch {
-    return null
-  }
-}
-
 /**
  * Judges a sample: null when it is usual or when the baseline is still too young. Only a value above the baseline
  * is abuse; an agent that does less is the business of the heartbeat.

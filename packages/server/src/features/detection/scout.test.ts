@@ -16,6 +16,7 @@ beforeEach(async () => {
 })
 
 const beat = (id = bot) => service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
+const execute = (text: string) => service.execute(text)
 const toolCall = (id = bot) =>
   service.call('POST', '/api/events', {
     body: { severity: 'info', source: 's', event_type: 'tool_call', description: 'x', instance_id: id },
@@ -77,6 +78,30 @@ describe('silence', () => {
     await watch(120)
     expect((await reports()).length).toBe(450)
     expect(new Set(await reports()).size).toBe(450)
+  })
+
+  // One key that invents instances must not bury the silence of real agents, nor wake people for each of them.
+  it('of thousands that sent one heartbeat names some, counts the others, and is no outage', async () => {
+    const outages = () => service.rows(`select * from job_runs where name = 'fleet_outage'`)
+    const agents = Array.from({ length: 6 }, (_, index) => `${bot}-z${index}`)
+    await Promise.all(agents.map(beat))
+    await watch(90, () => Promise.all(agents.map(beat)))
+    await execute(`insert into instances (id, name, first_seen_at, last_heartbeat_at)
+      select '${bot}-a' || n, 'invented', ${service.clock.now()}, ${service.clock.now()}
+      from (with recursive more(n) as (select 1 union all select n + 1 from more where n < 3000) select n from more) as m`)
+    await watch(150, () => Promise.all(agents.slice(1).map(beat)))
+    const named = (await reports()).map((line) => line.split(':')[0])
+    expect(named).toHaveLength(500)
+    expect(named).toContain('bot-z0')
+    const summaries = await service.rows<{ description: string; severity: string }>(
+      `select severity, description, metadata from events where event_type = 'instances_offline'`,
+    )
+    expect(summaries).toEqual([
+      { severity: 'warning', description: '2501 more instances sent no heartbeat', metadata: '{"instances":2501}' },
+    ])
+    expect(await outages()).toEqual([])
+    await watch(150)
+    expect(await outages()).toHaveLength(1)
   })
 
   it('is reported by exactly one of two processes on the same database', async () => {
@@ -200,9 +225,9 @@ describe('activity while suspended', () => {
     await suspend()
     await service.deps.database.batch([
       CompiledQuery.raw(`with recursive more(n) as (select 1 union all select n + 1 from more where n < 450)
-        insert into instances select id || '-' || n, name, agent_type, version, fail_mode, boot_id, first_seen_at,
-          last_heartbeat_at, liveness, suspended, suspension_reason, control_version, control_changed_at + n % 7,
-          applied_version, applied_at, activity_reported_version, kill_result_version, kill_result from more, instances where id = '${bot}'`),
+        insert into instances (id, name, first_seen_at, last_heartbeat_at, suspended, suspension_reason, control_version,
+          control_changed_at) select id || '-' || n, name, first_seen_at, last_heartbeat_at, suspended,
+          suspension_reason, control_version, control_changed_at + n % 7 from more, instances where id = '${bot}'`),
     ])
     service.clock.advance(61_000)
     for (const number of ['', '-1', '-222', '-450', '-99']) await toolCall(bot + number)

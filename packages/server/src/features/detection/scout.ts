@@ -1,8 +1,9 @@
 import { alertTypes, eventTypes, offlineAfterMs } from '@wardline/contract'
+import { dayMs } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { claimRun, endRun, readRun, recordRun } from '../../db/runs.ts'
 import type { Deps } from '../../deps.ts'
-import type { Outbox } from '../alerts/outbox.ts'
+import type { Outbox } from '../alerts/outbox/outbox.ts'
 import { calledToolSince } from '../events/activity.ts'
 import type { Ingest } from '../events/ingest.ts'
 import {
@@ -12,7 +13,7 @@ import {
   markActivityReported,
   markOffline,
   markRecovered,
-} from './queries.ts'
+} from '../instances/liveness-statements.ts'
 
 export const scoutName = 'scout'
 export const scoutEveryMs = 30_000
@@ -23,6 +24,8 @@ const suspensionGraceMs = 60_000
 const clockJumpMs = 5_000
 /** A fleet-wide outage is worked off in transactions of this size, so that none keeps a kill waiting. */
 const sweepRows = 200
+/** One sweep names this many; beyond, an attacker who invents instances would bury the others. */
+const maxNamed = 500
 /** So many, and half of all that were online: then something else than single agents is the matter. */
 const outageInstances = 5
 /** When an outage was last told of, and since when all of its fleet were heard, as runs of these names. */
@@ -31,7 +34,10 @@ const outageFleetName = 'fleet_outage_fleet'
 /** Processes that sweep at the same time tell of one outage. */
 const sameOutageMs = 60_000
 /** Whoever was not heard of for a day after an outage is not expected back. */
-const expectedBackMs = 86_400_000
+const expectedBackMs = dayMs
+
+type Liveness = 'offline' | 'recovered'
+type Moved = { id: string; last_heartbeat_at: number }
 
 export interface Scout {
   sweep(): Promise<void>
@@ -65,34 +71,52 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest, o
       const alert = { severity: 'critical', event_type: alertTypes.fleetOutage, instance_id: null } as const
       await outbox.write(
         trx,
-        [{ ...alert, description: `${silent} of ${online} instances fell silent together.` }],
+        [{ ...alert, description: `${silent} of ${online} instances went offline together.` }],
         now,
       )
     })
     outbox.notify()
   }
 
-  async function reportLiveness(now: number, kind: 'offline' | 'recovered'): Promise<void> {
+  function describeLiveness({ id, last_heartbeat_at }: Moved, now: number, kind: Liveness) {
+    const seconds = Math.floor((now - last_heartbeat_at) / 1000)
+    return ingest.own({
+      severity: kind === 'offline' ? 'warning' : 'info',
+      event_type: kind === 'offline' ? eventTypes.instanceOffline : eventTypes.instanceRecovered,
+      description: kind === 'offline' ? `No heartbeat for ${seconds} seconds` : 'Heartbeats resumed',
+      instance_id: id,
+    })
+  }
+
+  /** Instances beyond those that one sweep names. */
+  async function reportOthers(count: number, kind: Liveness): Promise<void> {
+    if (count === 0) return
+    const event = ingest.own({
+      severity: kind === 'offline' ? 'warning' : 'info',
+      event_type: kind === 'offline' ? eventTypes.instancesOffline : eventTypes.instancesRecovered,
+      description: `${count} more instances ${kind === 'offline' ? 'sent no heartbeat' : 'send heartbeats again'}`,
+      metadata: { instances: count },
+    })
+    await ingest.store([event])
+  }
+
+  async function reportLiveness(now: number, kind: Liveness): Promise<void> {
     const mark = kind === 'offline' ? markOffline : markRecovered
     if (kind === 'offline') await reportOutage(now)
-    for (;;) {
-      const { count, publish } = await db.transaction().execute(async (trx) => {
+    let named = 0
+    let others = 0
+    for (let count = sweepRows; count === sweepRows; ) {
+      const publish = await db.transaction().execute(async (trx) => {
         const marked = await mark(trx, now - offlineAfterMs, sweepRows)
-        const events = marked.map(({ id, last_heartbeat_at }) => {
-          const seconds = Math.floor((now - Number(last_heartbeat_at)) / 1000)
-          return ingest.own({
-            severity: kind === 'offline' ? 'warning' : 'info',
-            event_type: kind === 'offline' ? eventTypes.instanceOffline : eventTypes.instanceRecovered,
-            description: kind === 'offline' ? `No heartbeat for ${seconds} seconds` : 'Heartbeats are back',
-            instance_id: id,
-          })
-        })
-        const publish = events.length > 0 ? await ingest.storeWithin(trx, events) : () => {}
-        return { count: marked.length, publish }
+        count = marked.length
+        const events = marked.slice(0, maxNamed - named).map((moved) => describeLiveness(moved, now, kind))
+        named += events.length
+        others += count - events.length
+        return events.length > 0 ? await ingest.storeWithin(trx, events) : () => {}
       })
       publish()
-      if (count < sweepRows) return
     }
+    await reportOthers(others, kind)
   }
 
   /** An outage is over when half of those are heard of that were before it. */
@@ -108,7 +132,7 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest, o
       await endRun(trx, outageFleetName)
       const alert = { severity: 'info', event_type: alertTypes.fleetRecovered, instance_id: null } as const
       const missing = fleet - fresh
-      const description = `${fresh} of ${fleet} instances are back${missing > 0 ? `; ${missing} are still silent` : ''}.`
+      const description = `${fresh} of ${fleet} instances are online again${missing > 0 ? `; ${missing} are still offline` : ''}.`
       await outbox.write(trx, [{ ...alert, description }], now)
     })
     outbox.notify()

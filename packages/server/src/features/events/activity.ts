@@ -7,7 +7,8 @@ export async function calledToolSince(db: Db, instanceId: string, since: number)
   const filter = { instance_id: instanceId, event_type: eventTypes.toolCall }
   let before = Number.MAX_SAFE_INTEGER
   for (;;) {
-    const page = await readEvents(db, filter, { before, from: since, to: Number.MAX_SAFE_INTEGER, limit: 1 })
+    const bounds = { after: 0, before, from: since, to: Number.MAX_SAFE_INTEGER, limit: 1 }
+    const page = await readEvents(db, filter, bounds)
     if (page.rows.length > 0) return true
     if (page.lookedDownTo === undefined) return false
     before = page.lookedDownTo

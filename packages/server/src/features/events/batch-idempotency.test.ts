@@ -1,6 +1,7 @@
 import type { EventBatchReply } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { migrate } from '../../db/migrate.ts'
+import { openTestDatabase, openTestService, type TestService } from '../../test-service.ts'
 
 const note = (n: number) => ({ severity: 'info', source: 'test', event_type: 'note', description: `n${n}` })
 const metrics = (value: number) => ({
@@ -53,6 +54,55 @@ describe('Idempotency-Key of a batch', () => {
     await service.call('POST', '/api/events', { body: note(1), headers: { 'idempotency-key': 'a' } })
     await send(service, 'a', [note(2)])
     expect(await count(service)).toBe(2)
+  })
+
+  // The names of both once read the same: the batch was answered with the id of the event, and its own was lost.
+  it('never meets that of a single event under way at the same moment, whatever the texts', async () => {
+    await using service = await openTestService()
+    const pairs = [
+      ['batch y1', 'y1'],
+      ['y2', 'batch y2'],
+      ['y3', 'y3'],
+      ['"batch","y4', 'y4'],
+    ] as const
+    for (const [index, [single, batch]] of pairs.entries()) {
+      const [event, reply] = await Promise.all([
+        service.call<{ id: string }>('POST', '/api/events', {
+          body: note(index),
+          headers: { 'idempotency-key': single },
+        }),
+        send(service, batch, [note(index + 100)]),
+      ])
+      expect(reply.ids).not.toContain(event.body.id)
+    }
+    expect(await count(service)).toBe(2 * pairs.length)
+  })
+
+  it('is remembered from before a batch had its ids in a column of their own', async () => {
+    await using service = await openTestService()
+    const events = [note(1), note(2)]
+    const first = await send(service, 'a', events)
+    expect(await service.rows('select event_id, batch_ids from idempotency_keys')).toEqual([
+      { event_id: first.ids[0], batch_ids: JSON.stringify(first.ids) },
+    ])
+    await service.execute('update idempotency_keys set event_id = batch_ids, batch_ids = null')
+    expect(await send(service, 'a', events)).toEqual(first)
+    expect(await count(service)).toBe(2)
+  })
+
+  it('is remembered from before events and batches had a column of their own', async () => {
+    await using opened = await openTestDatabase()
+    await migrate(opened.database, 1, 3)
+    await opened.execute(`insert into idempotency_keys (caller, key, event_id, created_at) values
+      ('k1', 'a', 'e1', 7), ('k1 batch', 'a', 'e2 e3', 8), ('k1', 'batch a', 'e4', 9)`)
+    await migrate(opened.database, 2)
+    expect(
+      await opened.rows('select caller, kind, key, event_id, created_at from idempotency_keys order by created_at'),
+    ).toEqual([
+      { caller: 'k1', kind: 'event', key: 'a', event_id: 'e1', created_at: 7 },
+      { caller: 'k1', kind: 'batch', key: 'a', event_id: '["e2","e3"]', created_at: 8 },
+      { caller: 'k1', kind: 'event', key: 'batch a', event_id: 'e4', created_at: 9 },
+    ])
   })
 
   // A report must see what the one before it taught, also within one batch.

@@ -1,9 +1,17 @@
 import { limits } from '@wardline/contract'
 import { AppError } from '../../errors.ts'
-import { assertStorable, bodyText, parseJson } from '../../http/json.ts'
+import { assertFewValues, assertStorable, bodyText, parseJson } from '../../http/json.ts'
+import type { Slices, WorkBudget } from '../../work-turns.ts'
 
 /** One event of a batch: its value, or why it cannot be one. */
 export type BatchItem = { value: unknown } | { fault: string }
+
+/** What parsing and checking cost for each character, several times what reading it does. */
+const unitsOfParsing = 20
+
+const notAnArray = 'The body must be a JSON array of events.'
+const tooMany = () => new AppError('invalid', `The body must contain at most ${limits.batchEvents} events.`)
+const tooLong: BatchItem = { fault: `The event must have at most ${limits.bodyBytes / 1024} KiB.` }
 
 function parseLine(line: string): BatchItem {
   try {
@@ -13,40 +21,98 @@ function parseLine(line: string): BatchItem {
   }
 }
 
-function storable(value: unknown, mayHoldEscapes: boolean): BatchItem {
+function* parseLines(text: string, budget: WorkBudget): Slices<BatchItem[]> {
+  const items: BatchItem[] = []
+  for (let start = 0; start < text.length; ) {
+    const found = text.indexOf('\n', start)
+    const end = found === -1 ? text.length : found
+    const line = text.slice(start, end).trim()
+    start = end + 1
+    budget.count(100 + line.length * unitsOfParsing)
+    if (budget.isSliceOver()) yield
+    if (line === '') continue
+    if (items.length >= limits.batchEvents) throw tooMany()
+    items.push(line.length > limits.bodyBytes ? tooLong : parseLine(line))
+  }
+  return items
+}
+
+function elementValue(text: string): unknown {
   try {
-    assertStorable(value, mayHoldEscapes)
+    return JSON.parse(text)
+  } catch {
+    throw new AppError('invalid', notAnArray)
+  }
+}
+
+function parseElement(text: string): BatchItem {
+  try {
+    assertFewValues(text)
+    const value = elementValue(text)
+    assertStorable(value, text)
     return { value }
   } catch (fault) {
-    return { fault: (fault as Error).message.replace('The body', 'The event') }
+    if (fault instanceof AppError && fault.message !== notAnArray) {
+      return { fault: fault.message.replace('The body', 'The event') }
+    }
+    throw fault
   }
 }
 
-function parseArray(text: string): BatchItem[] {
-  let values: unknown
-  try {
-    values = JSON.parse(text)
-  } catch {
-    throw new AppError('invalid', 'The body must be a JSON array of events.')
+/** Where the elements of a JSON array begin and end. Whether each is JSON shows when it is parsed. */
+function* elementsOf(text: string, budget: WorkBudget): Slices<[start: number, end: number][]> {
+  const elements: [number, number][] = []
+  const first = text.search(/\S/)
+  if (text[first] !== '[') throw new AppError('invalid', notAnArray)
+  const signs = /["[\]{},]/g
+  signs.lastIndex = first + 1
+  let depth = 0
+  let start = first + 1
+  for (let sign = signs.exec(text); sign !== null; sign = signs.exec(text)) {
+    budget.count(40)
+    if (budget.isSliceOver()) yield
+    const character = sign[0]
+    if (character === '"') signs.lastIndex = endOfText(text, sign.index)
+    else if (character === '[' || character === '{') depth++
+    else if (depth > 0) depth -= character === ',' ? 0 : 1
+    else {
+      elements.push([start, sign.index])
+      if (elements.length > limits.batchEvents) throw tooMany()
+      start = sign.index + 1
+      if (character !== ',') break
+    }
   }
-  if (!Array.isArray(values)) throw new AppError('invalid', 'The body must be a JSON array of events.')
-  const mayHoldEscapes = text.includes('\\')
-  return values.map((value) => storable(value, mayHoldEscapes))
+  const isClosed = text[start - 1] === ']' && text.slice(start).trim() === ''
+  if (!isClosed) throw new AppError('invalid', notAnArray)
+  const [only] = elements
+  return elements.length === 1 && text.slice(...only!).trim() === '' ? [] : elements
 }
 
-/** The events of a batch body, in order. Throws AppError `invalid` when the body as a whole is unusable. */
-export function batchItems(bytes: Buffer, contentType: string): BatchItem[] {
+/** The place behind a text in quotes. */
+function endOfText(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
+    let escapes = 0
+    while (text[end - 1 - escapes] === '\\') escapes++
+    if (escapes % 2 === 0) return end + 1
+  }
+  return text.length
+}
+
+/** Element by element: parsing a whole batch takes longer than the event loop may be held. */
+function* parseArray(text: string, budget: WorkBudget): Slices<BatchItem[]> {
+  const items: BatchItem[] = []
+  for (const [start, end] of yield* elementsOf(text, budget)) {
+    items.push(end - start > limits.bodyBytes ? tooLong : parseElement(text.slice(start, end)))
+    budget.count((end - start) * unitsOfParsing)
+    if (budget.isSliceOver()) yield
+  }
+  return items
+}
+
+/** The events of a batch body, in order; `isLines`: one a line, not a JSON array. Throws AppError `invalid` when the body as a whole is unusable. */
+export function* batchItems(bytes: Buffer, isLines: boolean, budget: WorkBudget): Slices<BatchItem[]> {
   const text = bodyText(bytes)
-  const lines = contentType.startsWith('application/x-ndjson')
-  const items = lines
-    ? text
-        .split('\n')
-        .filter((line) => line.trim() !== '')
-        .map(parseLine)
-    : parseArray(text)
-  if (items.length === 0) throw new AppError('invalid', 'The body must hold at least one event.')
-  if (items.length > limits.batchEvents) {
-    throw new AppError('invalid', `The body must hold at most ${limits.batchEvents} events.`)
-  }
+  const items = yield* isLines ? parseLines(text, budget) : parseArray(text, budget)
+  if (items.length === 0) throw new AppError('invalid', 'The body must contain at least one event.')
   return items
 }

@@ -1,6 +1,3 @@
-export const minuteMs = 60_000
-export const hourMs = 3_600_000
-
 /** The start of the unit of time that an instant lies in. */
 export const startOf = (time: number, unitMs: number): number => time - (time % unitMs)
 /** The first start of a unit that is not before the instant. */

@@ -1,5 +1,5 @@
 import { eventTypes, knownTools } from '@wardline/contract'
-import type { EventClass } from '../../db/schema.ts'
+import type { EventClass } from '../../db/schema/events.ts'
 
 type Metadata = Record<string, unknown> | undefined
 
@@ -13,12 +13,18 @@ export function classifyEvent(eventType: string, metadata: Metadata): EventClass
   return 'none'
 }
 
+/** The tool that an event names. */
+export function toolOf(metadata: Metadata): string | null {
+  const name = metadata?.toolName ?? metadata?.tool ?? metadata?.tool_name
+  return typeof name === 'string' && name !== '' ? name : null
+}
+
 /** What tool_call events are counted by. */
 export const countedTools = [...knownTools, 'other'] as const
 
 /** The tool that a tool_call event counts for: a known one, "other" for the rest, null for other events. */
 export function countedTool(eventType: string, metadata: Metadata): string | null {
   if (eventType !== eventTypes.toolCall) return null
-  const name = metadata?.toolName ?? metadata?.tool ?? metadata?.tool_name
-  return (knownTools as readonly unknown[]).includes(name) ? (name as string) : 'other'
+  const name = toolOf(metadata)
+  return (knownTools as readonly unknown[]).includes(name) ? name : 'other'
 }

@@ -1,6 +1,7 @@
+import { hourMs, minuteMs } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
-import type { EventClass, StoredEvent } from '../../db/schema.ts'
-import { ceilingOf, hourMs, minuteMs } from './buckets.ts'
+import type { EventClass, StoredEvent } from '../../db/schema/events.ts'
+import { ceilingOf } from './buckets.ts'
 import { countedTools } from './classify.ts'
 import { countPartialMinute } from './minute-queries.ts'
 
@@ -12,9 +13,7 @@ export interface CountedBucket {
   count: number
 }
 
-type Counted = Record<'severity' | 'class', string> & { count: number | string | bigint }
-
-function bucketSums(db: Db, unit: 'minute' | 'hour', from: number, to: number): Promise<Counted[]> {
+function bucketSums(db: Db, unit: 'minute' | 'hour', from: number, to: number): Promise<CountedBucket[]> {
   return db
     .selectFrom('event_counts')
     .select((e) => ['severity', 'class', e.fn.sum<number>('count').as('count')])
@@ -36,9 +35,7 @@ export async function countSince(db: Db, from: number): Promise<CountedBucket[]>
     minute < hour ? bucketSums(db, 'minute', minute, hour) : [],
     bucketSums(db, 'hour', hour, Number.MAX_SAFE_INTEGER),
   ])
-  return parts
-    .flat()
-    .map((row) => ({ severity: row.severity, class: row.class, count: Number(row.count) }) as CountedBucket)
+  return parts.flat()
 }
 
 /** Calls by counted tool since `from`, exact. */
@@ -56,7 +53,7 @@ export async function countToolsSince(db: Db, from: number): Promise<Map<string,
   ])
   const counts = new Map<string, number>()
   for (const { tool, count } of [...minutes, ...first]) {
-    if (tool !== null) counts.set(tool, (counts.get(tool) ?? 0) + Number(count))
+    if (tool !== null) counts.set(tool, (counts.get(tool) ?? 0) + count)
   }
   return counts
 }

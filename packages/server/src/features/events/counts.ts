@@ -1,8 +1,7 @@
 import { type FleetStatus, knownTools, type SeverityCounts } from '@wardline/contract'
+import { hourMs } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { countSince, countToolsSince } from './count-queries.ts'
-
-const hourMs = 3_600_000
 
 /** Events by severity over the last 24 hours. */
 export async function severityCounts(db: Db, now: number): Promise<SeverityCounts> {

@@ -1,13 +1,16 @@
 import { type CompiledQuery, sql } from 'kysely'
+import { counterValue, holdCounter, setCounter } from '../../db/counters.ts'
 import type { Database, Db } from '../../db/database.ts'
+import type { StoredEvent } from '../../db/schema/events.ts'
 import type { Schema } from '../../db/schema.ts'
+
+const newest = counterValue('event_seq')
+const indexed = counterValue('indexed_seq')
 
 export type RefKind = Schema['event_refs']['kind']
 
 /** Types that make up the bulk of events are found by reading on; an entry for each would double the index. */
 const bulkTypes = sql`('tool_call', 'session_metrics')`
-
-const counter = (name: 'event_seq' | 'indexed_seq') => sql`(select value from counters where name = ${sql.lit(name)})`
 
 /** The entries of the events whose seq fits the condition. */
 const refsOf = (condition: ReturnType<typeof sql>) => sql`
@@ -17,33 +20,19 @@ const refsOf = (condition: ReturnType<typeof sql>) => sql`
 
 /** Events that are not in the index yet. */
 export async function countUnindexed(db: Db): Promise<number> {
-  const { count } = await db
-    .selectNoFrom(sql<number>`${counter('event_seq')} - ${counter('indexed_seq')}`.as('count'))
-    .executeTakeFirstOrThrow()
-  return Number(count)
-}
-
-/** Up to which seq the index is complete. */
-export async function readIndexedSeq(db: Db): Promise<number> {
-  const row = await db
-    .selectFrom('counters')
-    .select('value')
-    .where('name', '=', 'indexed_seq')
-    .executeTakeFirstOrThrow()
-  return Number(row.value)
+  const { count } = await db.selectNoFrom(sql<number>`${newest} - ${indexed}`.as('count')).executeTakeFirstOrThrow()
+  return count
 }
 
 /** Enters the next `limit` events into the index. */
 export async function indexNext({ db, batch }: Database, limit: number): Promise<void> {
-  const next = sql`seq > ${counter('indexed_seq')} and seq <= ${counter('indexed_seq')} + ${limit}`
+  const next = sql`seq > ${indexed} and seq <= ${indexed} + ${limit}`
   const statements = [
     // Whoever updates first has the row until its commit: another process then goes on where this one ends.
-    sql`update counters set value = value where name = 'indexed_seq'`,
+    holdCounter('indexed_seq'),
     sql`insert into event_refs (kind, value, seq) select kind, value, seq from (${refsOf(next)}) as refs
       order by kind, value, seq`,
-    sql`update counters set value = case
-        when value + ${limit} < ${counter('event_seq')} then value + ${limit} else ${counter('event_seq')} end
-      where name = 'indexed_seq'`,
+    setCounter('indexed_seq', sql`case when value + ${limit} < ${newest} then value + ${limit} else ${newest} end`),
   ].map((statement) => statement.compile(db) as CompiledQuery)
   await batch(statements)
 }
@@ -65,7 +54,18 @@ export async function readRefs(
     .orderBy('seq', 'desc')
     .limit(range.limit)
     .execute()
-  return rows.map(({ seq }) => Number(seq))
+  return rows.map(({ seq }) => seq)
+}
+
+/** Removes the entries of events of one severity with a seq in [first, end). */
+export async function deleteRefsOf(
+  db: Db,
+  first: number,
+  end: number,
+  severity: StoredEvent['severity'],
+): Promise<void> {
+  const leaving = sql`seq >= ${first} and seq < ${end} and severity = ${sql.lit(severity)}`
+  await sql`delete from event_refs where (kind, value, seq) in (${refsOf(leaving)})`.execute(db)
 }
 
 /** Removes the entries of events with a seq in [first, end) that were created before `cutoff`. */

@@ -1,150 +1,184 @@
-import type { NewEvent } from '@wardline/contract'
 import type { Statement, Trx } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
-import type { StoredEvent } from '../../db/schema.ts'
 import type { Deps } from '../../deps.ts'
 import { DatabaseError } from '../../errors.ts'
-import type { Outbox } from '../alerts/outbox.ts'
-import { compileInserts, type EventToStore, type IdempotencyRow, insertStatements } from './insert-queries.ts'
-import { eventToStore } from './new-event.ts'
+import { eventBytes, isUrgent } from './event-cost.ts'
+import { eventRowJson } from './event-row.ts'
+import { compileInserts, type EventToStore, insertStatements, type Once } from './insert-queries.ts'
+import { type OwnEvent, ownEventToStore } from './new-event.ts'
 import { findIdempotent } from './queries.ts'
 
-export type { EventToStore } from './insert-queries.ts'
+export type { EventToStore, Once } from './insert-queries.ts'
+
+/** Writes what is to be alerted of. */
+export interface EventAlerts {
+  /**
+   * What belongs into the transaction that stores the events, after these; nothing for most. `touchedBy`: the keys that
+   * touched decoys, by the id of the event.
+   */
+  statements(
+    events: readonly EventToStore[],
+    createdAt: number,
+    touchedBy?: ReadonlyMap<string, string>,
+  ): readonly Statement[]
+  /** Called after the commit of statements. */
+  notify(): void
+}
 
 /** Events that are stored together or not at all, with what else must be written in the same transaction. */
 interface Group {
   events: EventToStore[]
   bytes: number
-  also: Statement[]
-  idempotency: IdempotencyRow | undefined
+  /** The key that reports; what the service itself reports has a place of its own among them. */
+  keyId: string
+  isDecoyHit: boolean
+  isUrgent: boolean
+  also: readonly Statement[]
+  once: Once | undefined
 }
 
-/** The caller's Idempotency-Key: when it came before, nothing is written and the answer of that time holds. */
-export interface Once {
-  caller: string
-  key: string
-  answer: string
-}
+/** The ids of an earlier request with the same Idempotency-Key; undefined when the events of this one were stored. */
+export type Earlier = readonly string[] | undefined
 
 export interface StoreOptions {
+  /** The key touched a decoy: so much of that is alerted of by name. */
+  isDecoyHit?: boolean
   /** Written in the same transaction. */
-  also?: Statement[]
+  also?: readonly Statement[]
+  /** The key whose share of the queue it takes; absent: that of the service. */
+  keyId?: string
   once?: Once | undefined
 }
 
 export interface Ingest {
-  /** Stores the events in one transaction. After it is on disk resolves with the answer that holds, or the first id. */
-  store(events: EventToStore[], options?: StoreOptions): Promise<string>
+  /** Stores the events in one transaction; resolves after it is on disk. */
+  store(events: EventToStore[], options?: StoreOptions): Promise<Earlier>
   /** Stores events within a transaction of the caller, who calls the result after the commit. */
   storeWithin(trx: Trx, events: EventToStore[]): Promise<() => void>
   /** An event that the service itself reports. */
-  own(event: Omit<NewEvent, 'source'>): EventToStore
+  own(event: OwnEvent): EventToStore
+  /** Throws AppError `overloaded` when so many ordinary events of the key would not find room. */
+  assertRoom(keyId: string, events: number, bytes: number): void
   /** Whether events wait for their commit. */
   isBusy(): boolean
   whenIdle(): Promise<void>
 }
 
-/** Source of the events that the service reports itself. */
-const ownSource = 'wardline'
-
-// Fixed columns and JSON punctuation weigh about this much beside the texts.
-const rowOverheadBytes = 200
-const weightOf = ({ description, metadata }: EventToStore) =>
-  rowOverheadBytes + description.length + (metadata?.length ?? 0)
+const nothing: readonly Statement[] = []
+/** No key has this id. */
+const service = 'the service'
 
 export function createIngest(
   { database, bus, clock, metrics }: Pick<Deps, 'database' | 'bus' | 'clock' | 'metrics'>,
-  outbox: Pick<Outbox, 'statements' | 'notify'>,
+  alerts: EventAlerts,
 ): Ingest {
   const inserts = compileInserts(database)
   const severityCounters = Object.fromEntries(
     ['info', 'warning', 'critical', 'breach'].map((severity) => [severity, metrics.events.labels(severity)]),
   )
 
-  /** Resolves with the id of the first event of each group. */
-  async function commit(groups: Group[]): Promise<string[]> {
+  async function commit(groups: Group[]): Promise<undefined[]> {
     // One time for the whole batch: within a process, times never run against the sequence.
     const createdAt = clock.now()
-    const events = groups.flatMap((group) => group.events)
-    const keys = groups.flatMap((group) => group.idempotency ?? [])
+    const events: EventToStore[] = []
+    const keys: Once[] = []
+    const others: Statement[] = []
+    const touchedBy = new Map<string, string>()
+    for (const group of groups) {
+      for (const event of group.events) {
+        events.push(event)
+        if (group.isDecoyHit) touchedBy.set(event.id, group.keyId)
+      }
+      if (group.once) keys.push(group.once)
+      others.push(...group.also)
+    }
     const statements = insertStatements(inserts, events, keys, createdAt)
-    const alerts = outbox.statements(events, createdAt)
-    const results = await database.batch([...statements, ...alerts, ...groups.flatMap((group) => group.also)])
-    publish(events, Number(results[0]![0]!.value), createdAt)
-    if (alerts.length > 0) outbox.notify()
-    return groups.map((group) => group.events[0]!.id)
+    const alertsOfThem = alerts.statements(events, createdAt, touchedBy)
+    const results = await database.batch([...statements, ...alertsOfThem, ...others])
+    publish(events, results[0]![0]!.value as number, createdAt)
+    if (alertsOfThem.length > 0) alerts.notify()
+    return groups.map(() => undefined)
   }
 
   function publish(events: EventToStore[], lastSeq: number, createdAt: number): void {
-    const firstSeq = lastSeq - events.length + 1
-    const rows: StoredEvent[] = []
-    for (const [index, event] of events.entries()) {
+    let seq = lastSeq - events.length
+    for (const event of events) {
       severityCounters[event.severity]!.inc()
-      rows.push({ ...event, seq: firstSeq + index, created_at: createdAt })
+      // Not a copy: it would be kept as long as the stream keeps the event.
+      event.seq = ++seq
+      event.created_at = createdAt
     }
-    bus.publishEvents(rows)
+    bus.publishEvents(events, eventRowJson)
   }
 
-  const queue = new GroupCommit<Group, string>({
+  const queue = new GroupCommit<Group, undefined>({
     queue: 'events',
+    collect: () => database.collect(),
     clock,
     metrics,
     commit,
-    weigh: ({ events, bytes }) => ({ rows: events.length, bytes }),
+    weigh: ({ events, bytes, keyId, isUrgent }) => ({ rows: events.length, bytes, owner: keyId, isUrgent }),
   })
 
-  function add(events: EventToStore[], also: Statement[], idempotency?: IdempotencyRow): Promise<string> {
-    const bytes = events.reduce((sum, event) => sum + weightOf(event), 0)
-    return queue.add({ events, also, idempotency, bytes })
+  function add(
+    events: EventToStore[],
+    { also = nothing, keyId = service, once, isDecoyHit = false }: StoreOptions,
+  ): Promise<undefined> {
+    let bytes = 0
+    let urgent = false
+    for (const event of events) {
+      bytes += eventBytes(event)
+      urgent ||= isUrgent(event)
+    }
+    return queue.add({ events, also, once, bytes, keyId, isDecoyHit, isUrgent: urgent })
   }
 
-  /** Requests under way by caller and key: twins in one batch would make it fail for all others in it. */
-  const underWay = new Map<string, Promise<string>>()
+  /** Requests under way by caller, kind and key: twins in one commit would make it fail for all others in it. */
+  const underWay = new Map<string, { ids: readonly string[]; result: Promise<Earlier> }>()
 
-  function storeOnce(events: EventToStore[], also: Statement[], once: Once): Promise<string> {
-    const name = `${once.caller} ${once.key}`
+  function storeOnce(events: EventToStore[], options: StoreOptions, once: Once): Promise<Earlier> {
+    const name = JSON.stringify([once.caller, once.kind, once.key])
     const twin = underWay.get(name)
-    if (twin) return twin
-    const result = storeUnlessKnown(events, also, once).finally(() => underWay.delete(name))
-    underWay.set(name, result)
+    if (twin) return twin.result.then((earlier) => earlier ?? twin.ids)
+    const result = storeUnlessKnown(events, options, once).finally(() => underWay.delete(name))
+    underWay.set(name, { ids: once.ids, result })
     return result
   }
 
-  async function storeUnlessKnown(events: EventToStore[], also: Statement[], once: Once): Promise<string> {
-    const { caller, key, answer } = once
-    const earlier = await findIdempotent(database.db, caller, key)
-    if (earlier !== undefined) return earlier
+  async function storeUnlessKnown(events: EventToStore[], options: StoreOptions, once: Once): Promise<Earlier> {
+    const earlier = await findIdempotent(database.db, once)
+    if (earlier) return earlier
     try {
-      await add(events, also, { caller, key, answer })
-      return answer
+      return await add(events, options)
     } catch (fault) {
       // A twin of this request was faster.
       const twin = fault instanceof DatabaseError && fault.constraint
-      const known = twin ? await findIdempotent(database.db, caller, key) : undefined
-      if (known === undefined) throw fault
+      const known = twin ? await findIdempotent(database.db, once) : undefined
+      if (!known) throw fault
       return known
     }
   }
 
   return {
-    store(events, { also = [], once } = {}) {
-      return once ? storeOnce(events, also, once) : add(events, also)
+    store(events, options = {}) {
+      return options.once ? storeOnce(events, options, options.once) : add(events, options)
     },
 
     async storeWithin(trx, events) {
       const createdAt = clock.now()
       const [takeSeqs, ...others] = insertStatements(inserts, events, [], createdAt)
-      const alerts = outbox.statements(events, createdAt)
+      const alertsOfThem = alerts.statements(events, createdAt)
       const { rows } = await trx.executeQuery<{ value: number }>(takeSeqs!)
-      for (const statement of [...others, ...alerts]) await trx.executeQuery(statement)
+      for (const statement of [...others, ...alertsOfThem]) await trx.executeQuery(statement)
       return () => {
-        publish(events, Number(rows[0]!.value), createdAt)
-        if (alerts.length > 0) outbox.notify()
+        publish(events, rows[0]!.value, createdAt)
+        if (alertsOfThem.length > 0) alerts.notify()
       }
     },
 
-    own: (event) => ({ ...eventToStore({ ...event, source: ownSource }, null, clock.now()), by_service: true }),
+    own: (event) => ownEventToStore(event, clock.now()),
 
+    assertRoom: (keyId, events, bytes) => queue.assertRoom(keyId, events, bytes),
     isBusy: () => queue.isWaiting,
     whenIdle: () => queue.whenIdle(),
   }

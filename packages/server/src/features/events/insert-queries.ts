@@ -1,26 +1,36 @@
-import { CompiledQuery, sql } from 'kysely'
+import { type CompiledQuery, sql } from 'kysely'
+import { hourMs, minuteMs } from '../../clock.ts'
+import { counterValue, raiseCounter } from '../../db/counters.ts'
 import type { Database, Db, Dialect, Statement } from '../../db/database.ts'
-import type { EventClass, StoredEvent } from '../../db/schema.ts'
-import { hourMs, minuteMs, startOf } from './buckets.ts'
+import type { EventClass, StoredEvent } from '../../db/schema/events.ts'
+import { startOf } from './buckets.ts'
+import type { SessionMetrics } from './session-metrics.ts'
 
 type Severity = StoredEvent['severity']
-/** An event before it has its place in the sequence. `by_service`: reported by the service itself, not by a caller. */
-export type EventToStore = Omit<StoredEvent, 'seq'> & { by_service?: true }
+/** An event before it has its place in the sequence: its `seq` is 0. */
+export interface EventToStore extends StoredEvent {
+  /** What the description of session_metrics says; undefined for all other events. */
+  metrics: SessionMetrics | undefined
+}
 
-export interface IdempotencyRow {
+/** The caller's Idempotency-Key: an earlier request with the same one holds, and nothing is written. */
+export interface Once {
   caller: string
+  /** An event and a batch may carry the same key. */
+  kind: 'event' | 'batch'
   key: string
-  answer: string
+  /** The ids in the answer. */
+  ids: readonly string[]
 }
 
 /** Compiled once; only the parameters change from batch to batch. */
 export interface InsertStatements {
-  takeSeqs: string
+  takeSeqs: CompiledQuery
   events: ReturnType<Dialect['insertSequenced']>
-  counts: string
-  minutes: string
-  tools: string
-  idempotency: string
+  counts: CompiledQuery
+  minutes: CompiledQuery
+  tools: CompiledQuery
+  idempotency: CompiledQuery
 }
 
 const eventColumns = {
@@ -36,18 +46,35 @@ const eventColumns = {
   id: 'text',
   description: 'text',
   metadata: 'text',
+  by_service: 'bigint',
 } as const satisfies Record<Exclude<keyof StoredEvent, 'seq'>, string>
-const columnNames = Object.keys(eventColumns) as (keyof typeof eventColumns)[]
 
-const lastSeq = sql`(select value from counters where name = 'event_seq')`
+/** In the order of the columns. Written out, because every event of every agent comes by here. */
+const rowOf = (event: EventToStore, createdAt: number) => [
+  createdAt,
+  event.severity,
+  event.class,
+  event.tool,
+  event.source,
+  event.event_type,
+  event.instance_id,
+  event.session_id,
+  event.ip_address,
+  event.id,
+  event.description,
+  event.metadata,
+  event.by_service,
+]
+
+const lastSeq = counterValue('event_seq')
 
 export function compileInserts({ db, dialect }: Database): InsertStatements {
-  const text = (query: { compile(db: Db): CompiledQuery }) => query.compile(db).sql
+  const compile = (query: { compile(db: Db): CompiledQuery }) => query.compile(db)
   const rows = (columns: Parameters<Dialect['rowsFromJson']>[1]) => dialect.rowsFromJson('', columns)
   return {
-    takeSeqs: text(sql`update counters set value = value + ${0} where name = 'event_seq' returning value`),
+    takeSeqs: compile(sql`${raiseCounter('event_seq', 0)} returning value`),
     events: dialect.insertSequenced('events', eventColumns, 'event_seq'),
-    counts: text(sql`insert into event_counts (unit, severity, class, bucket, count)
+    counts: compile(sql`insert into event_counts (unit, severity, class, bucket, count)
       select unit, severity, class, bucket, count from ${rows({
         unit: 'text',
         severity: 'text',
@@ -56,14 +83,15 @@ export function compileInserts({ db, dialect }: Database): InsertStatements {
         count: 'bigint',
       })} as batch where true
       on conflict (unit, severity, class, bucket) do update set count = event_counts.count + excluded.count`),
-    minutes: text(sql`insert into event_minutes (minute, first_seq, last_seq)
+    minutes: compile(sql`insert into event_minutes (minute, first_seq, last_seq)
       select ${0}, ${lastSeq} - ${0} + 1, ${lastSeq} where true
       on conflict (minute) do update set last_seq = excluded.last_seq`),
-    tools: text(sql`insert into tool_counts (tool, minute, count)
+    tools: compile(sql`insert into tool_counts (tool, minute, count)
       select tool, minute, count from ${rows({ tool: 'text', minute: 'bigint', count: 'bigint' })} as batch where true
       on conflict (tool, minute) do update set count = tool_counts.count + excluded.count`),
-    idempotency: text(sql`insert into idempotency_keys (caller, key, event_id, created_at)
-      select caller, key, event_id, ${0} from ${rows({ caller: 'text', key: 'text', event_id: 'text' })} as batch`),
+    idempotency: compile(sql`insert into idempotency_keys (caller, kind, key, event_id, batch_ids, created_at)
+      select caller, kind, key, event_id, batch_ids, ${0}
+      from ${rows({ caller: 'text', kind: 'text', key: 'text', event_id: 'text', batch_ids: 'text' })} as batch`),
   }
 }
 
@@ -71,17 +99,20 @@ function countRows(
   events: readonly EventToStore[],
   createdAt: number,
 ): [string, Severity, EventClass, number, number][] {
-  const counts = new Map<string, number>()
+  const counts = new Map<Severity, Map<EventClass, number>>()
   for (const { severity, class: kind } of events) {
-    const label = `${severity} ${kind}`
-    counts.set(label, (counts.get(label) ?? 0) + 1)
+    const ofSeverity = counts.get(severity) ?? new Map<EventClass, number>()
+    if (ofSeverity.size === 0) counts.set(severity, ofSeverity)
+    ofSeverity.set(kind, (ofSeverity.get(kind) ?? 0) + 1)
   }
-  return [...counts].flatMap(([label, count]) => {
-    const [severity, kind] = label.split(' ') as [Severity, EventClass]
-    const row = (unit: string, length: number) =>
-      [unit, severity, kind, startOf(createdAt, length), count] as [string, Severity, EventClass, number, number]
-    return [row('minute', minuteMs), row('hour', hourMs)]
-  })
+  const rows: [string, Severity, EventClass, number, number][] = []
+  for (const [severity, ofSeverity] of counts) {
+    for (const [kind, count] of ofSeverity) {
+      rows.push(['minute', severity, kind, startOf(createdAt, minuteMs), count])
+      rows.push(['hour', severity, kind, startOf(createdAt, hourMs), count])
+    }
+  }
+  return rows
 }
 
 function toolRows(events: readonly EventToStore[], minute: number): [string, number, number][] {
@@ -94,22 +125,24 @@ function toolRows(events: readonly EventToStore[], minute: number): [string, num
 export function insertStatements(
   inserts: InsertStatements,
   events: readonly EventToStore[],
-  idempotency: readonly IdempotencyRow[],
+  idempotency: readonly Once[],
   createdAt: number,
 ): Statement[] {
   const minute = startOf(createdAt, minuteMs)
-  const rows = events.map((event) => columnNames.map((column) => (column === 'created_at' ? createdAt : event[column])))
+  const rows = events.map((event) => rowOf(event, createdAt))
   const toolCounts = toolRows(events, minute)
   const statements: Statement[] = [
-    CompiledQuery.raw(inserts.takeSeqs, [events.length]),
+    { ...inserts.takeSeqs, parameters: [events.length] },
     inserts.events(rows),
-    CompiledQuery.raw(inserts.counts, [JSON.stringify(countRows(events, createdAt))]),
-    CompiledQuery.raw(inserts.minutes, [minute, events.length]),
+    { ...inserts.counts, parameters: [JSON.stringify(countRows(events, createdAt))] },
+    { ...inserts.minutes, parameters: [minute, events.length] },
   ]
-  if (toolCounts.length > 0) statements.push(CompiledQuery.raw(inserts.tools, [JSON.stringify(toolCounts)]))
+  if (toolCounts.length > 0) statements.push({ ...inserts.tools, parameters: [JSON.stringify(toolCounts)] })
   if (idempotency.length > 0) {
-    const keys = idempotency.map(({ caller, key, answer }) => [caller, key, answer])
-    statements.push(CompiledQuery.raw(inserts.idempotency, [createdAt, JSON.stringify(keys)]))
+    const keys = idempotency.map(({ caller, kind, key, ids }) => {
+      return [caller, kind, key, ids[0], kind === 'batch' ? JSON.stringify(ids) : null]
+    })
+    statements.push({ ...inserts.idempotency, parameters: [createdAt, JSON.stringify(keys)] })
   }
   return statements
 }

@@ -79,6 +79,7 @@ describe('the list of events', () => {
       instance_id: optional(fc.constantFrom('agent-1', 'agent-2', 'agent-3')),
       session_id: optional(fc.constantFrom('s1', 's2')),
       event_type: optional(fc.constantFrom('tool_call', 'note', 'missing')),
+      exclude_type: optional(fc.constantFrom('note', 'tool_call,egress_blocked', 'missing,note')),
       q: optional(fc.constantFrom('%', '_', '\\', 'upper', 'event 1', 'probe', 'NOTE', '100%')),
       from: optional(moment),
       to: optional(moment),
@@ -86,7 +87,7 @@ describe('the list of events', () => {
     await fc.assert(
       fc.asyncProperty(filters, fc.constantFrom(1, 2, 7, 50, 120), async (filter, limit) => {
         const query = Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined))
-        const { severity, instance_id, session_id, event_type, q, from, to } = filter
+        const { severity, instance_id, session_id, event_type, exclude_type, q, from, to } = filter
         const holds = (row: Row) => {
           const text = [row.description, row.source, row.event_type].map((part) => part.toLowerCase())
           return (
@@ -94,6 +95,7 @@ describe('the list of events', () => {
             (instance_id === undefined || row.instance_id === instance_id) &&
             (session_id === undefined || row.session_id === session_id) &&
             (event_type === undefined || row.event_type === event_type) &&
+            !exclude_type?.split(',').includes(row.event_type) &&
             (q === undefined || text.some((part) => part.includes(q.toLowerCase()))) &&
             (from === undefined || row.created_at >= from) &&
             (to === undefined || row.created_at < to)
@@ -127,6 +129,8 @@ describe('the list of events', () => {
     'severity=bad',
     'from=yesterday',
     'q=',
+    'exclude_type=',
+    'exclude_type=a,,b',
     'from=2026-13-45T00:00:00Z',
   ])('refuses %s with a sentence', async (query) => {
     const { status, body } = await service.call<{ error: string }>('GET', `/api/events?${query}`)
@@ -147,7 +151,7 @@ describe('the list of events', () => {
     await large.execute(`insert into events
         with recursive more(n) as (select 2 union all select n + 1 from more where n < 100050)
         select n, created_at, severity, class, tool, source, event_type, instance_id, session_id,
-          ip_address, id, 'hay', metadata from more, events where seq = 1;
+          ip_address, id, 'hay', metadata, by_service from more, events where seq = 1;
       update event_minutes set last_seq = 100050;
       update counters set value = 100050`)
     const first = await large.call<Page>('GET', '/api/events?q=needle')

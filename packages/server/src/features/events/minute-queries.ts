@@ -1,6 +1,7 @@
+import { minuteMs } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
-import type { StoredEvent } from '../../db/schema.ts'
-import { ceilingOf, minuteMs } from './buckets.ts'
+import type { StoredEvent } from '../../db/schema/events.ts'
+import { ceilingOf } from './buckets.ts'
 import { seqRange } from './queries.ts'
 
 /** Events of one kind, and how many. */
@@ -48,11 +49,10 @@ export async function countPartialMinute(db: Db, from: number): Promise<MinuteCo
   if (!range) return []
   if (range.last - range.first < maxKeptRows) {
     const rows = await keptRows(db, range, end - minuteMs)
-    return rows.filter((row) => Number(row.created_at) >= from).map((row) => ({ ...row, count: 1 }))
+    return rows.filter((row) => row.created_at >= from).map((row) => ({ ...row, count: 1 }))
   }
-  const counts = await rowsBetween(db, range, from, end)
+  return rowsBetween(db, range, from, end)
     .select((e) => ['severity', 'class', 'tool', e.fn.countAll<number>().as('count')])
     .groupBy(['severity', 'class', 'tool'])
     .execute()
-  return counts.map((row) => ({ ...row, count: Number(row.count) }))
 }

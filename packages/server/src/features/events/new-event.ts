@@ -1,10 +1,11 @@
 import { isIP } from 'node:net'
-import { eventTypes, limits, type NewEvent } from '@wardline/contract'
+import { eventTypes, limits, type NewEvent, serviceSource } from '@wardline/contract'
 import { AppError } from '../../errors.ts'
 import { uuidV7 } from '../../ids.ts'
-import { parseSessionMetrics } from '../detection/anomaly.ts'
 import { classifyEvent, countedTool } from './classify.ts'
 import type { EventToStore } from './insert-queries.ts'
+import { isServiceName } from './service-name.ts'
+import { parseSessionMetrics, type SessionMetrics } from './session-metrics.ts'
 
 function metadataText(metadata: NewEvent['metadata']): string | null {
   if (metadata === undefined) return null
@@ -21,17 +22,17 @@ function address(given: string | undefined, clientAddress: string | null): strin
   return given
 }
 
-/**
- * Turns a report that fits its schema into a row. `clientAddress` is null for what the service reports itself.
- * Throws AppError `invalid` for what the schema cannot say.
- */
-export function eventToStore(report: NewEvent, clientAddress: string | null, now: number): EventToStore {
-  if (report.event_type === eventTypes.sessionMetrics) {
-    const metrics = parseSessionMetrics(report.description)
-    if (typeof metrics === 'string') throw new AppError('invalid', metrics)
-  }
+function metricsOf({ event_type, description }: NewEvent): SessionMetrics | undefined {
+  if (event_type !== eventTypes.sessionMetrics) return undefined
+  const metrics = parseSessionMetrics(description)
+  if (typeof metrics === 'string') throw new AppError('invalid', metrics)
+  return metrics
+}
+
+function toRow(report: NewEvent, by_service: 0 | 1, clientAddress: string | null, now: number): EventToStore {
   return {
     id: uuidV7(now),
+    seq: 0,
     created_at: now,
     severity: report.severity,
     class: classifyEvent(report.event_type, report.metadata),
@@ -43,5 +44,26 @@ export function eventToStore(report: NewEvent, clientAddress: string | null, now
     session_id: report.session_id ?? null,
     ip_address: address(report.ip_address, clientAddress),
     metadata: metadataText(report.metadata),
+    by_service,
+    metrics: metricsOf(report),
   }
 }
+
+/**
+ * Turns a caller's report that fits its schema into a row. Throws AppError `invalid` for what the schema cannot say.
+ */
+export function eventToStore(report: NewEvent, clientAddress: string | null, now: number): EventToStore {
+  if (isServiceName(report.source)) {
+    throw new AppError(
+      'invalid',
+      `source must not be ${serviceSource}: only the service itself reports under that name.`,
+    )
+  }
+  return toRow(report, 0, clientAddress, now)
+}
+
+/** What the service itself reports. */
+export type OwnEvent = Omit<NewEvent, 'source'>
+
+export const ownEventToStore = (event: OwnEvent, now: number): EventToStore =>
+  toRow({ ...event, source: serviceSource }, 1, null, now)

@@ -1,3 +1,4 @@
+import { dayMs } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { type CountedBucket, countSince, readBuckets } from './count-queries.ts'
 
@@ -17,9 +18,6 @@ export interface EventFigures {
   plainWarnings24h: number
 }
 
-const hourMs = 3_600_000
-const dayMs = 24 * hourMs
-
 const sum = (buckets: readonly CountedBucket[], counts: (bucket: CountedBucket) => boolean) =>
   buckets.filter(counts).reduce((total, { count }) => total + count, 0)
 
@@ -38,7 +36,7 @@ export async function readEventFigures(db: Db, now: number): Promise<EventFigure
     threats24h: sum(day, (bucket) => bucket.severity !== 'info'),
     eventsToday: sum(today, () => true),
     incidents30d: sum(month, isIncident),
-    breaches: breaches.map(({ bucket, count }) => ({ ageMs: now - Number(bucket), count: Number(count) })),
+    breaches: breaches.map(({ bucket, count }) => ({ ageMs: now - bucket, count })),
     critical24h: sum(day, ({ severity }) => severity === 'critical'),
     critical30d: sum(month, ({ severity }) => severity === 'critical'),
     mildInjections24h: sum(day, (bucket) => bucket.class === 'injection' && !isIncident(bucket)),

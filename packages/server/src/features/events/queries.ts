@@ -1,19 +1,25 @@
 import { type EventQuery, eventTypes } from '@wardline/contract'
 import { sql } from 'kysely'
+import { minuteMs } from '../../clock.ts'
+import { readCounters } from '../../db/counters.ts'
 import type { Db } from '../../db/database.ts'
-import type { StoredEvent } from '../../db/schema.ts'
-import { minuteMs, startOf } from './buckets.ts'
+import type { StoredEvent } from '../../db/schema/events.ts'
+import { startOf } from './buckets.ts'
 import { deleteRefs, type RefKind, readRefs } from './index-queries.ts'
+import type { Once } from './insert-queries.ts'
 
-/** What a request with this key was answered; keys are forgotten after a day, see retention. */
-export async function findIdempotent(db: Db, caller: string, key: string): Promise<string | undefined> {
+/** The ids in the answer to an earlier request with this key; keys are forgotten after a day, see retention. */
+export async function findIdempotent(db: Db, { caller, kind, key }: Once): Promise<readonly string[] | undefined> {
   const row = await db
     .selectFrom('idempotency_keys')
-    .select('event_id')
+    .select(['event_id', 'batch_ids'])
     .where('caller', '=', caller)
+    .where('kind', '=', kind)
     .where('key', '=', key)
     .executeTakeFirst()
-  return row?.event_id
+  if (!row) return undefined
+  // A process of the version before writes the ids of a batch into the column of the first one.
+  return kind === 'batch' ? JSON.parse(row.batch_ids ?? row.event_id) : [row.event_id]
 }
 
 /** The range of seq whose rows may have been created in [from, to); undefined when there are none. */
@@ -24,7 +30,7 @@ export async function seqRange(db: Db, from: number, to: number): Promise<{ firs
     .where('minute', '>=', startOf(from, minuteMs))
     .where('minute', '<', to)
     .executeTakeFirstOrThrow()
-  return first === null ? undefined : { first: Number(first), last: Number(last) }
+  return first === null ? undefined : { first, last }
 }
 
 const filterColumns = ['severity', 'instance_id', 'session_id', 'event_type'] as const
@@ -37,6 +43,7 @@ function matching(db: Db, filter: Omit<EventQuery, 'limit' | 'before' | 'from' |
     if (column === 'severity' && value) query = query.where('severity', '=', sql.lit(value) as never)
     else if (value) query = query.where(column, '=', value as never)
   }
+  if (filter.exclude_type) query = query.where('event_type', 'not in', filter.exclude_type.split(','))
   if (filter.q) {
     const pattern = `%${filter.q.replaceAll(/[\\%_]/g, (mark) => `\\${mark}`)}%`
     const like = (column: string) => sql<boolean>`lower(${sql.ref(column)}) like lower(${pattern}) escape '\\'`
@@ -72,7 +79,7 @@ async function scan(matches: Matching, { floor, below }: Range, limit: number, i
     .orderBy('seq', 'desc')
     .limit(limit)
     .execute()
-  if (rows.length === limit) return { rows, lookedDownTo: Number(rows.at(-1)!.seq) }
+  if (rows.length === limit) return { rows, lookedDownTo: rows.at(-1)!.seq }
   return { rows, lookedDownTo: from > floor ? from : undefined }
 }
 
@@ -94,27 +101,35 @@ async function lookUp(
   const seqs = await readRefs(db, ...ref, { ...range, limit: refWindow })
   if (seqs.length === 0) return { rows: [], lookedDownTo: undefined }
   const rows = await matches.where('seq', 'in', seqs).orderBy('seq', 'desc').limit(limit).execute()
-  if (rows.length === limit) return { rows, lookedDownTo: Number(rows.at(-1)!.seq) }
+  if (rows.length === limit) return { rows, lookedDownTo: rows.at(-1)!.seq }
   return { rows, lookedDownTo: seqs.length === refWindow ? seqs.at(-1) : undefined }
 }
 
-/** One page, newest first: rows below `before`, created in [from, to). A page may be short while more follow. */
+/** One page, newest first: rows above `after` and below `before`, created in [from, to). A page may be short while more follow. */
 export async function readEvents(
   db: Db,
   filter: EventQuery,
-  bounds: { before: number; from: number; to: number; limit: number },
+  bounds: { after: number; before: number; from: number; to: number; limit: number },
 ): Promise<EventPage> {
   const { from, to, limit } = bounds
   const timed = from > 0 || to < Number.MAX_SAFE_INTEGER
   const times = timed ? await seqRange(db, from, to) : { first: 1, last: Number.MAX_SAFE_INTEGER }
   if (!times) return { rows: [], lookedDownTo: undefined }
   const { event_seq: newest, indexed_seq: indexed } = await readCounters(db)
-  const range = { floor: times.first, below: Math.min(bounds.before, times.last + 1, newest + 1) }
+  const range = {
+    floor: Math.max(times.first, bounds.after + 1),
+    below: Math.min(bounds.before, times.last + 1, newest + 1),
+  }
   let matches = matching(db, filter)
   if (timed) matches = matches.where('created_at', '>=', from).where('created_at', '<', to)
   const ref = bestRef(filter)
   if (!ref) {
-    const isIndexed = filter.severity !== undefined && filter.severity !== 'info' && !filter.q && !filter.event_type
+    const isIndexed =
+      filter.severity !== undefined &&
+      filter.severity !== 'info' &&
+      !filter.q &&
+      !filter.event_type &&
+      !filter.exclude_type
     return scan(matches, range, limit, isIndexed)
   }
   // The newest rows are not in the index yet: they are read as they are.
@@ -125,11 +140,6 @@ export async function readEvents(
   const below = Math.min(range.below, indexed + 1)
   const older = await lookUp(db, matches, ref, { floor: range.floor, below }, limit - fresh.rows.length)
   return { rows: [...fresh.rows, ...older.rows], lookedDownTo: older.lookedDownTo }
-}
-
-async function readCounters(db: Db): Promise<Record<'event_seq' | 'indexed_seq', number>> {
-  const rows = await db.selectFrom('counters').selectAll().execute()
-  return Object.fromEntries(rows.map(({ name, value }) => [name, Number(value)])) as never
 }
 
 /** Removes up to `limit` rows created before `cutoff`, oldest first; resolves with how many went, undefined when there is none left. */
@@ -144,7 +154,7 @@ export async function deleteEventsBefore(db: Db, cutoff: number, limit: number):
     .where('created_at', '<', cutoff)
     .executeTakeFirstOrThrow()
   if (oldest.seq === null) return undefined
-  const first = Number(oldest.seq)
+  const first = oldest.seq
   const end = Math.min(first + limit, (await readCounters(db)).indexed_seq + 1)
   await deleteRefs(db, first, end, cutoff)
   const { numDeletedRows } = await db
@@ -168,4 +178,10 @@ export async function deleteRollupsBefore(db: Db, minutesBefore: number, hoursBe
 
 export async function deleteMinutesBefore(db: Db, minute: number): Promise<void> {
   await db.deleteFrom('event_minutes').where('minute', '<', minute).execute()
+}
+
+/** When the oldest event there is was created. */
+export async function readOldestTime(db: Db): Promise<number | undefined> {
+  const oldest = await db.selectFrom('events').select('created_at').orderBy('seq').limit(1).executeTakeFirst()
+  return oldest?.created_at
 }

@@ -1,9 +1,17 @@
+import { dayMs, minuteMs } from '../../clock.ts'
+import { readCounter } from '../../db/counters.ts'
+import type { Day, Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
-import { hourMs, minuteMs, startOf } from './buckets.ts'
-import { deleteRefs, readIndexedSeq } from './index-queries.ts'
-import { deleteEventsBefore, deleteIdempotencyBefore, deleteMinutesBefore, deleteRollupsBefore } from './queries.ts'
+import { startOf } from './buckets.ts'
+import { deleteRefs } from './index-queries.ts'
+import {
+  deleteEventsBefore,
+  deleteIdempotencyBefore,
+  deleteMinutesBefore,
+  deleteRollupsBefore,
+  readOldestTime,
+} from './queries.ts'
 
-const dayMs = 24 * hourMs
 /** A delete of this size holds the writer for a few milliseconds: a kill that comes meanwhile does not feel it. */
 const batchRows = 500
 /** A day that goes as a whole takes only its index entries row by row. */
@@ -14,20 +22,31 @@ const maxBatches = 400
 const minutesKeptDays = 40
 const hoursKeptDays = 400
 
+/** Removes all events of a day, which were created before `cutoff`, with what finds them. */
+export async function dropDay(db: Db, day: Day, cutoff: number): Promise<void> {
+  for (let seq = day.firstSeq; seq <= day.lastSeq; seq += dayBatchRows) {
+    await deleteRefs(db, seq, Math.min(seq + dayBatchRows, day.lastSeq + 1), cutoff)
+  }
+  await day.drop()
+}
+
+/** An instant that is older than retention keeps anything, and before which no event is left. */
+export async function eventsGoneBefore({ config, database, clock }: Deps): Promise<number> {
+  const cutoff = clock.now() - config.retentionDays * dayMs
+  return Math.min(cutoff, (await readOldestTime(database.db)) ?? cutoff)
+}
+
 /** Removes what is older than its time: events, idempotency keys, rollups. */
 export async function forgetOldEvents({ config, database, clock }: Deps): Promise<void> {
   const { db } = database
   const now = clock.now()
   await database.prepareDays(now)
   const { days, rowsBefore: cutoff } = await database.expired(now - config.retentionDays * dayMs)
-  const indexed = await readIndexedSeq(db)
+  const indexed = await readCounter(db, 'indexed_seq')
   for (const day of days) {
     // Entries that are still to be made would outlive their events.
     if (day.lastSeq > indexed) continue
-    for (let seq = day.firstSeq; seq <= day.lastSeq; seq += dayBatchRows) {
-      await deleteRefs(db, seq, Math.min(seq + dayBatchRows, day.lastSeq + 1), cutoff)
-    }
-    await day.drop()
+    await dropDay(db, day, cutoff)
   }
   let gone: number | undefined = 1
   for (let batch = 0; batch < maxBatches && gone; batch++) gone = await deleteEventsBefore(db, cutoff, batchRows)

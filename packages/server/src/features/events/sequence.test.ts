@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { openTestService } from '../../test-service.ts'
+import { parseEventRow } from './event-row.ts'
 import { eventToStore } from './new-event.ts'
 
 describe('the sequence of events', () => {
@@ -8,7 +9,7 @@ describe('the sequence of events', () => {
     await using service = await openTestService()
     const { services, deps, clock } = service
     const announced: number[] = []
-    deps.bus.onEvents((rows) => announced.push(...rows.map(({ seq }) => seq)))
+    deps.bus.onEvents((rows) => announced.push(...rows.map(({ seq }) => seq)), parseEventRow)
     const event = (description: string) =>
       eventToStore({ severity: 'info', source: 'test', event_type: 'note', description }, null, clock.now())
     const ways = {

@@ -5,6 +5,8 @@
 export interface CanonicalPath {
   root: string
   names: string[]
+  /** How often a relative path leaves the folder that it starts from. */
+  ups?: number
 }
 
 /**
@@ -16,17 +18,38 @@ export interface CanonicalPath {
 export function canonicalPath(path: string): CanonicalPath {
   const text = withVariablesNamed(withPlainCharacters(path).toLowerCase().replaceAll('\\', '/').trim())
   const plain = text.replace(/^\/[/?][?.]\/(?:unc\/|global\/)?/, '/')
-  const { root, names } = resolve(plain)
-  return root === '/' ? withoutAlias(names) : { root, names }
+  const resolved = resolve(plain)
+  return resolved.root === '/' ? withoutAlias(resolved.names) : resolved
+}
+
+const upward = ({ ups = 0 }: CanonicalPath): string => '../'.repeat(ups)
+
+/** Whether a folder has so many names that its home, its mount and its root stay, whatever names follow. */
+export function isSettled({ root, names, ups }: CanonicalPath): boolean {
+  return root !== '' && names.length >= 3 && names[0] !== 'proc' && ups === undefined
+}
+
+/** The path that a relative one leads to from a folder. */
+export function fromFolder(folder: CanonicalPath, path: CanonicalPath): CanonicalPath {
+  if (path.root !== '') return path
+  if (isSettled(folder) && path.ups === undefined) return { root: folder.root, names: folder.names.concat(path.names) }
+  const start = pathText(folder.root, folder.names)
+  return canonicalPath(`${upward(folder)}${start === '' ? '' : `${start}/`}${upward(path)}${path.names.join('/')}`)
 }
 
 /** Compatibility forms, slashes that Unicode does not fold by itself, and invisible characters. */
 function withPlainCharacters(text: string): string {
+  if (isAscii(text)) return text
   return text
     .replace(/[\u00ad\u200b-\u200f\u2060\ufeff]/g, '')
     .normalize('NFKC')
     .replace(/[\u2044\u2215\u29f8]/g, '/')
     .replace(/[\u2216\u29f5\u29f9]/g, '\\')
+}
+
+/** Most paths are, and need none of what costs most. */
+export function isAscii(text: string): boolean {
+  return !/[^\0-\x7f]/.test(text)
 }
 
 /** Variables of shells and of Windows that stand for a known place. */
@@ -42,6 +65,7 @@ const VARIABLES: ReadonlyArray<readonly [RegExp, string]> = [
 ]
 
 function withVariablesNamed(text: string): string {
+  if (!/^[$%]/.test(text)) return text
   for (const [variable, place] of VARIABLES) {
     if (variable.test(text)) return text.replace(variable, place)
   }
@@ -51,6 +75,7 @@ function withVariablesNamed(text: string): string {
 function resolve(text: string): CanonicalPath {
   let root = text.startsWith('/') ? '/' : ''
   let names: string[] = []
+  let ups = 0
   for (const raw of text.split('/')) {
     const name = withoutWindowsExtras(raw)
     const isFirst = names.length === 0 && root !== '~'
@@ -58,6 +83,7 @@ function resolve(text: string): CanonicalPath {
     if (name === '..') {
       if (names.length > 0) names.pop()
       else if (root.startsWith('~')) [root, names] = ['/', ['home']]
+      else ups++
     } else if (isFirst && root === '' && name.startsWith('~')) {
       root = name
     } else if (isFirst && /^[a-z]:/.test(name) && (root === '' || root === '/')) {
@@ -67,10 +93,10 @@ function resolve(text: string): CanonicalPath {
       names.push(name)
       // Inside `/proc` a link leads back to the root, or to a working directory that only the agent knows.
       if (root === '/' && isProcessLink(names, 'root')) names = []
-      if (root === '/' && isProcessLink(names, 'cwd')) [root, names] = ['', []]
+      if (root === '/' && isProcessLink(names, 'cwd')) [root, names, ups] = ['', [], 0]
     }
   }
-  return { root, names }
+  return root === '' && ups > 0 ? { root, names, ups } : { root, names }
 }
 
 function isProcessLink(names: readonly string[], link: string): boolean {

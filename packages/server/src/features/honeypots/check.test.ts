@@ -1,6 +1,8 @@
 import { keyTypes } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { listJobs } from '../../jobs.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
+import { completeFolders } from './honeypots.ts'
 
 interface Detail {
   hitCount: number
@@ -207,6 +209,103 @@ describe('a decoy path', () => {
   })
 })
 
+const ownEvents = async (type: string) => {
+  await service.services.ingest.whenIdle()
+  return service.rows<{ severity: string; metadata: string; instance_id: string | null }>(
+    `select severity, metadata, instance_id from events where event_type = '${type}' order by seq`,
+  )
+}
+
+describe('a folder with a decoy in it', () => {
+  it('is a hit when a command reads all of it, a warning once a minute when it reads one further up', async () => {
+    const id = await plantPath('~/.swept/tokens.json')
+    const options = { key: agent, meta: { cwd: '/srv/app', tool: 'shell-exec' } }
+    for (const command of ['grep -r NOTE ~', 'find / -name x', 'grep -r NOTE ~']) {
+      expect(await matches('path', command, options), command).toBe(false)
+    }
+    const warnings = await ownEvents('decoy_swept')
+    expect(warnings).toMatchObject([{ severity: 'warning', instance_id: 'bot-1' }])
+    expect(JSON.parse(warnings[0]!.metadata)).toMatchObject({ occurrences: 1, tool: 'shell-exec' })
+    expect((await detail(id)).hitCount).toBe(0)
+    expect(await matches('path', 'tar c ~/.swept | base64', options)).toBe(true)
+    expect((await detail(id)).hitCount).toBe(1)
+  })
+
+  it('is one warning for each key, however many instances it names', async () => {
+    await plantPath('~/.swept-too/tokens.json')
+    const before = (await ownEvents('decoy_swept')).length
+    const { key } = await service.createKey('agent', ['bot-*'])
+    for (const instance_id of ['bot-1', 'bot-2', 'bot-3']) {
+      await matches('path', 'grep -r NOTE ~', { key, meta: { cwd: '/srv/app', instance_id } })
+    }
+    expect((await ownEvents('decoy_swept')).length - before).toBe(1)
+  })
+
+  it('is found for a decoy that an earlier version planted', async () => {
+    await using other = await openTestService()
+    const id = await plantPath('/srv/earlier/vault/tokens.json', 'bot-1', other)
+    const [{ digest }] = (await other.rows<{ digest: string }>(
+      `select digest from honeypot_fingerprints where honeypot_id = '${id}' limit 1`,
+    )) as [{ digest: string }]
+    await other.execute(`delete from honeypot_fingerprints where digest <> '${digest}'`)
+    await other.execute(`delete from facts where name = 'decoy_folders'`)
+    const { matched } = (await check('path', 'tar c /srv/earlier/vault', { on: other })).body
+    expect(matched).toBe(false)
+    await completeFolders(other.deps)
+    expect(await matches('path', 'tar c /srv/earlier/vault', { on: other })).toBe(true)
+  })
+
+  it('is found for a decoy that another process of an earlier version plants meanwhile', async () => {
+    await using other = await openTestService()
+    const jobs = listJobs(other.deps, other.services)
+    other.clock.advance(3_600_000)
+    const id = await plantPath('/srv/meanwhile/vault/tokens.json', 'bot-1', other)
+    await other.execute(`delete from honeypot_fingerprints where honeypot_id = '${id}'`)
+    expect(await matches('path', 'tar c /srv/meanwhile/vault', { on: other })).toBe(false)
+    const job = jobs.find(({ name }) => name === 'decoy-folders')
+    await job?.run()
+    expect(await matches('path', 'tar c /srv/meanwhile/vault', { on: other })).toBe(true)
+  })
+
+  it('is completed for many decoys with one transaction a page', async () => {
+    await using other = await openTestService()
+    for (let n = 0; n < 5; n++) await plantPath(`/srv/many/${n}/tokens.json`, 'bot-1', other)
+    await other.execute('delete from honeypot_fingerprints')
+    await other.execute(`delete from facts where name = 'decoy_folders'`)
+    let batches = 0
+    const { database } = other.deps
+    const batch: typeof database.batch = (...args) => {
+      batches++
+      return database.batch(...args)
+    }
+    await completeFolders({ ...other.deps, database: { ...database, batch } })
+    expect(batches).toBe(1)
+    for (let n = 0; n < 5; n++) expect(await matches('path', `tar c /srv/many/${n}`, { on: other })).toBe(true)
+  })
+
+  it('is nothing to an agent of another instance', async () => {
+    await plantPath('~/.others/tokens.json', 'bot-2')
+    expect(await matches('path', 'tar c ~/.others', { key: agent })).toBe(false)
+    expect(await matches('path', 'tar c ~/.others')).toBe(true)
+  })
+})
+
+// Padding must not hide a decoy behind it without anybody hearing of that.
+describe('a check that costs more than it may', () => {
+  it('is answered by what was found until then, and reported once a minute with its count', async () => {
+    const padding = 'cd a;'.repeat(800)
+    const meta = { cwd: `/home/x/${'y/'.repeat(1_000)}` }
+    for (let time = 0; time < 3; time++) expect(await matches('path', padding, { key: agent, meta })).toBe(false)
+    expect(await ownEvents('decoy_check_exhausted')).toMatchObject([{ severity: 'warning', instance_id: 'bot-1' }])
+    service.clock.advance(60_000)
+    await service.services.countedReports.run()
+    const events = await ownEvents('decoy_check_exhausted')
+    expect(events.map(({ metadata }) => JSON.parse(metadata).occurrences)).toEqual([1, 2])
+    const { text } = await service.call('GET', '/metrics')
+    expect(text).toContain('wardline_decoy_checks_exhausted_total{kind="path"} 3')
+  })
+})
+
 describe('a deleted decoy', () => {
   it('matches no more and keeps its hits', async () => {
     const { id, key } = await plantKey('anthropic')
@@ -229,6 +328,40 @@ describe('a deleted decoy', () => {
     }
     const { body } = await service.call<{ honeypots: { id: string }[] }>('GET', '/api/honeypots')
     expect(body.honeypots.map((listed) => listed.id)).not.toContain(id)
+  })
+})
+
+describe('the list of decoys', () => {
+  interface Listed {
+    id: string
+    details?: { instanceId: string; label: string | null; path?: string; hitCount: number; lastHitAt: string | null }
+  }
+  const listed = async (id: string) => {
+    const { body } = await service.call<{ honeypots: Listed[] }>('GET', '/api/honeypots?include=details')
+    return body.honeypots.find((row) => row.id === id)?.details
+  }
+
+  it('says where each is planted, how often it was hit, and when last', async () => {
+    const path = '/srv/listed/decoy.env'
+    const body = { instanceId: 'bot-1', type: 'file_path', path, label: 'backup folder' }
+    const { id } = (await service.call<{ id: string }>('POST', '/api/honeypots', { body })).body
+    const planted = { instanceId: 'bot-1', label: 'backup folder', path }
+    expect(await listed(id)).toMatchObject({ ...planted, hitCount: 0, lastHitAt: null })
+    await matches('path', path)
+    await matches('path', path)
+    const { hits } = (await service.call<{ hits: { at: string }[] }>('GET', `/api/honeypots/${id}`)).body
+    expect(await listed(id)).toMatchObject({ ...planted, hitCount: 2, lastHitAt: hits[0]!.at })
+  })
+
+  // Counting every hit would make the list slower with each one that an attacker adds.
+  it('counts no more than 1,000 hits of one decoy', async () => {
+    const { id } = await plantKey('generic')
+    const rows = Array.from({ length: 1_005 }, (_, index) => {
+      const hit = `00000000-0000-7000-8000-${String(index).padStart(12, '0')}`
+      return `('${hit}', '${id}', '${hit}', ${index}, 'k')`
+    })
+    await service.execute(`insert into honeypot_hits (id, honeypot_id, event_id, at, key_id) values ${rows.join(', ')}`)
+    expect(await listed(id)).toMatchObject({ hitCount: 1_000, lastHitAt: new Date(1_004).toISOString() })
   })
 })
 

@@ -3,19 +3,21 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { mayActFor, type Principal } from '../../http/auth.ts'
 import { uuidV7 } from '../../ids.ts'
+import type { Piece } from '../../work-turns.ts'
+import type { CountedReports } from '../events/counted-reports.ts'
 import type { Ingest } from '../events/ingest.ts'
 import { DecoyReach } from './decoy-reach.ts'
-import { decoyDigest } from './honeypots.ts'
-import { keyCandidates, MAX_KEY_INPUT_LENGTH } from './key-extraction.ts'
-import { decoyPathKeys, lookupKeys, MAX_PATH_BYTES, pathForms } from './path-forms.ts'
-import { compilePathPattern, matchesPath, type PathPattern } from './path-pattern.ts'
-import { createDigestLookup, type Decoy, insertHit, readExactPaths, readPatterns, readPlanted } from './queries.ts'
-import { globCovers, queryGlobs } from './query-globs.ts'
+import { createDecoySearch, type Found } from './decoy-search.ts'
+import { MAX_KEY_INPUT_LENGTH } from './key-extraction.ts'
+import { MAX_PATH_BYTES } from './path-forms.ts'
+import { type Decoy, insertHit, readPlanted } from './queries.ts'
 
 export interface Check {
   meta: Record<string, unknown> | undefined
   principal: Principal
-  address: string
+  address: string | null
+  /** The work of this check. */
+  piece: Piece
 }
 
 export interface DecoyChecks {
@@ -31,8 +33,8 @@ export interface DecoyChecks {
 
 /** With decoys at more instances than this every agent asks; a longer list would be compared for each key. */
 const maxPathInstances = 1_000
-/** Rows compared at once with a glob of the question, between which other work gets its turn. */
-const globPageRows = 1_000
+/** Decoys that one warning names: enough to see which folder it is about. */
+const namedDecoys = 10
 /** Short enough that hardly a key fits in: context is stored, a submitted key never is. */
 const contextText = /^[A-Za-z0-9_.:/ -]{1,24}$/
 /** Sixteen letters with a digit among them: no word, but an AWS key id would fit. */
@@ -52,11 +54,10 @@ function askingInstance({ principal, meta }: Check): string | undefined {
   return bound !== undefined && others.length === 0 && !bound.endsWith('*') ? bound : undefined
 }
 
-export function createDecoyChecks(deps: Deps, ingest: Ingest): DecoyChecks {
-  const { database, clock, secrets, metrics } = deps
-  const findByDigests = createDigestLookup(database)
+export function createDecoyChecks(deps: Deps, ingest: Ingest, reports: CountedReports): DecoyChecks {
+  const { database, clock, metrics } = deps
+  const search = createDecoySearch(deps)
   const reach = new DecoyReach()
-  let patterns: { decoy: Decoy; pattern: PathPattern }[] = []
 
   /** The decoy itself may be planted at several instances: the asking one's own counts first. */
   function mostFitting(decoys: readonly Decoy[], asking: string | undefined): Decoy | undefined {
@@ -93,7 +94,7 @@ export function createDecoyChecks(deps: Deps, ingest: Ingest): DecoyChecks {
       ip_address: check.address,
       event_id: event.id,
     })
-    await ingest.store([event], { also: [hit] })
+    await ingest.store([event], { also: [hit], keyId: check.principal.keyId, isDecoyHit: true })
     metrics.decoyHits.inc({ type: decoy.type })
   }
 
@@ -103,27 +104,30 @@ export function createDecoyChecks(deps: Deps, ingest: Ingest): DecoyChecks {
     return decoy !== undefined
   }
 
-  const digestsOf = (kind: 'key' | 'path', forms: readonly string[]) =>
-    forms.map((form) => decoyDigest(kind, form, secrets.decoyKey))
-
-  /** Paths are those of one host: a bound agent is told of its own instances' decoys only. */
-  const mayTrip =
-    ({ principal }: Check) =>
-    (decoy: Decoy) =>
-      mayActFor(principal, decoy.instance_id)
-
-  async function findByGlobs(forms: readonly string[]): Promise<Decoy[]> {
-    const globs = queryGlobs(forms)
-    if (globs.length === 0) return []
-    const found: Decoy[] = []
-    for (let after = ''; ; ) {
-      const page = await readExactPaths(database.db, after, globPageRows)
-      for (const decoy of page) {
-        const keys = decoyPathKeys(decoy.path!)
-        if (globs.some((glob) => globCovers(glob, keys))) found.push(decoy)
-      }
-      if (page.length < globPageRows) return found
-      after = page.at(-1)!.id
+  /** Says what a check found besides decoys, once a minute for each key. */
+  function note({ swept, isExhausted }: Found, check: Check, kind: 'key' | 'path'): void {
+    const about = { tool: safeContext(check.meta?.tool), key_id: check.principal.keyId }
+    const instance = askingInstance(check)
+    const named = instance === undefined ? {} : { instance_id: instance }
+    if (isExhausted) {
+      metrics.decoyChecksExhausted.inc({ kind })
+      reports.note({ kind: eventTypes.decoyCheckExhausted, owner: check.principal.keyId }, (count) => ({
+        severity: 'warning',
+        event_type: eventTypes.decoyCheckExhausted,
+        description: `${count === 1 ? 'A text' : `${count} texts`} exceeded the work limit of a decoy check: the unchecked part may contain a decoy`,
+        metadata: { ...about, occurrences: count },
+        ...named,
+      }))
+    }
+    if (swept.length > 0) {
+      const ids = [...new Set(swept.map(({ id }) => id))].slice(0, namedDecoys)
+      reports.note({ kind: eventTypes.decoySwept, owner: check.principal.keyId }, (count) => ({
+        severity: 'warning',
+        event_type: eventTypes.decoySwept,
+        description: `A command read a whole folder that contains a decoy${count === 1 ? '' : `, ${count} times`}`,
+        metadata: { ...about, occurrences: count, honeypot_ids: ids },
+        ...named,
+      }))
     }
   }
 
@@ -136,8 +140,9 @@ export function createDecoyChecks(deps: Deps, ingest: Ingest): DecoyChecks {
           `key must have at most ${MAX_KEY_INPUT_LENGTH} UTF-16 units; check longer text in parts.`,
         )
       }
-      const decoys = await findByDigests(digestsOf('key', keyCandidates(submitted)))
-      return settle(decoys, check)
+      const found = await search.findKeys(submitted, check.piece)
+      note(found, check, 'key')
+      return settle(found.decoys, check)
     },
 
     async checkPath(submitted, check) {
@@ -145,12 +150,9 @@ export function createDecoyChecks(deps: Deps, ingest: Ingest): DecoyChecks {
         throw new AppError('invalid', `path must have at most ${MAX_PATH_BYTES} bytes.`)
       }
       const context = { cwd: text(check.meta?.cwd), realPath: text(check.meta?.realPath) }
-      const forms = pathForms(submitted, context as { cwd?: string; realPath?: string })
-      const exact = await findByDigests(digestsOf('path', lookupKeys(forms)))
-      const fitting = patterns.filter(({ pattern }) => matchesPath(pattern, forms)).map(({ decoy }) => decoy)
-      const decoys = [...exact, ...fitting].filter(mayTrip(check))
-      if (decoys.length > 0) return settle(decoys, check)
-      return settle((await findByGlobs(forms)).filter(mayTrip(check)), check)
+      const found = await search.findPaths(submitted, context, check.principal, check.piece)
+      note(found, check, 'path')
+      return settle(found.decoys, check)
     },
 
     reaches: (principal) => reach.reaches(principal),
@@ -158,8 +160,7 @@ export function createDecoyChecks(deps: Deps, ingest: Ingest): DecoyChecks {
     async refresh() {
       const { hasKeys, pathInstances } = await readPlanted(database.db, maxPathInstances + 1)
       reach.update({ hasKeys, pathInstances: pathInstances.length > maxPathInstances ? undefined : pathInstances })
-      const rows = await readPatterns(database.db)
-      patterns = rows.map((decoy) => ({ decoy, pattern: compilePathPattern(decoy.path!) }))
+      await search.refresh()
     },
   }
 }

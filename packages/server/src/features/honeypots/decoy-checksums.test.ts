@@ -3,22 +3,11 @@ import {
   awsAccountOf,
   awsKeyIdBody,
   azureStorageKey,
-  githubChecksum,
   gitlabRoutableToken,
   isAzureStorageKey,
   isGitlabRoutableToken,
   marvin32,
 } from './decoy-checksums.ts'
-
-describe('githubChecksum', () => {
-  test.each([
-    ['zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ', '0mLq17'],
-    ['qkJaB6MffYVzZXWqmcoF49yrUxP3wf', '0LsakP'],
-    ['A'.repeat(30), '0uCPlr'],
-  ])('ends the published token of %s in %s', (entropy, checksum) => {
-    expect(githubChecksum(entropy)).toBe(checksum)
-  })
-})
 
 describe('gitlabRoutableToken', () => {
   const token = 'glpat-AAECAwQFBgcICQoLDA0OD2M6MQpvOjEKdToxCw.01.120h2srho'

@@ -2,20 +2,6 @@ import { crc32 } from 'node:zlib'
 import { ALPHABETS } from './decoy-random.ts'
 
 /**
- * The six characters that end a GitHub (`ghp_` and its siblings) or npm token: CRC-32 of the 30 random characters
- * alone, in base 62 (`0-9A-Za-z`), most significant digit first.
- */
-export function githubChecksum(entropy: string): string {
-  let rest = crc32(entropy)
-  let digits = ''
-  for (let place = 0; place < 6; place++) {
-    digits = ALPHABETS.base62[rest % 62] + digits
-    rest = Math.floor(rest / 62)
-  }
-  return digits
-}
-
-/**
  * A routable GitLab token: base64url of random bytes, the routing payload (sorted `key:value` lines, numbers in
  * base 36) and the payload's length in one byte; then the format version, the length of the base64 part, and a CRC-32
  * over everything before it, prefix included.

@@ -1,6 +1,7 @@
 import { generateKeyPairSync, sign } from 'node:crypto'
 import type { KeyType } from '@wardline/contract'
-import { awsKeyIdBody, azureStorageKey, githubChecksum, gitlabRoutableToken } from './decoy-checksums.ts'
+import { crc32Base62 } from '@wardline/text'
+import { awsKeyIdBody, azureStorageKey, gitlabRoutableToken } from './decoy-checksums.ts'
 import { opensshPrivateKey } from './decoy-openssh.ts'
 import { ALPHABETS, pick, type RandomBytes, randomBelow, randomText, secureRandom } from './decoy-random.ts'
 import { holdsOneMark } from './key-formats.ts'
@@ -115,7 +116,7 @@ function draw(make: () => string, accept: (text: string) => boolean): string {
     const text = make()
     if (accept(text)) return text
   }
-  throw new Error('The random source does not yield a convincing decoy')
+  throw new Error('The random source produces no plausible decoy')
 }
 
 /** Bits per character, from the frequencies in the text itself. */
@@ -129,7 +130,7 @@ function shannonEntropy(text: string): number {
 
 function checksummed(random: RandomBytes, prefix: string): string {
   const entropy = randomText(random, ALPHABETS.base62, 30)
-  return prefix + entropy + githubChecksum(entropy)
+  return prefix + entropy + crc32Base62(entropy)
 }
 
 function routableToken(random: RandomBytes): string {

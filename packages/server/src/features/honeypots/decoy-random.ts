@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { base62 } from '@wardline/text'
 
 /** Returns `size` uniformly distributed bytes. Tests pass a seeded one, the product the operating system's. */
 export type RandomBytes = (size: number) => Uint8Array
@@ -14,7 +15,7 @@ export const ALPHABETS = {
   hex: `${DIGITS}abcdef`,
   letters: UPPER + LOWER,
   base32: `${UPPER}234567`,
-  base62: DIGITS + UPPER + LOWER,
+  base62,
   base64: `${UPPER}${LOWER}${DIGITS}+/`,
   base64url: `${UPPER}${LOWER}${DIGITS}-_`,
 } as const

@@ -1,22 +1,36 @@
-import { createHmac } from 'node:crypto'
-import type { HoneypotCreated, HoneypotDetail, KeyType, NewHoneypot } from '@wardline/contract'
-import { isoTime } from '../../clock.ts'
-import type { Db } from '../../db/database.ts'
+import type { HoneypotCreated, HoneypotDetail, KeyType, ListedHoneypot, NewHoneypot } from '@wardline/contract'
+import { dayMs, isoTime, isoTimeOrNull } from '../../clock.ts'
+import type { Db, Statement } from '../../db/database.ts'
+import { claimFact, isFactKnown } from '../../db/facts.ts'
+import { changeGuarded } from '../../db/guarded-change.ts'
 import type { Deps } from '../../deps.ts'
-import { AppError } from '../../errors.ts'
-import { uuidV7 } from '../../ids.ts'
-import { type Actor, recordAction } from '../audit/audit.ts'
+import { AppError, unknownId } from '../../errors.ts'
+import { uuidV7, uuidV7Floor } from '../../ids.ts'
+import { type Actor, auditStatements } from '../audit/audit.ts'
+import { createDecoyDigest, type DecoyDigest } from './decoy-digest.ts'
+import { decoyFolderKeys } from './decoy-folders.ts'
 import { generateDecoyKey } from './decoy-keys.ts'
+import { foldedForm } from './key-formats.ts'
 import { decoyPathKeys } from './path-forms.ts'
 import { isPathPattern, validatePathPattern } from './path-pattern.ts'
-import { findHoneypot, insertHoneypot, listHoneypotRows, readHits, removeHoneypot } from './queries.ts'
+import {
+  type Decoy,
+  findHoneypot,
+  type HoneypotRow,
+  insertFingerprints,
+  insertHoneypotStatements,
+  listHoneypotDetails,
+  listHoneypotRows,
+  readHits,
+  readLabels,
+  readPaths,
+  removeHoneypotStatements,
+} from './queries.ts'
 
-const notFound = () => new AppError('not_found', 'There is no honeypot with this id.')
+/** What tells decoys of these ids apart, removed ones included; neither key nor path. */
+export const readDecoyLabels = async (db: Db, ids: readonly string[]) => (ids.length === 0 ? [] : readLabels(db, ids))
 
-/** HMAC-SHA256 of a form of a key or path: whoever reads the database alone learns no decoy. */
-export function decoyDigest(kind: 'key' | 'path', form: string, key: Buffer): string {
-  return createHmac('sha256', key).update(`${kind}:${form}`).digest('base64url')
-}
+const notFound = (id: string) => unknownId('honeypot', id, 'wardline decoys list')
 
 interface Prepared {
   keyType: KeyType | null
@@ -27,19 +41,31 @@ interface Prepared {
   value: string | undefined
 }
 
+function folderDigests(path: string, digest: DecoyDigest): string[] {
+  const { own, above } = decoyFolderKeys(path)
+  return [...own.map((form) => digest('folder', form)), ...above.map((form) => digest('above', form))]
+}
+
 function prepare({ type, keyType, path }: NewHoneypot, key: Buffer): Prepared {
+  const digest = createDecoyDigest(key)
   if (type === 'api_key') {
     if (keyType === undefined) throw new AppError('invalid', 'keyType is required for type api_key.')
     const { value, fingerprintForms } = generateDecoyKey(keyType)
-    const digests = fingerprintForms.map((form) => decoyDigest('key', form, key))
+    const digests = fingerprintForms.flatMap((form) => [digest('key', form), digest('key', foldedForm(form))])
     return { keyType, path: null, isPattern: false, digests, value }
   }
   if (path === undefined) throw new AppError('invalid', 'path is required for type file_path.')
   const fault = validatePathPattern(path)
   if (fault) throw new AppError('invalid', `path is refused. ${fault}`)
   const isPattern = isPathPattern(path)
-  const digests = isPattern ? [] : decoyPathKeys(path).map((form) => decoyDigest('path', form, key))
-  return { keyType: null, path, isPattern, digests: [...new Set(digests)], value: undefined }
+  const own = isPattern ? [] : decoyPathKeys(path).map((form) => digest('path', form))
+  return {
+    keyType: null,
+    path,
+    isPattern,
+    digests: [...new Set([...own, ...folderDigests(path, digest)])],
+    value: undefined,
+  }
 }
 
 /** Creates a decoy; the value of a key is in the answer and nowhere else. Throws AppError `invalid`. */
@@ -48,55 +74,128 @@ export async function createHoneypot(deps: Deps, request: NewHoneypot, actor: Ac
   const { type, instanceId, label = null } = request
   const now = deps.clock.now()
   const id = uuidV7(now)
-  await deps.database.db.transaction().execute(async (trx) => {
-    const row = {
-      id,
-      instance_id: instanceId,
-      type,
-      key_type: keyType,
-      path,
-      is_pattern: isPattern ? (1 as const) : (0 as const),
-      label,
-      created_at: now,
-      deleted_at: null,
-    }
-    await insertHoneypot(trx, row, digests)
-    const after = { type, instance_id: instanceId, key_type: keyType, path, label }
-    await recordAction(trx, actor, { action: 'honeypot.create', target: id, before: null, after }, now)
-  })
+  const row = {
+    id,
+    instance_id: instanceId,
+    type,
+    key_type: keyType,
+    path,
+    is_pattern: isPattern ? (1 as const) : (0 as const),
+    label,
+    created_at: now,
+    deleted_at: null,
+  }
+  const after = { type, instance_id: instanceId, key_type: keyType, path, label }
+  const action = { action: 'honeypot.create', target: id, before: null, after }
+  const statements = [
+    ...insertHoneypotStatements(deps.database.db, row, digests),
+    ...auditStatements(deps.database, actor, action, now),
+  ]
+  await deps.database.batch(statements, { isControl: true })
   const kind = keyType === null ? { path: path! } : { keyType }
   return { ok: true, id, type, ...kind, createdAt: isoTime(now), ...(value === undefined ? {} : { key: value }) }
 }
 
 /** Removes a decoy; its hits stay. Throws AppError `not_found`. */
 export function deleteHoneypot(deps: Deps, id: string, actor: Actor): Promise<void> {
-  const now = deps.clock.now()
-  return deps.database.db.transaction().execute(async (trx) => {
-    const removed = await removeHoneypot(trx, id, now)
-    if (!removed) throw notFound()
-    await recordAction(trx, actor, { action: 'honeypot.delete', target: id, before: removed, after: null }, now)
+  const { database, clock } = deps
+  const now = clock.now()
+  return changeGuarded(database, async () => {
+    const row = await findHoneypot(database.db, id)
+    if (!row || row.deleted_at !== null) throw notFound(id)
+    const before = { instance_id: row.instance_id, type: row.type }
+    const action = { action: 'honeypot.delete', target: id, before, after: null }
+    const statements = [
+      ...removeHoneypotStatements(database, id, now),
+      ...auditStatements(database, actor, action, now),
+    ]
+    return { statements, result: () => {} }
   })
+}
+
+/** Digests of so many are made in one go. */
+const pageRows = 50
+/** Some databases take no more than 32,766 parameters in a statement: two for each digest. */
+const rowsOfStatement = 5_000
+
+/** Adds the missing digests of folders for path decoys after `afterId`; a page is one transaction. */
+async function addFolders({ database, secrets }: FolderDeps, afterId: string): Promise<void> {
+  const digest = createDecoyDigest(secrets.decoyKey)
+  for (let after = afterId; ; ) {
+    const page: Decoy[] = await readPaths(database.db, after, pageRows)
+    const rows = page.flatMap(({ id, path }) =>
+      folderDigests(path!, digest).map((form) => ({ digest: form, honeypot_id: id })),
+    )
+    const statements: Statement[] = []
+    for (let start = 0; start < rows.length; start += rowsOfStatement) {
+      statements.push(insertFingerprints(database.db, rows.slice(start, start + rowsOfStatement)))
+    }
+    if (statements.length > 0) await database.batch(statements)
+    if (page.length < pageRows) return
+    after = page.at(-1)!.id
+  }
+}
+
+type FolderDeps = Pick<Deps, 'database' | 'secrets'>
+
+/** Gives the decoys of earlier versions the digests of their folders, once; may run in several processes at the same time. */
+export async function completeFolders(deps: FolderDeps): Promise<void> {
+  if (await isFactKnown(deps.database.db, 'decoy_folders')) return
+  await addFolders(deps, '')
+  await claimFact(deps.database.db, 'decoy_folders', 'complete')
+}
+
+/** The first run looks back further: nothing of this version may have run meanwhile. */
+const firstLookBackMs = dayMs
+/** Clocks of processes differ by less, and so does a decoy's id from the time at which others can read it. */
+const settlingMs = 300_000
+
+/** A job: decoys that a process of an earlier version plants while this one runs, or did shortly before, get digests as well. */
+export function createFolderCompletion(deps: FolderDeps & Pick<Deps, 'clock'>): () => Promise<void> {
+  let after = uuidV7Floor(deps.clock.now() - firstLookBackMs)
+  return async () => {
+    const settled = uuidV7Floor(deps.clock.now() - settlingMs)
+    await addFolders(deps, after)
+    after = settled
+  }
 }
 
 const keyTypeOf = (keyType: string | null) => (keyType === null ? {} : { keyType: keyType as KeyType })
 
-/** Decoys of one instance or of all, oldest first. */
-export async function listHoneypots(db: Db, instanceId: string | undefined) {
-  const rows = await listHoneypotRows(db, instanceId)
-  return rows.map((row) => ({
-    id: row.id,
-    type: row.type,
-    ...keyTypeOf(row.key_type),
-    createdAt: isoTime(Number(row.created_at)),
+/** Decoys of one instance or of all, oldest first; `details` only where asked for, since they count hits. */
+export async function listHoneypots(
+  db: Db,
+  instanceId: string | undefined,
+  hasDetails: boolean,
+): Promise<ListedHoneypot[]> {
+  if (!hasDetails) return (await listHoneypotRows(db, instanceId)).map(listedHoneypot)
+  return (await listHoneypotDetails(db, instanceId)).map((row) => ({
+    ...listedHoneypot(row),
+    details: {
+      ...(row.path === null ? {} : { path: row.path }),
+      instanceId: row.instance_id,
+      label: row.label,
+      hitCount: row.hits ?? 0,
+      lastHitAt: isoTimeOrNull(row.last_hit),
+    },
   }))
 }
+
+const listedHoneypot = (
+  row: Pick<HoneypotRow, 'id' | 'type' | 'key_type' | 'created_at'>,
+): Omit<ListedHoneypot, 'details'> => ({
+  id: row.id,
+  type: row.type,
+  ...keyTypeOf(row.key_type),
+  createdAt: isoTime(row.created_at),
+})
 
 const shownHits = 100
 
 /** One decoy, removed or not, with its latest hits. Throws AppError `not_found`. */
 export async function viewHoneypot(db: Db, id: string): Promise<HoneypotDetail> {
   const row = await findHoneypot(db, id)
-  if (!row) throw notFound()
+  if (!row) throw notFound(id)
   const { hits, count } = await readHits(db, id, shownHits)
   return {
     id,
@@ -105,12 +204,12 @@ export async function viewHoneypot(db: Db, id: string): Promise<HoneypotDetail> 
     ...(row.path === null ? {} : { path: row.path }),
     instanceId: row.instance_id,
     label: row.label,
-    createdAt: isoTime(Number(row.created_at)),
-    deletedAt: row.deleted_at === null ? null : isoTime(Number(row.deleted_at)),
+    createdAt: isoTime(row.created_at),
+    deletedAt: isoTimeOrNull(row.deleted_at),
     hitCount: count,
     hits: hits.map((hit) => ({
       id: hit.id,
-      at: isoTime(Number(hit.at)),
+      at: isoTime(hit.at),
       reporter: hit.reporter,
       tool: hit.tool,
       ip_address: hit.ip_address,

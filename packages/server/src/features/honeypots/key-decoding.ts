@@ -1,40 +1,72 @@
+import type { Slices, WorkBudget } from '../../work-turns.ts'
+import { base32Bytes, base64Bytes, byteListBytes, hexBytes, packedStart, unpackedBytes } from './key-bytes.ts'
+import { withoutEscapes } from './text-escapes.ts'
+
 /** At most this many characters of any one decoded reading are looked at; no reading of an allowed input is longer. */
 export const MAX_READING_LENGTH = 65_536
 
 /** Characters that quoting, wrapping and commenting put between the parts of a key; none occurs in a key. */
 const GLUE = /[\s"'`\\,>|#*\u00ad\u200b-\u200d\u2060\ufeff]+/g
 
+/** One way to read a text; `units` is what it costs for each character, about. */
+interface Decoding {
+  /** Whether the text holds a sign of this encoding at all: most hold none of most. */
+  applies(text: string): boolean
+  units: number
+  decode(text: string, budget: WorkBudget): string
+}
+
+const decodings: readonly Decoding[] = [
+  { applies: (text) => text.includes('%'), units: 20, decode: percentDecoded },
+  { applies: (text) => text.includes('\\'), units: 30, decode: withoutEscapes },
+  { applies: (text) => /[^\0-\x7f]/.test(text), units: 20, decode: (text) => text.normalize('NFKC') },
+  { applies: (text) => /^[ \t]{0,8}(?:[+-]|\d)/m.test(text), units: 10, decode: withoutMargins },
+  { applies: (text) => /[\s"'`\\,>|#*\u00ad\u200b-\u200d\u2060\ufeff]/.test(text), units: 15, decode: joined },
+  { applies: (text) => /&(?:#|\w{2,8};)/.test(text), units: 20, decode: withoutEntities },
+  { applies: (text) => /=(?:[0-9A-Fa-f]{2}|\r?\n)/.test(text), units: 20, decode: quotedPrintable },
+  { applies: (text) => /[A-Za-z0-9+/_-]{24}/.test(text), units: 30, decode: (text) => printable(base64Bytes(text)) },
+  {
+    applies: (text) => text.search(packedStart) !== -1,
+    units: 10,
+    decode: (text, budget) => printable(unpackedBytes(text, budget)),
+  },
+  {
+    applies: (text) => /[0-9a-f]{40}|(?:[0-9a-f]{2}\W{1,3}(?:0x)?){4}|0x[0-9a-f]{2}\W/i.test(text),
+    units: 20,
+    decode: (text) => printable(hexBytes(text)),
+  },
+  {
+    applies: (text) => /(?:\d{2,3}\W{1,3}){4}|(?:chr|char|code|point)\W{0,2}[(\d]/i.test(text),
+    units: 30,
+    decode: (text) => printable(byteListBytes(text)),
+  },
+  {
+    applies: (text) => /[A-Z2-7]{32}|[a-z2-7]{32}/.test(text),
+    units: 60,
+    decode: (text) => printable(base32Bytes(text)),
+  },
+]
+
 /**
  * Other texts that one text may stand for, one step of decoding away: percent-encoding, string escapes, Unicode
- * look-alikes, listings with line numbers or diff marks, text broken into lines or string parts, base64 and
- * hexadecimal. Every step is linear in the text.
+ * look-alikes, listings with line numbers or diff marks, text broken into lines or string parts, HTML entities,
+ * quoted-printable, base64 (also of compressed text), hexadecimal, lists of character codes, base32. Every step is
+ * linear in the text, and left out when the budget does not pay for it.
  */
-export function readings(text: string): string[] {
-  const found = [
-    percentDecoded(text),
-    unescaped(text),
-    text.normalize('NFKC'),
-    withoutMargins(text),
-    joined(text),
-    printable(base64Bytes(text)),
-    printable(hexBytes(text)),
-  ]
-  return [...new Set(found)]
-    .filter((reading) => reading !== text && reading.length > 0)
-    .map((reading) => reading.slice(0, MAX_READING_LENGTH))
+export function* readings(text: string, budget: WorkBudget): Slices<string[]> {
+  const found = new Set<string>()
+  for (const { applies, units, decode } of decodings) {
+    if (!budget.take(text.length) || !applies(text)) continue
+    if (!budget.take(text.length * units)) continue
+    const reading = decode(text, budget).slice(0, MAX_READING_LENGTH)
+    if (reading !== text && reading.length > 0) found.add(reading)
+    if (budget.isSliceOver()) yield
+  }
+  return [...found]
 }
 
 function percentDecoded(text: string): string {
   return text.replace(/%([0-9a-fA-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
-}
-
-const SHORT_ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' }
-
-/** Undoes the escapes of JSON, JavaScript, Python and the shell's `$'…'`. */
-function unescaped(text: string): string {
-  return text.replace(/\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([^ux]))/g, (_, unicode, byte, other) =>
-    other === undefined ? String.fromCharCode(Number.parseInt(unicode ?? byte, 16)) : (SHORT_ESCAPES[other] ?? other),
-  )
 }
 
 /** Drops the marks of a diff and the line numbers that file viewers put before each line. */
@@ -50,18 +82,40 @@ function joined(text: string): string {
     .replace(GLUE, '')
 }
 
-/**
- * Bytes of every base64 or base64url run that could hold a key. A run may have foreign characters before it that
- * happen to be in the alphabet (a path, a name), so it is decoded at each of the four alignments.
- */
-function base64Bytes(text: string): string[] {
-  const runs = text.match(/[A-Za-z0-9+/_-]{24,}/g) ?? []
-  return runs.flatMap((run) => [0, 1, 2, 3].map((start) => Buffer.from(run.slice(start), 'base64').toString('latin1')))
+/** Those that can stand for a character of a key or of what surrounds it. */
+const entities: Readonly<Record<string, string>> = {
+  amp: '&',
+  quot: '"',
+  apos: "'",
+  lt: '<',
+  gt: '>',
+  nbsp: ' ',
+  lowbar: '_',
+  underbar: '_',
+  hyphen: '-',
+  dash: '-',
+  period: '.',
+  sol: '/',
+  plus: '+',
+  equals: '=',
+  colon: ':',
+  commat: '@',
+  tab: '\t',
+  newline: '\n',
 }
 
-function hexBytes(text: string): string[] {
-  const runs = text.match(/[0-9a-fA-F]{40,}/g) ?? []
-  return runs.flatMap((run) => [0, 1].map((start) => Buffer.from(run.slice(start), 'hex').toString('latin1')))
+function withoutEntities(text: string): string {
+  return text.replace(/&(?:#0{0,8}(\d{1,7})|#[xX]0{0,8}([0-9a-fA-F]{1,6})|(\w{2,8}));?/g, (all, decimal, hex, name) => {
+    if (name !== undefined) return entities[name.toLowerCase()] ?? all
+    const code = decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal)
+    return code <= 0x10ffff ? String.fromCodePoint(code) : all
+  })
+}
+
+function quotedPrintable(text: string): string {
+  return text
+    .replace(/=[ \t]{0,8}\r?\n/g, '')
+    .replace(/=([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
 }
 
 /** The stretches of decoded bytes that are text; keys are ASCII. NULs go first, since UTF-16 has one per character. */

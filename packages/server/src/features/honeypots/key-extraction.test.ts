@@ -1,18 +1,31 @@
+import { deflateSync, gzipSync } from 'node:zlib'
 import { keyTypes } from '@wardline/contract'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { atOnce, WorkBudget } from '../../work-turns.ts'
 import { type GeneratedDecoy, generateDecoyKey } from './decoy-keys.ts'
+import { keyCheckUnits } from './decoy-search.ts'
 import { keyCandidates, MAX_KEY_CANDIDATES, MAX_KEY_INPUT_LENGTH } from './key-extraction.ts'
+import { foldedForm } from './key-formats.ts'
+
+/** Within the budget that the service gives a check. */
+const candidatesOf = (input: string): string[] => atOnce(keyCandidates(input, new WorkBudget(keyCheckUnits)))
 
 function isFound(input: string, decoy: GeneratedDecoy): boolean {
-  const candidates = new Set(keyCandidates(input))
-  return decoy.fingerprintForms.some((form) => candidates.has(form))
+  const candidates = new Set(candidatesOf(input))
+  return decoy.fingerprintForms.some((form) => candidates.has(form) || candidates.has(foldedForm(form)))
 }
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
 const hex = (text: string): string => Buffer.from(text).toString('hex')
 const percent = (text: string): string =>
   [...Buffer.from(text)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('')
+
+function base32(text: string): string {
+  const bits = [...Buffer.from(text)].map((byte) => byte.toString(2).padStart(8, '0')).join('')
+  const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+  return (bits.match(/.{1,5}/g) ?? []).map((five) => letters[Number.parseInt(five.padEnd(5, '0'), 2)]!).join('')
+}
 
 const DISGUISES: Record<string, (value: string) => string> = {
   itself: (value) => value,
@@ -48,6 +61,34 @@ const DISGUISES: Record<string, (value: string) => string> = {
   'a listing with line numbers': (value) => value.replace(/^/gm, '    12\t'),
   'a diff': (value) => value.replace(/^/gm, '+'),
   'a quoted mail': (value) => value.replace(/^/gm, '> '),
+  'HTML entities': (value) => [...value].map((c) => `&#${c.charCodeAt(0)};`).join(''),
+  'HTML entities in hexadecimal': (value) => [...value].map((c) => `&#x${hex(c)};`).join(''),
+  'named HTML entities': (value) =>
+    value.replaceAll('_', '&lowbar;').replaceAll('/', '&sol;').replaceAll('-', '&hyphen;'),
+  'braced unicode escapes': (value) => [...value].map((c) => `\\u{${hex(c)}}`).join(''),
+  'octal escapes': (value) => [...value].map((c) => `\\${c.charCodeAt(0).toString(8)}`).join(''),
+  'a call of String.fromCharCode': (value) =>
+    `String.fromCharCode(${[...value].map((c) => c.charCodeAt(0)).join(', ')})`,
+  'calls of chr': (value) => [...value].map((c) => `chr(${c.charCodeAt(0)})`).join('+'),
+  'a list of codes': (value) => `bytes([${[...value].map((c) => c.charCodeAt(0)).join(',')}])`,
+  'a list of hexadecimal codes': (value) => [...value].map((c) => `0x${hex(c)}`).join(', '),
+  'hexadecimal with colons': (value) => [...value].map(hex).join(':'),
+  'hexadecimal with spaces': (value) => [...value].map(hex).join(' '),
+  base32,
+  'base32 in lower case': (value) => base32(value).toLowerCase(),
+  'quoted-printable': (value) =>
+    [...value]
+      .map((c) => (/[a-z=]/.test(c) ? `=${hex(c).toUpperCase()}` : c))
+      .join('')
+      .replace(/(?:=[0-9A-F]{2}|[^=]){20}/g, '$&=\r\n'),
+  'gzip in base64': (value) => gzipSync(JSON.stringify({ key: value })).toString('base64'),
+  'zlib in base64': (value) =>
+    `eval "$(echo ${deflateSync(value).toString('base64')} | base64 -d | zlib-flate -uncompress)"`,
+  backwards: (value) => [...value].reverse().join(''),
+  'base64, backwards': (value) => [...base64(value)].reverse().join(''),
+  'base64 of it backwards': (value) => base64([...value].reverse().join('')),
+  'lower case': (value) => value.toLowerCase(),
+  'upper case': (value) => `TOKEN ${value.toUpperCase()}`,
   'full-width characters': (value) => value.replace(/[!-~]/g, (c) => String.fromCharCode(c.charCodeAt(0) + 0xfee0)),
 }
 
@@ -59,7 +100,7 @@ describe.each(keyTypes)('a decoy of kind %s is found', (keyType) => {
 
   test('by each of its fingerprints alone', () => {
     const decoy = generateDecoyKey(keyType)
-    for (const form of decoy.fingerprintForms) expect(keyCandidates(form)).toContain(form)
+    for (const form of decoy.fingerprintForms) expect(candidatesOf(form)).toContain(form)
   })
 
   // An attacker glues characters to a key, so that it no longer stands alone, and takes them off elsewhere.
@@ -108,7 +149,7 @@ describe('key-shaped filler does not push a decoy out', () => {
       const decoy = generateDecoyKey(keyType)
       expect(isFound(`${filler}\n${decoy.value}`, decoy), keyType).toBe(true)
     }
-    expect(keyCandidates(filler).length).toBeLessThanOrEqual(MAX_KEY_CANDIDATES)
+    expect(candidatesOf(filler).length).toBeLessThanOrEqual(MAX_KEY_CANDIDATES)
   })
 })
 
@@ -133,9 +174,9 @@ describe('hostile texts of 64 KiB are searched in linear time', () => {
   ]
   test.each([...units, 'eyJhbGciOiJFUzI1NiIsImtpZCI6', 'b3BlbnNzaC1rZXktdjE'])('of %j', (unit) => {
     const text = unit.repeat(Math.ceil(MAX_KEY_INPUT_LENGTH / unit.length)).slice(0, MAX_KEY_INPUT_LENGTH)
-    const startedAt = performance.now()
-    expect(keyCandidates(text).length).toBeLessThanOrEqual(MAX_KEY_CANDIDATES)
-    expect(performance.now() - startedAt).toBeLessThan(2000)
+    const before = process.threadCpuUsage()
+    expect(candidatesOf(text).length).toBeLessThanOrEqual(MAX_KEY_CANDIDATES)
+    expect(process.threadCpuUsage(before).user).toBeLessThan(2_000_000)
   })
 })
 
@@ -146,14 +187,14 @@ test('a text longer than the bound is searched up to it', () => {
 })
 
 test('ordinary text yields next to nothing to look up', () => {
-  expect(keyCandidates('git commit -m "Fix the build" && npm run test -- --grep sk-learn')).toHaveLength(1)
-  expect(keyCandidates('')).toEqual([])
+  expect(candidatesOf('git commit -m "Fix the build" && npm run test -- --grep sk-learn')).toHaveLength(1)
+  expect(candidatesOf('')).toEqual([])
 })
 
 test('hexadecimal keys are found in either case, with or without 0x', () => {
   const decoy = generateDecoyKey('ethereum')
   const [key] = decoy.fingerprintForms
-  for (const text of [key!, key!.toUpperCase(), `0X${key!.toUpperCase()}`]) expect(keyCandidates(text)).toContain(key)
+  for (const text of [key!, key!.toUpperCase(), `0X${key!.toUpperCase()}`]) expect(candidatesOf(text)).toContain(key)
 })
 
 test('another key of the same shape yields other candidates', () => {

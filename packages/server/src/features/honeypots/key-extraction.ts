@@ -1,5 +1,15 @@
+import type { Slices, WorkBudget } from '../../work-turns.ts'
 import { MAX_READING_LENGTH, readings } from './key-decoding.ts'
-import { AWS_SECRET_LENGTH, holdsOneMark, isHex, isMixed, KEY_FORMATS, TOKEN_LENGTHS } from './key-formats.ts'
+import {
+  AWS_SECRET_LENGTH,
+  foldedForm,
+  holdsOneMark,
+  isHex,
+  isMixed,
+  isMixedFolded,
+  KEY_FORMATS,
+  TOKEN_LENGTHS,
+} from './key-formats.ts'
 
 /** Characters of a submitted text that are searched. A caller that must miss nothing refuses longer ones. */
 export const MAX_KEY_INPUT_LENGTH = MAX_READING_LENGTH
@@ -8,50 +18,65 @@ export const MAX_KEY_INPUT_LENGTH = MAX_READING_LENGTH
  * Most texts returned for one input. The shortest shape has 20 characters and two finds share at most a mark, so even
  * 64 KiB of nothing but key-shaped filler cannot fill it with certain finds and push a decoy out.
  */
-export const MAX_KEY_CANDIDATES = 4096
+export const MAX_KEY_CANDIDATES = 8192
 
-/** How many encodings may lie on top of each other, and how many characters of readings are searched in all. */
+/** How many encodings may lie on top of each other. */
 const MAX_DEPTH = 4
-const MAX_SEARCHED_LENGTH = 32 * MAX_READING_LENGTH
+/** Readings that are also searched backwards: those of so many layers. */
+const REVERSED_DEPTH = 2
+/** What searching a reading for every shape costs for each of its characters, and for each place that may be one. */
+const unitsOfSearch = 15
+const unitsOfPlace = 300
+const unitsOfFind = 1_000
 
 /**
  * Every text inside `input` that could be a decoy, in the canonical form that decoys are fingerprinted by: the caller
  * looks each one up. `input` is anything an agent was about to use: a key, a header, a line of an env file, JSON, a
  * URL, a command, encoded or not. Certain finds (the whole text, shapes with a mark, tokens that stand alone) of all
- * readings come before doubtful ones (bare tokens cut out of a longer run). Work is linear in the input.
+ * readings come before doubtful ones (bare tokens cut out of a longer run). Work is linear in the input, and what the
+ * budget does not pay for is left out: the more encodings lie on each other, the sooner.
  */
-export function keyCandidates(input: string): string[] {
+export function* keyCandidates(input: string, budget: WorkBudget): Slices<string[]> {
   const certain = new Set<string>()
   const doubtful = new Set<string>()
+  const folded = new Set<string>()
   const text = input.slice(0, MAX_KEY_INPUT_LENGTH)
   for (const form of wholeForms(text)) certain.add(form)
-  for (const reading of allReadings(text)) {
-    collectMarkedKeys(reading, certain)
-    collectTokens(reading, certain, doubtful)
-    collectAwsSecrets(reading, certain, doubtful)
-  }
-  for (const candidate of doubtful) certain.add(candidate)
-  return [...certain].slice(0, MAX_KEY_CANDIDATES)
-}
-
-/** The text and what its decodings yield, nearest first, so that deep nesting never uses up a shallow one's share. */
-function allReadings(text: string): Set<string> {
   const seen = new Set([text])
-  let searched = text.length
+  const backward = new Set<string>()
   let layer = [text]
-  for (let depth = 0; depth < MAX_DEPTH; depth++) {
+  for (let depth = 0; depth <= MAX_DEPTH; depth++) {
     const next: string[] = []
-    for (const outer of layer) {
-      for (const reading of readings(outer)) {
-        if (seen.has(reading) || searched + reading.length > MAX_SEARCHED_LENGTH) continue
-        searched += reading.length
-        seen.add(reading)
-        next.push(reading)
+    for (const reading of layer) {
+      if (!budget.take(reading.length * unitsOfSearch)) continue
+      yield* collectMarkedKeys(reading, certain, budget)
+      // Backwards only what stands alone: cuts of cuts would be thousands in any picture.
+      const cut = backward.has(reading) ? new Set<string>() : doubtful
+      collectTokens(reading, certain, cut)
+      collectAwsSecrets(reading, certain, cut)
+      if (budget.isSliceOver()) yield
+      yield* collectFolded(reading, folded, budget)
+      if (depth === MAX_DEPTH) continue
+      const further = yield* readings(reading, budget)
+      if (depth < REVERSED_DEPTH) {
+        further.push(reversed(reading))
+        backward.add(further.at(-1)!)
+      }
+      for (const other of further) {
+        if (seen.has(other)) continue
+        seen.add(other)
+        next.push(other)
       }
     }
     layer = next
   }
-  return seen
+  const found = [...new Set([...certain, ...doubtful, ...folded])]
+  if (found.length > MAX_KEY_CANDIDATES) budget.exhaust()
+  return found.slice(0, MAX_KEY_CANDIDATES)
+}
+
+function reversed(text: string): string {
+  return Buffer.from(text, 'latin1').reverse().toString('latin1')
 }
 
 const ASSIGNMENT = /^(?:export\s|set\s)?\s*["']?[A-Za-z_][\w.-]{0,99}["']?\s?[=:]\s?/
@@ -69,13 +94,45 @@ function unquoted(text: string): string {
   return text.replace(/^["'`]/, '').replace(/["'`][,;]?$/, '')
 }
 
-function collectMarkedKeys(text: string, found: Set<string>): void {
+function* collectMarkedKeys(text: string, found: Set<string>, budget: WorkBudget): Slices<void> {
   for (const { mark, before, shape, isGenuine } of KEY_FORMATS) {
     for (let place = text.indexOf(mark); place !== -1; place = text.indexOf(mark, place + 1)) {
+      if (!budget.take(unitsOfPlace)) return
       shape.lastIndex = place - before
       const value = place >= before ? shape.exec(text)?.[0] : undefined
-      if (value !== undefined && holdsOneMark(value, before) && isGenuine?.(value) !== false) found.add(value)
+      if (value !== undefined && budget.take(unitsOfFind)) {
+        if (holdsOneMark(value, before) && isGenuine?.(value) !== false) found.add(value)
+      }
+      if (budget.isSliceOver()) yield
     }
+  }
+}
+
+/** Keys that were written in one case throughout, by the form in which every decoy is stored besides its own. */
+function* collectFolded(text: string, found: Set<string>, budget: WorkBudget): Slices<void> {
+  // Only these letters: others change their length with their case, which would shift all that follows.
+  const lower = text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
+  const add = (place: number, value: string): void => {
+    const written = text.slice(place, place + value.length)
+    if (written === value || written === value.toUpperCase()) found.add(foldedForm(value))
+  }
+  for (const { mark, before, folded } of KEY_FORMATS) {
+    const foldedMark = mark.toLowerCase()
+    for (let place = lower.indexOf(foldedMark); place !== -1; place = lower.indexOf(foldedMark, place + 1)) {
+      // A mark of two letters also stands in the middle of hexadecimal text, many times over.
+      if (mark.length < 3 && /[a-z0-9]/.test(lower[place - 1] ?? '')) continue
+      if (!budget.take(unitsOfPlace)) return
+      folded.lastIndex = place - before
+      const value = place >= before ? folded.exec(lower)?.[0] : undefined
+      if (value !== undefined) add(place - before, value)
+      if (budget.isSliceOver()) yield
+    }
+  }
+  for (const { 0: run, index } of lower.matchAll(/[a-z0-9]{32,}/g)) {
+    if (TOKEN_LENGTHS.some((length) => length === run.length) && isMixedFolded(run)) add(index, run)
+  }
+  for (const { 0: run, index } of lower.matchAll(/[a-z0-9+/]{40,}/g)) {
+    if (run.length === AWS_SECRET_LENGTH && isMixedFolded(run)) add(index, run)
   }
 }
 

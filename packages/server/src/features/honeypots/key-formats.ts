@@ -1,4 +1,5 @@
-import { githubChecksum, isAzureStorageKey, isGitlabRoutableToken } from './decoy-checksums.ts'
+import { crc32Base62 } from '@wardline/text'
+import { isAzureStorageKey, isGitlabRoutableToken } from './decoy-checksums.ts'
 
 /**
  * One shape a decoy can have. `mark` is a text that every such value holds, `before` characters after its start;
@@ -9,11 +10,13 @@ export interface KeyFormat {
   mark: string
   before: number
   shape: RegExp
+  /** The shape in lower case. */
+  folded: RegExp
   isGenuine?: (value: string) => boolean
 }
 
 /** Every shape that carries a mark. The shapes without one are the bare tokens of `TOKEN_LENGTHS`. */
-export const KEY_FORMATS: readonly KeyFormat[] = [
+const SHAPES: readonly Omit<KeyFormat, 'folded'>[] = [
   { mark: 'sk-proj-', before: 0, shape: /sk-proj-[\w-]{74}T3BlbkFJ[\w-]{73}A/y },
   { mark: 'sk-ant-api03-', before: 0, shape: /sk-ant-api03-[\w-]{93}AA/y },
   { mark: 'sk-', before: 0, shape: /sk-[0-9a-f]{32}/y },
@@ -32,6 +35,16 @@ export const KEY_FORMATS: readonly KeyFormat[] = [
   { mark: 'eyJhbGciOiJFUzI1NiIsImtpZCI6', before: 0, shape: /eyJ[\w-]{72}\.eyJ[\w-]{120,320}\.[\w-]{86}/y },
   { mark: 'b3BlbnNzaC1rZXktdjE', before: 0, shape: /b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/]{315}/y },
 ]
+
+export const KEY_FORMATS: readonly KeyFormat[] = SHAPES.map((format) => ({
+  ...format,
+  folded: new RegExp(format.shape.source, 'iy'),
+}))
+
+/** The form that a decoy is stored in besides its own, to be found when its case was lost; no key begins so. */
+export function foldedForm(value: string): string {
+  return `folded:${value.toLowerCase()}`
+}
 
 /**
  * Lengths of decoys that are a run of letters and digits with nothing else to know them by: a Twilio token and a
@@ -60,10 +73,15 @@ export function isMixed(text: string): boolean {
   return /[0-9]/.test(text) && /[A-Z]/.test(text) && /[a-z]/.test(text)
 }
 
+/** What may be left of such a token without its case. Hexadecimal ones have none to lose. */
+export function isMixedFolded(text: string): boolean {
+  return /[0-9]/.test(text) && /[g-z]/.test(text)
+}
+
 export function isHex(text: string): boolean {
   return /^[0-9a-fA-F]+$/.test(text)
 }
 
 function hasGithubChecksum(token: string): boolean {
-  return githubChecksum(token.slice(4, 34)) === token.slice(34)
+  return crc32Base62(token.slice(4, 34)) === token.slice(34)
 }

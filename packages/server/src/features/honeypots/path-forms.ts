@@ -1,72 +1,144 @@
-import { type CanonicalPath, canonicalPath, homeOf, pathText } from './canonical-path.ts'
-import { spellings } from './path-spellings.ts'
+import type { Slices, WorkBudget } from '../../work-turns.ts'
+import { type CanonicalPath, canonicalPath, fromFolder, homeOf, isSettled, pathText } from './canonical-path.ts'
+import { isPlain, spellings, withoutFileScheme } from './path-spellings.ts'
 import { isWebAddress, shellWords } from './path-words.ts'
 
 /** The longest path Linux opens. A caller that must miss nothing refuses longer input. */
 export const MAX_PATH_BYTES = 4096
 
-/** More forms than any input of `MAX_PATH_BYTES` was found to have; a guard, not a rule. */
-export const MAX_PATH_FORMS = 16_384
-
 /** Names counted from the end of a path by which a decoy without a root can be found. */
 const MAX_SUFFIX_NAMES = 16
 
 /** Stands for the home of whatever user: no path typed by anybody reads so, since `~name` becomes `/home/name`. */
-const ANY_HOME = '~+'
+export const ANY_HOME = '~+'
+
+/** Folders that a command changes to, one from another; no command of an honest agent has as many. */
+export const MAX_FOLDERS = 32
+
+/** What a look-up of one key costs beside its making: its digest, and its place in a query. */
+export const unitsOfLookup = 1_500
+
+export interface PathContext {
+  /** The folder the agent works in. */
+  cwd?: string | undefined
+  /** The same path as its host resolved it. */
+  realPath?: string | undefined
+}
 
 /**
  * Every canonical text that `input` may mean: a path in any spelling, or a command whose words are tried one by one.
- * `cwd` is the folder the agent works in, `realPath` the same path as its host resolved it. Nothing throws: what
- * cannot be parsed is taken literally. Look the forms up by `lookupKeys`, and match patterns against them.
+ * Nothing throws: what cannot be parsed is taken literally. Look the forms up by `lookupKeys`, and match patterns
+ * against them. What the budget does not pay for is left out: unusual spellings before plain ones.
  */
-export function pathForms(input: string, context: { cwd?: string; realPath?: string } = {}): string[] {
-  const text = bounded(input)
+export function* pathForms(input: string, context: PathContext, budget: WorkBudget): Slices<string[]> {
   const forms = new Set<string>()
-  const cwd = context.cwd === undefined ? undefined : bounded(context.cwd)
-  const isRooted = cwd !== undefined && canonicalPath(cwd).root !== ''
-  let folder = cwd
-  let previous = ''
-  // A command that changes folder names its files from there, or from the first folder if the change failed.
-  for (const word of [text, ...shellWords(text)]) {
-    const bases = [cwd, folder === cwd ? undefined : folder].filter((base) => base !== undefined)
-    addForms(forms, word, bases, isRooted)
-    if (isFolderChange(previous)) folder = joinPath(folder, word)
-    previous = word
+  const cwd = context.cwd === undefined ? undefined : startOf(boundedPath(context.cwd))
+  const isRooted = cwd !== undefined && cwd.path.root !== ''
+  const realPath = boundedPath(context.realPath ?? '')
+  addPlain(forms, withoutFileScheme(realPath), [], false, budget)
+  const places = yield* placedWords(boundedPath(input), cwd, budget)
+  for (const { word, starts } of places) {
+    addPlain(forms, withoutFileScheme(word), starts, isRooted, budget)
+    if (budget.isSliceOver()) yield
   }
-  if (context.realPath !== undefined) addForms(forms, bounded(context.realPath), [], false)
-  return [...forms].slice(0, MAX_PATH_FORMS)
+  for (const { word, starts } of [...places, { word: realPath, starts: [] }]) {
+    if (isPlain(word)) continue
+    if (!budget.take(word.length * 40)) break
+    for (const spelling of spellings(word)) addPlain(forms, spelling, starts, isRooted, budget)
+    if (budget.isSliceOver()) yield
+  }
+  return [...forms]
 }
 
-function bounded(text: string): string {
+export function boundedPath(text: string): string {
+  if (text.length * 3 <= MAX_PATH_BYTES) return text
   return Buffer.byteLength(text) <= MAX_PATH_BYTES ? text : Buffer.from(text).subarray(0, MAX_PATH_BYTES).toString()
 }
 
-function isFolderChange(word: string): boolean {
+/** A folder from which relative paths start, with the texts that paths in it begin with if they only lead downward. */
+interface Start {
+  path: CanonicalPath
+  prefixes: string[] | undefined
+}
+
+function startOf(text: string, from?: Start): Start {
+  const path = from === undefined ? canonicalPath(text) : fromFolder(from.path, canonicalPath(text))
+  return { path, prefixes: isSettled(path) ? absoluteTexts(path) : undefined }
+}
+
+interface PlacedWord {
+  word: string
+  starts: Start[]
+}
+
+/** The words of a command with the folders that each may start from: the agent's, and the one the command went to. */
+function* placedWords(text: string, cwd: Start | undefined, budget: WorkBudget): Slices<PlacedWord[]> {
+  const placed: PlacedWord[] = []
+  const seen = new Set<string>()
+  let folder = cwd
+  let folders = 0
+  let previous = ''
+  for (const word of [text, ...shellWords(text)]) {
+    const key = `${folders} ${word}`
+    // A command that changes folder names its files from there, or from the first folder if the change failed.
+    if (!seen.has(key))
+      placed.push({ word, starts: [...new Set([cwd, folder])].filter((start) => start !== undefined) })
+    seen.add(key)
+    if (isFolderChange(previous) && word !== '') {
+      if (++folders > MAX_FOLDERS || !budget.take(10 * MAX_PATH_BYTES)) budget.exhaust()
+      else folder = startOf(word, folder)
+    }
+    previous = word
+    if (budget.isSliceOver()) yield
+  }
+  return placed
+}
+
+export function isFolderChange(word: string): boolean {
   return /^(?:cd|pushd|chdir|set-location|-C)$/i.test(word)
 }
 
-function joinPath(base: string | undefined, path: string): string {
-  return base === undefined || canonicalPath(path).root !== '' ? path : `${base}/${path}`
-}
-
-function addForms(forms: Set<string>, text: string, bases: readonly string[], isRooted: boolean): void {
-  for (const spelling of spellings(text)) {
-    const path = canonicalPath(spelling)
-    if (path.names.length === 0 || isWebAddress(pathText(path.root, path.names))) continue
-    if (path.root !== '') addAbsolute(forms, path)
-    else {
-      for (const base of bases) addAbsolute(forms, canonicalPath(`${base}/${spelling}`))
-      if (!isRooted) forms.add(pathText('', path.names))
-    }
+function addPlain(
+  forms: Set<string>,
+  text: string,
+  starts: readonly Start[],
+  isRooted: boolean,
+  budget: WorkBudget,
+): void {
+  if (!budget.take(200 + text.length * 4)) return
+  const path = canonicalPath(text)
+  if (path.names.length === 0 || (path.root === '' && isWebAddress(path.names))) return
+  if (path.root !== '') for (const form of absoluteTexts(path)) add(forms, form, budget)
+  else {
+    for (const start of starts) for (const form of startedTexts(path, start, budget)) add(forms, form, budget)
+    if (!isRooted) add(forms, pathText('', path.names), budget)
   }
 }
 
-function addAbsolute(forms: Set<string>, path: CanonicalPath): void {
+/** What is longer, no system opens. */
+function add(forms: Set<string>, form: string, budget: WorkBudget): void {
+  if (form.length <= MAX_PATH_BYTES && budget.take(50 + form.length)) forms.add(form)
+}
+
+function startedTexts(path: CanonicalPath, { path: folder, prefixes }: Start, budget: WorkBudget): string[] {
+  if (prefixes !== undefined && path.ups === undefined) {
+    const rest = path.names.join('/')
+    return prefixes.map((prefix) => `${prefix}/${rest}`)
+  }
+  if (!budget.take((folder.names.length + path.names.length) * 40)) return []
+  const reached = fromFolder(folder, path)
+  return reached.root === '' ? [pathText('', reached.names)] : absoluteTexts(reached)
+}
+
+/** The texts that an absolute path is looked up by. */
+export function absoluteTexts(path: CanonicalPath): string[] {
+  const texts: string[] = []
   const home = homeOf(path)
-  if (path.root === '~') forms.add(pathText(ANY_HOME, path.names))
-  if (home === undefined || !path.root.startsWith('~')) forms.add(pathText(path.root, path.names))
-  else for (const place of homesOf(home.user)) forms.add(pathText('/', [...place, ...home.rest]))
-  if (home !== undefined) forms.add(pathText('~', home.rest))
+  if (path.root === '~') texts.push(pathText(ANY_HOME, path.names))
+  if (home === undefined || !path.root.startsWith('~')) texts.push(pathText(path.root, path.names))
+  else for (const place of homesOf(home.user)) texts.push(pathText('/', [...place, ...home.rest]))
+  if (home !== undefined) texts.push(pathText('~', home.rest))
+  return texts
 }
 
 function homesOf(user: string): string[][] {
@@ -86,28 +158,53 @@ function homesOf(user: string): string[][] {
  */
 export function decoyPathKeys(path: string): string[] {
   const parsed = canonicalPath(path)
-  const { root, names } = parsed
-  const home = homeOf(parsed)
-  if (root === '') return [suffixKey(names), ...relativeKeys(names)]
-  if (root === '~' || (home !== undefined && /[*?]/.test(home.user))) {
-    const rest = home?.rest ?? names
-    return [pathText('~', rest), ...relativeKeys(rest)]
-  }
-  if (home === undefined) return [pathText(root, names), ...relativeKeys(names)]
-  const written = root.startsWith('~') ? homesOf(home.user).map((place) => pathText('/', [...place, ...home.rest])) : []
-  const own = written.length > 0 ? written : [pathText(root, names)]
-  return [...own, pathText(ANY_HOME, home.rest), ...relativeKeys(home.rest)]
+  if (parsed.root === '') return [suffixKey(parsed.names), ...relativeKeys(parsed.names)]
+  return [...rootedKeys(parsed), ...relativeKeys(belowHome(parsed))]
 }
 
-/** Every key a question's forms are to be looked up by: the forms themselves and the ends of each. */
-export function lookupKeys(forms: readonly string[]): string[] {
-  const keys = new Set(forms)
-  for (const form of forms) {
-    const names = form
-      .split('/')
-      .filter((name, place) => name !== '' && !(place === 0 && /^(?:~\+?|[a-z]:)$/.test(name)))
-    for (let count = 1; count <= Math.min(names.length, MAX_SUFFIX_NAMES); count++)
-      keys.add(suffixKey(names.slice(-count)))
+/** The absolute texts of `decoyPathKeys`. */
+export function rootedKeys(path: CanonicalPath): string[] {
+  const { root, names } = path
+  const home = homeOf(path)
+  if (isAnyHome(path)) return [pathText('~', home?.rest ?? names)]
+  if (home === undefined) return [pathText(root, names)]
+  const written = root.startsWith('~') ? homesOf(home.user).map((place) => pathText('/', [...place, ...home.rest])) : []
+  const own = written.length > 0 ? written : [pathText(root, names)]
+  return [...own, pathText(ANY_HOME, home.rest)]
+}
+
+/** Whether a decoy lies in the home of every user. */
+export function isAnyHome(path: CanonicalPath): boolean {
+  const home = homeOf(path)
+  return path.root === '~' || (home !== undefined && /[*?]/.test(home.user))
+}
+
+/** The names of an absolute path, from the home on if it lies in one. */
+export function belowHome(path: CanonicalPath): string[] {
+  return homeOf(path)?.rest ?? path.names
+}
+
+/**
+ * Every key a question's forms are to be looked up by: the forms themselves and the ends of each, the shortest first,
+ * as far as the budget pays for them.
+ */
+export function* lookupKeys(forms: readonly string[], budget: WorkBudget): Slices<string[]> {
+  const keys = new Set<string>()
+  const add = (key: string): void => {
+    if (!keys.has(key) && budget.take(unitsOfLookup + key.length)) keys.add(key)
+  }
+  for (const form of forms) add(form)
+  let ends = forms.map((form) => {
+    const body = form.replace(/^(?:~\+?|[a-z]:)?\//, '')
+    return { body, place: body.length }
+  })
+  for (let count = 1; count <= MAX_SUFFIX_NAMES && ends.length > 0 && !budget.isExhausted; count++) {
+    for (const end of ends) {
+      end.place = end.place <= 0 ? -1 : end.body.lastIndexOf('/', end.place - 1)
+      add(`**/${end.body.slice(end.place + 1)}`)
+      if (budget.isSliceOver()) yield
+    }
+    ends = ends.filter(({ place }) => place > 0)
   }
   return [...keys]
 }
@@ -116,7 +213,7 @@ function suffixKey(names: readonly string[]): string {
   return `**/${names.slice(-MAX_SUFFIX_NAMES).join('/')}`
 }
 
-function relativeKeys(names: readonly string[]): string[] {
+export function relativeKeys(names: readonly string[]): string[] {
   const keys: string[] = []
   for (let start = Math.max(0, names.length - MAX_SUFFIX_NAMES); start <= names.length - 2; start++) {
     keys.push(names.slice(start).join('/'))

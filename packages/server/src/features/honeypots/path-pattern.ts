@@ -20,7 +20,7 @@ export function isPathPattern(path: string): boolean {
 export function validatePathPattern(path: string): string | null {
   if (path.trim() === '') return 'The path is empty.'
   if (Buffer.byteLength(path) > MAX_PATH_BYTES) return `The path is longer than ${MAX_PATH_BYTES} bytes.`
-  if (/[\0-\x1f\x7f]/.test(path)) return 'The path holds a control character.'
+  if (/[\0-\x1f\x7f]/.test(path)) return 'The path contains a control character.'
   const { names } = canonicalPath(path)
   if (names.length === 0) return 'The path names a whole disk or home folder; name a file or a folder in it.'
   if (names.some((name) => name.includes('**') && name !== '**')) {
@@ -45,10 +45,7 @@ export function compilePathPattern(path: string): PathPattern {
 
 /** Whether any of the forms that `pathForms` yields lies in the pattern. */
 export function matchesPath(pattern: PathPattern, forms: readonly string[]): boolean {
-  return forms.some((form) => {
-    const names = form.split('/')
-    return pattern.alternatives.some((alternative) => matchesNames(alternative, names))
-  })
+  return forms.some((form) => pattern.alternatives.some((alternative) => matchesNames(alternative, form.split('/'))))
 }
 
 function patternKeys(path: string): string[] {

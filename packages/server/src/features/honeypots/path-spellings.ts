@@ -1,3 +1,5 @@
+import { withoutEscapes } from './text-escapes.ts'
+
 /** Percent-encoding is undone this often; what is left encoded after that no opener would decode. */
 const MAX_PERCENT_DEPTH = 3
 
@@ -10,7 +12,13 @@ export function spellings(text: string): string[] {
   for (let depth = 0; depth < MAX_PERCENT_DEPTH; depth++) addEach(found, percentDecoded)
   addEach(found, (path) => path.split('\0', 1)[0]!)
   addEach(found, (path) => path.replace(/\\(?=[^\\])/g, ''))
+  found.add(withoutEscapes(text))
   return [...found].map(withoutFileScheme)
+}
+
+/** Whether a text has no spelling beside itself, apart from that of a file URL. */
+export function isPlain(text: string): boolean {
+  return !/[%\\]|[^\x20-\x7e]/.test(text)
 }
 
 function addEach(found: Set<string>, rewrite: (text: string) => string): void {
@@ -18,7 +26,7 @@ function addEach(found: Set<string>, rewrite: (text: string) => string): void {
 }
 
 /** Node's own reading of file URLs refuses encoded slashes and foreign hosts, which a lenient opener may accept. */
-function withoutFileScheme(text: string): string {
+export function withoutFileScheme(text: string): string {
   const match = /^\s*file:([^?#]*)/i.exec(text)
   if (match === null) return text
   const path = match[1]!.replace(/^[/\\]{2}(?:localhost|127\.0\.0\.1)(?=[/\\])/i, '')

@@ -1,6 +1,8 @@
+import { withoutEscapes } from './text-escapes.ts'
+
 /** A web address names no file here, unless its dots lead out of it again. */
-export function isWebAddress(path: string): boolean {
-  return /^https?:\//.test(path)
+export function isWebAddress(names: readonly string[]): boolean {
+  return names[0] === 'http:' || names[0] === 'https:'
 }
 
 /**
@@ -9,42 +11,65 @@ export function isWebAddress(path: string): boolean {
  * Words keep their order, so that a `cd` can be told from what follows it. Linear in the text.
  */
 export function shellWords(command: string): string[] {
-  const spaced = command.replace(/\$\{?IFS\}?/g, ' ')
+  const spaced = spacedOut(command)
+  const words = simpleCommands(command).flat()
+  const found = words.flatMap(({ plain, escaped }) => (plain === escaped ? [plain] : [plain, escaped]))
   // A quoted word may be a program of its own (`sh -c "…"`), so its parts are tried as well.
-  const words = /["']/.test(spaced) ? [...splitWords(spaced), ...spaced.split(/[\s;|&<>()`"']+/)] : splitWords(spaced)
-  return words.flatMap((word) => withParts(word))
+  if (/["']/.test(spaced)) found.push(...spaced.split(/[\s;|&<>()`"']+/))
+  return found.filter((word) => word !== '').flatMap((word) => withParts(word))
 }
 
-function splitWords(command: string): string[] {
-  const words: string[] = []
-  let plain = ''
-  let escaped = ''
+/** Blanks and the working folder, where a command writes them in another way. */
+function spacedOut(command: string): string {
+  return command.replace(/\$\{?IFS\}?/g, ' ').replace(/\$\(pwd\)|`pwd`/g, '.')
+}
+
+/** A word as the shell reads it, and with its backslashes, which may be separators of Windows. */
+export interface ShellWord {
+  plain: string
+  escaped: string
+}
+
+const ansiQuoted = /'((?:[^'\\]|\\.)*)'?/
+
+/** The words of each command between separators (`;`, `|`, `&`, line ends, brackets), quotes and escapes removed. */
+export function simpleCommands(text: string): ShellWord[][] {
+  const command = spacedOut(text)
+  const commands: ShellWord[][] = [[]]
+  let word: ShellWord = { plain: '', escaped: '' }
   let quote = ''
   const endWord = (): void => {
-    if (plain !== '') words.push(plain)
-    // Backslashes may be escapes or Windows separators, so a word that has them is kept both ways.
-    if (escaped !== plain) words.push(escaped)
-    plain = ''
-    escaped = ''
+    if (word.escaped !== '') commands.at(-1)!.push(word)
+    word = { plain: '', escaped: '' }
   }
   for (let place = 0; place < command.length; place++) {
     const character = command[place]!
-    if (character === '\\' && quote !== "'") {
+    if (quote === '' && character === '$' && (command[place + 1] === "'" || command[place + 1] === '"')) {
+      if (command[place + 1] === '"') continue
+      const body = new RegExp(ansiQuoted, 'sy')
+      body.lastIndex = place + 1
+      const quoted = body.exec(command)!
+      const decoded = withoutEscapes(quoted[1]!)
+      word.plain += decoded
+      word.escaped += decoded
+      place += quoted[0].length
+    } else if (character === '\\' && quote !== "'") {
       const next = command[place + 1] ?? ''
-      plain += next === '\n' ? '' : next
-      escaped += character + next
+      word.plain += next === '\n' ? '' : next
+      word.escaped += character + next
       place++
     } else if (quote !== '' ? character === quote : character === "'" || character === '"') {
       quote = quote === '' ? character : ''
     } else if (quote === '' && /[\s;|&<>()`]/.test(character)) {
       endWord()
+      if (/[\n;|&()`]/.test(character) && commands.at(-1)!.length > 0) commands.push([])
     } else {
-      plain += character
-      escaped += character
+      word.plain += character
+      word.escaped += character
     }
   }
   endWord()
-  return words
+  return commands
 }
 
 /** Brace lists beyond this many members are left as they are. */

@@ -1,5 +1,6 @@
+import { limits } from '@wardline/contract'
 import { sql } from 'kysely'
-import type { Database, Db, Statement, Trx } from '../../db/database.ts'
+import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
 export type HoneypotRow = Schema['honeypots']
@@ -8,38 +9,74 @@ export type Decoy = Pick<HoneypotRow, 'id' | 'instance_id' | 'type' | 'key_type'
 
 const decoyColumns = ['id', 'instance_id', 'type', 'key_type', 'path'] as const
 
-export async function insertHoneypot(trx: Trx, row: HoneypotRow, digests: readonly string[]): Promise<void> {
-  await trx.insertInto('honeypots').values(row).execute()
-  if (digests.length === 0) return
+export function insertHoneypotStatements(db: Db, row: HoneypotRow, digests: readonly string[]): Statement[] {
   const fingerprints = digests.map((digest) => ({ digest, honeypot_id: row.id }))
-  await trx.insertInto('honeypot_fingerprints').values(fingerprints).execute()
+  return [
+    db.insertInto('honeypots').values(row).compile(),
+    ...(fingerprints.length === 0 ? [] : [db.insertInto('honeypot_fingerprints').values(fingerprints).compile()]),
+  ]
 }
 
-export function listHoneypotRows(db: Db, instanceId: string | undefined) {
-  const rows = db
+/** Decoys of one instance or of all, oldest first. */
+const listed = (db: Db, instanceId: string | undefined) =>
+  db
     .selectFrom('honeypots')
-    .select(['id', 'type', 'key_type', 'created_at'])
     .where('deleted_at', 'is', null)
+    .$if(instanceId !== undefined, (rows) => rows.where('instance_id', '=', instanceId!))
     .orderBy('created_at')
     .orderBy('id')
-  return (instanceId === undefined ? rows : rows.where('instance_id', '=', instanceId)).execute()
+
+export function listHoneypotRows(db: Db, instanceId: string | undefined) {
+  return listed(db, instanceId).select(['id', 'type', 'key_type', 'created_at']).execute()
+}
+
+export function listHoneypotDetails(db: Db, instanceId: string | undefined) {
+  return listed(db, instanceId)
+    .select(['id', 'type', 'key_type', 'created_at', 'instance_id', 'path', 'label'])
+    .select((e) => [
+      e
+        .selectFrom(
+          e
+            .selectFrom('honeypot_hits')
+            .select('honeypot_hits.id')
+            .whereRef('honeypot_hits.honeypot_id', '=', 'honeypots.id')
+            .limit(limits.listedHits)
+            .as('counted'),
+        )
+        .select((counting) => counting.fn.countAll<number>().as('hits'))
+        .as('hits'),
+      e
+        .selectFrom('honeypot_hits')
+        .select('at')
+        .whereRef('honeypot_hits.honeypot_id', '=', 'honeypots.id')
+        .orderBy('at', 'desc')
+        .limit(1)
+        .as('last_hit'),
+    ])
+    .execute()
 }
 
 export function findHoneypot(db: Db, id: string): Promise<HoneypotRow | undefined> {
   return db.selectFrom('honeypots').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** Removes the decoy from matching; its row stays for its hits. Undefined when it is unknown or removed already. */
-export async function removeHoneypot(trx: Trx, id: string, now: number) {
-  const removed = await trx
-    .updateTable('honeypots')
-    .set({ deleted_at: now })
-    .where('id', '=', id)
-    .where('deleted_at', 'is', null)
-    .returning(['instance_id', 'type'])
-    .executeTakeFirst()
-  if (removed) await trx.deleteFrom('honeypot_fingerprints').where('honeypot_id', '=', id).execute()
-  return removed
+/** What tells decoys of these ids apart, removed ones included; neither key nor path. */
+export function readLabels(db: Db, ids: readonly string[]) {
+  return db
+    .selectFrom('honeypots')
+    .select(['id', 'label', 'type', 'key_type', 'instance_id'])
+    .where('id', 'in', ids)
+    .execute()
+}
+
+/** Removes the decoy from matching; its row stays for its hits. The batch fails as stale when it was removed before. */
+export function removeHoneypotStatements({ db, dialect }: Database, id: string, now: number): Statement[] {
+  const asRead = db.selectFrom('honeypots').select('id').where('id', '=', id).where('deleted_at', 'is', null)
+  return [
+    dialect.hold(asRead.compile()),
+    db.updateTable('honeypots').set({ deleted_at: now }).where('id', '=', id).compile(),
+    db.deleteFrom('honeypot_fingerprints').where('honeypot_id', '=', id).compile(),
+  ]
 }
 
 /** Decoys that answer to any of the digests, oldest first. */
@@ -90,18 +127,48 @@ export async function readPlanted(db: Db, limit: number): Promise<{ hasKeys: boo
   return { hasKeys: key !== undefined, pathInstances: paths.map(({ instance_id }) => instance_id) }
 }
 
-/** Exact path decoys after `afterId`, by id. */
-export function readExactPaths(db: Db, afterId: string, limit: number): Promise<Decoy[]> {
-  return db
+/** Path decoys after `afterId`, by id. */
+export function readPaths(db: Db, afterId: string, limit: number): Promise<Decoy[]> {
+  return pathsAfter(db, afterId, limit).execute()
+}
+
+/** Exact path decoys after `afterId`, by id: of all instances, or of those that match. */
+export function readExactPaths(
+  db: Db,
+  instances: readonly string[] | undefined,
+  afterId: string,
+  limit: number,
+): Promise<Decoy[]> {
+  const rows = pathsAfter(db, afterId, limit).where('is_pattern', '=', 0)
+  if (instances === undefined) return rows.execute()
+  return rows
+    .where((e) =>
+      e.or(
+        instances.map((id) =>
+          id.endsWith('*') ? e('instance_id', 'like', `${id.slice(0, -1)}%`) : e('instance_id', '=', id),
+        ),
+      ),
+    )
+    .execute()
+}
+
+const pathsAfter = (db: Db, afterId: string, limit: number) =>
+  db
     .selectFrom('honeypots')
     .select(decoyColumns)
     .where('type', '=', 'file_path')
-    .where('is_pattern', '=', 0)
     .where('deleted_at', 'is', null)
     .where('id', '>', afterId)
     .orderBy('id')
     .limit(limit)
-    .execute()
+
+/** Adds the digests that are missing. */
+export function insertFingerprints(db: Db, fingerprints: readonly Schema['honeypot_fingerprints'][]): Statement {
+  return db
+    .insertInto('honeypot_fingerprints')
+    .values(fingerprints)
+    .onConflict((conflict) => conflict.doNothing())
+    .compile()
 }
 
 export function insertHit(db: Db, hit: HitRow): Statement {
@@ -121,5 +188,16 @@ export async function readHits(db: Db, honeypotId: string, limit: number): Promi
     .orderBy('at', 'desc')
     .limit(limit)
     .execute()
-  return { hits, count: Number(count) }
+  return { hits, count }
+}
+
+/** Removes the oldest hits, of those whose id is below `floor`; resolves with their number. */
+export async function deleteHitsBefore(db: Db, floor: string, limit: number): Promise<number> {
+  const { numDeletedRows } = await db
+    .deleteFrom('honeypot_hits')
+    .where('id', 'in', (e) =>
+      e.selectFrom('honeypot_hits').select('id').where('id', '<', floor).orderBy('id').limit(limit),
+    )
+    .executeTakeFirstOrThrow()
+  return Number(numDeletedRows)
 }

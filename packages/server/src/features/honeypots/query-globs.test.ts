@@ -1,10 +1,17 @@
 import { describe, expect, test } from 'vitest'
+import { atOnce, WorkBudget } from '../../work-turns.ts'
 import { decoyPathKeys, pathForms } from './path-forms.ts'
 import { globCovers, queryGlobs } from './query-globs.ts'
 
+const keyNames = (decoy: string) => decoyPathKeys(decoy).map((key) => key.split('/'))
+const formsOf = (input: string, context = {}) =>
+  atOnce(pathForms(input, context, new WorkBudget(Number.MAX_SAFE_INTEGER)))
+
+const globsOf = (forms: string[]) => atOnce(queryGlobs(forms, new WorkBudget(Number.MAX_SAFE_INTEGER)))
+
 function covers(input: string, decoy: string, cwd?: string): boolean {
-  const globs = queryGlobs(pathForms(input, cwd === undefined ? {} : { cwd }))
-  return globs.some((glob) => globCovers(glob, decoyPathKeys(decoy)))
+  const globs = globsOf(formsOf(input, cwd === undefined ? {} : { cwd }))
+  return globs.some((glob) => globCovers(glob, keyNames(decoy)))
 }
 
 // An agent that is watched for `~/.aws/credentials` asks its shell to complete the name.
@@ -21,6 +28,7 @@ describe('a glob in a question covers the decoy it would open', () => {
     ['cat /srv/app/secr*/prod*', 'secrets/production.env'],
     ['cat .aws/cred*', '~/.aws/credentials'],
     ['cat wallet*', 'wallet.dat'],
+    ['cat ~/.a*/c*', '~/.aws/credentials'],
   ])('%s covers %s', (input, decoy) => {
     expect(covers(input, decoy)).toBe(true)
   })
@@ -34,6 +42,7 @@ describe('an everyday glob covers nothing', () => {
   test.each([
     ['ls *', 'wallet.dat'],
     ['ls ~/*', '~/passwords.kdbx'],
+    ['ls -d ~/.a*/*', '~/.aws/credentials'],
     ['ls /etc/*', '/etc/shadow.bak'],
     ['prettier **/*.json', 'wallet.json'],
     ['ls *.json', 'wallet.json'],
@@ -46,7 +55,7 @@ describe('an everyday glob covers nothing', () => {
 
 test('a question yields a bounded number of globs, the most telling first', () => {
   const many = Array.from({ length: 100 }, (_, index) => `/srv/app/x${index}*`).join(' ')
-  const globs = queryGlobs(pathForms(`${many} /home/eve/.aws/credentials_backup*`))
+  const globs = globsOf(formsOf(`${many} /home/eve/.aws/credentials_backup*`))
   expect(globs).toHaveLength(16)
   expect(globs[0]).toContain('credentials_backup*')
 })

@@ -1,3 +1,4 @@
+import type { Slices, WorkBudget } from '../../work-turns.ts'
 import { hasWildcard, literalLength, matchesNames } from './path-pattern.ts'
 
 /** Globs of one question that are compared with decoys; each costs a pass over them. */
@@ -5,18 +6,27 @@ const MAX_QUERY_GLOBS = 16
 
 /** Literal characters that make a glob worth trying; a home folder counts for two. `~/.ssh/*` is, `/etc/*` is not. */
 const MIN_LITERAL = 6
+/** In a hidden folder of a home, where people seldom look for files by glob. `~/.a*\/c*` is, `~/.a*\/*` is not. */
+const MIN_HIDDEN_LITERAL = 5
 
 /**
  * The globs among the forms of a question, as lists of names, the most telling first. Agents write `~/.aws/cred*` or
  * `~/.a*s/c*s` where a filter knows the plain path; a match is approximate, and everyday globs (`*`, `src/*`,
  * `*.json`) are left out. `[...]` counts as one character of any kind.
  */
-export function queryGlobs(forms: readonly string[]): string[][] {
-  return forms
-    .map((form) => form.replace(/\[[^\]/]+\]/g, '?').split('/'))
-    .filter((names) => names.some(hasWildcard) && isTelling(names))
-    .sort((one, other) => weight(other) - weight(one))
+export function* queryGlobs(forms: readonly string[], budget: WorkBudget): Slices<string[][]> {
+  const globs: { names: string[]; weight: number }[] = []
+  for (const form of forms) {
+    if (!/[*?[]/.test(form)) continue
+    if (!budget.take(form.length * 30)) break
+    const names = form.replace(/\[[^\]/]+\]/g, '?').split('/')
+    if (names.some(hasWildcard) && isTelling(names)) globs.push({ names, weight: weight(names) })
+    if (budget.isSliceOver()) yield
+  }
+  return globs
+    .sort((one, other) => other.weight - one.weight)
     .slice(0, MAX_QUERY_GLOBS)
+    .map(({ names }) => names)
 }
 
 function weight(names: readonly string[]): number {
@@ -26,13 +36,13 @@ function weight(names: readonly string[]): number {
 
 function isTelling(names: readonly string[]): boolean {
   const isEndingAlone = names.length === 1 && /^[*?]/.test(names[0]!)
-  return weight(names) >= MIN_LITERAL && !isEndingAlone
+  const isHidden = names[0]!.startsWith('~') && names.length > 2 && names[1]!.startsWith('.')
+  return weight(names) >= (isHidden ? MIN_HIDDEN_LITERAL : MIN_LITERAL) && !isEndingAlone
 }
 
-/** Whether the glob covers a decoy, given by its `decoyPathKeys`. */
-export function globCovers(glob: readonly string[], decoyKeys: readonly string[]): boolean {
-  return decoyKeys.some((key) => {
-    const names = key.split('/')
+/** Whether the glob covers a decoy, given by its `decoyPathKeys` as names. */
+export function globCovers(glob: readonly string[], decoyKeys: readonly (readonly string[])[]): boolean {
+  return decoyKeys.some((names) => {
     if (names[0] !== '**') return matchesNames(glob, names)
     const wanted = names.slice(1)
     const tail = glob.slice(-wanted.length)

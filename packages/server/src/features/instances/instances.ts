@@ -1,79 +1,146 @@
-import type { Heartbeat, InstanceDetail, InstanceView } from '@wardline/contract'
-import { isoTime } from '../../clock.ts'
+import type { Heartbeat, InstanceDetail, InstanceList, InstanceQuery, InstanceView } from '@wardline/contract'
+import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
 import type { Deps } from '../../deps.ts'
-import { AppError } from '../../errors.ts'
+import { AppError, unknownId } from '../../errors.ts'
+import type { CountedReports } from '../events/counted-reports.ts'
+import type { Quotas } from '../keys/quotas.ts'
+import { reportClaim } from '../kill-switch/version-claims.ts'
 import { deriveStatus } from './liveness.ts'
-import { compileHeartbeats, findInstance, heartbeatStatements, readFleet } from './queries.ts'
+import { findInstance, type InstanceRow, readInstances } from './queries.ts'
+import {
+  type Beat,
+  compileHeartbeats,
+  findBeyondLimits,
+  refreshInstances,
+  registerInstances,
+} from './registration-queries.ts'
 
 export interface Heartbeats {
-  /** Registers or refreshes an instance; resolves after it is on disk. */
-  beat(heartbeat: Heartbeat): Promise<void>
+  /**
+   * Registers or refreshes an instance; resolves after it is on disk. Rejects with AppError `instance_limit` or
+   * `quota_exceeded`.
+   */
+  beat(heartbeat: Heartbeat, sender: Omit<Beat, 'heartbeat'>): Promise<void>
   whenIdle(): Promise<void>
 }
 
 /** A heartbeat is a row of short texts. */
 const heartbeatBytes = 400
 
-export function createHeartbeats({ database, clock, metrics }: Deps): Heartbeats {
+function limitFault(byKey: boolean, keyMax: number | null, max: number): AppError {
+  const limit = byKey
+    ? `This key may register at most ${keyMax} instances (max_instances of the key)`
+    : `This service keeps at most ${max} instances (WARDLINE_MAX_INSTANCES)`
+  return new AppError('instance_limit', `${limit}: delete unused instances, or raise the limit.`)
+}
+
+export function createHeartbeats(
+  { config, database, clock, metrics }: Deps,
+  reports: Pick<CountedReports, 'note'>,
+  quotas: Pick<Quotas, 'takeInstance' | 'returnInstance'>,
+): Heartbeats {
   const texts = compileHeartbeats(database)
-  const queue = new GroupCommit<Heartbeat, void>({
+  const queue = new GroupCommit<Beat, AppError | undefined>({
     queue: 'heartbeats',
+    collect: () => database.collect(),
     clock,
     metrics,
-    weigh: () => ({ rows: 1, bytes: heartbeatBytes }),
+    weigh: ({ keyId }) => ({ rows: 1, bytes: heartbeatBytes, owner: keyId }),
     async commit(beats) {
       // One statement must not touch a row twice: of two heartbeats of an instance the later one counts.
-      const latest = new Map(beats.map((beat) => [beat.instance_id, beat]))
-      await database.batch(heartbeatStatements(texts, [...latest.values()], clock.now()))
-      return beats.map(() => undefined)
+      const latest = new Map(beats.map((beat) => [beat.heartbeat.instance_id, beat]))
+      const now = clock.now()
+      const { unknown, claims } = await refreshInstances(database, texts, [...latest.values()], now)
+      for (const claim of claims) reportClaim(reports, claim, latest.get(claim.instanceId)!.keyId)
+      if (unknown.size === 0) return beats.map(() => undefined)
+      const strangers = [...unknown].map((id) => latest.get(id)!)
+      // Agents that are refused try again every minute: that costs no quota, and holds up nobody who registers.
+      const refused = await findBeyondLimits(database, texts, strangers, config.maxInstances)
+      const beyondQuota = new Map<string, AppError>()
+      const newcomers = strangers.flatMap((newcomer) => {
+        const id = newcomer.heartbeat.instance_id
+        if (refused.has(id)) return []
+        const fault = quotas.takeInstance(newcomer.keyId)
+        if (fault) beyondQuota.set(id, fault)
+        return fault ? [] : [newcomer]
+      })
+      if (newcomers.length > 0) {
+        const registered = await registerInstances(database, texts, newcomers, config.maxInstances, now)
+        for (const claim of registered.claims) reportClaim(reports, claim, latest.get(claim.instanceId)!.keyId)
+        for (const [id, refusal] of registered.refused) {
+          quotas.returnInstance(latest.get(id)!.keyId)
+          refused.set(id, refusal)
+        }
+      }
+      return beats.map(({ heartbeat, registers }) => {
+        const refusal = refused.get(heartbeat.instance_id)
+        if (!refusal) return beyondQuota.get(heartbeat.instance_id)
+        return limitFault(refusal.byKey, registers.max, config.maxInstances)
+      })
     },
   })
-  return { beat: (heartbeat) => queue.add(heartbeat), whenIdle: () => queue.whenIdle() }
+  return {
+    async beat(heartbeat, { registers, keyId }) {
+      const fault = await queue.add({ heartbeat, registers, keyId })
+      if (fault) throw fault
+    },
+    whenIdle: () => queue.whenIdle(),
+  }
 }
 
-/** The fleet as people see it, by id. */
-export async function viewFleet(db: Db, now: number): Promise<InstanceView[]> {
-  const rows = await readFleet(db)
-  return rows.map((row) => {
-    const lastHeartbeat = Number(row.last_heartbeat_at)
-    return {
-      id: row.id,
-      name: row.name,
-      status: deriveStatus(row.suspended === 1, lastHeartbeat, now),
-      last_heartbeat: isoTime(lastHeartbeat),
-      secondsAgo: Math.max(0, Math.floor((now - lastHeartbeat) / 1000)),
-      suspension_reason: row.suspension_reason,
-    }
-  })
+/** An instance as people see it. */
+export function viewRow(row: InstanceRow, now: number): InstanceView {
+  const lastHeartbeat = row.last_heartbeat_at
+  return {
+    id: row.id,
+    name: row.name,
+    status: deriveStatus(row.suspended === 1, lastHeartbeat, now),
+    last_heartbeat: isoTime(lastHeartbeat),
+    secondsAgo: Math.max(0, Math.floor((now - lastHeartbeat) / 1000)),
+    suspension_reason: row.suspension_reason,
+  }
 }
 
-const timeOrNull = (epochMs: number | null) => (epochMs === null ? null : isoTime(Number(epochMs)))
-const numberOrNull = (value: number | null) => (value === null ? null : Number(value))
+/** One page of the fleet, by id. */
+export async function listInstances(
+  db: Db,
+  { status, prefix, after }: InstanceQuery,
+  limit: number,
+  now: number,
+): Promise<InstanceList> {
+  const rows = await readInstances(db, { status, prefix, after: after ?? '', limit, now })
+  const next = rows.length === limit ? rows.at(-1)!.id : null
+  return { instances: rows.map((row) => viewRow(row, now)), next }
+}
 
 /** One instance with what its agent says of itself. Throws AppError `not_found`. */
 export async function viewInstance(db: Db, id: string, now: number): Promise<InstanceDetail> {
   const row = await findInstance(db, id)
-  if (!row) throw new AppError('not_found', 'There is no instance with this id.')
-  const applied = numberOrNull(row.applied_version)
-  const version = Number(row.control_version)
+  if (!row) throw unknownId('instance', id, 'wardline instances')
+  const applied = row.applied_version
+  const version = row.control_version
+  const claimed = row.claimed_version
+  const isAhead = claimed !== null && claimed > version
   return {
     id: row.id,
     name: row.name,
     agent_type: row.agent_type,
     version: row.version,
     fail_mode: row.fail_mode,
-    status: deriveStatus(row.suspended === 1, Number(row.last_heartbeat_at), now),
-    first_seen: isoTime(Number(row.first_seen_at)),
-    last_heartbeat: isoTime(Number(row.last_heartbeat_at)),
+    status: deriveStatus(row.suspended === 1, row.last_heartbeat_at, now),
+    first_seen: isoTime(row.first_seen_at),
+    last_heartbeat: isoTime(row.last_heartbeat_at),
     suspension_reason: row.suspension_reason,
     control: {
       version,
-      changed_at: timeOrNull(row.control_changed_at),
+      changed_at: isoTimeOrNull(row.control_changed_at),
       applied_version: applied,
-      applied_at: timeOrNull(row.applied_at),
+      applied_at: isoTimeOrNull(row.applied_at),
       confirmed: version === 0 || applied === version,
+      claimed_version: isAhead ? claimed : null,
+      mismatch: isAhead,
     },
   }
 }

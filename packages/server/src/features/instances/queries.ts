@@ -1,71 +1,131 @@
-import type { Heartbeat } from '@wardline/contract'
-import { CompiledQuery, sql } from 'kysely'
+import { type InstanceStatus, offlineAfterMs } from '@wardline/contract'
+import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
 
-export interface HeartbeatStatements {
-  upsert: string
-  applied: string
+/** What the status of an instance derives from. */
+const viewColumns = ['id', 'name', 'last_heartbeat_at', 'suspended', 'suspension_reason'] as const
+export type InstanceRow = Pick<Schema['instances'], (typeof viewColumns)[number]>
+
+/** Every instance, by id. */
+export function readFleet(db: Db): Promise<InstanceRow[]> {
+  return db.selectFrom('instances').select(viewColumns).orderBy('id').execute()
 }
 
-/** Compiled once. A heartbeat writes only its own columns: it can neither lift a suspension nor undo a verdict. */
-export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatements {
-  const columns = {
-    id: 'text',
-    name: 'text',
-    agent_type: 'text',
-    version: 'text',
-    fail_mode: 'text',
-    boot_id: 'text',
-  } as const
-  const names = sql.join(Object.keys(columns).map((name) => sql.ref(name)))
-  const kept = sql.join(
-    ['agent_type', 'version', 'fail_mode', 'boot_id'].map((name) => {
-      const column = sql.ref(name)
-      return sql`${column} = coalesce(excluded.${column}, instances.${column})`
-    }),
+/** Suspended instances, by id. */
+export function readSuspended(db: Db, limit: number): Promise<InstanceRow[]> {
+  return (
+    db
+      .selectFrom('instances')
+      .select(viewColumns)
+      // A literal: the partial index is found by nothing else.
+      .where('suspended', '=', sql.lit(1))
+      .orderBy('id')
+      .limit(limit)
+      .execute()
   )
-  const applied = dialect.rowsFromJson('', { id: 'text', version: 'bigint' })
-  return {
-    upsert: sql`insert into instances (${names}, first_seen_at, last_heartbeat_at)
-      select ${names}, ${0}, ${0} from ${dialect.rowsFromJson('', columns)} as batch where true
-      on conflict (id) do update set name = excluded.name, ${kept}, last_heartbeat_at = excluded.last_heartbeat_at`.compile(
-      db,
-    ).sql,
-    applied: sql`update instances set applied_version = batch.version, applied_at = ${0}
-      from ${applied} as batch
-      where instances.id = batch.id and batch.version <= instances.control_version
-        and (instances.applied_version is null or instances.applied_version < batch.version)`.compile(db).sql,
-  }
 }
 
-export function heartbeatStatements(texts: HeartbeatStatements, beats: readonly Heartbeat[], now: number): Statement[] {
-  const rows = beats.map((beat) => [
-    beat.instance_id,
-    beat.name,
-    beat.agent_type ?? null,
-    beat.version ?? null,
-    beat.fail_mode ?? null,
-    beat.boot_id ?? null,
-  ])
-  const applied = beats.flatMap(({ instance_id, control_version }) =>
-    control_version === undefined ? [] : [[instance_id, control_version]],
-  )
-  const statements = [CompiledQuery.raw(texts.upsert, [now, now, JSON.stringify(rows)])]
-  if (applied.length > 0) statements.push(CompiledQuery.raw(texts.applied, [now, JSON.stringify(applied)]))
-  return statements
-}
-
-/** Every instance with what its status derives from, by id. */
-export function readFleet(db: Db) {
+/** The instances that were heard last, newest first. */
+export function readNewest(db: Db, limit: number): Promise<InstanceRow[]> {
   return db
     .selectFrom('instances')
-    .select(['id', 'name', 'last_heartbeat_at', 'suspended', 'suspension_reason'])
-    .orderBy('id')
+    .select(viewColumns)
+    .where('suspended', '=', sql.lit(0))
+    .orderBy('last_heartbeat_at', 'desc')
+    .limit(limit)
     .execute()
+}
+
+/** Instances of these ids, as alerts tell of them. */
+export function findAgents(db: Db, ids: readonly string[]) {
+  return db
+    .selectFrom('instances')
+    .select([
+      'id',
+      'name',
+      'suspended',
+      'suspension_reason',
+      'control_version',
+      'control_changed_at',
+      'applied_version',
+    ])
+    .where('id', 'in', ids)
+    .execute()
+}
+
+/** How many instances there are, without looking at them. */
+export async function countInstances(db: Db): Promise<number> {
+  const row = await db.selectFrom('instance_counts').select('count').where('owner', '=', '').executeTakeFirst()
+  return row?.count ?? 0
+}
+
+interface InstanceFilter {
+  status: InstanceStatus | undefined
+  prefix: string | undefined
+  after: string
+  limit: number
+  now: number
+}
+
+/** Instances after an id, in the order of ids. */
+export function readInstances(db: Db, { status, prefix, after, limit, now }: InstanceFilter): Promise<InstanceRow[]> {
+  let query = db.selectFrom('instances').select(viewColumns).where('id', '>', after)
+  // Ids hold nothing behind "z": a range, which the key answers.
+  if (prefix !== undefined) query = query.where('id', '>=', prefix).where('id', '<', `${prefix}~`)
+  if (status !== undefined) query = query.where('suspended', '=', sql.lit(status === 'suspended' ? 1 : 0))
+  if (status === 'active') query = query.where('last_heartbeat_at', '>=', now - offlineAfterMs)
+  if (status === 'offline') query = query.where('last_heartbeat_at', '<', now - offlineAfterMs)
+  return query.orderBy('id').limit(limit).execute()
 }
 
 export function findInstance(db: Db, id: string) {
   return db.selectFrom('instances').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+/** Deletes an instance and keeps its control version, in a batch that fails as stale when that changed meanwhile. */
+export function deletionStatements({ db, dialect }: Database, id: string, version: number, now: number): Statement[] {
+  const asRead = db
+    .selectFrom('instances')
+    .select('id')
+    .where('id', '=', id)
+    .where('suspended', '=', 0)
+    .where('control_version', '=', version)
+  const remembered = { control_version: version, deleted_at: now }
+  const remember = db
+    .insertInto('deleted_instances')
+    .values({ id, ...remembered })
+    .onConflict((conflict) => conflict.column('id').doUpdateSet(remembered))
+  return [
+    dialect.hold(asRead.compile()),
+    db.deleteFrom('instances').where('id', '=', id).compile(),
+    ...(version > 0 ? [remember.compile()] : []),
+  ]
+}
+
+/** Ids after `after` of instances that sent one heartbeat, before `cutoff`, and that nobody ever suspended. */
+export async function findHeardOnce(db: Db, cutoff: number, after: string, limit: number): Promise<string[]> {
+  const rows = await db
+    .selectFrom('instances')
+    .select('id')
+    .where('id', '>', after)
+    .where('last_heartbeat_at', '<', cutoff)
+    .whereRef('last_heartbeat_at', '=', 'first_seen_at')
+    .where('control_version', '=', 0)
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+  return rows.map(({ id }) => id)
+}
+
+/** Deletes those of the instances that are still as `findHeardOnce` found them. */
+export async function deleteHeardOnce(db: Db, ids: readonly string[]): Promise<void> {
+  await db
+    .deleteFrom('instances')
+    .where('id', 'in', ids)
+    .whereRef('last_heartbeat_at', '=', 'first_seen_at')
+    .where('control_version', '=', 0)
+    .execute()
 }
 
 /** Instances in all, suspended, and active (a heartbeat since `activeSince`, not suspended); the latest heartbeat. */
@@ -82,9 +142,9 @@ export async function countFleet(db: Db, activeSince: number) {
     ])
     .executeTakeFirstOrThrow()
   return {
-    total: Number(row.total),
-    suspended: Number(row.suspended ?? 0),
-    active: Number(row.active ?? 0),
-    lastHeartbeatAt: row.last === null ? null : Number(row.last),
+    total: row.total,
+    suspended: row.suspended ?? 0,
+    active: row.active ?? 0,
+    lastHeartbeatAt: row.last,
   }
 }

@@ -1,23 +1,43 @@
 import { decoysHeader } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
+import { requestActor } from '../../http/actor.ts'
 import { assertMayActFor, type Principal } from '../../http/auth.ts'
+import { pageLimit } from '../../http/page.ts'
 import type { Router } from '../../http/route.ts'
-import { type Heartbeats, viewInstance } from './instances.ts'
+import { deleteInstance } from './deletion.ts'
+import { type Heartbeats, listInstances, viewInstance } from './instances.ts'
 
 const ok = { ok: true } as const
 
-/** `reaches`: whether any decoy could trip for this caller. */
-export function mountInstances(
-  router: Router,
-  { database, clock }: Deps,
-  heartbeats: Heartbeats,
-  reaches: (principal: Principal) => boolean,
-): void {
+export interface InstanceRoutes {
+  heartbeats: Heartbeats
+  /** Whether any decoy could trip for this caller. */
+  reaches(principal: Principal): boolean
+  /** What polls are answered with from memory. */
+  controlStates: { forget(instanceId: string): void }
+}
+
+export function mountInstances(router: Router, { database, clock }: Deps, parts: InstanceRoutes): void {
+  const { db } = database
+  const { heartbeats, reaches, controlStates } = parts
+
   router.handle('sendHeartbeat', ({ body, principal }, reply) => {
     assertMayActFor(principal, body.instance_id)
     reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
-    return heartbeats.beat(body).then(() => ok)
+    return heartbeats.beat(body, principal).then(() => ok)
   })
 
-  router.handle('getInstance', ({ params }) => viewInstance(database.db, params.instanceId, clock.now()))
+  router.handle('listInstances', ({ query, principal }) => {
+    const limit = pageLimit(query.limit)
+    // A rare status is searched among all instances.
+    return database.scan(principal.keyId, (scanned) => listInstances(scanned, query, limit, clock.now()))
+  })
+
+  router.handle('getInstance', ({ params }) => viewInstance(db, params.instanceId, clock.now()))
+
+  router.handle('deleteInstance', async ({ params, request }) => {
+    await deleteInstance(database, params.instanceId, requestActor(request), clock.now())
+    controlStates.forget(params.instanceId)
+    return { ok: true, id: params.instanceId }
+  })
 }

@@ -1,24 +1,15 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import { crc32 } from 'node:zlib'
 import { type Scope, scopes } from '@wardline/contract'
+import { base62, crc32Base62 } from '@wardline/text'
 import { randomText } from '../../ids.ts'
 
-const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const base36 = base62.slice(0, 10) + base62.slice(36)
 /** 43 characters of base 62 hold 256 bits. */
 const secretLength = 43
 const shape = new RegExp(`^wl_(${scopes.join('|')})_([0-9a-z]{8})_([0-9A-Za-z]{${secretLength}})_([0-9A-Za-z]{6})$`)
 
-/** CRC-32 (IEEE) in base 62, six digits: lets a scanner tell a real key from a look-alike without asking anybody. */
-function checksum(text: string): string {
-  let rest = crc32(text)
-  let digits = ''
-  while (digits.length < 6) {
-    digits = base62[rest % 62] + digits
-    rest = Math.floor(rest / 62)
-  }
-  return digits
-}
+/** Before the id of a key that the environment gives; a stored key has no such id. */
+export const configuredKeyPrefix = 'configured-'
 
 export interface GeneratedKey {
   id: string
@@ -30,14 +21,14 @@ export interface GeneratedKey {
 export function generateKey(scope: Scope): GeneratedKey {
   const id = randomText(8, base36)
   const body = `wl_${scope}_${id}_${randomText(secretLength, base62)}`
-  const key = `${body}_${checksum(body)}`
+  const key = `${body}_${crc32Base62(body)}`
   return { id, key, secretHash: hashKey(key) }
 }
 
 /** The key id of a well-formed key with a right checksum; undefined for anything else. */
 export function parseKeyId(key: string): string | undefined {
   const match = shape.exec(key)
-  if (!match || checksum(key.slice(0, -7)) !== match[4]) return undefined
+  if (!match || crc32Base62(key.slice(0, -7)) !== match[4]) return undefined
   return match[2]
 }
 

@@ -1,7 +1,11 @@
 import type { Deps } from '../../deps.ts'
 import type { Principal } from '../../http/auth.ts'
-import { hashKey, parseKeyId, sameHash } from './key-format.ts'
-import { type KeyRow, readKeys, touchKeys } from './queries.ts'
+import { configuredKeyPrefix, hashKey, parseKeyId, sameHash } from './key-format.ts'
+import { configuredKeyName } from './key-names.ts'
+import { maxInstances } from './max-instances.ts'
+import { findKey, type KeyRow, readKeys, touchKeys } from './queries.ts'
+import { type Limits, limitsOfConfiguredKey } from './quota-limits.ts'
+import type { Quotas } from './quotas.ts'
 
 interface KnownKey {
   principal: Principal
@@ -13,20 +17,29 @@ interface KnownKey {
 const noHash = hashKey('')
 
 /** The principal of WARDLINE_API_KEY. Its id tells one value from the next: a session must not survive a replacement. */
-const configuredPrincipal = (keyHash: string): Principal => ({
-  keyId: `configured-${hashKey(keyHash).slice(0, 8)}`,
-  scope: 'admin',
-  instances: null,
-})
+function configuredPrincipal(keyHash: string): Principal {
+  const keyId = `${configuredKeyPrefix}${hashKey(keyHash).slice(0, 8)}`
+  return { keyId, name: configuredKeyName, scope: 'admin', instances: null, registers: { owner: keyId, max: null } }
+}
 
 function toKnown(row: KeyRow): KnownKey {
   const bound = JSON.parse(row.instances) as string[]
+  const registers = { owner: row.owner ?? row.id, max: maxInstances(row) }
   return {
-    principal: { keyId: row.id, scope: row.scope, instances: row.scope === 'agent' ? bound : null },
+    principal: {
+      keyId: row.id,
+      name: row.name,
+      scope: row.scope,
+      instances: row.scope === 'agent' ? bound : null,
+      registers,
+    },
     secretHash: row.secret_hash,
     expiresAt: row.expires_at ?? Infinity,
   }
 }
+
+/** Unknown keys that are looked up at a time. Beyond, keys made elsewhere wait for the next refresh: a flood of guesses takes no more of the database. */
+const maxLookUps = 8
 
 /** Keys in use at a time; more only makes some of them be hashed again. */
 const maxProven = 10_000
@@ -37,14 +50,19 @@ const maxProven = 10_000
  */
 export class Keyring {
   readonly #deps: Deps
+  readonly #quotas: Pick<Quotas, 'update'>
   readonly #configured: { hash: string; principal: Principal } | undefined
+  readonly #configuredLimits: Limits
   #known = new Map<string, KnownKey>()
   readonly #used = new Set<string>()
   /** Key ids by keys that were proven lately: hashing the same key for every request would cost more than all else here. */
   readonly #proven = new Map<string, string>()
+  #lookUps = 0
 
-  constructor(deps: Deps) {
+  constructor(deps: Deps, quotas: Pick<Quotas, 'update'>) {
     this.#deps = deps
+    this.#quotas = quotas
+    this.#configuredLimits = limitsOfConfiguredKey(deps.config)
     if (deps.config.apiKey === undefined) return
     const hash = hashKey(deps.config.apiKey)
     this.#configured = { hash, principal: configuredPrincipal(hash) }
@@ -53,16 +71,45 @@ export class Keyring {
   /** Reads the keys anew. */
   async refresh(): Promise<void> {
     const rows = await readKeys(this.#deps.database.db)
-    this.#known = new Map(rows.filter((row) => row.revoked_at === null).map((row) => [row.id, toKnown(row)]))
+    const valid = rows.filter((row) => row.revoked_at === null)
+    this.#known = new Map(valid.map((row) => [row.id, toKnown(row)]))
+    const keyId = this.#configured?.principal.keyId
+    this.#quotas.update(valid, keyId === undefined ? undefined : { keyId, limits: this.#configuredLimits })
   }
 
-  /** The principal of a presented key; undefined when it is not valid. */
-  find(presented: string): Principal | undefined {
+  /** The principal of a presented key; undefined when it is not valid, which counts as a failure unless `isLast` is false. */
+  find(presented: string, isLast = true): Principal | undefined {
     const provenId = this.#proven.get(presented)
-    return (provenId === undefined ? undefined : this.findById(provenId)) ?? this.#prove(presented)
+    const proven = provenId === undefined ? undefined : this.findById(provenId)
+    if (proven) return proven
+    const found = this.#prove(presented)
+    if (typeof found !== 'string') return found
+    if (isLast) this.#deps.metrics.authFailures.inc({ reason: found })
+    return undefined
   }
 
-  #prove(presented: string): Principal | undefined {
+  /**
+   * The same once more, after a look into the database: another process, or the command line, may have made the key a
+   * moment ago. Whether the id is known makes no difference to the work.
+   */
+  async findStored(presented: string): Promise<Principal | undefined> {
+    const id = parseKeyId(presented)
+    if (id !== undefined && this.#lookUps < maxLookUps) {
+      this.#lookUps += 1
+      try {
+        const row = await findKey(this.#deps.database.db, id)
+        const isRight = sameHash(hashKey(presented), row?.secret_hash ?? noHash)
+        if (isRight && !this.#known.has(id)) await this.refresh()
+      } catch {
+        // Without the database nothing is known of other keys than those in memory.
+      } finally {
+        this.#lookUps -= 1
+      }
+    }
+    return this.find(presented)
+  }
+
+  #prove(presented: string): Principal | 'malformed' | 'unknown' | 'expired' {
     const presentedHash = hashKey(presented)
     if (this.#configured && sameHash(presentedHash, this.#configured.hash)) {
       return this.#remember(presented, this.#configured.principal)
@@ -70,8 +117,8 @@ export class Keyring {
     const id = parseKeyId(presented)
     const known = id === undefined ? undefined : this.#known.get(id)
     const matches = sameHash(presentedHash, known?.secretHash ?? noHash)
-    if (!known || !matches) return this.#refuse(id === undefined ? 'malformed' : 'unknown')
-    if (known.expiresAt <= this.#deps.clock.now()) return this.#refuse('expired')
+    if (!known || !matches) return id === undefined ? 'malformed' : 'unknown'
+    if (known.expiresAt <= this.#deps.clock.now()) return 'expired'
     return this.#remember(presented, known.principal)
   }
 
@@ -103,9 +150,5 @@ export class Keyring {
     if (this.#proven.size >= maxProven) this.#proven.clear()
     this.#proven.set(presented, principal.keyId)
     return principal
-  }
-
-  #refuse(reason: string): undefined {
-    this.#deps.metrics.authFailures.inc({ reason })
   }
 }

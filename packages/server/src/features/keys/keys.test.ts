@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isoTime } from '../../clock.ts'
 import { adminKey, openTestService, type TestService } from '../../test-service.ts'
+import { localActor } from '../audit/audit.ts'
 import { generateKey } from './key-format.ts'
+import { createKey, revokeKey } from './keys.ts'
 
 let service: TestService
 beforeAll(async () => {
@@ -63,6 +65,25 @@ describe('a key', () => {
     expect(keyring.find(`${key.slice(0, -6)}000000`)).toBeUndefined()
   })
 
+  it('made by another process works at once, and is no failure', async () => {
+    await using fresh = await openTestService()
+    const grant = { scope: 'viewer' as const, name: 'from elsewhere' }
+    const { key } = await createKey(fresh.deps.database, grant, localActor('cli'), fresh.clock.now())
+    expect(fresh.services.keyring.find(key, false)).toBeUndefined()
+    expect((await fresh.call('GET', '/api/status', { key })).status).toBe(200)
+    expect((await fresh.call('GET', '/metrics')).text).not.toMatch(/wardline_auth_failures_total\{/)
+  })
+
+  // Keys that were revoked or never were are in the database as little as in memory.
+  it('is not let in by the look into the database when it was revoked or has another secret', async () => {
+    const { id, key } = await service.createKey('viewer')
+    await revokeKey(service.deps.database, id, localActor('cli'), service.clock.now())
+    await service.services.keyring.refresh()
+    expect(await service.services.keyring.findStored(key)).toBeUndefined()
+    expect(await service.services.keyring.findStored(generateKey('admin').key)).toBeUndefined()
+    expect(await service.services.keyring.findStored('nonsense')).toBeUndefined()
+  })
+
   it('ends at its expiry to the millisecond', async () => {
     const { body } = await create({ scope: 'viewer', name: 'guest', expires_at: isoTime(service.clock.now() + 5_000) })
     service.clock.advance(4_999)
@@ -99,6 +120,23 @@ describe('a key', () => {
     await status(key)
     await service.services.keyring.flushUsage()
     expect((await list()).find((view) => view.id === id)?.last_used_at).toBe(isoTime(service.clock.now()))
+  })
+})
+
+describe('the name of a key', () => {
+  it('is that of its instances where a key for agents has none, cut to its limit', async () => {
+    const many = Array.from({ length: 20 }, (_, index) => `instance-${index}`)
+    const ids = [(await create({ scope: 'agent', instances: ['a', 'b-*'] })).body.id]
+    ids.push((await create({ scope: 'agent', instances: many })).body.id)
+    const names = await service.rows<{ id: string; name: string }>('select id, name from api_keys')
+    const nameOf = (id: string) => names.find((row) => row.id === id)!.name
+    expect(nameOf(ids[0]!)).toBe('a, b-*')
+    expect(nameOf(ids[1]!)).toBe(`${many.join(', ').slice(0, 99)}…`)
+  })
+
+  it('is required for every other scope', async () => {
+    const { status: refused, body } = await create({ scope: 'viewer' })
+    expect([refused, body.error]).toEqual([400, 'name is required for scope viewer.'])
   })
 })
 
@@ -198,7 +236,7 @@ describe('the binding of an agent key', () => {
     expect((await service.call('POST', '/api/events', { key, body })).status).toBe(403)
     const batch = await service.call('POST', '/api/events/batch', { key, body: [body] })
     expect(batch.body).toMatchObject({ ok: false, ids: [null] })
-    expect(await service.rows('select * from events where instance_id is null')).toEqual([])
+    expect(await service.rows('select * from events where instance_id is null and by_service = 0')).toEqual([])
   })
 
   it('is required for agents and refused for everybody else', async () => {

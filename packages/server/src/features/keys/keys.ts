@@ -1,15 +1,26 @@
-import type { KeyCreated, KeyView, NewKey } from '@wardline/contract'
-import { isoTime } from '../../clock.ts'
-import type { Db, Trx } from '../../db/database.ts'
-import { AppError } from '../../errors.ts'
-import { type Actor, recordAction } from '../audit/audit.ts'
+import { type KeyCreated, type KeyQuotas, type KeyView, limits, type NewKey } from '@wardline/contract'
+import { isoTime, isoTimeOrNull } from '../../clock.ts'
+import type { Database, Db, Statement } from '../../db/database.ts'
+import { changeGuarded } from '../../db/guarded-change.ts'
+import { AppError, unknownId } from '../../errors.ts'
+import { type Actor, auditStatements } from '../audit/audit.ts'
 import { generateKey } from './key-format.ts'
-import { expireKeyRow, holdKey, insertKey, type KeyRow, readKeys, revokeKeyRow } from './queries.ts'
+import { maxInstances } from './max-instances.ts'
+import {
+  expireKeyStatement,
+  findKey,
+  holdKey,
+  insertKeyStatement,
+  type KeyRow,
+  quotasStatement,
+  readKeys,
+  revokeKeyStatement,
+} from './queries.ts'
 
 /** An old key stays valid this long after its rotation, unless told otherwise. */
 const defaultOverlapSeconds = 86_400
 
-const notFound = () => new AppError('not_found', 'There is no key with this id.')
+const notFound = (id: string) => unknownId('valid key', id, 'wardline keys list')
 
 function checkBinding({ scope, instances }: NewKey): string[] {
   if (scope === 'agent' && !instances) throw new AppError('invalid', 'instances is required for scope agent.')
@@ -17,66 +28,116 @@ function checkBinding({ scope, instances }: NewKey): string[] {
   return instances ?? []
 }
 
+/** The name of a key for agents may be left out: it is then called after its instances. */
+function checkName({ scope, name, instances }: NewKey): string {
+  if (name !== undefined) return name
+  if (scope !== 'agent' || !instances) throw new AppError('invalid', `name is required for scope ${scope}.`)
+  const list = instances.join(', ')
+  return list.length <= limits.keyName ? list : `${list.slice(0, limits.keyName - 1)}…`
+}
+
+function checkMaxInstances({ scope, max_instances }: NewKey): number | null {
+  if (scope !== 'agent' && max_instances !== undefined) {
+    throw new AppError('invalid', `max_instances must be absent for scope ${scope}.`)
+  }
+  return max_instances ?? null
+}
+
 function checkExpiry(expiresAt: string | undefined, now: number): number | null {
   if (expiresAt === undefined) return null
   const time = Date.parse(expiresAt)
-  if (!(time > now)) throw new AppError('invalid', 'expires_at must lie in the future.')
+  if (!(time > now)) throw new AppError('invalid', 'expires_at must be in the future.')
   return time
 }
 
-type KeyGrant = Pick<KeyRow, 'scope' | 'name' | 'instances' | 'expires_at'>
+const quotasOf = ({ quotas }: Pick<KeyRow, 'quotas'>): KeyQuotas => JSON.parse(quotas ?? '{}')
+const quotasText = (quotas: KeyQuotas): string | null =>
+  Object.keys(quotas).length === 0 ? null : JSON.stringify(quotas)
 
-async function issueKey(trx: Trx, grant: KeyGrant, now: number): Promise<KeyCreated> {
+type KeyGrant = Pick<KeyRow, 'scope' | 'name' | 'instances' | 'expires_at' | 'quotas' | 'max_instances' | 'owner'>
+
+/** A new key, and the statement that stores it. */
+function issueKey({ db }: Database, grant: KeyGrant, now: number): { created: KeyCreated; statement: Statement } {
   const { id, key, secretHash } = generateKey(grant.scope)
-  await insertKey(trx, { ...grant, id, secret_hash: secretHash, created_at: now, revoked_at: null, last_used_at: null })
-  return { ok: true, id, scope: grant.scope, key }
+  const row = { ...grant, id, secret_hash: secretHash, created_at: now, revoked_at: null, last_used_at: null }
+  return { created: { ok: true, id, scope: grant.scope, key }, statement: insertKeyStatement(db, row) }
 }
 
 /** Creates a key; its text is in the answer and nowhere else. Throws AppError `invalid`. */
-export function createKey(db: Db, request: NewKey, actor: Actor, now: number): Promise<KeyCreated> {
+export async function createKey(database: Database, request: NewKey, actor: Actor, now: number): Promise<KeyCreated> {
   const instances = checkBinding(request)
   const expiresAt = checkExpiry(request.expires_at, now)
-  const { scope, name } = request
-  return db.transaction().execute(async (trx) => {
-    const grant = { scope, name, instances: JSON.stringify(instances), expires_at: expiresAt }
-    const created = await issueKey(trx, grant, now)
-    const after = { scope, name, instances, expires_at: expiresAt }
-    await recordAction(trx, actor, { action: 'key.create', target: created.id, before: null, after }, now)
-    return created
-  })
+  const max_instances = checkMaxInstances(request)
+  const name = checkName(request)
+  const { scope, quotas = {} } = request
+  const bound = JSON.stringify(instances)
+  const limits = { quotas: quotasText(quotas), max_instances }
+  const grant = { scope, name, instances: bound, expires_at: expiresAt, owner: null, ...limits }
+  const { created, statement } = issueKey(database, grant, now)
+  const after = { scope, name, instances, expires_at: expiresAt, quotas, max_instances }
+  const action = { action: 'key.create', target: created.id, before: null, after }
+  await database.batch([statement, ...auditStatements(database, actor, action, now)], { isControl: true })
+  return created
 }
 
 /** Issues a successor with the same grant; the old key ends after the overlap. Throws AppError `not_found`. */
 export function rotateKey(
-  db: Db,
+  database: Database,
   id: string,
   overlapSeconds: number | undefined,
   actor: Actor,
   now: number,
 ): Promise<KeyCreated> {
   const endsAt = now + (overlapSeconds ?? defaultOverlapSeconds) * 1000
-  return db.transaction().execute(async (trx) => {
-    const old = await holdKey(trx, id)
-    if (!old) throw notFound()
-    const { scope, name, instances, expires_at } = old
-    const created = await issueKey(trx, { scope, name, instances, expires_at }, now)
-    await expireKeyRow(trx, id, endsAt)
+  return changeGuarded(database, async () => {
+    const old = await findKey(database.db, id)
+    if (!old) throw notFound(id)
+    const { scope, name, instances, expires_at, quotas, max_instances } = old
+    const grant = { scope, name, instances, expires_at, quotas, max_instances, owner: old.owner ?? old.id }
+    const { created, statement } = issueKey(database, grant, now)
     const after = { successor: created.id, expires_at: endsAt }
-    await recordAction(trx, actor, { action: 'key.rotate', target: id, before: { expires_at }, after }, now)
-    return created
+    const action = { action: 'key.rotate', target: id, before: { expires_at }, after }
+    return {
+      statements: [
+        holdKey(database, old),
+        statement,
+        expireKeyStatement(database.db, id, endsAt),
+        ...auditStatements(database, actor, action, now),
+      ],
+      result: () => created,
+    }
+  })
+}
+
+/** Replaces the quotas of a key. Throws AppError `not_found` when it is unknown or revoked. */
+export function setKeyQuotas(
+  database: Database,
+  id: string,
+  quotas: KeyQuotas,
+  actor: Actor,
+  now: number,
+): Promise<void> {
+  return changeGuarded(database, async () => {
+    const old = await findKey(database.db, id)
+    if (!old) throw notFound(id)
+    const action = { action: 'key.quotas', target: id, before: { quotas: quotasOf(old) }, after: { quotas } }
+    const change = quotasStatement(database.db, id, quotasText(quotas))
+    const statements = [holdKey(database, old), change, ...auditStatements(database, actor, action, now)]
+    return { statements, result: () => {} }
   })
 }
 
 /** Revokes a key for good. Throws AppError `not_found` when it is unknown or revoked already. */
-export function revokeKey(db: Db, id: string, actor: Actor, now: number): Promise<void> {
-  return db.transaction().execute(async (trx) => {
-    if (!(await revokeKeyRow(trx, id, now))) throw notFound()
-    const change = { before: { revoked_at: null }, after: { revoked_at: now } }
-    await recordAction(trx, actor, { action: 'key.revoke', target: id, ...change }, now)
+export function revokeKey(database: Database, id: string, actor: Actor, now: number): Promise<void> {
+  return changeGuarded(database, async () => {
+    const old = await findKey(database.db, id)
+    if (!old) throw notFound(id)
+    const action = { action: 'key.revoke', target: id, before: { revoked_at: null }, after: { revoked_at: now } }
+    const revoke = revokeKeyStatement(database.db, id, now)
+    const statements = [holdKey(database, old), revoke, ...auditStatements(database, actor, action, now)]
+    return { statements, result: () => {} }
   })
 }
-
-const timeOrNull = (epochMs: number | null) => (epochMs === null ? null : isoTime(Number(epochMs)))
 
 export async function listKeys(db: Db): Promise<KeyView[]> {
   const rows = await readKeys(db)
@@ -85,9 +146,11 @@ export async function listKeys(db: Db): Promise<KeyView[]> {
     scope: row.scope,
     name: row.name,
     instances: JSON.parse(row.instances),
-    created_at: isoTime(Number(row.created_at)),
-    expires_at: timeOrNull(row.expires_at),
-    revoked_at: timeOrNull(row.revoked_at),
-    last_used_at: timeOrNull(row.last_used_at),
+    max_instances: maxInstances(row),
+    created_at: isoTime(row.created_at),
+    expires_at: isoTimeOrNull(row.expires_at),
+    revoked_at: isoTimeOrNull(row.revoked_at),
+    last_used_at: isoTimeOrNull(row.last_used_at),
+    quotas: quotasOf(row),
   }))
 }

@@ -1,47 +1,60 @@
-import type { Db, Trx } from '../../db/database.ts'
+import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
 export type KeyRow = Schema['api_keys']
-type SessionRow = Schema['sessions']
+export type SessionRow = Schema['sessions']
 
 export function readKeys(db: Db): Promise<KeyRow[]> {
   return db.selectFrom('api_keys').selectAll().orderBy('created_at').orderBy('id').execute()
 }
 
-/** A key that is not revoked, and cannot be by anyone else until the transaction ends. */
-export function holdKey(trx: Trx, id: string): Promise<KeyRow | undefined> {
-  return trx
-    .updateTable('api_keys')
-    .set((e) => ({ name: e.ref('name') }))
-    .where('id', '=', id)
-    .where('revoked_at', 'is', null)
-    .returningAll()
-    .executeTakeFirst()
+export function readKeyNames(db: Db, ids: readonly string[]): Promise<Pick<KeyRow, 'id' | 'name'>[]> {
+  return db.selectFrom('api_keys').select(['id', 'name']).where('id', 'in', ids).execute()
 }
 
-export async function insertKey(trx: Trx, row: KeyRow): Promise<void> {
-  await trx.insertInto('api_keys').values(row).execute()
+/** The ids of all keys of this name. */
+export async function readKeyIds(db: Db, name: string): Promise<string[]> {
+  const rows = await db.selectFrom('api_keys').select('id').where('name', '=', name).execute()
+  return rows.map(({ id }) => id)
 }
 
-/** Marks the key revoked unless it is; false when nothing changed. */
-export async function revokeKeyRow(trx: Trx, id: string, now: number): Promise<boolean> {
-  const { numUpdatedRows } = await trx
-    .updateTable('api_keys')
-    .set({ revoked_at: now })
+/** A key that is not revoked. */
+export function findKey(db: Db, id: string): Promise<KeyRow | undefined> {
+  return db.selectFrom('api_keys').selectAll().where('id', '=', id).where('revoked_at', 'is', null).executeTakeFirst()
+}
+
+/** Holds a key that is not revoked, and has the end and the quotas that it had as it was read. */
+export function holdKey({ db, dialect }: Database, { id, expires_at, quotas }: KeyRow): Statement {
+  const asRead = db
+    .selectFrom('api_keys')
+    .select('id')
     .where('id', '=', id)
     .where('revoked_at', 'is', null)
-    .executeTakeFirstOrThrow()
-  return numUpdatedRows === 1n
+    .where('expires_at', expires_at === null ? 'is' : '=', expires_at as never)
+    .where('quotas', quotas === null ? 'is' : '=', quotas as never)
+  return dialect.hold(asRead.compile())
+}
+
+export function insertKeyStatement(db: Db, row: KeyRow): Statement {
+  return db.insertInto('api_keys').values(row).compile()
+}
+
+export function revokeKeyStatement(db: Db, id: string, now: number): Statement {
+  return db.updateTable('api_keys').set({ revoked_at: now }).where('id', '=', id).compile()
 }
 
 /** Lets the key end at `expiresAt`, never later than it would have. */
-export async function expireKeyRow(trx: Trx, id: string, expiresAt: number): Promise<void> {
-  await trx
+export function expireKeyStatement(db: Db, id: string, expiresAt: number): Statement {
+  return db
     .updateTable('api_keys')
     .set({ expires_at: expiresAt })
     .where('id', '=', id)
     .where((e) => e.or([e('expires_at', 'is', null), e('expires_at', '>', expiresAt)]))
-    .execute()
+    .compile()
+}
+
+export function quotasStatement(db: Db, id: string, quotas: string | null): Statement {
+  return db.updateTable('api_keys').set({ quotas }).where('id', '=', id).compile()
 }
 
 export async function touchKeys(db: Db, ids: readonly string[], now: number): Promise<void> {
@@ -60,8 +73,17 @@ export async function touchSession(db: Db, tokenHash: string, now: number): Prom
   await db.updateTable('sessions').set({ last_used_at: now }).where('token_hash', '=', tokenHash).execute()
 }
 
-export async function deleteSessionRow(db: Db, tokenHash: string): Promise<void> {
-  await db.deleteFrom('sessions').where('token_hash', '=', tokenHash).execute()
+export function findSessions(db: Db, tokenHashes: readonly string[]): Promise<SessionRow[]> {
+  return db.selectFrom('sessions').selectAll().where('token_hash', 'in', tokenHashes).execute()
+}
+
+/** Removes the session and all of its family. */
+export async function deleteSessionFamily(db: Db, tokenHash: string): Promise<void> {
+  const family = db.selectFrom('sessions').select('family').where('token_hash', '=', tokenHash)
+  await db
+    .deleteFrom('sessions')
+    .where((e) => e.or([e('token_hash', '=', tokenHash), e('family', 'in', family)]))
+    .execute()
 }
 
 export async function deleteStaleSessions(db: Db, expiredBefore: number, idleBefore: number): Promise<void> {

@@ -1,12 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isoTime } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
+import { AppError } from '../../errors.ts'
 import { requestActor } from '../../http/actor.ts'
 import { sessionCookies, sessionToken } from '../../http/auth.ts'
 import type { Router } from '../../http/route.ts'
 import type { Keyring } from './keyring.ts'
-import { createKey, listKeys, revokeKey, rotateKey } from './keys.ts'
-import { endSession, startSession } from './sessions.ts'
+import { createKey, listKeys, revokeKey, rotateKey, setKeyQuotas } from './keys.ts'
+import { type Sessions, startSession } from './sessions.ts'
 
 /** The `__Host-` prefix and Secure need HTTPS, which a trusted proxy in front speaks for us. */
 function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, maxAgeSeconds: number): void {
@@ -16,38 +17,48 @@ function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, 
   reply.header('set-cookie', `${name}=${value}; ${attributes}`)
 }
 
-export function mountKeys(router: Router, deps: Deps, keyring: Keyring): void {
-  const { db } = deps.database
+export function mountKeys(router: Router, deps: Deps, keyring: Keyring, sessions: Pick<Sessions, 'end'>): void {
+  const { database } = deps
 
-  router.handle('listKeys', async () => ({ keys: await listKeys(db) }))
+  router.handle('listKeys', async () => ({ keys: await listKeys(database.db) }))
 
   router.handle('createKey', async ({ body, request }) => {
-    const created = await createKey(db, body, requestActor(request), deps.clock.now())
+    const created = await createKey(database, body, requestActor(request), deps.clock.now())
     await keyring.refresh()
     return created
   })
 
   router.handle('rotateKey', async ({ params, body, request }) => {
-    const created = await rotateKey(db, params.id, body.overlap_seconds, requestActor(request), deps.clock.now())
+    const created = await rotateKey(database, params.id, body.overlap_seconds, requestActor(request), deps.clock.now())
     await keyring.refresh()
     return created
   })
 
+  router.handle('setKeyQuotas', async ({ params, body, request }) => {
+    await setKeyQuotas(deps.database, params.id, body, requestActor(request), deps.clock.now())
+    await keyring.refresh()
+    return { ok: true, id: params.id, quotas: body }
+  })
+
   router.handle('revokeKey', async ({ params, request }) => {
-    await revokeKey(db, params.id, requestActor(request), deps.clock.now())
+    await revokeKey(database, params.id, requestActor(request), deps.clock.now())
     await keyring.refresh()
     return { ok: true, id: params.id }
   })
 
   router.handle('createSession', async ({ principal, request }, reply) => {
-    const { token, expiresAt } = await startSession(deps, principal.keyId)
+    // A stolen cookie would otherwise renew itself for ever.
+    if (principal.session !== undefined) {
+      throw new AppError('unauthorized', 'Only a key opens a session: send it in the header X-Monitor-Key.')
+    }
+    const { token, expiresAt } = await startSession(deps, principal.keyId, sessionToken(request))
     setCookie(request, reply, token, Math.floor((expiresAt - deps.clock.now()) / 1000))
     return { ok: true, scope: principal.scope, expires_at: isoTime(expiresAt) }
   })
 
   router.handle('deleteSession', async ({ request }, reply) => {
     const token = sessionToken(request)
-    if (token) await endSession(deps, token)
+    if (token) await sessions.end(token)
     setCookie(request, reply, '', 0)
     return { ok: true }
   })

@@ -1,6 +1,10 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { listJobs } from '../../jobs.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
-import { forgetStaleSessions } from './sessions.ts'
+import { hashKey } from './key-format.ts'
+import { forgetStaleSessions, Sessions } from './sessions.ts'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
@@ -99,6 +103,47 @@ describe('a browser session', () => {
     expect((await restarted.call('GET', '/api/status', { key: null, headers: { cookie } })).status).toBe(401)
   })
 
+  // A stolen cookie that can open the next session is never logged out by any limit of time.
+  it('cannot renew itself: only a key opens one', async () => {
+    const { cookie } = await logIn()
+    const sameOrigin = { origin: 'http://localhost:4747', host: 'localhost:4747' }
+    const before = await service.rows('select * from sessions order by token_hash')
+    for (const headers of [sameOrigin, { ...sameOrigin, 'sec-fetch-site': 'same-origin' }]) {
+      const answer = await service.call('POST', '/api/session', { key: null, headers: { cookie, ...headers } })
+      expect([answer.status, answer.headers['set-cookie']]).toEqual([401, undefined])
+      expect(answer.body).toEqual({ error: 'Only a key opens a session: send it in the header X-Monitor-Key.' })
+    }
+    expect(await service.rows('select * from sessions order by token_hash')).toEqual(before)
+    expect((await service.call('POST', '/api/session', { key: 'wrong', headers: { cookie } })).status).toBe(401)
+  })
+
+  it('ends with its family: what the same browser opened with the same key, and nothing else', async () => {
+    const { key } = await service.createKey('viewer')
+    const first = await logIn(key)
+    const again = await logIn(key, { cookie: first.cookie })
+    const third = await logIn(key, { cookie: again.cookie })
+    const elsewhere = await logIn(key)
+    const other = await service.createKey('viewer')
+    const switched = await logIn(other.key, { cookie: first.cookie })
+    const stranger = await logIn(key, { cookie: 'wardline=made-up' })
+    const headers = { cookie: again.cookie, origin: 'http://localhost:4747', host: 'localhost:4747' }
+    await service.call('DELETE', '/api/session', { key: null, headers })
+    for (const { cookie } of [first, again, third]) expect(await read(cookie)).toBe(401)
+    for (const { cookie } of [elsewhere, switched, stranger]) expect(await read(cookie)).toBe(200)
+  })
+
+  it('keeps its twelve hours, however many others of its family were opened later', async () => {
+    const first = await logIn()
+    let last = first
+    for (let passed = 0; passed < 12 * hourMs; passed += 20 * minuteMs) {
+      expect(await read(first.cookie)).toBe(200)
+      last = await logIn(undefined, { cookie: last.cookie })
+      service.clock.advance(20 * minuteMs)
+    }
+    expect(await read(first.cookie)).toBe(401)
+    expect(await read(last.cookie)).toBe(200)
+  })
+
   it('ends by logging out, on the server as well as in the browser', async () => {
     const { cookie } = await logIn()
     const sameOrigin = { origin: 'http://localhost:4747', host: 'localhost:4747' }
@@ -144,6 +189,39 @@ describe('a browser session', () => {
     expect((await service.call('GET', '/api/status', { key: 'bad', headers: { cookie } })).status).toBe(401)
   })
 
+  // No key is needed to send a cookie, and a dashboard asks for several things at once.
+  it('is read once a second, and only when it can be one', async () => {
+    const { cookie } = await logIn()
+    const { deps, services } = service
+    let queries = 0
+    const db = deps.database.db.withPlugin({
+      transformQuery: ({ node }) => {
+        queries += 1
+        return node
+      },
+      transformResult: async ({ result }) => result,
+    })
+    const sessions = new Sessions({ ...deps, database: { ...deps.database, db } }, services.keyring)
+    const find = (token: string) => sessions.bySession(token)
+    const token = cookie.split('=')[1]!
+    const burst = await Promise.all(Array.from({ length: 10 }, () => find(token)))
+    expect(burst.every((principal) => principal?.session === hashKey(token))).toBe(true)
+    await find(token)
+    expect(queries).toBe(1)
+    service.clock.advance(1_000)
+    await find(token)
+    expect(queries).toBe(2)
+    expect(await find('x'.repeat(43))).toBeUndefined()
+    expect([queries, sessions.knownSession('x'.repeat(43)), sessions.knownSession(token)]).toEqual([3, 'over', 'live'])
+    await service.execute('alter table sessions rename to sessions_away')
+    const statuses: number[] = []
+    for (const value of ['x', 'x'.repeat(42), 'x'.repeat(44), `${'x'.repeat(42)}!`]) {
+      statuses.push(await read(`wardline=${value}`))
+    }
+    await service.execute('alter table sessions_away rename to sessions')
+    expect(statuses).toEqual([401, 401, 401, 401])
+  })
+
   it('is forgotten once it cannot be used any more', async () => {
     service.clock.advance(12 * hourMs)
     await forgetStaleSessions(service.deps)
@@ -154,5 +232,78 @@ describe('a browser session', () => {
     service.clock.advance(1)
     await forgetStaleSessions(service.deps)
     expect(await service.rows('select * from sessions')).toEqual([])
+  })
+})
+
+describe('a stream that a session opened', () => {
+  /** A stream over a socket, and whether it is still open. */
+  async function listen(on: TestService, path: string, cookie: string) {
+    if (!on.app.server.listening) await on.app.listen({ host: '127.0.0.1', port: 0 })
+    const { port } = on.app.server.address() as AddressInfo
+    const socket = connect(port, '127.0.0.1')
+    const ended = once(socket, 'close')
+    socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\ncookie: ${cookie}\r\n\r\n`)
+    const [head] = await once(socket, 'data')
+    expect(String(head)).toMatch(/^HTTP\/1.1 200 OK/)
+    socket.resume()
+    return { ended, isOpen: () => !socket.destroyed, close: () => socket.destroy() }
+  }
+
+  async function openStreams(on: TestService) {
+    await on.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'Agent' } })
+    const [left, kept] = [await logIn(undefined, {}, on), await logIn(undefined, {}, on)]
+    const paths = ['/api/stream', '/api/instances/agent-1/control']
+    const open = ({ cookie }: { cookie: string }) => Promise.all(paths.map((path) => listen(on, path, cookie)))
+    return { left, kept, ending: await open(left), staying: await open(kept) }
+  }
+
+  /** What each process does twice a second. */
+  const lookAtKeys = async (on: TestService) => {
+    const { everyMs, run } = listJobs(on.deps, on.services).find(({ name }) => name === 'keys')!
+    expect(everyMs).toBeLessThanOrEqual(500)
+    await run()
+  }
+
+  // Whoever logs out at a screen that others can see must not leave the events running on it.
+  it('ends when the session is logged out, also in another process, and no other stream does', async () => {
+    await using on = await openTestService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
+    await using other = await openTestService({ dataDir: on.deps.config.dataDir, clock: on.clock })
+    const { left, ending, staying } = await openStreams(on)
+    await lookAtKeys(on)
+    expect([...ending, ...staying].every(({ isOpen }) => isOpen())).toBe(true)
+    const headers = { cookie: left.cookie, origin: 'http://localhost:4747', host: 'localhost:4747' }
+    await other.call('DELETE', '/api/session', { key: null, headers })
+    await lookAtKeys(on)
+    await Promise.all(ending.map(({ ended }) => ended))
+    await lookAtKeys(on)
+    expect(staying.every(({ isOpen }) => isOpen())).toBe(true)
+    for (const { close } of staying) close()
+  })
+
+  it.each([
+    ['was idle for half an hour', 30 * minuteMs + 1],
+    ['is twelve hours old', 12 * hourMs],
+  ])('ends when the session %s', async (_why, passed) => {
+    await using on = await openTestService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
+    const { kept, ending, staying } = await openStreams(on)
+    on.clock.advance(passed)
+    if (passed < 12 * hourMs) {
+      await on.execute(`update sessions set last_used_at = ${on.clock.now()}
+        where token_hash = '${hashKey(kept.cookie.split('=')[1]!)}'`)
+    }
+    await lookAtKeys(on)
+    await Promise.all(ending.map(({ ended }) => ended))
+    if (passed < 12 * hourMs) expect(staying.every(({ isOpen }) => isOpen())).toBe(true)
+    for (const { close } of staying) close()
+  })
+
+  it('ends when the key of the session is revoked', async () => {
+    await using on = await openTestService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
+    const { id, key } = await on.createKey('viewer')
+    const { cookie } = await logIn(key, {}, on)
+    const { ended } = await listen(on, '/api/stream', cookie)
+    await on.call('DELETE', `/api/keys/${id}`)
+    await lookAtKeys(on)
+    await ended
   })
 })

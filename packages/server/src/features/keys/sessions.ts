@@ -1,9 +1,17 @@
 import type { Deps } from '../../deps.ts'
-import type { Principal } from '../../http/auth.ts'
-import { randomSecret } from '../../ids.ts'
+import type { Authenticator, Principal } from '../../http/auth.ts'
+import { randomSecret, uuidV7 } from '../../ids.ts'
 import { hashKey } from './key-format.ts'
 import type { Keyring } from './keyring.ts'
-import { deleteSessionRow, deleteStaleSessions, findSession, insertSession, touchSession } from './queries.ts'
+import {
+  deleteSessionFamily,
+  deleteStaleSessions,
+  findSession,
+  findSessions,
+  insertSession,
+  type SessionRow,
+  touchSession,
+} from './queries.ts'
 
 /** A browser left alone is logged out after this long, and in any case after the second. */
 const idleMs = 30 * 60_000
@@ -11,42 +19,125 @@ const absoluteMs = 12 * 3_600_000
 /** Use is written at most this often. */
 const touchEveryMs = 60_000
 
-/** Starts a session that acts with the key; the token is random and stored only as a hash. */
-export async function startSession(deps: Deps, keyId: string): Promise<{ token: string; expiresAt: number }> {
+/** Sessions that are looked up in one query. */
+const lookUpRows = 500
+
+const isOver = ({ expires_at, last_used_at }: SessionRow, now: number): boolean =>
+  expires_at <= now || now - last_used_at > idleMs
+
+/**
+ * Starts a session that acts with the key; the token is random and stored only as a hash. `earlier` is the session that
+ * the browser already has: with the same key both are of one family, and logging out of one ends both.
+ */
+export async function startSession(
+  deps: Deps,
+  keyId: string,
+  earlier: string | undefined,
+): Promise<{ token: string; expiresAt: number }> {
   const now = deps.clock.now()
   const token = randomSecret(32)
   const expiresAt = now + absoluteMs
+  const known = earlier === undefined ? undefined : await findSession(deps.database.db, hashKey(earlier))
+  const family = known?.key_id === keyId && !isOver(known, now) ? known.family : null
   await insertSession(deps.database.db, {
     token_hash: hashKey(token),
     key_id: keyId,
     created_at: now,
     expires_at: expiresAt,
     last_used_at: now,
+    family: family ?? uuidV7(now),
   })
   return { token, expiresAt }
 }
 
-/** The principal of a session; undefined once it ended, was idle too long, or its key is no longer valid. */
-export async function findSessionPrincipal(
-  deps: Deps,
-  keyring: Keyring,
-  token: string,
-): Promise<Principal | undefined> {
-  const tokenHash = hashKey(token)
-  const session = await findSession(deps.database.db, tokenHash)
-  const now = deps.clock.now()
-  if (!session || session.expires_at <= now || now - session.last_used_at > idleMs) return undefined
-  if (now - session.last_used_at > touchEveryMs) {
-    // A disk that takes no more must not lock out who came to stop the agent that filled it.
-    await touchSession(deps.database.db, tokenHash, now).catch((fault) =>
-      deps.log.warn({ err: fault }, 'session use not noted'),
-    )
-  }
-  return keyring.findById(session.key_id)
+/** A dashboard asks for several things at once: one query for all of them. */
+const rememberMs = 1_000
+/** More than there are browsers; those that were remembered first make room. */
+const maxRemembered = 1_000
+
+function makeRoom(remembered: Map<string, unknown> | Set<string>): void {
+  if (remembered.size < maxRemembered) return
+  for (const first of remembered.keys()) return void remembered.delete(first)
 }
 
-export const endSession = (deps: Deps, token: string): Promise<void> =>
-  deleteSessionRow(deps.database.db, hashKey(token))
+/** The sessions as requests present them. */
+export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession'> {
+  readonly #deps: Deps
+  readonly #keyring: Pick<Keyring, 'findById'>
+  readonly #live = new Map<string, { readAt: number; session: SessionRow }>()
+  /** They never come back to life. */
+  readonly #over = new Set<string>()
+  readonly #underWay = new Map<string, Promise<SessionRow | undefined>>()
+
+  constructor(deps: Deps, keyring: Pick<Keyring, 'findById'>) {
+    this.#deps = deps
+    this.#keyring = keyring
+  }
+
+  knownSession(token: string): 'live' | 'over' | undefined {
+    const tokenHash = hashKey(token)
+    if (this.#live.has(tokenHash)) return 'live'
+    return this.#over.has(tokenHash) ? 'over' : undefined
+  }
+
+  /** The principal of a session; undefined once it ended, was idle too long, or its key is no longer valid. */
+  async bySession(token: string): Promise<Principal | undefined> {
+    const tokenHash = hashKey(token)
+    const known = this.#live.get(tokenHash)
+    const isFresh = known !== undefined && this.#deps.clock.monotonic() - known.readAt < rememberMs
+    const session = isFresh ? known.session : await this.#readOnce(tokenHash)
+    const principal = session && this.#keyring.findById(session.key_id)
+    return principal && { ...principal, session: tokenHash }
+  }
+
+  /** Ends the session and all of its family. */
+  async end(token: string): Promise<void> {
+    await deleteSessionFamily(this.#deps.database.db, hashKey(token))
+    this.#live.clear()
+  }
+
+  #readOnce(tokenHash: string): Promise<SessionRow | undefined> {
+    const underWay = this.#underWay.get(tokenHash)
+    if (underWay) return underWay
+    const reading = this.#read(tokenHash).finally(() => this.#underWay.delete(tokenHash))
+    this.#underWay.set(tokenHash, reading)
+    return reading
+  }
+
+  async #read(tokenHash: string): Promise<SessionRow | undefined> {
+    const { database, clock, log } = this.#deps
+    const readAt = clock.monotonic()
+    const session = await findSession(database.db, tokenHash)
+    const now = clock.now()
+    this.#live.delete(tokenHash)
+    if (!session || isOver(session, now)) {
+      makeRoom(this.#over)
+      this.#over.add(tokenHash)
+      return undefined
+    }
+    makeRoom(this.#live)
+    this.#live.set(tokenHash, { readAt, session })
+    if (now - session.last_used_at > touchEveryMs) {
+      // A disk that takes no more must not lock out who came to stop the agent that filled it.
+      await touchSession(database.db, tokenHash, now).catch((fault) =>
+        log.warn({ err: fault }, 'the last use of a session could not be stored'),
+      )
+    }
+    return session
+  }
+}
+
+/** Those of the sessions that are still going on: the streams of the others end. */
+export async function liveSessions(deps: Deps, sessions: ReadonlySet<string>): Promise<Set<string>> {
+  const now = deps.clock.now()
+  const asked = [...sessions]
+  const live = new Set<string>()
+  for (let from = 0; from < asked.length; from += lookUpRows) {
+    const rows = await findSessions(deps.database.db, asked.slice(from, from + lookUpRows))
+    for (const row of rows) if (!isOver(row, now)) live.add(row.token_hash)
+  }
+  return live
+}
 
 export function forgetStaleSessions(deps: Deps): Promise<void> {
   const now = deps.clock.now()

@@ -1,5 +1,5 @@
 import type { ControlMessage } from '@wardline/contract'
-import { signControl } from '../../bus/control-signature.ts'
+import type { ControlSigner } from '../../bus/control-signer.ts'
 import { isoTime } from '../../clock.ts'
 
 export interface ControlState {
@@ -8,14 +8,33 @@ export interface ControlState {
   reason: string | null
 }
 
-/** The message that brings a subscriber to this state. */
-export function controlMessage(instanceId: string, state: ControlState, issuedAt: number, key: Buffer): ControlMessage {
-  const message = {
+function unsigned(instanceId: string, state: ControlState, issuedAt: number) {
+  return {
     instance_id: instanceId,
     action: state.suspended ? ('suspend' as const) : ('resume' as const),
     ...(state.suspended && state.reason !== null ? { reason: state.reason } : {}),
     version: state.version,
     issued_at: isoTime(issuedAt),
   }
-  return { ...message, signature: signControl(message, key) }
+}
+
+/** The message that brings a subscriber to this state. */
+export function controlMessage(
+  instanceId: string,
+  state: ControlState,
+  issuedAt: number,
+  signer: ControlSigner,
+): ControlMessage {
+  return signer.sign(unsigned(instanceId, state, issuedAt))
+}
+
+/** The signature of this state, as the header of a poll answer. */
+export function controlHeaderValue(
+  instanceId: string,
+  state: ControlState,
+  issuedAt: number,
+  signer: ControlSigner,
+): string {
+  const message = unsigned(instanceId, state, issuedAt)
+  return `version=${message.version}; issued_at=${message.issued_at}; signature=${signer.agentSignature(message)}`
 }

@@ -14,7 +14,7 @@ export class ControlRelay {
       // What was published meanwhile did not reach those who listen on the channel itself.
       this.#since = Math.min(this.#since, missedSince)
       this.run().catch((fault) =>
-        deps.log.warn({ err: fault }, 'kills and resumes could not be read; the next second tries again'),
+        deps.log.warn({ err: fault }, 'kills and resumes could not be read; retrying in a second'),
       )
     })
   }

@@ -39,7 +39,7 @@ function openStates({ isShared = false, from = service } = {}) {
     },
     hear: (version: number, suspended: boolean, id = bot) => {
       const state = { version, suspended, reason: suspended ? 'heard' : null }
-      bus.publishControl(controlMessage(id, state, service.clock.now(), service.deps.secrets.controlKey))
+      bus.publishControl(controlMessage(id, state, service.clock.now(), service.deps.controlSigner))
     },
   }
 }

@@ -1,10 +1,14 @@
 import type { ControlMessage, KillSwitchState } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
-import { readControl } from './queries.ts'
+import { readControl } from '../instances/control-statements.ts'
+import { type ControlState, controlHeaderValue } from './control-message.ts'
 
 export interface KnownState {
   version: number
   etag: string
+  issuedAt: number
+  /** Signs the state for the agent, as a header. */
+  control: string
   state: KillSwitchState
 }
 
@@ -12,10 +16,6 @@ export interface KnownState {
 interface Reading {
   readers: number
   heard: KnownState | undefined
-}
-
-function known(version: number, suspended: boolean, reason: string | null): KnownState {
-  return { version, etag: `W/"${version}"`, state: { suspended, reason } }
 }
 
 function newest(first: KnownState, ...others: (KnownState | undefined)[]): KnownState {
@@ -61,7 +61,7 @@ export class ControlStates {
       const row = await readControl(this.#deps.database.db, instanceId)
       if (!row) return undefined
       // A message may have come while the row was read.
-      const read = known(row.version, row.suspended, row.reason)
+      const read = this.#known(instanceId, row, row.issuedAt)
       const state = newest(read, this.#states.get(instanceId), reading.heard)
       if (this.#deps.bus.hearsAll && epoch === this.#epoch) this.#states.set(instanceId, state)
       return state
@@ -76,19 +76,35 @@ export class ControlStates {
     }
   }
 
+  /** An instance that was deleted is unknown from now on. */
+  forget(instanceId: string): void {
+    this.#states.delete(instanceId)
+  }
+
+  #known(instanceId: string, state: ControlState, issuedAt: number): KnownState {
+    const { version, suspended, reason } = state
+    const control = controlHeaderValue(instanceId, state, issuedAt, this.#deps.controlSigner)
+    return { version, etag: `W/"${version}"`, issuedAt, control, state: { suspended, reason } }
+  }
+
   #recall(instanceId: string): KnownState | undefined {
     return this.#deps.bus.hearsAll ? this.#states.get(instanceId) : undefined
   }
 
   /**
-   * A message counts only beside what the database said: an old one that somebody publishes once more is signed as
+   * A message counts only beside what the database said: an old one that is published again is signed as
    * well, and would otherwise bring back a state of long ago for an instance that nobody has asked for yet.
    */
-  #apply({ instance_id, action, reason, version }: ControlMessage): void {
-    const message = known(version, action === 'suspend', reason ?? null)
+  #apply({ instance_id, action, reason, version, issued_at }: ControlMessage): void {
     const current = this.#states.get(instance_id)
-    if (current) this.#states.set(instance_id, newest(current, message))
     const reading = this.#readings.get(instance_id)
+    if (!current && !reading) return
+    const message = this.#known(
+      instance_id,
+      { version, suspended: action === 'suspend', reason: reason ?? null },
+      Date.parse(issued_at),
+    )
+    if (current) this.#states.set(instance_id, newest(current, message))
     if (reading) reading.heard = newest(message, reading.heard)
   }
 }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { openTestService } from '../../test-service.ts'
+import { markKillResult } from '../instances/control-statements.ts'
 import { reportKillResults } from './kill-results.ts'
-import { markKillResult } from './queries.ts'
 
 // Otherwise an agent that confirmed an earlier kill would count as stopped by the present one.
 it('tells nothing of a kill that another one has followed since it was read', async () => {
@@ -33,4 +33,24 @@ it('is told by one of two processes', async () => {
   await Promise.all([receiverless, other].map(({ deps, services }) => reportKillResults(deps, services.outbox)))
   const rows = await receiverless.rows('select event_type from alerts order by seq')
   expect(rows.map(({ event_type }) => event_type)).toEqual(['instance_suspended', 'kill_confirmed'])
+})
+
+// A machine whose clock is set forward would call people for each kill of the last minute.
+it('calls no kill overdue because the clock was set, until a minute has passed', async () => {
+  await using service = await openTestService({ env: { SLACK_WEBHOOK_URL: 'http://127.0.0.1:9/none' } })
+  const { deps, services, clock } = service
+  const types = async () => {
+    await reportKillResults(deps, services.outbox)
+    const rows = await service.rows<{ event_type: string }>('select event_type from alerts order by seq')
+    return rows.map(({ event_type }) => event_type)
+  }
+  await service.call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'Bot' } })
+  await types()
+  await service.call('POST', '/api/kill/bot', { body: { reason: 'Test' } })
+  clock.jump(3_600_000)
+  expect(await types()).toEqual(['instance_suspended'])
+  clock.advance(59_000)
+  expect(await types()).toEqual(['instance_suspended'])
+  clock.advance(1_000)
+  expect(await types()).toEqual(['instance_suspended', 'kill_unconfirmed'])
 })

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
-import type { ControlMessage } from '@wardline/contract'
+import type { ControlMessage, EventRow, InstanceDetail } from '@wardline/contract'
 import fc from 'fast-check'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { signControl } from '../../bus/control-signature.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 
@@ -29,12 +29,14 @@ const poll = (headers: Record<string, string> = {}, id = bot) =>
 const ack = (version: number, options: { key?: string } = {}) =>
   service.call<{ error?: string }>('POST', `/api/instances/${bot}/ack`, { body: { version }, ...options })
 const control = async () =>
+  (await service.call<{ control: InstanceDetail['control'] }>('GET', `/api/instances/${bot}`)).body.control
+const mismatches = async () =>
   (
-    await service.call<{ control: { version: number; applied_version: number | null; confirmed: boolean } }>(
+    await service.call<{ events: EventRow[] }>(
       'GET',
-      `/api/instances/${bot}`,
+      `/api/events?event_type=control_version_mismatch&instance_id=${bot}`,
     )
-  ).body.control
+  ).body.events
 const auditRows = () =>
   service.rows<{ action: string; reason: string | null }>(
     `select action, reason from audit_log where target = '${bot}'`,
@@ -232,6 +234,50 @@ describe('the acknowledgement', () => {
     expect(await control()).toMatchObject({ applied_version: null })
     await beat({ control_version: 7 })
     expect(await control()).toMatchObject({ applied_version: null })
+  })
+
+  // After a restore, or one forged message over plain HTTP, an agent ignores every kill up to the version that it knows.
+  it.each([
+    ['a heartbeat', (version: number) => beat({ control_version: version })],
+    ['an acknowledgement', (version: number) => ack(version)],
+  ])('by %s above what was issued is reported, and the next kill is above both', async (_name, claim) => {
+    await beat()
+    await claim(8)
+    expect(await control()).toMatchObject({ version: 0, claimed_version: 8, mismatch: true })
+    await kill('stop')
+    expect(await control()).toMatchObject({ version: 9, claimed_version: null, mismatch: false, confirmed: false })
+    expect(messages.map(({ version }) => version)).toEqual([9])
+    await claim(9)
+    expect(await control()).toMatchObject({ version: 9, confirmed: true, mismatch: false })
+    await resume()
+    expect((await control()).version).toBe(10)
+    const events = await mismatches()
+    expect(events).toHaveLength(1)
+    expect(events[0]).toMatchObject({ severity: 'critical', by_service: true, instance_id: bot })
+    expect(events[0]!.metadata).toEqual({ claimed_version: 8, version: 0, occurrences: 1 })
+  })
+
+  // An agent could otherwise use up the numbers in which versions are counted, and be out of reach for good.
+  it.each([1_000_001, 2 ** 52, Number.MAX_SAFE_INTEGER])(
+    'of version %d does not carry the versions with it',
+    async (version) => {
+      await beat({ control_version: version })
+      expect(await control()).toMatchObject({ claimed_version: version, mismatch: true })
+      await kill('stop')
+      expect(await control()).toMatchObject({ version: 1, claimed_version: version, mismatch: true })
+      await beat({ control_version: 1 })
+      expect(await control()).toMatchObject({ claimed_version: null, mismatch: false, confirmed: true })
+    },
+  )
+
+  it('that repeats is reported once a minute, with its count', async () => {
+    for (let count = 0; count < 5; count++) await beat({ control_version: 3 })
+    await vi.waitFor(async () => expect(await mismatches()).toHaveLength(1))
+    service.clock.advance(60_000)
+    await service.services.countedReports.run()
+    expect((await mismatches()).map(({ metadata }) => (metadata as { occurrences: number }).occurrences)).toEqual([
+      4, 1,
+    ])
   })
 
   it('never moves backwards', async () => {

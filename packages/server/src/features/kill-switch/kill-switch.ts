@@ -1,50 +1,57 @@
 import { alertTypes } from '@wardline/contract'
+import { changeGuarded } from '../../db/guarded-change.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
-import type { Outbox } from '../alerts/outbox.ts'
-import { type Actor, recordAction } from '../audit/audit.ts'
+import type { Outbox } from '../alerts/outbox/outbox.ts'
+import { type Actor, auditStatements } from '../audit/audit.ts'
+import { type ControlRow, controlStatements, readChangedControl, readControl } from '../instances/control-statements.ts'
+import { unknownInstance } from './acks.ts'
 import { controlMessage } from './control-message.ts'
-import { changeControl, isKnownInstance, markApplied, readChangedControl, readControl } from './queries.ts'
-
-export const unknownInstance = () => new AppError('not_found', 'There is no instance with this id.')
+import { nextVersion } from './version-claims.ts'
 
 /** What a kill or a resume needs besides the database. */
 export interface KillSwitchDeps extends Deps {
   outbox: Outbox
 }
 
+/** What a change needs to know of the instance. Throws AppError when its state does not allow the change. */
+async function readAllowed({ database }: Deps, instanceId: string, suspend: boolean): Promise<ControlRow> {
+  const control = await readControl(database.db, instanceId)
+  if (!control) throw unknownInstance(instanceId)
+  if (control.suspended !== suspend) return control
+  throw suspend
+    ? new AppError('already_suspended', 'The instance is already suspended.')
+    : new AppError('not_suspended', 'The instance is not suspended.')
+}
+
 async function change(deps: KillSwitchDeps, instanceId: string, reason: string | null, actor: Actor): Promise<void> {
   const now = deps.clock.now()
   const suspended = reason !== null
-  const version = await deps.database.db.transaction().execute(async (trx) => {
-    const changed = await changeControl(trx, instanceId, reason, now)
-    if (changed === undefined) {
-      if (!(await isKnownInstance(trx, instanceId))) throw unknownInstance()
-      throw suspended
-        ? new AppError('already_suspended', 'The instance is already suspended.')
-        : new AppError('not_suspended', 'The instance is not suspended.')
+  const type = suspended ? alertTypes.instanceSuspended : alertTypes.instanceResumed
+  const description = `${suspended ? 'Suspended' : 'Resumed'} by ${actor.name}${suspended ? `: ${reason}` : '.'}`
+  const alert = { severity: 'warning' as const, event_type: type, instance_id: instanceId, description }
+  const version = await changeGuarded(deps.database, async () => {
+    const control = await readAllowed(deps, instanceId, suspended)
+    const next = nextVersion(control.version, control.claimed)
+    const action = {
+      action: suspended ? 'instance.suspend' : 'instance.resume',
+      target: instanceId,
+      before: { suspended: !suspended, version: control.version },
+      after: { suspended, version: next },
+      ...(reason === null ? {} : { reason }),
     }
-    // Alerts before the audit log, as everywhere: two locks taken in two orders would block each other.
-    const type = suspended ? alertTypes.instanceSuspended : alertTypes.instanceResumed
-    const description = `${suspended ? 'Suspended' : 'Resumed'} by ${actor.keyId}${suspended ? `: ${reason}` : '.'}`
-    const alert = { severity: 'warning' as const, event_type: type, instance_id: instanceId, description }
-    await deps.outbox.write(trx, [alert], now)
-    await recordAction(
-      trx,
-      actor,
-      {
-        action: suspended ? 'instance.suspend' : 'instance.resume',
-        target: instanceId,
-        before: { suspended: !suspended, version: changed - 1 },
-        after: { suspended, version: changed },
-        ...(reason === null ? {} : { reason }),
-      },
-      now,
-    )
-    return changed
+    return {
+      statements: [
+        ...controlStatements(deps.database, { instanceId, from: control, version: next, reason, now }),
+        // Alerts before the audit log, as everywhere: two locks taken in two orders would block each other.
+        ...deps.outbox.ownStatements([alert], now),
+        ...auditStatements(deps.database, actor, action, now),
+      ],
+      result: () => next,
+    }
   })
   deps.outbox.notify()
-  deps.bus.publishControl(controlMessage(instanceId, { version, suspended, reason }, now, deps.secrets.controlKey))
+  deps.bus.publishControl(controlMessage(instanceId, { version, suspended, reason }, now, deps.controlSigner))
   deps.metrics.controlChanges.inc({ action: suspended ? 'suspend' : 'resume' })
   deps.log.info(
     { instanceId, version, actor: actor.keyId, suspended },
@@ -64,9 +71,9 @@ const lookBackMs = 60_000
  * highest version, so a repetition changes nothing.
  */
 export async function republishControl(deps: Deps, since = deps.clock.now()): Promise<void> {
-  const { database, bus, clock, secrets } = deps
+  const { database, bus, clock, controlSigner } = deps
   for (const { id, changedAt, ...state } of await readChangedControl(database.db, since - lookBackMs)) {
-    bus.publishControl(controlMessage(id, state, changedAt ?? clock.now(), secrets.controlKey))
+    bus.publishControl(controlMessage(id, state, changedAt ?? clock.now(), controlSigner))
   }
 }
 
@@ -78,16 +85,4 @@ export function suspendInstance(deps: KillSwitchDeps, instanceId: string, reason
 /** Resumes an instance. Throws AppError `not_found` or `not_suspended`. */
 export function resumeInstance(deps: KillSwitchDeps, instanceId: string, actor: Actor): Promise<void> {
   return change(deps, instanceId, null, actor)
-}
-
-/** Notes the control version that the agent applied. Throws AppError `not_found`, or `invalid` for a future version. */
-export async function acknowledgeControl(deps: Deps, instanceId: string, version: number): Promise<void> {
-  const control = await readControl(deps.database.db, instanceId)
-  if (!control) throw unknownInstance()
-  if (version > control.version) throw new AppError('invalid', 'version must not be above the current control version.')
-  const now = deps.clock.now()
-  const first = await markApplied(deps.database.db, instanceId, version, now)
-  if (first && control.suspended && version === control.version && control.changedAt !== null) {
-    deps.metrics.killConfirmSeconds.observe((now - control.changedAt) / 1000)
-  }
 }

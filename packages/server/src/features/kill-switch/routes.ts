@@ -1,29 +1,26 @@
-import { decoysHeader, type KillSwitchState } from '@wardline/contract'
+import { controlHeader, decoysHeader, type KillSwitchState } from '@wardline/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { requestActor } from '../../http/actor.ts'
 import { assertMayActFor, type Principal } from '../../http/auth.ts'
+import { matchesTag } from '../../http/etag.ts'
 import type { Router } from '../../http/route.ts'
+import { workLane } from '../../work-turns.ts'
+import { type Acks, unknownInstance } from './acks.ts'
 import type { ControlStates, KnownState } from './control-states.ts'
 import type { ControlStream } from './control-stream.ts'
-import {
-  acknowledgeControl,
-  type KillSwitchDeps,
-  resumeInstance,
-  suspendInstance,
-  unknownInstance,
-} from './kill-switch.ts'
+import { type KillSwitchDeps, resumeInstance, suspendInstance } from './kill-switch.ts'
 
-/** Weak comparison (RFC 9110, section 13.1.2): the current tag is in the list, or the list is *. */
-function matches(given: string | undefined, etag: string): boolean {
-  if (given === undefined) return false
-  return given.split(',').some((tag) => tag.trim() === etag || tag.trim() === '*' || `W/${tag.trim()}` === etag)
-}
-
-function answerPoll(known: KnownState | undefined, request: FastifyRequest, reply: FastifyReply): KillSwitchState {
-  if (!known) throw unknownInstance()
+function answerPoll(
+  instanceId: string,
+  known: KnownState | undefined,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): KillSwitchState {
+  if (!known) throw unknownInstance(instanceId)
   reply.header('etag', known.etag)
+  reply.header(controlHeader, known.control)
   reply.header('cache-control', 'no-cache')
-  if (matches(request.headers['if-none-match'], known.etag)) reply.code(304).send()
+  if (matchesTag(request.headers['if-none-match'], known.etag)) reply.code(304).send()
   return known.state
 }
 
@@ -33,15 +30,18 @@ export function mountKillSwitch(
   deps: KillSwitchDeps,
   states: ControlStates,
   stream: ControlStream,
+  acks: Pick<Acks, 'acknowledge'>,
   reaches: (principal: Principal) => boolean,
 ): void {
   router.handle('killInstance', async ({ params, body, request }) => {
-    await suspendInstance(deps, params.instanceId, body.reason, requestActor(request))
+    const actor = requestActor(request)
+    await workLane.aheadOfWork(() => suspendInstance(deps, params.instanceId, body.reason, actor))
     return { ok: true, instance_id: params.instanceId, status: 'suspended' }
   })
 
   router.handle('resumeInstance', async ({ params, request }) => {
-    await resumeInstance(deps, params.instanceId, requestActor(request))
+    const actor = requestActor(request)
+    await workLane.aheadOfWork(() => resumeInstance(deps, params.instanceId, actor))
     return { ok: true, instance_id: params.instanceId, status: 'active' }
   })
 
@@ -49,20 +49,22 @@ export function mountKillSwitch(
     if (principal.scope === 'agent') assertMayActFor(principal, params.instanceId)
     reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
     const known = states.peek(params.instanceId)
-    if (known) return answerPoll(known, request, reply)
-    return states.read(params.instanceId).then((read) => answerPoll(read, request, reply))
+    if (known) return answerPoll(params.instanceId, known, request, reply)
+    return states.read(params.instanceId).then((read) => answerPoll(params.instanceId, read, request, reply))
   })
 
   router.stream('streamControl', async ({ params, principal }, reply) => {
     if (principal.scope === 'agent') assertMayActFor(principal, params.instanceId)
     const known = await states.read(params.instanceId)
-    if (!known) throw unknownInstance()
-    stream.subscribe(reply, params.instanceId, known, principal.keyId)
+    if (!known) throw unknownInstance(params.instanceId)
+    stream.subscribe(reply, params.instanceId, known, principal)
   })
+
+  router.handle('getControlKeys', () => deps.controlSigner.keys)
 
   router.handle('acknowledgeControl', async ({ params, body, principal }) => {
     assertMayActFor(principal, params.instanceId)
-    await acknowledgeControl(deps, params.instanceId, body.version)
+    await acks.acknowledge({ instanceId: params.instanceId, version: body.version, keyId: principal.keyId })
     return { ok: true }
   })
 }

@@ -1,6 +1,8 @@
-import type { EventFields } from '../../bus/event-row.ts'
+import { readCounter } from '../../db/counters.ts'
+import type { EventFields } from '../../db/schema/events.ts'
 import type { Deps } from '../../deps.ts'
-import { readEventsAfter, readLastSeq } from './queries.ts'
+import { parseEventRow } from '../events/event-row.ts'
+import { readEventsAfter } from '../events/log-statements.ts'
 
 const pageRows = 250
 /** Processes that store in turns announce out of turn now and then: what comes first waits this long for what is before it. */
@@ -26,10 +28,10 @@ export class EventSequence {
     this.#deps = deps
     this.#next = next
     this.#skipped = skipped
-    deps.bus.onEvents((rows) => this.#receive(rows))
+    deps.bus.onEvents((rows) => this.#receive(rows), parseEventRow)
     deps.bus.onReconnect(() => {
       this.reconcile().catch((fault) =>
-        deps.log.warn({ err: fault }, 'stream could not read what it missed; the next second tries again'),
+        deps.log.warn({ err: fault }, 'the stream could not read missed events; retrying in a second'),
       )
     })
   }
@@ -41,7 +43,7 @@ export class EventSequence {
 
   /** Starts at the newest stored event. */
   async open(): Promise<void> {
-    this.#head = await readLastSeq(this.#deps.database.db)
+    this.#head = await readCounter(this.#deps.database.db, 'event_seq')
     this.#isOpen = true
     // Another process may have told of its events since the reading.
     this.#fillGap()
@@ -49,7 +51,7 @@ export class EventSequence {
 
   /** Hears of events whose commit was answered too late to be published, or that another process stored unheard. */
   async reconcile(): Promise<void> {
-    this.#announced = Math.max(this.#announced, await readLastSeq(this.#deps.database.db))
+    this.#announced = Math.max(this.#announced, await readCounter(this.#deps.database.db, 'event_seq'))
     this.#fillGap()
   }
 
@@ -60,7 +62,7 @@ export class EventSequence {
 
   #receive(rows: readonly EventFields[]): void {
     for (const row of rows) {
-      const seq = Number(row.seq)
+      const seq = row.seq
       this.#announced = Math.max(this.#announced, seq)
       if (!this.#isOpen) continue
       if (seq === this.#head + 1) this.#append(row)
@@ -76,7 +78,7 @@ export class EventSequence {
   #append(row: EventFields): void {
     let next: EventFields | undefined = row
     while (next) {
-      this.#head = Number(next.seq)
+      this.#head = next.seq
       this.#next(next)
       next = this.#early.get(this.#head + 1)
       this.#early.delete(this.#head + 1)
@@ -97,20 +99,20 @@ export class EventSequence {
         const announced = this.#announced
         const rows = await readEventsAfter(this.#deps.database.db, this.#head, pageRows)
         this.#passOver(rows[0])
-        for (const row of rows) if (Number(row.seq) === this.#head + 1) this.#append(row)
+        for (const row of rows) if (row.seq === this.#head + 1) this.#append(row)
         // A row that was announced before and is not there was forged, or is gone already.
         if (rows.length === 0 && this.#announced === announced) this.#announced = this.#head
       }
     } catch (fault) {
-      this.#deps.log.warn({ err: fault }, 'stream could not read missing events; the next event tries again')
+      this.#deps.log.warn({ err: fault }, 'the stream could not read missing events; retrying at the next event')
     }
     for (const seq of this.#early.keys()) if (seq <= this.#head || seq > this.#announced) this.#early.delete(seq)
   }
 
   /** Rows that retention removed before they could be read are no longer to be had. */
   #passOver(next: EventFields | undefined): void {
-    if (!next || Number(next.seq) <= this.#head + 1) return
-    this.#head = Number(next.seq) - 1
+    if (!next || next.seq <= this.#head + 1) return
+    this.#head = next.seq - 1
     this.#skipped()
   }
 }

@@ -1,9 +1,9 @@
 import { NewEvent, Uuid } from '@wardline/contract'
 import { Compile } from 'typebox/schema'
-import type { OutsideEvent } from '../../bus/event-row.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { bodyText, parseJson } from '../../http/json.ts'
+import type { OutsideEvent } from '../events/event-row.ts'
 import { eventToStore } from '../events/new-event.ts'
 
 /**
@@ -35,7 +35,7 @@ export function readOutsideEvent(message: Buffer, now: number): OutsideEvent {
   const report = withoutNulls(parseJson(bodyText(message)))
   if (!isNewEvent.Check(report)) throw new AppError('invalid', 'The message must be an event.')
   const { id, created_at } = report as { id?: unknown; created_at?: unknown }
-  const { class: _class, tool: _tool, ...row } = eventToStore(report, null, now)
+  const { class: _class, tool: _tool, metrics: _metrics, ...row } = eventToStore(report, null, now)
   return { ...row, id: isUuid.Check(id) ? id : row.id, created_at: instant(created_at) ?? now, seq: null }
 }
 

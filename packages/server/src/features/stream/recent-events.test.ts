@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { EventFields } from '../../bus/event-row.ts'
+import type { EventFields } from '../../db/schema/events.ts'
 import { RecentEvents } from './recent-events.ts'
 
 const row = (seq: number, bytes = 0): EventFields => ({
@@ -15,6 +15,7 @@ const row = (seq: number, bytes = 0): EventFields => ({
   id: String(seq),
   description: '',
   metadata: bytes === 0 ? null : 'x'.repeat(bytes),
+  by_service: 0,
 })
 const seqs = (rows: EventFields[] | undefined) => rows?.map(({ seq }) => seq)
 const count = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)

@@ -1,4 +1,4 @@
-import type { EventFields } from '../../bus/event-row.ts'
+import type { EventFields } from '../../db/schema/events.ts'
 
 /** What is kept for clients that reconnect after a moment; older rows come from the database. */
 const maxRows = 4_096
@@ -31,6 +31,7 @@ export class RecentEvents {
 
   /** Begins anew after a gap. */
   clear(): void {
+    if (this.#rows.length === 0) return
     this.#rows = []
     this.#start = 0
     this.#bytes = 0
@@ -39,8 +40,8 @@ export class RecentEvents {
   /** Up to `limit` rows after `seq`; undefined when some of them are no longer here. */
   after(seq: number, limit: number): EventFields[] | undefined {
     const oldest = this.#rows[this.#start]
-    if (!oldest || seq + 1 < Number(oldest.seq)) return undefined
-    const from = this.#start + (seq + 1 - Number(oldest.seq))
+    if (!oldest || seq + 1 < oldest.seq) return undefined
+    const from = this.#start + (seq + 1 - oldest.seq)
     return this.#rows.slice(from, from + limit)
   }
 }

@@ -1,4 +1,5 @@
 import { clientAddress } from '../../http/actor.ts'
+import { addressGroup } from '../../http/address-group.ts'
 import type { Router } from '../../http/route.ts'
 import type { EventStream } from './stream.ts'
 
@@ -8,11 +9,13 @@ function lastSeq(header: string | string[] | undefined): number | undefined {
 }
 
 export function mountStream(router: Router, stream: EventStream): void {
-  router.stream('streamEvents', ({ request, principal }, reply) => {
+  router.stream('streamEvents', ({ query, request, principal }, reply) => {
     stream.subscribe(reply, {
-      address: clientAddress(request),
-      keyId: principal.keyId,
+      // Without an address the connection is gone, and no stream will open.
+      address: addressGroup(clientAddress(request) ?? ''),
+      holder: principal,
       lastSeq: lastSeq(request.headers['last-event-id']),
+      hasControl: query.include === 'control',
     })
   })
 }

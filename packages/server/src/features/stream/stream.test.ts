@@ -1,9 +1,10 @@
 import { connect, type Socket } from 'node:net'
 import type { EventRow } from '@wardline/contract'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
-import type { EventFields } from '../../bus/event-row.ts'
+import { describe, expect, it, vi } from 'vitest'
+import type { EventFields } from '../../db/schema/events.ts'
 import { adminKey, openTestService, type TestService } from '../../test-service.ts'
+import { eventRowJson, parseEventRow } from '../events/event-row.ts'
 import { eventToStore } from '../events/new-event.ts'
 
 type Message = { type: 'heartbeat' } | { type: 'event'; data: EventRow } | { type: 'stats'; data: object }
@@ -69,7 +70,7 @@ const event = (service: TestService, severity: 'info' | 'warning' = 'info') =>
 async function storeElsewhere(service: TestService, count: number): Promise<EventFields[]> {
   await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
   const rows: EventFields[] = []
-  other.deps.bus.onEvents((announced) => rows.push(...announced))
+  other.deps.bus.onEvents((announced) => rows.push(...announced), parseEventRow)
   await other.services.ingest.store(Array.from({ length: count }, () => event(other)))
   return rows
 }
@@ -90,6 +91,25 @@ describe('the event stream', () => {
     )
   })
 
+  it('brings whoever resumes also what came while nobody listened', async () => {
+    await using service = await openTestService()
+    const { eventStream, ingest } = service.services
+    {
+      await using first = await listen(service)
+      await ingest.store([event(service), event(service)])
+      await first.until(2)
+    }
+    await vi.waitFor(() => expect([...eventStream.holders()]).toEqual([]))
+    service.clock.advance(61_000)
+    await ingest.store([event(service), event(service), event(service)])
+    await using second = await listen(service)
+    await ingest.store([event(service)])
+    await second.until(6)
+    await using resumed = await listen(service, { 'last-event-id': '1' })
+    await resumed.until(6)
+    expect(resumed.seqs).toEqual(count(2, 6))
+  })
+
   it('brings each event once and in order, however the bus lost, doubled and mixed the announcements', async () => {
     await using service = await openTestService()
     await using listener = await listen(service)
@@ -108,13 +128,13 @@ describe('the event stream', () => {
           const announced = rows.slice(from, from + take)
           if (announced.length === 0) return
           told = Math.max(told, from + announced.length)
-          service.deps.bus.publishEvents(shuffle ? announced.toReversed() : announced)
+          service.deps.bus.publishEvents(shuffle ? announced.toReversed() : announced, eventRowJson)
         }
         await listener.until(told)
       }),
       { numRuns: 20 },
     )
-    service.deps.bus.publishEvents(rows.slice(-1))
+    service.deps.bus.publishEvents(rows.slice(-1), eventRowJson)
     await listener.until(300)
     expect(listener.seqs).toEqual(count(1, 300))
   })
@@ -128,7 +148,7 @@ describe('the event stream', () => {
     await using listener = await listen(restarted, { 'last-event-id': '0' })
     await listener.until(10)
     for (const row of rows) {
-      restarted.deps.bus.publishEvents([row])
+      restarted.deps.bus.publishEvents([row], eventRowJson)
       await new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
     }
     await restarted.services.ingest.store([event(restarted)])
@@ -166,7 +186,7 @@ describe('the event stream', () => {
     await using service = await openTestService()
     await using listener = await listen(service)
     // The database has none of them, so whatever is asked of it is lost.
-    for (const seq of [3, 2, 5, 4, 1]) service.deps.bus.publishEvents([{ ...event(service), seq }])
+    for (const seq of [3, 2, 5, 4, 1]) service.deps.bus.publishEvents([{ ...event(service), seq }], eventRowJson)
     await listener.until(5)
     expect(listener.seqs).toEqual(count(1, 5))
   })
@@ -176,7 +196,7 @@ describe('the event stream', () => {
     await using service = await openTestService()
     await using listener = await listen(service)
     await service.services.ingest.store([event(service)])
-    service.deps.bus.publishEvents([{ ...event(service), seq: 500, description: 'forged' }])
+    service.deps.bus.publishEvents([{ ...event(service), seq: 500, description: 'forged' }], eventRowJson)
     await service.services.ingest.store([event(service)])
     await service.services.ingest.store([event(service)])
     await listener.until(3)
@@ -194,16 +214,20 @@ describe('the event stream', () => {
   })
 
   // One address could else take the place of everybody: the stream needs no key.
-  it('has at most 100 places for one address and gives them back', async () => {
-    await using service = await openTestService()
+  it.each([
+    ['one address', () => '192.0.2.7'],
+    ['one /64 of IPv6', (host: number) => `2001:db8::${host.toString(16)}`],
+  ])('has at most 100 places for %s and gives them back', async (_whose, address) => {
+    await using service = await openTestService({ env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1' } })
     const { hostname, port } = new URL(await urlOf(service))
-    const open = () =>
+    const open = (host: number) =>
       new Promise<Socket>((resolve, reject) => {
         const socket = connect(Number(port), hostname).on('error', reject)
-        socket.once('data', () => resolve(socket)).write(`GET /api/stream HTTP/1.1\r\nhost: ${hostname}\r\n\r\n`)
+        const head = `GET /api/stream HTTP/1.1\r\nhost: ${hostname}\r\nx-forwarded-for: ${address(host)}\r\n\r\n`
+        socket.once('data', () => resolve(socket)).write(head)
       })
-    const sockets = await Promise.all(Array.from({ length: 100 }, open))
-    const refused = await fetch(`${await urlOf(service)}/api/stream`)
+    const sockets = await Promise.all(count(1, 100).map(open))
+    const refused = await fetch(`${await urlOf(service)}/api/stream`, { headers: { 'x-forwarded-for': address(101) } })
     expect(refused.status).toBe(503)
     expect(refused.headers.get('retry-after')).toBe('5')
     expect(await refused.json()).toEqual({ error: 'Too many streams are open.' })
@@ -224,7 +248,7 @@ describe('the event stream', () => {
     await using kept = await listen(service, { 'x-monitor-key': adminKey })
     await service.call('DELETE', `/api/keys/${id}`)
     const { keyring, eventStream } = service.services
-    eventStream.endInvalid((keyId) => keyring.isValid(keyId))
+    eventStream.endInvalid(({ keyId }) => keyring.isValid(keyId))
     eventStream.keepAlive()
     await expect(cut.until(1)).rejects.toThrow('The stream ended.')
     await service.services.ingest.store([event(service)])

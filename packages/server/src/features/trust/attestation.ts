@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import canonicalize from 'canonicalize'
+import { dayMs, hourMs } from '../../clock.ts'
 import { riskTier, riskTierLabel } from './risk-score.ts'
 
 /** The versioned family of claims that every attestation of this service belongs to. */
@@ -31,8 +32,6 @@ export type WeeklyInputs = {
   observingSinceMs: number | null
 }
 
-const hourMs = 3_600_000
-const dayMs = 24 * hourMs
 const weekMs = 7 * dayMs
 const cleanWindowMs = 720 * hourMs
 

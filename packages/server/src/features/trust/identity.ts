@@ -39,23 +39,16 @@ export function identityOf(config: Config): TrustSummary['identity'] {
   }
 }
 
-const erc8004Labels = {
-  live: 'ERC-8004 identity registered',
-  registering: 'ERC-8004 registration under way',
-  planned: 'ERC-8004 registration planned',
-}
-const erc8126Labels = {
-  live: 'ERC-8126 verification live',
-  enterprise: 'ERC-8126 verification by arrangement',
-  planned: 'ERC-8126 verification planned',
-}
-
+/**
+ * The status words are settings with defaults that promise something; the labels, which strangers read, state only what
+ * is configured and stored.
+ */
 export function chainStatus(config: Config): TrustSummary['chain'] {
-  const erc8004 = config.trustAgentId === undefined ? config.trustErc8004Status : 'live'
+  const hasIdentity = config.trustAgentId !== undefined
   return {
-    erc8004_status: erc8004,
-    erc8004_label: erc8004Labels[erc8004],
+    erc8004_status: hasIdentity ? 'live' : config.trustErc8004Status,
+    erc8004_label: hasIdentity ? 'ERC-8004 identity registered' : 'No on-chain identity configured',
     erc8126_status: config.trustErc8126Status,
-    erc8126_label: erc8126Labels[config.trustErc8126Status],
+    erc8126_label: 'No ERC-8126 verification stored',
   }
 }

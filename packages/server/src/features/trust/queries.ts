@@ -10,7 +10,7 @@ export async function readLastAttestation(trx: Trx | Db): Promise<number | null>
     .selectFrom('attestations')
     .select((e) => e.fn.max('at').as('at'))
     .executeTakeFirstOrThrow()
-  return at === null ? null : Number(at)
+  return at
 }
 
 /** Stores attestations; one that another process wrote for the same week stays as it is. */
@@ -20,13 +20,4 @@ export async function insertAttestations(db: Db, attestations: readonly Attestat
     .values(attestations)
     .onConflict((conflict) => conflict.columns(['period', 'tag']).doNothing())
     .execute()
-}
-
-/** When this database was first used. */
-export async function readFirstStart(db: Db): Promise<number | null> {
-  const { at } = await db
-    .selectFrom('schema_version')
-    .select((e) => e.fn.min('applied_at').as('at'))
-    .executeTakeFirstOrThrow()
-  return at === null ? null : Number(at)
 }

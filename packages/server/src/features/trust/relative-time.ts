@@ -1,6 +1,4 @@
-const minuteMs = 60_000
-const hourMs = 60 * minuteMs
-const dayMs = 24 * hourMs
+import { dayMs, hourMs, minuteMs } from '../../clock.ts'
 
 /**
  * How long ago something was, in English and whole units rounded down: "just now" (less than a minute), "1 minute

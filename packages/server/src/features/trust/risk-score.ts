@@ -1,3 +1,5 @@
+import { dayMs } from '../../clock.ts'
+
 /**
  * The risk score, version 1 ("headroom"): every signal takes a share of the headroom that the others left,
  *
@@ -32,7 +34,6 @@ export type RiskInputs = {
 
 export type RiskScore = { score: number; tier: RiskTier; points: Record<RiskFactor, number> }
 
-const dayMs = 86_400_000
 const breachHalfLifeDays = 7
 const breachWindowDays = 30
 const suspendedCeiling = 0.5

@@ -1,6 +1,7 @@
 import type { TrustSummary } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
 import { readConfig } from '../../config.ts'
+import { listJobs } from '../../jobs.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { chainStatus, identityOf } from './identity.ts'
 import { attestWeekly } from './trust.ts'
@@ -11,6 +12,7 @@ const trust = async (service: TestService, url = path) =>
   (await service.call<TrustSummary>('GET', url, { key: null })).body
 const report = (service: TestService, severity: string, event_type = 'note') =>
   service.call('POST', '/api/events', { body: { severity, source: 's', event_type, description: 'x' } })
+const beat = (service: TestService) => service.call('POST', '/api/heartbeat', { body: { instance_id: 'a', name: 'a' } })
 
 describe('the snapshot', () => {
   it('serves everybody the same until it is as old as configured', async () => {
@@ -203,6 +205,8 @@ describe('identity', () => {
       registry_explorer_url: 'https://sepolia.basescan.org/address/0x8004A818BFB912233c491871b3d84c89A494BD9e',
       status: 'pending',
       erc8004_status: 'registering',
+      erc8004_label: 'No on-chain identity configured',
+      erc8126_label: 'No ERC-8126 verification stored',
     })
   })
 
@@ -216,13 +220,26 @@ describe('identity', () => {
       registry_explorer_url: 'https://basescan.org/address/0x8004A169FB4a3325136EB29fA0ceB6D2e539a432',
       status: 'live',
       erc8004_status: 'live',
+      erc8004_label: 'ERC-8004 identity registered',
     })
   })
+
+  // Strangers read the label: a default, or a word of the operator, must not promise what nobody configured.
+  it.each(['live', 'registering', 'planned'])(
+    'is labelled as not configured whatever the status, such as %s',
+    (word) => {
+      expect(identity({ TRUST_ERC8004_STATUS: word })).toMatchObject({
+        erc8004_status: word,
+        erc8004_label: 'No on-chain identity configured',
+      })
+    },
+  )
 })
 
 describe('attestations', () => {
   it('are written once a week', async () => {
     await using service = await openTestService()
+    await beat(service)
     await attestWeekly(service.deps)
     await attestWeekly(service.deps)
     expect(await service.rows('select tag from attestations')).toEqual([{ tag: 'posture.weekly' }])
@@ -246,13 +263,35 @@ describe('attestations', () => {
   it('are written once by two processes that attest at the same moment', async () => {
     await using service = await openTestService()
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    await beat(service)
     await Promise.all([service, other, service, other].map(({ deps }) => attestWeekly(deps)))
     expect(await service.rows('select tag from attestations')).toEqual([{ tag: 'posture.weekly' }])
+  })
+
+  it('are not written before there is a fleet, nor while they may not be', async () => {
+    await using service = await openTestService()
+    let mayAttest = false
+    const scout = listJobs(service.deps, service.services, { mayAttest: () => mayAttest }).find(
+      ({ name }) => name === 'scout',
+    )!
+    await attestWeekly(service.deps)
+    await beat(service)
+    await scout.run()
+    expect(await service.rows('select tag from attestations')).toEqual([])
+    await report(service, 'breach')
+    mayAttest = true
+    await scout.run()
+    const { risk_score, attestations } = await trust(service)
+    expect(risk_score).toBeGreaterThan(0)
+    expect(attestations.map(({ summary }) => summary)).toEqual([
+      expect.stringContaining(`Security score ${100 - risk_score}/100`),
+    ])
   })
 
   // "Clean" is a claim to strangers: it must be watched for the whole time, and true.
   it('call the runtime clean only after 720 hours that were watched and held no critical or breach', async () => {
     await using service = await openTestService()
+    await beat(service)
     const tags = async () => {
       service.clock.advance(7 * dayMs)
       await attestWeekly(service.deps)

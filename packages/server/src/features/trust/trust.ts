@@ -1,12 +1,13 @@
 import type { TrustSummary } from '@wardline/contract'
 import { isoTime } from '../../clock.ts'
+import { readFirstStart } from '../../db/migrate.ts'
 import type { Deps } from '../../deps.ts'
 import { lastSweep } from '../detection/scout.ts'
 import { type EventFigures, readEventFigures } from '../events/posture.ts'
 import { type FleetCount, fleetCount } from '../instances/fleet-count.ts'
 import { attestationDue, hashPreview, weeklyAttestations } from './attestation.ts'
 import { chainStatus, identityOf } from './identity.ts'
-import { insertAttestations, readAttestations, readFirstStart, readLastAttestation } from './queries.ts'
+import { insertAttestations, readAttestations, readLastAttestation } from './queries.ts'
 import { relativeTime } from './relative-time.ts'
 import { decayedBreaches, type RiskScore, riskScore, riskTierLabel } from './risk-score.ts'
 
@@ -67,7 +68,7 @@ export async function buildTrustSummary(deps: Deps, now: number): Promise<TrustS
       title,
       summary,
       hash_preview: hashPreview(hash),
-      at: isoTime(Number(at)),
+      at: isoTime(at),
     })),
     identity: identityOf(deps.config),
     verification: {
@@ -91,12 +92,13 @@ export async function buildTrustSummary(deps: Deps, now: number): Promise<TrustS
   }
 }
 
-/** Writes the week's attestations when they are due. */
+/** Writes the week's attestations when they are due and there is a fleet: without one there is nothing to attest. */
 export async function attestWeekly(deps: Deps): Promise<void> {
   const now = deps.clock.now()
   const { db } = deps.database
   if (!attestationDue(await readLastAttestation(db), now)) return
-  const { figures, risk } = await readPosture(deps, now)
+  const { figures, fleet, risk } = await readPosture(deps, now)
+  if (fleet.total === 0) return
   const attestations = weeklyAttestations({
     nowMs: now,
     riskScore: risk.score,

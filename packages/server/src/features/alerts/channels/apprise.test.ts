@@ -2,6 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   anyMessage,
+  belowLines,
+  hitFacts,
   hostileTexts,
   longestMessages,
   messagesByKind,
@@ -9,25 +11,26 @@ import {
   testSender,
   tryOut,
 } from '../../../test-chat.ts'
-import type { Message } from '../message.ts'
 import { apprise } from './apprise.ts'
+import type { Message } from './message.ts'
 
 const settings = { url: 'https://apprise.example.com:8000/notify/secret-key' }
 const payload = (message: Message) => JSON.parse(apprise.request(message, settings, testSender).body)
 
-const post = (title: string, type: string, ...lines: string[]) => ({
+const post = (kind: Message['kind'], title: string, type: string, ...lines: string[]) => ({
   title,
-  body: lines.join('\n'),
+  body: [...lines, ...belowLines(kind)].join('\n'),
   type,
   format: 'text',
 })
-const hit = '12:00:30 UTC · breach · bot-1 · honeypot_triggered · A decoy was used.'
+const hit = `${hitFacts.replace('113.7', '113[.]7')} · A decoy was used.`
 
 describe('a message for Apprise', () => {
   it.each<[Message['kind'], object]>([
     [
       'alert',
       post(
+        'alert',
         '🚨 honeypot_triggered on bot-1',
         'failure',
         '12:00:10 UTC · warning · tool_blocked · A decoy was used.',
@@ -38,19 +41,35 @@ describe('a message for Apprise', () => {
     [
       'digest',
       post(
+        'digest',
         '⚠️ 2 alerts of the last 8 hours',
         'warning',
-        'These were held back until now.',
+        'These alerts were delayed until now.',
         '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
         '12:00:30 UTC · info · bot-1 · honeypot_triggered',
       ),
     ],
-    ['reminder', post('🔴 Still open: honeypot_triggered on bot-1', 'failure', 'Nobody has acknowledged this.', hit)],
-    ['resolved', post('✅ Resolved: honeypot_triggered on bot-1', 'success', 'This is over.', hit)],
-    ['test', post('ℹ️ Test of this channel', 'info', 'Somebody asked for this test. Nothing has to be done.')],
+    [
+      'reminder',
+      post(
+        'reminder',
+        '🔴 Still open: honeypot_triggered on bot-1',
+        'failure',
+        'No one has acknowledged this alert.',
+        hit,
+      ),
+    ],
+    [
+      'resolved',
+      post('resolved', '✅ Resolved: honeypot_triggered on bot-1', 'success', 'This alert is resolved.', hit),
+    ],
+    [
+      'test',
+      post('test', 'ℹ️ Test of this channel', 'info', 'This test was requested by an operator. No action is needed.'),
+    ],
     [
       'check',
-      post('ℹ️ Daily check', 'info', 'This is the daily proof that alerts arrive here. Nothing has to be done.'),
+      post('check', 'ℹ️ Daily check', 'info', 'This daily message shows that alerts arrive here. No action is needed.'),
     ],
   ])('of kind %s is exactly this', (kind, expected) => {
     expect(payload(messagesByKind[kind])).toEqual(expected)
@@ -66,9 +85,10 @@ describe('a message for Apprise', () => {
 
   // Whatever stands behind Apprise may link domains or call people that are mentioned.
   it.each(Object.entries(hostileTexts))('shows %s of an event without a domain or a mention', (_, text) => {
-    const { body } = payload(saying(text))
-    expect(body).toMatch(/^12:00:30 UTC · breach · bot-1 · honeypot_triggered · [^\n]+$/)
-    expect(body).not.toMatch(/:\/\/|\w\.\w|@\w|@[!&]|\p{Cc}|\p{Cf}/u)
+    const [line, ...below] = payload(saying(text)).body.split('\n')
+    expect(line).toMatch(/^12:00:30 UTC · breach · bot-1 \(Bot one\) · honeypot_triggered · ./)
+    expect(below).toEqual(belowLines('alert'))
+    expect(line.replace('203.0.113[.]7', '')).not.toMatch(/:\/\/|\w\.\w|@\w|@[!&]|\p{Cc}|\p{Cf}/u)
   })
 
   it('never exceeds 4,096 characters', () => {
@@ -90,7 +110,7 @@ describe('what Apprise answers', () => {
 
   it.each([
     [204, 'Apprise has no service stored under this key.'],
-    [424, 'Apprise could not deliver to one of its services or more.'],
+    [424, 'Apprise could not deliver to one or more of its services.'],
     [202, 'The receiver answered 202, not 200.'],
     [500, 'The receiver answered 500.'],
   ])('is no success as %i', async (status, error) => {

@@ -1,10 +1,9 @@
-import type { Message, Severity } from '../message.ts'
+import type { Severity } from '../outbox/alert.ts'
 import type { HttpChannel } from './channel.ts'
-import { judgeByStatus, refused } from './http-verdict.ts'
-import { jsonPost } from './json-post.ts'
+import { jsonPost, judgeByStatus, receiverHost, refused } from './http-receiver.ts'
+import type { Message } from './message.ts'
 import { bodyLines, messageLines } from './message-lines.ts'
-import { receiverHost } from './receiver-url.ts'
-import { unlinked } from './unlinked.ts'
+import { unlinked } from './plain-text.ts'
 
 /** Short enough for every chat behind it. */
 const room = 3_000
@@ -18,7 +17,7 @@ export const apprise: HttpChannel<'apprise'> = {
   audience: 'people',
   destination: receiverHost,
   request(message, { url, tags }, sender) {
-    const lines = messageLines(message, { room, change: unlinked })
+    const lines = messageLines(message, sender, { room, change: unlinked })
     const payload = {
       title: lines.headline,
       body: bodyLines(lines).join('\n'),
@@ -31,7 +30,7 @@ export const apprise: HttpChannel<'apprise'> = {
   judge(answer) {
     const verdict = judgeByStatus(answer)
     if (answer.status === 204) return refused(verdict, 'Apprise has no service stored under this key.')
-    if (answer.status === 424) return refused(verdict, 'Apprise could not deliver to one of its services or more.')
+    if (answer.status === 424) return refused(verdict, 'Apprise could not deliver to one or more of its services.')
     return verdict.delivered && answer.status !== 200
       ? refused(verdict, `The receiver answered ${answer.status}, not 200.`)
       : verdict

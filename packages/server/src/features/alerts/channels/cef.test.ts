@@ -1,16 +1,19 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { checkMessage, messageOf, sampleAlerts, testMessage } from '../../../test-messages.ts'
-import type { Message, ToldAlert } from '../message.ts'
+import { checkMessage, messageOf, sampleAlerts, sampleSender, testMessage } from '../../../test-messages.ts'
 import { toCef } from './cef.ts'
-import { rowOf } from './told-row.ts'
+import { contextOf, rowOf } from './machine-row.ts'
+import type { DeliveredAlert, Message } from './message.ts'
 
-const cefOf = (alert: ToldAlert): string => toCef(messageOf(alert), rowOf(alert), '1.2.3')
+const cefOf = (alert: DeliveredAlert): string => {
+  const message = messageOf(alert)
+  return toCef(message, { ...rowOf(alert), ...contextOf(alert, message, sampleSender) }, '1.2.3')
+}
 
 const golden = {
-  harmless: String.raw`CEF:0|Wardline|Wardline|1.2.3|egress_blocked|egress blocked|8|rt=1795263747794 externalId=01a1fe0e-d6d1-75e4-9aa0-4232d19875ae cat=critical msg=GET https://evil.example/?a\=b|c\\d act=blocked c6a2Label=Source IPv6 Address c6a2=2001:db8::7 cs1Label=instance cs1=billing_1 cs3Label=source cs3=proxy cs4Label=tool cs4=http-request cs5Label=metadata cs5={"tool":"http-request","blocked":true} cs6Label=by_service cs6=false cn1Label=seq cn1=7 cn2Label=event_seq cn2=41`,
-  hostile: String.raw`CEF:0|Wardline|Wardline|1.2.3|honeypot_triggered|honeypot triggered|10|rt=1795263747805 externalId=01a1fe0e-d6dd-77d8-b354-f8e4a8800485 cat=breach msg=\=HYPERLINK("https://evil.example") [2J\nseverity\=info cs1\=x |  gpj.exe 31m]\\ 🦊 src=192.0.2.7 cs1Label=instance cs1=support-bot-1 cs2Label=session cs2=-2+3 cs3Label=source cs3=@SUM(1+1) cs5Label=metadata cs5={"a\=b|c":"x\\"y\\u001b]0;owned\\u0007","nested":{"line":"one\\ntwo\\u2028three"}} cs6Label=by_service cs6=false cn1Label=seq cn1=8 cn2Label=event_seq cn2=42`,
-  bare: 'CEF:0|Wardline|Wardline|1.2.3|fleet_outage|fleet outage|5|rt=1795263747782 externalId=01a1fe0e-d6c6-7c3a-8204-c7723118a220 cat=warning msg=12 of 14 instances fell silent cs3Label=source cs3=wardline cs6Label=by_service cs6=true cn1Label=seq cn1=9',
+  harmless: String.raw`CEF:0|Wardline|Wardline|1.2.3|egress_blocked|egress blocked|8|rt=1795263747794 externalId=01a1fe0e-d6d1-75e4-9aa0-4232d19875ae cat=critical msg=GET https://evil.example/?a\=b|c\\d act=blocked c6a2Label=Source IPv6 Address c6a2=2001:db8::7 cs1Label=instance cs1=billing_1 cs3Label=source cs3=proxy cs4Label=tool cs4=http-request cs5Label=metadata cs5={"tool":"http-request","blocked":true} cs6Label=by_service cs6=false cn1Label=seq cn1=7 cn2Label=event_seq cn2=41 sourceServiceName=Billing flexString2Label=done flexString2=suspended by night shift at 2026-11-21T12:22:20.000Z request=https://w.example/alerts?id\=01a1fe0e-d6d1-75e4-9aa0-4232d19875ae`,
+  hostile: String.raw`CEF:0|Wardline|Wardline|1.2.3|honeypot_triggered|honeypot triggered|10|rt=1795263747805 externalId=01a1fe0e-d6dd-77d8-b354-f8e4a8800485 cat=breach msg=\=HYPERLINK("https://evil.example") [2J\nseverity\=info cs1\=x |  gpj.exe 31m]\\ 🦊 src=192.0.2.7 cs1Label=instance cs1=support-bot-1 cs2Label=session cs2=-2+3 cs3Label=source cs3=@SUM(1+1) cs5Label=metadata cs5={"a\=b|c":"x\\"y\\u001b]0;owned\\u0007","nested":{"line":"one\\ntwo\\u2028three"}} cs6Label=by_service cs6=false cn1Label=seq cn1=8 cn2Label=event_seq cn2=42 sourceServiceName=a|b\=c  ]0;x\nmsg\=none flexString1Label=decoy flexString1=mail\=bot| x request=https://w.example/alerts?id\=01a1fe0e-d6dd-77d8-b354-f8e4a8800485`,
+  bare: 'CEF:0|Wardline|Wardline|1.2.3|fleet_outage|fleet outage|5|rt=1795263747782 externalId=01a1fe0e-d6c6-7c3a-8204-c7723118a220 cat=warning msg=12 of 14 instances fell silent cs3Label=source cs3=wardline cs6Label=by_service cs6=true cn1Label=seq cn1=9 request=https://w.example/alerts?id\\=01a1fe0e-d6c6-7c3a-8204-c7723118a220',
 }
 test.each(Object.entries(golden))('writes the %s alert as the export of events does', (name, line) => {
   expect(cefOf(sampleAlerts[name as keyof typeof golden])).toBe(line)
@@ -67,7 +70,13 @@ test('lets no text add a pair, a header field or a line', () => {
   const sentKeys = [...parseCef(cefOf({ ...sampleAlerts.hostile, metadata: { tool: 'x' } })).pairs.keys()]
   fc.assert(
     fc.property(harmfulText, (text) => {
-      const told = { description: text, source: text, session_id: text, metadata: { [text]: text, tool: 'x' } }
+      const told = {
+        description: text,
+        source: text,
+        session_id: text,
+        instance_name: `x${text}x`,
+        metadata: { [text]: text, tool: 'x' },
+      }
       const line = cefOf({ ...sampleAlerts.hostile, ...told, event_type: text })
       expect(line).not.toMatch(/[\p{Cc}\u2028\u2029\u202e]/u)
       const { header, pairs } = parseCef(line)

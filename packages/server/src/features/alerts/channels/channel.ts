@@ -1,6 +1,6 @@
 import type { ChannelSettings, ChannelType } from '@wardline/contract'
 import type { Egress, InboundAnswer, OutboundRequest } from '../../../egress/egress.ts'
-import type { Message } from '../message.ts'
+import type { Message } from './message.ts'
 
 /** What a channel needs to know besides its settings. */
 export interface Sender {
@@ -8,6 +8,8 @@ export interface Sender {
   deployment: string
   /** Version of the service. */
   version: string
+  /** Where people reach the service, for links to the dashboard. */
+  publicUrl?: string | undefined
   /** Epoch milliseconds of this try. */
   now: number
 }

@@ -2,6 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   anyMessage,
+  belowByKind,
+  hitFacts,
   hostileTexts,
   longestMessages,
   messagesByKind,
@@ -10,19 +12,35 @@ import {
   testSender,
   tryOut,
 } from '../../../test-chat.ts'
-import type { Message } from '../message.ts'
 import { discord } from './discord.ts'
+import type { Message } from './message.ts'
 import { plainText } from './plain-text.ts'
 
 const settings = { url: 'https://discord.com/api/webhooks/1/secret?thread_id=5' }
 const payload = (message: Message) => JSON.parse(discord.request(message, settings, testSender).body)
 
-const post = (title: string, color: number, ...lines: string[]) => ({
+const below = (kind: Message['kind']): string[] => {
+  const { done, commands } = belowByKind[kind]
+  return [...(done === null ? [] : [done.replace(':', '\\:')]), ...commands.map((command) => `Next: \`${command}\``)]
+}
+const post = (kind: Message['kind'], title: string, color: number, ...lines: string[]) => ({
   content: '',
-  embeds: [{ title, description: lines.join('\n'), color, timestamp: '2026-01-15T12:00:30.000Z' }],
+  embeds: [
+    {
+      title,
+      url: belowByKind[kind].link,
+      description: [...lines, ...below(kind)].join('\n'),
+      color,
+      timestamp: '2026-01-15T12:00:30.000Z',
+    },
+  ],
   allowed_mentions: { parse: [] },
 })
-const hit = '12\\:00\\:30 UTC · breach · bot\\-1 · honeypot\\_triggered · A decoy was used.'
+const hit =
+  '12\\:00\\:30 UTC · breach · bot\\-1 \\(Bot one\\) · honeypot\\_triggered · decoy\\: env of the mail bot · tool\\: http\\-request · from\\: 203.0.113.7 · A decoy was used.'
+
+/** Without the commands, which are code. */
+const told = (description: string): string => description.replaceAll(/\nNext: `[a-z0-9_ -]+`(?=\n|$)/g, '')
 
 /** What is shown: Discord drops a backslash before any sign that is no letter, digit or space. */
 const shown = (text: string): string => text.replaceAll(/\\([^0-9A-Za-z\s])/g, '$1')
@@ -34,6 +52,7 @@ describe('a message in Discord', () => {
     [
       'alert',
       post(
+        'alert',
         '🚨 honeypot\\_triggered on bot\\-1',
         0x8e1b3a,
         '12\\:00\\:10 UTC · warning · tool\\_blocked · A decoy was used.',
@@ -44,22 +63,40 @@ describe('a message in Discord', () => {
     [
       'digest',
       post(
+        'digest',
         '⚠️ 2 alerts of the last 8 hours',
         0xf5a623,
-        'These were held back until now.',
+        'These alerts were delayed until now.',
         '2026\\-01\\-14 12\\:00\\:30 UTC · warning · bot\\-1 · honeypot\\_triggered · Yesterday.',
         '12\\:00\\:30 UTC · info · bot\\-1 · honeypot\\_triggered',
       ),
     ],
     [
       'reminder',
-      post('🔴 Still open\\: honeypot\\_triggered on bot\\-1', 0xd92d20, 'Nobody has acknowledged this.', hit),
+      post(
+        'reminder',
+        '🔴 Still open\\: honeypot\\_triggered on bot\\-1',
+        0xd92d20,
+        'No one has acknowledged this alert.',
+        hit,
+      ),
     ],
-    ['resolved', post('✅ Resolved\\: honeypot\\_triggered on bot\\-1', 0x2e9e5b, 'This is over.', hit)],
-    ['test', post('ℹ️ Test of this channel', 0x3b82f6, 'Somebody asked for this test. Nothing has to be done.')],
+    [
+      'resolved',
+      post('resolved', '✅ Resolved\\: honeypot\\_triggered on bot\\-1', 0x2e9e5b, 'This alert is resolved.', hit),
+    ],
+    [
+      'test',
+      post('test', 'ℹ️ Test of this channel', 0x3b82f6, 'This test was requested by an operator. No action is needed.'),
+    ],
     [
       'check',
-      post('ℹ️ Daily check', 0x3b82f6, 'This is the daily proof that alerts arrive here. Nothing has to be done.'),
+      post(
+        'check',
+        'ℹ️ Daily check',
+        0x3b82f6,
+        'This daily message shows that alerts arrive here. No action is needed.',
+      ),
     ],
   ])('of kind %s is exactly this', (kind, expected) => {
     expect(payload(messagesByKind[kind])).toEqual(expected)
@@ -70,12 +107,12 @@ describe('a message in Discord', () => {
     for (const message of [saying(text), testMessage({ title: text.slice(0, 60) })]) {
       const { embeds, allowed_mentions, content } = payload(message)
       const [{ title, description }] = embeds
-      expect(obeyed(`${title}\n${description}`)).not.toMatch(/[\\*_~`|>#\-+[\]()<:@]/)
+      expect(obeyed(`${title}\n${told(description)}`)).not.toMatch(/[\\*_~`|>#\-+[\]()<:@]/)
       expect(shown(description)).not.toMatch(/:\/\/|[^\n\P{Cc}]|\p{Cf}/u)
       expect({ allowed_mentions, content }).toEqual({ allowed_mentions: { parse: [] }, content: '' })
     }
-    expect(shown(payload(saying(text)).embeds[0].description)).toBe(
-      `12:00:30 UTC · breach · bot-1 · honeypot_triggered · ${plainText(text)}`,
+    expect(shown(told(payload(saying(text)).embeds[0].description))).toBe(
+      `${hitFacts} · ${plainText(text)}\nDone so far: nothing`,
     )
   })
 
@@ -85,7 +122,7 @@ describe('a message in Discord', () => {
         const [{ title, description }] = payload(message).embeds
         expect(title.length).toBeLessThanOrEqual(256)
         expect(description.length).toBeLessThanOrEqual(4_096)
-        const halves = `${title}\n${description}`.replaceAll(/\\[\\*_~`|>#\-+[\]()<:@]/g, '')
+        const halves = `${title}\n${told(description)}`.replaceAll(/\\[\\*_~`|>#\-+[\]()<:@]/g, '')
         expect(halves).not.toContain('\\')
         expect(description.isWellFormed()).toBe(true)
       }),
@@ -112,7 +149,7 @@ describe('what Discord answers', () => {
       delivered: false,
       status,
       answer: body,
-      error: 'The receiver did not answer with the message it kept.',
+      error: 'The answer of the receiver does not contain the stored message.',
     })
   })
 

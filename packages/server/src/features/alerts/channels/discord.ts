@@ -1,15 +1,21 @@
+import { type CharacterSize, cutText } from '@wardline/text'
 import { isoTime } from '../../../clock.ts'
-import type { Message, Severity } from '../message.ts'
+import type { Severity } from '../outbox/alert.ts'
 import type { HttpChannel } from './channel.ts'
-import { type CharacterSize, cutText } from './cut-text.ts'
-import { judgeByStatus, refused } from './http-verdict.ts'
-import { answerFields, askedPause } from './json-answer.ts'
-import { jsonPost } from './json-post.ts'
-import { bodyLines, messageLines } from './message-lines.ts'
-import { receiverHost, receiverUrl } from './receiver-url.ts'
+import {
+  answerFields,
+  askedPause,
+  jsonPost,
+  judgeByStatus,
+  receiverHost,
+  receiverUrl,
+  refused,
+} from './http-receiver.ts'
+import type { Message } from './message.ts'
+import { alertLines, commandLabel, type MessageLines, messageLines } from './message-lines.ts'
 
 /** Limits of an embed: 256 characters of title, 4,096 of description. */
-const mostTitle = 256
+const maxTitle = 256
 const room = 3_800
 
 const colors: Record<Severity, number> = { breach: 0x8e1b3a, critical: 0xd92d20, warning: 0xf5a623, info: 0x3b82f6 }
@@ -23,19 +29,27 @@ const markup = /[\\*_~`|>#\-+[\]()<:@]/g
 const escaped = (text: string): string => text.replaceAll(markup, '\\$&')
 const size: CharacterSize = (character) => escaped(character).length
 
+/** Commands hold nothing that ends a code span. The link is that of the title. */
+function description(lines: MessageLines): string {
+  const { done, commands } = lines
+  const texts = [...alertLines(lines), ...(done === null ? [] : [done])].map(escaped)
+  return [...texts, ...commands.map((command) => `${commandLabel}\`${command}\``)].join('\n')
+}
+
 /** https://discord.com/developers/docs/resources/webhook#execute-webhook */
 export const discord: HttpChannel<'discord'> = {
   type: 'discord',
   audience: 'people',
   destination: receiverHost,
   request(message, settings, sender) {
-    const lines = messageLines(message, { room, size })
+    const lines = messageLines(message, sender, { room, size })
     const url = receiverUrl(settings.url)
     // Without it a message that is not kept is answered like one that is.
     url.searchParams.set('wait', 'true')
     const embed = {
-      title: escaped(cutText(lines.headline, mostTitle, size)),
-      description: bodyLines(lines).map(escaped).join('\n'),
+      title: escaped(cutText(lines.headline, maxTitle, size)),
+      ...(lines.link === null ? {} : { url: lines.link }),
+      description: description(lines),
       color: colorOf(message),
       timestamp: isoTime(message.created_at),
     }
@@ -45,6 +59,8 @@ export const discord: HttpChannel<'discord'> = {
     const verdict = judgeByStatus(answer)
     const { id, retry_after } = answerFields(answer.body)
     if (!verdict.delivered) return { ...verdict, ...askedPause(retry_after) }
-    return typeof id === 'string' ? verdict : refused(verdict, 'The receiver did not answer with the message it kept.')
+    return typeof id === 'string'
+      ? verdict
+      : refused(verdict, 'The answer of the receiver does not contain the stored message.')
   },
 }

@@ -5,10 +5,18 @@ import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Egress, EgressError } from '../../../egress/egress.ts'
 import { createTestCertificate } from '../../../test-certificate.ts'
-import { hostileTexts, messagesByKind, saying, testMessage, testSender } from '../../../test-chat.ts'
+import {
+  belowLines,
+  hitFacts,
+  hostileTexts,
+  messagesByKind,
+  saying,
+  testMessage,
+  testSender,
+} from '../../../test-chat.ts'
 import { openEgress } from '../../../test-receiver.ts'
-import type { Message } from '../message.ts'
 import { email } from './email.ts'
+import type { Message } from './message.ts'
 
 interface Mail {
   from: string
@@ -155,7 +163,7 @@ const mailNames = [
   'MIME-Version',
   'Content-Type',
 ]
-const hit = '12:00:30 UTC · breach · bot-1 · honeypot_triggered · A decoy was used.\n'
+const hit = `${hitFacts.replace('113.7', '113[.]7')} · A decoy was used.\n`
 
 /** The mail that a server gets for a message. */
 async function mailFor(message: Message, changes: Partial<typeof addresses> = {}): Promise<ReadMail & Mail> {
@@ -195,18 +203,18 @@ describe('a mail', () => {
       'digest',
       [
         '⚠️ 2 alerts of the last 8 hours',
-        'These were held back until now.',
+        'These alerts were delayed until now.',
         '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
         '12:00:30 UTC · info · bot-1 · honeypot_triggered\n',
       ].join('\n'),
     ],
-    ['reminder', `🔴 Still open: honeypot_triggered on bot-1\nNobody has acknowledged this.\n${hit}`],
-    ['resolved', `✅ Resolved: honeypot_triggered on bot-1\nThis is over.\n${hit}`],
-    ['test', 'ℹ️ Test of this channel\nSomebody asked for this test. Nothing has to be done.\n'],
-    ['check', 'ℹ️ Daily check\nThis is the daily proof that alerts arrive here. Nothing has to be done.\n'],
+    ['reminder', `🔴 Still open: honeypot_triggered on bot-1\nNo one has acknowledged this alert.\n${hit}`],
+    ['resolved', `✅ Resolved: honeypot_triggered on bot-1\nThis alert is resolved.\n${hit}`],
+    ['test', 'ℹ️ Test of this channel\nThis test was requested by an operator. No action is needed.\n'],
+    ['check', 'ℹ️ Daily check\nThis daily message shows that alerts arrive here. No action is needed.\n'],
   ])('of kind %s is exactly this', async (kind, expected) => {
     const { text, headers } = await mailFor(messagesByKind[kind])
-    expect(text).toBe(expected)
+    expect(text).toBe(`${expected}${belowLines(kind).join('\n')}\n`)
     expect(headers.map(([name]) => name)).toEqual(
       messagesByKind[kind].group === null
         ? mailNames.filter((name) => name !== 'In-Reply-To' && name !== 'References')
@@ -221,11 +229,13 @@ describe('a mail', () => {
         '<!doctype html>',
         '<html lang="en"><head><meta charset="utf-8"><meta name="format-detection" content="telephone=no,date=no,address=no,email=no,url=no"></head><body>',
         '<p><strong>⚠️ 2 alerts of the last 8 hours</strong></p>',
-        '<p>These were held back until now.</p>',
+        '<p>These alerts were delayed until now.</p>',
         '<ul>',
         '<li>2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.</li>',
         '<li>12:00:30 UTC · info · bot-1 · honeypot_triggered</li>',
         '</ul>',
+        '<p>Next: <code>wardline alerts list --status open</code></p>',
+        '<p><a href="https://wardline.example.com/alerts">Open in Wardline</a></p>',
         '</body></html>\n',
       ].join('\n'),
     )
@@ -247,13 +257,13 @@ describe('a mail', () => {
   it.each(Object.entries(hostileTexts))('shows %s of an event as text', async (_, text) => {
     const message = { ...saying(text), title: text.slice(0, 150), group: text.slice(0, 150) }
     const { text: plain, html, headers, to } = await mailFor(message)
-    const lines = plain.split('\n')
-    expect(lines).toHaveLength(3)
-    expect(lines[1]).toMatch(/^12:00:30 UTC · breach · bot-1 · honeypot_triggered · ./)
-    expect(plain).not.toMatch(/:\/\/|\w\.\w{2}|\w@|[^\n\P{Cc}]|\p{Cf}/u)
+    const [headline, line, ...below] = plain.split('\n')
+    expect(below).toEqual([...belowLines('alert'), ''])
+    expect(line).toMatch(/^12:00:30 UTC · breach · bot-1 \(Bot one\) · honeypot_triggered · ./)
+    expect(`${headline}\n${line?.replace('203.0.113[.]7', '')}`).not.toMatch(/:\/\/|\w\.\w{2}|\w@|[^\n\P{Cc}]|\p{Cf}/u)
     expect(
-      html.match(/<\/?[a-z][^>]*>/g)?.filter((tag) => !/^<\/?(html|head|meta|body|p|strong|ul|li)\b/.test(tag)),
-    ).toEqual([])
+      html.match(/<\/?[a-z][^>]*>/g)?.filter((tag) => !/^<\/?(html|head|meta|body|p|strong|ul|li|code)\b/.test(tag)),
+    ).toEqual(['<a href="https://wardline.example.com/alerts?id=019bbf6e-0000-7000-8000-000000000001">', '</a>'])
     expect(html.match(/<li>/g)).toHaveLength(1)
     expect(headers.map(([name]) => name)).toEqual(mailNames)
     expect(to).toEqual(addresses.to)
@@ -475,7 +485,7 @@ describe('what a mail server answers', () => {
     const { port } = server.address() as AddressInfo
     const sent = send(`smtp://bob:s3cret@127.0.0.1:${port}`)
     await expect(sent).rejects.toBeInstanceOf(EgressError)
-    await expect(sent).rejects.toThrow(/^The mail server took no mail: [^/@]+\.$/)
+    await expect(sent).rejects.toThrow(/^The mail server refused the mail: [^/@]+\.$/)
   })
 
   it('is not waited for longer than the signal says', async () => {

@@ -1,11 +1,106 @@
+import { createHash } from 'node:crypto'
+import type { ChannelSettings } from '@wardline/contract'
+import { isLoopback } from '@wardline/text'
 import type { SMTPTransportOptions } from 'nodemailer'
 import { type Egress, EgressError } from '../../../egress/egress.ts'
-import type { SocketChannel, Verdict } from './channel.ts'
-import { mailOf } from './mail.ts'
-import { plainText } from './plain-text.ts'
-import { receiverHost } from './receiver-url.ts'
-import { type SmtpServer, smtpServer } from './smtp-server.ts'
+import type { Sender, SocketChannel, Verdict } from './channel.ts'
+import { receiverHost, receiverUrl } from './http-receiver.ts'
+import type { Message } from './message.ts'
+import { bodyLines, commandLabel, type MessageLines, messageLines, openLabel } from './message-lines.ts'
+import { plainText, unlinked } from './plain-text.ts'
 import { withoutSecrets } from './without-secrets.ts'
+
+export interface SmtpServer {
+  host: string
+  port: number
+  /** TLS from the first byte, by `smtps://`. */
+  secure: boolean
+  /** Null without a user in the URL. */
+  login: { user: string; pass: string } | null
+  /** On this machine: nobody is between, and its certificate is usually made by itself. */
+  isLoopback: boolean
+}
+
+/** A password that was pasted with a % of its own stays as it is. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+/** Reads `smtp(s)://<user>:<password>@<host>:<port>`; default ports: 587 (RFC 6409) and 465 (RFC 8314). */
+export function smtpServer(text: string): SmtpServer {
+  const url = receiverUrl(text)
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase()
+  const secure = url.protocol === 'smtps:'
+  return {
+    host,
+    port: url.port === '' ? (secure ? 465 : 587) : Number(url.port),
+    secure,
+    login: url.username === '' ? null : { user: decoded(url.username), pass: decoded(url.password) },
+    isLoopback: isLoopback(host),
+  }
+}
+
+/** Ten alerts at their full length: mail has no limit that matters here. */
+const room = 20_000
+
+const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
+const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => entities[character] ?? character)
+
+function htmlText(lines: MessageLines): string {
+  const { headline, note, alerts, rest, done, commands, link } = lines
+  const paragraph = (text: string | null) => (text === null ? '' : `<p>${escaped(text)}</p>\n`)
+  const items = alerts.map((alert) => `<li>${escaped(alert)}</li>\n`).join('')
+  return [
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
+    // Phones make links of digits and dates otherwise.
+    '<meta name="format-detection" content="telephone=no,date=no,address=no,email=no,url=no"></head><body>\n',
+    `<p><strong>${escaped(headline)}</strong></p>\n${paragraph(note)}`,
+    items === '' ? '' : `<ul>\n${items}</ul>\n`,
+    `${paragraph(rest)}${paragraph(done)}`,
+    ...commands.map((command) => `<p>${commandLabel}<code>${escaped(command)}</code></p>\n`),
+    link === null ? '' : `<p><a href="${escaped(link)}">${openLabel}</a></p>\n`,
+    '</body></html>\n',
+  ].join('')
+}
+
+/** A domain that no host can have (RFC 2606, section 2), so that ids of two deployments never meet. */
+const messageId = (name: string, { deployment }: Sender): string => `<${name}@${deployment}.wardline.invalid>`
+
+/** All mails of a group answer one that was never sent: mail programs show them as one thread. The group may contain any text. */
+const threadId = (group: string, sender: Sender): string =>
+  messageId(`group.${createHash('sha256').update(group).digest('hex').slice(0, 32)}`, sender)
+
+/**
+ * A message as a mail, in the form that nodemailer takes. The same for every try: mail systems know doubles by the
+ * Message-ID. Mail programs make links of bare domains, so texts hold none.
+ */
+export function mailOf(message: Message, { from, to }: ChannelSettings['email'], sender: Sender) {
+  const lines = messageLines(message, sender, { room, change: unlinked })
+  const thread = message.group === null ? {} : { inReplyTo: threadId(message.group, sender) }
+  // Given as objects: addresses as text would be taken apart by a grammar that knows comments and groups.
+  const sent = { from: { name: '', address: from }, to: to.map((address) => ({ name: '', address })) }
+  return {
+    envelope: sent,
+    from: { name: 'Wardline', address: from },
+    to: sent.to,
+    subject: lines.headline,
+    date: new Date(message.created_at),
+    messageId: messageId(message.id, sender),
+    ...thread,
+    ...(thread.inReplyTo === undefined ? {} : { references: thread.inReplyTo }),
+    headers: {
+      // RFC 3834, section 5: automatic replies ignore this.
+      'Auto-Submitted': 'auto-generated',
+      'X-Wardline-Message': message.id,
+    },
+    text: [lines.headline, ...bodyLines(lines)].map((line) => `${line}\n`).join(''),
+    html: htmlText(lines),
+  }
+}
 
 /** What nodemailer adds to its errors. */
 interface SmtpFault {
@@ -34,7 +129,7 @@ function verdictOn(fault: SmtpFault, hide: Hide): Verdict {
   if (fault instanceof EgressError) throw fault
   if (status === undefined) {
     if (fault.code === 'EABORT') throw new EgressError('The mail server did not answer in time.')
-    throw new EgressError(`The mail server took no mail: ${plainText(hide(fault.message)).replace(/\.$/, '')}.`)
+    throw new EgressError(`The mail server refused the mail: ${plainText(hide(fault.message)).replace(/\.$/, '')}.`)
   }
   const step = command === 'CONN' ? 'the connection' : command
   return {

@@ -1,37 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { anyMessage, longestMessages, testMessage, toldAlert } from '../../../test-chat.ts'
-import { cutText, utf8Size, utf16Size } from './cut-text.ts'
+import { anyMessage, longestMessages, testMessage, testSender, toldAlert } from '../../../test-chat.ts'
 import { bodyLines, messageLines } from './message-lines.ts'
-
-describe('cutText', () => {
-  it.each([
-    ['abc', 3, 'abc'],
-    ['abcd', 3, 'ab…'],
-    ['😀😀', 4, '😀😀'],
-    ['😀😀😀', 4, '😀…'],
-    ['', 0, ''],
-  ])('cuts %j to %i as %j', (text, most, expected) => {
-    expect(cutText(text, most)).toBe(expected)
-  })
-
-  it.each([utf16Size, utf8Size])('costs what it may, keeps whole characters, and says that it cut', (size) => {
-    fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), fc.integer({ min: 3, max: 100 }), (text, most) => {
-        const cut = cutText(text, most, size)
-        expect([...cut].map(size).reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(most)
-        expect(cut === text || (cut.endsWith('…') && text.startsWith(cut.slice(0, -1)))).toBe(true)
-        expect(cut.isWellFormed()).toBe(true)
-      }),
-    )
-  })
-})
 
 describe('messageLines', () => {
   it('gives an alert that is alone more room than several', () => {
     const alert = toldAlert({ description: 'x'.repeat(1_000) })
     const lengths = (count: number) =>
-      messageLines(testMessage({ alerts: Array(count).fill(alert) }), { room: 100_000 }).alerts.map(
+      messageLines(testMessage({ alerts: Array(count).fill(alert) }), testSender, { room: 100_000 }).alerts.map(
         (line) => line.match(/x*/g)?.join('').length,
       )
     expect(lengths(1)).toEqual([1_000])
@@ -41,19 +17,19 @@ describe('messageLines', () => {
   it('shows the day of what did not happen on the day of the message', () => {
     const [before, on] = [Date.UTC(2026, 0, 14, 23, 59, 59), Date.UTC(2026, 0, 15, 0, 0, 0)]
     const alerts = [before, on].map((created_at) => toldAlert({ created_at }))
-    const { alerts: lines } = messageLines(testMessage({ created_at: on, alerts }), { room: 1_000 })
+    const { alerts: lines } = messageLines(testMessage({ created_at: on, alerts }), testSender, { room: 3_000 })
     expect(lines.map((line) => line.split(' UTC')[0])).toEqual(['2026-01-14 23:59:59', '00:00:00'])
   })
 
   it('keeps every line in its share, and on one line', () => {
     fc.assert(
-      fc.property(anyMessage, fc.integer({ min: 100, max: 5_000 }), (message, room) => {
-        const lines = messageLines(message, { room })
-        expect(lines.alerts.join('').length).toBeLessThanOrEqual(room)
+      fc.property(anyMessage, fc.integer({ min: 2_000, max: 7_000 }), (message, room) => {
+        const lines = messageLines(message, testSender, { room })
+        expect(bodyLines({ ...lines, note: null, rest: null }).join('').length).toBeLessThanOrEqual(room)
         expect([lines.headline, ...bodyLines(lines)].join('')).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
         expect(lines.rest).toBe(message.more > 0 ? `+${message.more} more` : null)
       }),
-      { examples: longestMessages.map(([message]) => [message, 100]) },
+      { examples: longestMessages.map(([message]) => [message, 2_000]) },
     )
   })
 })

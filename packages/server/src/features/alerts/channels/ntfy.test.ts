@@ -2,6 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   anyMessage,
+  belowByKind,
+  belowLines,
+  hitFacts,
   hostileTexts,
   longestMessages,
   messagesByKind,
@@ -10,27 +13,29 @@ import {
   testSender,
   tryOut,
 } from '../../../test-chat.ts'
-import type { Message } from '../message.ts'
+import type { Message } from './message.ts'
 import { ntfy } from './ntfy.ts'
 
 const settings = { url: 'https://ntfy.sh/on-call', token: 'tk_secret' }
 const request = (message: Message, url = settings.url) => ntfy.request(message, { url }, testSender)
 const payload = (message: Message) => JSON.parse(request(message).body)
 
-const post = (title: string, priority: number, tag: string, ...lines: string[]) => ({
+const post = (kind: Message['kind'], title: string, priority: number, tag: string, ...lines: string[]) => ({
   topic: 'on-call',
   title,
-  message: lines.join('\n'),
+  message: [...lines, ...belowLines(kind)].join('\n'),
   priority,
   tags: [tag],
+  click: belowByKind[kind].link,
 })
-const hit = '12:00:30 UTC · breach · bot-1 · honeypot_triggered · A decoy was used.'
+const hit = `${hitFacts.replace('113.7', '113[.]7')} · A decoy was used.`
 
 describe('a message in ntfy', () => {
   it.each<[Message['kind'], object]>([
     [
       'alert',
       post(
+        'alert',
         'honeypot_triggered on bot-1',
         5,
         'rotating_light',
@@ -42,30 +47,48 @@ describe('a message in ntfy', () => {
     [
       'digest',
       post(
+        'digest',
         '2 alerts of the last 8 hours',
         3,
         'warning',
-        'These were held back until now.',
+        'These alerts were delayed until now.',
         '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
         '12:00:30 UTC · info · bot-1 · honeypot_triggered',
       ),
     ],
     [
       'reminder',
-      post('Still open: honeypot_triggered on bot-1', 4, 'red_circle', 'Nobody has acknowledged this.', hit),
+      post(
+        'reminder',
+        'Still open: honeypot_triggered on bot-1',
+        4,
+        'red_circle',
+        'No one has acknowledged this alert.',
+        hit,
+      ),
     ],
-    ['resolved', post('Resolved: honeypot_triggered on bot-1', 2, 'white_check_mark', 'This is over.', hit)],
+    [
+      'resolved',
+      post('resolved', 'Resolved: honeypot_triggered on bot-1', 2, 'white_check_mark', 'This alert is resolved.', hit),
+    ],
     [
       'test',
-      post('Test of this channel', 3, 'information_source', 'Somebody asked for this test. Nothing has to be done.'),
+      post(
+        'test',
+        'Test of this channel',
+        3,
+        'information_source',
+        'This test was requested by an operator. No action is needed.',
+      ),
     ],
     [
       'check',
       post(
+        'check',
         'Daily check',
         2,
         'information_source',
-        'This is the daily proof that alerts arrive here. Nothing has to be done.',
+        'This daily message shows that alerts arrive here. No action is needed.',
       ),
     ],
   ])('of kind %s is exactly this', (kind, expected) => {
@@ -98,9 +121,11 @@ describe('a message in ntfy', () => {
   // An agent that was taken over could have the one who is on call press a link to its page.
   it.each(Object.entries(hostileTexts))('shows %s of an event as text without a domain', (_, text) => {
     const { message, ...rest } = payload(saying(text))
-    expect(message).toMatch(/^12:00:30 UTC · breach · bot-1 · honeypot_triggered · [^\n]+$/)
-    expect(message).not.toMatch(/:\/\/|\w\.\w|\w@|\p{Cc}|\p{Cf}/u)
-    expect(Object.keys(rest)).toEqual(['topic', 'title', 'priority', 'tags'])
+    const [line, ...below] = message.split('\n')
+    expect(line).toMatch(/^12:00:30 UTC · breach · bot-1 \(Bot one\) · honeypot_triggered · ./)
+    expect(below).toEqual(belowLines('alert'))
+    expect(line.replace('203.0.113[.]7', '')).not.toMatch(/:\/\/|\w\.\w|\w@|\p{Cc}|\p{Cf}/u)
+    expect(Object.keys(rest)).toEqual(['topic', 'title', 'priority', 'tags', 'click'])
   })
 
   // ntfy keeps a longer message as a file, and the phone would show only that there is one.
@@ -128,7 +153,7 @@ describe('what ntfy answers', () => {
 
   it.each(['<html>Sign in</html>', '', '{}'])('is no success as 200 %s', async (body) => {
     const { verdict } = await tryOut(ntfy, settings, { status: 200, body })
-    expect(verdict).toMatchObject({ delivered: false, error: 'The receiver did not answer as ntfy does.' })
+    expect(verdict).toMatchObject({ delivered: false, error: 'The answer of the receiver is not from ntfy.' })
   })
 
   it('says how long to wait', async () => {

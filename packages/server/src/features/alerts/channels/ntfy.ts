@@ -1,12 +1,10 @@
-import type { Message, Severity } from '../message.ts'
+import { type CharacterSize, utf8Size } from '@wardline/text'
+import type { Severity } from '../outbox/alert.ts'
 import type { HttpChannel } from './channel.ts'
-import { type CharacterSize, utf8Size } from './cut-text.ts'
-import { judgeByStatus, refused } from './http-verdict.ts'
-import { answerFields } from './json-answer.ts'
-import { jsonPost } from './json-post.ts'
+import { answerFields, jsonPost, judgeByStatus, receiverHost, receiverUrl, refused } from './http-receiver.ts'
+import type { Message } from './message.ts'
 import { bodyLines, isQuiet, messageLines, titleText } from './message-lines.ts'
-import { receiverHost, receiverUrl } from './receiver-url.ts'
-import { unlinked } from './unlinked.ts'
+import { unlinked } from './plain-text.ts'
 
 /** A message has at most 4,096 bytes, else it becomes an attachment; the rest is for note and count. */
 const room = 3_800
@@ -40,12 +38,14 @@ export const ntfy: HttpChannel<'ntfy'> = {
     const names = url.pathname.split('/').filter((name) => name !== '')
     const topic = names.pop() ?? ''
     url.pathname = `/${names.map((name) => `${name}/`).join('')}`
+    const lines = messageLines(message, sender, { room, size, change: unlinked })
     const payload = {
       topic,
       title: titleText(message, { change: unlinked }),
-      message: bodyLines(messageLines(message, { room, size, change: unlinked })).join('\n'),
+      message: bodyLines(lines).join('\n'),
       priority: priorityOf(message),
       tags: [message.kind === 'resolved' ? 'white_check_mark' : tags[message.severity]],
+      ...(lines.link === null ? {} : { click: lines.link }),
     }
     const access: Record<string, string> =
       settings.token === undefined ? {} : { authorization: `Bearer ${settings.token}` }
@@ -55,7 +55,7 @@ export const ntfy: HttpChannel<'ntfy'> = {
     const verdict = judgeByStatus(answer)
     const { id } = answerFields(answer.body)
     return verdict.delivered && typeof id !== 'string'
-      ? refused(verdict, 'The receiver did not answer as ntfy does.')
+      ? refused(verdict, 'The answer of the receiver is not from ntfy.')
       : verdict
   },
 }

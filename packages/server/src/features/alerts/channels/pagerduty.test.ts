@@ -8,7 +8,7 @@ import {
   testMessage,
 } from '../../../test-messages.ts'
 import { openEgress, startHttpReceiver } from '../../../test-receiver.ts'
-import type { Message } from '../message.ts'
+import type { Message } from './message.ts'
 import { pagerduty } from './pagerduty.ts'
 
 const routing_key = '0123456789abcdef0123456789abcdef'
@@ -20,7 +20,7 @@ test('triggers an incident for an alert', () => {
   expect(url).toBe('https://events.pagerduty.com/v2/enqueue')
   expect(headers).toEqual({ 'content-type': 'application/json', 'user-agent': 'Wardline/1.2.3' })
   expect(body).toBe(
-    String.raw`{"routing_key":"0123456789abcdef0123456789abcdef","event_action":"trigger","dedup_key":"wardline-0123456789abcdef egress_blocked billing_1","payload":{"summary":"critical: egress_blocked of billing_1","source":"wardline-0123456789abcdef","timestamp":"2026-11-21T12:22:27.794Z","severity":"critical","component":"billing_1","group":"egress_blocked billing_1","class":"egress_blocked","custom_details":{"alerts":[{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":"7","severity":"critical","source":"proxy","by_service":"false","event_type":"egress_blocked","description":"GET https[:]//evil[.]example/?a=b|c\\d","instance_id":"billing_1","ip_address":"2001:db8::7","event_seq":"41","created_at":"2026-11-21T12:22:27.794Z"}],"more":0}}}`,
+    String.raw`{"routing_key":"0123456789abcdef0123456789abcdef","event_action":"trigger","dedup_key":"wardline-0123456789abcdef egress_blocked billing_1","payload":{"summary":"critical: egress_blocked of billing_1","source":"wardline-0123456789abcdef","timestamp":"2026-11-21T12:22:27.794Z","severity":"critical","component":"billing_1","group":"egress_blocked billing_1","class":"egress_blocked","custom_details":{"alerts":[{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":"7","severity":"critical","source":"proxy","by_service":"false","event_type":"egress_blocked","description":"GET https[:]//evil[.]example/?a=b|c\\d","instance_id":"billing_1","ip_address":"2001:db8::7","event_seq":"41","created_at":"2026-11-21T12:22:27.794Z","instance_name":"Billing","tool":"http-request"}],"more":0,"done":"Done so far: suspended by night shift at 12:22:20 UTC, confirmed by the agent: odd invoices","next":["wardline instances billing_1","wardline alerts ack 01a1fe0e-d6d1-75e4-9aa0-4232d19875ae"]}},"client":"Wardline","client_url":"https://w.example/alerts?id=01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","links":[{"href":"https://w.example/alerts?id=01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","text":"Open in Wardline"}]}`,
   )
 })
 
@@ -45,7 +45,7 @@ test('tells of several problems in an incident of its own, of no one type and in
 
 test('opens an incident of the least severity for a test', () => {
   expect(requestOf({ ...testMessage, severity: 'breach' }).body).toBe(
-    '{"routing_key":"0123456789abcdef0123456789abcdef","event_action":"trigger","dedup_key":"01a1fe0e-e000-7000-8000-000000000001","payload":{"summary":"Wardline: a test, asked for by an operator.","source":"wardline-0123456789abcdef","timestamp":"2026-11-21T12:22:30.000Z","severity":"info","custom_details":{"alerts":[],"more":0}}}',
+    '{"routing_key":"0123456789abcdef0123456789abcdef","event_action":"trigger","dedup_key":"01a1fe0e-e000-7000-8000-000000000001","payload":{"summary":"Wardline: a test, asked for by an operator.","source":"wardline-0123456789abcdef","timestamp":"2026-11-21T12:22:30.000Z","severity":"info","custom_details":{"alerts":[],"more":0,"next":[]}},"client":"Wardline","client_url":"https://w.example/alerts","links":[{"href":"https://w.example/alerts","text":"Open in Wardline"}]}',
   )
 })
 
@@ -74,8 +74,9 @@ test('goes to Europe when told', () => {
 
 // An event leads whoever is on call to the page of the attacker, or shows him another text than it holds.
 test('makes no text of an event a link or hidden', () => {
-  const [{ description, ip_address }] = eventOf(messageOf(sampleAlerts.hostile)).payload.custom_details.alerts
-  expect(ip_address).toBe('192.0.2.7')
+  const [{ description, ip_address, instance_name, decoys }] = eventOf(messageOf(sampleAlerts.hostile)).payload
+    .custom_details.alerts
+  expect([ip_address, instance_name, decoys]).toEqual(['192.0.2.7', 'a|b=c \ufffd]0;x\ufffd msg=none', 'mail=bot| x'])
   expect(description).toBe(
     '=HYPERLINK("https[:]//evil[.]example")\ufffd[2J severity=info cs1=x | \ufffdgpj[.]exe\ufffd31m]\\ 🦊',
   )
@@ -100,7 +101,7 @@ test('keeps keys apart that are too long for PagerDuty', () => {
 test('stays far below the limit of a body', () => {
   const alerts = Array.from({ length: 10 }, () => longestAlert('🦊'))
   const { body } = requestOf(messageOf(sampleAlerts.bare, { alerts, group: null }))
-  expect(Buffer.byteLength(body)).toBeLessThan(100_000)
+  expect(Buffer.byteLength(body)).toBeLessThan(150_000)
 })
 
 test('is delivered by 202 and by nothing else', () => {

@@ -1,25 +1,32 @@
 import { createHash } from 'node:crypto'
 import { isoTime } from '../../../clock.ts'
-import type { Message, Severity, ToldAlert } from '../message.ts'
+import type { Severity } from '../outbox/alert.ts'
 import type { HttpChannel, Sender } from './channel.ts'
-import { judgeByStatus, refused } from './http-verdict.ts'
-import { jsonPost } from './json-post.ts'
-import { plainText } from './plain-text.ts'
-import { reporterName } from './reporter.ts'
-import { rowOf } from './told-row.ts'
-import { unlinked } from './unlinked.ts'
+import { jsonPost, judgeByStatus, refused, reporterName } from './http-receiver.ts'
+import { rowOf } from './machine-row.ts'
+import type { DeliveredAlert, Message } from './message.ts'
+import { decoyText, doneText, openLabel } from './message-lines.ts'
+import { dashboardLink, nextCommands } from './next-commands.ts'
+import { plainText, unlinked } from './plain-text.ts'
 
 const hosts = { us: 'events.pagerduty.com', eu: 'events.eu.pagerduty.com' } as const
 const severities = { info: 'info', warning: 'warning', critical: 'critical', breach: 'critical' } as const
-const mostSummaryCharacters = 1_024
-const mostKeyCharacters = 255
+const maxSummaryCharacters = 1_024
+const maxKeyCharacters = 255
 
 /**
  * The field names of a stored event; what is null, and metadata, which is not for people, is left out. PagerDuty sends
  * the texts on as mail, where names of hosts become links; the address of a client stays one for rules.
  */
-function detailOf(alert: ToldAlert): Record<string, string> {
-  const pairs = Object.entries(rowOf(alert)).flatMap(([name, value]) => {
+function detailOf(alert: DeliveredAlert): Record<string, string> {
+  const decoys = alert.decoys.map(decoyText)
+  const named = {
+    instance_name: alert.instance_name,
+    tool: alert.tool,
+    decoys: decoys.length > 0 ? decoys.join(', ') : null,
+    key: alert.key?.name ?? null,
+  }
+  const pairs = Object.entries({ ...rowOf(alert), ...named }).flatMap(([name, value]) => {
     if (typeof value === 'object') return []
     const text = plainText(String(value))
     return [[name, name === 'ip_address' ? text : unlinked(text)]]
@@ -34,20 +41,22 @@ function detailOf(alert: ToldAlert): Record<string, string> {
 function incidentKey({ id, group }: Message, sender: Sender): string {
   if (group === null) return id
   const key = `${reporterName(sender)} ${group}`
-  return key.length <= mostKeyCharacters ? key : createHash('sha256').update(key).digest('hex')
+  return key.length <= maxKeyCharacters ? key : createHash('sha256').update(key).digest('hex')
 }
 
 function summaryOf(message: Message, sender: Sender) {
   return {
-    summary: plainText(message.title, mostSummaryCharacters),
+    summary: plainText(message.title, maxSummaryCharacters),
     source: reporterName(sender),
     timestamp: isoTime((message.alerts.at(-1) ?? message).created_at),
   }
 }
 
 function trigger(message: Message, sender: Sender) {
-  // What tells of several problems at once has no group, and is of no one type and instance.
+  // A message about several problems has no group, and is of no one type and instance.
   const newest = message.group === null ? undefined : message.alerts.at(-1)
+  const done = doneText(message)
+  const link = dashboardLink(message, sender.publicUrl)
   const severity: Severity = message.kind === 'test' ? 'info' : message.severity
   return {
     event_action: 'trigger',
@@ -58,13 +67,19 @@ function trigger(message: Message, sender: Sender) {
       component: newest?.instance_id ?? undefined,
       group: message.group ?? undefined,
       class: newest?.event_type,
-      custom_details: { alerts: message.alerts.map(detailOf), more: message.more },
+      custom_details: {
+        alerts: message.alerts.map(detailOf),
+        more: message.more,
+        ...(done === null ? {} : { done: unlinked(done) }),
+        next: nextCommands(message),
+      },
     },
+    ...(link === null ? {} : { client: 'Wardline', client_url: link, links: [{ href: link, text: openLabel }] }),
   }
 }
 
 /**
- * Path and body below /v2. The daily check goes where changes are told, which notifies nobody; the test of an operator
+ * Path and body below /v2. The daily check goes to change events, which notify nobody; the test of an operator
  * opens a real incident, since that is what the operator wants to see.
  */
 function eventOf(message: Message, sender: Sender): [path: string, event: object] {
@@ -74,7 +89,7 @@ function eventOf(message: Message, sender: Sender): [path: string, event: object
 }
 
 /**
- * PagerDuty, Events API v2. Its limit of 512 KB a body is far away: ten alerts without metadata take less than 100 KB.
+ * PagerDuty, Events API v2. Its limit of 512 KB a body is far away: ten alerts without metadata take less than 150 KB.
  * Texts of events lose what PagerDuty would make a link.
  */
 export const pagerduty: HttpChannel<'pagerduty'> = {

@@ -1,12 +1,20 @@
-/** What a terminal, a chat or a mail program may obey instead of show: controls, line separators, directions, tags. */
-const unshown = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}]/gu
+import { cutText, replaceUnsafe } from '@wardline/text'
 
 /**
  * Text of unknown origin as one line that shows what it is: no controls, no hidden characters, and no address that a
- * chat turns into a link, so that nobody on call is led to an attacker's page by one press.
+ * chat turns into a link, so that one press leads nobody on call to an attacker's page.
  */
-export function plainText(text: string, most = 1_000): string {
-  const shown = text.replaceAll(/\s+/gu, ' ').replaceAll(unshown, '\ufffd').replaceAll('://', '[:]//').trim()
-  const characters = Array.from(shown)
-  return characters.length > most ? `${characters.slice(0, most - 1).join('')}…` : shown
-}
+export const plainText = (text: string, most = 1_000): string =>
+  cutText(replaceUnsafe(text.replaceAll(/\s+/gu, ' '), '\ufffd').replaceAll('://', '[:]//').trim(), most)
+
+/** A dot between a name and what may be a top-level domain, also in the full-width forms that browsers take for a dot. */
+const domainDot = /(?<=[\p{L}\p{N}\p{M}_-])[.\u3002\uff0e\uff61](?=\p{L}[\p{L}\p{N}\p{M}-])/gu
+const lastDotOfAddress = /(?<=\b\d{1,3}\.\d{1,3}\.\d{1,3})\.(?=\d)/g
+
+/**
+ * For media that turn bare domains, addresses and mail addresses into links and cannot be configured not to: `evil.com` becomes
+ * `evil[.]com`, the way in which people who handle attacks write it. File names such as `config.json` look like domains
+ * and are changed too; numbers are not.
+ */
+export const unlinked = (text: string): string =>
+  text.replaceAll(domainDot, '[.]').replaceAll(lastDotOfAddress, '[.]').replaceAll('@', '[@]')

@@ -2,6 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   anyMessage,
+  belowByKind,
+  hitFacts,
   hostileTexts,
   longestMessages,
   messagesByKind,
@@ -10,7 +12,7 @@ import {
   testSender,
   tryOut,
 } from '../../../test-chat.ts'
-import type { Message } from '../message.ts'
+import type { Message } from './message.ts'
 import { plainText } from './plain-text.ts'
 import { slack } from './slack.ts'
 
@@ -19,22 +21,35 @@ const payload = (message: Message) => JSON.parse(slack.request(message, settings
 
 const section = (text: string) => ({ type: 'rich_text_section', elements: [{ type: 'text', text }] })
 const list = (...texts: string[]) => ({ type: 'rich_text_list', style: 'bullet', elements: texts.map(section) })
-const post = (headline: string, ...elements: object[]) => ({
+const code = (text: string) => ({
+  type: 'rich_text_section',
+  elements: [
+    { type: 'text', text: 'Next: ' },
+    { type: 'text', text, style: { code: true } },
+  ],
+})
+const below = (kind: Message['kind']) => {
+  const { done, commands, link } = belowByKind[kind]
+  const open = { type: 'rich_text_section', elements: [{ type: 'link', url: link, text: 'Open in Wardline' }] }
+  return [...(done === null ? [] : [section(done)]), ...commands.map(code), open]
+}
+const post = (kind: Message['kind'], headline: string, ...elements: object[]) => ({
   text: headline,
   blocks: [
     { type: 'header', text: { type: 'plain_text', text: headline, emoji: false } },
-    { type: 'rich_text', elements },
+    { type: 'rich_text', elements: [...elements, ...below(kind)] },
   ],
   unfurl_links: false,
   unfurl_media: false,
 })
-const hit = '12:00:30 UTC · breach · bot-1 · honeypot_triggered · A decoy was used.'
+const hit = `${hitFacts} · A decoy was used.`
 
 describe('a message in Slack', () => {
   it.each<[Message['kind'], object]>([
     [
       'alert',
       post(
+        'alert',
         '🚨 honeypot_triggered on bot-1',
         list('12:00:10 UTC · warning · tool_blocked · A decoy was used.', hit),
         section('+3 more'),
@@ -43,8 +58,9 @@ describe('a message in Slack', () => {
     [
       'digest',
       post(
+        'digest',
         '⚠️ 2 alerts of the last 8 hours',
-        section('These were held back until now.'),
+        section('These alerts were delayed until now.'),
         list(
           '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
           '12:00:30 UTC · info · bot-1 · honeypot_triggered',
@@ -53,13 +69,24 @@ describe('a message in Slack', () => {
     ],
     [
       'reminder',
-      post('🔴 Still open: honeypot_triggered on bot-1', section('Nobody has acknowledged this.'), list(hit)),
+      post(
+        'reminder',
+        '🔴 Still open: honeypot_triggered on bot-1',
+        section('No one has acknowledged this alert.'),
+        list(hit),
+      ),
     ],
-    ['resolved', post('✅ Resolved: honeypot_triggered on bot-1', section('This is over.'), list(hit))],
-    ['test', post('ℹ️ Test of this channel', section('Somebody asked for this test. Nothing has to be done.'))],
+    [
+      'resolved',
+      post('resolved', '✅ Resolved: honeypot_triggered on bot-1', section('This alert is resolved.'), list(hit)),
+    ],
+    [
+      'test',
+      post('test', 'ℹ️ Test of this channel', section('This test was requested by an operator. No action is needed.')),
+    ],
     [
       'check',
-      post('ℹ️ Daily check', section('This is the daily proof that alerts arrive here. Nothing has to be done.')),
+      post('check', 'ℹ️ Daily check', section('This daily message shows that alerts arrive here. No action is needed.')),
     ],
   ])('of kind %s is exactly this', (kind, expected) => {
     expect(payload(messagesByKind[kind])).toEqual(expected)
@@ -79,8 +106,8 @@ describe('a message in Slack', () => {
     const { blocks, text: fallback } = payload(saying(text))
     const [, { elements }] = blocks
     const [{ elements: lines }] = elements
-    expect(lines).toEqual([section(`12:00:30 UTC · breach · bot-1 · honeypot_triggered · ${plainText(text)}`)])
-    expect(elements).toEqual([list(lines[0].elements[0].text)])
+    expect(lines).toEqual([section(`${hitFacts} · ${plainText(text)}`)])
+    expect(elements).toEqual([list(lines[0].elements[0].text), ...below('alert')])
     expect(lines[0].elements[0].text).not.toMatch(/:\/\/|[\p{Cc}\p{Cf}]/u)
     expect(fallback).toBe('🚨 honeypot_triggered on bot-1')
   })

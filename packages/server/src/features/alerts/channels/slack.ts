@@ -1,12 +1,10 @@
+import { cutText, utf16Size } from '@wardline/text'
 import type { HttpChannel } from './channel.ts'
-import { cutText } from './cut-text.ts'
-import { judgeByStatus, refused } from './http-verdict.ts'
-import { jsonPost } from './json-post.ts'
-import { messageLines } from './message-lines.ts'
-import { receiverHost } from './receiver-url.ts'
+import { jsonPost, judgeByStatus, receiverHost, refused } from './http-receiver.ts'
+import { commandLabel, messageLines, openLabel } from './message-lines.ts'
 
 /** A header block holds 150 characters. */
-const mostHeader = 150
+const maxHeader = 150
 /** The documented limit of a text is 3,000 characters; rich text names none of its own. */
 const room = 2_700
 
@@ -14,6 +12,14 @@ const room = 2_700
 const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 
 const section = (text: string) => ({ type: 'rich_text_section', elements: [{ type: 'text', text }] })
+const commandSection = (command: string) => ({
+  type: 'rich_text_section',
+  elements: [
+    { type: 'text', text: commandLabel },
+    { type: 'text', text: command, style: { code: true } },
+  ],
+})
+const linkSection = (url: string) => ({ type: 'rich_text_section', elements: [{ type: 'link', url, text: openLabel }] })
 
 /**
  * Slack's incoming webhooks. Events stand in a rich text block: its text elements are shown as they are, so there is no
@@ -24,17 +30,23 @@ export const slack: HttpChannel<'slack'> = {
   audience: 'people',
   destination: receiverHost,
   request(message, { url }, sender) {
-    const lines = messageLines(message, { room })
+    const lines = messageLines(message, sender, { room })
     const list = { type: 'rich_text_list', style: 'bullet', elements: lines.alerts.map(section) }
     const elements = [
       ...(lines.note === null ? [] : [section(lines.note)]),
       ...(lines.alerts.length === 0 ? [] : [list]),
       ...(lines.rest === null ? [] : [section(lines.rest)]),
+      ...(lines.done === null ? [] : [section(lines.done)]),
+      ...lines.commands.map(commandSection),
+      ...(lines.link === null ? [] : [linkSection(lines.link)]),
     ]
     const payload = {
       text: escaped(lines.headline),
       blocks: [
-        { type: 'header', text: { type: 'plain_text', text: cutText(lines.headline, mostHeader), emoji: false } },
+        {
+          type: 'header',
+          text: { type: 'plain_text', text: cutText(lines.headline, maxHeader, utf16Size), emoji: false },
+        },
         ...(elements.length === 0 ? [] : [{ type: 'rich_text', elements }]),
       ],
       unfurl_links: false,

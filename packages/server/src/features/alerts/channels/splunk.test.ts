@@ -3,12 +3,13 @@ import {
   checkMessage,
   longestAlert,
   messageOf,
+  readBack,
   sampleAlerts,
   sampleSender,
   testMessage,
 } from '../../../test-messages.ts'
 import { openEgress, startHttpReceiver } from '../../../test-receiver.ts'
-import type { Message } from '../message.ts'
+import type { Message } from './message.ts'
 import { splunk } from './splunk.ts'
 
 const token = 'B5A79AAD-D822-46CC-80D1-819F80D7BFB0'
@@ -24,7 +25,7 @@ test('posts an alert as one event of the collector', () => {
     'user-agent': 'Wardline/1.2.3',
   })
   expect(body).toBe(
-    String.raw`{"time":1795263747.794,"host":"wardline-0123456789abcdef","source":"wardline","sourcetype":"wardline:alert","event":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","by_service":false,"event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z"}}`,
+    String.raw`{"time":1795263747.794,"host":"wardline-0123456789abcdef","source":"wardline","sourcetype":"wardline:alert","event":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","by_service":false,"event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z","instance_name":"Billing","tool":"http-request","decoys":[],"key":null,"suspension":{"by":"night shift","at":"2026-11-21T12:22:20.000Z","reason":"odd invoices","confirmed":true},"next":["wardline instances billing_1","wardline alerts ack 01a1fe0e-d6d1-75e4-9aa0-4232d19875ae"],"url":"https://w.example/alerts?id=01a1fe0e-d6d1-75e4-9aa0-4232d19875ae"}}`,
   )
 })
 
@@ -37,14 +38,17 @@ test('says of a test and of a check what they are, and names the index when told
 
 test('carries hostile text as JSON does', () => {
   const { event } = JSON.parse(bodyOf(messageOf(sampleAlerts.hostile)))
-  expect({ ...event, created_at: Date.parse(event.created_at) }).toEqual(sampleAlerts.hostile)
+  expect(readBack(event)).toEqual(sampleAlerts.hostile)
 })
 
 // Splunk would cut a longer event, and half a JSON object has no fields that a search could find.
 test.each(['\u0001', '🦊', '"'])('stays below 10,000 bytes with texts of %j', (character) => {
   const body = bodyOf(messageOf(longestAlert(character)))
   expect(Buffer.byteLength(body)).toBeLessThanOrEqual(10_000)
-  expect(JSON.parse(body).event).toMatchObject({ metadata_omitted: true, description: character.repeat(1_000) })
+  const { event } = JSON.parse(body)
+  expect(event).toMatchObject({ metadata_omitted: true, session_id: character.repeat(200) })
+  expect(event.description).toBe(`${character.repeat(249)}…`)
+  expect(event.decoys === undefined).toBe(event.context_omitted === true)
 })
 
 test.each([

@@ -1,15 +1,20 @@
 import type { HttpChannel } from './channel.ts'
-import { judgeByStatus, refused } from './http-verdict.ts'
-import { answerFields } from './json-answer.ts'
+import {
+  answerFields,
+  judgeByStatus,
+  receiverHost,
+  receiverUrl,
+  refused,
+  reporterName,
+  userAgent,
+} from './http-receiver.ts'
+import { happenedAt, writeFitting } from './machine-row.ts'
 import { plainText } from './plain-text.ts'
-import { receiverHost, receiverUrl } from './receiver-url.ts'
-import { reporterName, userAgent } from './reporter.ts'
-import { toldAt, writeFitting } from './told-row.ts'
 
 const collectorPath = '/services/collector'
 
-/** Splunk cuts longer events unless told otherwise (TRUNCATE of props.conf), and half a JSON object has no fields. */
-const mostBytes = 10_000
+/** Splunk cuts longer events by default (TRUNCATE of props.conf), and half a JSON object has no fields. */
+const maxBytes = 10_000
 
 /** A query, which may name a channel of the collector, stays. */
 function eventUrl(given: string): string {
@@ -34,9 +39,9 @@ export const splunk: HttpChannel<'splunk'> = {
         'content-type': 'application/json',
         'user-agent': userAgent(sender),
       },
-      body: writeFitting(message, mostBytes, (event) =>
+      body: writeFitting(message, sender, maxBytes, (event) =>
         JSON.stringify({
-          time: toldAt(message) / 1_000,
+          time: happenedAt(message) / 1_000,
           host: reporterName(sender),
           source: 'wardline',
           sourcetype: 'wardline:alert',

@@ -6,13 +6,14 @@ import {
   checkMessage,
   longestAlert,
   messageOf,
+  readBack,
   sampleAlerts,
   sampleSender,
   testMessage,
 } from '../../../test-messages.ts'
 import { openEgress, startSocketReceiver } from '../../../test-receiver.ts'
 import { parseSyslog, splitFrames } from '../../../test-syslog.ts'
-import type { Message } from '../message.ts'
+import type { Message } from './message.ts'
 import { syslog } from './syslog.ts'
 
 const receiver = await startSocketReceiver()
@@ -35,14 +36,14 @@ async function sent(message: Message, format?: 'json' | 'cef'): Promise<string> 
 describe('a receiver over TCP gets', () => {
   test('an alert as JSON', async () => {
     expect(await sent(messageOf(sampleAlerts.harmless))).toBe(
-      '657 <106>1 2026-11-21T12:22:27.794Z wardline-0123456789abcdef wardline - egress_blocked [wardline@32473 message_id="01a1fe0e-e000-7000-8000-000000000001" kind="alert" severity="critical" id="01a1fe0e-d6d1-75e4-9aa0-4232d19875ae" seq="7" event_type="egress_blocked" instance_id="billing_1"] \ufeff' +
-        String.raw`{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","by_service":false,"event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z"}`,
+      '1007 <106>1 2026-11-21T12:22:27.794Z wardline-0123456789abcdef wardline - egress_blocked [wardline@32473 message_id="01a1fe0e-e000-7000-8000-000000000001" kind="alert" severity="critical" id="01a1fe0e-d6d1-75e4-9aa0-4232d19875ae" seq="7" event_type="egress_blocked" instance_id="billing_1"] \ufeff' +
+        String.raw`{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","by_service":false,"event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z","instance_name":"Billing","tool":"http-request","decoys":[],"key":null,"suspension":{"by":"night shift","at":"2026-11-21T12:22:20.000Z","reason":"odd invoices","confirmed":true},"next":["wardline instances billing_1","wardline alerts ack 01a1fe0e-d6d1-75e4-9aa0-4232d19875ae"],"url":"https://w.example/alerts?id=01a1fe0e-d6d1-75e4-9aa0-4232d19875ae"}`,
     )
   })
 
   test('an alert as CEF', async () => {
     expect(await sent(messageOf(sampleAlerts.bare), 'cef')).toBe(
-      '506 <108>1 2026-11-21T12:22:27.782Z wardline-0123456789abcdef wardline - fleet_outage [wardline@32473 message_id="01a1fe0e-e000-7000-8000-000000000001" kind="alert" severity="warning" id="01a1fe0e-d6c6-7c3a-8204-c7723118a220" seq="9" event_type="fleet_outage"] \ufeffCEF:0|Wardline|Wardline|1.2.3|fleet_outage|fleet outage|5|rt=1795263747782 externalId=01a1fe0e-d6c6-7c3a-8204-c7723118a220 cat=warning msg=12 of 14 instances fell silent cs3Label=source cs3=wardline cs6Label=by_service cs6=true cn1Label=seq cn1=9',
+      '580 <108>1 2026-11-21T12:22:27.782Z wardline-0123456789abcdef wardline - fleet_outage [wardline@32473 message_id="01a1fe0e-e000-7000-8000-000000000001" kind="alert" severity="warning" id="01a1fe0e-d6c6-7c3a-8204-c7723118a220" seq="9" event_type="fleet_outage"] \ufeffCEF:0|Wardline|Wardline|1.2.3|fleet_outage|fleet outage|5|rt=1795263747782 externalId=01a1fe0e-d6c6-7c3a-8204-c7723118a220 cat=warning msg=12 of 14 instances fell silent cs3Label=source cs3=wardline cs6Label=by_service cs6=true cn1Label=seq cn1=9 request=https://w.example/alerts?id\\=01a1fe0e-d6c6-7c3a-8204-c7723118a220',
     )
   })
 
@@ -59,7 +60,7 @@ describe('a receiver over TCP gets', () => {
     const [frame] = splitFrames(Buffer.from(await sent(messageOf(sampleAlerts.hostile))))
     expect(frame).not.toMatch(/[\p{Cc}\u2028\u202e]/u)
     const told = JSON.parse(parseSyslog(frame!).text)
-    expect({ ...told, created_at: Date.parse(told.created_at) }).toEqual(sampleAlerts.hostile)
+    expect(readBack(told)).toEqual(sampleAlerts.hostile)
   })
 })
 
@@ -115,7 +116,7 @@ describe('counts as not delivered when the receiver', () => {
     const serve = (socket: Socket) => void socket.once('data', () => socket.resetAndDestroy())
     await using broken = await startSocketReceiver({ serve })
     await expect(deliverTo(broken.url)).rejects.toThrow(
-      'The connection broke before the receiver had taken the message (ECONNRESET).',
+      'The connection broke before the receiver accepted the message (ECONNRESET).',
     )
   })
 

@@ -1,24 +1,75 @@
 import type { Socket } from 'node:net'
 import { finished } from 'node:stream/promises'
+import { safeJson, sanitize } from '@wardline/text'
+import { isoTime } from '../../../clock.ts'
 import { type Destination, EgressError } from '../../../egress/egress.ts'
-import type { Message, Severity } from '../message.ts'
+import type { Severity } from '../outbox/alert.ts'
 import { toCef } from './cef.ts'
 import type { SocketChannel } from './channel.ts'
-import { oneLineJson } from './one-line.ts'
-import { receiverHost, receiverUrl } from './receiver-url.ts'
-import { reporterName } from './reporter.ts'
-import { type SyslogParts, type SyslogSeverity, syslogFrame, syslogMessage } from './syslog-message.ts'
-import { toldAt, toldType, writeFitting } from './told-row.ts'
+import { receiverHost, receiverUrl, reporterName } from './http-receiver.ts'
+import { happenedAt, typeOf, writeFitting } from './machine-row.ts'
+import type { Message } from './message.ts'
 
-const severities: Record<Severity, SyslogSeverity> = {
+/** Severities of RFC 5424, table 2, that are used. Not 0: it goes to every terminal of a receiver that is a Unix host. */
+export type SyslogSeverity = 'alert' | 'critical' | 'warning' | 'info'
+const severities: Record<SyslogSeverity, number> = { alert: 1, critical: 2, warning: 4, info: 6 }
+
+/**
+ * Log audit (table 1). The facilities of logins, 4 and 10, go into files whose readers expect nothing else; hardly
+ * anything uses 13, so that it can be routed by itself.
+ */
+const facility = 13
+
+/**
+ * IANA keeps 32473 for documentation (RFC 5612). Names of one's own need an enterprise number, Wardline has none of its
+ * own, and this one is no other's.
+ */
+const dataName = 'wardline@32473'
+
+const messageIdCharacters = 32
+const nothing = '-'
+
+/** `"`, `\` and `]` are escaped (section 6.3.3). Line ends and other controls, for which there is no escape, become spaces. */
+const parameter = ([name, value]: [string, string | null]): string =>
+  value === null ? '' : ` ${name}="${sanitize(value).replaceAll(/["\\\]]/g, '\\$&')}"`
+
+const printable = (text: string): string => text.replaceAll(/[^!-~]/g, '_') || nothing
+
+export interface SyslogParts {
+  severity: SyslogSeverity
+  /** Epoch milliseconds. */
+  at: number
+  host: string
+  type: string
+  /** Structured data; names of at most 32 letters and underscores. What is null is left out. */
+  data: Record<string, string | null>
+  /** One line. */
+  text: string
+}
+
+/**
+ * A message of RFC 5424, its text in UTF-8 behind the byte order mark that section 6.4 demands. There is no PROCID:
+ * the processes of a deployment send alike.
+ */
+export function syslogMessage({ severity, at, host, type, data, text }: SyslogParts): string {
+  const priority = facility * 8 + severities[severity]
+  const id = printable(type).slice(0, messageIdCharacters)
+  const structured = `[${dataName}${Object.entries(data).map(parameter).join('')}]`
+  return `<${priority}>1 ${isoTime(at)} ${printable(host)} wardline ${nothing} ${id} ${structured} \ufeff${text}`
+}
+
+/** Octet counting of RFC 6587, section 3.4.1, which RFC 5425 demands for TLS. */
+export const syslogFrame = (message: string): string => `${Buffer.byteLength(message)} ${message}`
+
+const syslogSeverities: Record<Severity, SyslogSeverity> = {
   info: 'info',
   warning: 'warning',
   critical: 'critical',
   breach: 'alert',
 }
 
-/** RFC 5425, section 4.3.1, asks receivers to take 8,192 octets; rsyslog cuts what is longer than 8 k unless told. */
-const mostBytes = 8_000
+/** RFC 5425, section 4.3.1, asks receivers to take 8,192 octets; rsyslog cuts what is longer than 8 k by default. */
+const maxBytes = 8_000
 
 /** Port of RFC 5425, section 4.1; for plain TCP none is registered, and 514 is what servers are set up with. */
 const defaultPorts = { tls: 6514, tcp: 514 }
@@ -33,7 +84,7 @@ function destinationOf(given: string): Destination {
   }
 }
 
-/** What tells a message apart stands in the structured data too, so that no receiver has to parse the text for it. */
+/** What distinguishes a message stands in the structured data too, so that no receiver has to parse the text for it. */
 function dataOf({ id, kind, severity, alerts: [alert] }: Message): SyslogParts['data'] {
   const data = { message_id: id, kind, severity }
   if (alert === undefined) return data
@@ -54,8 +105,8 @@ async function handOver(socket: Socket, frame: string, signal: AbortSignal): Pro
     await finished(socket, { signal })
   } catch (fault) {
     throw signal.aborted
-      ? new EgressError('The receiver did not close the connection in time, so nothing shows that it took the message.')
-      : new EgressError(`The connection broke before the receiver had taken the message (${codeOf(fault)}).`)
+      ? new EgressError('The receiver did not close the connection in time, so the delivery is not confirmed.')
+      : new EgressError(`The connection broke before the receiver accepted the message (${codeOf(fault)}).`)
   } finally {
     socket.destroy()
   }
@@ -67,7 +118,7 @@ const codeOf = (fault: unknown): string => (fault as NodeJS.ErrnoException).code
  * RFC 5424 over TCP, or TLS by RFC 5425; each message on a connection of its own. Syslog has no acknowledgement.
  * "Delivered" means: all was handed to the system, and the receiver closed its side in answer to the end of ours, which
  * servers do when they have read up to it. Whether it was stored, nobody says. A receiver that closes at once, while the
- * message is still on its way, cannot be told from one that read it, nor can a close that somebody on the way feigns,
+ * message is still on its way, cannot be distinguished from one that read it, nor can a close that an attacker on the way feigns,
  * with TLS as without. A reset, an error of TLS, and a receiver that has not closed when `signal` aborts, count as
  * failures: rather twice than never.
  */
@@ -78,14 +129,14 @@ export const syslog: SocketChannel<'syslog'> = {
 
   async deliver(message, { url, format }, sender, egress, signal) {
     const frame = syslogFrame(
-      writeFitting(message, mostBytes, (told) =>
+      writeFitting(message, sender, maxBytes, (data) =>
         syslogMessage({
-          severity: severities[message.severity],
-          at: toldAt(message),
+          severity: syslogSeverities[message.severity],
+          at: happenedAt(message),
           host: reporterName(sender),
-          type: toldType(message),
+          type: typeOf(message),
           data: dataOf(message),
-          text: format === 'cef' ? toCef(message, told, sender.version) : oneLineJson(told),
+          text: format === 'cef' ? toCef(message, data, sender.version) : safeJson(data),
         }),
       ),
     )

@@ -2,6 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   anyMessage,
+  belowByKind,
+  hitFacts,
   hostileTexts,
   longestMessages,
   messagesByKind,
@@ -9,7 +11,7 @@ import {
   testSender,
   tryOut,
 } from '../../../test-chat.ts'
-import type { Message } from '../message.ts'
+import type { Message } from './message.ts'
 import { plainText } from './plain-text.ts'
 import { teams } from './teams.ts'
 
@@ -21,7 +23,7 @@ const line = (text: string, look: object = {}) => ({
   spacing: 'Small',
   inlines: [{ type: 'TextRun', text, ...look }],
 })
-const card = (headline: string, ...lines: string[]) => ({
+const card = (kind: Message['kind'], headline: string, ...lines: string[]) => ({
   type: 'message',
   attachments: [
     {
@@ -33,18 +35,25 @@ const card = (headline: string, ...lines: string[]) => ({
         version: '1.4',
         fallbackText: headline,
         msteams: { width: 'Full' },
-        body: [line(headline, { size: 'Medium', weight: 'Bolder' }), ...lines.map((text) => line(text))],
+        body: [
+          line(headline, { size: 'Medium', weight: 'Bolder' }),
+          ...lines.map((text) => line(text)),
+          ...(belowByKind[kind].done === null ? [] : [line(belowByKind[kind].done)]),
+          ...belowByKind[kind].commands.map((command) => line(command, { fontType: 'Monospace' })),
+        ],
+        actions: [{ type: 'Action.OpenUrl', title: 'Open in Wardline', url: belowByKind[kind].link }],
       },
     },
   ],
 })
-const hit = '12:00:30 UTC · breach · bot-1 · honeypot_triggered · A decoy was used.'
+const hit = `${hitFacts} · A decoy was used.`
 
 describe('a message in Teams', () => {
   it.each<[Message['kind'], object]>([
     [
       'alert',
       card(
+        'alert',
         '🚨 honeypot_triggered on bot-1',
         '12:00:10 UTC · warning · tool_blocked · A decoy was used.',
         hit,
@@ -54,16 +63,20 @@ describe('a message in Teams', () => {
     [
       'digest',
       card(
+        'digest',
         '⚠️ 2 alerts of the last 8 hours',
-        'These were held back until now.',
+        'These alerts were delayed until now.',
         '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
         '12:00:30 UTC · info · bot-1 · honeypot_triggered',
       ),
     ],
-    ['reminder', card('🔴 Still open: honeypot_triggered on bot-1', 'Nobody has acknowledged this.', hit)],
-    ['resolved', card('✅ Resolved: honeypot_triggered on bot-1', 'This is over.', hit)],
-    ['test', card('ℹ️ Test of this channel', 'Somebody asked for this test. Nothing has to be done.')],
-    ['check', card('ℹ️ Daily check', 'This is the daily proof that alerts arrive here. Nothing has to be done.')],
+    [
+      'reminder',
+      card('reminder', '🔴 Still open: honeypot_triggered on bot-1', 'No one has acknowledged this alert.', hit),
+    ],
+    ['resolved', card('resolved', '✅ Resolved: honeypot_triggered on bot-1', 'This alert is resolved.', hit)],
+    ['test', card('test', 'ℹ️ Test of this channel', 'This test was requested by an operator. No action is needed.')],
+    ['check', card('check', 'ℹ️ Daily check', 'This daily message shows that alerts arrive here. No action is needed.')],
   ])('of kind %s is exactly this', (kind, expected) => {
     expect(payload(messagesByKind[kind])).toEqual(expected)
   })
@@ -71,8 +84,8 @@ describe('a message in Teams', () => {
   // An agent that was taken over could format its alert away, have a link pressed, or show another time than its own.
   it.each(Object.entries(hostileTexts))('shows %s of an event in runs that know no markdown', (_, text) => {
     const shown = plainText(text).replaceAll('{{{', '{ { {').replaceAll('{{', '{ {')
-    const line = `12:00:30 UTC · breach · bot-1 · honeypot_triggered · ${shown}`
-    expect(payload(saying(text))).toEqual(card('🚨 honeypot_triggered on bot-1', line))
+    const line = `${hitFacts} · ${shown}`
+    expect(payload(saying(text))).toEqual(card('alert', '🚨 honeypot_triggered on bot-1', line))
     expect(line).not.toMatch(/:\/\/|\{\{|[\p{Cc}\p{Cf}]/u)
   })
 
@@ -109,7 +122,7 @@ describe('what a workflow answers', () => {
   ])('is no success as %o', async (answer) => {
     expect((await tryOut(teams, settings, answer)).verdict).toMatchObject({
       delivered: false,
-      error: 'The receiver did not answer as a workflow does.',
+      error: 'The answer of the receiver is not from a Workflow.',
     })
   })
 

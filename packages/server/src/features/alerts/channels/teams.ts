@@ -1,9 +1,7 @@
+import type { CharacterSize } from '@wardline/text'
 import type { HttpChannel } from './channel.ts'
-import type { CharacterSize } from './cut-text.ts'
-import { judgeByStatus, refused } from './http-verdict.ts'
-import { jsonPost } from './json-post.ts'
-import { bodyLines, messageLines } from './message-lines.ts'
-import { receiverHost } from './receiver-url.ts'
+import { jsonPost, judgeByStatus, receiverHost, refused } from './http-receiver.ts'
+import { alertLines, messageLines, openLabel } from './message-lines.ts'
 
 /** A message may have 28 KB; if that is counted in UTF-16, ASCII costs double, so half of it is left free. */
 const room = 10_000
@@ -25,24 +23,32 @@ export const teams: HttpChannel<'teams'> = {
   audience: 'people',
   destination: receiverHost,
   request(message, { url }, sender) {
-    const lines = messageLines(message, { room, size, change: withoutFunctions })
+    const lines = messageLines(message, sender, { room, size, change: withoutFunctions })
     const content = {
       $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
       type: 'AdaptiveCard',
       version: '1.4',
       fallbackText: lines.headline,
       msteams: { width: 'Full' },
-      body: [line(lines.headline, { size: 'Medium', weight: 'Bolder' }), ...bodyLines(lines).map((text) => line(text))],
+      body: [
+        line(lines.headline, { size: 'Medium', weight: 'Bolder' }),
+        ...alertLines(lines).map((text) => line(text)),
+        ...(lines.done === null ? [] : [line(lines.done)]),
+        ...lines.commands.map((command) => line(command, { fontType: 'Monospace' })),
+      ],
+      ...(lines.link === null
+        ? {}
+        : { actions: [{ type: 'Action.OpenUrl', title: openLabel, url: withoutFunctions(lines.link) }] }),
     }
     const attachment = { contentType: 'application/vnd.microsoft.card.adaptive', contentUrl: null, content }
     return jsonPost(url, { type: 'message', attachments: [attachment] }, sender)
   },
   judge(answer) {
     const verdict = judgeByStatus(answer)
-    // 202 says that the workflow has started; what becomes of it is not told. A login page in between answers 200 too.
+    // 202 says that the workflow has started; its result is unknown. A login page in between answers 200 too.
     const isPage = answer.headers['content-type']?.startsWith('text/html') === true
     return verdict.delivered && (isPage || (answer.status !== 200 && answer.status !== 202))
-      ? refused(verdict, 'The receiver did not answer as a workflow does.')
+      ? refused(verdict, 'The answer of the receiver is not from a Workflow.')
       : verdict
   },
 }

@@ -2,6 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   anyMessage,
+  belowByKind,
+  belowLines,
+  hitFacts,
   hostileTexts,
   longestMessages,
   messagesByKind,
@@ -10,7 +13,7 @@ import {
   toldAlert,
   tryOut,
 } from '../../../test-chat.ts'
-import type { Message } from '../message.ts'
+import type { Message } from './message.ts'
 import { plainText } from './plain-text.ts'
 import { telegram } from './telegram.ts'
 
@@ -26,76 +29,62 @@ interface Entity {
 const covered = ({ text, entities }: { text: string; entities: Entity[] }) =>
   entities.map(({ type, offset, length }) => [type, text.slice(offset, offset + length)])
 
-const post = (texts: string[], entities: [string, number, number][], disable_notification = false) => ({
-  chat_id: '-1001234567890',
-  text: texts.join('\n'),
-  entities: entities.map(([type, offset, length]) => ({ type, offset, length })),
-  link_preview_options: { is_disabled: true },
-  disable_notification,
-})
-const hit = '12:00:30 UTC · breach · bot-1 · honeypot_triggered · A decoy was used.'
+/** All but headline, note, count and link is code, since Telegram would make texts live. */
+function entitiesOf(texts: string[], kind: Message['kind']) {
+  const { commands } = belowByKind[kind]
+  const isCode = (text: string) => text.includes(' UTC · ') || text.startsWith('Done so far: ')
+  const entities = [{ type: 'bold', offset: 0, length: texts[0]!.length }]
+  let offset = 0
+  for (const text of texts) {
+    const command = commands.find((one) => text === `Next: ${one}`)
+    if (isCode(text)) entities.push({ type: 'code', offset, length: text.length })
+    else if (command) entities.push({ type: 'code', offset: offset + 'Next: '.length, length: command.length })
+    offset += text.length + 1
+  }
+  return entities
+}
+
+const post = (kind: Message['kind'], lines: string[], disable_notification = false) => {
+  const texts = [...lines, ...belowLines(kind)]
+  return {
+    chat_id: '-1001234567890',
+    text: texts.join('\n'),
+    entities: entitiesOf(texts, kind),
+    link_preview_options: { is_disabled: true },
+    disable_notification,
+  }
+}
+const hit = `${hitFacts} · A decoy was used.`
 
 describe('a message in Telegram', () => {
   it.each<[Message['kind'], object]>([
     [
       'alert',
-      post(
-        ['🚨 honeypot_triggered on bot-1', '12:00:10 UTC · warning · tool_blocked · A decoy was used.', hit, '+3 more'],
-        [
-          ['bold', 0, 30],
-          ['code', 31, 57],
-          ['code', 89, 70],
-        ],
-      ),
+      post('alert', [
+        '🚨 honeypot_triggered on bot-1',
+        '12:00:10 UTC · warning · tool_blocked · A decoy was used.',
+        hit,
+        '+3 more',
+      ]),
     ],
     [
       'digest',
-      post(
-        [
-          '⚠️ 2 alerts of the last 8 hours',
-          'These were held back until now.',
-          '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
-          '12:00:30 UTC · info · bot-1 · honeypot_triggered',
-        ],
-        [
-          ['bold', 0, 31],
-          ['code', 64, 75],
-          ['code', 140, 48],
-        ],
-      ),
+      post('digest', [
+        '⚠️ 2 alerts of the last 8 hours',
+        'These alerts were delayed until now.',
+        '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
+        '12:00:30 UTC · info · bot-1 · honeypot_triggered',
+      ]),
     ],
     [
       'reminder',
-      post(
-        ['🔴 Still open: honeypot_triggered on bot-1', 'Nobody has acknowledged this.', hit],
-        [
-          ['bold', 0, 42],
-          ['code', 73, 70],
-        ],
-      ),
+      post('reminder', ['🔴 Still open: honeypot_triggered on bot-1', 'No one has acknowledged this alert.', hit]),
     ],
-    [
-      'resolved',
-      post(
-        ['✅ Resolved: honeypot_triggered on bot-1', 'This is over.', hit],
-        [
-          ['bold', 0, 39],
-          ['code', 54, 70],
-        ],
-        true,
-      ),
-    ],
-    [
-      'test',
-      post(['ℹ️ Test of this channel', 'Somebody asked for this test. Nothing has to be done.'], [['bold', 0, 23]]),
-    ],
+    ['resolved', post('resolved', ['✅ Resolved: honeypot_triggered on bot-1', 'This alert is resolved.', hit], true)],
+    ['test', post('test', ['ℹ️ Test of this channel', 'This test was requested by an operator. No action is needed.'])],
     [
       'check',
-      post(
-        ['ℹ️ Daily check', 'This is the daily proof that alerts arrive here. Nothing has to be done.'],
-        [['bold', 0, 14]],
-        true,
-      ),
+      post('check', ['ℹ️ Daily check', 'This daily message shows that alerts arrive here. No action is needed.'], true),
     ],
   ])('of kind %s is exactly this', (kind, expected) => {
     expect(payload(messagesByKind[kind])).toEqual(expected)
@@ -107,18 +96,23 @@ describe('a message in Telegram', () => {
     const post = payload(saying(text))
     expect(covered(post)).toEqual([
       ['bold', '🚨 honeypot_triggered on bot-1'],
-      ['code', `12:00:30 UTC · breach · bot-1 · honeypot_triggered · ${plainText(text)}`],
+      ['code', `${hitFacts} · ${plainText(text)}`],
+      ['code', 'Done so far: nothing'],
+      ...belowByKind.alert.commands.map((command) => ['code', command]),
     ])
     expect(post).not.toHaveProperty('parse_mode')
-    expect(post.text).not.toMatch(/:\/\/|[^\n\P{Cc}]|\p{Cf}/u)
+    expect(post.text.replace(belowByKind.alert.link, '')).not.toMatch(/:\/\/|[^\n\P{Cc}]|\p{Cf}/u)
   })
 
   it('covers exactly the lines of alerts behind a thousand emoji', () => {
     const alerts = ['😀'.repeat(1_000), 'evil.com @admin'].map((description) => toldAlert({ description }))
     const lines = payload({ ...messagesByKind.digest, alerts, more: 1 })
     const [, , ...rest] = lines.text.split('\n')
-    expect(rest.at(-1)).toBe('+1 more')
-    expect(covered(lines).slice(1)).toEqual(rest.slice(0, -1).map((line: string) => ['code', line]))
+    expect(rest.slice(2)).toEqual(['+1 more', ...belowLines('digest')])
+    expect(covered(lines).slice(1)).toEqual([
+      ...rest.slice(0, 2).map((line: string) => ['code', line]),
+      ['code', 'wardline alerts list --status open'],
+    ])
   })
 
   it("never exceeds Telegram's limits, and leaves no text of an event outside of code", () => {
@@ -129,8 +123,10 @@ describe('a message in Telegram', () => {
         expect(post.entities.length).toBeLessThanOrEqual(100)
         const lines = post.text.split('\n')
         const code = covered(post).slice(1)
-        expect(code).toHaveLength(message.alerts.length)
-        for (const [, line] of code) expect(lines).toContain(line)
+        const uncovered = lines.slice(1).filter((line: string) => !code.some(([, text]) => line === text))
+        for (const line of uncovered)
+          expect(line).toMatch(/^(Next: wardline [a-z0-9_ -]+|\+\d+ more|https:.*|[A-Z][^·]+\.)$/)
+        expect(code.length).toBeGreaterThanOrEqual(message.alerts.length)
       }),
       { examples: longestMessages },
     )

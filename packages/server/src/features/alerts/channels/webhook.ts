@@ -1,32 +1,53 @@
+import { createHmac } from 'node:crypto'
 import { isoTime } from '../../../clock.ts'
-import type { Message } from '../message.ts'
 import type { HttpChannel, Sender } from './channel.ts'
-import { judgeByStatus } from './http-verdict.ts'
-import { receiverHost } from './receiver-url.ts'
-import { userAgent } from './reporter.ts'
-import { type ToldRow, type ToldTitle, toldAt, toldType, writeFitting } from './told-row.ts'
-import { webhookSignature } from './webhook-signature.ts'
+import { judgeByStatus, receiverHost, userAgent } from './http-receiver.ts'
+import { happenedAt, type MachineRow, type MachineTitle, typeOf, writeFitting } from './machine-row.ts'
+import type { Message } from './message.ts'
+
+const prefix = 'whsec_'
+
+/** What is signed by Standard Webhooks 1.0.0, section "Signature scheme". */
+export interface SignedContent {
+  id: string
+  /** Unix time in seconds. */
+  timestamp: number
+  body: string
+}
+
+/**
+ * Value of the header webhook-signature: one `v1,<base64 of HMAC-SHA256>` for each secret, in their order, separated by
+ * spaces. A secret is `whsec_` and base64.
+ */
+export function webhookSignature({ id, timestamp, body }: SignedContent, secrets: readonly string[]): string {
+  return secrets
+    .map((secret) => {
+      const key = Buffer.from(secret.slice(prefix.length), 'base64')
+      return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
+    })
+    .join(' ')
+}
 
 /** Standard Webhooks recommends payloads below 20 kB: many receivers stand behind something that refuses more. */
-const mostBytes = 20_000
+const maxBytes = 20_000
 
 /** No event type holds a dot: an agent that calls its breach `test` is not taken for one. */
 const dottedType = (message: Message): string =>
-  `${message.alerts.length === 0 ? 'channel' : 'alert'}.${toldType(message)}`
+  `${message.alerts.length === 0 ? 'channel' : 'alert'}.${typeOf(message)}`
 
-function standardEvent(message: Message, data: ToldRow | ToldTitle) {
+function standardEvent(message: Message, data: MachineRow | MachineTitle) {
   return { type: dottedType(message), timestamp: isoTime(message.created_at), data }
 }
 
 /** CloudEvents 1.0, JSON format in structured mode. */
-function cloudEvent(message: Message, data: ToldRow | ToldTitle, { deployment }: Sender) {
+function cloudEvent(message: Message, data: MachineRow | MachineTitle, { deployment }: Sender) {
   return {
     specversion: '1.0',
     id: message.id,
     source: `urn:wardline:${deployment}`,
     type: `io.wardline.${dottedType(message)}`,
     subject: message.alerts[0]?.instance_id ?? undefined,
-    time: isoTime(toldAt(message)),
+    time: isoTime(happenedAt(message)),
     datacontenttype: 'application/json',
     data,
   }
@@ -44,7 +65,7 @@ export const webhook: HttpChannel<'webhook'> = {
 
   request(message, { url, secret, format, previous_secrets = [] }, sender) {
     const isCloudEvent = format === 'cloudevents'
-    const body = writeFitting(message, mostBytes, (data) =>
+    const body = writeFitting(message, sender, maxBytes, (data) =>
       JSON.stringify(isCloudEvent ? cloudEvent(message, data, sender) : standardEvent(message, data)),
     )
     const timestamp = Math.floor(sender.now / 1_000)

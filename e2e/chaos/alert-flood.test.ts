@@ -1,0 +1,115 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { effort } from '../../test-servers/effort.ts'
+import { isExternal, needsOwnProcess, type Service, startService, until } from '../service.ts'
+
+/** Every message that came, in order, at a chat and at a machine. */
+async function startReceiver() {
+  const slack: string[] = []
+  const webhook: string[] = []
+  const server = createServer(async (request, response) => {
+    const text = Buffer.concat(await request.toArray()).toString()
+    ;(request.url === '/slack' ? slack : webhook).push(text)
+    response.end('ok')
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return { url, slack, webhook, close: () => server.close() }
+}
+
+/** Reports critical events of types that nobody has heard of, by a hundred instances, until it is to end. */
+async function flood(service: Service, isOver: () => boolean): Promise<number> {
+  let number = 0
+  const one = async () => {
+    while (!isOver()) {
+      const body = Array.from({ length: 1_000 }, () => ({
+        severity: 'critical',
+        source: 'agent',
+        event_type: `invented_${number}`,
+        description: 'Look here',
+        instance_id: `flood-${number++ % 100}`,
+      }))
+      const { status } = await service.call('POST', '/api/events/batch', { body })
+      if (status === 503) await pause(50)
+      else expect(status).toBe(200)
+    }
+  }
+  await Promise.all([one(), one(), one(), one()])
+  return number
+}
+
+// One agent's key reports so much that nobody hears of the decoy which it touches next.
+test.skipIf(isExternal)(
+  `people and machines hear of a decoy hit first, however much is being reported (needs a process of its own: ${needsOwnProcess})`,
+  async () => {
+    const receiver = await startReceiver()
+    const service = await startService({
+      env: { SLACK_WEBHOOK_URL: `${receiver.url}/slack`, ALERT_WEBHOOK_URL: `${receiver.url}/webhook` },
+    })
+    const { body: decoy } = await service.call<{ key: string }>('POST', '/api/honeypots', {
+      body: { instanceId: 'planted', type: 'api_key', keyType: 'openai' },
+    })
+
+    /** Milliseconds until both have heard of it, and how many messages came before it after the answer to the check. */
+    async function hit(instance_id: string) {
+      const started = performance.now()
+      const check = await until(
+        'the check',
+        () =>
+          service.call<{ matched: boolean }>('POST', '/api/honeypots/check/key', {
+            body: { key: decoy.key, meta: { instance_id } },
+          }),
+        ({ status }) => status === 200,
+        30_000,
+      )
+      expect(check.body).toEqual({ matched: true })
+      const before = { slack: receiver.slack.length, webhook: receiver.webhook.length }
+      const isOfHit = (text: string) => text.includes('honeypot_triggered') && text.includes(instance_id)
+      const heard = (name: 'slack' | 'webhook') => receiver[name].findIndex(isOfHit)
+      await until(
+        'the message',
+        () => [heard('slack'), heard('webhook')],
+        (found) => Math.min(...found) >= 0,
+        120_000,
+      )
+      return {
+        ms: Math.round(performance.now() - started),
+        slack: heard('slack') - before.slack,
+        webhook: heard('webhook') - before.webhook,
+      }
+    }
+
+    // What is reported in ten seconds, and the hit while it is being worked off.
+    const floodMs = effort(1_500, 10_000)
+    let end = performance.now() + floodMs
+    const reported = await flood(service, () => performance.now() > end)
+    const after = await hit('victim-after')
+    console.log(`${reported} critical events in ${floodMs} ms, then a decoy hit: ${JSON.stringify(after)}`)
+    // One that was under way, the daily check, and what else one turn of the flood sends meanwhile.
+    expect(after.slack).toBeLessThanOrEqual(15)
+
+    // Hits while the flood goes on.
+    const longMs = effort(3_000, 300_000)
+    end = performance.now() + longMs
+    const under = flood(service, () => performance.now() > end)
+    const during: Awaited<ReturnType<typeof hit>>[] = []
+    while (performance.now() < end) {
+      during.push(await hit(`victim-${during.length}`))
+      await pause(effort(200, 15_000))
+    }
+    const most = Math.max(...during.map(({ ms }) => ms))
+    console.log(`${await under} more in ${longMs} ms, ${during.length} hits during that: at most ${most} ms`)
+    expect(most).toBeLessThan(effort(60_000, 15_000))
+    if (effort(false, true)) expect(after.ms).toBeLessThan(5_000)
+
+    // Nothing was lost on the way: what is no alert by itself is counted.
+    const { body } = await service.call<{ behind: number }>('GET', '/api/alert-channels/env-webhook')
+    expect(body.behind).toBeGreaterThanOrEqual(0)
+    await service.stop()
+    receiver.close()
+  },
+  effort(180_000, 900_000),
+)

@@ -1,0 +1,83 @@
+import { writeFileSync } from 'node:fs'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { readMetric, sharedSettings, startProcesses, useServers } from '../cluster.ts'
+import { newInstance } from '../fleet.ts'
+import { newDataDir, type Service, until } from '../service.ts'
+
+const servers = useServers()
+
+const aheadMs = 120_000
+
+/** Takes alerts, and leaves them without an answer until it is asked to give one. */
+async function startSlowReceiver() {
+  const taken: string[] = []
+  const waiting: ServerResponse[] = []
+  const server = createServer((request, response) => {
+    taken.push(String(request.headers['webhook-id']))
+    waiting.push(response)
+    request.resume()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}/alerts`,
+    taken,
+    answer: () => {
+      for (const response of waiting.splice(0)) response.end()
+    },
+    close: () => server.close(),
+  }
+}
+
+const runs = (service: Service, job: string) =>
+  readMetric(service, `wardline_job_runs_total{name="${job}",result="ok"}`)
+
+async function afterRuns(service: Service, job: string, count: number): Promise<void> {
+  const before = await runs(service, job)
+  await until(
+    `${count} runs of ${job}`,
+    () => runs(service, job),
+    (now) => now >= before + count,
+    20_000,
+  )
+}
+
+// Two minutes are more than every lease, and than an agent may take to confirm a kill or to send its next heartbeat.
+test('a process two minutes ahead takes over no message, and calls no kill unconfirmed and no agent offline', async () => {
+  const receiver = await startSlowReceiver()
+  const settings = { ...(await sharedSettings(servers)), ALERT_WEBHOOK_URL: receiver.url }
+  const shiftFile = join(newDataDir(), 'shift')
+  writeFileSync(shiftFile, String(aheadMs))
+  const preload = fileURLToPath(new URL('../shifted-clock.ts', import.meta.url))
+  const ahead = { ...settings, NODE_OPTIONS: `--import=${preload}`, CLOCK_SHIFT_FILE: shiftFile }
+  const [right] = (await startProcesses(settings, 1)) as [Service]
+  const [wrong] = (await startProcesses(ahead, 1)) as [Service]
+  const [id, other] = [await newInstance(right), await newInstance(right)]
+  expect((await right.call('POST', `/api/kill/${id}`, { body: { reason: 'now' } })).status).toBe(200)
+  await until(
+    'the alert of the kill',
+    () => receiver.taken.length,
+    (count) => count > 0,
+  )
+  await afterRuns(wrong, 'alerts', 3)
+  await afterRuns(wrong, 'kill-results', 3)
+
+  expect(new Set(receiver.taken).size, 'each message is sent once').toBe(receiver.taken.length)
+  const { body } = await wrong.call<{ alerts: { event_type: string }[] }>('GET', '/api/alerts')
+  expect(body.alerts.map(({ event_type }) => event_type)).toEqual(['instance_suspended'])
+  const fleet = await wrong.call<{ instances: { id: string; status: string }[] }>('GET', '/api/status')
+  expect(fleet.body.instances.find((instance) => instance.id === other)?.status).toBe('active')
+
+  const ready = await wrong.call<{ clock_offset_ms: number }>('GET', '/readyz')
+  expect(Math.abs(ready.body.clock_offset_ms + aheadMs)).toBeLessThan(5_000)
+  expect(await readMetric(wrong, 'wardline_clock_offset_seconds')).toBeLessThan(-100)
+  expect(wrong.logs()).toContain('the clock of this machine differs from that of the database')
+  expect(right.logs()).not.toContain('the clock of this machine differs')
+  receiver.answer()
+  await Promise.all([right, wrong].map((service) => service.stop()))
+  receiver.close()
+})

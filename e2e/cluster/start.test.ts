@@ -1,0 +1,158 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { query, type SharedSettings, sharedSettings, startProcesses, useServers } from '../cluster.ts'
+import { allEvents, anEvent, unique } from '../fleet.ts'
+import { newApiKey, type Service, startService, startToExit, until } from '../service.ts'
+import type { Created } from '../shapes.ts'
+
+let settings: SharedSettings
+let services: Service[] = []
+const servers = useServers()
+beforeEach(async () => {
+  settings = await sharedSettings(servers)
+})
+afterEach(async () => {
+  await Promise.all(services.map((service) => service.stop()))
+  services = []
+})
+
+async function expectRefusedStart(env: Record<string, string>, sentence: RegExp, exitCode = 1): Promise<void> {
+  const { code, output } = await startToExit(env)
+  expect(code, output).toBe(exitCode)
+  expect(output).toMatch(sentence)
+  expect(output, 'a sentence for the operator, not a stack').not.toMatch(/^\s+at .+:\d+:\d+/m)
+  for (const secret of [env.DATABASE_URL, env.BACKPLANE_URL, env.WARDLINE_SECRET, env.WARDLINE_API_KEY]) {
+    if (secret !== undefined) expect(output).not.toContain(secret)
+  }
+  expect(output).not.toContain(new URL(settings.DATABASE_URL).password)
+}
+
+test('four processes that start together on an empty database all come up, on one schema', async () => {
+  services = await startProcesses(settings, 4)
+  const versions = await query<{ version: number }>(
+    settings.DATABASE_URL,
+    'select version from schema_version order by version',
+  )
+  expect(versions.map(({ version }) => version)).toEqual(versions.map((_, index) => index + 1))
+  const [counts] = await query(
+    settings.DATABASE_URL,
+    `select (select count(*) from counters) as counters,
+    (select count(*) from audit_head) as heads, (select count(*) from facts) as facts,
+    (select count(*) from pg_inherits where inhparent = 'events'::regclass) as partitions`,
+  )
+  // Yesterday, today, seven days ahead, and the one for everything else.
+  expect(counts).toEqual({ counters: '4', heads: '1', facts: '2', partitions: '10' })
+  await Promise.all(
+    services.flatMap((service) =>
+      Array.from({ length: 10 }, async () => {
+        const answer = await service.call('POST', '/api/events', { body: anEvent() })
+        expect(answer.status, answer.text).toBe(201)
+      }),
+    ),
+  )
+  const rows = await allEvents(services[3]!)
+  expect(rows.map(({ seq }) => seq)).toEqual(Array.from({ length: 40 }, (_, index) => 40 - index))
+})
+
+// Each admin key that lies about is one more way in, and nobody would know which of the four to use.
+test('processes that start together without a key create one admin key between them', async () => {
+  const { WARDLINE_API_KEY: _, ...env } = settings
+  services = await Promise.all(Array.from({ length: 4 }, () => startService({ withoutKey: true, env })))
+  const [key = '', ...more] = services.flatMap((service) => service.logs().match(/wl_admin_[A-Za-z0-9_-]+/g) ?? [])
+  expect(more).toEqual([])
+  for (const service of services) {
+    // A process that was there before the key hears of it like of any other.
+    const answer = await until(
+      'the key opens every process',
+      () => service.call<{ keys: unknown[] }>('GET', '/api/keys', { key }),
+      ({ status }) => status === 200,
+      1_000,
+    )
+    expect(answer.body.keys).toHaveLength(1)
+  }
+  expect(await query(settings.DATABASE_URL, `select action from audit_log`)).toEqual([{ action: 'key.create' }])
+})
+
+// An older program would write rows that the newer one cannot read, and nobody would notice for weeks.
+test('a process refuses a database whose schema is newer than it knows', async () => {
+  services = await startProcesses(settings, 1)
+  await query(
+    settings.DATABASE_URL,
+    `insert into schema_version (version, name, applied_at) values (999, 'from the future', 0)`,
+  )
+  await expectRefusedStart(
+    settings,
+    /The database has schema 999, this version supports up to \d+: install a newer version\./,
+  )
+})
+
+// With another secret no decoy would ever match again, and agents would refuse every kill.
+test('a process with another master secret refuses to start', async () => {
+  services = await startProcesses(settings, 1)
+  await expectRefusedStart(
+    { ...settings, WARDLINE_SECRET: newApiKey() },
+    /The master secret does not belong to this database: set WARDLINE_SECRET/,
+    // A supervisor must not restart it: see docs/guide/terminal.md.
+    78,
+  )
+})
+
+test('a process refuses to start without its database and names what is wrong', async () => {
+  const url = new URL(settings.DATABASE_URL)
+  url.port = '1'
+  await expectRefusedStart({ ...settings, DATABASE_URL: url.href }, /The database cannot be used: /)
+  const wrong = new URL(settings.DATABASE_URL)
+  wrong.password = 'not-the-password'
+  await expectRefusedStart({ ...settings, DATABASE_URL: wrong.href }, /The database cannot be used: .*password/)
+})
+
+test('a process starts without its backplane, and says so', async () => {
+  services = await startProcesses({ ...settings, BACKPLANE_URL: 'redis://127.0.0.1:1' }, 1)
+  const answer = await services[0]!.call('GET', '/readyz')
+  expect(answer.status).toBe(200)
+  expect(answer.body).toMatchObject({ ok: true, database: 'ok', backplane: 'unavailable' })
+})
+
+test('SIGTERM of one of two processes under load loses nothing that was acknowledged', async () => {
+  services = await startProcesses(settings, 2)
+  const [leaving, staying] = services as [Service, Service]
+  const acknowledged = new Map<string, string>()
+  let hasLeft = false
+  let stopped = false
+
+  async function write(): Promise<void> {
+    while (!stopped) {
+      const description = unique('deploy')
+      const headers = { 'idempotency-key': description }
+      const post = (service: Service) =>
+        service.call<Created>('POST', '/api/events', { body: anEvent({ description }), headers }).catch(() => undefined)
+      // A load balancer sends on what the process that leaves did not answer.
+      let answer = hasLeft ? undefined : await post(leaving)
+      while (answer?.status !== 201) {
+        answer = await post(staying)
+        if (answer?.status !== 201) await pause(20)
+      }
+      acknowledged.set(description, answer.body.id)
+    }
+  }
+  const writing = Promise.all(Array.from({ length: 32 }, write))
+  await until(
+    'events under way',
+    () => acknowledged.size,
+    (size) => size > 500,
+  )
+  const exit = await leaving.terminate()
+  hasLeft = true
+  expect(exit).toEqual({ code: 0, signal: null })
+  const later = acknowledged.size + 200
+  await until(
+    'events at the process that stays',
+    () => acknowledged.size,
+    (size) => size > later,
+  )
+  stopped = true
+  await writing
+  const stored = (await allEvents(staying)).map(({ description, id }) => [description, id] as const)
+  expect(new Map(stored)).toEqual(acknowledged)
+  expect(stored).toHaveLength(acknowledged.size)
+})

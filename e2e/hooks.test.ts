@@ -1,0 +1,167 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startCommand } from './command.ts'
+import { newDataDir, type Service, startService } from './service.ts'
+import type { StatusView } from './shapes.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const agentProgram = join(root, 'packages/sdk/src/wardline-agent.ts')
+const guide = readFileSync(join(root, 'docs/guide/coding-agents.md'), 'utf8')
+
+const tools = {
+  'claude-code': { name: 'Claude Code', file: '.claude/settings.json' },
+  codex: { name: 'Codex', file: '.codex/hooks.json' },
+  cursor: { name: 'Cursor', file: '.cursor/hooks.json' },
+} as const
+type Tool = keyof typeof tools
+const everyTool = Object.keys(tools) as Tool[]
+
+interface Report {
+  ok: boolean
+  checks: { name: string; status: string; detail: string; fix?: string }[]
+}
+
+let service: Service
+beforeAll(async () => {
+  service = await startService()
+}, 60_000)
+afterAll(() => service?.stop())
+
+let home: string
+beforeEach(() => {
+  home = newDataDir()
+})
+
+/** Runs a program in the home, with nothing of the shell's settings. */
+async function run(command: string, args: string[] = [], input = '') {
+  const child = spawn(command, args, {
+    cwd: home,
+    shell: args.length === 0,
+    env: { PATH: process.env.PATH ?? '', HOME: home },
+  })
+  let [stdout, stderr] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    stderr += text
+  })
+  child.stdin.on('error', () => {}).end(input)
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
+  return { code, stdout, stderr }
+}
+
+const agent = (...args: string[]) => run(process.execPath, [agentProgram, ...args])
+
+/** The operator's command line; its key is in the environment, as operators have it. */
+async function wardline(...args: string[]) {
+  const env = { HOME: home, WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key }
+  return startCommand(args, env).ended
+}
+
+/** What the guide says to create the key with. */
+const guideCommand = /^.*\bkeys (create --scope agent .*)$/m.exec(guide)![1]!
+
+async function newKey(args = guideCommand): Promise<string> {
+  const { output } = await wardline('keys', ...args.replaceAll("'", '').split(' '))
+  return /^wl_agent_\w+$/m.exec(output)![0]
+}
+
+function useSettings(settings: { url?: string; key: string; failMode?: string }): void {
+  const file = join(home, '.config/wardline/agent.json')
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, JSON.stringify({ url: service.baseUrl, ...settings }), { mode: 0o600 })
+}
+
+async function doctor(): Promise<Report['checks']> {
+  const { output } = await wardline('doctor', '--hooks', '--json')
+  return (JSON.parse(output) as Report).checks.filter(({ name }) => /^(hook|key) of /.test(name))
+}
+
+/** Runs the command that the settings of a coding agent name, by a shell, as it does. */
+function call(tool: Tool) {
+  const settings = JSON.parse(readFileSync(join(home, tools[tool].file), 'utf8'))
+  const [entry] = settings.hooks.PreToolUse ?? settings.hooks.preToolUse
+  const { command } = entry.hooks?.[0] ?? entry
+  const event = tool === 'cursor' ? 'preToolUse' : 'PreToolUse'
+  const input = { hook_event_name: event, session_id: 's', cwd: home, tool_name: 'Bash', tool_input: { command: 'ls' } }
+  return run(command, [], JSON.stringify(input))
+}
+
+describe('one key for all coding agents', { timeout: 120_000 }, () => {
+  test('installs all three, satisfies doctor, and reports their first calls', async () => {
+    useSettings({ key: await newKey(), failMode: 'closed' })
+    for (const tool of everyTool) {
+      expect(await agent('install', tool, '--yes')).toMatchObject({ code: 0, stderr: '' })
+      const status = await agent('status', tool)
+      expect(status).toMatchObject({
+        code: 0,
+        stderr: '',
+        stdout: expect.stringMatching(/^state +installed; no call yet$/m),
+      })
+    }
+    const checks = await doctor()
+    expect(checks.map(({ name, status }) => `${name}: ${status}`)).toEqual(
+      everyTool.flatMap((tool) => [`hook of ${tools[tool].name}: ok`, `key of ${tools[tool].name}: ok`]),
+    )
+    // Neither of them is a call: nothing is registered by looking.
+    const before = await service.call<StatusView>('GET', '/api/status')
+    expect(before.body.instances.filter(({ id }) => /^(claude-code|codex|cursor)-/.test(id))).toEqual([])
+    for (const tool of everyTool) {
+      expect((await call(tool)).code).toBe(0)
+      expect(await agent('status', tool)).toMatchObject({ code: 0, stdout: expect.stringMatching(/^state +active/m) })
+    }
+    const after = await service.call<StatusView>('GET', '/api/status')
+    const own = after.body.instances.filter(({ id }) => /^(claude-code|codex|cursor)-/.test(id))
+    expect(own.map(({ status }) => status)).toEqual(['active', 'active', 'active'])
+  })
+
+  // A stand-in takes any key: only the real service knows that this one lets every call through.
+  test.each<[string, RegExp, () => Promise<{ url?: string; key: string }>]>([
+    [
+      'revoked',
+      /^127\.0\.0\.1:\d+ does not accept the key \w{8} of codex-\S+ \(401\)\. .*wardline keys create --scope agent /,
+      async () => {
+        const key = await newKey()
+        expect((await wardline('keys', 'revoke', key.split('_')[2]!)).code).toBe(0)
+        return { key }
+      },
+    ],
+    [
+      'bound to another instance',
+      /does not allow the key \w{8} for the instance codex-\S+ \(403\).*wardline keys create --scope agent /,
+      async () => ({ key: await newKey('create --scope agent --name other --instance claude-code-*') }),
+    ],
+    [
+      'sent to a wrong address',
+      /answers with 404/,
+      async () => ({ url: `${service.baseUrl}/monitor`, key: await newKey() }),
+    ],
+  ])('is refused by install and found by doctor when it is %s', async (_case, says, settings) => {
+    const wrong = await settings()
+    useSettings(wrong)
+    const refused = await agent('install', 'codex', '--yes')
+    expect(refused).toMatchObject({ code: 1, stdout: '' })
+    expect(refused.stderr).toMatch(/^wardline-agent: [^\n]* Nothing was written\.\n$/)
+    expect(existsSync(join(home, '.codex'))).toBe(false)
+
+    useSettings({ key: await newKey() })
+    expect(await agent('install', 'codex', '--yes')).toMatchObject({ code: 0 })
+    useSettings(wrong)
+    const [hook, key, ...more] = await doctor()
+    expect([hook?.status, key?.status, more]).toEqual(['ok', 'fail', []])
+    expect(key?.detail).toMatch(says)
+    expect(JSON.stringify([key, refused])).not.toContain(wrong.key)
+    expect((await agent('status', 'codex')).code).toBe(4)
+    // Open, each call goes on with a warning for the user; closed, none does.
+    for (let calls = 0; calls < 2; calls++) {
+      const { code, stdout } = await call('codex')
+      expect([code, JSON.parse(stdout)]).toEqual([0, { systemMessage: expect.stringMatching(/\(40[13]\)|404/) }])
+    }
+    useSettings({ ...wrong, failMode: 'closed' } as typeof wrong)
+    expect(await call('codex')).toMatchObject({ code: 2, stdout: '' })
+  })
+})

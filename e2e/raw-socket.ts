@@ -1,0 +1,89 @@
+import { connect } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+
+/** What a client does on its socket, one after the other. */
+export type Step =
+  | { write: string | Buffer }
+  | { waitMs: number }
+  /** Sends FIN and goes on reading. */
+  | 'half-close'
+  /** Sends RST. */
+  | 'abort'
+
+export interface Heard {
+  text: string
+  /** The service closed the connection before the client did. */
+  closed: boolean
+}
+
+/**
+ * Plays the steps on one connection, then reads until the service closes it or `quietMs` pass without a byte; for the
+ * first byte it waits `firstMs`. Faults of the connection are part of what is tried out, so they end it and nothing more.
+ */
+export function play(port: number, steps: Step[], quietMs: number, firstMs = quietMs): Promise<Heard> {
+  return new Promise((resolve) => {
+    // A client that answers FIN by FIN would hide connections that the service does not close itself.
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true })
+    let text = ''
+    let closed = false
+    let isPlayed = false
+    // Restarted below with the time of quiet; until then a guard against a service that takes no bytes.
+    let timer = setTimeout(() => finish(), 30_000)
+    const finish = () => {
+      clearTimeout(timer)
+      socket.resetAndDestroy()
+      resolve({ text, closed })
+    }
+    const waitFor = (ms: number) => {
+      clearTimeout(timer)
+      timer = setTimeout(finish, ms)
+    }
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1')
+      if (isPlayed) waitFor(quietMs)
+    })
+    const close = () => {
+      closed = true
+      finish()
+    }
+    socket.once('end', close).once('close', close)
+    // Follows as 'close'.
+    socket.on('error', () => {})
+
+    async function run() {
+      for (const step of steps) {
+        if (closed) return
+        if (step === 'abort') return finish()
+        if (step === 'half-close') socket.end()
+        else if ('waitMs' in step) await pause(step.waitMs)
+        else await new Promise<void>((sent) => socket.write(step.write, () => sent()))
+      }
+      if (closed) return
+      isPlayed = true
+      waitFor(text === '' ? firstMs : quietMs)
+    }
+    void run()
+  })
+}
+
+/** The statuses of the answers in the order in which they came. */
+export const statuses = (text: string): number[] =>
+  [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((match) => Number(match[1])).filter((status) => status >= 200)
+
+/** Does the work for each item, so many at a time; the results stand in the order of the items. */
+export async function eachOf<Item, Result>(
+  items: readonly Item[],
+  atATime: number,
+  work: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = []
+  let next = 0
+  async function worker() {
+    while (next < items.length) {
+      const index = next++
+      results[index] = await work(items[index]!)
+    }
+  }
+  await Promise.all(Array.from({ length: atATime }, worker))
+  return results
+}

@@ -1,0 +1,175 @@
+import {
+  type Alert,
+  type AlertChange,
+  type AlertDetail,
+  type AlertQuery,
+  alertStatuses,
+  type ChannelView,
+  type Client,
+  type Severity,
+  severities,
+} from '@wardline/contract'
+import { safeJson, sanitize } from '@wardline/text'
+import { type Command, Option } from 'commander'
+import { severityText } from '../events/event-text.ts'
+import { readRows, rowLimit } from '../row-pages.ts'
+import { withService } from '../service/options.ts'
+import { findService } from '../service/service.ts'
+import type { ServiceFlags } from '../service/settings.ts'
+import { textTable } from '../text-table.ts'
+import { addChannelHint } from './channel-text.ts'
+
+const withoutFraction = (time: string): string => sanitize(time).replace(/\.\d+Z$/, 'Z')
+
+/** An alert as one line: time, severity, state, id, instance, description. */
+function alertLine({ id, created_at, severity, status, instance_id, source, ...alert }: Alert): string {
+  const what = [id, instance_id ?? source, alert.event_type, alert.description].map(sanitize).join('  ')
+  return `${withoutFraction(created_at)}  ${severityText(severity, 8)}  ${sanitize(status).padEnd(12)}  ${what}`
+}
+
+type Delivery = AlertDetail['deliveries'][number]
+
+/** What became of the message, and what the receiver said to it. */
+function fateOf({ outcome, state, attempts, last_status, last_answer, last_error, delivered_at }: Delivery): string[] {
+  if (state === null) return [outcome, '', '']
+  const attemptText = attempts === 1 ? '1 attempt' : `${attempts} attempts`
+  const fates = { delivered: `delivered ${delivered_at ?? ''}`, pending: 'on its way', dead: 'given up' }
+  const said = [last_status === null ? '' : String(last_status), last_answer ?? '', last_error ?? '']
+  return [outcome, `${fates[state]}, ${attemptText}`, said.filter((part) => part !== '').join(' ')]
+}
+
+/** One alert with what became of it; channels that are gone are shown by their id. */
+function alertText(alert: AlertDetail, channels: readonly Pick<ChannelView, 'id' | 'name'>[]): string {
+  const names = new Map(channels.map(({ id, name }) => [id, name]))
+  const verdict = alert.verdict === null ? '' : `, ${alert.verdict.replace('_', ' ')}`
+  const rows: [string, string | null][] = [
+    ['Id', alert.id],
+    ['Time', alert.created_at],
+    ['Severity', alert.severity],
+    ['Type', alert.event_type],
+    ['Instance', alert.instance_id],
+    ['Session', alert.session_id],
+    ['Source', alert.source],
+    ['Says', alert.description],
+    ['Status', `${alert.status}${verdict}${alert.changed_at === null ? '' : ` since ${alert.changed_at}`}`],
+    ['Assignee', alert.assignee],
+    ['Note', alert.note],
+  ]
+  const facts = textTable(rows.flatMap(([name, value]) => (value === null ? [] : [[name, sanitize(value)]])))
+  const fates = alert.deliveries.map((delivery) =>
+    [names.get(delivery.channel_id) ?? delivery.channel_id, ...fateOf(delivery)].map(sanitize),
+  )
+  return `${facts}\n\n${fates.length > 0 ? textTable(fates) : 'No channel has a message for it: it is not planned yet, or its channels were removed.'}`
+}
+
+interface ListOptions extends ServiceFlags {
+  status?: (typeof alertStatuses)[number]
+  severity?: Severity
+  type?: string
+  instance?: string
+  limit: number
+  before?: string
+}
+
+interface ChangeOptions extends ServiceFlags {
+  assignee?: string
+  note?: string
+  group?: boolean
+  truePositive?: boolean
+  falsePositive?: boolean
+}
+
+/** Nothing alerts where no channel takes anything: that looks like a quiet fleet and is none. */
+async function emptyText(call: Client, hasFilter: boolean): Promise<string> {
+  const { channels } = await call('listChannels', {})
+  if (channels.length === 0) return `No alerts: no alert channel is configured. ${addChannelHint}`
+  return hasFilter ? 'No alert matches.' : 'No alerts.'
+}
+
+async function list(options: ListOptions): Promise<void> {
+  const { status, severity, type, instance, limit, before, json } = options
+  const { call } = await findService(options)
+  const filter: AlertQuery = {
+    ...(status === undefined ? {} : { status }),
+    ...(severity === undefined ? {} : { severity }),
+    ...(type === undefined ? {} : { event_type: type }),
+    ...(instance === undefined ? {} : { instance_id: instance }),
+  }
+  const { rows, next } = await readRows(limit, before, async (page) => {
+    const reply = await call('listAlerts', { query: { ...filter, ...page } })
+    return { rows: reply.alerts, next: reply.next }
+  })
+  if (json) return console.log(safeJson({ alerts: rows, next }, 2))
+  for (const alert of rows) console.log(alertLine(alert))
+  if (next !== null) console.error(`-- for more, repeat with --before ${sanitize(next)}`)
+  else if (rows.length === 0)
+    console.error(await emptyText(call, before !== undefined || Object.keys(filter).length > 0))
+}
+
+async function show(id: string, flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const alert = await call('getAlert', { params: { id } })
+  if (flags.json) return console.log(safeJson(alert, 2))
+  const { channels }: { channels: ChannelView[] } = await call('listChannels', {})
+  console.log(alertText(alert, channels))
+}
+
+const verdictOf = ({ truePositive, falsePositive }: ChangeOptions): Pick<AlertChange, 'verdict'> =>
+  truePositive ? { verdict: 'true_positive' } : falsePositive ? { verdict: 'false_positive' } : {}
+
+async function change(id: string, status: NonNullable<AlertChange['status']>, options: ChangeOptions): Promise<void> {
+  const { assignee, note, group, json } = options
+  const body: AlertChange = {
+    status,
+    ...verdictOf(options),
+    ...(assignee === undefined ? {} : { assignee }),
+    ...(note === undefined ? {} : { note }),
+    ...(group ? { whole_group: true } : {}),
+  }
+  const { call } = await findService(options)
+  const reply = await call('changeAlert', { params: { id }, body })
+  if (json) return console.log(safeJson(reply, 2))
+  console.log(
+    reply.changed === 1 ? `Alert ${sanitize(reply.id)} is ${status}.` : `${reply.changed} alerts are ${status}.`,
+  )
+}
+
+const withGroup = (command: Command): Command =>
+  withService(
+    command
+      .option('--note <text>', 'note for others; replaces the previous note')
+      .option('--group', 'also every unresolved alert of the same type and instance'),
+  )
+
+export function addAlerts(program: Command): void {
+  const alerts = program.command('alerts').description('list, acknowledge and resolve alerts')
+  const listing = alerts
+    .command('list', { isDefault: true })
+    .description('list alerts, newest first; the default of `wardline alerts`')
+    .addOption(new Option('--status <status>', 'only these values').choices(alertStatuses))
+    .addOption(new Option('--severity <severity>', 'only this severity').choices(severities))
+    .option('--type <type>', 'type of event')
+    .option('--instance <id>', 'instance id')
+    .option('--limit <number>', 'maximum alerts', rowLimit, 100)
+    .option('--before <cursor>', 'continue where a previous list ended')
+  withService(listing).action(list)
+  withService(
+    alerts
+      .command('show <id>')
+      .description('show an alert, its delivery to each channel, and the answers of receivers'),
+  ).action(show)
+  const acknowledging = alerts
+    .command('ack <id>')
+    .description('acknowledge an alert: stops its reminders')
+    .option('--assignee <name>', 'who')
+  withGroup(acknowledging).action((id: string, options: ChangeOptions) => change(id, 'acknowledged', options))
+  const resolving = alerts
+    .command('resolve <id>')
+    .description('resolve an alert; channels that were notified of it are notified again')
+    .addOption(new Option('--true-positive', 'the alert was right').conflicts('falsePositive'))
+    .option('--false-positive', 'the alert was a false alarm')
+  withGroup(resolving).action((id: string, options: ChangeOptions) => change(id, 'resolved', options))
+  withService(alerts.command('reopen <id>').description('undo acknowledge or resolve')).action(
+    (id: string, options: ChangeOptions) => change(id, 'open', options),
+  )
+}

@@ -1,0 +1,109 @@
+import { readFileSync } from 'node:fs'
+import { createInterface } from 'node:readline/promises'
+import { Writable } from 'node:stream'
+import { type ChannelType, channelSettings } from '@wardline/contract'
+import { Failure } from '../exit.ts'
+
+const standardInput = 0
+
+/** Settings as an object. No sentence repeats anything of a text that may hold secrets, as that of the parser would. */
+export function parseSettings(text: string): object {
+  let settings: unknown
+  try {
+    settings = JSON.parse(text)
+  } catch {
+    throw new Failure('The settings are not valid JSON.', 'configuration', 'configuration')
+  }
+  if (typeof settings === 'object' && settings !== null && !Array.isArray(settings)) return settings
+  throw new Failure('The settings must be one JSON object, such as { "url": "…" }.', 'configuration', 'configuration')
+}
+
+/** Settings from a file, or from standard input for `-`. */
+export function readSettings(file: string): object {
+  let text: string
+  try {
+    text = readFileSync(file === '-' ? standardInput : file, 'utf8')
+  } catch (cause) {
+    const reason = (cause as NodeJS.ErrnoException).code
+    throw new Failure(`The settings file cannot be read (${reason}).`, 'configuration', 'configuration', { cause })
+  }
+  return parseSettings(text)
+}
+
+/** The part of JSON Schema that a question needs. */
+interface Field {
+  type?: string
+  enum?: readonly string[]
+  description?: string
+}
+
+const secrets: readonly string[] = ['url', 'token', 'secret', 'routing_key']
+
+function questionOf(name: string, { description = '', ...field }: Field, isOptional: boolean): string {
+  const hints = [
+    description,
+    ...(field.enum ? [`one of ${field.enum.join(', ')}`] : []),
+    ...(field.type === 'array' ? ['several values separated by commas'] : []),
+    ...(isOptional ? ['empty for none'] : []),
+  ].filter((hint) => hint !== '')
+  return `${name}${hints.length > 0 ? ` (${hints.join('; ')})` : ''}: `
+}
+
+const answerOf = (text: string, { type }: Field): string | string[] =>
+  type === 'array' ? text.split(',').map((part) => part.trim()) : text
+
+/**
+ * Settings that a person types, field by field. Secrets are not shown while they are typed. Throws Failure when the
+ * input ends before the last answer.
+ */
+export async function askSettings(
+  type: ChannelType,
+  { input, output }: { input: NodeJS.ReadableStream; output: NodeJS.WritableStream },
+): Promise<object> {
+  const { properties, required = [] } = channelSettings[type] as { properties: object; required?: string[] }
+  let isHidden = false
+  const shown = new Writable({
+    write(chunk, _encoding, done) {
+      if (!isHidden) output.write(chunk)
+      done()
+    },
+  })
+  const lines = createInterface({ input, output: shown, terminal: true, historySize: 0 })
+  const ended = new Promise<never>((_resolve, reject) => {
+    lines.once('close', () => reject(new Failure('Settings are missing.', 'usage', 'usage')))
+  })
+  // It also ends when the last answer is there, and then nobody waits for it.
+  ended.catch(() => {})
+
+  async function ask(name: string, field: Field): Promise<string> {
+    const answer = lines.question(questionOf(name, field, !required.includes(name)))
+    // The question itself has been shown by now.
+    isHidden = secrets.includes(name)
+    const text = (await Promise.race([answer, ended])).trim()
+    if (isHidden) output.write('\n')
+    isHidden = false
+    return text === '' && required.includes(name) ? ask(name, field) : text
+  }
+
+  const settings: Record<string, string | string[]> = {}
+  try {
+    for (const [name, field] of Object.entries(properties) as [string, Field][]) {
+      const text = await ask(name, field)
+      if (text !== '') settings[name] = answerOf(text, field)
+    }
+  } finally {
+    lines.close()
+  }
+  return settings
+}
+
+/** Settings for a new channel: from the file, else from the person at the terminal. */
+export async function settingsFor(type: ChannelType, file: string | undefined): Promise<object> {
+  if (file !== undefined) return readSettings(file)
+  if (process.stdin.isTTY) return askSettings(type, { input: process.stdin, output: process.stderr })
+  throw new Failure(
+    'Give the settings with --settings-file <file>, or - for standard input: they contain secrets, and other users of this machine can read command lines.',
+    'usage',
+    'usage',
+  )
+}

@@ -1,0 +1,79 @@
+import type { ChannelTested, ChannelView, MessageView } from '@wardline/contract'
+import { sanitize } from '@wardline/text'
+import { counted } from '../counted.ts'
+import { textTable } from '../text-table.ts'
+
+const table = (rows: readonly (readonly string[])[]): string => textTable(rows.map((row) => row.map(sanitize)))
+
+/** What a channel still has to do, and what it gave up. */
+function backlogOf({ waiting, dead, behind }: ChannelView): string {
+  const parts = [
+    ...(waiting > 0 ? [`${waiting} waiting`] : []),
+    ...(behind > 0 ? [`${counted(behind, 'alert')} behind`] : []),
+    ...(dead > 0 ? [`${dead} undelivered`] : []),
+  ]
+  return parts.join(', ')
+}
+
+export const channelTable = (channels: readonly ChannelView[]): string =>
+  table(
+    channels.map((channel) => {
+      const { id, state, type, name, destination, min_severity } = channel
+      return [id, state, type, name, destination, `from ${min_severity}`, backlogOf(channel)]
+    }),
+  )
+
+function quietText({ quiet_hours: hours }: ChannelView): string {
+  if (hours === null) return 'none'
+  return `${hours.from} to ${hours.to}, ${hours.time_zone}; ${hours.least ?? 'critical'} and above are sent at once`
+}
+
+/** One channel and how it fares. */
+export function channelText(channel: ChannelView): string {
+  const { last_error: error, last_error_at: errorAt } = channel
+  const rows: [string, string | null][] = [
+    ['Id', channel.id],
+    ['Name', channel.name],
+    ['Type', channel.type],
+    ['Sends to', channel.destination],
+    ['Managed by', channel.managed_by],
+    ['State', channel.state],
+    ['Takes', `${channel.min_severity} and above, at most ${channel.max_per_minute} messages a minute`],
+    ['Notify when resolved', channel.send_resolved ? 'yes' : 'no'],
+    ['Daily check', channel.daily_check ? 'yes' : 'no'],
+    ['Quiet hours', quietText(channel)],
+    ['Waiting', String(channel.waiting)],
+    ['Behind', String(channel.behind)],
+    ['Undelivered', String(channel.dead)],
+    ['Last delivered', channel.last_delivered_at],
+    ['Last error', error === null ? null : `${error}${errorAt === null ? '' : ` (${errorAt})`}`],
+  ]
+  return table(rows.flatMap(([name, value]) => (value === null ? [] : [[name, value]])))
+}
+
+/** The way out where alerts reach nobody. */
+export const addChannelHint =
+  'Add one: wardline channels add <type> --name <name>; types and settings: wardline channels add --help.'
+
+const joined = (...parts: (string | number | null)[]): string =>
+  parts.filter((part) => part !== null && part !== '').join(' ')
+
+/** What came of a test, in the words of the receiver. */
+export function testedText({ ok, status, answer, duration_ms }: ChannelTested): string {
+  const said = joined(status, answer)
+  return sanitize(`${ok ? 'Delivered' : 'Not delivered'} after ${duration_ms} ms${said === '' ? '.' : `: ${said}`}`)
+}
+
+function fateOf({ state, attempts, due_at }: MessageView): string {
+  const attemptText = attempts === 1 ? '1 attempt' : `${attempts} attempts`
+  return `${state}, ${attemptText}${due_at === null ? '' : `, next at ${due_at}`}`
+}
+
+export const messageTable = (messages: readonly MessageView[]): string =>
+  table(
+    messages.map((message) => {
+      const { created_at, channel_id, kind, title, last_status, last_error, last_answer } = message
+      const answer = joined(last_status, last_error ?? last_answer)
+      return [created_at, channel_id, kind, title, fateOf(message), answer]
+    }),
+  )

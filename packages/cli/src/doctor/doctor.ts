@@ -1,0 +1,72 @@
+import { styleText } from 'node:util'
+import { safeJson, sanitize } from '@wardline/text'
+import type { Command } from 'commander'
+import { exitCodes } from '../exit.ts'
+import { withService } from '../service/options.ts'
+import { findService, type Service } from '../service/service.ts'
+import type { ServiceFlags } from '../service/settings.ts'
+import { checkChannels } from './channels.ts'
+import type { Check } from './check.ts'
+import { checkControlPath } from './control.ts'
+import { checkHooks } from './hooks.ts'
+import { checkClock, checkKey, checkReadiness, checkService, checkTransport } from './service.ts'
+import { checkControlStream, checkLiveStream } from './streams.ts'
+
+interface DoctorOptions extends ServiceFlags {
+  probe?: boolean
+  hooks?: boolean
+}
+
+const styles: Record<Check['status'], Parameters<typeof styleText>[0]> = {
+  ok: 'green',
+  warn: 'yellow',
+  fail: 'red',
+  skip: 'dim',
+}
+
+function show({ name, status, detail, fix }: Check): void {
+  const mark = styleText(styles[status], status.padEnd(4), { stream: process.stdout })
+  console.log(`${mark}  ${name.padEnd(20)}  ${sanitize(detail)}`)
+  if (fix !== undefined) console.log(`${' '.repeat(28)}→ ${sanitize(fix)}`)
+}
+
+/** One after the other: each is shown when it is known, and the later ones need the earlier. */
+async function* checksOf(service: Service, { probe, hooks }: DoctorOptions): AsyncGenerator<Check> {
+  const { check, health } = await checkService(service)
+  yield check
+  if (health) {
+    yield checkTransport(service)
+    yield checkClock(health)
+    yield await checkReadiness(service)
+    yield await checkKey(service)
+    yield await checkChannels(service)
+    const streams = [checkLiveStream(service), checkControlStream(service)]
+    for (const stream of streams) yield await stream
+    if (probe) yield await checkControlPath(service)
+  }
+  if (hooks) yield* await checkHooks()
+}
+
+async function doctor(options: DoctorOptions): Promise<void> {
+  const service = await findService(options)
+  const checks: Check[] = []
+  for await (const check of checksOf(service, options)) {
+    checks.push(check)
+    if (!options.json) show(check)
+  }
+  const isWell = checks.every(({ status }) => status !== 'fail')
+  if (options.json) console.log(safeJson({ ok: isWell, checks }, 2))
+  if (!isWell) process.exitCode = exitCodes.failed
+}
+
+export function addDoctor(program: Command): void {
+  const command = program
+    .command('doctor')
+    .description('check the connection to the service: exit code 0 when all is well, 1 when a check fails')
+    .option('--probe', 'also kill, confirm and resume a test instance; it remains in the fleet as wardline-doctor')
+    .option(
+      '--hooks',
+      'also run the hooks of the coding agents of this user: check that they block, and check their keys',
+    )
+  withService(command).action(doctor)
+}

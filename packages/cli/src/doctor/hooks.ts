@@ -1,0 +1,185 @@
+import { readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { type Check, fail, ok, skip, warn } from './check.ts'
+import { askService, type HookAnswer, runHook, type StatusAnswer, statusCommand } from './hook-run.ts'
+
+/** Where a coding agent keeps its hooks, and what it sends to one before a tool runs. */
+export interface CodingAgent {
+  name: string
+  /** Below the home folder. */
+  settings: string
+  /** Names of the events before a tool. */
+  events: readonly string[]
+  /** What it writes to the hook's standard input; the command it asks about does nothing. */
+  probe: (event: string) => Record<string, unknown>
+  /** Blocks when the hook itself fails, as far as its settings can say so. */
+  failsClosed?: (hook: FoundHook['entry']) => boolean
+}
+
+const shellProbe = (event: string) => ({
+  session_id: 'wardline-doctor',
+  cwd: homedir(),
+  hook_event_name: event,
+  tool_name: 'Bash',
+  tool_use_id: 'wardline-doctor',
+  tool_input: { command: 'true' },
+})
+
+export const codingAgents: readonly CodingAgent[] = [
+  {
+    name: 'Claude Code',
+    settings: '.claude/settings.json',
+    events: ['PreToolUse'],
+    probe: shellProbe,
+    failsClosed: ({ onFailure }) => onFailure === 'block',
+  },
+  {
+    name: 'Codex',
+    settings: '.codex/hooks.json',
+    events: ['PreToolUse'],
+    probe: (event) => ({ ...shellProbe(event), turn_id: 'wardline-doctor' }),
+  },
+  {
+    name: 'Cursor',
+    settings: '.cursor/hooks.json',
+    events: ['preToolUse', 'beforeShellExecution'],
+    probe: (event) => ({
+      ...shellProbe(event),
+      conversation_id: 'wardline-doctor',
+      cursor_version: '0',
+      tool_name: 'Shell',
+      command: 'true',
+    }),
+  },
+]
+
+export interface FoundHook {
+  event: string
+  command: string
+  entry: Record<string, unknown>
+}
+
+/** The command that the hook of Wardline is installed by. */
+const isOurs = (command: unknown): command is string =>
+  typeof command === 'string' && /\bwardline-agent\b.*\bhook\b/.test(command)
+
+function entriesOf(value: unknown): Record<string, unknown>[] {
+  if (typeof value !== 'object' || value === null) return []
+  if (Array.isArray(value)) return value.flatMap(entriesOf)
+  const entry = value as Record<string, unknown>
+  return 'command' in entry ? [entry] : entriesOf(entry.hooks)
+}
+
+/** The hooks of Wardline in the settings of a coding agent. */
+export function findHooks(settings: unknown, events: readonly string[]): FoundHook[] {
+  const { hooks } = (settings ?? {}) as { hooks?: Record<string, unknown> }
+  return events.flatMap((event) =>
+    entriesOf(hooks?.[event]).flatMap((entry) =>
+      isOurs(entry.command) ? [{ event, command: entry.command, entry }] : [],
+    ),
+  )
+}
+
+/** What the answer of a hook means to the agent that asked; the forms of all of them. */
+export function isDenied({ exitCode, stdout }: HookAnswer): boolean {
+  // Exit code 2 is how a hook of any of them says no without a word.
+  if (exitCode === 2) return true
+  if (exitCode !== 0) return false
+  try {
+    const answer = JSON.parse(stdout)
+    return (
+      answer?.hookSpecificOutput?.permissionDecision === 'deny' ||
+      answer?.permission === 'deny' ||
+      answer?.decision === 'block' ||
+      answer?.continue === false
+    )
+  } catch {
+    return false
+  }
+}
+
+const toolOf = ({ name }: CodingAgent) => name.toLowerCase().replaceAll(' ', '-')
+const installLine = (agent: CodingAgent) => `wardline-agent install ${toolOf(agent)}`
+const reinstall = (agent: CodingAgent) => `Reinstall it: ${installLine(agent)}`
+
+function judge(agent: CodingAgent, { entry }: FoundHook, answer: HookAnswer): Check {
+  const name = `hook of ${agent.name}`
+  if (answer.timedOut) return fail(name, 'The hook did not answer within 10 s.', reinstall(agent))
+  if (!isDenied(answer)) {
+    const how =
+      answer.exitCode === 0 ? 'let the call through' : `ended with code ${answer.exitCode}, which lets the call through`
+    return fail(name, `While its instance was suspended, the hook ${how}.`, reinstall(agent))
+  }
+  if (answer.asked === 0) {
+    return warn(
+      name,
+      'The hook blocks without asking the service: it may block every call.',
+      'Make a harmless call in the coding agent, and read the message of its hook.',
+    )
+  }
+  if (agent.failsClosed && !agent.failsClosed(entry)) {
+    return warn(
+      name,
+      'The hook blocks, but if the hook itself fails, the call goes through.',
+      `Set "onFailure": "block" beside it. ${reinstall(agent)}`,
+    )
+  }
+  return ok(name, `The hook blocked a call of a suspended instance after ${answer.ms} ms.`)
+}
+
+/** What `wardline-agent status` says of the real service and the real key. */
+function judgeStatus(agent: CodingAgent, { exitCode, stdout, stderr }: StatusAnswer): Check {
+  const name = `key of ${agent.name}`
+  const instance = /^instance +(\S+)$/m.exec(stdout)?.[1]
+  if (exitCode === 0 && instance) return ok(name, `The service accepts the key of the hook for ${instance}.`)
+  if (exitCode === 3 && instance)
+    return warn(name, `${instance} is suspended: the hook blocks every call.`, `wardline resume ${instance}`)
+  const [said = ''] = stderr.split('\n')
+  const detail = said.replace(/^wardline-agent: /, '') || `wardline-agent status ended with code ${exitCode}.`
+  return fail(name, detail, `Correct it, then run: wardline-agent status ${toolOf(agent)}`)
+}
+
+/** The hook answers a stand-in with a key of its own: only the real service knows whether the real key is right. */
+async function checkRealKey(agent: CodingAgent, { command }: FoundHook): Promise<Check> {
+  const status = statusCommand(command, toolOf(agent))
+  if (status !== undefined) return judgeStatus(agent, await askService(status))
+  return warn(
+    `key of ${agent.name}`,
+    'The hook is not registered as `wardline-agent install` registers it, so its key was not checked.',
+    reinstall(agent),
+  )
+}
+
+function readSettings(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'))
+  } catch (fault) {
+    return (fault as NodeJS.ErrnoException).code === 'ENOENT' ? undefined : fault
+  }
+}
+
+/**
+ * Runs every installed hook with a call that does nothing, against a stand-in for the service that says the instance is
+ * suspended; then has it ask the real service with its own key. Only the settings of the user are read: those of a folder may come from an attacker, and would be run.
+ */
+export async function checkHooks(home = homedir()): Promise<Check[]> {
+  const checks: Check[] = []
+  for (const agent of codingAgents) {
+    const file = join(home, agent.settings)
+    const settings = readSettings(file)
+    if (settings === undefined) continue
+    if (settings instanceof Error) {
+      checks.push(fail(`hook of ${agent.name}`, `${file} is not valid JSON.`, 'Correct the file.'))
+      continue
+    }
+    const found = findHooks(settings, agent.events)
+    if (found.length === 0) {
+      checks.push(fail(`hook of ${agent.name}`, `${file} has no Wardline hook.`, `Install it: ${installLine(agent)}`))
+    }
+    for (const hook of found) checks.push(judge(agent, hook, await runHook(hook.command, agent.probe(hook.event))))
+    const [first] = found
+    if (first) checks.push(await checkRealKey(agent, first))
+  }
+  return checks.length > 0 ? checks : [skip('hooks', 'No settings of a coding agent exist in your home folder.')]
+}

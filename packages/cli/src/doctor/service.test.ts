@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest'
+import type { Service } from '../service/service.ts'
+import { checkClock, checkTransport, clockSkewMs, describeRights } from './service.ts'
+
+const noon = Date.parse('2026-11-21T12:00:00.000Z')
+const header = (ms: number) => new Date(ms).toUTCString()
+
+test('sees no skew where the second of the header and the way there explain it', () => {
+  expect(clockSkewMs(header(noon), noon, noon + 40)).toBe(0)
+  expect(clockSkewMs(header(noon), noon + 900, noon + 950)).toBe(0)
+  expect(clockSkewMs(header(noon), noon - 3_000, noon + 10)).toBe(0)
+})
+
+test('sees how far a clock is off, at the least', () => {
+  expect(clockSkewMs(header(noon + 10_000), noon, noon + 40)).toBe(9_960)
+  expect(clockSkewMs(header(noon - 10_000), noon, noon + 40)).toBe(-9_001)
+  expect(clockSkewMs(null, noon, noon)).toBeUndefined()
+  expect(clockSkewMs('soon', noon, noon)).toBeUndefined()
+})
+
+test('grades a skew', () => {
+  const verdict = (ms: number) =>
+    checkClock({
+      status: 200,
+      body: {},
+      headers: new Headers({ date: header(noon + ms) }),
+      sentAt: noon,
+      answeredAt: noon,
+    })
+  expect(verdict(0).status).toBe('ok')
+  expect(verdict(20_000)).toMatchObject({
+    status: 'warn',
+    detail: 'The clock of the service is 20 s ahead of this machine.',
+  })
+  expect(verdict(-3_600_000)).toMatchObject({ status: 'fail', detail: expect.stringContaining('behind this machine') })
+})
+
+test('tells a scope by what the key may do', () => {
+  const nothing = { read: false, control: false, administer: false, report: false }
+  const told = (rights: Partial<typeof nothing>) => {
+    const { status, detail } = describeRights({ ...nothing, ...rights })
+    return `${status} ${/Scope (\w+)/.exec(detail)?.[1]}`
+  }
+  expect(told({ read: true, control: true, administer: true, report: true })).toBe('ok admin')
+  expect(told({ read: true, control: true })).toBe('ok operator')
+  expect(told({ read: true })).toBe('warn viewer')
+  expect(told({ report: true })).toBe('fail agent')
+  expect(told({})).toBe('fail undefined')
+})
+
+test('warns where the key crosses a network in clear', () => {
+  const verdict = (url: string) => checkTransport({ url, key: 'k' } as Service).status
+  expect(['https://a.example', 'http://127.0.0.1:1', 'http://[::1]:1', 'http://localhost:1'].map(verdict)).toEqual(
+    Array(4).fill('ok'),
+  )
+  expect(['http://a.example', 'http://127.0.0.1.example', 'http://10.0.0.1:4747'].map(verdict)).toEqual(
+    Array(3).fill('warn'),
+  )
+})

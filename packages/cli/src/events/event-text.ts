@@ -1,0 +1,79 @@
+import { styleText } from 'node:util'
+import {
+  type AuditEntry,
+  type ControlChange,
+  eventTypes,
+  type InstanceStatus,
+  type Severity,
+  type StreamedRow,
+  serviceEventTypes,
+} from '@wardline/contract'
+import { sanitize } from '@wardline/text'
+
+type Style = Parameters<typeof styleText>[0]
+
+const severityStyles: Record<Severity, Style> = {
+  info: 'dim',
+  warning: 'yellow',
+  critical: 'red',
+  breach: ['bold', 'inverse', 'red'],
+}
+const statusStyles: Record<InstanceStatus, Style> = { active: 'green', suspended: 'red', offline: 'yellow' }
+
+/** Coloured where standard output is a terminal and NO_COLOR is not set; text of a server has to be plain already. */
+const styled = (style: Style | undefined, text: string): string =>
+  style === undefined ? text : styleText(style, text, { stream: process.stdout })
+
+export const severityText = (severity: Severity, width = 0): string =>
+  styled(severityStyles[severity], sanitize(severity).padEnd(width))
+
+export const statusText = (status: InstanceStatus, width = 0): string =>
+  styled(statusStyles[status], sanitize(status).padEnd(width))
+
+/** `{"tool_calls_per_5min":4.25}` as `tool_calls_per_5min 4.25`; undefined for what is no object of numbers. */
+function metricsText(description: string): string | undefined {
+  try {
+    const metrics = Object.entries(JSON.parse(description) ?? {})
+    if (!metrics.every(([, value]) => typeof value === 'number')) return undefined
+    return metrics.map(([name, value]) => `${name} ${Math.round((value as number) * 100) / 100}`).join(', ')
+  } catch {
+    return undefined
+  }
+}
+
+const descriptionOf = ({ event_type, description }: StreamedRow): string =>
+  (event_type === eventTypes.sessionMetrics && metricsText(description)) || description
+
+/** An event as one line: when, how bad, who, what. */
+export function eventLine(row: StreamedRow): string {
+  const { created_at, severity, instance_id, source, by_service, event_type } = row
+  const time = sanitize(created_at).replace(/\.\d+Z$/, 'Z')
+  // A caller reports what only the service knows: the reader must not mistake it for the service's word.
+  const claim = !by_service && serviceEventTypes.includes(event_type) ? ['claimed by a caller'] : []
+  const what = [instance_id ?? source, event_type, ...claim, descriptionOf(row)].map(sanitize).join('  ')
+  return `${time}  ${severityText(severity, 8)}  ${what}`
+}
+
+const secondsOf = (at: string): string => sanitize(at).replace(/\.\d+Z$/, 'Z')
+
+/** Who acted, by the name of the key where there is one. */
+const actorText = ({ actor, actor_name }: Pick<AuditEntry, 'actor' | 'actor_name'>): string =>
+  actor_name === null ? sanitize(actor) : `${sanitize(actor_name)} (${sanitize(actor)})`
+
+/** A kill or a resume as one line, in the columns of an event. No severity is called `control`, so no event looks like it. */
+export function controlLine(change: ControlChange): string {
+  const { at, instance_id, action, reason } = change
+  const style = action === 'suspend' ? 'red' : 'green'
+  const mark = styleText(['bold', style], 'control'.padEnd(8), { stream: process.stdout })
+  const done = action === 'suspend' ? 'suspended' : 'resumed'
+  const why = reason === null ? '' : `: ${sanitize(reason)}`
+  return `${secondsOf(at)}  ${mark}  ${sanitize(instance_id)}  ${done} by ${actorText(change)}${why}`
+}
+
+/** An entry of the audit log as one line: place, when, who, what, on what, from where, why. */
+export function auditLine(entry: AuditEntry): string {
+  const { seq, at, action, target, ip, reason } = entry
+  const what = [action, target, ip === null ? null : `from ${ip}`, reason]
+  const texts = what.filter((text) => text !== null).map(sanitize)
+  return [`#${seq}`, secondsOf(at), actorText(entry), ...texts].join('  ')
+}

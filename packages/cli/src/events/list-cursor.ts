@@ -1,0 +1,55 @@
+import type { Client, EventQuery } from '@wardline/contract'
+import { InvalidArgumentError } from 'commander'
+import { newestEvent } from './event-pages.ts'
+import { controlEntries, createSource, type Entry, type Source } from './timeline.ts'
+
+/** Below which numbers a list of events and control entries continues. */
+export interface ListPlace {
+  event: string
+  /** Undefined for a cursor of a list of events alone. */
+  control: string | undefined
+}
+
+/** Above every seq: nothing of this kind was listed yet. */
+const top = '999999999999999'
+
+export function readListCursor(text: string): ListPlace {
+  const [event = '', control] = text.split('.')
+  return { event, control }
+}
+
+/** The same as the parser of an option. */
+export function listCursorOption(text: string): string {
+  if (/^\d{1,15}(\.\d{1,15})?$/.test(text)) return text
+  throw new InvalidArgumentError('It must be the cursor that a search printed, such as 1234 or 1234.57.')
+}
+
+/** Where a list goes on after these entries. */
+export function listCursor(entries: readonly Entry[], before: ListPlace | undefined, hasControl: boolean): string {
+  const lowest = (kind: Entry['kind']) => entries.findLast((entry) => entry.kind === kind)?.seq
+  const event = lowest('event') ?? before?.event ?? top
+  return hasControl ? `${event}.${lowest('control') ?? before?.control ?? top}` : String(event)
+}
+
+/** Kills and resumes for a list of events, from the same place on. */
+export async function controlSource(
+  call: Client,
+  { instance_id, from, to }: EventQuery,
+  place: ListPlace | undefined,
+  pageSize: number,
+): Promise<Source> {
+  const filter = {
+    ...(instance_id === undefined ? {} : { instance_id }),
+    ...(from === undefined ? {} : { from }),
+    ...(to === undefined ? {} : { to }),
+  }
+  if (place?.control !== undefined) {
+    return createSource(controlEntries(call, { ...filter, before: place.control }, pageSize))
+  }
+  if (place === undefined) return createSource(controlEntries(call, filter, pageSize))
+  // A place among events only: the time of the event there is the place among the others.
+  const newest = await newestEvent(call, { before: place.event })
+  const until = newest?.created_at ?? new Date(0).toISOString()
+  const end = to !== undefined && to < until ? to : until
+  return createSource(controlEntries(call, { ...filter, to: end }, pageSize))
+}

@@ -1,0 +1,105 @@
+import { type AuditEntry, type ControlChange, type EventRow, eventTypes, type Severity } from '@wardline/contract'
+import { safeJson } from '@wardline/text'
+import { isBlocked, toolOf } from './event-facts.ts'
+
+// Elastic Common Schema (https://www.elastic.co/docs/reference/ecs). 9.1.0 is the first with `gen_ai`, where an AI agent
+// belongs: `agent` of ECS is what ships the logs. The severities are those that Elastic's own alerts have.
+const schemaVersion = '9.1.0'
+const severities: Record<Severity, number> = { info: 21, warning: 47, critical: 73, breach: 99 }
+
+/** Values out of the lists that ECS allows; an event that is none of them has no category. */
+function categoryOf(row: EventRow): { category?: string[]; type: string[] } {
+  if (isBlocked(row)) return { category: ['intrusion_detection'], type: ['denied'] }
+  if (row.event_type === eventTypes.toolCall) return { category: ['api'], type: ['access'] }
+  if (row.severity !== 'info') return { category: ['intrusion_detection'], type: ['info'] }
+  return { type: ['info'] }
+}
+
+function agentOf(row: EventRow) {
+  const tool = toolOf(row)
+  const genAi = {
+    ...(row.instance_id === null ? {} : { agent: { id: row.instance_id } }),
+    ...(tool === undefined ? {} : { tool: { name: tool } }),
+  }
+  return Object.keys(genAi).length > 0 ? { gen_ai: genAi } : {}
+}
+
+const observerOf = (version: string) => ({ vendor: 'Wardline', product: 'Wardline', type: 'agent-monitor', version })
+
+export function toEcs(row: EventRow, version: string): string {
+  const { ip_address, metadata, session_id } = row
+  return `${safeJson({
+    '@timestamp': row.created_at,
+    ecs: { version: schemaVersion },
+    message: row.description,
+    event: {
+      id: row.id,
+      sequence: row.seq,
+      kind: row.severity === 'info' ? 'event' : 'alert',
+      ...categoryOf(row),
+      action: row.event_type,
+      severity: severities[row.severity],
+      module: 'wardline',
+      dataset: 'wardline.events',
+      provider: row.source,
+    },
+    observer: observerOf(version),
+    ...(row.severity === 'info' ? {} : { rule: { name: row.event_type } }),
+    ...agentOf(row),
+    ...(ip_address === null ? {} : { source: { ip: ip_address }, related: { ip: [ip_address] } }),
+    wardline: {
+      severity: row.severity,
+      by_service: row.by_service,
+      ...(session_id === null ? {} : { session_id }),
+      // As text: an agent chooses its metadata, and must not choose the mapping of an index by that.
+      ...(metadata === null ? {} : { metadata: safeJson(metadata) }),
+    },
+  })}\n`
+}
+
+/** What control and audit entries have in common. */
+function actOf(entry: ControlChange | AuditEntry, version: string) {
+  const { seq, at, actor, actor_name, reason } = entry
+  return {
+    '@timestamp': at,
+    ecs: { version: schemaVersion },
+    event: {
+      id: `audit-${seq}`,
+      sequence: seq,
+      kind: 'event',
+      category: ['configuration'],
+      type: ['change'],
+      module: 'wardline',
+      ...(reason === null ? {} : { reason }),
+    },
+    observer: observerOf(version),
+    user: { id: actor, ...(actor_name === null ? {} : { name: actor_name }) },
+  }
+}
+
+export function controlToEcs(change: ControlChange, version: string): string {
+  const { event, ...common } = actOf(change, version)
+  const { action, instance_id } = change
+  return `${safeJson({
+    ...common,
+    message: `${action} ${instance_id}`,
+    event: { ...event, action: `instance.${action}`, severity: severities.warning, dataset: 'wardline.control' },
+    gen_ai: { agent: { id: instance_id } },
+    wardline: { control: { action, version: change.version } },
+  })}\n`
+}
+
+export function auditToEcs(entry: AuditEntry, version: string): string {
+  const { event, ...common } = actOf(entry, version)
+  const { action, target, scope, before, after, ip, request_id, prev_hash, hash } = entry
+  return `${safeJson({
+    ...common,
+    message: target === null ? action : `${action} ${target}`,
+    event: { ...event, action, severity: severities.info, dataset: 'wardline.audit' },
+    ...(ip === null ? {} : { source: { ip }, related: { ip: [ip] } }),
+    wardline: {
+      // States as text: they differ from action to action, and an index has one mapping.
+      audit: { target, scope, before: safeJson(before), after: safeJson(after), request_id, prev_hash, hash },
+    },
+  })}\n`
+}

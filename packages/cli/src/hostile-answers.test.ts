@@ -1,0 +1,90 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { gzipSync } from 'node:zlib'
+import { createClient } from '@wardline/contract'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { openEventStream } from './events/event-stream.ts'
+import { rawRequest } from './service/raw-request.ts'
+
+// What answers need not be a Wardline: it must not fill the memory of whoever looks, nor get the key by a redirect.
+
+async function start(answer: (request: IncomingMessage, response: ServerResponse) => void): Promise<string> {
+  const server = createServer((request, response) => {
+    request.resume()
+    response.on('error', () => {})
+    answer(request, response)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+const streamOf = (url: string) => ({
+  url,
+  path: '/api/stream',
+  key: 'key',
+  keyFrom: 'a test',
+  signal: AbortSignal.timeout(20_000),
+})
+
+const callers: [string, (url: string) => Promise<unknown>][] = [
+  ['the client', (url) => createClient({ url, key: 'key' })('listKeys', {})],
+  [
+    'a client that sends',
+    (url) => createClient({ url, key: 'key' })('resumeInstance', { params: { instanceId: 'a' } }),
+  ],
+  ['a raw request', (url) => rawRequest(url, '/healthz', { key: 'key' })],
+  ['a stream', (url) => openEventStream(streamOf(url))],
+]
+
+describe.each(callers)('%s', (_name, ask) => {
+  test('asks for an answer that is not compressed, and unpacks none', async () => {
+    const asked: unknown[] = []
+    const url = await start((request, response) => {
+      asked.push(request.headers['accept-encoding'])
+      response
+        .writeHead(200, { 'content-encoding': 'gzip', 'content-type': 'text/event-stream' })
+        .end(gzipSync('{"ok":true}'))
+    })
+    await expect(ask(url)).rejects.toThrow('compressed (gzip)')
+    expect(asked).toEqual(['identity'])
+  })
+
+  test('reads no more of an answer than a service sends', async () => {
+    let written = 0
+    let isClosed = false
+    const part = Buffer.alloc(256 * 1024, ' ')
+    const url = await start((_request, response) => {
+      response.on('close', () => {
+        isClosed = true
+      })
+      response.writeHead(500)
+      const write = () => {
+        while (!response.destroyed) {
+          written += part.length
+          if (!response.write(part)) return
+        }
+      }
+      response.on('drain', write)
+      write()
+    })
+    await expect(ask(url)).rejects.toThrow(/more than \d+ bytes/)
+    await vi.waitFor(() => expect(isClosed).toBe(true), 20_000)
+    // What the buffers of both ends hold comes on top.
+    expect(written).toBeLessThan(64 * 1024 * 1024)
+  })
+
+  test('takes its key nowhere else', async () => {
+    const keys: unknown[] = []
+    const other = await start((request, response) => {
+      keys.push(request.headers['x-monitor-key'])
+      response.end('{}')
+    })
+    const url = await start((_request, response) => response.writeHead(307, { location: other }).end('{}'))
+    await ask(url).catch(() => {})
+    expect(keys).toEqual([])
+  })
+})

@@ -1,0 +1,41 @@
+import { type KeyCreated, KeyQuotas, KeyRotation, type KeyView, NewKey } from '@wardline/contract'
+import { assertFits, createKey, listKeys, localActor, revokeKey, rotateKey, setKeyQuotas } from '@wardline/server'
+import { Failure } from '../exit.ts'
+import { withLocalDatabase } from '../local.ts'
+import type { KeyStore } from './key-store.ts'
+
+/** A refusal has the same exit code whether the service or the database gave it. */
+function refusalOf(fault: unknown): unknown {
+  const { name, message, code } = fault as { name?: string; message: string; code?: string }
+  return name === 'AppError' ? new Failure(message, code ?? 'invalid', 'refused', { cause: fault }) : fault
+}
+
+const inDatabase: typeof withLocalDatabase = (work, options) =>
+  withLocalDatabase(work, options).catch((fault) => Promise.reject(refusalOf(fault)))
+
+const actor = () => localActor('cli')
+
+/** The keys in the database of this machine, beside a running service or without one. */
+export const localKeys: KeyStore = {
+  create: (request: NewKey): Promise<KeyCreated> =>
+    inDatabase(
+      async ({ database, clock }) => {
+        await assertFits(NewKey, request)
+        return await createKey(database, request, actor(), clock.now())
+      },
+      { mayCreate: true },
+    ),
+  list: (): Promise<KeyView[]> => inDatabase(({ database }) => listKeys(database.db)),
+  rotate: (id: string, overlapSeconds: number | undefined): Promise<KeyCreated> =>
+    inDatabase(async ({ database, clock }) => {
+      await assertFits(KeyRotation, overlapSeconds === undefined ? {} : { overlap_seconds: overlapSeconds })
+      return await rotateKey(database, id, overlapSeconds, actor(), clock.now())
+    }),
+  setQuotas: (id: string, quotas: KeyQuotas): Promise<void> =>
+    inDatabase(async ({ database, clock }) => {
+      await assertFits(KeyQuotas, quotas)
+      await setKeyQuotas(database, id, quotas, actor(), clock.now())
+    }),
+  revoke: (id: string): Promise<void> =>
+    inDatabase(({ database, clock }) => revokeKey(database, id, actor(), clock.now())),
+}

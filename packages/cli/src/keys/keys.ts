@@ -1,0 +1,199 @@
+import {
+  type KeyCreated,
+  type KeyQuotas,
+  limits,
+  type NewKey,
+  type QuotaName,
+  quotaNames,
+  type Scope,
+  scopes,
+} from '@wardline/contract'
+import { safeJson, sanitize } from '@wardline/text'
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { Failure } from '../exit.ts'
+import { repeated, withService } from '../service/options.ts'
+import { currentSettings, findService } from '../service/service.ts'
+import type { ServiceFlags } from '../service/settings.ts'
+import { type KeyStore, remoteKeys } from './key-store.ts'
+
+/** A change of one quota: a number, null for no limit, undefined for the default. */
+type QuotaChange = readonly [QuotaName, number | null | undefined]
+
+const isQuota = (name: string): name is QuotaName => (quotaNames as string[]).includes(name)
+
+function readQuota(text: string): QuotaChange {
+  const [name = '', value = '', ...rest] = text.split('=')
+  if (!isQuota(name)) throw new InvalidArgumentError(`The quotas are ${quotaNames.join(', ')}.`)
+  if (value === 'none') return [name, null]
+  if (value === 'default') return [name, undefined]
+  if (rest.length > 0 || !/^[1-9]\d{0,8}$/.test(value)) {
+    throw new InvalidArgumentError(`Write ${name}=<number>, ${name}=none or ${name}=default.`)
+  }
+  return [name, Number(value)]
+}
+
+/** Collects `<name>=<value>`, given once or repeatedly. */
+const readQuotas = (text: string, before: QuotaChange[] = []): QuotaChange[] => [...before, readQuota(text)]
+
+function applyQuotas(quotas: KeyQuotas, changes: readonly QuotaChange[]): KeyQuotas {
+  const changed = Object.entries({ ...quotas, ...Object.fromEntries(changes) })
+  return Object.fromEntries(changed.filter(([, value]) => value !== undefined))
+}
+
+const quotasText = (quotas: KeyQuotas): string =>
+  Object.entries(quotas)
+    .map(([name, value]) => `${name}=${value ?? 'none'}`)
+    .join(',')
+
+interface KeysFlags extends ServiceFlags {
+  local?: boolean
+}
+
+interface CreateOptions extends KeysFlags {
+  scope: Scope
+  name?: string
+  instance?: string[]
+  expires?: string
+  quota?: QuotaChange[]
+  maxInstances?: number
+}
+
+/**
+ * The service that somebody chose, else the database of this machine: the first keys are made where nothing but the
+ * data folder is there yet.
+ */
+async function openKeys(flags: KeysFlags): Promise<KeyStore> {
+  if (!flags.local && currentSettings(flags).isChosen) return remoteKeys((await findService(flags)).call)
+  const { localKeys } = await import('./keys-local.ts')
+  return localKeys
+}
+
+const seconds = (text: string): number => {
+  if (!/^\d{1,7}$/.test(text)) throw new InvalidArgumentError('It must be a whole number of seconds.')
+  return Number(text)
+}
+
+const instanceCount = (text: string): number => {
+  const count = Number(text)
+  if (/^\d{1,7}$/.test(text) && count >= 1 && count <= limits.maxKeyInstances) return count
+  throw new InvalidArgumentError(`It must be a whole number from 1 to ${limits.maxKeyInstances}.`)
+}
+
+/** A key for an agent is named after its instances; who holds one of the other scopes only a person knows. */
+function assertGiven({ scope, name, instance }: CreateOptions): void {
+  if (scope === 'agent' ? instance : name) return
+  const missing = scope === 'agent' ? '--instance <id>' : '--name <name>'
+  throw new Failure(`Option ${missing} is required for scope ${scope}.`, 'usage', 'usage')
+}
+
+function showCreated(created: KeyCreated, json: boolean | undefined): void {
+  if (json) {
+    console.log(safeJson(created, 2))
+    return
+  }
+  console.error(`Key ${sanitize(created.id)} (${sanitize(created.scope)}). It is shown once:`)
+  console.log(sanitize(created.key))
+}
+
+async function create(options: CreateOptions): Promise<void> {
+  assertGiven(options)
+  const { scope, name, instance, expires, quota, maxInstances, ...flags } = options
+  const request: NewKey = {
+    scope,
+    ...(name === undefined ? {} : { name }),
+    ...(instance ? { instances: instance } : {}),
+    ...(expires ? { expires_at: expires } : {}),
+    ...(quota ? { quotas: applyQuotas({}, quota) } : {}),
+    ...(maxInstances === undefined ? {} : { max_instances: maxInstances }),
+  }
+  const keys = await openKeys(flags)
+  showCreated(await keys.create(request), flags.json)
+}
+
+async function list(flags: KeysFlags): Promise<void> {
+  const keys = await (await openKeys(flags)).list()
+  if (flags.json) return console.log(safeJson({ keys }, 2))
+  for (const key of keys) {
+    const state = key.revoked_at ? 'revoked' : key.expires_at ? `until ${key.expires_at}` : 'valid'
+    const cells = [key.id, key.scope.padEnd(8), state, key.name, key.instances.join(','), quotasText(key.quotas)]
+    console.log(
+      cells
+        .map((cell, index) => (index === 1 ? cell : sanitize(cell)))
+        .join('  ')
+        .trimEnd(),
+    )
+  }
+}
+
+async function rotate(id: string, { overlap, ...flags }: KeysFlags & { overlap?: number }): Promise<void> {
+  const keys = await openKeys(flags)
+  showCreated(await keys.rotate(id, overlap), flags.json)
+}
+
+async function changeQuotas(id: string, changes: QuotaChange[], flags: KeysFlags): Promise<void> {
+  const keys = await openKeys(flags)
+  const key = (await keys.list()).find((known) => known.id === id && known.revoked_at === null)
+  if (!key)
+    throw new Failure(
+      `No valid key with id ${sanitize(id)}; \`wardline keys list\` shows them.`,
+      'not_found',
+      'refused',
+    )
+  const quotas = applyQuotas(key.quotas, changes)
+  await keys.setQuotas(id, quotas)
+  if (flags.json) return console.log(safeJson({ ok: true, id, quotas }, 2))
+  console.log(`Quotas of key ${id}: ${quotasText(quotas) || 'the defaults'}.`)
+}
+
+async function revoke(id: string, flags: KeysFlags): Promise<void> {
+  const keys = await openKeys(flags)
+  await keys.revoke(id)
+  console.log(flags.json ? safeJson({ ok: true, id }, 2) : `Key ${id} is revoked.`)
+}
+
+const withPlace = (command: Command): Command =>
+  withService(
+    command.addOption(
+      new Option('--local', 'use the database of this machine, also when a service is configured').conflicts([
+        'url',
+        'profile',
+        'keyFile',
+      ]),
+    ),
+  )
+
+export function addKeys(program: Command): void {
+  const keys = program
+    .command('keys')
+    .description('manage keys: in the database of this machine, or of the service given by --url or a profile')
+  const creating = keys
+    .command('create')
+    .description('create a key; it is shown once')
+    .addOption(new Option('--scope <scope>', 'permissions of the key').choices(scopes).makeOptionMandatory())
+    .option('--name <name>', 'holder of the key; default: the instances of --instance')
+    .option('--instance <id>', 'instance id, or a prefix ending in * (scope agent); repeatable', repeated)
+    .option('--expires <instant>', 'ISO 8601 instant at which the key expires')
+    .addOption(
+      new Option('--quota <name=value>', 'a quota of this key, such as events_per_second=1000; repeatable').argParser(
+        readQuotas,
+      ),
+    )
+    .option(
+      '--max-instances <count>',
+      `maximum number of instances the key may register (scope agent; default: ${limits.keyInstances})`,
+      instanceCount,
+    )
+  withPlace(creating).action(create)
+  withPlace(keys.command('list', { isDefault: true }).description('list keys, never their secrets')).action(list)
+  const rotating = keys
+    .command('rotate <id>')
+    .description('rotate a key; the old one stays valid for a while')
+    .option('--overlap <seconds>', 'how long the old key stays valid; default: one day', seconds)
+  withPlace(rotating).action(rotate)
+  const limiting = keys
+    .command('quota <id>')
+    .description('change quotas of a key; other quotas stay')
+    .argument('<name=value...>', `${quotaNames.join(', ')}; a number, none or default`, readQuotas)
+  withPlace(limiting).action(changeQuotas)
+  withPlace(keys.command('revoke <id>').description('revoke a key permanently')).action(revoke)
+}

@@ -1,0 +1,43 @@
+import { answerLimits, boundedText, parsedJson, plainEncoding } from '@wardline/contract'
+
+/** Longer than any answer of a healthy service takes. */
+const answerWithinMs = 10_000
+
+export interface RawAnswer {
+  status: number
+  headers: Headers
+  /** The JSON of the body; undefined when it is none. */
+  body: unknown
+  /** Epoch milliseconds of this machine, before and after. */
+  sentAt: number
+  answeredAt: number
+}
+
+export interface RawRequest {
+  method?: 'GET' | 'POST'
+  key?: string | undefined
+  body?: unknown
+}
+
+/** One request whose answer is looked at as it is, with every status. Rejects when there is none. */
+export async function rawRequest(
+  url: string,
+  path: string,
+  { method = 'GET', key, body }: RawRequest = {},
+): Promise<RawAnswer> {
+  const sentAt = Date.now()
+  const response = await fetch(new URL(path, url), {
+    method,
+    headers: {
+      ...plainEncoding,
+      ...(key === undefined ? {} : { 'x-monitor-key': key }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    redirect: 'manual',
+    signal: AbortSignal.timeout(answerWithinMs),
+  })
+  const answeredAt = Date.now()
+  const json = parsedJson(await boundedText(response, answerLimits.list))
+  return { status: response.status, headers: response.headers, body: json, sentAt, answeredAt }
+}

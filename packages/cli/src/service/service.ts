@@ -1,0 +1,132 @@
+import { readFileSync } from 'node:fs'
+import { type Client, createClient, type Endpoint, endpoints, WardlineError } from '@wardline/contract'
+import { Failure } from '../exit.ts'
+import { profileFile, readProfiles } from './profile-file.ts'
+import { hasShape } from './reply-shape.ts'
+import { isLocal, type KeyPlace, resolveSettings, type ServiceFlags, type ServiceSettings } from './settings.ts'
+
+/** A service that has not answered by then does not: its own slowest answer takes less. */
+const answerWithinMs = 15_000
+/** A test of a channel waits for its receiver, which has as long for itself. */
+const testWithinMs = 30_000
+
+export interface Service {
+  url: string
+  urlFrom: string
+  key: string | undefined
+  keyFrom: string
+  /** Asks one endpoint. Throws Failure with a sentence for people; an answer in another shape counts as no Wardline. */
+  call: Client
+}
+
+/** Profiles and environment as they are now. */
+export function currentSettings(flags: ServiceFlags, env: NodeJS.ProcessEnv = process.env): ServiceSettings {
+  return resolveSettings(flags, env, readProfiles(profileFile(env)))
+}
+
+const unfit = (message: string) => new Failure(message, 'configuration', 'configuration')
+
+function readKeyFile(file: string, from: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim()
+  } catch (cause) {
+    throw unfit(`The key file that ${from} names cannot be read (${(cause as NodeJS.ErrnoException).code}).`)
+  }
+}
+
+/** The sentence about a key that is none does not repeat it. */
+function readKey(place: KeyPlace): string {
+  const key = 'key' in place ? place.key : readKeyFile(place.file, place.from)
+  if (/^[!-~]{1,500}$/.test(key)) return key
+  throw unfit(`The key from ${place.from} is malformed: a key is one line of printable characters without spaces.`)
+}
+
+/** The key that the first start stored, for the service on this machine only. */
+async function storedKey(url: string): Promise<{ key: string; place: string } | undefined> {
+  if (!isLocal(url)) return undefined
+  const [{ storedAdminKey }, { settings }] = await Promise.all([
+    import('../simulate/key.ts'),
+    import('@wardline/server'),
+  ])
+  return storedAdminKey(process.env[settings.dataDir.env] || String(settings.dataDir.unset))
+}
+
+/** The service that the options, the environment and the profiles mean, and the key for it. */
+export async function findService(flags: ServiceFlags): Promise<Service> {
+  const { url, urlFrom, key: place } = currentSettings(flags)
+  const stored = place ? undefined : await storedKey(url)
+  const key = place ? readKey(place) : stored?.key
+  const keyFrom = place?.from ?? stored?.place.replace(/^in /, '') ?? 'nowhere'
+  return { url, urlFrom, key, keyFrom, call: createCall(url, key, keyFrom) }
+}
+
+/** What to do when there is no key. */
+function noKey(url: string): Failure {
+  const ways = 'give one with --key-file, WARDLINE_KEY, WARDLINE_KEY_FILE or a profile'
+  const here = isLocal(url) ? ', or run this in the folder where the service runs' : ''
+  return new Failure(`No key for ${url}: ${ways}${here}.`, 'no_key', 'unauthorized')
+}
+
+export const notWardline = (url: string, why: string): Failure =>
+  new Failure(
+    `${url} is not a Wardline server (${why}): check the address, and any proxy in between.`,
+    'not_wardline',
+    'unreachable',
+  )
+
+/** The code under which the system names what went wrong, such as ECONNREFUSED. */
+export function systemCode(fault: unknown): string | undefined {
+  for (let cause = fault; cause instanceof Error; cause = cause.cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    if (typeof code === 'string' && /^[A-Z_]{4,}$/.test(code)) return code
+    if (cause.name === 'TimeoutError') return 'ETIMEDOUT'
+  }
+  return undefined
+}
+
+export function unreachable(url: string, fault: unknown): Failure {
+  const reason = systemCode(fault)
+  return new Failure(
+    `No answer from ${url}${reason ? ` (${reason})` : ''}: start the service, or correct the address (--url, WARDLINE_URL or the profile).`,
+    'unreachable',
+    'unreachable',
+    { cause: fault },
+  )
+}
+
+/** What a refusal of the service means to the caller. */
+export function refusal(url: string, keyFrom: string, { status, code, message }: WardlineError): Failure {
+  if (code === 'unexpected') return notWardline(url, `status ${status} without a code`)
+  if (status === 401) {
+    return new Failure(`${message} The key came from ${keyFrom}.`, code, 'unauthorized')
+  }
+  if (status === 403) {
+    return new Failure(
+      `${message} Use a key with that permission; this one came from ${keyFrom}.`,
+      code,
+      'unauthorized',
+    )
+  }
+  return new Failure(message, code, status < 500 ? 'refused' : 'failed')
+}
+
+function createCall(url: string, key: string | undefined, keyFrom: string): Client {
+  const client = createClient({ url, ...(key === undefined ? {} : { key }) })
+  return async (name, call) => {
+    const { access, reply }: Endpoint = endpoints[name]
+    if (key === undefined && Array.isArray(access)) throw noKey(url)
+    const timeout = AbortSignal.timeout(name === 'testChannel' ? testWithinMs : answerWithinMs)
+    const signal = call.signal ? AbortSignal.any([call.signal, timeout]) : timeout
+    let answer: Awaited<ReturnType<Client>>
+    try {
+      answer = await client(name, { ...call, signal })
+    } catch (fault) {
+      if (!(fault instanceof WardlineError)) throw fault
+      if (fault.code === 'unfit_answer') throw notWardline(url, fault.message)
+      throw fault.status === 0 ? unreachable(url, fault) : refusal(url, keyFrom, fault)
+    }
+    if (timeout.aborted) throw unreachable(url, timeout.reason)
+    if (reply && !hasShape(reply, answer)) throw notWardline(url, 'an answer in another form')
+    return answer as Awaited<ReturnType<typeof client<typeof name>>>
+  }
+}

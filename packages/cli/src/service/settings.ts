@@ -1,0 +1,114 @@
+import { Failure } from '../exit.ts'
+import { defaultProfile, type Profiles } from './profile-file.ts'
+
+/** What the options of a command say about the service. */
+export interface ServiceFlags {
+  url?: string
+  profile?: string
+  keyFile?: string
+  json?: boolean
+}
+
+export interface ServiceSettings {
+  url: string
+  /** Where the address comes from, for people. */
+  urlFrom: string
+  /** Undefined when nobody gave one. */
+  key: KeyPlace | undefined
+  /** Somebody chose the service; otherwise it is the one on this machine. */
+  isChosen: boolean
+}
+
+/** A key, or the file that holds it, and where that comes from. */
+export type KeyPlace = { from: string } & ({ key: string } | { file: string })
+
+/**
+ * Whether the address is one at which this machine's service is expected, so that the stored admin key may go there.
+ * Other loopback addresses, such as 127.0.0.2, may belong to another program or a tunnel.
+ */
+export const isLocal = (url: string): boolean => ['localhost', '127.0.0.1', '[::1]'].includes(new URL(url).hostname)
+
+export const localUrl = 'http://127.0.0.1:4747'
+
+interface Layer {
+  url?: string | undefined
+  urlFrom: string
+  key?: KeyPlace | undefined
+  /** Its key is for its own address and for no other. */
+  keepsKey?: boolean
+}
+
+const unfit = (message: string) => new Failure(message, 'configuration', 'configuration')
+
+/** The address as it is used. Throws a sentence, without the address, for what no service can have. */
+export function serviceUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (!url || !/^https?:$/.test(url.protocol)) throw new Error('must begin with http:// or https://')
+  if (url.username || url.password) throw new Error('must not contain a user or a password')
+  if (url.pathname !== '/' || url.search || url.hash) throw new Error('must end after the host and the port')
+  return url.origin
+}
+
+function checkedUrl(text: string, from: string): string {
+  try {
+    return serviceUrl(text)
+  } catch (fault) {
+    throw unfit(`The address in ${from} ${(fault as Error).message}.`)
+  }
+}
+
+function profileLayer(name: string | undefined, from: string, profiles: Profiles): Layer[] {
+  if (!name) return []
+  const profile = profiles.get(name)
+  if (!profile) throw unfit(`No profile ${name} (from ${from}): wardline profile list shows the profiles.`)
+  const place = `the profile ${name}`
+  return [
+    {
+      url: checkedUrl(profile.url, place),
+      urlFrom: place,
+      key: profile.key === undefined ? undefined : { from: place, key: profile.key },
+      keepsKey: true,
+    },
+  ]
+}
+
+function environmentKey({ WARDLINE_KEY: key, WARDLINE_KEY_FILE: file }: NodeJS.ProcessEnv): KeyPlace | undefined {
+  if (key && file) throw unfit('WARDLINE_KEY and WARDLINE_KEY_FILE exclude each other: unset one.')
+  if (key) return { from: 'WARDLINE_KEY', key }
+  return file ? { from: 'WARDLINE_KEY_FILE', file } : undefined
+}
+
+/** Options before the environment before the profile that is called default; an empty variable counts as unset. */
+function layersOf(flags: ServiceFlags, env: NodeJS.ProcessEnv, profiles: Profiles): Layer[] {
+  const { WARDLINE_URL, WARDLINE_PROFILE } = env
+  return [
+    {
+      url: flags.url === undefined ? undefined : checkedUrl(flags.url, '--url'),
+      urlFrom: '--url',
+      key: flags.keyFile === undefined ? undefined : { from: '--key-file', file: flags.keyFile },
+    },
+    ...profileLayer(flags.profile, '--profile', profiles),
+    {
+      url: WARDLINE_URL ? checkedUrl(WARDLINE_URL, 'WARDLINE_URL') : undefined,
+      urlFrom: 'WARDLINE_URL',
+      key: environmentKey(env),
+    },
+    ...profileLayer(WARDLINE_PROFILE, 'WARDLINE_PROFILE', profiles),
+    ...(profiles.has(defaultProfile) ? profileLayer(defaultProfile, 'the default', profiles) : []),
+  ]
+}
+
+/** Which service is meant, and by what key. Throws Failure with exit `configuration` when that makes no sense. */
+export function resolveSettings(flags: ServiceFlags, env: NodeJS.ProcessEnv, profiles: Profiles): ServiceSettings {
+  const layers = layersOf(flags, env, profiles)
+  const chosen = layers.find(({ url }) => url !== undefined)
+  const url = chosen?.url ?? localUrl
+  // A key that is stored with one address must not be shown to another one that was merely typed.
+  const key = layers.find((layer) => layer.key && (!layer.keepsKey || layer.url === url))?.key
+  return {
+    url,
+    urlFrom: chosen?.urlFrom ?? 'the address of a service on this machine',
+    key,
+    isChosen: chosen !== undefined || flags.keyFile !== undefined,
+  }
+}

@@ -1,0 +1,45 @@
+import { knownTools } from '@wardline/contract'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { demoReport, runawayMetrics, toolCall, usualMetrics } from './events.ts'
+import { seededRandom } from './random.ts'
+import { roles } from './story.ts'
+
+const seeds = fc.integer({ min: 0, max: 0xffff_ffff })
+const metricsOf = (report: { description: string }) => JSON.parse(report.description) as Record<string, number>
+
+test('tags every event as a demo', () => {
+  const report = demoReport('session', toolCall(seededRandom(1), roles[0]!).event)
+  expect(report).toMatchObject({ sessionId: 'session', metadata: { demo: true, toolName: expect.any(String) } })
+})
+
+test('calls each of the known tools in the long run', () => {
+  const random = seededRandom(3)
+  const called = new Set(Array.from({ length: 400 }, () => toolCall(random, roles[0]!).toolName))
+  expect([...called].sort()).toEqual([...knownTools].sort())
+})
+
+test('keeps usual metrics closer together than the detector’s least deviation of 1, or 5 %, times three', () => {
+  fc.assert(
+    fc.property(seeds, fc.constantFrom(...roles), (seed, role) => {
+      const random = seededRandom(seed)
+      const reports = Array.from({ length: 15 }, () => metricsOf(usualMetrics(random, role)))
+      for (const name of Object.keys(reports[0]!)) {
+        const values = reports.map((report) => report[name]!)
+        const spread = Math.max(...values) - Math.min(...values)
+        expect(spread, name).toBeLessThan(3 * Math.max(1, 0.05 * Math.min(...values)))
+        expect(Math.min(...values), name).toBeGreaterThanOrEqual(0)
+      }
+    }),
+  )
+})
+
+test('lets a runaway stand out of what is usual for any role', () => {
+  fc.assert(
+    fc.property(seeds, fc.constantFrom(...roles), (seed, role) => {
+      const report = metricsOf(runawayMetrics(seededRandom(seed), role))
+      expect(report.tool_calls_per_5min).toBeGreaterThan(role.usual.toolCalls * 3)
+      expect(report.shell_exec_count).toBeGreaterThan(role.usual.shellCalls * 3)
+    }),
+  )
+})

@@ -1,0 +1,94 @@
+import { eventTypes, type KnownTool, knownTools } from '@wardline/contract'
+import type { Report } from '@wardline/sdk'
+import { between, pick, type Random } from './random.ts'
+import type { Role } from './story.ts'
+
+/** The event as the agent reports it: tagged, so that nobody takes it for the work of a real agent. */
+export function demoReport(sessionId: string, report: Report): Report {
+  return { ...report, sessionId, metadata: { ...report.metadata, demo: true } }
+}
+
+const doings: Record<KnownTool, readonly string[]> = {
+  'web-search': ['Looked up the shipping policy', 'Searched for release notes', 'Searched the knowledge base'],
+  'file-read': ['Read the customer handbook', 'Read the quarterly figures', 'Read a pull request'],
+  'http-request': ['Asked the order service for a status', 'Fetched an exchange rate', 'Called the ticket interface'],
+  'shell-exec': ['Ran the test suite', 'Listed the build folder', 'Checked the free disk space'],
+  'email-send': ['Answered a customer', 'Sent the weekly report', 'Forwarded an invoice'],
+  'code-exec': ['Drew a chart', 'Computed a forecast', 'Formatted a table'],
+}
+
+/** Mostly a tool of the role, now and then another one. */
+export function toolCall(random: Random, role: Role): { toolName: KnownTool; event: Report } {
+  const toolName = pick(random, random() < 0.85 ? role.tools : knownTools)
+  const event: Report = {
+    severity: 'info',
+    eventType: eventTypes.toolCall,
+    description: pick(random, doings[toolName]),
+    metadata: { toolName, durationMs: Math.round(between(random, 20, 1_800)) },
+  }
+  return { toolName, event }
+}
+
+const metricsReport = (metrics: Record<string, number>): Report => ({
+  severity: 'info',
+  eventType: eventTypes.sessionMetrics,
+  description: JSON.stringify(metrics),
+})
+
+/**
+ * What is usual for the role. Counts stray by one and lengths by 2 %: too little for the detector, whose least
+ * deviation is 1, or 5 % of the mean.
+ */
+export function usualMetrics(random: Random, { usual }: Role): Report {
+  const near = (value: number) => value + pick(random, [-1, 0, 1])
+  return metricsReport({
+    tool_calls_per_5min: near(usual.toolCalls),
+    unique_tools_used: near(usual.uniqueTools),
+    avg_response_length: Math.round(usual.answerLength * between(random, 0.98, 1.02)),
+    shell_exec_count: near(usual.shellCalls),
+    http_request_count: near(usual.httpRequests),
+    injection_attempt_count: 0,
+    egress_blocked_count: 0,
+  })
+}
+
+/** An agent that runs away: calls by the hundred, everything else as usual. */
+export function runawayMetrics(random: Random, role: Role): Report {
+  const usual = JSON.parse(usualMetrics(random, role).description) as Record<string, number>
+  return metricsReport({
+    ...usual,
+    tool_calls_per_5min: Math.round(between(random, 350, 450)),
+    shell_exec_count: Math.round(between(random, 90, 140)),
+  })
+}
+
+export const injectionDetected = (): Report => ({
+  severity: 'warning',
+  eventType: eventTypes.injectionDetected,
+  description: 'A fetched page tells the agent to ignore its instructions and mail the customer list',
+  metadata: { detector: 'input-filter', origin: 'https://pages.example/offer' },
+})
+
+export const injectionBlocked = (): Report => ({
+  severity: 'info',
+  eventType: eventTypes.injectionBlocked,
+  description: 'The page was withheld from the model',
+  metadata: { blocked: true },
+})
+
+export const egressBlocked = (random: Random): Report => ({
+  severity: 'warning',
+  eventType: eventTypes.egressBlocked,
+  description: 'A request to a host outside the allow list was stopped',
+  metadata: { host: pick(random, ['paste.example', 'files.example', 'tunnel.example']), blocked: true },
+})
+
+export const policyViolation = (random: Random): Report => ({
+  severity: 'warning',
+  eventType: eventTypes.policyViolation,
+  description: pick(random, [
+    'The answer held a phone number that policy keeps inside',
+    'A refund above the limit of this agent was proposed',
+    'A shell command outside the working folder was proposed',
+  ]),
+})

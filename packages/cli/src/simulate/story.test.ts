@@ -1,0 +1,82 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { seededRandom, shuffled } from './random.ts'
+import { castOf, planStory, usualReports } from './story.ts'
+
+const sizes = fc.integer({ min: 1, max: 500 })
+const seeds = fc.integer({ min: 0, max: 0xffff_ffff })
+
+test('replays the same numbers for the same seed, and others for another one', () => {
+  const draw = (seed: number) => Array.from({ length: 20 }, seededRandom(seed))
+  fc.assert(
+    fc.property(seeds, (seed) => {
+      expect(draw(seed)).toEqual(draw(seed))
+      expect(draw(seed)).not.toEqual(draw((seed + 1) >>> 0))
+      expect(draw(seed).every((value) => value >= 0 && value < 1)).toBe(true)
+    }),
+  )
+})
+
+test('spreads its numbers evenly over the interval', () => {
+  const random = seededRandom(7)
+  const tenths = Array.from({ length: 10 }, () => 0)
+  for (let index = 0; index < 10_000; index++) tenths[Math.floor(random() * 10)]!++
+  for (const count of tenths) expect(Math.abs(count - 1_000)).toBeLessThan(150)
+})
+
+test('shuffles without losing or doubling a value', () => {
+  fc.assert(
+    fc.property(seeds, fc.array(fc.integer()), (seed, values) => {
+      const byValue = (one: number, other: number) => one - other
+      expect(shuffled(seededRandom(seed), values).sort(byValue)).toEqual([...values].sort(byValue))
+    }),
+  )
+})
+
+test('plans the same story for the same size and seed', () => {
+  fc.assert(
+    fc.property(sizes, seeds, (size, seed) => {
+      expect(planStory(size, seed)).toEqual(planStory(size, seed))
+    }),
+  )
+  const openings = new Set([1, 2, 3, 4, 5, 6, 7, 8].map((seed) => JSON.stringify(planStory(20, seed).steps)))
+  expect(openings.size).toBeGreaterThan(1)
+})
+
+test('tells everything within twenty seconds, decoys planted before they are touched', () => {
+  fc.assert(
+    fc.property(sizes, seeds, (size, seed) => {
+      const { cast, steps } = planStory(size, seed)
+      const at = (kind: string) => steps.findIndex((step) => step.kind === kind)
+      expect(at('plant_key')).toBeGreaterThanOrEqual(0)
+      expect(at('use_key')).toBeGreaterThan(at('plant_key'))
+      expect(at('touch_path')).toBeGreaterThan(at('plant_path'))
+      for (const kind of ['injection', 'egress_blocked', 'policy_violation']) expect(at(kind)).toBeGreaterThan(0)
+      expect(steps.map((step) => step.atSeconds)).toEqual(
+        steps.map((step) => step.atSeconds).toSorted((one, other) => one - other),
+      )
+      expect(steps.at(-1)!.atSeconds).toBeLessThan(20)
+      expect(steps.every((step) => cast[step.agent] !== undefined)).toBe(true)
+    }),
+  )
+})
+
+test('teaches the detector more than ten usual reports before the same agent runs away', () => {
+  fc.assert(
+    fc.property(sizes, seeds, (size, seed) => {
+      const { steps } = planStory(size, seed)
+      const runaway = steps.findIndex((step) => step.kind === 'runaway')
+      const lessons = steps.slice(0, runaway).filter((step) => step.kind === 'usual_metrics')
+      expect(lessons).toHaveLength(usualReports)
+      expect(usualReports).toBeGreaterThan(10)
+      expect(new Set([...lessons, steps[runaway]!].map((step) => step.agent)).size).toBe(1)
+    }),
+  )
+})
+
+test('names every agent once, by an id that shows it is a demo', () => {
+  const cast = castOf(500)
+  expect(new Set(cast.map(({ id }) => id)).size).toBe(500)
+  expect(cast.every(({ id }) => /^demo-[a-z0-9-]{1,59}$/.test(id))).toBe(true)
+  expect(castOf(20).map(({ name }) => name)).toContain('Support bot 3')
+})

@@ -1,0 +1,141 @@
+import type { KnownTool } from '@wardline/contract'
+import { seededRandom, shuffled } from './random.ts'
+
+/** A kind of agent. What is usual for it is fixed, so that another run does not look like an anomaly of the last one. */
+export interface Role {
+  name: string
+  agentType: string
+  version: string
+  tools: readonly KnownTool[]
+  usual: { toolCalls: number; uniqueTools: number; answerLength: number; shellCalls: number; httpRequests: number }
+}
+
+export interface CastMember {
+  /** Instance id; begins with `demo-`. */
+  id: string
+  name: string
+  role: Role
+}
+
+export type StepKind =
+  | 'plant_key'
+  | 'plant_path'
+  | 'usual_metrics'
+  | 'injection'
+  | 'egress_blocked'
+  | 'policy_violation'
+  | 'touch_path'
+  | 'use_key'
+  | 'runaway'
+  | 'runaway_metrics'
+  | 'kill_hint'
+
+export interface Step {
+  /** Seconds after every agent has signed in, at speed 1. */
+  atSeconds: number
+  kind: StepKind
+  /** Place in the cast. */
+  agent: number
+}
+
+export interface Story {
+  cast: CastMember[]
+  /** In order of time. */
+  steps: Step[]
+}
+
+export const roles: readonly Role[] = [
+  {
+    name: 'Support bot',
+    agentType: 'support',
+    version: '2.4.1',
+    tools: ['web-search', 'file-read', 'email-send'],
+    usual: { toolCalls: 24, uniqueTools: 3, answerLength: 620, shellCalls: 1, httpRequests: 9 },
+  },
+  {
+    name: 'Code reviewer',
+    agentType: 'coding',
+    version: '1.9.0',
+    tools: ['file-read', 'shell-exec', 'code-exec'],
+    usual: { toolCalls: 40, uniqueTools: 4, answerLength: 1_400, shellCalls: 12, httpRequests: 6 },
+  },
+  {
+    name: 'Research agent',
+    agentType: 'research',
+    version: '3.0.2',
+    tools: ['web-search', 'http-request', 'file-read'],
+    usual: { toolCalls: 55, uniqueTools: 4, answerLength: 2_100, shellCalls: 2, httpRequests: 38 },
+  },
+  {
+    name: 'Billing assistant',
+    agentType: 'finance',
+    version: '1.2.7',
+    tools: ['http-request', 'file-read', 'email-send'],
+    usual: { toolCalls: 18, uniqueTools: 3, answerLength: 480, shellCalls: 1, httpRequests: 14 },
+  },
+  {
+    name: 'Data analyst',
+    agentType: 'analytics',
+    version: '0.8.3',
+    tools: ['code-exec', 'file-read', 'shell-exec'],
+    usual: { toolCalls: 32, uniqueTools: 4, answerLength: 900, shellCalls: 8, httpRequests: 5 },
+  },
+  {
+    name: 'Inbox triager',
+    agentType: 'mail',
+    version: '2.0.0',
+    tools: ['email-send', 'web-search', 'file-read'],
+    usual: { toolCalls: 28, uniqueTools: 3, answerLength: 350, shellCalls: 1, httpRequests: 4 },
+  },
+  {
+    name: 'Deploy helper',
+    agentType: 'operations',
+    version: '1.1.4',
+    tools: ['shell-exec', 'http-request', 'file-read'],
+    usual: { toolCalls: 22, uniqueTools: 4, answerLength: 540, shellCalls: 15, httpRequests: 11 },
+  },
+]
+
+/** Reports of usual metrics before the runaway: the detector judges nothing before it has ten. */
+export const usualReports = 12
+
+export function castOf(size: number): CastMember[] {
+  return Array.from({ length: size }, (_, index) => {
+    const role = roles[index % roles.length]!
+    const number = Math.floor(index / roles.length) + 1
+    const name = `${role.name} ${number}`
+    return { id: `demo-${name.toLowerCase().replaceAll(' ', '-')}`, name, role }
+  })
+}
+
+/** The play: who does what and when, within twenty seconds at speed 1. The same size and seed give the same play. */
+export function planStory(size: number, seed: number): Story {
+  const random = seededRandom(seed)
+  const cast = castOf(size)
+  const order = shuffled(random, [...cast.keys()])
+  // A small fleet plays several parts each.
+  const actor = (part: number) => order[part % order.length]!
+  const keyHolder = actor(0)
+  const reader = actor(1)
+  const runaway = actor(2)
+  const middle = shuffled<Omit<Step, 'atSeconds'>>(random, [
+    { kind: 'use_key', agent: keyHolder },
+    { kind: 'touch_path', agent: reader },
+    { kind: 'injection', agent: actor(3) },
+    { kind: 'egress_blocked', agent: actor(4) },
+    { kind: 'policy_violation', agent: actor(5) },
+  ])
+  const steps: Step[] = [
+    { atSeconds: 0.5, kind: 'plant_key', agent: keyHolder },
+    { atSeconds: 1, kind: 'plant_path', agent: reader },
+    ...middle.map((step, index) => ({ ...step, atSeconds: 3 + index * 2.2 })),
+    ...Array.from({ length: usualReports }, (_, index): Step => {
+      return { atSeconds: 1.2 + index * 1.05, kind: 'usual_metrics', agent: runaway }
+    }),
+    { atSeconds: 14, kind: 'runaway', agent: runaway },
+    { atSeconds: 15, kind: 'runaway_metrics', agent: runaway },
+    { atSeconds: 16, kind: 'runaway_metrics', agent: runaway },
+    { atSeconds: 17.5, kind: 'kill_hint', agent: runaway },
+  ]
+  return { cast, steps: steps.toSorted((one, other) => one.atSeconds - other.atSeconds) }
+}

@@ -1,0 +1,41 @@
+/** Sent with every request: a few compressed KiB can unpack to gigabytes. */
+export const plainEncoding = { 'accept-encoding': 'identity' }
+
+/** Bytes of one answer. 1,000 events of the largest size have some 24 MiB; everything but lists has a few KiB. */
+export const answerLimits = { list: 32 * 1024 * 1024, other: 1024 * 1024 } as const
+
+/** The answer is not what a Wardline sends; the message says what it is. */
+export class UnfitAnswer extends Error {
+  override name = 'UnfitAnswer'
+}
+
+/** Throws UnfitAnswer when the body is compressed, before any of it is unpacked. */
+export function assertPlain(response: Response): void {
+  const encoding = response.headers.get('content-encoding') ?? 'identity'
+  if (encoding.toLowerCase() === 'identity') return
+  response.body?.cancel().catch(() => {})
+  throw new UnfitAnswer(`the answer is compressed (${encoding.slice(0, 20)}), although no compression was requested`)
+}
+
+/** The body of an answer as text. Throws UnfitAnswer when it is compressed or has more bytes, and ends the connection. */
+export async function boundedText(response: Response, mostBytes: number): Promise<string> {
+  assertPlain(response)
+  const decoder = new TextDecoder()
+  let text = ''
+  let bytes = 0
+  for await (const part of response.body ?? []) {
+    bytes += part.length
+    if (bytes > mostBytes) throw new UnfitAnswer(`the answer has more than ${mostBytes} bytes`)
+    text += decoder.decode(part, { stream: true })
+  }
+  return text + decoder.decode()
+}
+
+/** The value of a JSON text; undefined when it is none. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,56 @@
+import type { TSchema, Type as Typebox } from 'typebox'
+
+// Typebox's own builder loads 370 modules, a tenth of a second and 10 MiB of every process. Its types do without them.
+
+type Options = Record<string, unknown>
+type Properties = Record<string, TSchema>
+
+/** Schemas of properties that an object may lack. */
+const optional = new WeakSet<object>()
+
+function object(properties: Properties, options?: Options) {
+  const required = Object.keys(properties).filter((name) => !optional.has(properties[name]!))
+  return { type: 'object', ...(required.length > 0 ? { required } : {}), properties, ...options }
+}
+
+function asOptional(schema: TSchema) {
+  const copy = { ...schema }
+  optional.add(copy)
+  return copy
+}
+
+const ofType = (type: string) => (options?: Options) => ({ type, ...options })
+
+/** Builds plain JSON Schemas (2020-12), typed as typebox types them. */
+export const Type = {
+  Object: object,
+  Optional: asOptional,
+  String: ofType('string'),
+  Integer: ofType('integer'),
+  Boolean: ofType('boolean'),
+  Null: ofType('null'),
+  Unknown: (options?: Options) => ({ ...options }),
+  Literal: (value: string | number | boolean, options?: Options) => ({ type: typeof value, const: value, ...options }),
+  Array: (items: TSchema, options?: Options) => ({ type: 'array', items, ...options }),
+  Union: (anyOf: TSchema[], options?: Options) => ({ anyOf, ...options }),
+  Record: (_key: TSchema, value: TSchema, options?: Options) => ({
+    type: 'object',
+    patternProperties: { '^.*$': value },
+    ...options,
+  }),
+  Unsafe: (schema: Options) => ({ ...schema }),
+} as unknown as Pick<
+  typeof Typebox,
+  | 'Object'
+  | 'Optional'
+  | 'String'
+  | 'Integer'
+  | 'Boolean'
+  | 'Null'
+  | 'Unknown'
+  | 'Literal'
+  | 'Array'
+  | 'Union'
+  | 'Record'
+  | 'Unsafe'
+>

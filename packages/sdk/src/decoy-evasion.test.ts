@@ -1,0 +1,312 @@
+import { posix } from 'node:path'
+import { keyTypes } from '@wardline/contract'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { createMonitorWith } from './agent-monitor.ts'
+import { plainPath } from './decoy-paths.ts'
+import { decoyTexts, mostText } from './decoy-texts.ts'
+import { answerPlainly, sendJson, startHostileService } from './test-hostile-service.ts'
+import { fastPace, TestFleet } from './test-service.ts'
+
+// What a model that was taken over may write into the arguments of a tool, so that a decoy in them is not looked for.
+
+let fleet: TestFleet
+let decoyKey: string
+const decoyPath = '/home/bot/.aws/credentials'
+beforeAll(async () => {
+  fleet = await TestFleet.open()
+  decoyKey = await fleet.plantKey('openai')
+  await fleet.plantPath(decoyPath)
+  await fleet.plantPath('/srv/my files/pay roll.ods')
+})
+afterAll(() => fleet[Symbol.asyncDispose]())
+
+const half = '\ud800'
+const check = /\/check\//
+const filler = (length: number) => 'some words of filler\n'.repeat(length / 21)
+const openMonitor = () => fleet.monitor({ failMode: 'open', checkTimeoutMs: 10_000 })
+
+const inside = (text: string, sign: string) => `${text.slice(0, 12)}${sign}${text.slice(12)}`
+
+// The service refuses such texts, and failing open a refused check let the call through.
+test.each<[string, () => unknown]>([
+  ['a key with a NUL in it', () => inside(decoyKey, '\0')],
+  ['a key with half a pair in it', () => inside(decoyKey, half)],
+  ['a key in UTF-16', () => [...decoyKey].join('\0')],
+  ['a key that a NUL ends', () => `Bearer ${decoyKey}\0abcdefgh`],
+  ['a key with half a pair in it that a NUL ends', () => `${inside(decoyKey, half)}\0abcdefgh`],
+  ['a key with a NUL in it that half a pair ends', () => `${inside(decoyKey, '\0')}${half}abcdefgh`],
+  ['a key beside a field with a NUL', () => ({ note: 'a\0b', other: half, key: decoyKey })],
+  ['a key as a name beside a NUL', () => ({ [`${decoyKey}\0`]: 1 })],
+  ['bytes with a NUL in them', () => new TextEncoder().encode(inside(decoyKey, '\0'))],
+  ['bytes that are no text', () => new Uint8Array([0xff, 0xd8, 0, ...new TextEncoder().encode(` ${decoyKey} `), 0xff])],
+  ['bytes in UTF-16', () => new Uint16Array([...decoyKey, '\ud8ff'].map((character) => character.charCodeAt(0)))],
+  ['a path that a NUL ends', () => [`${decoyPath}\0.txt`]],
+  ['a path with a NUL in it', () => [inside(decoyPath, '\0')]],
+  ['a path with half a pair in it', () => [inside(decoyPath, half)]],
+  ['a path with spaces that a NUL ends', () => ['/srv/my files/pay roll.ods\0.txt']],
+  ['a path among many that NULs end', () => ['/srv/a', decoyPath, '/srv/b'].join('\0')],
+  ['a command with a NUL in it', () => `cat ${decoyPath}\0 | head`],
+])('denies %s', async (_form, args) => {
+  const { monitor, heard } = openMonitor()
+  await monitor.start()
+  expect(await monitor.guard({ toolName: 'http-request', args: args() })).toMatchObject({ code: 'decoy' })
+  expect(heard.error).toEqual([])
+})
+
+test('denies keys of every kind with a NUL or half a pair anywhere in them', async () => {
+  const { monitor } = openMonitor()
+  await monitor.start()
+  for (const keyType of keyTypes) {
+    const key = await fleet.plantKey(keyType)
+    const [[place, sign]] = fc.sample(fc.tuple(fc.nat(key.length), fc.constantFrom('\0', half, '\udfff')), {
+      seed: 7,
+      numRuns: 1,
+    }) as [[number, string]]
+    const text = key.slice(0, place) + sign + key.slice(place)
+    expect(await monitor.guard({ toolName: 'a', args: { text } }), `${keyType} at ${place}`).toBeDefined()
+  }
+})
+
+test('denies a path or a key that is checked by itself, whatever stands in it and in its context', async () => {
+  const { monitor } = openMonitor()
+  await monitor.start()
+  expect(await monitor.checkPath(`${decoyPath}\0.txt`)).toBe(true)
+  expect(await monitor.checkPath('credentials', { cwd: '/home/bot/.aws\0/tmp' })).toBe(true)
+  expect(await monitor.checkPath('credentials', { cwd: `/home/bot/.a${half}ws` })).toBe(true)
+  expect(await monitor.checkPath('credentials', { cwd: `/home/bot/${'./'.repeat(4_000)}.aws` })).toBe(true)
+  expect(await monitor.checkPath('/tmp/a', { realPath: `${decoyPath}\0` })).toBe(true)
+  expect(await monitor.checkPath(decoyPath, { tool: `\0${half}${'x'.repeat(300_000)}` })).toBe(true)
+  expect(await monitor.guard({ toolName: `\0${half}`, args: [decoyPath] })).toMatchObject({ code: 'decoy' })
+})
+
+test('asks with texts that the service takes, whatever the arguments hold', async () => {
+  const { monitor, heard } = openMonitor()
+  await monitor.start()
+  const unit = fc.constantFrom('\0', half, '\udc00', 'a', '/', ' ', '.', '\u001f', '👋', "'", 'cd ')
+  const text = fc.string({ unit, minLength: 1, maxLength: 400 })
+  for (const args of fc.sample(fc.dictionary(text, fc.oneof(text, fc.array(text))), { seed: 3, numRuns: 40 })) {
+    expect(await monitor.guard({ toolName: 'a', args, cwd: Object.keys(args)[0] })).toBeUndefined()
+  }
+  expect(heard.error).toEqual([])
+  expect(monitor.health.uncheckedCalls).toBe(0)
+})
+
+// Filler could otherwise push a decoy out of what is looked at.
+test.each<[string, () => unknown]>([
+  ['a key behind a megabyte', () => `${filler(1_000_000)}${decoyKey} ${filler(10_000)}`],
+  [
+    'a key among 20,000 values',
+    () => [...Array.from({ length: 20_000 }, (_, place) => `value number ${place}`), decoyKey],
+  ],
+  ['a key at depth 100', () => JSON.parse(`${'['.repeat(100)}"${decoyKey}"${']'.repeat(100)}`)],
+  ['a path at the end of a script', () => `${filler(300_000)}cat ${decoyPath}`],
+  [
+    'a path with spaces in a script',
+    () => `${filler(20_000)}don't "cat" "/srv/my files/pay roll.ods" ${filler(9_000)}`,
+  ],
+  ['a folder and a name far apart in a script', () => `cd /home/bot/.aws\n${filler(9_000)}; cat credentials`],
+  [
+    'folders one by one in a script',
+    () => `cd /home/bot\n${filler(9_000)}\ncd .aws\n${filler(9_000)}\ncat credentials`,
+  ],
+  ['a path with thousands of detours', () => [`/home/bot/${'./'.repeat(5_000)}.aws/credentials`]],
+  ['a path with escaped detours', () => [`/home/bot/${'%2e%2F'.repeat(2_000)}.aws/credentials`]],
+  ['a path in a long list', () => [`${'a=/srv/x,'.repeat(600)}b=${decoyPath},c=1`]],
+])('denies %s', async (_form, args) => {
+  const { monitor, heard } = openMonitor()
+  await monitor.start()
+  expect(await monitor.guard({ toolName: 'file-write', args: args() })).toMatchObject({ code: 'decoy' })
+  expect(heard.error).toEqual([])
+})
+
+test.each<[string, () => unknown]>([
+  ['too long', () => 'x'.repeat(4 * 1024 * 1024 + 1)],
+  ['too long together', () => Array.from({ length: 5 }, (_, place) => String(place).repeat(1024 * 1024))],
+  ['too many', () => Array.from({ length: 600_000 }, () => 7)],
+  ['too deep', () => JSON.parse(`${'['.repeat(300)}"text"${']'.repeat(300)}`)],
+  ['too long as bytes', () => new Uint8Array(5 * 1024 * 1024)],
+])('denies arguments that are %s in every fail mode, and says why', async (_fault, args) => {
+  for (const failMode of ['open', 'closed'] as const) {
+    const { monitor, heard } = fleet.monitor({ failMode })
+    await monitor.start()
+    const asked = fleet.wire.asked(check).length
+    expect(await monitor.guard({ toolName: 'file-write', args: args() })).toMatchObject({
+      code: 'unchecked',
+      reason: expect.stringContaining('the maximum is 4 MiB'),
+    })
+    expect(fleet.wire.asked(check)).toHaveLength(asked)
+    expect(monitor.health.uncheckedCalls).toBe(1)
+    expect(heard.error.map(({ code }) => code)).toEqual(['unchecked'])
+  }
+})
+
+// Whether an object can be read is not up to whoever writes the arguments.
+test('leaves arguments that are not readable to the fail mode', async () => {
+  const args = new Proxy(
+    {},
+    {
+      ownKeys: () => {
+        throw new Error('no')
+      },
+    },
+  )
+  for (const [failMode, expected] of [
+    ['open', undefined],
+    ['closed', 'unchecked'],
+  ] as const) {
+    const { monitor } = fleet.monitor({ failMode })
+    await monitor.start()
+    expect((await monitor.guard({ toolName: 'file-write', args }))?.code).toBe(expected)
+  }
+})
+
+/** Of a busy machine; what is not linear takes half a minute. */
+const hangMs = 8_000
+
+// The thread of the agent is blocked meanwhile, and a coding agent gives up on a hook that takes too long.
+test.each(['/a', '"a', 'a.b ', `\0${half}/`, 'cd a/;', 'cd b; cd .. ; cat x/y;', "cd '/a/b'; "])(
+  'looks at 4 MiB of %j in linear time, and at no more of them than it may',
+  (unit) => {
+    for (const characters of [mostText / 2, mostText]) {
+      const before = process.threadCpuUsage()
+      const { keys, paths } = decoyTexts(unit.repeat(characters / unit.length))
+      expect(process.threadCpuUsage(before).user).toBeLessThan(hangMs * 1000)
+      expect(keys.length + paths.length).toBeLessThanOrEqual(1_500)
+    }
+  },
+)
+
+test.each<[string, (detours: string) => unknown]>([
+  ['a path', (detours) => `/${detours}`],
+  ['a list', (detours) => `a=1,b=/${detours}`],
+  ['a change of folder', (detours) => `cd ${detours}; cat x`],
+])('takes detours out of %s in linear time', (_form, args) => {
+  const before = process.threadCpuUsage()
+  decoyTexts(args('b/'.repeat(500_000) + 'a/../'.repeat(500_000)))
+  expect(process.threadCpuUsage(before).user).toBeLessThan(hangMs * 1000)
+})
+
+test('cuts no script that needs more requests than may be made', () => {
+  const cut = vi.spyOn(Buffer.prototype, 'subarray')
+  try {
+    expect(decoyTexts('cd a/;'.repeat(mostText / 6))).toEqual({ keys: [], paths: [], gap: 'tooLarge' })
+    expect(cut).not.toHaveBeenCalled()
+    expect(decoyTexts('cd a/;'.repeat(2_000_000 / 6)).gap).toBeUndefined()
+    expect(cut.mock.calls.length).toBeGreaterThan(500)
+  } finally {
+    cut.mockRestore()
+  }
+})
+
+test('begins each piece of a script in the folder that the script is in by then', () => {
+  const step = fc.constantFrom('cd a', 'cd ..', 'cd /srv/x', 'cd "b c/d"', "pushd '../e'", 'cd ~', 'cd ./é/')
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 1, maxLength: 40 }), (steps) => {
+      let folder = '.'
+      const script = steps.map((line) => {
+        const path = /^\w+ ["']?([^"']*)/.exec(line)![1]!
+        folder = /^[/~]/.test(path) ? path : posix.join(folder, path)
+        return `${line}\n${filler(420)}`
+      })
+      const { paths } = decoyTexts(`${script.join('')}cat x/y ${'#'.repeat(9_000)}`)
+      const last = /^cd '(.*?)'; #/.exec(paths.at(-1)!)?.[1]
+      expect(posix.join(last ?? '.', '/')).toBe(posix.join(folder, '/'))
+    }),
+    { seed: 11, numRuns: 300 },
+  )
+})
+
+test('takes detours out of a path as the system does', () => {
+  const name = fc.constantFrom('..', '.', '', 'a', '..b', '~')
+  fc.assert(
+    fc.property(fc.array(name), (names) => {
+      const path = names.join('/')
+      expect(plainPath(path).replace(/^$/, '.')).toBe(posix.normalize(path).replace(/^\.\/$/, '.'))
+    }),
+    { seed: 12, numRuns: 2_000 },
+  )
+})
+
+describe('an answer that is none', () => {
+  const asked = { toolName: 'file-read', args: ['/tmp/a', 'a text that may hold a key'] }
+  const guardAgainst = async (failMode: 'open' | 'closed', answer: Parameters<typeof startHostileService>[0]) => {
+    const url = await startHostileService(answer)
+    const monitor = createMonitorWith(
+      { url, key: 'key', instanceId: 'agent-1', failMode, checkTimeoutMs: 2_000 },
+      fastPace,
+    )
+    await monitor.refresh()
+    return monitor.guard(asked)
+  }
+  const onChecks =
+    (
+      status: number,
+      headers: Record<string, string> = {},
+      route = '/check/',
+    ): Parameters<typeof startHostileService>[0] =>
+    (request, response, body) => {
+      const isProbe = body.includes('"wardline"')
+      if (request.url?.includes(route) && !isProbe) sendJson(response, status, { error: 'no' }, headers)
+      else answerPlainly(request, response, body)
+    }
+
+  test.each([
+    [400, {}, /refuses the arguments/],
+    [413, {}, /refuses the arguments/],
+    [431, { 'x-error-code': 'invalid' }, /refuses the arguments/],
+    [429, { 'retry-after': '60', 'x-error-code': 'quota_exceeded' }, /asked for too many checks/],
+    // A firewall in between that knows the paths of other people's secrets.
+    [403, {}, /refuses the arguments/],
+    [200, {}, /refuses the arguments/],
+  ])('denies in every fail mode on %i %o', async (status, headers, reason) => {
+    for (const failMode of ['open', 'closed'] as const) {
+      const denial = await guardAgainst(failMode, onChecks(status, headers))
+      expect(denial).toMatchObject({ code: 'unchecked', reason: expect.stringMatching(reason) })
+      expect(await guardAgainst(failMode, onChecks(status, headers, '/check/path'))).toEqual(denial)
+    }
+  })
+
+  test.each([
+    [401, { 'x-error-code': 'unauthorized' }],
+    // A key that is not valid, from an address that has sent many of them.
+    [429, { 'retry-after': '60', 'x-error-code': 'too_many_failures' }],
+    [403, { 'x-error-code': 'forbidden' }],
+    [404, { 'x-error-code': 'not_found' }],
+    [500, { 'x-error-code': 'internal' }],
+    [502, {}],
+    [503, { 'retry-after': '60', 'x-error-code': 'overloaded' }],
+  ])('leaves %i %o to the fail mode', async (status, headers) => {
+    expect(await guardAgainst('open', onChecks(status, headers))).toBeUndefined()
+    for (const route of ['/check/', '/check/key', '/check/path']) {
+      expect(await guardAgainst('closed', onChecks(status, headers, route))).toMatchObject({ code: 'unchecked' })
+    }
+  })
+
+  test.each([429, 503])('is asked for again after %i within the time that there is', async (status) => {
+    let refused = 0
+    const denial = await guardAgainst('closed', (request, response, body) => {
+      if (request.url?.includes('/check/path') && refused++ < 2) {
+        return sendJson(response, status, { error: 'no' }, { 'retry-after': '0' })
+      }
+      answerPlainly(request, response, body)
+    })
+    expect(denial).toBeUndefined()
+    expect(refused).toBe(3)
+  })
+
+  // Padding would otherwise buy a call its way past a service that is slow, or made slow.
+  test('denies long arguments of which only a part was checked in time, in every fail mode', async () => {
+    let answered = 0
+    const url = await startHostileService((request, response, body) => {
+      if (request.url?.includes('/check/') && answered++ >= 20) return
+      answerPlainly(request, response, body)
+    })
+    const monitor = createMonitorWith({ url, key: 'key', instanceId: 'agent-1', checkTimeoutMs: 100 }, fastPace)
+    await monitor.refresh()
+    const args = filler(2_000_000)
+    expect(await monitor.guard({ toolName: 'file-write', args })).toMatchObject({ code: 'unchecked' })
+    answered = 20
+    expect(await monitor.guard({ toolName: 'file-write', args })).toBeUndefined()
+  })
+})

@@ -1,0 +1,130 @@
+import { Buffer } from 'node:buffer'
+
+/** A name or a short command may be a path by its looks or not (`id_rsa`); a longer text has to look like one. */
+const nameLength = 255
+/** Of the 4,096 that the service takes, which is also the longest path that Linux opens. */
+export const mostPathBytes = 4_090
+/** Requests for one call: 4 MiB of keys in every reading, or as much of nothing but paths as can be asked in time. */
+export const mostRequests = 1_500
+/** Of a long script the service is asked in pieces; both pieces at a cut have so much of it, more than any decoy. */
+const overlapBytes = 1_100
+const mostFolderBytes = 1_000
+const pieceBytes = mostPathBytes - mostFolderBytes - 20
+
+/** A separator, a home, a name with an ending or a leading dot. */
+const looksLikePath = (text: string): boolean => /[/\\~]|\w\.\w{1,12}(?!\w)|(?<![\w.])\.\w/.test(text)
+const mayBePath = (text: string): boolean => (text.length <= nameLength && /\p{L}/u.test(text)) || looksLikePath(text)
+const isOneWord = (text: string): boolean => !/[\s;|&<>()`"'\\]/.test(text)
+const bytesOf = (text: string): number => Buffer.byteLength(text)
+const fits = (text: string): boolean => text.length <= mostPathBytes && bytesOf(text) <= mostPathBytes
+
+/** The service follows these from folder to folder, so such a command stays by itself. */
+const folderChange = /(?:^|[\s;|&(])(?:cd|pushd|chdir|set-location|-C)\s+(?:"([^"\n]*)"|'([^'\n]*)'|([^\s;|&<>()]*))/gi
+const changesFolder = (text: string): boolean => text.search(folderChange) >= 0
+
+/**
+ * What is asked about texts, and about the names of fields, as paths or commands: as few requests as will hold them.
+ * Undefined when scripts alone need more than may be asked.
+ */
+export function pathTexts(texts: string[], names: string[]): string[] | undefined {
+  const words = new Set<string>()
+  const alone: string[] = []
+  for (const text of [...texts.filter(mayBePath), ...names.filter(looksLikePath)]) {
+    if (isOneWord(text)) addWord(words, text)
+    else if (changesFolder(text)) {
+      const pieces = (bytesOf(text) - overlapBytes) / (pieceBytes - overlapBytes)
+      if (alone.length + pieces > mostRequests) return undefined
+      alone.push(...(fits(text) ? [text] : scriptPieces(text)))
+    } else if (fits(text)) {
+      // In quotes, as the name of one file; and its words, by themselves or as they stand in a longer text.
+      words.add(quoted(text))
+      if (text.length <= nameLength) words.add(text)
+      else addWords(words, text)
+    } else {
+      for (const [, name] of [
+        ...text.matchAll(/"(?=([^"\n]{1,1000})")/g),
+        ...text.matchAll(/'(?=([^'\n]{1,1000})')/g),
+      ]) {
+        if (!isOneWord(name!) && looksLikePath(name!)) words.add(quoted(name!))
+      }
+      addWords(words, text)
+    }
+  }
+  return [...alone, ...packed([...words].filter(fits), '\n', mostPathBytes, bytesOf)]
+}
+
+const quoted = (text: string): string => `'${text.replaceAll("'", '')}'`
+
+function addWords(words: Set<string>, text: string): void {
+  for (const word of text.split(/[\s;|&<>()`"']+/)) if (looksLikePath(word)) addWord(words, word)
+}
+
+/** A path that is too long to be opened may become one that is not, by whatever takes the detours out of it. */
+function addWord(words: Set<string>, word: string): void {
+  if (fits(word)) return void words.add(word)
+  const plain = word
+    .replace(/%2e/gi, '.')
+    .replace(/%2f/gi, '/')
+    .replace(/%5c|\\/gi, '/')
+  for (const part of new Set([plain, ...plain.split(/[=,:@{}[\]]+/)])) {
+    const path = plainPath(part)
+    if (looksLikePath(path) && fits(path)) words.add(path)
+  }
+}
+
+/** A script in pieces that fit, each with the folder in which it starts. */
+function scriptPieces(text: string): string[] {
+  const bytes = Buffer.from(text)
+  const changes = text.matchAll(folderChange)
+  let change = changes.next()
+  let at = 0
+  let index = 0
+  let folder: string | undefined
+  const pieces: string[] = []
+  for (let start = 0; ; start += pieceBytes - overlapBytes) {
+    const before = folder
+    while (!change.done) {
+      const [, double, single, bare] = change.value
+      at += bytesOf(text.slice(index, change.value.index))
+      index = change.value.index
+      if (at > start) break
+      const path = (double ?? single ?? bare ?? '').replaceAll("'", '')
+      folder = /^(?:[/~\\$%]|[a-z]:)/i.test(path) ? path : `${folder ?? '.'}/${path}`
+      change = changes.next()
+    }
+    // Once for each piece: scripts may change folder hundreds of thousands of times.
+    if (folder !== before) folder = plainPath(folder!) || '.'
+    if (folder && bytesOf(folder) > mostFolderBytes) folder = '.'
+    const piece = bytes.subarray(start, start + pieceBytes).toString()
+    pieces.push(folder === undefined ? piece : `cd '${folder}'; ${piece}`)
+    if (start + pieceBytes >= bytes.length) return pieces
+  }
+}
+
+/** Without detours. `posix.normalize` does the same in quadratic time, minutes for what a model may write. */
+export function plainPath(path: string): string {
+  const root = path.startsWith('/') ? '/' : ''
+  const names: string[] = []
+  for (const name of path.split('/')) {
+    if (name !== '..') name === '' || name === '.' || names.push(name)
+    else if (names.length > 0 && names.at(-1) !== '..') names.pop()
+    else if (root === '') names.push(name)
+  }
+  return root + names.join('/') + (names.length > 0 && path.endsWith('/') ? '/' : '')
+}
+
+/** The parts, joined as long as they stay within the size. */
+export function packed(parts: string[], separator: string, most: number, sizeOf: (text: string) => number): string[] {
+  const packs: string[][] = []
+  let room = 0
+  for (const part of parts) {
+    const size = sizeOf(part) + separator.length
+    if (size > room) {
+      packs.push([])
+      room = most + separator.length
+    }
+    packs.at(-1)!.push(part)
+    room -= size
+  }
+  return packs.map((pack) => pack.join(separator))
+}

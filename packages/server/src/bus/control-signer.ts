@@ -1,0 +1,59 @@
+import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
+import type { ControlKeys, ControlMessage } from '@wardline/contract'
+import type { Secrets } from '../secrets.ts'
+import { signControl, type UnsignedControl } from './control-signature.ts'
+
+/** PKCS #8 around the 32 bytes of an Ed25519 seed (RFC 8410, section 7). */
+const pkcs8Prefix = Buffer.from('302e020100300506032b657004220420', 'hex')
+
+/** One signature for each instance, up to the default maximum of instances: about 60 MB when all of them poll. */
+const maxKept = 100_000
+
+/** The text that agents verify. Only the reason may hold line feeds, and it stands between fields that cannot. */
+function signedText({ instance_id, action, reason = '', version, issued_at }: UnsignedControl): string {
+  return `wardline-control-v1\n${instance_id}\n${action}\n${reason}\n${version}\n${issued_at}\n`
+}
+
+/**
+ * Signs control messages twice: by HMAC for the processes of this deployment, and by Ed25519 (RFC 8032) for agents,
+ * which hold the public key only. Every process derives the same key pair, and Ed25519 is deterministic: all of them
+ * give the same signature for the same state.
+ */
+export class ControlSigner {
+  readonly #macKey: Buffer
+  readonly #privateKey: KeyObject
+  readonly #kept = new Map<string, { text: string; signature: string }>()
+  /** Signatures computed so far. */
+  computed = 0
+  readonly keys: ControlKeys
+
+  constructor({ controlKey, controlSeed }: Pick<Secrets, 'controlKey' | 'controlSeed'>) {
+    this.#macKey = controlKey
+    const key = Buffer.concat([pkcs8Prefix, controlSeed])
+    this.#privateKey = createPrivateKey({ key, format: 'der', type: 'pkcs8' })
+    const { x = '' } = createPublicKey(this.#privateKey).export({ format: 'jwk' })
+    const kid = createHash('sha256').update(Buffer.from(x, 'base64url')).digest('hex').slice(0, 16)
+    this.keys = { keys: [{ kty: 'OKP', crv: 'Ed25519', x, kid, use: 'sig', alg: 'EdDSA' }] }
+  }
+
+  /** The message with both signatures. */
+  sign(message: UnsignedControl): ControlMessage {
+    const signature = signControl(message, this.#macKey)
+    return { ...message, signature, signature_ed25519: this.agentSignature(message) }
+  }
+
+  /** The Ed25519 signature, base64url; computed once for each change of an instance. */
+  agentSignature(message: UnsignedControl): string {
+    const text = signedText(message)
+    const kept = this.#kept.get(message.instance_id)
+    if (kept?.text === text) return kept.signature
+    const signature = sign(null, Buffer.from(text), this.#privateKey).toString('base64url')
+    this.computed += 1
+    if (!kept && this.#kept.size >= maxKept) {
+      const [oldest] = this.#kept.keys()
+      this.#kept.delete(oldest!)
+    }
+    this.#kept.set(message.instance_id, { text, signature })
+    return signature
+  }
+}

@@ -1,0 +1,50 @@
+import { isIP } from 'node:net'
+import { domainToASCII } from 'node:url'
+import { refuse, setting } from './config-values.ts'
+import { urlFault } from './setting-faults.ts'
+
+const label = '[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?'
+const hostNamePattern = new RegExp(`^(\\*\\.)?${label}(\\.${label})*$`)
+
+/** A name as browsers send it: lower-case, international names in their ASCII form, without the dot at the end. */
+function hostName(part: string): string {
+  const address = part.replace(/^\[(.*)\]$/, '$1').toLowerCase()
+  if (isIP(address) !== 0) return address
+  const [, wildcard = '', rest = ''] = /^(\*\.)?(.*)$/s.exec(part) ?? []
+  // The conversion would take what stands before a slash, and drop what comes after.
+  const name = /[\s/:@?#\\%[\]]/.test(rest) ? '' : wildcard + domainToASCII(rest).replace(/\.$/, '')
+  const fits = name.length <= 253 && hostNamePattern.test(name)
+  return fits
+    ? name
+    : refuse(`must be a comma-separated list of host names or *.<domain>, without ports; "${part}" is neither`)
+}
+
+const hostNames = (value: string): string[] => {
+  const parts = value.split(',').map((part) => part.trim())
+  return parts.filter((part) => part !== '').map(hostName)
+}
+
+function publicUrl(value: string): string {
+  const fault = urlFault(value)
+  if (fault !== undefined) refuse(fault)
+  const { protocol, search, hash } = new URL(value)
+  const fits = /^https?:$/.test(protocol) && search === '' && hash === ''
+  return fits ? value : refuse('must be http:// or https://, without ? and #')
+}
+
+/** By which names clients reach the service: all of it may stay unset. */
+export const hostSettings = {
+  publicUrl: setting({
+    env: 'WARDLINE_PUBLIC_URL',
+    unset: undefined,
+    meaning: 'Public URL of the service; its host name is allowed in requests',
+    parse: publicUrl,
+  }),
+  allowedHosts: setting({
+    env: 'WARDLINE_ALLOWED_HOSTS',
+    unset: undefined,
+    meaning:
+      'Further host names allowed in requests, comma-separated; `*.example.com` means every name below example.com. Default: loopback names and the host of WARDLINE_PUBLIC_URL; if HOST is not a loopback address, also IP addresses and the name of the machine. Other names are refused with 421',
+    parse: hostNames,
+  }),
+}

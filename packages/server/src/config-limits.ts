@@ -1,0 +1,27 @@
+import { integer, setting } from './config-values.ts'
+
+/** How much the service keeps, beside the age of events. */
+export const limitSettings = {
+  maxInstances: setting({
+    env: 'WARDLINE_MAX_INSTANCES',
+    unset: '100000',
+    meaning:
+      'Maximum number of instances; a heartbeat of a further one is refused with 403. For the limit of each key of scope agent, see `max_instances` of POST /api/keys',
+    parse: integer(1, 1_000_000),
+  }),
+  forgetInstancesDays: setting({
+    env: 'WARDLINE_FORGET_INSTANCES_DAYS',
+    unset: '30',
+    meaning:
+      'Days after which an instance that sent only one heartbeat is deleted; one that was ever suspended is kept',
+    parse: integer(1, 3650),
+  }),
+  maxDbMb: setting({
+    env: 'WARDLINE_MAX_DB_MB',
+    unset: undefined,
+    meaning:
+      'Maximum size of the data in the database, in MiB; beyond it the oldest events are removed, info first and breaches last. Half of the limit is reserved for critical events and breaches. Default: no limit',
+    // Less than what the service keeps beside events would remove every event.
+    parse: integer(100, 100_000_000),
+  }),
+}

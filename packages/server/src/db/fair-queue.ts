@@ -1,0 +1,153 @@
+/** An entry that waits. The link saves an array for each owner. */
+export interface Queued {
+  rows: number
+  bytes: number
+  /** Monotonic milliseconds. */
+  since: number
+  next: Queued | undefined
+}
+
+export interface QueueBounds {
+  rows: number
+  bytes: number
+  waitMs: number
+}
+
+interface Share<Entry> {
+  owner: string
+  head: Entry
+  tail: Entry
+  rows: number
+  bytes: number
+  /** Rows of its turn that are left; below zero after an entry larger than a turn, which costs it the next turns. */
+  credit: number
+  next: Share<Entry>
+}
+
+/** Rows of one turn: small enough that thirty owners find room in one commit. */
+const turnRows = 32
+/** Beyond its bounds the queue keeps so much more for owners of whom nothing waits and who bring no more than a turn. */
+const newcomersShare = 0.25
+
+/**
+ * What waits for a commit, first come first served for each owner and row by row in turn among them. An owner may fill
+ * as much as is left free: alone half of the queue, each of two a third. Large entries could
+ * use up what is free, so the next small one finds room beyond it (Choudhury and Hahne, Dynamic queue length thresholds,
+ * 1998).
+ */
+export class FairQueue<Entry extends Queued> {
+  readonly #bounds: QueueBounds
+  readonly #shares = new Map<string, Share<Entry>>()
+  /** The share that had the last turn; the ring goes on with its `next`. */
+  #last: Share<Entry> | undefined
+  #rows = 0
+  #bytes = 0
+
+  constructor(bounds: QueueBounds) {
+    this.#bounds = bounds
+  }
+
+  /** Rows that wait. */
+  get rows(): number {
+    return this.#rows
+  }
+
+  get isEmpty(): boolean {
+    return this.#last === undefined
+  }
+
+  /** Adds the entry; false when its owner has filled its share, or waits too long already. */
+  add(owner: string, entry: Entry): boolean {
+    const share = this.#shares.get(owner)
+    if (!this.#fits(share, entry.rows, entry.bytes, entry.since)) return false
+    this.#rows += entry.rows
+    this.#bytes += entry.bytes
+    if (!share) {
+      this.#open(owner, entry)
+      return true
+    }
+    share.rows += entry.rows
+    share.bytes += entry.bytes
+    share.tail.next = entry
+    share.tail = entry
+    return true
+  }
+
+  /** Whether so much of the owner would find room. */
+  hasRoom(owner: string, rows: number, bytes: number, now: number): boolean {
+    return this.#fits(this.#shares.get(owner), rows, bytes, now)
+  }
+
+  #fits(share: Share<Entry> | undefined, rows: number, bytes: number, now: number): boolean {
+    if (share && now - share.head.since > this.#bounds.waitMs) return false
+    const room = share === undefined && rows <= turnRows ? 1 + newcomersShare : 1
+    return (
+      (share?.rows ?? 0) + rows <= this.#bounds.rows * room - this.#rows &&
+      (share?.bytes ?? 0) + bytes <= this.#bounds.bytes * room - this.#bytes
+    )
+  }
+
+  #open(owner: string, entry: Entry): void {
+    const { rows, bytes } = entry
+    const share: Share<Entry> = { owner, head: entry, tail: entry, rows, bytes, credit: 0, next: undefined as never }
+    share.next = this.#last?.next ?? share
+    if (this.#last) this.#last.next = share
+    this.#last = share
+    this.#shares.set(owner, share)
+  }
+
+  /** Moves entries to `batch` up to `maxRows`, and at least one into an empty batch. Returns their rows. */
+  take(batch: Entry[], maxRows: number): number {
+    let rows = 0
+    // Shares in succession whose next entry is too large for what is left.
+    let unfit = 0
+    while (this.#last && rows < maxRows && unfit < this.#shares.size) {
+      const share = this.#last.next
+      share.credit = Math.min(share.credit + turnRows, turnRows)
+      const before = rows
+      let head: Entry | undefined = share.head
+      while (head && share.credit > 0 && (rows + head.rows <= maxRows || batch.length === 0)) {
+        batch.push(head)
+        rows += head.rows
+        share.credit -= head.rows
+        head = this.#drop(share, head)
+      }
+      if (rows > before) unfit = 0
+      else if (share.credit > 0) unfit += 1
+      if (head) this.#last = share
+    }
+    return rows
+  }
+
+  /** Moves those to `late` that have waited since before `since`. */
+  takeOlder(late: Entry[], since: number): void {
+    for (let count = this.#shares.size; count > 0; count--) {
+      const share = this.#last!.next
+      let head: Entry | undefined = share.head
+      while (head && head.since < since) {
+        late.push(head)
+        head = this.#drop(share, head)
+      }
+      if (head) this.#last = share
+    }
+  }
+
+  /** Removes the first entry of the share whose turn it is, and the share with its last one. Returns the entry after it. */
+  #drop(share: Share<Entry>, head: Entry): Entry | undefined {
+    const next = head.next as Entry | undefined
+    head.next = undefined
+    share.rows -= head.rows
+    share.bytes -= head.bytes
+    this.#rows -= head.rows
+    this.#bytes -= head.bytes
+    if (next) share.head = next
+    else this.#close(share)
+    return next
+  }
+
+  #close(share: Share<Entry>): void {
+    this.#shares.delete(share.owner)
+    if (share === this.#last) this.#last = undefined
+    else this.#last!.next = share.next
+  }
+}

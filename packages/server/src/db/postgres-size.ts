@@ -1,0 +1,45 @@
+import { CompiledQuery, sql } from 'kysely'
+import { dayMs } from '../clock.ts'
+import type { Db, Statement } from './database.ts'
+import { partitionName, readPartitions, startOfDay } from './postgres-days.ts'
+
+/** Header and line pointer of a row (https://www.postgresql.org/docs/current/storage-page-layout.html). */
+const rowBytes = 28
+/** Pages are never packed to the last byte. */
+const packing = 1.1
+
+/**
+ * Deleted rows leave their space to the table, so the size of the database does not shrink. What the rows that are left
+ * would fill, as of the last analysis of each table, is taken for its size instead. A table without one counts whole.
+ */
+export async function usedBytes(db: Db): Promise<number> {
+  const { rows } = await sql<{ bytes: number }>`
+    with shrinking as (
+      select oid, relname, reltuples, relpages from pg_class
+      where relpages > 0 and reltuples >= 0 and (oid = 'event_refs'::regclass
+        or oid in (select inhrelid from pg_inherits where inhparent = 'events'::regclass))
+    ), widths as (
+      select tablename, sum(avg_width * (1 - null_frac)) as width from pg_stats
+      where schemaname = current_schema() group by tablename
+    )
+    select pg_database_size(current_database()) - coalesce(sum(pg_total_relation_size(oid) * greatest(0,
+      1 - reltuples * (coalesce(width, 0) + ${rowBytes}::numeric) * ${packing}::numeric
+        / (relpages * current_setting('block_size')::numeric))), 0) as bytes
+    from shrinking left join widths on tablename = relname`.execute(db)
+  return rows[0]!.bytes
+}
+
+/** Analyses the tables in which events of these times were. */
+export async function noteDeleted(
+  db: Db,
+  run: (statement: Statement) => Promise<void>,
+  from: number,
+  to: number,
+): Promise<void> {
+  const known = new Set(await readPartitions(db))
+  const names = ['event_refs', 'events_otherwise']
+  for (let day = startOfDay(from); day <= to; day += dayMs) names.push(partitionName(day))
+  for (const name of names) {
+    if (name === 'event_refs' || known.has(name)) await run(CompiledQuery.raw(`analyze ${name}`))
+  }
+}

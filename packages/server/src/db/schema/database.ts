@@ -1,0 +1,35 @@
+interface CountersTable {
+  /**
+   * event_seq, alert_seq: the last seq given; indexed_seq: up to where event_refs is complete; alert_config: grows with
+   * every change of channels, routes and silences.
+   */
+  name: 'event_seq' | 'indexed_seq' | 'alert_seq' | 'alert_config'
+  value: number
+}
+
+interface JobRunsTable {
+  name: string
+  last_run_at: number
+}
+
+interface FactsTable {
+  /**
+   * secret_check: proves the master secret; copying_from: an unfinished copy of another database, see db/copy.ts;
+   * decoy_folders: every decoy path has the digests of its folders.
+   */
+  name: 'secret_check' | 'copying_from' | 'decoy_folders'
+  value: string
+}
+
+interface SchemaVersionTable {
+  version: number
+  name: string
+  applied_at: number
+}
+
+export interface DatabaseTables {
+  counters: CountersTable
+  job_runs: JobRunsTable
+  facts: FactsTable
+  schema_version: SchemaVersionTable
+}

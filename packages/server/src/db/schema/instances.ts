@@ -1,0 +1,49 @@
+interface InstancesTable {
+  id: string
+  name: string
+  agent_type: string | null
+  version: string | null
+  fail_mode: 'open' | 'closed' | null
+  boot_id: string | null
+  first_seen_at: number
+  last_heartbeat_at: number
+  /** Last verdict of the scout; the status that people see is derived at read. */
+  liveness: 'online' | 'offline'
+  suspended: 0 | 1
+  suspension_reason: string | null
+  /** Grows by one with every kill and resume. */
+  control_version: number
+  control_changed_at: number | null
+  /** Control version that the agent says it applied, and when it first said so. */
+  applied_version: number | null
+  applied_at: number | null
+  /** A version above `control_version` that the agent reported last; null when it reports none. */
+  claimed_version: number | null
+  /** Suspension (control version) for which activity was already reported. */
+  activity_reported_version: number | null
+  /** Suspension (control version) whose result was alerted of, and the result. */
+  kill_result_version: number | null
+  kill_result: 'unconfirmed' | 'confirmed' | null
+  /** Key that registered it: the first of its rotations; null = from before this was recorded. */
+  owner: string | null
+}
+
+/** How many instances there are, kept by triggers: a count of the table for every new one would be slow. */
+interface InstanceCountsTable {
+  /** Key that registered them, or '' for all. */
+  owner: string
+  count: number
+}
+
+/** Control version of deleted instances: an agent that comes back must not find its next kill older than the last one. */
+interface DeletedInstancesTable {
+  id: string
+  control_version: number
+  deleted_at: number
+}
+
+export interface InstanceTables {
+  instances: InstancesTable
+  instance_counts: InstanceCountsTable
+  deleted_instances: DeletedInstancesTable
+}

@@ -1,0 +1,212 @@
+import { createSocket, type Socket } from 'node:dgram'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { manualClock } from '../clock.ts'
+import { candidatesOf, parseHosts, parseSearch } from './name-files.ts'
+import { createNameService } from './name-service.ts'
+import { createEgress } from './open-egress.ts'
+
+const types: Record<number, 'A' | 'AAAA'> = { 1: 'A', 28: 'AAAA' }
+
+/** A name server on a socket of its own. What is below `dead.test` is never answered. */
+async function startNameServer(records: Record<string, { A?: string[]; AAAA?: string[] | 'silent' }>) {
+  const asked: string[] = []
+  const socket: Socket = createSocket('udp4')
+  socket.on('message', (query, from) => {
+    let at = 12
+    const labels: string[] = []
+    while (query[at] !== 0) {
+      labels.push(query.toString('latin1', at + 1, at + 1 + query[at]!))
+      at += 1 + query[at]!
+    }
+    const question = query.subarray(12, at + 5)
+    const type = types[query.readUInt16BE(at + 1)]!
+    const name = labels.join('.').toLowerCase()
+    asked.push(`${type} ${name}`)
+    if (name.endsWith('dead.test')) return
+    const record = records[name]
+    const found = record?.[type] ?? []
+    if (found === 'silent') return
+    const header = Buffer.alloc(12)
+    query.copy(header, 0, 0, 2)
+    // An answer, recursion available; 3 = no such name.
+    header.writeUInt16BE(0x8180 | (record ? 0 : 3), 2)
+    header.writeUInt16BE(1, 4)
+    header.writeUInt16BE(found.length, 6)
+    const answers = found.map((address) => {
+      const data =
+        type === 'A'
+          ? Buffer.from(address.split('.').map(Number))
+          : Buffer.concat([Buffer.alloc(15), Buffer.from([Number(address.split(':').at(-1))])])
+      const fixed = Buffer.alloc(12)
+      fixed.writeUInt16BE(0xc00c, 0)
+      fixed.writeUInt16BE(type === 'A' ? 1 : 28, 2)
+      fixed.writeUInt16BE(1, 4)
+      fixed.writeUInt16BE(data.length, 10)
+      return Buffer.concat([fixed, data])
+    })
+    socket.send(Buffer.concat([header, question, ...answers]), from.port, from.address)
+  })
+  socket.bind(0, '127.0.0.1')
+  await once(socket, 'listening')
+  return { asked, address: `127.0.0.1:${socket.address().port}`, close: () => socket.close() }
+}
+
+let folder = ''
+let server: Awaited<ReturnType<typeof startNameServer>>
+const clock = manualClock()
+const files = (hosts = '', resolv = '') => {
+  const [hostsFile, resolvConf] = [join(folder, 'hosts'), join(folder, 'resolv.conf')]
+  writeFileSync(hostsFile, hosts)
+  writeFileSync(resolvConf, resolv)
+  return { hostsFile, resolvConf }
+}
+const serviceOf = (hosts?: string, resolv?: string) =>
+  createNameService({ servers: [server.address], clock, ...files(hosts, resolv) })
+const never = () => new AbortController().signal
+const codeOf = (work: Promise<unknown>) =>
+  work.then(
+    () => 'resolved',
+    (fault) => (fault instanceof DOMException ? fault.name : fault.code),
+  )
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'wardline-names-'))
+  server = await startNameServer({
+    'hooks.good.test': { A: ['127.0.0.1'] },
+    'both.good.test': { A: ['127.0.0.1', '127.0.0.2'], AAAA: ['::1'] },
+    'half.good.test': { A: ['127.0.0.1'], AAAA: 'silent' },
+    'receiver.ns.cluster.test': { A: ['127.0.0.9'] },
+  })
+})
+afterEach(async () => {
+  server.close()
+  await rm(folder, { recursive: true })
+})
+
+describe('a name', () => {
+  it('has the addresses of both families', async () => {
+    expect((await serviceOf()('both.good.test', never())).toSorted()).toEqual(['127.0.0.1', '127.0.0.2', '::1'])
+  })
+
+  it('has the addresses of one family when nobody answers for the other', async () => {
+    expect(await serviceOf()('half.good.test', never())).toEqual(['127.0.0.1'])
+  })
+
+  it('is looked for in the hosts file first, as that is by now', async () => {
+    const resolve = serviceOf('192.0.2.7 Hooks.Good.test alias # comment\n::1 alias\n')
+    expect(await resolve('hooks.good.test', never())).toEqual(['192.0.2.7'])
+    expect(await resolve('ALIAS', never())).toEqual(['192.0.2.7', '::1'])
+    expect(server.asked).toEqual([])
+    files('192.0.2.77 hooks.good.test')
+    expect(await resolve('hooks.good.test', never())).toEqual(['192.0.2.77'])
+  })
+
+  it('is completed as resolv.conf says', async () => {
+    const resolve = serviceOf('', 'search other.test ns.cluster.test\noptions ndots:5\n')
+    expect(await resolve('receiver', never())).toEqual(['127.0.0.9'])
+    expect(await resolve('hooks.good.test', never())).toEqual(['127.0.0.1'])
+    server.asked.splice(0)
+    expect(await codeOf(resolve('receiver.', never()))).toBe('ENOTFOUND')
+    expect(server.asked.toSorted()).toEqual(['A receiver', 'AAAA receiver'])
+  })
+
+  it('of this machine is never asked for, nor is another form of an address', async () => {
+    const resolve = serviceOf()
+    expect(await resolve('localhost', never())).toEqual(['127.0.0.1', '::1'])
+    expect(await resolve('x.localhost.', never())).toEqual(['127.0.0.1', '::1'])
+    expect(await resolve('0x7f.1', never())).toEqual(['127.0.0.1'])
+    expect(server.asked).toEqual([])
+  })
+
+  it('is asked for once by all that want it at the same time, and again afterwards', async () => {
+    const resolve = serviceOf()
+    await Promise.all(Array.from({ length: 20 }, () => resolve('hooks.good.test', never())))
+    expect(server.asked.toSorted()).toEqual(['A hooks.good.test', 'AAAA hooks.good.test'])
+    await resolve('hooks.good.test', never())
+    expect(server.asked).toHaveLength(4)
+  })
+
+  it('that nobody knows is not asked for again within two seconds', async () => {
+    const resolve = serviceOf()
+    expect(await codeOf(resolve('unknown.test', never()))).toBe('ENOTFOUND')
+    expect(await codeOf(resolve('unknown.test', never()))).toBe('ENOTFOUND')
+    expect(server.asked).toHaveLength(2)
+    clock.advance(2_001)
+    expect(await codeOf(resolve('unknown.test', never()))).toBe('ENOTFOUND')
+    expect(server.asked).toHaveLength(4)
+  })
+})
+
+// An agent's operator names a receiver in a zone whose servers are silent: look-ups of the system run in four threads and
+// go on for a minute, so that soon no other name is resolved, and no file read.
+describe('a zone that does not answer', () => {
+  const dead = Array.from({ length: 40 }, (_, index) => `h${index}.dead.test`)
+
+  it('costs only those who ask for its names', async () => {
+    const resolve = serviceOf()
+    const end = new AbortController()
+    const waiting = dead.map((name) => codeOf(resolve(name, end.signal)))
+    expect(await resolve('hooks.good.test', never())).toEqual(['127.0.0.1'])
+    const open = createEgress({ guarded: false, allow: [], resolve })
+    const receiver = createServer((_, response) => response.end('ok'))
+    await once(receiver.listen(0, '127.0.0.1'), 'listening')
+    const { port } = receiver.address() as AddressInfo
+    const request = { url: `http://hooks.good.test:${port}/`, headers: {}, body: '{}' }
+    expect(await open.post(request)).toMatchObject({ status: 200, body: 'ok' })
+    open.close()
+    receiver.close()
+    // Nobody waits for these any more: they are broken off, and not remembered as names that failed.
+    end.abort()
+    expect(new Set(await Promise.all(waiting))).toEqual(new Set(['AbortError']))
+    const asked = server.asked.length
+    expect(await codeOf(resolve(dead[0]!, AbortSignal.timeout(50)))).toBe('TimeoutError')
+    expect(server.asked.length).toBeGreaterThan(asked)
+  })
+
+  it('breaks off one who waits, and no other who waits for the same name', async () => {
+    const resolve = serviceOf('', '')
+    const [one, other] = [new AbortController(), new AbortController()]
+    const first = codeOf(resolve('x.dead.test', one.signal))
+    const second = codeOf(resolve('x.dead.test', other.signal))
+    one.abort()
+    expect(await first).toBe('AbortError')
+    other.abort(Object.assign(new Error(), { code: 'mine' }))
+    expect(await second).toBe('mine')
+  })
+
+  it('fails a connection of mail or syslog in the time of one request, with a sentence', async () => {
+    const egress = createEgress({ guarded: true, allow: ['127.0.0.1'], resolve: serviceOf(), deadlineMs: 300 })
+    const connection = egress.connect({ host: 'mail.dead.test', port: 1514, tls: false })
+    await expect(connection).rejects.toThrow('mail.dead.test did not answer within 0.3 seconds.')
+    egress.close()
+  })
+
+  it('is given up by the look-up itself when the servers have had their time', { timeout: 20_000 }, async () => {
+    expect(await codeOf(serviceOf()('only.dead.test', never()))).toBe('EAI_AGAIN')
+  })
+})
+
+describe('the files of the system', () => {
+  it('are read whatever stands in them', () => {
+    expect(parseHosts('garbage\n127.0.0.1\n# 1.2.3.4 x\n1.2.3.4\tA  b # c\r\n')).toEqual(
+      new Map([
+        ['a', ['1.2.3.4']],
+        ['b', ['1.2.3.4']],
+      ]),
+    )
+    expect(parseSearch('')).toEqual({ domains: [], ndots: 1 })
+    expect(parseSearch('domain a.test x\nsearch b.test. c.test\noptions rotate ndots:99')).toEqual({
+      domains: ['b.test', 'c.test'],
+      ndots: 15,
+    })
+    expect(candidatesOf('a.b', { domains: ['c'], ndots: 1 })).toEqual(['a.b', 'a.b.c'])
+    expect(candidatesOf('a', { domains: ['c'], ndots: 1 })).toEqual(['a.c', 'a'])
+  })
+})

@@ -1,0 +1,113 @@
+import { cutText } from '@wardline/text'
+import { isoTime } from '../../../clock.ts'
+import type { Sender } from './channel.ts'
+import type { AlertContext, DeliveredAlert, Message, SuspensionContext } from './message.ts'
+import { dashboardLink, nextCommands } from './next-commands.ts'
+
+/** An alert as machines get it: the names and forms of a stored event, and how it was shortened. */
+export interface MachineRow extends Omit<DeliveredAlert, 'metadata' | 'created_at' | keyof AlertContext> {
+  metadata?: DeliveredAlert['metadata']
+  metadata_omitted?: true
+  description_cut?: true
+  /** ISO 8601, UTC. */
+  created_at: string
+  context_omitted?: true
+}
+
+/** What a machine gets besides to act on the alert. */
+export interface MachineContext extends Omit<AlertContext, 'suspension'> {
+  suspension: (Omit<SuspensionContext, 'at'> & { at: string | null }) | null
+  /** Commands for a person, the most urgent first. */
+  next: string[]
+  /** Of the dashboard; absent without WARDLINE_PUBLIC_URL. */
+  url?: string
+}
+
+/** What a machine gets where there is no alert: tests and checks. */
+export interface MachineTitle {
+  title: string
+}
+
+/** Written out, so that the order of the fields is always the same. */
+export function rowOf(alert: DeliveredAlert): MachineRow {
+  return {
+    id: alert.id,
+    seq: alert.seq,
+    severity: alert.severity,
+    source: alert.source,
+    by_service: alert.by_service,
+    event_type: alert.event_type,
+    description: alert.description,
+    instance_id: alert.instance_id,
+    session_id: alert.session_id,
+    ip_address: alert.ip_address,
+    metadata: alert.metadata,
+    event_seq: alert.event_seq,
+    created_at: isoTime(alert.created_at),
+  }
+}
+
+/** Written out, for the same reason. */
+export function contextOf(
+  alert: DeliveredAlert,
+  message: Message,
+  { publicUrl }: Pick<Sender, 'publicUrl'>,
+): MachineContext {
+  const { instance_name, tool, decoys, key, suspension } = alert
+  const link = dashboardLink(message, publicUrl)
+  return {
+    instance_name,
+    tool,
+    decoys: decoys.map(({ id, label, type, key_type, instance_id }) => ({ id, label, type, key_type, instance_id })),
+    key: key && { id: key.id, name: key.name },
+    suspension: suspension && {
+      by: suspension.by,
+      at: suspension.at === null ? null : isoTime(suspension.at),
+      reason: suspension.reason,
+      confirmed: suspension.confirmed,
+    },
+    next: nextCommands(message),
+    ...(link === null ? {} : { url: link }),
+  }
+}
+
+/** So few that a syslog message fits even when every character of every text takes the longest escape, 12 bytes. */
+const fewCharacters = 250
+
+function withoutMetadata({ metadata, ...row }: MachineRow): MachineRow {
+  return metadata === null ? { ...row, metadata } : { ...row, metadata_omitted: true }
+}
+
+function withShortDescription(row: MachineRow): MachineRow {
+  const description = cutText(row.description, fewCharacters)
+  return description === row.description ? row : { ...row, description, description_cut: true }
+}
+
+/**
+ * Writes what a machine gets, for a receiver that takes at most `maxBytes` of UTF-8: else without metadata, then with
+ * the beginning of the description, and at last without its context. What was left out is said in the row.
+ */
+export function writeFitting(
+  message: Message,
+  sender: Pick<Sender, 'publicUrl'>,
+  maxBytes: number,
+  write: (data: (MachineRow & Partial<MachineContext>) | MachineTitle) => string,
+): string {
+  const [alert] = message.alerts
+  if (alert === undefined) return write({ title: message.title })
+  const whole = rowOf(alert)
+  const shorter = withoutMetadata(whole)
+  const shortest = withShortDescription(shorter)
+  const context = contextOf(alert, message, sender)
+  for (const row of [whole, shorter, shortest]) {
+    const text = write({ ...row, ...context })
+    if (Buffer.byteLength(text) <= maxBytes) return text
+  }
+  return write({ ...shortest, context_omitted: true })
+}
+
+/** The type of the event; `test` and `check` where there is no alert. */
+export const typeOf = (message: Message): string => message.alerts[0]?.event_type ?? message.kind
+
+/** When it happened, in epoch milliseconds. */
+export const happenedAt = (message: Message): number => (message.alerts[0] ?? message).created_at

@@ -1,0 +1,116 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { GroupCommit } from '../../../db/group-commit.ts'
+import type { Deps } from '../../../deps.ts'
+import { randomBetween, randomSecret } from '../../../ids.ts'
+import type { Verdict } from '../channels/channel.ts'
+import { readMessage } from '../channels/message.ts'
+import { type ReceiverState, receiverStatement } from '../routing/queries.ts'
+import type { KnownChannel } from '../routing/routing-table.ts'
+import { type AttemptResult, type ClaimedMessage, resultStatement } from './queries.ts'
+import { nextAttempt, pauseAfter } from './retry-schedule.ts'
+import { attemptWithinMs, type Send } from './sender.ts'
+
+/** A process that took a message and died blocks it this long: four times what an attempt can take. */
+export const leaseMs = 4 * attemptWithinMs
+/** A database that was away gets the results afterwards: without them what was delivered would be sent again. */
+const retryResultMs = 250
+
+/** Who knows how the receivers do. */
+export interface Receivers {
+  /** Failed attempts of a channel since its last delivery. */
+  failuresOf(channelId: string): number
+  /** What attempts said about receivers, once that is on disk. */
+  learn(states: readonly ReceiverState[]): void
+}
+
+/** Makes attempts, and writes their results: of the message and of its channel, many at a time. */
+export class Attempts {
+  readonly #deps: Pick<Deps, 'database' | 'clock' | 'metrics'>
+  readonly #send: Send
+  readonly #receivers: Receivers
+  readonly #results: GroupCommit<AttemptResult, true>
+  /** Names this process in what it takes. */
+  readonly owner = randomSecret(12)
+
+  constructor(deps: Pick<Deps, 'database' | 'clock' | 'metrics'>, send: Send, receivers: Receivers) {
+    this.#deps = deps
+    this.#send = send
+    this.#receivers = receivers
+    this.#results = new GroupCommit<AttemptResult, true>({
+      queue: 'alert_results',
+      clock: deps.clock,
+      metrics: deps.metrics,
+      commit: (results) => this.#write(results),
+      weigh: () => ({ rows: 1, bytes: 1_000 }),
+    })
+  }
+
+  /**
+   * One attempt of a message that this process holds. Resolves when its result is on disk, and rejects when that failed
+   * until the lease ended: then it is sent once more. An attempt that `closing` cut off did not fail.
+   */
+  async make(channel: KnownChannel, message: ClaimedMessage, closing: AbortSignal): Promise<Verdict> {
+    const { clock } = this.#deps
+    const started = clock.monotonic()
+    const verdict = await this.#send(channel, readMessage(message.content), closing)
+    if (closing.aborted && !verdict.delivered) return verdict
+    const now = clock.now()
+    const spread = randomBetween(0, 1_000) / 1_000
+    const dueAt = verdict.delivered
+      ? undefined
+      : nextAttempt(message.kind, message.attempts + 1, now, spread, verdict.retryAfterSeconds)
+    await this.#keep({ message, owner: this.owner, verdict, now, dueAt }, started + leaseMs)
+    this.#count(channel, message, { verdict, isDead: !verdict.delivered && dueAt === undefined, started })
+    return verdict
+  }
+
+  whenIdle(): Promise<void> {
+    return this.#results.whenIdle()
+  }
+
+  async #keep(result: AttemptResult, until: number): Promise<void> {
+    for (;;) {
+      try {
+        await this.#results.add(result)
+        return
+      } catch (fault) {
+        if (this.#deps.clock.monotonic() >= until) throw fault
+        await pause(retryResultMs)
+      }
+    }
+  }
+
+  #count(channel: KnownChannel, message: ClaimedMessage, made: { verdict: Verdict; isDead: boolean; started: number }) {
+    const { metrics, clock } = this.#deps
+    const result = made.verdict.delivered ? 'delivered' : made.isDead ? 'dead' : 'failed'
+    metrics.alertTries.inc({ channel: channel.type, result })
+    metrics.alertTrySeconds.observe({ channel: channel.type }, (clock.monotonic() - made.started) / 1000)
+    if (!made.verdict.delivered) return
+    metrics.alertDelaySeconds.observe({ channel: channel.type }, Math.max(0, clock.now() - message.created_at) / 1000)
+  }
+
+  async #write(results: AttemptResult[]): Promise<true[]> {
+    const { database } = this.#deps
+    const byChannel = Map.groupBy(results, ({ message }) => message.channel_id)
+    // Channels first and in one order, as everybody locks them who changes both.
+    const channels = [...byChannel].sort(([one], [other]) => (one < other ? -1 : 1))
+    const states = channels.map(([id, own]) => this.#stateAfter(id, own))
+    await database.batch([
+      ...states.map((state) => receiverStatement(database.db, state)),
+      ...results.map((result) => resultStatement(database.db, result)),
+    ])
+    this.#receivers.learn(states)
+    return results.map(() => true)
+  }
+
+  #stateAfter(channelId: string, results: readonly AttemptResult[]): ReceiverState {
+    const { now } = results.at(-1)!
+    const error = results.findLast(({ verdict }) => verdict.error !== null)?.verdict.error ?? null
+    if (results.some(({ verdict }) => verdict.delivered)) {
+      return { channelId, failures: null, error, now, resumeAt: null }
+    }
+    const asked = Math.max(0, ...results.map(({ verdict }) => verdict.retryAfterSeconds ?? 0)) * 1_000
+    const wait = Math.max(asked, pauseAfter(this.#receivers.failuresOf(channelId) + results.length))
+    return { channelId, failures: results.length, error, now, resumeAt: wait > 0 ? now + wait : null }
+  }
+}

@@ -1,0 +1,762 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { AlertDetail, ChannelView, MessageView } from '@wardline/contract'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type AlertReceiver, startAlertReceiver } from '../../../test-alert-receiver.ts'
+import { openTestService, type TestService } from '../../../test-service.ts'
+import { reportKillResults } from '../../kill-switch/kill-results.ts'
+import { forgetOldAlerts } from '../alerts.ts'
+import { watchChannels } from './channel-health.ts'
+
+const second = 1_000
+const minute = 60 * second
+const hour = 60 * minute
+
+let receiver: AlertReceiver
+let service: TestService
+const others: TestService[] = []
+
+const webhook = () => ({ ALERT_WEBHOOK_URL: `${receiver.url}/webhook` })
+const slack = () => ({ SLACK_WEBHOOK_URL: `${receiver.url}/slack` })
+
+async function open(env: Record<string, string>, shared?: TestService): Promise<TestService> {
+  const opened = await openTestService({
+    env,
+    ...(shared ? { dataDir: shared.deps.config.dataDir, clock: shared.clock } : {}),
+  })
+  if (shared) others.push(opened)
+  else service = opened
+  return opened
+}
+
+beforeEach(async () => {
+  receiver = await startAlertReceiver()
+})
+afterEach(async () => {
+  for (const other of others.splice(0)) await other[Symbol.asyncDispose]()
+  await service[Symbol.asyncDispose]()
+  await receiver[Symbol.asyncDispose]()
+})
+
+async function report(fields: Record<string, unknown> = {}, at = service): Promise<string> {
+  const event = {
+    severity: 'critical',
+    source: 'agent',
+    event_type: 'policy_violation',
+    description: 'Reads what it should not',
+    instance_id: 'agent-1',
+    ...fields,
+  }
+  const { body, status } = await at.call<{ id: string }>('POST', '/api/events', { body: event })
+  expect(status).toBe(201)
+  return body.id
+}
+
+/** Plans and sends all that is due now. */
+async function dispatch({ services }: TestService = service): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) {
+    await services.dispatcher.run()
+    await services.dispatcher.whenIdle()
+  }
+}
+
+const at = (path: string, among = receiver.taken) => among.filter((alert) => alert.path === path)
+const webhookIds = (among = receiver.taken) => at('/webhook', among).map(({ headers }) => headers['webhook-id'])
+const slackTexts = () => at('/slack').map(({ body }) => body.text as string)
+const detail = async (id: string) => (await service.call<AlertDetail>('GET', `/api/alerts/${id}`)).body
+const messages = async (query = '') =>
+  (await service.call<{ messages: MessageView[] }>('GET', `/api/alert-messages${query}`)).body.messages
+const channel = async (id: string) => (await service.call<ChannelView>('GET', `/api/alert-channels/${id}`)).body
+const alertRows = () => service.rows('select * from alerts order by seq')
+
+describe('an event', () => {
+  it('becomes an alert only where a channel takes it, and never when it carries metrics', async () => {
+    await open(slack())
+    await report({ severity: 'info' })
+    await report({ event_type: 'session_metrics', severity: 'critical', description: '{"shell_exec_count":1}' })
+    expect(await alertRows()).toEqual([])
+    const id = await report({ severity: 'warning' })
+    expect(await alertRows()).toMatchObject([{ id, event_type: 'policy_violation', status: 'open' }])
+  })
+
+  it('goes to a machine by itself, with all it says', async () => {
+    await open(webhook())
+    const id = await report({ severity: 'info', metadata: { path: '/etc/shadow' }, session_id: 's-1' })
+    await report({ severity: 'breach' })
+    await dispatch()
+    const [first, next] = at('/webhook').toSorted((one, other) => one.body.data.seq - other.body.data.seq)
+    expect(first!.body).toMatchObject({
+      type: 'alert.policy_violation',
+      data: { id, severity: 'info', metadata: { path: '/etc/shadow' }, session_id: 's-1', event_seq: 1, seq: 1 },
+    })
+    expect(next!.body.data.severity).toBe('breach')
+    expect((await detail(id)).deliveries).toMatchObject([
+      {
+        channel_id: 'env-webhook',
+        outcome: 'told',
+        state: 'delivered',
+        attempts: 1,
+        last_status: 200,
+        last_answer: 'ok',
+      },
+    ])
+  })
+
+  it('of a batch keeps what belongs to it', async () => {
+    await open(webhook())
+    await service.call('PATCH', '/api/alert-channels/env-webhook', { body: { min_severity: 'warning' } })
+    const body = ['info', 'warning', 'info', 'critical', 'info'].map((severity, index) => ({
+      severity,
+      source: 'agent',
+      event_type: 'x',
+      description: 'y',
+      metadata: { index },
+    }))
+    await service.call('POST', '/api/events/batch', { body })
+    await dispatch()
+    const told = at('/webhook').map(({ body: { data } }) => [data.seq, data.event_seq, data.metadata.index])
+    expect(told.toSorted()).toEqual([
+      [1, 2, 1],
+      [2, 4, 3],
+    ])
+  })
+
+  it('and its alert are stored together or not at all', async () => {
+    await open(webhook())
+    const restore = await service.refuse('insert', 'alerts')
+    const body = { severity: 'critical', source: 'a', event_type: 'x', description: 'y' }
+    expect((await service.call('POST', '/api/events', { body })).status).toBe(500)
+    expect(await service.rows('select seq from events')).toEqual([])
+    await restore()
+    await report()
+    expect(await alertRows()).toHaveLength(1)
+  })
+
+  it('is told to people once at once, then together', async () => {
+    await open(slack())
+    const first = await report()
+    await dispatch()
+    const more = [await report(), await report(), await report()]
+    await dispatch()
+    expect(slackTexts()).toHaveLength(1)
+    expect((await detail(more[0]!)).deliveries).toMatchObject([{ outcome: 'waiting', message_id: null, attempts: 0 }])
+    service.clock.advance(10 * second)
+    await dispatch()
+    expect(slackTexts()).toHaveLength(2)
+    expect(slackTexts()[1]).toContain('(3 alerts)')
+    expect((await detail(first)).deliveries[0]).toMatchObject({ outcome: 'told', state: 'delivered' })
+    for (const id of more)
+      expect((await detail(id)).deliveries[0]).toMatchObject({ outcome: 'joined', state: 'delivered' })
+  })
+
+  it('of a storm is told in one message, which says how many more there are', async () => {
+    await open(slack())
+    for (let index = 0; index < 60; index++) await report({ instance_id: `agent-${index}` })
+    await dispatch()
+    expect(slackTexts()).toHaveLength(15)
+    service.clock.advance(minute)
+    await dispatch()
+    expect(slackTexts()).toHaveLength(16)
+    expect(slackTexts()[15]).toContain('45 alerts exceeded the rate of this channel')
+    expect(JSON.stringify(at('/slack')[15]!.body)).toContain('+35 more')
+    const untold = await service.rows(
+      'select * from alert_deliveries where message_id is null or message_id not in (select id from alert_messages)',
+    )
+    expect(untold).toEqual([])
+  })
+})
+
+describe('a digest', () => {
+  it('shows the worst, and holds nothing of what the service itself says', async () => {
+    await open(slack())
+    await service.call('PATCH', '/api/alert-channels/env-slack', { body: { max_per_minute: 1 } })
+    await service.services.routingTable.refresh()
+    await report({ instance_id: 'first' })
+    const { outbox } = service.services
+    const { db } = service.deps.database
+    const own = {
+      severity: 'warning',
+      event_type: 'instance_offline',
+      description: 'Silent',
+      instance_id: 'own',
+    } as const
+    await db.transaction().execute((trx) => outbox.write(trx, [own], service.clock.now()))
+    await report({ severity: 'breach', instance_id: 'worst' })
+    for (let index = 0; index < 40; index++) await report({ severity: 'warning', instance_id: `agent-${index}` })
+    await dispatch()
+    service.clock.advance(minute)
+    await dispatch()
+    const texts = at('/slack').map(({ body }) => JSON.stringify(body))
+    expect(texts.filter((text) => text.includes('· own ·'))).toEqual([
+      expect.stringContaining('instance_offline on own"'),
+    ])
+    const digest = texts.at(-1)!
+    expect(digest).toContain('exceeded the rate')
+    expect(digest).toContain('· worst ·')
+  })
+
+  it('that a switched-off channel was to get is dropped, and says so', async () => {
+    await open(slack())
+    await report()
+    await dispatch()
+    const id = await report()
+    await dispatch()
+    await service.call('PATCH', '/api/alert-channels/env-slack', { body: { enabled: false } })
+    expect((await detail(id)).deliveries).toMatchObject([{ outcome: 'dropped', message_id: null }])
+  })
+})
+
+describe('a group that cannot be told', () => {
+  it('holds up no other group and no other channel', async () => {
+    await open({ ...slack(), ...webhook() })
+    await report()
+    await dispatch()
+    await report()
+    await report({ instance_id: 'agent-2' })
+    await report({ instance_id: 'agent-2' })
+    await dispatch()
+    // Its message would get an id that another one has.
+    const [taken] = await service.rows<{ id: string }>(`select id from alert_messages where channel_id = 'env-webhook'`)
+    await service.execute(
+      `update alert_groups set message_id = '${taken!.id}' where name = 'reported policy_violation agent-1'`,
+    )
+    service.clock.advance(minute)
+    await report({ instance_id: 'agent-3' })
+    await dispatch()
+    expect(slackTexts().filter((text) => text.includes('on agent-2'))).toHaveLength(2)
+    expect(slackTexts().filter((text) => text.includes('on agent-3'))).toHaveLength(1)
+    expect(at('/webhook')).toHaveLength(5)
+    expect(service.logged.join()).toContain('a group of alerts is not sent just now')
+  })
+})
+
+describe('a receiver', () => {
+  const statuses = { 'answers 500': 500, 'answers 429': 429, 'redirects elsewhere': 302, 'answers 404': 404 }
+  for (const [what, status] of Object.entries(statuses)) {
+    it(`that ${what} gets the same message again, after five seconds`, async () => {
+      await open(webhook())
+      receiver.answer = () => ({ status, headers: { location: `${receiver.url}/elsewhere` } })
+      await report()
+      await dispatch()
+      expect(receiver.tries).toHaveLength(1)
+      service.clock.advance(3 * second)
+      await dispatch()
+      expect(receiver.tries).toHaveLength(1)
+      receiver.answer = () => ({ status: 200 })
+      service.clock.advance(4 * second)
+      await dispatch()
+      expect(receiver.tries).toHaveLength(2)
+      expect(new Set(webhookIds(receiver.tries)).size).toBe(1)
+      expect(at('/elsewhere', receiver.tries)).toEqual([])
+      expect(await messages()).toMatchObject([{ state: 'delivered', attempts: 2 }])
+    })
+  }
+
+  it('is left alone as long as it asks', async () => {
+    await open(webhook())
+    receiver.answer = () => ({ status: 429, headers: { 'retry-after': '600' } })
+    await report()
+    await dispatch()
+    receiver.answer = () => ({ status: 200 })
+    await report()
+    service.clock.advance(599 * second)
+    await dispatch()
+    expect(receiver.tries).toHaveLength(1)
+    service.clock.advance(second)
+    await dispatch()
+    expect(receiver.taken).toHaveLength(2)
+  })
+
+  it('that fails for 76 hours is given up, and can be sent everything later under the old ids', async () => {
+    await open(webhook())
+    receiver.answer = () => ({ status: 500, body: 'out of order' })
+    await report()
+    for (let hours = 0; hours < 110; hours++) {
+      await dispatch()
+      service.clock.advance(hour)
+    }
+    expect(receiver.tries).toHaveLength(10)
+    const [dead] = await messages('?state=dead')
+    expect(dead).toMatchObject({ attempts: 10, last_status: 500, last_answer: 'out of order', due_at: null })
+    expect(await channel('env-webhook')).toMatchObject({ dead: 1, waiting: 0 })
+    const { body } = await service.call('POST', '/api/alert-channels/env-webhook/replay')
+    expect(body).toEqual({ ok: true, replayed: 1 })
+    service.clock.advance(hour)
+    await dispatch()
+    expect(await messages()).toMatchObject([{ state: 'pending', attempts: 1 }])
+    receiver.answer = () => ({ status: 200 })
+    service.clock.advance(hour)
+    await dispatch()
+    expect(webhookIds()).toEqual([dead!.id])
+    expect((await service.call('POST', `/api/alert-messages/${dead!.id}/replay`)).status).toBe(400)
+  })
+
+  it('that says it is gone is switched off, and another channel is told', async () => {
+    await open({ ...webhook(), ...slack() })
+    receiver.answer = ({ path }) => ({ status: path === '/webhook' ? 410 : 200, body: 'ok' })
+    await report()
+    await dispatch()
+    await service.services.routingTable.refresh()
+    await dispatch()
+    expect(await channel('env-webhook')).toMatchObject({ enabled: false, state: 'disabled' })
+    expect(slackTexts().join()).toContain('alert_channel_failing')
+  })
+
+  it('that is down is asked by one message at a time whether it is back', async () => {
+    await open(webhook())
+    receiver.answer = () => ({ status: 503 })
+    for (let index = 0; index < 100; index++) await report()
+    await dispatch()
+    const tries = receiver.tries.length
+    expect(tries).toBeLessThanOrEqual(16)
+    service.clock.advance(5 * minute)
+    await dispatch()
+    expect(receiver.tries.length).toBe(tries + 1)
+    receiver.answer = () => ({ status: 200 })
+    service.clock.advance(10 * minute)
+    await dispatch()
+    service.clock.advance(hour)
+    await dispatch()
+    expect(new Set(webhookIds()).size).toBe(100)
+    expect(receiver.taken).toHaveLength(100)
+  })
+
+  it('that is down is asked once by each turn, also when other turns read what is being written', async () => {
+    await open(webhook())
+    receiver.answer = () => ({ status: 503 })
+    for (let index = 0; index < 40; index++) await report()
+    await dispatch()
+    for (let round = 0; round < 40; round++) {
+      service.clock.advance(6 * minute)
+      const tries = receiver.tries.length
+      let isOver = false
+      const turns = (async () => {
+        while (!isOver) await service.services.dispatcher.run()
+      })()
+      while (receiver.tries.length === tries) await nextTurn()
+      await service.services.dispatcher.whenIdle()
+      isOver = true
+      await turns
+      await dispatch()
+      expect(receiver.tries).toHaveLength(tries + 1)
+    }
+  })
+
+  it('that is dead costs no more than a thousand waiting messages; the rest stays in the outbox', async () => {
+    await open(webhook())
+    receiver.answer = () => ({ status: 503 })
+    const event = { severity: 'info', source: 'a', event_type: 'x', description: 'y' }
+    for (const instance_id of ['one', 'two', 'three']) {
+      const body = Array.from({ length: 500 }, () => ({ ...event, instance_id }))
+      await service.call('POST', '/api/events/batch', { body })
+    }
+    for (let turn = 0; turn < 20; turn++) await service.services.dispatcher.run()
+    await dispatch()
+    expect(await channel('env-webhook')).toMatchObject({ waiting: 1_000, behind: 500 })
+  })
+
+  it('gets nothing twice when two processes send at once', async () => {
+    await open(webhook())
+    const other = await open(webhook(), service)
+    for (let index = 0; index < 200; index++) await report({}, index % 2 ? service : other)
+    for (let turn = 0; turn < 5; turn++) {
+      await Promise.all([service.services.dispatcher.run(), other.services.dispatcher.run()])
+      await Promise.all([service.services.dispatcher.whenIdle(), other.services.dispatcher.whenIdle()])
+    }
+    expect(receiver.taken).toHaveLength(200)
+    expect(new Set(webhookIds()).size).toBe(200)
+  })
+
+  it('gets what a process took that died, after its lease', async () => {
+    await open(webhook())
+    for (let index = 0; index < 20; index++) await report()
+    await dispatch()
+    receiver.taken.length = 0
+    // As a process leaves them that took them and was killed.
+    const until = service.clock.now() + minute
+    await service.execute(
+      `update alert_messages set state = 'pending', due_at = 0, lease_owner = 'gone', leased_until = ${until}`,
+    )
+    service.clock.advance(59 * second)
+    await report({ instance_id: 'another' })
+    await dispatch()
+    // Meanwhile they hold up nothing else.
+    expect(receiver.taken.map(({ body }) => body.data.instance_id)).toEqual(['another'])
+    service.clock.advance(second)
+    await dispatch()
+    expect(receiver.taken).toHaveLength(21)
+  })
+
+  it('whose answer holds its own secret does not put it into the log of deliveries', async () => {
+    await open({ SLACK_WEBHOOK_URL: `${receiver.url}/services/T000/B000/supersecretpart` })
+    receiver.answer = ({ path }) => ({ status: 500, body: `cannot post to ${path}` })
+    await report()
+    await dispatch()
+    const [message] = await messages()
+    expect(message!.last_answer).toContain('cannot post to')
+    const everything = JSON.stringify([await messages(), await channel('env-slack'), service.logged])
+    expect(everything).not.toContain('supersecretpart')
+  })
+})
+
+describe('the kill switch', () => {
+  const kill = () => service.call('POST', '/api/kill/agent-1', { body: { reason: 'acts strangely' } })
+  const beat = (extra = {}) =>
+    service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'Agent', ...extra } })
+  const results = async () => {
+    await reportKillResults(service.deps, service.services.outbox)
+    await dispatch()
+  }
+
+  it('tells people of the kill and of its proof, each at once', async () => {
+    await open(slack())
+    await beat()
+    await kill()
+    await dispatch()
+    expect(slackTexts()[0]).toContain('instance_suspended on agent-1')
+    await service.call('POST', '/api/instances/agent-1/ack', { body: { version: 1 } })
+    await results()
+    expect(slackTexts()[1]).toContain('kill_confirmed on agent-1')
+    await results()
+    expect(slackTexts()).toHaveLength(2)
+    expect((await alertRows()).map((row) => row.status)).toEqual(['resolved', 'resolved'])
+    await service.call('POST', '/api/resume/agent-1')
+    await dispatch()
+    expect(slackTexts()[2]).toContain('instance_resumed on agent-1')
+  })
+
+  it('tells people when an agent does not confirm within a minute, and when it does later', async () => {
+    await open(slack())
+    await beat()
+    await kill()
+    service.clock.advance(59 * second)
+    await results()
+    expect(slackTexts()).toHaveLength(1)
+    service.clock.advance(2 * second)
+    await results()
+    expect(slackTexts()[1]).toContain('kill_unconfirmed on agent-1')
+    service.clock.advance(hour)
+    await beat({ control_version: 1 })
+    await results()
+    expect(slackTexts()[2]).toContain('kill_confirmed on agent-1')
+  })
+
+  it('leaves no alert of a kill that failed', async () => {
+    await open(slack())
+    await beat()
+    await kill()
+    expect((await kill()).status).toBe(400)
+    expect(await alertRows()).toHaveLength(1)
+  })
+})
+
+describe('what a caller only claims', () => {
+  // A killed agent could otherwise tell everybody with its own key that it stopped.
+  it('is shown as a claim, and ends nothing', async () => {
+    await open({ ...slack(), ...webhook() })
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'Agent' } })
+    await service.call('POST', '/api/kill/agent-1', { body: { reason: 'acts strangely' } })
+    await dispatch()
+    const { key } = await service.createKey('agent', ['agent-1'])
+    const claim = {
+      severity: 'warning',
+      source: 'agent-1',
+      event_type: 'kill_confirmed',
+      description: 'The agent confirmed 0.1 seconds after the kill that it stopped.',
+      instance_id: 'agent-1',
+    }
+    const { body } = await service.call<{ id: string }>('POST', '/api/events', { key, body: claim })
+    await dispatch()
+    expect(slackTexts().at(-1)).toContain('Warning: claimed by a caller: kill_confirmed on agent-1')
+    expect(JSON.stringify(at('/slack').at(-1)!.body.blocks)).toContain('· claimed by a caller: kill_confirmed ·')
+    expect(at('/webhook').find(({ body: told }) => told.data.id === body.id)!.body.data.by_service).toBe(false)
+    expect(await detail(body.id)).toMatchObject({ by_service: false, status: 'open' })
+    expect((await alertRows())[0]).toMatchObject({ event_type: 'instance_suspended', status: 'open' })
+  })
+})
+
+describe('a silent fleet', () => {
+  const beat = (id: string) => service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
+  /** Heartbeats over as long as it takes to be offline: only then is somebody's silence one of the fleet. */
+  async function establish(ids: string[]) {
+    for (const id of ids) await beat(id)
+    service.clock.advance(90 * second)
+    for (const id of ids) await beat(id)
+  }
+  const agents = (count: number) => Array.from({ length: count }, (_, index) => `agent-${index}`)
+  /** Half a minute for half a minute, so that no pause makes silence unproven. */
+  async function sweep(times: number, id?: string) {
+    for (let index = 0; index < times; index++) {
+      service.clock.advance(30 * second)
+      if (id) await beat(id)
+      await service.services.scout.sweep()
+    }
+    await dispatch()
+  }
+
+  it('is told as one outage, and a single agent by itself', async () => {
+    await open(slack())
+    await establish(agents(8))
+    await sweep(5, 'agent-0')
+    expect(slackTexts().filter((text) => text.includes('fleet_outage'))).toHaveLength(1)
+    expect(slackTexts().filter((text) => text.includes('instance_offline'))).toEqual([])
+    service.clock.advance(6 * minute)
+    for (let index = 0; index < 6; index++) await beat(`agent-${index}`)
+    await sweep(1, 'agent-0')
+    expect(slackTexts().at(-1)).toContain('Resolved: fleet_recovered')
+    expect(JSON.stringify(at('/slack').at(-1)!.body)).toContain(
+      '6 of 8 instances are online again; 2 are still offline',
+    )
+    for (let index = 1; index < 6; index++) await service.execute(`delete from instances where id = 'agent-${index}'`)
+    await sweep(5)
+    expect(slackTexts().at(-1)).toContain('instance_offline on agent-0')
+  })
+
+  it('that was replaced by another one is expected back for a day, and may fall silent again meanwhile', async () => {
+    await open(slack())
+    const old = Array.from({ length: 6 }, (_, index) => `old-${index}`)
+    const young = Array.from({ length: 5 }, (_, index) => `young-${index}`)
+    const outages = () => slackTexts().filter((text) => text.includes('fleet_outage')).length
+    const ends = () => slackTexts().filter((text) => text.includes('fleet_recovered')).length
+    await establish(old)
+    await sweep(5)
+    expect(outages()).toBe(1)
+    await establish(young)
+    await sweep(1)
+    expect(ends()).toBe(0)
+    await sweep(5)
+    // The group of the outage is known already: what follows is collected for ten seconds.
+    service.clock.advance(10 * second)
+    await dispatch()
+    expect(outages()).toBe(2)
+    service.clock.advance(24 * hour)
+    for (const id of young) await beat(id)
+    await sweep(1)
+    expect(ends()).toBe(1)
+  })
+
+  it('that fell silent while the service was down counts whole', async () => {
+    await open(slack())
+    await establish(agents(10))
+    service.clock.advance(hour)
+    await sweep(5)
+    expect(slackTexts().filter((text) => text.includes('fleet_outage'))).toHaveLength(1)
+    await beat('agent-0')
+    await sweep(1, 'agent-0')
+    expect(slackTexts().join()).not.toContain('fleet_recovered')
+    for (let index = 0; index < 5; index++) await beat(`agent-${index}`)
+    await sweep(1, 'agent-0')
+    expect(JSON.stringify(at('/slack').at(-1)!.body)).toContain(
+      '5 of 10 instances are online again; 5 are still offline',
+    )
+  })
+
+  it('that comes back ends what was told', async () => {
+    await open(slack())
+    await beat('agent-1')
+    await sweep(5)
+    await beat('agent-1')
+    await sweep(1)
+    expect(slackTexts().map((text) => text.replace(/^\S+ /, ''))).toEqual([
+      expect.stringContaining('instance_offline on agent-1'),
+      expect.stringContaining('Resolved: '),
+    ])
+    const [offline] = await service.rows(`select status from alerts where event_type = 'instance_offline'`)
+    expect(offline).toEqual({ status: 'resolved' })
+  })
+})
+
+describe('people', () => {
+  it('stop reminders by acknowledging, and end a problem by resolving', async () => {
+    await open(slack())
+    const id = await report()
+    await dispatch()
+    service.clock.advance(4 * hour)
+    await dispatch()
+    expect(slackTexts()[1]).toContain('Not acknowledged')
+    const change = (body: object, path = id) => service.call('PATCH', `/api/alerts/${path}`, { body })
+    expect((await change({ status: 'acknowledged', assignee: ' Kim ' })).body).toEqual({ ok: true, id, changed: 1 })
+    service.clock.advance(24 * hour)
+    await dispatch()
+    expect(slackTexts()).toHaveLength(2)
+    await report()
+    const others = [await report({ instance_id: 'agent-2' }), await report({ event_type: 'other' })]
+    await dispatch()
+    await change({ status: 'resolved', verdict: 'true_positive', whole_group: true, note: 'Key was stolen' })
+    await dispatch()
+    expect(slackTexts().filter((text) => text.includes('Resolved: '))).toHaveLength(1)
+    expect(await detail(id)).toMatchObject({
+      status: 'resolved',
+      verdict: 'true_positive',
+      assignee: 'Kim',
+      note: 'Key was stolen',
+    })
+    const { body } = await service.call<{ entries: { action: string; target: string; after: unknown }[] }>(
+      'GET',
+      '/api/audit',
+    )
+    await change({ status: 'open' })
+    expect(await detail(id)).toMatchObject({ status: 'open', verdict: null, note: 'Key was stolen' })
+    for (const other of others) expect(await detail(other)).toMatchObject({ status: 'open', note: null })
+    const entries = body.entries.filter(({ action }) => action === 'alert.change')
+    expect(entries).toMatchObject([
+      { target: id, after: { status: 'acknowledged', assignee: 'Kim', alerts: 1 } },
+      { target: id, after: { status: 'resolved', verdict: 'true_positive', alerts: 2 } },
+    ])
+  })
+
+  it('are told plainly what of a change does not fit', async () => {
+    await open(slack())
+    const id = await report()
+    const change = async (body: unknown) => {
+      const answer = await service.call<{ error: string }>('PATCH', `/api/alerts/${id}`, { body })
+      return [answer.status, answer.body.error]
+    }
+    expect(await change({ verdict: 'true_positive' })).toEqual([
+      400,
+      'verdict is only for an alert with status resolved.',
+    ])
+    expect(await change({ status: 'closed' })).toEqual([400, 'status must be open, acknowledged, or resolved.'])
+    expect((await change({}))[0]).toBe(400)
+    expect((await change({ severity: 'info' }))[0]).toBe(400)
+    const unknown = '/api/alerts/019bbf6e-0000-7000-8000-000000000001'
+    expect((await service.call('PATCH', unknown, { body: { status: 'open' } })).status).toBe(404)
+  })
+
+  it('may read and not change with a key of scope viewer, and an agent may neither', async () => {
+    await open(slack())
+    const id = await report()
+    const viewer = (await service.createKey('viewer')).key
+    const agent = (await service.createKey('agent')).key
+    expect((await service.call('GET', '/api/alerts', { key: viewer })).status).toBe(200)
+    expect((await service.call('GET', '/api/alerts', { key: agent })).status).toBe(403)
+    const body = { status: 'resolved' }
+    expect((await service.call('PATCH', `/api/alerts/${id}`, { key: viewer, body })).status).toBe(403)
+  })
+
+  it('find alerts by what they look for, page by page', async () => {
+    await open(slack())
+    for (let index = 0; index < 5; index++) await report({ instance_id: `agent-${index % 2}` })
+    const list = async (query: string) =>
+      (await service.call<{ alerts: { seq: number }[]; next: string | null }>('GET', `/api/alerts?${query}`)).body
+    expect((await list('instance_id=agent-1')).alerts.map(({ seq }) => seq)).toEqual([4, 2])
+    const first = await list('limit=2')
+    expect(first.alerts.map(({ seq }) => seq)).toEqual([5, 4])
+    expect((await list(`limit=2&before=${first.next}`)).alerts.map(({ seq }) => seq)).toEqual([3, 2])
+    expect((await list('status=resolved')).alerts).toEqual([])
+  })
+})
+
+describe('the proof that a channel works', () => {
+  it('is the answer to a test', async () => {
+    await open(slack())
+    const test = async () => (await service.call('POST', '/api/alert-channels/env-slack/test')).body
+    expect(await test()).toMatchObject({ ok: true, status: 200, answer: 'ok', error: null })
+    service.clock.advance(second)
+    receiver.answer = () => ({ status: 404, body: 'no_service' })
+    expect(await test()).toMatchObject({ ok: false, status: 404, answer: 'no_service' })
+    service.clock.advance(hour)
+    await dispatch()
+    expect(receiver.tries).toHaveLength(2)
+    expect((await messages()).map(({ kind, state }) => [kind, state])).toEqual([
+      ['test', 'dead'],
+      ['test', 'delivered'],
+    ])
+  })
+
+  it('arrives daily, and when it does not the other channels are told, and told again when it does', async () => {
+    await open({ ...webhook(), ...slack() })
+    const watch = async () => {
+      await watchChannels(service.deps, service.services.outbox, service.services.routingTable)
+      await dispatch()
+    }
+    await watch()
+    expect(slackTexts()).toEqual([expect.stringContaining('Daily check')])
+    expect(at('/webhook').map(({ body }) => body.type)).toEqual(['channel.check'])
+    await watch()
+    expect(receiver.taken).toHaveLength(2)
+    receiver.answer = ({ path }) => (path === '/webhook' ? { status: 500 } : { status: 200, body: 'ok' })
+    service.clock.advance(24 * hour)
+    for (let passed = 0; passed < 12; passed++) {
+      await watch()
+      service.clock.advance(minute)
+    }
+    expect(slackTexts().filter((text) => text.includes('alert_channel_failing'))).toHaveLength(1)
+    expect(JSON.stringify(at('/slack').map(({ body }) => body))).toContain('Webhook (environment)')
+    expect(await channel('env-webhook')).toMatchObject({ state: 'failing', last_error: 'The receiver answered 500.' })
+    receiver.answer = () => ({ status: 200, body: 'ok' })
+    service.clock.advance(10 * minute)
+    await report()
+    await watch()
+    service.clock.advance(hour)
+    await watch()
+    await watch()
+    expect(await channel('env-webhook')).toMatchObject({ state: 'ok' })
+    expect(slackTexts().filter((text) => text.includes('Resolved: '))).toHaveLength(1)
+  })
+})
+
+describe('a channel that fails', () => {
+  const watch = async (watching = service) => {
+    await watchChannels(watching.deps, watching.services.outbox, watching.services.routingTable)
+    await dispatch(watching)
+  }
+
+  it('and is switched off no longer keeps the others from being well', async () => {
+    await open({ ...webhook(), ...slack() })
+    await watch()
+    receiver.answer = ({ path }) => (path === '/webhook' ? { status: 500 } : { status: 200, body: 'ok' })
+    service.clock.advance(24 * hour)
+    for (let passed = 0; passed < 12; passed++) {
+      await watch()
+      service.clock.advance(minute)
+    }
+    expect(await channel('env-webhook')).toMatchObject({ state: 'failing' })
+    await service.call('PATCH', '/api/alert-channels/env-webhook', { body: { enabled: false } })
+    await watch()
+    await watch()
+    expect(slackTexts().at(-1)).toContain('Resolved: alert_channel_recovered')
+    const told = slackTexts().length
+    await watch()
+    expect(slackTexts()).toHaveLength(told)
+  })
+
+  it('at another process alone gets its check there, and none here', async () => {
+    await open(slack())
+    const other = await open({}, service)
+    await watch(other)
+    expect(await messages()).toEqual([])
+    await watch()
+    expect(await messages()).toMatchObject([{ kind: 'check', state: 'delivered' }])
+  })
+})
+
+describe('a channel that fails for a moment', () => {
+  it('is not told of', async () => {
+    await open({ ...webhook(), ...slack() })
+    await report()
+    await dispatch()
+    receiver.answer = ({ path }) => (path === '/webhook' ? { status: 500 } : { status: 200, body: 'ok' })
+    for (let index = 0; index < 5; index++) await report()
+    await dispatch()
+    service.clock.advance(4 * minute)
+    await watchChannels(service.deps, service.services.outbox, service.services.routingTable)
+    expect(await channel('env-webhook')).toMatchObject({ state: 'ok', last_error: 'The receiver answered 500.' })
+  })
+})
+
+describe('what is over', () => {
+  it('is forgotten as long after as events are', async () => {
+    await open({ ...webhook(), WARDLINE_RETENTION_DAYS: '1' })
+    await report()
+    await dispatch()
+    service.clock.advance(23 * hour)
+    await report()
+    await dispatch()
+    service.clock.advance(2 * hour)
+    await forgetOldAlerts(service.deps)
+    const counts = await service.rows(
+      'select (select count(*) from alerts) as alerts, (select count(*) from alert_deliveries) as deliveries, (select count(*) from alert_messages) as messages',
+    )
+    expect(Object.values(counts[0]!).map(Number)).toEqual([1, 1, 1])
+  })
+})

@@ -1,0 +1,76 @@
+import type { ChannelTested, MessageQuery, MessageView } from '@wardline/contract'
+import { isoTime } from '../../../clock.ts'
+import type { Db } from '../../../db/database.ts'
+import type { Deps } from '../../../deps.ts'
+import { AppError, unknownId } from '../../../errors.ts'
+import { type Actor, recordAction } from '../../audit/audit.ts'
+import { noticeMessage } from '../channels/message.ts'
+import type { KnownChannel } from '../routing/routing-table.ts'
+import { leaseMs } from './attempts.ts'
+import type { Dispatcher } from './dispatcher.ts'
+import { findMessage, insertMessages, type LoggedMessage, listMessageRows, reviveMessages } from './queries.ts'
+
+const viewOf = ({ due_at, delivered_at, ...row }: LoggedMessage): MessageView => ({
+  ...row,
+  created_at: isoTime(row.created_at),
+  due_at: row.state === 'pending' ? isoTime(due_at) : null,
+  delivered_at: delivered_at === null ? null : isoTime(delivered_at),
+})
+
+/** One page of the delivery log, newest first; `next` goes back as `before`. */
+export async function listMessages(db: Db, query: MessageQuery, limit: number) {
+  const { channel_id, state, before } = query
+  const filter = {
+    ...(channel_id === undefined ? {} : { channel_id }),
+    ...(state === undefined ? {} : { state }),
+    ...(before === undefined ? {} : { before }),
+  }
+  const rows = await listMessageRows(db, filter, limit)
+  return { messages: rows.map(viewOf), next: rows.length === limit ? rows.at(-1)!.id : null }
+}
+
+/**
+ * Sends a test message the way of every alert, in one attempt. Resolves with what the receiver answered, after that was
+ * written into the delivery log.
+ */
+export async function testChannel(deps: Deps, dispatcher: Dispatcher, channel: KnownChannel): Promise<ChannelTested> {
+  const now = deps.clock.now()
+  const started = deps.clock.monotonic()
+  const message = noticeMessage('test', now)
+  const lease = { owner: dispatcher.owner, until: now + leaseMs }
+  await insertMessages(deps.database.db, channel.id, 'own', [message], lease)
+  const verdict = await dispatcher.sendNow(channel, {
+    id: message.id,
+    channel_id: channel.id,
+    kind: 'test',
+    content: JSON.stringify(message),
+    created_at: now,
+    attempts: 0,
+  })
+  return {
+    ok: verdict.delivered,
+    message_id: message.id,
+    status: verdict.status,
+    answer: verdict.answer,
+    error: verdict.error,
+    duration_ms: Math.round(deps.clock.monotonic() - started),
+  }
+}
+
+/** Retries dead messages: one, or all of a channel. Resolves with how many there are. Throws AppError. */
+export function replay(deps: Deps, which: { id: string } | { channelId: string }, actor: Actor): Promise<number> {
+  const now = deps.clock.now()
+  return deps.database.db.transaction().execute(async (trx) => {
+    const replayed = await reviveMessages(trx, which, now)
+    const target = 'id' in which ? which.id : which.channelId
+    if ('id' in which && replayed === 0) {
+      if (!(await findMessage(trx, which.id))) throw unknownId('message', which.id, 'wardline channels log')
+      throw new AppError('invalid', 'Only an undelivered message (state dead) can be sent again.')
+    }
+    if (replayed > 0) {
+      const action = { action: 'alert.replay', target, before: null, after: { messages: replayed } }
+      await recordAction(deps.database, trx, actor, action, now)
+    }
+    return replayed
+  })
+}

@@ -1,0 +1,245 @@
+import { type Selectable, sql } from 'kysely'
+import type { Db, Statement, Trx } from '../../../db/database.ts'
+import type { Schema } from '../../../db/schema.ts'
+import type { Verdict } from '../channels/channel.ts'
+import type { Message } from '../channels/message.ts'
+import type { Lane } from '../outbox/alert.ts'
+
+// The table of delivery: alert_messages, which is the queue of every channel and the log of deliveries.
+
+type MessageRow = Selectable<Schema['alert_messages']>
+
+const claimedColumns = ['id', 'channel_id', 'kind', 'content', 'created_at', 'attempts'] as const
+export type ClaimedMessage = Pick<MessageRow, (typeof claimedColumns)[number]>
+
+const viewColumns = [
+  'id',
+  'channel_id',
+  'kind',
+  'title',
+  'severity',
+  'state',
+  'attempts',
+  'created_at',
+  'due_at',
+  'delivered_at',
+  'last_status',
+  'last_answer',
+  'last_error',
+] as const
+export type LoggedMessage = Pick<MessageRow, (typeof viewColumns)[number]>
+
+/** A literal, as in the conditions of the indexes: with a parameter they would not be used. */
+const pending = sql.lit('pending' as const)
+/** A test or a check is not sent again: that it failed was its result. */
+const unrepeatable = ['test', 'check'] as const
+const free = { leased_until: null, lease_owner: null }
+
+/** Writes messages that are due now; with a lease when the writer sends them itself. */
+export async function insertMessages(
+  db: Db,
+  channelId: string,
+  lane: Lane,
+  messages: readonly Message[],
+  lease?: { owner: string; until: number },
+): Promise<void> {
+  if (messages.length === 0) return
+  const rows = messages.map((message) => ({
+    id: message.id,
+    channel_id: channelId,
+    kind: message.kind,
+    lane,
+    title: message.title,
+    severity: message.severity,
+    content: JSON.stringify(message),
+    state: 'pending' as const,
+    created_at: message.created_at,
+    due_at: message.created_at,
+    leased_until: lease?.until ?? null,
+    lease_owner: lease?.owner ?? null,
+  }))
+  await db.insertInto('alert_messages').values(rows).execute()
+}
+
+/** Messages of a lane of a channel that are due and that no process is sending. */
+const dueMessages = (db: Db, channelId: string, lane: Lane, now: number) =>
+  db
+    .selectFrom('alert_messages')
+    .select('id')
+    .where('channel_id', '=', channelId)
+    .where('lane', '=', lane)
+    .where('state', '=', pending)
+    .where('due_at', '<=', now)
+    .where((e) => e.or([e('leased_until', 'is', null), e('leased_until', '<=', now)]))
+
+export async function hasDueMessage(db: Db, channelId: string, lane: Lane, now: number): Promise<boolean> {
+  return (await dueMessages(db, channelId, lane, now).limit(1).executeTakeFirst()) !== undefined
+}
+
+interface Claim {
+  channelId: string
+  lane: Lane
+  owner: string
+  now: number
+  leaseMs: number
+  limit: number
+  /** Only messages without an attempt so far. */
+  unattemptedOnly: boolean
+}
+
+/** Takes messages that are due for `leaseMs`, oldest first: until then no other process sends them. */
+export async function claimMessages(db: Db, claim: Claim): Promise<ClaimedMessage[]> {
+  const { channelId, lane, owner, now, leaseMs, limit, unattemptedOnly } = claim
+  const due = dueMessages(db, channelId, lane, now)
+  const chosen = unattemptedOnly ? due.where('attempts', '=', 0) : due
+  const rows = await db
+    .updateTable('alert_messages')
+    .set({ leased_until: now + leaseMs, lease_owner: owner })
+    .where('id', 'in', chosen.orderBy('due_at').limit(limit))
+    // Checked again after waiting for the row: another process may have taken it meanwhile.
+    .where('state', '=', 'pending')
+    .where((e) => e.or([e('leased_until', 'is', null), e('leased_until', '<=', now)]))
+    .returning(claimedColumns)
+    .execute()
+  return rows.sort((a, b) => (a.id < b.id ? -1 : 1))
+}
+
+/** Gives back what this process took and did not send: these, or all. */
+export async function releaseMessages(db: Db, owner: string, ids?: readonly string[]): Promise<void> {
+  const own = db.updateTable('alert_messages').set(free).where('lease_owner', '=', owner).where('state', '=', pending)
+  await (ids ? own.where('id', 'in', [...ids]) : own).execute()
+}
+
+/** Frees what a process that is gone had taken; only where no other process can be sending. */
+export async function releaseAllMessages(db: Db): Promise<void> {
+  await db
+    .updateTable('alert_messages')
+    .set(free)
+    .where('lease_owner', 'is not', null)
+    .where('state', '=', pending)
+    .execute()
+}
+
+export interface AttemptResult {
+  message: ClaimedMessage
+  owner: string
+  verdict: Verdict
+  now: number
+  /** When it is retried; undefined = never, or delivered. */
+  dueAt: number | undefined
+}
+
+/** Writes the result of an attempt. A delivery counts whoever held the message; a failure for its holder only. */
+export function resultStatement(db: Db, { message, owner, verdict, now, dueAt }: AttemptResult): Statement {
+  const { status, answer, error } = verdict
+  const update = db
+    .updateTable('alert_messages')
+    .set({ ...free, last_status: status, last_answer: answer, last_error: error })
+    .set((e) => ({ attempts: e('attempts', '+', 1) }))
+    .where('id', '=', message.id)
+    .where('state', '=', 'pending')
+  if (verdict.delivered) return update.set({ state: 'delivered', delivered_at: now }).compile()
+  const held = update.where('lease_owner', '=', owner)
+  return dueAt === undefined ? held.set({ state: 'dead' }).compile() : held.set({ due_at: dueAt }).compile()
+}
+
+/** Puts dead messages back into the queue, at the beginning of the schedule. Resolves with how many there are. */
+export async function reviveMessages(trx: Trx, which: { id: string } | { channelId: string }, now: number) {
+  const update = trx
+    .updateTable('alert_messages')
+    .set({ ...free, state: 'pending', due_at: now, attempts: 0 })
+    .where('state', '=', sql.lit('dead'))
+    .where('kind', 'not in', unrepeatable)
+  const chosen = 'id' in which ? update.where('id', '=', which.id) : update.where('channel_id', '=', which.channelId)
+  const { numUpdatedRows } = await chosen.executeTakeFirstOrThrow()
+  return Number(numUpdatedRows)
+}
+
+/** Gives up all messages that wait for a channel. */
+export async function dropMessages(trx: Trx, channelId: string, reason: string): Promise<void> {
+  await trx
+    .updateTable('alert_messages')
+    .set({ ...free, state: 'dead', last_error: reason })
+    .where('channel_id', '=', channelId)
+    .where('state', '=', pending)
+    .execute()
+}
+
+/** Removes up to `limit` messages created before the id's instant that are not pending. Resolves with how many. */
+export async function deleteMessagesBefore(db: Db, floor: string, limit: number): Promise<number> {
+  const { numDeletedRows } = await db
+    .deleteFrom('alert_messages')
+    .where('id', 'in', (e) =>
+      e
+        .selectFrom('alert_messages')
+        .select('id')
+        .where('id', '<', floor)
+        .where('state', '<>', 'pending')
+        .orderBy('id')
+        .limit(limit),
+    )
+    .executeTakeFirstOrThrow()
+  return Number(numDeletedRows)
+}
+
+/** Messages of a channel since an instant, by lane. */
+export async function countMessagesSince(trx: Trx, channelId: string, since: number): Promise<Record<Lane, number>> {
+  const rows = await trx
+    .selectFrom('alert_messages')
+    .select((e) => ['lane', e.fn.countAll<number>().as('count')])
+    .where('channel_id', '=', channelId)
+    .where('created_at', '>=', since)
+    .groupBy('lane')
+    .execute()
+  return { own: 0, reported: 0, ...Object.fromEntries(rows.map(({ lane, count }) => [lane, count])) }
+}
+
+export async function countPending(db: Db, channelId: string, lane: Lane): Promise<number> {
+  const { count } = await db
+    .selectFrom('alert_messages')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where('channel_id', '=', channelId)
+    .where('lane', '=', lane)
+    .where('state', '=', pending)
+    .executeTakeFirstOrThrow()
+  return count
+}
+
+/** Messages of that state by channel; a channel without any is not among them. */
+export async function countMessages(db: Db, state: 'pending' | 'dead'): Promise<Map<string, number>> {
+  const rows = await db
+    .selectFrom('alert_messages')
+    .select((e) => ['channel_id', e.fn.countAll<number>().as('count')])
+    .where('state', '=', sql.lit(state))
+    .$if(state === 'dead', (dead) => dead.where('kind', 'not in', unrepeatable))
+    .groupBy('channel_id')
+    .execute()
+  return new Map(rows.map(({ channel_id, count }) => [channel_id, count]))
+}
+
+export function findMessage(db: Db, id: string): Promise<LoggedMessage | undefined> {
+  return db.selectFrom('alert_messages').select(viewColumns).where('id', '=', id).executeTakeFirst()
+}
+
+export async function findMessages(db: Db, ids: readonly string[]): Promise<LoggedMessage[]> {
+  if (ids.length === 0) return []
+  return db
+    .selectFrom('alert_messages')
+    .select(viewColumns)
+    .where('id', 'in', [...ids])
+    .execute()
+}
+
+/** One page, newest first. */
+export function listMessageRows(
+  db: Db,
+  filter: { channel_id?: string; state?: MessageRow['state']; before?: string },
+  limit: number,
+): Promise<LoggedMessage[]> {
+  let query = db.selectFrom('alert_messages').select(viewColumns).orderBy('id', 'desc').limit(limit)
+  if (filter.channel_id !== undefined) query = query.where('channel_id', '=', filter.channel_id)
+  // A literal for the partial indexes; the value comes from a closed list.
+  if (filter.state !== undefined) query = query.where('state', '=', sql.lit(filter.state) as never)
+  if (filter.before !== undefined) query = query.where('id', '<', filter.before)
+  return query.execute()
+}

@@ -1,0 +1,74 @@
+import type { Deps } from '../../../deps.ts'
+import { type Egress, EgressError } from '../../../egress/egress.ts'
+import { version } from '../../../version.ts'
+import { allChannels } from '../channels/all-channels.ts'
+import type { HttpChannel, SocketChannel, Verdict } from '../channels/channel.ts'
+import type { Message } from '../channels/message.ts'
+import { plainText } from '../channels/plain-text.ts'
+import { secretRemover, secretsOfSettings } from '../channels/without-secrets.ts'
+import type { KnownChannel } from '../routing/routing-table.ts'
+import { signingSettings } from '../routing/sealed-settings.ts'
+
+/** Enough to see what a receiver complains about; the rest would only fill the log of deliveries. */
+const keptAnswer = 500
+/** One attempt in any protocol, from the first byte to the last: a second more than the way out gives a request, so that it says why. */
+export const attemptWithinMs = 16_000
+
+/** The two ways out: URLs given by API may not lead into the operator's network, those of the environment may. */
+export interface Egresses {
+  guarded: Egress
+  open: Egress
+}
+
+/** Made once for each channel as it is known; a change makes another one. */
+const removers = new WeakMap<KnownChannel, (text: string) => string>()
+
+/** A receiver may answer with what it was sent: neither URL nor token must stand in the log of deliveries. */
+function removerOf(channel: KnownChannel): (text: string) => string {
+  const known = removers.get(channel)
+  if (known) return known
+  const remove = secretRemover(secretsOfSettings([channel.settings, channel.previous_secrets]))
+  removers.set(channel, remove)
+  return remove
+}
+
+/** Makes one attempt; resolves with its result, also when it failed. */
+export type Send = (channel: KnownChannel, message: Message, signal: AbortSignal) => Promise<Verdict>
+
+export function createSend(
+  { config, clock, log, secrets }: Pick<Deps, 'config' | 'clock' | 'log' | 'secrets'>,
+  egresses: () => Promise<Egresses>,
+): Send {
+  async function attempt(channel: KnownChannel, message: Message, signal: AbortSignal): Promise<Verdict> {
+    const now = clock.now()
+    const { guarded, open } = await egresses()
+    const egress = channel.managed_by === 'api' ? guarded : open
+    const settings = signingSettings(channel, now) as never
+    const sender = { deployment: secrets.deployment, version, publicUrl: config.publicUrl, now }
+    const adapter = allChannels[channel.type] as HttpChannel | SocketChannel
+    if ('deliver' in adapter) return adapter.deliver(message, settings, sender, egress, signal)
+    return adapter.judge(await egress.post(adapter.request(message, settings, sender), signal))
+  }
+
+  return async (channel, message, closing) => {
+    const signal = AbortSignal.any([closing, AbortSignal.timeout(attemptWithinMs)])
+    const remove = removerOf(channel)
+    // Once more afterwards: what made text plain may have put the parts of a secret together.
+    const clean = (text: string | null) => (text === null ? null : remove(plainText(remove(text), keptAnswer)))
+    try {
+      const verdict = await attempt(channel, message, signal)
+      return { ...verdict, answer: clean(verdict.answer), error: clean(verdict.error) }
+    } catch (fault) {
+      const isOfReceiver = fault instanceof EgressError
+      if (!isOfReceiver) {
+        // A fault may carry what it stumbled over, such as a URL.
+        const reason = clean(fault instanceof Error ? (fault.stack ?? fault.message) : String(fault))
+        log.error({ channel: channel.id, type: channel.type, reason }, 'an alert could not be sent')
+      }
+      const error = isOfReceiver
+        ? fault.message
+        : 'The message could not be sent; the log of the service has the reason.'
+      return { delivered: false, status: null, answer: null, error: clean(error) }
+    }
+  }
+}

@@ -1,0 +1,141 @@
+import { eventTypes, serviceSource } from '@wardline/contract'
+import type { Statement, Trx } from '../../../db/database.ts'
+import type { StoredEvent } from '../../../db/schema/events.ts'
+import type { Deps } from '../../../deps.ts'
+import { uuidV7 } from '../../../ids.ts'
+import { type AlertFacts, endedBy, type OwnAlert } from './alert.ts'
+import { countOverflow, FloodBound, type Overflow, summarize } from './floods.ts'
+import {
+  compileOutbox,
+  hasOverflow,
+  insertStatements,
+  type NewAlert,
+  overflowStatement,
+  resolveStatement,
+  takeOverflow,
+} from './queries.ts'
+
+const minuteMs = 60_000
+
+/** Decides which alerts are written: those that nobody would get are not. */
+export interface Recipients {
+  /** Without any, no event is looked at. */
+  readonly hasAny: boolean
+  take(alert: AlertFacts): boolean
+}
+
+type WrittenEvent = Omit<StoredEvent, 'seq'>
+
+export interface Outbox {
+  /**
+   * Statements that write an alert for each event that a channel would take; beyond the bound of an instance they are
+   * counted instead. They belong into the transaction that stores the events, after these: neither exists without the
+   * other. `touchedBy`: the keys that touched decoys, by the id of the event.
+   */
+  statements(events: readonly WrittenEvent[], createdAt: number, touchedBy?: ReadonlyMap<string, string>): Statement[]
+  /** Statements that write alerts of the service itself; they belong into the batch that they report. */
+  ownStatements(alerts: readonly OwnAlert[], now: number): Statement[]
+  /** Writes alerts of the service itself within an interactive transaction. */
+  write(trx: Trx, alerts: readonly OwnAlert[], now: number): Promise<void>
+  /** To be called after the commit: what was written is then sent at once, not only in the next turn. */
+  notify(): void
+  /**
+   * Writes the alerts that stand for those which were only counted, after each minute. They are counted in the database,
+   * so that a crash loses none, and of several processes one writes them.
+   */
+  writeSummaries(): Promise<void>
+  /** Calls the listener at each notification. */
+  listen(listener: () => void): void
+}
+
+export function createOutbox({ database, clock }: Pick<Deps, 'database' | 'clock'>, recipients: Recipients): Outbox {
+  const { db } = database
+  const compiled = compileOutbox(database)
+  const bound = new FloodBound()
+  let listener = () => {}
+
+  /** The end of a problem needs nobody's attention. */
+  const statusOf = (alert: AlertFacts) => (endedBy(alert).length > 0 ? ('resolved' as const) : ('open' as const))
+
+  /** What is over is over for every channel, whichever is notified. */
+  function written(alerts: readonly NewAlert[], now: number): Statement[] {
+    if (alerts.length === 0) return []
+    const endings = alerts.flatMap((alert) => {
+      const types = endedBy(alert)
+      return types.length === 0 ? [] : resolveStatement(db, types, alert.instance_id, now)
+    })
+    return [...insertStatements(compiled, alerts), ...endings]
+  }
+
+  function ownStatements(alerts: readonly OwnAlert[], now: number): Statement[] {
+    const facts = alerts.map((alert) => ({ ...alert, by_service: 1 as const }))
+    const taken = facts
+      .filter((alert) => recipients.take(alert))
+      .map((alert) => ({
+        ...alert,
+        id: uuidV7(now),
+        created_at: now,
+        source: serviceSource,
+        session_id: null,
+        status: statusOf(alert),
+        back: null,
+      }))
+    return written(taken, now)
+  }
+
+  async function write(trx: Trx, alerts: readonly OwnAlert[], now: number): Promise<void> {
+    for (const statement of ownStatements(alerts, now)) await trx.executeQuery(statement)
+  }
+
+  return {
+    ownStatements,
+    write,
+
+    statements(events, createdAt, touchedBy) {
+      const alerts: NewAlert[] = []
+      const beyond: Overflow[] = []
+      if (!recipients.hasAny) return []
+      for (const [index, event] of events.entries()) {
+        if (event.event_type === eventTypes.sessionMetrics || !recipients.take(event)) continue
+        const status = statusOf(event)
+        // The end of a problem is never only counted: it would not end.
+        const counted = status === 'open' ? bound.beyond(event, createdAt, touchedBy?.get(event.id)) : undefined
+        if (counted) {
+          beyond.push(counted)
+          continue
+        }
+        const { id, severity, event_type, source, description, instance_id, session_id, by_service } = event
+        alerts.push({
+          id,
+          created_at: createdAt,
+          severity,
+          event_type,
+          source,
+          description,
+          instance_id,
+          session_id,
+          by_service,
+          status,
+          back: events.length - 1 - index,
+        })
+      }
+      const statements = written(alerts, createdAt)
+      return beyond.length === 0 ? statements : [...statements, overflowStatement(compiled, countOverflow(beyond))]
+    },
+
+    async writeSummaries() {
+      const now = clock.now()
+      const minute = now - (now % minuteMs)
+      if (!(await hasOverflow(db, minute))) return
+      await db.transaction().execute(async (trx) => {
+        await write(trx, summarize(await takeOverflow(trx, minute)), now)
+      })
+      listener()
+    },
+
+    notify: () => listener(),
+    listen(call) {
+      listener = call
+    },
+  }
+}

@@ -1,0 +1,242 @@
+import type { AlertQuery } from '@wardline/contract'
+import { CompiledQuery, sql } from 'kysely'
+import { counterValue, holdCounter, raiseCounter, readCounter } from '../../../db/counters.ts'
+import type { Database, Db, Dialect, Statement, Trx } from '../../../db/database.ts'
+import type { Schema } from '../../../db/schema.ts'
+import type { Severity, StoredAlert } from './alert.ts'
+
+// The tables of the outbox: alerts, and alert_overflow, where alerts beyond a bound are counted.
+
+const factColumns = {
+  id: 'text',
+  created_at: 'bigint',
+  severity: 'text',
+  event_type: 'text',
+  source: 'text',
+  description: 'text',
+  instance_id: 'text',
+  session_id: 'text',
+  by_service: 'bigint',
+  event_seq: 'bigint',
+} as const satisfies Partial<Record<keyof StoredAlert, string>>
+const writtenColumns = { ...factColumns, status: 'text' } as const
+const writtenNames = Object.keys(writtenColumns) as (keyof typeof writtenColumns)[]
+
+const plannedColumns = ['seq', ...(Object.keys(factColumns) as (keyof typeof factColumns)[])] as const
+/** An alert as planning reads it: without what people did about it, which may change meanwhile. */
+export type PlannedAlert = Pick<StoredAlert, (typeof plannedColumns)[number]>
+
+/** An alert before it has its place in the sequence. `back`: how many events of its transaction follow its own; null = of no event. */
+export type NewAlert = Omit<Pick<StoredAlert, keyof typeof writtenColumns>, 'event_seq'> & { back: number | null }
+
+export type OverflowRow = Schema['alert_overflow']
+const overflowColumns = {
+  minute: 'bigint',
+  by_service: 'bigint',
+  instance_id: 'text',
+  event_type: 'text',
+  severity: 'text',
+  count: 'bigint',
+} as const satisfies Record<keyof OverflowRow, string>
+const overflowNames = Object.keys(overflowColumns) as (keyof OverflowRow)[]
+
+/** Compiled once; only the parameters change. */
+export interface OutboxStatements {
+  takeSeqs: string
+  alerts: ReturnType<Dialect['insertSequenced']>
+  overflow: string
+}
+
+export function compileOutbox({ db, dialect }: Database): OutboxStatements {
+  const columns = sql.raw(overflowNames.join(', '))
+  return {
+    takeSeqs: raiseCounter('alert_seq', 0).compile(db).sql,
+    alerts: dialect.insertSequenced('alerts', writtenColumns, 'alert_seq', { event_seq: 'event_seq' }),
+    overflow: sql`insert into alert_overflow (${columns})
+      select ${columns} from ${dialect.rowsFromJson('', overflowColumns)} as batch where true
+      on conflict (minute, by_service, instance_id, event_type, severity)
+        do update set count = alert_overflow.count + excluded.count`.compile(db).sql,
+  }
+}
+
+/** Writes alerts in their order; within the transaction that stores their events, after these. */
+export function insertStatements(compiled: OutboxStatements, alerts: readonly NewAlert[]): Statement[] {
+  const rows = alerts.map((alert) => writtenNames.map((name) => alert[name === 'event_seq' ? 'back' : name]))
+  return [CompiledQuery.raw(compiled.takeSeqs, [alerts.length]), compiled.alerts(rows)]
+}
+
+/** Ends problems of an instance; after the alert that reports the end was written. */
+export function resolveStatement(db: Db, types: readonly string[], instanceId: string | null, now: number): Statement {
+  return db
+    .updateTable('alerts')
+    .set({ status: 'resolved', changed_at: now })
+    .where('event_type', 'in', [...types])
+    .where('instance_id', instanceId === null ? 'is' : '=', instanceId as never)
+    .where('status', '<>', sql.lit('resolved'))
+    .where('severity', '<>', sql.lit('info'))
+    .where('by_service', '=', 1)
+    .compile()
+}
+
+/** Counts alerts that are not written, within the transaction of their events. */
+export function overflowStatement(compiled: OutboxStatements, counted: readonly OverflowRow[]): Statement {
+  const rows = counted.map((row) => overflowNames.map((name) => row[name]))
+  return CompiledQuery.raw(compiled.overflow, [JSON.stringify(rows)])
+}
+
+export async function hasOverflow(db: Db, minutesBefore: number): Promise<boolean> {
+  const row = await db
+    .selectFrom('alert_overflow')
+    .select('minute')
+    .where('minute', '<', minutesBefore)
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/**
+ * Takes what was counted in minutes before this one out of the table. Takes the lock of the outbox first, as ingest does
+ * before it counts: two locks taken in two orders would block each other.
+ */
+export async function takeOverflow(trx: Trx, minutesBefore: number): Promise<OverflowRow[]> {
+  await holdCounter('alert_seq').execute(trx)
+  return trx.deleteFrom('alert_overflow').where('minute', '<', minutesBefore).returningAll().execute()
+}
+
+/** The same as `readAlertHead`, as a part of another statement. */
+export const newestAlert = counterValue('alert_seq')
+
+/** The last seq given to an alert; all alerts up to it are committed. */
+export const readAlertHead = (db: Db): Promise<number> => readCounter(db, 'alert_seq')
+
+const ownAfter = (db: Db, after: number) =>
+  db
+    .selectFrom('alerts')
+    .where('seq', '>', after)
+    // A literal, as in the condition of the index: with a parameter it would not be used.
+    .where('by_service', '=', sql.lit(1))
+
+/** Alerts of the service itself after one, in order, whatever their severity. */
+export function readOwnAlerts(db: Db, after: number, limit: number): Promise<PlannedAlert[]> {
+  return ownAfter(db, after).select(plannedColumns).orderBy('seq').limit(limit).execute()
+}
+
+export async function countOwnAlerts(db: Db, after: number): Promise<number> {
+  const { count } = await ownAfter(db, after)
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow()
+  return count
+}
+
+/** Reported alerts after one, in order, of these severities. */
+export function readReportedAlerts(
+  db: Db,
+  { after, upTo, severities, limit }: { after: number; upTo: number; severities: readonly Severity[]; limit: number },
+): Promise<PlannedAlert[]> {
+  return db
+    .selectFrom('alerts')
+    .select(plannedColumns)
+    .where('seq', '>', after)
+    .where('seq', '<=', upTo)
+    .where('severity', 'in', [...severities])
+    .where('by_service', '=', 0)
+    .orderBy('seq')
+    .limit(limit)
+    .execute()
+}
+
+/** These alerts, oldest first; `status`: only those in this state. */
+export async function readAlerts(db: Db, seqs: readonly number[], status?: StoredAlert['status']) {
+  if (seqs.length === 0) return []
+  const query = db
+    .selectFrom('alerts')
+    .select(plannedColumns)
+    .where('seq', 'in', [...seqs])
+    .orderBy('seq')
+  return (status === undefined ? query : query.where('status', '=', status)).execute()
+}
+
+/** Rows that a page looks at: a rare filter over a year of alerts must not delay the other readers. */
+const scanWindow = 100_000
+
+export interface AlertPage {
+  rows: StoredAlert[]
+  /** Every alert with a higher seq was looked at; undefined when all were. */
+  lookedDownTo: number | undefined
+}
+
+/** One page, newest first; the next one goes on at `lookedDownTo`. */
+export async function readAlertPage(db: Db, filter: AlertQuery, before: number, limit: number): Promise<AlertPage> {
+  const { head, oldest } = await db
+    .selectFrom('alerts')
+    .select((e) => [e.fn.max('seq').as('head'), e.fn.min('seq').as('oldest')])
+    .executeTakeFirstOrThrow()
+  const below = Math.min(before, (head ?? 0) + 1)
+  const floor = Math.max(oldest ?? 0, below - scanWindow)
+  let query = db.selectFrom('alerts').selectAll().where('seq', '<', below).where('seq', '>=', floor)
+  for (const column of ['status', 'severity', 'event_type', 'instance_id'] as const) {
+    const value = filter[column]
+    if (value !== undefined) query = query.where(column, '=', value as never)
+  }
+  const rows = await query.orderBy('seq', 'desc').limit(limit).execute()
+  if (rows.length === limit) return { rows, lookedDownTo: rows.at(-1)!.seq }
+  return { rows, lookedDownTo: floor > (oldest ?? 0) ? floor : undefined }
+}
+
+export function findAlert(db: Db, id: string): Promise<StoredAlert | undefined> {
+  return db.selectFrom('alerts').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+/** What people change. */
+export type AlertState = Pick<StoredAlert, 'status' | 'verdict' | 'assignee' | 'note'>
+
+/** Alerts of the same type and instance that are not resolved. */
+const siblings = (db: Db, { event_type, instance_id, by_service }: StoredAlert) =>
+  db
+    .selectFrom('alerts')
+    .where('event_type', '=', event_type)
+    .where('instance_id', instance_id === null ? 'is' : '=', instance_id as never)
+    .where('by_service', '=', by_service)
+    .where('status', '<>', sql.lit('resolved'))
+    .where('severity', '<>', sql.lit('info'))
+
+export async function changeOne(trx: Trx, { seq }: StoredAlert, change: AlertState, now: number): Promise<void> {
+  await trx
+    .updateTable('alerts')
+    .set({ ...change, changed_at: now })
+    .where('seq', '=', seq)
+    .execute()
+}
+
+/** Changes up to `limit` others of the same problem that are not in that state yet; resolves with how many. */
+export async function changeSiblings(db: Db, alert: StoredAlert, change: AlertState, now: number, limit: number) {
+  const others = siblings(db, alert)
+    .select('seq')
+    .where('seq', '<>', alert.seq)
+    .where('status', '<>', change.status)
+    .orderBy('seq')
+    .limit(limit)
+  const { numUpdatedRows } = await db
+    .updateTable('alerts')
+    .set({ ...change, changed_at: now })
+    .where('seq', 'in', others)
+    .executeTakeFirstOrThrow()
+  return Number(numUpdatedRows)
+}
+
+export async function hasUnresolved(trx: Trx, alert: StoredAlert): Promise<boolean> {
+  return (await siblings(trx, alert).select('seq').limit(1).executeTakeFirst()) !== undefined
+}
+
+/** The oldest alerts created before `cutoff`, by seq. */
+export async function readExpired(db: Db, cutoff: number, limit: number): Promise<number[]> {
+  const oldest = await db.selectFrom('alerts').select(['seq', 'created_at']).orderBy('seq').limit(limit).execute()
+  return oldest.filter(({ created_at }) => created_at < cutoff).map(({ seq }) => seq)
+}
+
+export async function deleteAlerts(db: Db, seqs: readonly number[]): Promise<void> {
+  await db
+    .deleteFrom('alerts')
+    .where('seq', 'in', [...seqs])
+    .execute()
+}

@@ -1,0 +1,180 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type AlertReceiver, startAlertReceiver } from '../../../test-alert-receiver.ts'
+import { openTestService, type TestService } from '../../../test-service.ts'
+import { readMessage } from '../channels/message.ts'
+
+let receiver: AlertReceiver
+let service: TestService
+const label = 'The env file of the mail bot'
+
+beforeEach(async () => {
+  receiver = await startAlertReceiver()
+  service = await openTestService({
+    env: {
+      ALERT_WEBHOOK_URL: `${receiver.url}/webhook`,
+      SLACK_WEBHOOK_URL: `${receiver.url}/slack`,
+      WARDLINE_PUBLIC_URL: 'https://wardline.example.com',
+    },
+  })
+  await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'Mail · bot' } })
+})
+afterEach(async () => {
+  await service[Symbol.asyncDispose]()
+  await receiver[Symbol.asyncDispose]()
+})
+
+async function dispatch(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) {
+    await service.services.dispatcher.run()
+    await service.services.dispatcher.whenIdle()
+  }
+}
+const told = (type: string) =>
+  receiver.taken
+    .filter(({ path, body }) => path === '/webhook' && body.data.event_type === type)
+    .map(({ body }) => body.data)
+const slackTexts = () => receiver.taken.filter(({ path }) => path === '/slack').map(({ body }) => JSON.stringify(body))
+
+async function plant(): Promise<{ id: string; key: string }> {
+  const body = { instanceId: 'agent-1', type: 'api_key', keyType: 'openai', label }
+  const created = await service.call<{ id: string; key: string }>('POST', '/api/honeypots', { body })
+  await service.services.decoyChecks.refresh()
+  return created.body
+}
+const touch = (key: string) =>
+  service.call('POST', '/api/honeypots/check/key', {
+    body: { key, meta: { tool: 'shell-exec', instance_id: 'agent-1' } },
+  })
+
+describe('an alert of a decoy', () => {
+  it('says which agent, decoy and tool, from where, what was done and what to do next', async () => {
+    const { id, key } = await plant()
+    await touch(key)
+    await dispatch()
+    const [hit] = told('honeypot_triggered')
+    const ack = `wardline alerts ack ${hit.id}`
+    expect(hit).toMatchObject({
+      instance_id: 'agent-1',
+      instance_name: 'Mail · bot',
+      tool: 'shell-exec',
+      ip_address: '127.0.0.1',
+      decoys: [{ id, label, type: 'api_key', key_type: 'openai', instance_id: 'agent-1' }],
+      suspension: null,
+      next: ['wardline kill --reason honeypot_triggered agent-1', ack],
+      url: `https://wardline.example.com/alerts?id=${hit.id}`,
+    })
+    const [text] = slackTexts()
+    // The dot between facts cannot be brought in by a name that an agent chose.
+    const facts = `agent-1 (Mail - bot) · honeypot_triggered · decoy: ${label} · tool: shell-exec · from: 127.0.0.1 · A decoy key`
+    for (const part of [
+      facts,
+      'Done so far: nothing',
+      'wardline kill --reason honeypot_triggered agent-1',
+      ack,
+      hit.url,
+    ]) {
+      expect(text).toContain(part)
+    }
+  })
+
+  // Whoever listens to the open stream, or reads events, must not learn where decoys lie.
+  it('is the only place with the label', async () => {
+    const { key } = await plant()
+    await touch(key)
+    await dispatch()
+    expect(slackTexts()[0]).toContain(label)
+    const event = await service.rows('select * from events')
+    const alert = await service.rows('select * from alerts')
+    const trust = await service.call('GET', '/api/public/trust', { key: null })
+    const list = await service.call('GET', '/api/events')
+    expect(event).toHaveLength(1)
+    for (const text of [JSON.stringify([event, alert]), trust.text, list.text]) expect(text).not.toContain('mail bot')
+  })
+
+  // An agent that reports a hit of its own with the id of a decoy would else have its label sent about.
+  it('names no decoy that a caller names', async () => {
+    const { id } = await plant()
+    const body = {
+      severity: 'breach',
+      source: 'agent',
+      event_type: 'honeypot_triggered',
+      description: 'x',
+      instance_id: 'agent-1',
+      metadata: { honeypot_id: id, key_id: 'system', toolName: 'web-search' },
+    }
+    await service.call('POST', '/api/events', { body })
+    await dispatch()
+    expect(told('honeypot_triggered')[0]).toMatchObject({ decoys: [], key: null, tool: 'web-search' })
+    expect(slackTexts().join()).not.toContain(label)
+  })
+})
+
+describe('what was done', () => {
+  it('names who suspended the agent by the name of the key, and since when', async () => {
+    const operator = await service.createKey('operator')
+    await service.call('POST', '/api/kill/agent-1', { key: operator.key, body: { reason: 'odd mails' } })
+    const at = new Date(service.clock.now()).toISOString()
+    service.clock.advance(1_000)
+    const body = {
+      severity: 'critical',
+      source: 's',
+      event_type: 'tool_blocked',
+      description: 'x',
+      instance_id: 'agent-1',
+    }
+    await service.call('POST', '/api/events', { body })
+    await dispatch()
+    expect(told('instance_suspended')[0].description).toBe('Suspended by operator of a test: odd mails')
+    expect(told('tool_blocked')[0]).toMatchObject({
+      suspension: { by: 'operator of a test', at, reason: 'odd mails', confirmed: false },
+      next: ['wardline instances agent-1', expect.stringMatching(/^wardline alerts ack /)],
+    })
+    const text = slackTexts().find((one) => one.includes('tool_blocked'))!
+    const done = `Done so far: suspended by operator of a test at ${at.slice(11, 19)} UTC, not yet confirmed by the agent: odd mails`
+    expect(text).toContain(done)
+    expect(slackTexts().join()).not.toContain(operator.id)
+  })
+
+  it('is what holds when the message is composed, with the word of the agent', async () => {
+    await service.call('POST', '/api/kill/agent-1', { body: { reason: 'first' } })
+    await service.call('POST', '/api/resume/agent-1')
+    await service.call('POST', '/api/kill/agent-1', { body: { reason: 'second' } })
+    await service.call('POST', '/api/instances/agent-1/ack', { body: { version: 3 } })
+    const body = {
+      severity: 'critical',
+      source: 's',
+      event_type: 'tool_blocked',
+      description: 'x',
+      instance_id: 'agent-1',
+    }
+    await service.call('POST', '/api/events', { body })
+    await dispatch()
+    expect(told('tool_blocked')[0].suspension).toMatchObject({
+      by: 'WARDLINE_API_KEY',
+      reason: 'second',
+      confirmed: true,
+    })
+  })
+
+  it('names a key that reached for another instance by its name, to people without its id', async () => {
+    const agent = await service.createKey('agent', ['agent-1'])
+    await service.call('POST', '/api/heartbeat', { key: agent.key, body: { instance_id: 'agent-2', name: 'x' } })
+    await service.services.ingest.whenIdle()
+    await dispatch()
+    expect(told('identity_mismatch')[0]).toMatchObject({
+      key: { id: agent.id, name: 'agent of a test' },
+      next: [`wardline keys revoke ${agent.id}`, expect.stringMatching(/^wardline alerts ack /)],
+    })
+    const text = slackTexts().find((one) => one.includes('identity_mismatch'))!
+    expect(text).toContain('key: agent of a test')
+    expect(text).toContain('The key agent of a test was used')
+    expect(text.replace(`wardline keys revoke ${agent.id}`, '')).not.toContain(agent.id)
+  })
+})
+
+it('a message that a version before stored is read with nothing known', () => {
+  const alerts = [{ id: 'a', seq: 1, description: 'x' }]
+  expect(readMessage(JSON.stringify({ id: 'm', alerts })).alerts).toEqual([
+    { ...alerts[0], instance_name: null, tool: null, decoys: [], key: null, suspension: null },
+  ])
+})

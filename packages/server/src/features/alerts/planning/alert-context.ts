@@ -1,0 +1,90 @@
+import type { Db } from '../../../db/database.ts'
+import { lastActors, localNames } from '../../audit/audit.ts'
+import { toolOf } from '../../events/classify.ts'
+import { readEventDetails } from '../../events/log-statements.ts'
+import { readDecoyLabels } from '../../honeypots/honeypots.ts'
+import { type AgentState, readAgentStates } from '../../instances/agent-states.ts'
+import { keyNames } from '../../keys/key-names.ts'
+import type { DecoyContext, DeliveredAlert, SuspensionContext } from '../channels/message.ts'
+import type { PlannedAlert } from '../outbox/queries.ts'
+
+/** As many as the service itself names in one event. */
+const maxDecoys = 10
+/** A person reads no more of a label or of a tool's name on the way to a computer. */
+const labelCharacters = 200
+const toolCharacters = 100
+
+type Metadata = Record<string, unknown>
+
+const isText = (value: unknown): value is string => typeof value === 'string'
+const unique = (values: readonly (string | null | undefined)[]): string[] => [...new Set(values.filter(isText))]
+const beginning = (text: string | null, characters: number) =>
+  text === null ? null : Array.from(text).slice(0, characters).join('')
+
+/** A caller may write any id into its event, and would read the label in an answer to it. */
+function decoyIds({ by_service }: PlannedAlert, metadata: Metadata | null): string[] {
+  if (by_service === 0 || metadata === null) return []
+  const { honeypot_id: one, honeypot_ids: several } = metadata
+  return [one, ...(Array.isArray(several) ? several : [])].filter(isText).slice(0, maxDecoys)
+}
+
+const keyId = ({ by_service }: PlannedAlert, metadata: Metadata | null): string | null =>
+  by_service === 1 && isText(metadata?.key_id) ? metadata.key_id : null
+
+function suspensionOf(state: AgentState | undefined, by: string | undefined): SuspensionContext | null {
+  if (!state?.suspension) return null
+  const { at, reason, confirmed } = state.suspension
+  return { by: by ?? null, at, reason, confirmed }
+}
+
+/**
+ * Alerts with all that a person or a program needs to act on them, read now: a suspension meanwhile counts. `metadata` is
+ * for machines only.
+ */
+export async function addContext(db: Db, rows: readonly PlannedAlert[]): Promise<DeliveredAlert[]> {
+  const details = await readEventDetails(db, rows)
+  const read = rows.map((row) => {
+    const { ip_address = null, metadata: text = null } = details.get(row.event_seq ?? 0) ?? {}
+    const metadata: Metadata | null = text === null ? null : JSON.parse(text)
+    return { row, ip_address, metadata, decoyIds: decoyIds(row, metadata), keyId: keyId(row, metadata) }
+  })
+  const agents = await readAgentStates(db, unique(rows.map(({ instance_id }) => instance_id)))
+  const labels = await readDecoyLabels(db, unique(read.flatMap((one) => one.decoyIds)))
+  const suspended = [...agents].flatMap(([id, { suspension }]) => (suspension ? [id] : []))
+  const suspendedBy = await lastActors(db, 'instance.suspend', suspended)
+  const keys = await keyNames(db, unique([...suspendedBy.values(), ...read.map((one) => one.keyId)]))
+  const names = new Map<string, string>([...Object.entries(localNames), ...keys])
+  const decoys = new Map(
+    labels.map((decoy): [string, DecoyContext] => [
+      decoy.id,
+      { ...decoy, label: beginning(decoy.label, labelCharacters) },
+    ]),
+  )
+
+  return read.map(({ row, ip_address, metadata, ...ids }) => {
+    const agent = row.instance_id === null ? undefined : agents.get(row.instance_id)
+    const actor = suspendedBy.get(row.instance_id ?? '')
+    const by = actor === undefined ? undefined : (names.get(actor) ?? actor)
+    const key = ids.keyId === null ? null : { id: ids.keyId, name: names.get(ids.keyId) ?? ids.keyId }
+    return {
+      ...row,
+      by_service: row.by_service === 1,
+      ip_address,
+      metadata,
+      instance_name: agent?.name ?? null,
+      tool: beginning(toolOf(metadata ?? undefined), toolCharacters),
+      decoys: ids.decoyIds.flatMap((id) => decoys.get(id) ?? []),
+      key,
+      suspension: suspensionOf(agent, by),
+    }
+  })
+}
+
+/** The same for people, who get no metadata, and keys by their names. */
+export async function addContextForPeople(db: Db, rows: readonly PlannedAlert[]): Promise<DeliveredAlert[]> {
+  const alerts = await addContext(db, rows)
+  return alerts.map((alert) => {
+    const { key, description } = alert
+    return { ...alert, metadata: null, description: key ? description.replaceAll(key.id, key.name) : description }
+  })
+}

@@ -1,0 +1,301 @@
+import { alertTypes } from '@wardline/contract'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type AlertReceiver, startAlertReceiver } from '../../../test-alert-receiver.ts'
+import { openTestService, type TestService } from '../../../test-service.ts'
+
+const minute = 60_000
+
+let receiver: AlertReceiver
+let service: TestService
+const others: TestService[] = []
+let decoy = ''
+
+async function open(env: Record<string, string>): Promise<void> {
+  service = await openTestService({ env })
+  const { body } = await service.call<{ key: string }>('POST', '/api/honeypots', {
+    body: { type: 'api_key', keyType: 'openai', instanceId: 'planted' },
+  })
+  decoy = body.key
+}
+
+const webhook = () => ({ ALERT_WEBHOOK_URL: `${receiver.url}/webhook` })
+const slack = () => ({ SLACK_WEBHOOK_URL: `${receiver.url}/slack` })
+
+beforeEach(async () => {
+  receiver = await startAlertReceiver()
+})
+afterEach(async () => {
+  for (const other of others.splice(0)) await other[Symbol.asyncDispose]()
+  await service[Symbol.asyncDispose]()
+  await receiver[Symbol.asyncDispose]()
+})
+
+/** Reports of types that nobody has heard of before, by several instances. */
+async function flood(count: number, instances = 10, fields: Record<string, unknown> = {}): Promise<void> {
+  const batch = async (sent: number) => {
+    const body = Array.from({ length: Math.min(500, count - sent) }, (_, index) => ({
+      severity: 'critical',
+      source: 'agent',
+      event_type: `invented_${sent + index}`,
+      description: 'Look here',
+      instance_id: `flood-${(sent + index) % instances}`,
+      ...fields,
+    }))
+    const { status } = await service.call('POST', '/api/events/batch', { body })
+    expect(status).toBe(200)
+  }
+  // Together, so that no turn comes between.
+  await Promise.all(Array.from({ length: Math.ceil(count / 500) }, (_, index) => batch(500 * index)))
+}
+
+async function hit(instance_id = 'victim', on = service, key?: string): Promise<void> {
+  const { body } = await on.call<{ matched: boolean }>('POST', '/api/honeypots/check/key', {
+    body: { key: decoy, meta: { instance_id } },
+    ...(key === undefined ? {} : { key }),
+  })
+  expect(body).toEqual({ matched: true })
+}
+
+/** The turn that is under way, one after it, and one more for what that one wrote. */
+async function turn(on = service): Promise<void> {
+  for (let count = 0; count < 3; count++) {
+    await on.services.dispatcher.run()
+    await on.services.dispatcher.whenIdle()
+  }
+}
+
+const textsAt = (path: string) =>
+  receiver.taken.filter((alert) => alert.path === path).map(({ body }) => JSON.stringify(body))
+const alertRows = () => service.rows('select * from alerts order by seq')
+const writeSummaries = (on = service) => on.services.outbox.writeSummaries()
+
+// One agent's key keeps everybody from hearing of a decoy: its reports wait before the hit, at every step of the way.
+describe('a decoy hit behind a flood of reports', () => {
+  it('is the first thing people hear, although thousands wait to be planned', async () => {
+    await open(slack())
+    await flood(2_000)
+    await hit()
+    await turn()
+    expect(textsAt('/slack').join()).toContain('honeypot_triggered on victim')
+  })
+
+  it('is the next message to a machine for which a thousand wait already', async () => {
+    await open(webhook())
+    receiver.answer = () => ({ status: 503 })
+    await flood(1_500)
+    for (let count = 0; count < 6; count++) await service.services.dispatcher.run()
+    await turn()
+    receiver.tries.splice(0)
+    await hit()
+    await turn()
+    expect(receiver.tries.map(({ body }) => body.type).slice(0, 2)).toContain('alert.honeypot_triggered')
+  })
+
+  it('reaches people whose limit the flood used up, and stands in no digest of it', async () => {
+    await open(slack())
+    await flood(300, 300)
+    await turn()
+    await turn()
+    const before = textsAt('/slack').length
+    expect(before).toBeLessThan(20)
+    for (const instance of ['one', 'two', 'three']) await hit(instance)
+    await turn()
+    const texts = textsAt('/slack').slice(before)
+    for (const instance of ['one', 'two', 'three']) {
+      expect(texts.some((text) => text.includes(`honeypot_triggered on ${instance}"`))).toBe(true)
+    }
+    service.clock.advance(minute)
+    await turn()
+    const digest = textsAt('/slack').find((text) => text.includes('exceeded the rate'))!
+    expect(digest).not.toContain('honeypot_triggered')
+  })
+
+  // Whoever found a decoy, and may speak for all under a prefix, touches it again and again in ever new names.
+  it('of another key has its own alert, however many names one key touches decoys in; every hit is stored', async () => {
+    await open(webhook())
+    const [{ key }, other] = [await service.createKey('agent', ['bot-*']), await service.createKey('agent', ['victim'])]
+    await Promise.all(Array.from({ length: 50 }, (_, index) => hit(`bot-${index % 40}`, service, key)))
+    await hit('victim', service, other.key)
+    const alerts = (await alertRows()) as { instance_id: string }[]
+    expect(alerts.at(-1)).toMatchObject({ instance_id: 'victim', severity: 'breach', by_service: 1 })
+    expect(new Set(alerts.map(({ instance_id }) => instance_id)).size).toBe(21)
+    expect(await service.rows('select id from honeypot_hits')).toHaveLength(51)
+    service.clock.advance(minute)
+    await writeSummaries()
+    const summary = ((await alertRows()) as { description: string }[]).at(-1)!
+    expect(summary).toMatchObject({ event_type: 'honeypot_triggered', instance_id: null, by_service: 1 })
+    expect(Number(summary.description.split(' ')[0])).toBe(51 - alerts.length)
+    await hit('bot-39', service, key)
+    expect((await alertRows()).at(-1)).toMatchObject({ instance_id: 'bot-39' })
+  })
+
+  // A receiver that refuses a certain text counts as down as soon as somebody reports that text.
+  it('is sent although the receiver refuses what was reported, and is left alone because of that', async () => {
+    await open(webhook())
+    receiver.answer = ({ body }) => ({ status: body.type === 'alert.honeypot_triggered' ? 200 : 400 })
+    await flood(20)
+    for (let count = 0; count < 8; count++) {
+      await turn()
+      service.clock.advance(6_000)
+    }
+    await hit()
+    await turn()
+    expect(receiver.taken.map(({ body }) => body.type)).toEqual(['alert.honeypot_triggered'])
+  })
+
+  it('is sent by one of two processes, once', async () => {
+    await open(webhook())
+    const { dataDir } = service.deps.config
+    const other = await openTestService({ env: webhook(), dataDir, clock: service.clock })
+    others.push(other)
+    await flood(100)
+    for (let count = 0; count < 5; count++) await hit(`victim-${count}`, count % 2 ? other : service)
+    for (let count = 0; count < 3; count++) {
+      await Promise.all([turn(), turn(other)])
+    }
+    const hits = receiver.taken.filter(({ body }) => body.type === 'alert.honeypot_triggered')
+    expect(hits.map(({ body }) => body.data.instance_id).toSorted()).toEqual(
+      Array.from({ length: 5 }, (_, index) => `victim-${index}`),
+    )
+    const all = receiver.taken.map(({ body }) => body.data.seq as number)
+    expect(all.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 105 }, (_, index) => index + 1))
+  })
+})
+
+// Each type is told by its severity: one that was added yesterday needs no line anywhere.
+it('sends whatever the service itself reports before reports, what is critical at any hour', async () => {
+  await open(slack())
+  const quiet_hours = { from: '00:00', to: '23:59', time_zone: 'UTC', least: 'breach' }
+  await service.call('PATCH', '/api/alert-channels/env-slack', { body: { quiet_hours } })
+  await flood(1_000, 200)
+  const { ingest } = service.services
+  const own = (severity: 'warning' | 'critical', event_type: string) =>
+    ingest.own({ severity, event_type, description: 'Something happened', instance_id: 'agent-1' })
+  await ingest.store([own('warning', 'quite_new'), own('critical', 'identity_mismatch')])
+  await turn()
+  expect(textsAt('/slack').join()).toContain('identity_mismatch on agent-1')
+  expect(textsAt('/slack').join()).not.toContain('quite_new')
+  await service.call('PATCH', '/api/alert-channels/env-slack', { body: { quiet_hours: null } })
+  await turn()
+  expect(textsAt('/slack').join()).toContain('From Wardline itself: 1 alerts during quiet hours')
+})
+
+describe('a channel', () => {
+  it('says how many alerts were not looked at in either lane', async () => {
+    await open(slack())
+    await hit()
+    const behind = async () =>
+      (await service.call<{ behind: number }>('GET', '/api/alert-channels/env-slack')).body.behind
+    expect(await behind()).toBe(1)
+    await turn()
+    expect(await behind()).toBe(0)
+  })
+
+  // Processes of the version before this one plan everything in one lane, until the last of them is replaced.
+  it('sends nothing twice that an older process planned', async () => {
+    await open(webhook())
+    await service.execute('update alert_channels set own_planned_seq = null')
+    await hit('planned')
+    await service.execute(
+      `insert into alert_deliveries (alert_seq, channel_id, outcome) values (1, 'env-webhook', 'told')`,
+    )
+    await flood(1)
+    await turn()
+    await hit('new')
+    await turn()
+    expect(receiver.taken.map(({ body }) => body.data.instance_id).toSorted()).toEqual(['flood-0', 'new'])
+  })
+})
+
+describe('what one instance reports beyond 600 alerts a minute', () => {
+  const counts = async () => service.rows('select * from alert_overflow order by instance_id')
+  const summaries = async () =>
+    (await alertRows()).filter(({ event_type }) => event_type === alertTypes.alertsSummarized)
+
+  it('is counted, and the count is an alert when the minute is over', async () => {
+    await open(webhook())
+    await flood(2_500, 1)
+    await flood(50, 1, { instance_id: 'calm' })
+    await flood(3, 1, { severity: 'breach' })
+    expect(await alertRows()).toHaveLength(600 + 50 + 3)
+    expect(await counts()).toMatchObject([{ instance_id: 'flood-0', severity: 'critical', count: 1_900 }])
+    await writeSummaries()
+    expect(await summaries()).toEqual([])
+    service.clock.advance(minute)
+    await writeSummaries()
+    await writeSummaries()
+    expect(await summaries()).toMatchObject([
+      { instance_id: 'flood-0', severity: 'critical', by_service: 1, source: 'wardline', status: 'open' },
+    ])
+    expect((await summaries())[0]!.description).toMatch(/^1900 more alerts of severity critical within the minute of /)
+    expect(await counts()).toEqual([])
+    // The events themselves are there, all of them.
+    expect(await service.rows('select count(*) as count from events')).toEqual([{ count: 2_553 }])
+    await flood(1, 1)
+    expect((await alertRows()).at(-1)).toMatchObject({ event_type: 'invented_0' })
+  })
+
+  it('is counted exactly over two processes and a crash', async () => {
+    await open(webhook())
+    const { dataDir } = service.deps.config
+    const other = await openTestService({ env: webhook(), dataDir, clock: service.clock })
+    const batch = (on: TestService) =>
+      on.call('POST', '/api/events/batch', {
+        body: Array.from({ length: 1_000 }, () => ({
+          severity: 'warning',
+          source: 'a',
+          event_type: 'x',
+          description: 'y',
+          instance_id: 'loud',
+        })),
+      })
+    await Promise.all([batch(service), batch(other)])
+    // What one of them knew in memory is gone.
+    await other[Symbol.asyncDispose]()
+    others.push(await openTestService({ env: webhook(), dataDir, clock: service.clock }))
+    service.clock.advance(minute)
+    await Promise.all([writeSummaries(), writeSummaries(others[0])])
+    expect((await alertRows()).length).toBe(1_200 + 1)
+    expect((await summaries()).map(({ description }) => String(description).split(' ')[0])).toEqual(['800'])
+  })
+
+  it('leaves every other instance its own bound', async () => {
+    await open(webhook())
+    await flood(1_200, 2)
+    await flood(600, 1, { instance_id: 'other' })
+    expect(await alertRows()).toHaveLength(1_800)
+    expect(await counts()).toEqual([])
+  })
+
+  it('is summarized for each channel that would take some of it', async () => {
+    await open({ ...webhook(), ...slack() })
+    const route = { name: 'r', match: { types: ['invented_*'] }, channels: ['env-slack'] }
+    await service.call('POST', '/api/alert-routes', { body: route })
+    await flood(700, 1)
+    await turn()
+    service.clock.advance(2 * minute)
+    await turn()
+    await writeSummaries()
+    for (let count = 0; count < 6; count++) await turn()
+    const [summary] = receiver.taken.filter(({ body }) => body.type === 'alert.alerts_summarized')
+    expect(summary!.body.data).toMatchObject({ by_service: true, instance_id: 'flood-0' })
+    expect(textsAt('/slack').join()).toContain('alerts_summarized on flood-0')
+  })
+
+  // Whoever holds a decoy touches it again and again, and thereby delays the next one.
+  it('is sixty of one type where the service itself reports them, and stays its own word', async () => {
+    await open(webhook())
+    for (let count = 0; count < 100; count++) await hit('loud')
+    await hit('calm')
+    expect(await alertRows()).toHaveLength(61)
+    service.clock.advance(minute)
+    await writeSummaries()
+    expect((await alertRows()).at(-1)).toMatchObject({
+      event_type: 'honeypot_triggered',
+      instance_id: 'loud',
+      severity: 'breach',
+      by_service: 1,
+    })
+    expect((await alertRows()).at(-1)!.description).toContain('40 more alerts')
+  })
+})

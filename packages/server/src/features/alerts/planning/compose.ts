@@ -1,0 +1,67 @@
+import { uuidV7 } from '../../../ids.ts'
+import type { DeliveredAlert, Message } from '../channels/message.ts'
+import { highest, isClaimed, type Severity } from '../outbox/alert.ts'
+import { held } from './grouping.ts'
+
+/** As many lines as a phone shows. */
+export const shownAlerts = 10
+
+const names: Record<Severity, string> = { info: 'Info', warning: 'Warning', critical: 'Critical', breach: 'Breach' }
+
+const storm = (count: number) => `${count} alerts exceeded the rate of this channel`
+const quiet = (count: number) => `${count} alerts during quiet hours`
+const late = (count: number) => `${count} alerts from a time when nothing reached this channel`
+
+const heldTitles: Record<string, (count: number) => string> = {
+  [held.reported.storm]: storm,
+  [held.reported.quiet]: quiet,
+  [held.reported.late]: late,
+  [held.own.storm]: (count) => `From Wardline itself: ${storm(count)}`,
+  [held.own.quiet]: (count) => `From Wardline itself: ${quiet(count)}`,
+  [held.own.late]: (count) => `From Wardline itself: ${late(count)}`,
+}
+
+const problemOf = (alert: DeliveredAlert): string => {
+  const { event_type, instance_id } = alert
+  const claim = isClaimed(alert) ? 'claimed by a caller: ' : ''
+  return `${claim}${event_type}${instance_id === null ? '' : ` on ${instance_id}`}`
+}
+
+interface Parts {
+  /** A new one unless alerts joined it already. */
+  id?: string | null
+  kind: Exclude<Message['kind'], 'test' | 'check'>
+  now: number
+  /** Its name. */
+  group: string
+  /** Newest last; the last `shownAlerts` are kept. */
+  alerts: readonly DeliveredAlert[]
+  /** How many there are in all. */
+  count: number
+}
+
+function titleOf({ kind, group, alerts, count }: Parts, severity: Severity): string {
+  const newest = alerts.at(-1)
+  if (kind === 'digest') return heldTitles[group]!(count)
+  const problem = newest ? problemOf(newest) : group
+  if (kind === 'resolved') return `Resolved: ${problem}`
+  const more = count > 1 ? ` (${count} alerts)` : ''
+  return kind === 'reminder' ? `Not acknowledged: ${problem}${more}` : `${names[severity]}: ${problem}${more}`
+}
+
+/** A message as it is stored and sent. */
+export function composeMessage(parts: Parts): Message {
+  const { kind, now, group, alerts, count } = parts
+  const severity = alerts.reduce<Severity>((worst, alert) => highest(worst, alert.severity), 'info')
+  const shown = alerts.slice(-shownAlerts)
+  return {
+    id: parts.id ?? uuidV7(now),
+    kind,
+    created_at: now,
+    severity,
+    title: titleOf(parts, severity).slice(0, 200),
+    group: kind === 'digest' ? null : group.slice(0, 255),
+    alerts: shown,
+    more: Math.max(0, count - shown.length),
+  }
+}

@@ -1,0 +1,504 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { groupNameOf } from '../outbox/alert.ts'
+import { type DecidedAlert, decide, type Flush, flush, type Group, repeatMs } from './grouping.ts'
+
+const start = Date.UTC(2026, 0, 15, 12)
+const second = 1_000
+const minute = 60 * second
+
+const alertOf = (fields: Partial<DecidedAlert> = {}): DecidedAlert => ({
+  severity: 'critical',
+  event_type: 'policy_violation',
+  instance_id: 'agent-1',
+  by_service: 0,
+  created_at: start,
+  ...fields,
+})
+
+type Silences = Parameters<typeof decide>[1]['silences']
+
+interface Told {
+  at: number
+  kind: string
+  name: string
+  /** Alerts that it tells of. */
+  count: number
+}
+
+/** One channel as the planner keeps it, without the database. */
+function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_resolved?: boolean } = {}) {
+  const channel = { send_resolved: options.send_resolved ?? true, quiet_hours: null as never }
+  const groups = new Map<string, Group>()
+  const told: Told[] = []
+  let silences: Silences = []
+  let silent = 0
+  let pending = 0
+  let now = start
+
+  const sent = () => told.filter(({ at }) => at > now - minute).length
+  const roomNow = () => ({ room: perMinute - sent(), urgentRoom: 2 * perMinute - sent() })
+  const tell = (kind: string, name: string, count: number) => told.push({ at: now, kind, name, count })
+
+  function flushOne(group: Group): void {
+    const unattended = [alertOf()]
+    const decision: Flush = flush(group, { channel, silences, groups, room: roomNow().room, now, unattended })
+    if (decision.kind === 'join storm') {
+      groups.set(decision.storm.name, decision.storm)
+      if (decision.group) groups.set(group.name, decision.group)
+      return
+    }
+    if (decision.kind !== 'end' && decision.kind !== 'wait') tell(decision.kind, group.name, group.waiting)
+    if (decision.kind === 'alert' || decision.kind === 'digest' || decision.kind === 'resolved')
+      pending -= group.waiting
+    if ('group' in decision && decision.group) groups.set(group.name, decision.group)
+    else groups.delete(group.name)
+  }
+
+  return {
+    groups,
+    told,
+    quiet(hours: { from: string; to: string; time_zone: string }) {
+      channel.quiet_hours = hours as never
+    },
+    acknowledge(name: string) {
+      groups.set(name, { ...groups.get(name)!, state: 'acknowledged' })
+    },
+    resolve(name: string) {
+      groups.set(name, { ...groups.get(name)!, state: 'resolved', due_at: now })
+    },
+    get now() {
+      return now
+    },
+    /** Alerts that were neither told, nor wait, nor were kept back for a reason. */
+    get lost() {
+      return pending - [...groups.values()].reduce((sum, { waiting }) => sum + waiting, 0)
+    },
+    get silent() {
+      return silent
+    },
+    silence(list: Silences) {
+      silences = list
+    },
+    take(fields: Partial<DecidedAlert> = {}) {
+      const alert = alertOf({ created_at: now, ...fields })
+      const decision = decide(alert, { channel, silences, groups, mayRemember: true, ...roomNow(), now })
+      if (decision.outcome === 'waiting') pending += 1
+      if (decision.outcome === 'silenced' || decision.outcome === 'inhibited') silent += 1
+      if (decision.outcome === 'told') {
+        const waiting = groups.get(groupNameOf(alert))?.waiting ?? 0
+        pending -= waiting
+        tell(decision.kind, groupNameOf(alert), waiting + 1)
+      }
+      if (decision.ended !== undefined) groups.delete(decision.ended)
+      if ('group' in decision) groups.set(decision.group.name, decision.group)
+      if ('remembered' in decision && decision.remembered) groups.set(decision.remembered.name, decision.remembered)
+      return decision.outcome
+    },
+    /** Lets time pass; what comes due is told at its second. */
+    pass(ms: number) {
+      for (const until = now + ms; now < until; ) {
+        now = Math.min(until, now + second)
+        const due = [...groups.values()].filter(({ due_at }) => due_at !== null && due_at <= now)
+        for (const group of due) flushOne(groups.get(group.name) ?? group)
+      }
+    },
+  }
+}
+
+const kinds = (told: Told[]) => told.map(({ at, kind, count }) => [(at - start) / second, kind, count])
+
+describe('what follows the first alert of a group', () => {
+  it('is told together after ten seconds when it is critical', () => {
+    const channel = channelOf()
+    expect(channel.take()).toBe('told')
+    channel.pass(2 * second)
+    for (let index = 0; index < 5; index++) expect(channel.take()).toBe('waiting')
+    channel.pass(minute)
+    expect(kinds(channel.told)).toEqual([
+      [0, 'alert', 1],
+      [12, 'alert', 5],
+    ])
+  })
+
+  it('is told together after thirty seconds when it is a warning', () => {
+    const channel = channelOf()
+    channel.take({ severity: 'warning' })
+    channel.take({ severity: 'warning' })
+    channel.pass(minute)
+    expect(kinds(channel.told)).toEqual([
+      [0, 'alert', 1],
+      [30, 'alert', 1],
+    ])
+  })
+
+  it('comes every five minutes at most', () => {
+    const channel = channelOf()
+    for (let index = 0; index < 20 * 60; index++) {
+      channel.take()
+      channel.pass(second)
+    }
+    const times = channel.told.map(({ at }) => (at - start) / second)
+    expect(times.slice(0, 2)).toEqual([0, 11])
+    for (const [index, at] of times.slice(2).entries()) expect(at - times[index + 1]!).toBeGreaterThanOrEqual(300)
+    expect(times.length).toBeLessThanOrEqual(6)
+    channel.pass(10 * minute)
+    expect(channel.told.reduce((sum, { count }) => sum + count, 0)).toBe(20 * 60)
+  })
+
+  it('is told at once when it is worse', () => {
+    const channel = channelOf()
+    channel.take({ severity: 'warning' })
+    channel.take({ severity: 'warning' })
+    channel.pass(second)
+    expect(channel.take({ severity: 'breach' })).toBe('told')
+    expect(kinds(channel.told)).toEqual([
+      [0, 'alert', 1],
+      [1, 'alert', 2],
+    ])
+  })
+
+  it('of another instance is another group', () => {
+    const channel = channelOf()
+    expect(channel.take()).toBe('told')
+    expect(channel.take({ instance_id: 'agent-2' })).toBe('told')
+    expect(channel.take({ instance_id: null })).toBe('told')
+  })
+})
+
+describe('what nobody acknowledged', () => {
+  it('is told again every four hours for three days when it is critical, and then no more', () => {
+    const channel = channelOf()
+    channel.take()
+    channel.pass(5 * 24 * 3_600_000)
+    const reminders = channel.told.filter(({ kind }) => kind === 'reminder')
+    expect(reminders).toHaveLength(18)
+    expect(reminders[0]!.at - start).toBe(repeatMs)
+    expect(channel.groups.size).toBe(0)
+  })
+
+  it('is not told again once it was acknowledged, until there is news', () => {
+    const channel = channelOf()
+    channel.take()
+    channel.acknowledge('reported policy_violation agent-1')
+    channel.pass(24 * 3_600_000)
+    expect(channel.told).toHaveLength(1)
+    expect(channel.take()).toBe('told')
+  })
+
+  it('is not told again when it is a warning, unless an agent is still offline', () => {
+    const channel = channelOf()
+    channel.take({ severity: 'warning' })
+    channel.take({ severity: 'warning', event_type: 'instance_offline', by_service: 1 })
+    channel.pass(9 * 3_600_000)
+    expect(channel.told.filter(({ kind }) => kind === 'reminder').map(({ name }) => name)).toEqual([
+      'instance_offline agent-1',
+      'instance_offline agent-1',
+    ])
+  })
+})
+
+describe('the end of a problem', () => {
+  const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
+  const recovered = { severity: 'info', event_type: 'instance_recovered', by_service: 1 } as const
+
+  it('is told to whom the problem was told', () => {
+    const channel = channelOf()
+    channel.take(offline)
+    channel.pass(minute)
+    expect(channel.take(recovered)).toBe('told')
+    expect(channel.told.map(({ kind }) => kind)).toEqual(['alert', 'resolved'])
+    expect(channel.groups.size).toBe(0)
+  })
+
+  it('is not told when the problem was not, or when the channel does not want it', () => {
+    expect(channelOf().take(recovered)).toBe('inhibited')
+    const channel = channelOf({ send_resolved: false })
+    channel.take(offline)
+    expect(channel.take(recovered)).toBe('inhibited')
+    expect(channel.groups.size).toBe(0)
+  })
+
+  it('is told although nobody is reminded any more', () => {
+    const channel = channelOf()
+    channel.take(offline)
+    channel.acknowledge('instance_offline agent-1')
+    channel.pass(30 * 3_600_000)
+    expect(channel.told).toHaveLength(1)
+    expect(channel.take(recovered)).toBe('told')
+    expect(channel.groups.size).toBe(0)
+  })
+
+  it('is told when people resolved it', () => {
+    const channel = channelOf()
+    channel.take()
+    channel.resolve('reported policy_violation agent-1')
+    channel.pass(second)
+    expect(channel.told.map(({ kind }) => kind)).toEqual(['alert', 'resolved'])
+  })
+
+  // Whoever holds an agent's key could otherwise end the alarm about its own silence, or explain it away.
+  it('is believed only when the service itself says so', () => {
+    const channel = channelOf()
+    channel.take(offline)
+    channel.take({ ...recovered, by_service: 0 })
+    expect(channel.groups.get('instance_offline agent-1')).toBeDefined()
+    channel.take({ severity: 'critical', event_type: 'fleet_outage', instance_id: null, by_service: 0 })
+    expect(channel.take({ ...offline, instance_id: 'agent-2' })).toBe('told')
+  })
+})
+
+describe('a fleet-wide outage', () => {
+  it('explains single agents for five minutes', () => {
+    const channel = channelOf()
+    const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
+    channel.take({ severity: 'critical', event_type: 'fleet_outage', instance_id: null, by_service: 1 })
+    for (let index = 0; index < 50; index++) {
+      expect(channel.take({ ...offline, instance_id: `agent-${index}` })).toBe('inhibited')
+    }
+    // What a caller reports under the same name is another matter.
+    expect(channel.take({ ...offline, by_service: 0, instance_id: 'agent-x' })).toBe('told')
+    channel.pass(6 * minute)
+    expect(channel.take({ ...offline, instance_id: 'agent-late' })).toBe('told')
+    // A reminder of the outage explains nothing new.
+    channel.pass(repeatMs - 5 * minute)
+    expect(channel.told.some(({ kind, name }) => kind === 'reminder' && name === 'fleet_outage')).toBe(true)
+    expect(channel.take({ ...offline, instance_id: 'agent-later' })).toBe('told')
+  })
+})
+
+describe('a storm', () => {
+  it('becomes one message a minute beyond the limit of the channel, and loses nothing', () => {
+    const channel = channelOf()
+    for (let index = 0; index < 500; index++) channel.take({ instance_id: `agent-${index}` })
+    expect(channel.told).toHaveLength(20)
+    channel.pass(2 * minute)
+    const digests = channel.told.filter(({ kind }) => kind === 'digest')
+    expect(digests.map(({ count }) => count)).toEqual([480])
+    expect(channel.lost).toBe(0)
+  })
+
+  it('does not forget that a problem became worse', () => {
+    const channel = channelOf({ perMinute: 5 })
+    channel.take({ severity: 'warning' })
+    channel.acknowledge('reported policy_violation agent-1')
+    for (let index = 2; index < 40; index++) channel.take({ instance_id: `agent-${index}` })
+    expect(channel.take({ severity: 'breach' })).toBe('waiting')
+    channel.pass(repeatMs + 2 * minute)
+    const reminded = channel.told.filter(({ kind }) => kind === 'reminder').map(({ name }) => name)
+    expect(reminded).toContain('reported policy_violation agent-1')
+  })
+
+  it('is remembered of a problem of which nobody was to be reminded any more', () => {
+    const channel = channelOf({ perMinute: 5 })
+    const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
+    channel.take(offline)
+    channel.acknowledge('instance_offline agent-1')
+    channel.pass(5 * 3_600_000)
+    for (let index = 2; index < 40; index++) channel.take({ instance_id: `agent-${index}` })
+    expect(channel.take({ ...offline, severity: 'critical' })).toBe('waiting')
+    channel.pass(repeatMs + 2 * minute)
+    const reminded = channel.told.filter(({ kind }) => kind === 'reminder').map(({ name }) => name)
+    expect(reminded).toContain('instance_offline agent-1')
+  })
+
+  it('of groups that go on becomes one message as well', () => {
+    const channel = channelOf({ perMinute: 5 })
+    for (let index = 0; index < 5; index++) channel.take({ instance_id: `agent-${index}` })
+    for (let index = 0; index < 5; index++) channel.take({ instance_id: `agent-${index}` })
+    channel.pass(30 * second)
+    expect(channel.told).toHaveLength(5)
+    channel.pass(2 * minute)
+    expect(kinds(channel.told).slice(5)).toEqual([[70, 'digest', 5]])
+  })
+
+  it('does not hold back results of kills, nor the first hit on a decoy', () => {
+    const channel = channelOf()
+    for (let index = 0; index < 100; index++) channel.take({ instance_id: `agent-${index}` })
+    const ours = { by_service: 1, instance_id: 'agent-x' } as const
+    expect(channel.take({ ...ours, event_type: 'honeypot_triggered', severity: 'breach' })).toBe('told')
+    expect(channel.take({ ...ours, event_type: 'honeypot_triggered', severity: 'breach' })).toBe('waiting')
+    for (const event_type of ['instance_suspended', 'kill_unconfirmed', 'kill_confirmed', 'instance_resumed']) {
+      expect(channel.take({ ...ours, event_type, severity: 'warning' })).toBe('told')
+    }
+  })
+
+  // A key for `agent-*` chooses under which names it trips decoys: each name would be a first hit.
+  it('of first hits on decoys is held back too, at twice the limit, and results of kills still are not', () => {
+    const channel = channelOf({ perMinute: 5 })
+    const hit = { by_service: 1, event_type: 'honeypot_triggered', severity: 'breach' } as const
+    for (let index = 0; index < 100; index++) channel.take({ ...hit, instance_id: `agent-${index}` })
+    expect(channel.told).toHaveLength(10)
+    const kill = { by_service: 1, event_type: 'kill_confirmed', severity: 'info' } as const
+    expect(channel.take({ ...kill, instance_id: 'agent-3' })).toBe('told')
+    channel.pass(2 * minute)
+    expect(channel.told.filter(({ kind }) => kind === 'digest').map(({ count }) => count)).toEqual([90])
+  })
+
+  it('of reminders keeps the limit as well', () => {
+    const channel = channelOf({ perMinute: 5 })
+    for (let index = 0; index < 100; index++) {
+      channel.take({ instance_id: `agent-${index}` })
+      channel.pass(12 * second)
+    }
+    channel.pass(repeatMs - 20 * minute)
+    channel.acknowledge('reported policy_violation agent-0')
+    const before = channel.told.length
+    channel.pass(60 * minute)
+    const reminders = channel.told.slice(before)
+    expect(reminders).toHaveLength(99)
+    for (const { at } of reminders) {
+      expect(reminders.filter((other) => other.at > at - minute && other.at <= at).length).toBeLessThanOrEqual(5)
+    }
+  })
+
+  // Otherwise an agent could wake everybody at any rate by calling its reports decoy hits.
+  it('holds back what a caller only calls urgent', () => {
+    const channel = channelOf()
+    for (let index = 0; index < 100; index++) channel.take({ instance_id: `agent-${index}` })
+    for (const event_type of ['honeypot_triggered', 'kill_confirmed', 'kill_unconfirmed', 'fleet_outage']) {
+      expect(channel.take({ event_type, severity: 'breach', instance_id: 'agent-x' })).toBe('waiting')
+    }
+  })
+})
+
+describe('what is held back', () => {
+  it('by a silence is told to nobody, as long as the silence lasts', () => {
+    const channel = channelOf()
+    channel.silence([{ match: { types: ['policy_*'], instances: ['agent-1'] }, ends_at: start + minute }])
+    expect(channel.take()).toBe('silenced')
+    expect(channel.take({ instance_id: 'agent-2' })).toBe('told')
+    channel.pass(minute)
+    expect(channel.take()).toBe('told')
+  })
+
+  it('by a silence includes reminders, and the end of what it is about', () => {
+    const channel = channelOf()
+    const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
+    channel.take()
+    channel.take(offline)
+    const all = { types: ['policy_*', 'instance_offline'] }
+    channel.silence([{ match: all, ends_at: start + 9 * 3_600_000 }])
+    channel.pass(8 * 3_600_000)
+    expect(channel.take({ severity: 'info', event_type: 'instance_recovered', by_service: 1 })).toBe('silenced')
+    expect(channel.told).toHaveLength(2)
+    channel.pass(4 * 3_600_000)
+    expect(channel.told.slice(2).map(({ kind, name }) => [kind, name])).toEqual([
+      ['reminder', 'reported policy_violation agent-1'],
+    ])
+  })
+
+  it('by quiet hours comes at their end in one message, but what is critical comes at once', () => {
+    const channel = channelOf()
+    channel.quiet({ from: '11:00', to: '12:30', time_zone: 'UTC' })
+    expect(channel.take({ severity: 'warning' })).toBe('waiting')
+    expect(channel.take({ severity: 'warning', event_type: 'other' })).toBe('waiting')
+    expect(channel.take()).toBe('told')
+    channel.pass(31 * minute)
+    expect(kinds(channel.told)).toEqual([
+      [0, 'alert', 1],
+      [1800, 'digest', 2],
+    ])
+  })
+
+  it('by quiet hours includes reminders and what is over', () => {
+    const channel = channelOf()
+    const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
+    channel.take(offline)
+    channel.take({ ...offline, instance_id: 'agent-2' })
+    channel.quiet({ from: '12:10', to: '20:00', time_zone: 'UTC' })
+    channel.pass(5 * 3_600_000)
+    expect(channel.take({ severity: 'info', event_type: 'instance_recovered', by_service: 1 })).toBe('waiting')
+    channel.pass(4 * 3_600_000)
+    const eight = 8 * 3600
+    expect(kinds(channel.told).slice(2).toSorted()).toEqual([
+      [eight, 'digest', 1],
+      [eight, 'reminder', 0],
+    ])
+  })
+
+  it('is told with its end, although nobody wants to hear of ends', () => {
+    const channel = channelOf({ send_resolved: false })
+    const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
+    channel.take(offline)
+    channel.take(offline)
+    expect(channel.take({ severity: 'info', event_type: 'instance_recovered', by_service: 1 })).toBe('told')
+    expect(kinds(channel.told)).toEqual([
+      [0, 'alert', 1],
+      [0, 'resolved', 2],
+    ])
+  })
+
+  it('and first told in a digest is a problem like any other: people are reminded, and told when it is over', () => {
+    const channel = channelOf()
+    const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
+    const recovered = { severity: 'info', event_type: 'instance_recovered', by_service: 1 } as const
+    channel.quiet({ from: '11:00', to: '12:30', time_zone: 'UTC' })
+    for (const instance_id of ['a', 'b', 'c']) expect(channel.take({ ...offline, instance_id })).toBe('waiting')
+    // What is back before the digest stands in it, once as silent and once as back.
+    expect(channel.take({ ...recovered, instance_id: 'a' })).toBe('waiting')
+    channel.pass(31 * minute)
+    expect(kinds(channel.told)).toEqual([[1800, 'digest', 4]])
+    expect(channel.take({ ...recovered, instance_id: 'b' })).toBe('told')
+    channel.pass(4 * 3_600_000)
+    expect(channel.told.slice(1).map(({ kind, name }) => [kind, name])).toEqual([
+      ['resolved', 'instance_offline b'],
+      ['reminder', 'instance_offline c'],
+    ])
+  })
+
+  it('by quiet hours that were shortened comes at their new end', () => {
+    const channel = channelOf()
+    channel.quiet({ from: '11:00', to: '20:00', time_zone: 'UTC' })
+    channel.take({ severity: 'warning' })
+    channel.quiet({ from: '11:00', to: '12:30', time_zone: 'UTC' })
+    channel.take({ severity: 'warning', event_type: 'other' })
+    channel.pass(31 * minute)
+    expect(kinds(channel.told)).toEqual([[1800, 'digest', 2]])
+  })
+
+  it('by a long pause of the service comes in one message', () => {
+    const channel = channelOf()
+    for (let index = 0; index < 30; index++) {
+      channel.take({ instance_id: `agent-${index}`, created_at: start - 2 * 3_600_000 })
+    }
+    channel.pass(minute)
+    expect(kinds(channel.told)).toEqual([[30, 'digest', 30]])
+  })
+})
+
+describe('whatever comes in whatever order', () => {
+  const types = ['policy_violation', 'instance_offline', 'instance_recovered', 'honeypot_triggered', 'kill_confirmed']
+  const step = fc.oneof(
+    {
+      weight: 5,
+      arbitrary: fc.record({
+        severity: fc.constantFrom('info', 'warning', 'critical', 'breach'),
+        event_type: fc.constantFrom(...types),
+        instance_id: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'),
+        by_service: fc.constantFrom(0 as const, 1 as const),
+      }),
+    },
+    { weight: 1, arbitrary: fc.integer({ min: 1, max: 600 }) },
+  )
+
+  it('no alert is lost, and no message is told beyond the limit but urgent ones', () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 150 }), (steps) => {
+        const channel = channelOf({ perMinute: 5 })
+        for (const one of steps) {
+          if (typeof one === 'number') channel.pass(one * second)
+          else channel.take(one as never)
+        }
+        expect(channel.lost).toBe(0)
+        channel.pass(3_600_000)
+        expect([...channel.groups.values()].filter(({ waiting }) => waiting > 0)).toEqual([])
+        const ordinary = channel.told.filter(({ name, kind }) => kind === 'alert' && name.startsWith('reported'))
+        for (const { at } of ordinary) {
+          expect(ordinary.filter((other) => other.at > at - minute && other.at <= at).length).toBeLessThanOrEqual(5)
+        }
+      }),
+      { numRuns: 200 },
+    )
+  })
+})

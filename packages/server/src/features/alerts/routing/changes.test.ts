@@ -1,0 +1,200 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type AlertReceiver, startAlertReceiver } from '../../../test-alert-receiver.ts'
+import { openTestService, type TestService } from '../../../test-service.ts'
+import { isBroad, isNarrowed } from './changes.ts'
+
+let receiver: AlertReceiver
+let service: TestService
+let operator: { id: string; key: string }
+
+beforeEach(async () => {
+  receiver = await startAlertReceiver()
+  service = await openTestService({
+    env: {
+      SLACK_WEBHOOK_URL: `${receiver.url}/slack`,
+      DISCORD_WEBHOOK_URL: `${receiver.url}/discord`,
+      WARDLINE_ALERT_ALLOW_CIDRS: '127.0.0.1',
+    },
+  })
+  operator = await service.createKey('operator')
+})
+afterEach(async () => {
+  await service[Symbol.asyncDispose]()
+  await receiver[Symbol.asyncDispose]()
+})
+
+const call = async <Body = { id: string }>(
+  method: 'POST' | 'PATCH' | 'DELETE' | 'PUT',
+  path: string,
+  body?: unknown,
+  key = operator.key,
+) => {
+  const answer = await service.call<Body>(method, path, { key, ...(body === undefined ? {} : { body }) })
+  expect(answer.status).toBeLessThan(300)
+  return answer.body
+}
+
+async function dispatch(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) {
+    await service.services.dispatcher.run()
+    await service.services.dispatcher.whenIdle()
+  }
+}
+
+const heardAt = (path: string, what: string) =>
+  receiver.taken
+    .filter((alert) => alert.path.startsWith(path))
+    .filter(({ body }) => JSON.stringify(body).includes(what))
+const changes = () =>
+  service.rows(
+    `select severity, description, by_service from alerts where event_type = 'alerting_changed' order by seq`,
+  )
+const newWebhook = () =>
+  call('POST', '/api/alert-channels', { name: 'SIEM', type: 'webhook', settings: { url: `${receiver.url}/siem` } })
+
+// Whoever got hold of an operator's key first makes sure that nobody hears of what comes next.
+describe('the other channels hear from the service who', () => {
+  it('removed a channel', async () => {
+    const { id } = await newWebhook()
+    await call('DELETE', `/api/alert-channels/${id}`)
+    await dispatch()
+    for (const path of ['/slack', '/discord']) {
+      expect(heardAt(path, 'operator of a test removed the channel'), path).toHaveLength(1)
+    }
+    expect(await changes()).toMatchObject([{ severity: 'critical', by_service: 1 }])
+  })
+
+  it('switched a channel off, and nobody when it was off already', async () => {
+    await call('PATCH', '/api/alert-channels/env-slack', { enabled: false })
+    await dispatch()
+    expect(heardAt('/slack', 'alerting_changed')).toEqual([])
+    expect(heardAt('/discord', 'operator of a test disabled the channel')).toHaveLength(1)
+    await call('PATCH', '/api/alert-channels/env-slack', { min_severity: 'breach' })
+    await call('PATCH', '/api/alert-channels/env-slack', { enabled: true })
+    expect(await changes()).toHaveLength(1)
+  })
+
+  it('redirected a channel', async () => {
+    const { id } = await newWebhook()
+    await call('PATCH', `/api/alert-channels/${id}`, { settings: { url: 'https://93.184.215.14/' } })
+    await dispatch()
+    const [heard] = heardAt('/slack', 'alerting_changed')
+    expect(JSON.stringify(heard)).toMatch(/replaced the settings of the channel .* 93\.?.*184.* instead of 127/)
+  })
+
+  it('let a channel take less, by its minimum severity, its hours or a route', async () => {
+    await call('PATCH', '/api/alert-channels/env-slack', { min_severity: 'breach' })
+    const quiet_hours = { from: '00:00', to: '23:59', time_zone: 'UTC' }
+    await call('PATCH', '/api/alert-channels/env-slack', { quiet_hours })
+    await call('PATCH', '/api/alert-channels/env-slack', { quiet_hours: null, min_severity: 'info' })
+    const route = { name: 'r', match: { types: ['nothing'] }, channels: ['env-slack'] }
+    const { id } = await call('POST', '/api/alert-routes', route)
+    await call('PUT', `/api/alert-routes/${id}`, { ...route, match: { types: ['other'] } })
+    await call('DELETE', `/api/alert-routes/${id}`)
+    const texts = (await changes()).map(({ description }) => String(description))
+    expect(texts).toEqual([
+      expect.stringContaining('raised the minimum severity'),
+      expect.stringContaining('quiet hours from 00:00 to 23:59'),
+      expect.stringContaining('receives fewer alerts'),
+      expect.stringContaining('receives fewer alerts'),
+    ])
+    await dispatch()
+    // Neither a route nor a severity of its own keeps this from a channel.
+    expect(heardAt('/slack', 'receives fewer alerts').length).toBeGreaterThan(0)
+  })
+
+  it('silenced everything, at once, and at each channel nevertheless', async () => {
+    const ends_at = new Date(service.clock.now() + 3_600_000).toISOString()
+    await call('POST', '/api/silences', { match: {}, reason: 'Load test', ends_at })
+    await dispatch()
+    for (const path of ['/slack', '/discord']) {
+      expect(heardAt(path, 'operator of a test silenced everything until '), path).toHaveLength(1)
+    }
+    await call('POST', '/api/silences', { match: { instances: ['staging-*'] }, reason: 'Load test', ends_at })
+    await call('POST', '/api/silences', { match: { types: ['policy_violation'] }, reason: 'Noise', ends_at })
+    expect(await changes()).toHaveLength(1)
+  })
+})
+
+it('nobody is left to hear it when the last channel goes: the log warns, and the audit log has it', async () => {
+  await call('PATCH', '/api/alert-channels/env-discord', { enabled: false })
+  await call('PATCH', '/api/alert-channels/env-slack', { enabled: false })
+  const warnings = service.logged
+    .map((line) => JSON.parse(line))
+    .filter(({ level }) => level === 'warn' || level === 40)
+  expect(warnings.map(({ msg }) => msg)).toEqual([
+    'alerting was reduced',
+    'alerting was reduced',
+    'no alert channel is left: nobody is notified of anything',
+  ])
+  expect(warnings.at(-1)).toMatchObject({ actor: operator.id })
+  const audited = await service.rows(`select actor from audit_log where action = 'alert_channel.change'`)
+  expect(audited).toEqual([{ actor: operator.id }, { actor: operator.id }])
+})
+
+describe('a silence', () => {
+  const letters = [...'abcdefghijklmnopqrstuvwxyz0123456789_-'].map((letter) => `${letter}*`)
+  const everything: [string, object][] = [
+    ['of everything', {}],
+    ['of every severity', { severities: ['info', 'warning', 'critical', 'breach'] }],
+    ['of every letter', { types: letters.slice(0, 37), instances: letters }],
+    ['of a pattern that happens to fit', { types: ['honeypot_*', 'instance_*', 'kill_*'], instances: ['agent-*'] }],
+  ]
+
+  it.each(everything)('%s keeps neither decoy hits nor kills from people', async (_, match) => {
+    const { body: decoy } = await service.call<{ key: string }>('POST', '/api/honeypots', {
+      body: { instanceId: 'agent-1', type: 'api_key', keyType: 'openai' },
+    })
+    const ends_at = new Date(service.clock.now() + 300 * 86_400_000).toISOString()
+    await call('POST', '/api/silences', { match, reason: 'Quiet', ends_at })
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'Bot' } })
+    await service.call('POST', '/api/honeypots/check/key', {
+      body: { key: decoy.key, meta: { instance_id: 'agent-1' } },
+    })
+    await service.call('POST', '/api/kill/agent-1', { body: { reason: 'It touched a decoy' } })
+    await dispatch()
+    expect(heardAt('/slack', 'honeypot_triggered on agent-1')).toHaveLength(1)
+    expect(heardAt('/slack', 'instance_suspended on agent-1')).toHaveLength(1)
+  })
+
+  it('that names a type or an instance itself keeps them', async () => {
+    const ends_at = new Date(service.clock.now() + 3_600_000).toISOString()
+    await call('POST', '/api/silences', { match: { instances: ['agent-1'] }, reason: 'Drill', ends_at })
+    await call('POST', '/api/silences', { match: { types: ['instance_suspended'] }, reason: 'Drill', ends_at })
+    for (const id of ['agent-1', 'agent-2']) {
+      await service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: 'Bot' } })
+      await service.call('POST', `/api/kill/${id}`, { body: { reason: 'Drill' } })
+    }
+    await dispatch()
+    expect(heardAt('/slack', 'instance_suspended')).toEqual(heardAt('/slack', 'alerting_changed'))
+  })
+})
+
+it('a silence is broad when it spares few types and few instances', () => {
+  expect([{}, { severities: ['breach' as const] }, { types: ['a*', 'policy_violation'] }].map(isBroad)).toEqual([
+    true,
+    true,
+    true,
+  ])
+  expect([{ instances: ['a*'] }, { types: ['kill_unconfirmed'], instances: ['agent-*'] }].map(isBroad)).toEqual([
+    true,
+    true,
+  ])
+  expect([{ instances: ['agent-*'] }, { types: ['x'] }, { severities: ['info' as const] }].map(isBroad)).toEqual([
+    false,
+    false,
+    false,
+  ])
+})
+
+it('a channel is narrowed by routes that let it take less, and not by others', () => {
+  const routes = (...matches: object[]) => matches.map((match) => ({ match, channels: ['c'] }))
+  const [a, b] = [{ types: ['a'] }, { types: ['b'] }]
+  expect(isNarrowed('c', [], routes(a))).toBe(true)
+  expect(isNarrowed('c', routes(a, b), routes(a))).toBe(true)
+  expect(isNarrowed('c', routes(a), routes(b))).toBe(true)
+  expect(isNarrowed('c', routes(a), routes(a, b))).toBe(false)
+  expect(isNarrowed('c', routes(a), [])).toBe(false)
+  expect(isNarrowed('c', [], routes(a, {}))).toBe(false)
+  expect(isNarrowed('other', [], routes(a))).toBe(false)
+})

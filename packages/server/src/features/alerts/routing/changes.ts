@@ -1,0 +1,137 @@
+import { type AlertMatch, alertTypes } from '@wardline/contract'
+import type { Trx } from '../../../db/database.ts'
+import type { Deps } from '../../../deps.ts'
+import { type Action, type Actor, recordAction } from '../../audit/audit.ts'
+import { isAtLeast, mustBeNamed, type Severity } from '../outbox/alert.ts'
+import type { Outbox } from '../outbox/outbox.ts'
+import type { ChannelOptions } from './channel-options.ts'
+import { countChange, countEnabled } from './queries.ts'
+import type { Route, RoutingTable } from './routing-table.ts'
+
+/** Something that lets people hear less than before. */
+export interface Reduction {
+  severity: Severity
+  /** A predicate: what was done, and to what. */
+  text: string
+}
+
+interface ChannelState extends Pick<ChannelOptions, 'enabled' | 'min_severity' | 'quiet_hours'> {
+  name: string
+  type: string
+  destination: string
+}
+
+const channelOf = ({ name, type }: Pick<ChannelState, 'name' | 'type'>): string => `the channel "${name}" (${type})`
+
+export const removed = (channel: ChannelState): Reduction[] =>
+  channel.enabled ? [{ severity: 'critical', text: `removed ${channelOf(channel)}` }] : []
+
+/** What a change of a channel takes from it. A new destination counts too: the old receiver gets nothing more. */
+export function reductionsOf(before: ChannelState, after: ChannelState, isRedirected: boolean): Reduction[] {
+  if (!before.enabled) return []
+  const channel = channelOf(before)
+  if (!after.enabled) return [{ severity: 'critical', text: `disabled ${channel}` }]
+  const found: Reduction[] = []
+  if (isRedirected) {
+    const moved = before.destination === after.destination ? '' : ` instead of ${before.destination}`
+    found.push({
+      severity: 'critical',
+      text: `replaced the settings of ${channel}: it sends to ${after.destination}${moved}`,
+    })
+  }
+  // What is only information is for machines, which say themselves how much of it they want.
+  const isRaised = before.min_severity !== after.min_severity && isAtLeast(after.min_severity, before.min_severity)
+  if (isRaised && isAtLeast(after.min_severity, 'critical')) {
+    found.push({ severity: 'critical', text: `raised the minimum severity of ${channel} to ${after.min_severity}` })
+  }
+  const hours = JSON.stringify(after.quiet_hours)
+  if (after.quiet_hours !== null && hours !== JSON.stringify(before.quiet_hours)) {
+    const { from, to, time_zone } = after.quiet_hours
+    found.push({ severity: 'warning', text: `gave ${channel} quiet hours from ${from} to ${to} (${time_zone})` })
+  }
+  return found
+}
+
+const isAll = (match: AlertMatch): boolean => Object.keys(match).length === 0
+
+/** Whether routes let a channel take less than before: without any it takes everything. */
+export function isNarrowed(channelId: string, before: readonly Route[], after: readonly Route[]): boolean {
+  const matchesOf = (routes: readonly Route[]) =>
+    routes.filter(({ channels }) => channels.includes(channelId)).map(({ match }) => match)
+  const now = matchesOf(after)
+  if (now.length === 0 || now.some(isAll)) return false
+  const known = new Set(now.map((match) => JSON.stringify(match)))
+  const old = matchesOf(before)
+  return old.length === 0 || old.some((match) => !known.has(JSON.stringify(match)))
+}
+
+export const narrowed = (channel: Pick<ChannelState, 'name' | 'type'>): Reduction => ({
+  severity: 'critical',
+  text: `changed routes so that ${channelOf(channel)} receives fewer alerts`,
+})
+
+/** Prefixes shorter than this name half a fleet. */
+const minPrefix = 3
+
+/** Whether a silence keeps more from people than a few types, or a few instances. */
+export function isBroad({ severities, types, instances }: AlertMatch): boolean {
+  if (severities?.every((severity) => severity === 'info')) return false
+  const isWide = (pattern: string) => pattern.endsWith('*') && pattern.length <= minPrefix
+  const ofAnyInstance = instances === undefined || instances.some(isWide)
+  const ofAnyType = types === undefined || types.some((type) => type.endsWith('*'))
+  return (types ?? []).some(mustBeNamed) || (ofAnyInstance && ofAnyType)
+}
+
+const listed = (name: string, values: readonly string[] | undefined) =>
+  values === undefined ? [] : [`${name} ${values.slice(0, 5).join(', ')}${values.length > 5 ? ' and others' : ''}`]
+
+export function silenced({ severities, types, instances }: AlertMatch, endsAt: string, reason: string): Reduction {
+  const conditions = [...listed('severity', severities), ...listed('type', types), ...listed('instance', instances)]
+  const what = conditions.length === 0 ? 'everything' : `all of ${conditions.join('; ')}`
+  return { severity: 'critical', text: `silenced ${what} until ${endsAt} (${reason.slice(0, 200)})` }
+}
+
+/** What channels, routes and silences are changed with. */
+export interface RoutingChange {
+  deps: Deps
+  table: RoutingTable
+  outbox: Outbox
+  actor: Actor
+}
+
+/** What a change came to. `reductions`: what it takes from channels. */
+export interface Changed<Result> {
+  result: Result
+  reductions: readonly Reduction[]
+  entry: Action
+}
+
+/**
+ * Runs a change alone among all changes of channels, routes and silences. The service itself then says to all other
+ * channels what was taken from alerting, within the same transaction, and before the audit entry: two locks taken in two
+ * orders would block each other.
+ */
+export async function runChange<Result>(
+  { deps: { clock, database, log }, outbox, actor }: RoutingChange,
+  work: (trx: Trx, now: number) => Promise<Changed<Result>>,
+): Promise<Result> {
+  const now = clock.now()
+  const { result, reductions, left } = await database.db.transaction().execute(async (trx) => {
+    await countChange(trx)
+    const { result, reductions, entry } = await work(trx, now)
+    const alerts = reductions.map(({ severity, text }) => ({
+      severity,
+      event_type: alertTypes.alertingChanged,
+      instance_id: null,
+      description: `${actor.name} ${text}.`.slice(0, 1_000),
+    }))
+    await outbox.write(trx, alerts, now)
+    const left = reductions.length === 0 ? undefined : await countEnabled(trx)
+    await recordAction(database, trx, actor, entry, now)
+    return { result, reductions, left }
+  })
+  for (const { text } of reductions) log.warn({ actor: actor.keyId, change: text }, 'alerting was reduced')
+  if (left === 0) log.warn({ actor: actor.keyId }, 'no alert channel is left: nobody is notified of anything')
+  if (reductions.length > 0) outbox.notify()
+  return result
+}

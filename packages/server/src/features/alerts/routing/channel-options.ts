@@ -1,0 +1,53 @@
+import type { ChannelChange, ChannelType, QuietHours } from '@wardline/contract'
+import { allChannels } from '../channels/all-channels.ts'
+import type { Severity } from '../outbox/alert.ts'
+import type { ChannelRow } from './queries.ts'
+
+/** What of a channel is neither secret nor its name, and can be changed also where the environment names it. */
+export interface ChannelOptions {
+  min_severity: Severity
+  enabled: boolean
+  send_resolved: boolean
+  daily_check: boolean
+  max_per_minute: number
+  quiet_hours: QuietHours | null
+}
+
+/** People are not notified of what is only information; machines keep everything. */
+export const defaultOptions = (type: ChannelType): ChannelOptions => ({
+  min_severity: allChannels[type].audience === 'machines' ? 'info' : 'warning',
+  enabled: true,
+  send_resolved: true,
+  daily_check: true,
+  max_per_minute: 20,
+  quiet_hours: null,
+})
+
+export const changedOptions = (options: ChannelOptions, change: ChannelChange): ChannelOptions => ({
+  min_severity: change.min_severity ?? options.min_severity,
+  enabled: change.enabled ?? options.enabled,
+  send_resolved: change.send_resolved ?? options.send_resolved,
+  daily_check: change.daily_check ?? options.daily_check,
+  max_per_minute: change.max_per_minute ?? options.max_per_minute,
+  quiet_hours: change.quiet_hours === undefined ? options.quiet_hours : change.quiet_hours,
+})
+
+export const optionsOf = (row: ChannelRow): ChannelOptions => ({
+  min_severity: row.min_severity,
+  enabled: row.enabled === 1,
+  send_resolved: row.send_resolved === 1,
+  daily_check: row.daily_check === 1,
+  max_per_minute: row.max_per_minute,
+  quiet_hours: row.quiet_hours === null ? null : JSON.parse(row.quiet_hours),
+})
+
+const flag = (value: boolean): 0 | 1 => (value ? 1 : 0)
+
+/** The options as a row holds them. */
+export const optionColumns = ({ quiet_hours, ...options }: ChannelOptions) => ({
+  ...options,
+  enabled: flag(options.enabled),
+  send_resolved: flag(options.send_resolved),
+  daily_check: flag(options.daily_check),
+  quiet_hours: quiet_hours === null ? null : JSON.stringify(quiet_hours),
+})

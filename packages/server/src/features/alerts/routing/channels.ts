@@ -1,0 +1,263 @@
+import {
+  alertTypes,
+  type ChannelChange,
+  type ChannelSettings,
+  type ChannelType,
+  type NewChannel,
+  type ReplyOf,
+} from '@wardline/contract'
+import type { Trx } from '../../../db/database.ts'
+import type { Deps } from '../../../deps.ts'
+import { AppError, unknownId } from '../../../errors.ts'
+import { randomSecret, uuidV7 } from '../../../ids.ts'
+import { localActor, recordAction } from '../../audit/audit.ts'
+import { destinationHost } from '../channels/all-channels.ts'
+import type { Outbox } from '../outbox/outbox.ts'
+import { type Changed, type RoutingChange, reductionsOf, removed, runChange } from './changes.ts'
+import { changedOptions, defaultOptions, optionColumns, optionsOf } from './channel-options.ts'
+import { checkSettings, type Validate } from './channel-settings.ts'
+import {
+  type ChannelRow,
+  countChange,
+  countChannels,
+  deleteChannelRow,
+  findChannel,
+  forgetChannel,
+  holdChannel,
+  insertChannel,
+  restartChannel,
+  updateChannel,
+} from './queries.ts'
+import { quietHoursFault } from './quiet-hours.ts'
+import { openSettings, type PreviousSecret, type SecretSettings, sealSettings } from './sealed-settings.ts'
+
+/** What is kept for a channel elsewhere, and changed within the transaction of a change of it. */
+export interface Waiting {
+  /** Gives up all that waits for the channel. The log of messages keeps the reason. */
+  drop(trx: Trx, channelId: string, reason: string): Promise<void>
+  /** What the quiet hours held back is decided again. */
+  releaseQuiet(trx: Trx, channelId: string, now: number): Promise<void>
+}
+
+export interface ChannelChanging extends RoutingChange {
+  waiting: Waiting
+  validate: Validate
+}
+
+/** Every alert is compared with every channel; a fleet needs fewer, and routes. */
+const maxChannels = 100
+/** Each signs every message; few operators rotate more than once a day. */
+const maxPreviousSecrets = 4
+const secretBytes = 32
+const defaultOverlapSeconds = 86_400
+
+const notFound = (id: string) => unknownId('channel', id, 'wardline channels list')
+const invalid = (sentence: string) => new AppError('invalid', sentence)
+const managedByEnvironment = () =>
+  invalid('This channel is configured in the set by environment variables: change them and restart the service.')
+
+const newSecret = (): string => `whsec_${Buffer.from(randomSecret(secretBytes), 'base64url').toString('base64')}`
+
+type AnySettings = ChannelSettings[ChannelType]
+const secretOf = (settings: AnySettings): string | undefined => ('secret' in settings ? settings.secret : undefined)
+
+function assertHours(hours: Parameters<typeof quietHoursFault>[0]): void {
+  const fault = quietHoursFault(hours)
+  if (fault !== undefined) throw invalid(fault)
+}
+
+/** All of a row that the audit log may show. */
+const shown = (row: Pick<ChannelRow, 'name' | 'type' | 'destination'>, options: ReturnType<typeof optionsOf>) => ({
+  name: row.name,
+  type: row.type,
+  destination: row.destination,
+  ...options,
+  quiet_hours: options.quiet_hours === null ? null : { ...options.quiet_hours },
+})
+
+/** Runs a change of one channel that exists. */
+const changeHeld = <Result>(
+  change: RoutingChange,
+  id: string,
+  work: (trx: Trx, row: ChannelRow, now: number) => Promise<Changed<Result>>,
+): Promise<Result> =>
+  runChange(change, async (trx, now) => {
+    const row = await holdChannel(trx, id)
+    if (!row || !change.table.has(row)) throw notFound(id)
+    return work(trx, row, now)
+  })
+
+function openHeld({ secrets }: Deps, { id, sealed }: ChannelRow): SecretSettings {
+  if (sealed === null) throw managedByEnvironment()
+  try {
+    return openSettings(id, sealed, secrets.channelKey)
+  } catch {
+    throw invalid('The stored settings of this channel do not open: send all of them again, including the secret.')
+  }
+}
+
+/** Creates a channel; a secret that was made is in the answer and nowhere else. Throws AppError `invalid`. */
+export async function createChannel(change: ChannelChanging, request: NewChannel): Promise<ReplyOf<'createChannel'>> {
+  const { deps, validate } = change
+  const { name, type } = request
+  assertHours(request.quiet_hours)
+  const given = await checkSettings(type, request.settings, { validate, allow: deps.config.alertAllowCidrs ?? [] })
+  const secret = type === 'webhook' && secretOf(given) === undefined ? newSecret() : undefined
+  const settings = secret === undefined ? given : { ...given, secret }
+  const options = changedOptions(defaultOptions(type), request)
+  const id = await runChange(change, async (trx, now) => {
+    if ((await countChannels(trx)) >= maxChannels) {
+      throw invalid(`There are ${maxChannels} channels, the maximum: delete one first.`)
+    }
+    const id = uuidV7(now)
+    const row = {
+      ...optionColumns(options),
+      id,
+      name,
+      type,
+      managed_by: 'api' as const,
+      sealed: sealSettings(id, { settings, previous_secrets: [] }, deps.secrets.channelKey),
+      destination: destinationHost(type, settings),
+      created_at: now,
+    }
+    await insertChannel(trx, row)
+    const entry = { action: 'alert_channel.create', target: id, before: null, after: shown(row, options) }
+    return { result: id, reductions: [], entry }
+  })
+  return { ok: true, id, ...(secret === undefined ? {} : { secret }) }
+}
+
+/** The settings that replace others. A webhook that moves keeps its secrets, unless it is given another one. */
+function replaced(deps: Deps, row: ChannelRow, settings: AnySettings): SecretSettings {
+  if (row.type !== 'webhook' || secretOf(settings) !== undefined) return { settings, previous_secrets: [] }
+  const old = openHeld(deps, row)
+  const secret = secretOf(old.settings)
+  return {
+    settings: { ...settings, ...(secret === undefined ? {} : { secret }) },
+    previous_secrets: old.previous_secrets,
+  }
+}
+
+/**
+ * Changes what is given. Nothing of the time in which a channel is switched off is sent, not even later. Throws AppError
+ * `not_found` or `invalid`.
+ */
+export async function changeChannel(change: ChannelChanging, id: string, request: ChannelChange): Promise<void> {
+  const { deps, validate, waiting } = change
+  assertHours(request.quiet_hours)
+  const allow = deps.config.alertAllowCidrs ?? []
+  const type = request.settings === undefined ? undefined : await typeOf(change, id)
+  const settings = type && (await checkSettings(type, request.settings, { validate, allow }))
+  await changeHeld(change, id, async (trx, row, now) => {
+    if (row.managed_by === 'environment' && (settings !== undefined || request.name !== undefined)) {
+      throw managedByEnvironment()
+    }
+    const before = optionsOf(row)
+    const options = changedOptions(before, request)
+    const next = {
+      name: request.name ?? row.name,
+      destination: settings === undefined ? row.destination : destinationHost(row.type, settings),
+    }
+    const sealed = settings && sealSettings(id, replaced(deps, row, settings), deps.secrets.channelKey)
+    await updateChannel(trx, id, { ...optionColumns(options), ...next, ...(sealed === undefined ? {} : { sealed }) })
+    if (before.enabled && !options.enabled) await waiting.drop(trx, id, 'The channel was disabled.')
+    if (request.quiet_hours !== undefined) await waiting.releaseQuiet(trx, id, now)
+    if (!before.enabled && options.enabled) await restartChannel(trx, id)
+    const after = {
+      ...shown({ ...row, ...next }, options),
+      ...(settings === undefined ? {} : { settings_replaced: true }),
+    }
+    return {
+      result: undefined,
+      reductions: reductionsOf({ ...row, ...before }, { ...row, ...next, ...options }, settings !== undefined),
+      entry: { action: 'alert_channel.change', target: id, before: shown(row, before), after },
+    }
+  })
+}
+
+/** Needed before the transaction, as settings are checked outside of it; the type of a channel never changes. */
+async function typeOf({ table, deps }: RoutingChange, id: string): Promise<ChannelType> {
+  const row = await findChannel(deps.database.db, id)
+  if (!row || !table.has(row)) throw notFound(id)
+  if (row.managed_by === 'environment') throw managedByEnvironment()
+  return row.type
+}
+
+/** Deletes a channel and what waits for it; routes forget it, and those that named no other go. Throws AppError. */
+export function deleteChannel(change: ChannelChanging, id: string): Promise<void> {
+  return changeHeld(change, id, async (trx, row) => {
+    if (row.managed_by === 'environment') throw managedByEnvironment()
+    await change.waiting.drop(trx, id, 'The channel was deleted.')
+    await deleteChannelRow(trx, id)
+    const routes = await forgetChannel(trx, id)
+    const options = optionsOf(row)
+    const before = { ...shown(row, options), routes }
+    return {
+      result: undefined,
+      reductions: removed({ ...row, ...options }),
+      entry: { action: 'alert_channel.delete', target: id, before, after: null },
+    }
+  })
+}
+
+/** The secrets that go on signing after the newest of them was replaced: none for longer than that one. */
+function stillSigning({ settings, previous_secrets }: SecretSettings, until: number, now: number): PreviousSecret[] {
+  const secret = secretOf(settings)
+  const all = [...(secret === undefined ? [] : [{ secret, until }]), ...previous_secrets]
+  return all
+    .map((old) => ({ ...old, until: Math.min(old.until ?? until, until) }))
+    .filter((old) => old.until > now)
+    .slice(0, maxPreviousSecrets)
+}
+
+/** Makes a new signing secret, which is the answer; the old one signs too for the overlap. Throws AppError. */
+export function rotateChannelSecret(
+  change: RoutingChange,
+  id: string,
+  overlapSeconds = defaultOverlapSeconds,
+): Promise<string> {
+  const { secrets } = change.deps
+  return changeHeld(change, id, async (trx, row, now) => {
+    if (row.managed_by === 'environment') throw managedByEnvironment()
+    if (row.type !== 'webhook') throw invalid('Only a channel of type webhook has a signing secret.')
+    const old = openHeld(change.deps, row)
+    const secret = newSecret()
+    const until = now + overlapSeconds * 1000
+    const next = { settings: { ...old.settings, secret }, previous_secrets: stillSigning(old, until, now) }
+    await updateChannel(trx, id, { sealed: sealSettings(id, next, secrets.channelKey) })
+    const after = { old_secret_signs_until: until }
+    return {
+      result: secret,
+      reductions: [],
+      entry: { action: 'alert_channel.rotate_secret', target: id, before: null, after },
+    }
+  })
+}
+
+/**
+ * Switches a channel off whose receiver answered that it is gone for good (410), as Standard Webhooks asks for, and
+ * notifies the other channels. An operator has to switch it on again.
+ */
+export async function switchOffGone(
+  { database, clock, log }: Pick<Deps, 'database' | 'clock' | 'log'>,
+  { outbox, waiting }: { outbox: Outbox; waiting: Waiting },
+  id: string,
+): Promise<void> {
+  const now = clock.now()
+  const isFirst = await database.db.transaction().execute(async (trx) => {
+    await countChange(trx)
+    const row = await holdChannel(trx, id)
+    if (row?.enabled !== 1) return false
+    await updateChannel(trx, id, { enabled: 0 })
+    await waiting.drop(trx, id, 'The receiver no longer exists (410).')
+    const description = `The receiver of the channel "${row.name}" (${row.type}) no longer exists (410): the channel was disabled.`
+    const alert = { severity: 'critical', event_type: alertTypes.channelFailing, instance_id: null } as const
+    await outbox.write(trx, [{ ...alert, description }], now)
+    const action = { action: 'alert_channel.change', target: id, before: { enabled: true }, after: { enabled: false } }
+    await recordAction(database, trx, localActor('system'), { ...action, reason: 'The receiver answered 410.' }, now)
+    return true
+  })
+  if (!isFirst) return
+  log.error({ channel: id }, 'the receiver of a channel no longer exists: the channel was disabled')
+  outbox.notify()
+}

@@ -1,0 +1,57 @@
+import type { QuietHours } from '@wardline/contract'
+import { isAtLeast, type Severity } from '../outbox/alert.ts'
+
+const minuteMs = 60_000
+const dayMinutes = 24 * 60
+
+/** One for each zone: making one takes longer than using it a hundred times. */
+const formats = new Map<string, Intl.DateTimeFormat>()
+
+/** Minutes since midnight on the clocks of a time zone. */
+function minuteOfDay(timeZone: string, now: number): number {
+  let format = formats.get(timeZone)
+  if (!format) {
+    format = new Intl.DateTimeFormat('en-GB', { timeZone, hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
+    formats.set(timeZone, format)
+  }
+  return minutesOf(format.format(now))
+}
+
+const minutesOf = (clock: string): number => {
+  const [hours, minutes] = clock.split(':')
+  return Number(hours) * 60 + Number(minutes)
+}
+
+/**
+ * When the quiet hours end that now keep an alert of this severity from people (epoch milliseconds); undefined when
+ * none do. On the night of a clock change the end may be an hour off, and the digest with it.
+ */
+export function quietUntil(quiet: QuietHours, severity: Severity, now: number): number | undefined {
+  if (isAtLeast(severity, quiet.least ?? 'critical')) return undefined
+  const from = minutesOf(quiet.from)
+  const to = minutesOf(quiet.to)
+  const minute = minuteOfDay(quiet.time_zone, now)
+  const sinceStart = (minute - from + dayMinutes) % dayMinutes
+  const length = (to - from + dayMinutes) % dayMinutes
+  if (sinceStart >= length) return undefined
+  const start = Math.floor(now / minuteMs) * minuteMs
+  return start + (length - sinceStart) * minuteMs
+}
+
+/** The formatter also takes offsets such as +01:00, which know no summer. */
+function isTimeZone(name: string): boolean {
+  try {
+    return /^[A-Za-z]/.test(name) && new Intl.DateTimeFormat('en', { timeZone: name }) !== undefined
+  } catch {
+    return false
+  }
+}
+
+/** The sentence that refuses hours which the schema lets pass. */
+export function quietHoursFault(hours: QuietHours | null | undefined): string | undefined {
+  if (!hours) return undefined
+  if (hours.from === hours.to) return 'quiet_hours.to must differ from quiet_hours.from.'
+  return isTimeZone(hours.time_zone)
+    ? undefined
+    : 'quiet_hours.time_zone must be an IANA time zone, such as Europe/Berlin.'
+}

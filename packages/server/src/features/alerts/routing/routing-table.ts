@@ -1,0 +1,150 @@
+import type { AlertMatch, ChannelType } from '@wardline/contract'
+import type { Deps } from '../../../deps.ts'
+import {
+  type AlertFacts,
+  facesOf,
+  isAlertingChange,
+  isAtLeast,
+  isSummary,
+  type MatchedFacts,
+  matchesAlert,
+} from '../outbox/alert.ts'
+import type { Recipients } from '../outbox/outbox.ts'
+import { type ChannelOptions, optionsOf } from './channel-options.ts'
+import { type EnvironmentChannel, environmentChannels, syncEnvironmentChannels } from './environment-channels.ts'
+import { type ChannelRow, readChannelRows, readConfigVersion, readRouteRows, readSilenceRows } from './queries.ts'
+import { openSettings, type SecretSettings } from './sealed-settings.ts'
+
+/** A channel with its settings opened. */
+export interface KnownChannel extends ChannelOptions, SecretSettings {
+  id: string
+  name: string
+  type: ChannelType
+  /** URLs of `environment` are the operator's own word and go through an egress without guard. */
+  managed_by: 'api' | 'environment'
+}
+
+export interface Route {
+  match: AlertMatch
+  channels: readonly string[]
+}
+
+export interface Silence {
+  match: AlertMatch
+  /** Epoch milliseconds. */
+  ends_at: number
+}
+
+/** Channels, routes and silences as of one reading. */
+export interface Routing {
+  channels: readonly KnownChannel[]
+  routes: readonly Route[]
+  silences: readonly Silence[]
+}
+
+type Matches = (match: AlertMatch, alert: MatchedFacts) => boolean
+
+/** A summary stands for reports of any type; without an instance also for those of any instance. */
+const matchesSummary: Matches = ({ severities, instances }, alert) => {
+  const isNarrowed = instances !== undefined && alert.instance_id !== null
+  return matchesAlert({ ...(severities && { severities }), ...(isNarrowed && { instances }) }, alert)
+}
+
+function takesAs(
+  { id, min_severity }: KnownChannel,
+  routes: Routing['routes'],
+  alert: MatchedFacts,
+  matches: Matches,
+): boolean {
+  if (!isAtLeast(alert.severity, min_severity)) return false
+  const own = routes.filter(({ channels }) => channels.includes(id))
+  return own.length === 0 || own.some(({ match }) => matches(match, alert))
+}
+
+/**
+ * A channel that routes name takes what one of them matches, any other takes all; never below its minimum severity. A
+ * change of alerting itself goes to all: whoever makes it could have narrowed the others first.
+ */
+export function takes(channel: KnownChannel, routes: Routing['routes'], alert: AlertFacts): boolean {
+  if (!channel.enabled) return false
+  if (isAlertingChange(alert)) return true
+  const matches = isSummary(alert) ? matchesSummary : matchesAlert
+  return facesOf(alert).some((face) => takesAs(channel, routes, face, matches))
+}
+
+/**
+ * Channels, routes and silences in memory. Refreshed after every change here, and every second for changes made by
+ * other processes. A channel of the environment exists as long as the environment of this process names it.
+ */
+export class RoutingTable implements Recipients {
+  readonly #deps: Pick<Deps, 'database' | 'clock' | 'log' | 'secrets'>
+  readonly #environment: ReadonlyMap<string, EnvironmentChannel>
+  #version = -1
+  #current: Routing = { channels: [], routes: [], silences: [] }
+
+  constructor(deps: Pick<Deps, 'config' | 'database' | 'clock' | 'log' | 'secrets'>) {
+    this.#deps = deps
+    this.#environment = new Map(environmentChannels(deps.config).map((channel) => [channel.id, channel]))
+  }
+
+  /** As of the last refresh, channels enabled or not; a silence may have ended since. */
+  get current(): Routing {
+    return this.#current
+  }
+
+  get hasAny(): boolean {
+    return this.#current.channels.length > 0
+  }
+
+  /** Whether any channel takes an alert. */
+  take(alert: AlertFacts): boolean {
+    const { channels, routes } = this.#current
+    return channels.some((channel) => takes(channel, routes, alert))
+  }
+
+  /** Gives the channels of the environment their rows, and reads everything for the first time. */
+  async open(): Promise<void> {
+    const { database, clock } = this.#deps
+    await syncEnvironmentChannels(database.db, [...this.#environment.values()], clock.now())
+    await this.refresh()
+  }
+
+  /** Reloads what changed since the last call; mostly nothing, which costs one small query. */
+  async refresh(): Promise<void> {
+    const { database, clock } = this.#deps
+    const version = await readConfigVersion(database.db)
+    if (version === this.#version) return
+    const channels = await readChannelRows(database.db)
+    const routes = await readRouteRows(database.db)
+    const silences = await readSilenceRows(database.db, clock.now())
+    // A slower reading that began earlier must not take back what a later one brought.
+    if (version <= this.#version) return
+    this.#version = version
+    this.#current = {
+      channels: channels.flatMap((row) => this.#known(row) ?? []),
+      routes: routes.map((row) => ({ match: JSON.parse(row.match), channels: JSON.parse(row.channels) })),
+      silences: silences.map((row) => ({ match: JSON.parse(row.match), ends_at: row.ends_at })),
+    }
+  }
+
+  /** Whether the channel of a row is one for this process; a row outlives the setting that it was made for. */
+  has({ id, managed_by }: Pick<ChannelRow, 'id' | 'managed_by'>): boolean {
+    return managed_by === 'api' || this.#environment.has(id)
+  }
+
+  #known(row: ChannelRow): KnownChannel | undefined {
+    const { id, name, type, managed_by, sealed } = row
+    const options = { ...optionsOf(row), managed_by }
+    if (sealed === null) {
+      const named = this.#environment.get(id)
+      return named && { ...named, ...options }
+    }
+    try {
+      return { ...openSettings(id, sealed, this.#deps.secrets.channelKey), ...options, id, name, type }
+    } catch (fault) {
+      // A corrupted row must not keep the alerts from all other channels.
+      this.#deps.log.error({ err: fault, channel: id }, 'an alert channel is left out')
+      return undefined
+    }
+  }
+}

@@ -1,0 +1,65 @@
+import { randomBytes } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { openSettings, sealSettings } from './sealed-settings.ts'
+
+const key = randomBytes(32)
+const id = '0197a000-0000-7000-8000-000000000001'
+const content = {
+  settings: { url: 'https://hooks.example.com/CANARYcanary', secret: `whsec_${'A'.repeat(32)}` },
+  previous_secrets: [{ secret: `whsec_${'B'.repeat(32)}`, until: 1_700_000_000_000 }],
+}
+const refusal = 'The settings cannot be decrypted: they were edited, moved, or encrypted with another master secret.'
+
+describe('sealed settings', () => {
+  it('open at their channel with their key', () => {
+    expect(openSettings(id, sealSettings(id, content, key), key)).toEqual(content)
+  })
+
+  it('show nothing of themselves, and differ each time', () => {
+    const [first, second] = [sealSettings(id, content, key), sealSettings(id, content, key)]
+    expect(first).toMatch(/^v1\.[\w-]+$/)
+    expect(first).not.toBe(second)
+    for (const part of ['hooks.example', 'CANARYcanary', 'whsec_']) {
+      expect(first).not.toContain(part)
+      expect(Buffer.from(first.slice(3), 'base64url').toString('latin1')).not.toContain(part)
+    }
+  })
+
+  // Whoever can write the database could else make one channel send where another one does, with its token.
+  it('do not open at another channel', () => {
+    expect(() => openSettings(id.replace(/1$/, '2'), sealSettings(id, content, key), key)).toThrow(refusal)
+  })
+
+  it('do not open with another key', () => {
+    expect(() => openSettings(id, sealSettings(id, content, key), randomBytes(32))).toThrow(refusal)
+  })
+
+  // Of a cipher without authentication, flipped bits of the text would be flipped bits of the URL.
+  it('do not open after any byte of them was changed, cut off or added', () => {
+    const bytes = Buffer.from(sealSettings(id, content, key).slice(3), 'base64url')
+    const sealedOf = (changed: Buffer) => `v1.${changed.toString('base64url')}`
+    for (const [index, byte] of bytes.entries()) {
+      const changed = Buffer.from(bytes)
+      changed[index] = byte ^ 1
+      expect(() => openSettings(id, sealedOf(changed), key), `byte ${index}`).toThrow(refusal)
+    }
+    for (const length of [0, 1, 12, 13, 20, 28, bytes.length - 1]) {
+      expect(() => openSettings(id, sealedOf(bytes.subarray(0, length)), key), `${length} bytes`).toThrow(refusal)
+    }
+    expect(() => openSettings(id, sealedOf(Buffer.concat([bytes, Buffer.from('x')])), key)).toThrow(refusal)
+    for (const text of [`v2.${bytes.toString('base64url')}`, '', 'v1', 'v1.', 'v2.abc', JSON.stringify(content)]) {
+      expect(() => openSettings(id, text, key), text).toThrow(refusal)
+    }
+  })
+
+  // What goes wrong is logged: the log must not say what was sealed.
+  it('are refused without a cause that could show them', () => {
+    try {
+      openSettings(id, `v1.${Buffer.from(JSON.stringify(content)).toString('base64url')}`, key)
+      expect.unreachable()
+    } catch (fault) {
+      expect((fault as Error).cause).toBeUndefined()
+      expect(String((fault as Error).stack)).not.toContain('CANARY')
+    }
+  })
+})

@@ -1,0 +1,40 @@
+import type { ControlChange } from '@wardline/contract'
+import { isoTime } from '../../clock.ts'
+import type { Db } from '../../db/database.ts'
+import { keyNames } from '../keys/key-names.ts'
+import { type EntryFilter, findEntries } from './queries.ts'
+
+/** A version that an edit of the row made unreadable is 0; `audit verify` finds the edit. */
+function versionOf(after: string | null): number {
+  try {
+    const { version } = JSON.parse(after ?? '{}') as { version?: unknown }
+    return Number.isSafeInteger(version) ? Math.max(0, version as number) : 0
+  } catch {
+    return 0
+  }
+}
+
+/** Kills and resumes in the order of commit, or the newest first, at most `limit`. */
+export async function readControlChanges(
+  db: Db,
+  filter: Pick<EntryFilter, 'after' | 'before' | 'from' | 'to' | 'target'>,
+  order: 'oldest' | 'newest',
+  limit: number,
+): Promise<ControlChange[]> {
+  const rows = await findEntries(db, { ...filter, isControl: true }, order, limit)
+  const names = await keyNames(
+    db,
+    rows.map(({ actor }) => actor),
+  )
+  return rows.map((row) => ({
+    kind: 'control',
+    seq: row.seq,
+    at: isoTime(row.at),
+    instance_id: row.target ?? '',
+    action: row.action === 'instance.suspend' ? 'suspend' : 'resume',
+    reason: row.reason,
+    version: versionOf(row.after),
+    actor: row.actor,
+    actor_name: names.get(row.actor) ?? null,
+  }))
+}

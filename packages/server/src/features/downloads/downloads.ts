@@ -1,0 +1,77 @@
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import type { Deps } from '../../deps.ts'
+import { AppError } from '../../errors.ts'
+
+export interface Download {
+  bytes: Buffer
+  /** Strong: a hash of the bytes. */
+  etag: string
+}
+
+export interface Downloads {
+  /** The SDK as npm packs it. Throws AppError `unavailable` when the sources of a clone cannot be packed. */
+  sdk(): Promise<Download>
+  pythonClient(): Promise<Download>
+}
+
+type Tools = Pick<Deps, 'clock' | 'log'>
+
+/** Compiled code has the files beside it. */
+const isClone = import.meta.url.endsWith('.ts')
+const fileOf = (name: string, inClone: string) => new URL(isClone ? inClone : `./${name}`, import.meta.url)
+const pythonFile = fileOf('wardline.py', '../../../../../clients/python/wardline.py')
+const sdkFile = fileOf('sdk.tgz', '../../../../../pack-sdk.ts')
+
+/** It takes seconds, and more on a busy machine. */
+const packWithinMs = 120_000
+/** The packed SDK has 40 KB. */
+const mostBytes = 4 * 1_048_576
+/** Anybody may ask: a clone that cannot pack is not to be kept busy with it. */
+const failureHoldsMs = 60_000
+
+/** Runs the program in a process of its own, which prints the packed SDK. */
+async function packedBy(program: URL): Promise<Buffer> {
+  const options = { encoding: 'buffer', maxBuffer: mostBytes, timeout: packWithinMs } as const
+  return (await promisify(execFile)(process.execPath, [fileURLToPath(program)], options)).stdout
+}
+
+/** Reads once for all who ask. */
+function readOnce(name: string, read: () => Promise<Buffer>, { clock, log }: Tools): () => Promise<Download> {
+  let kept: Promise<Download> | undefined
+  let failedAt = -Infinity
+  const load = async () => {
+    try {
+      const bytes = await read()
+      return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` }
+    } catch (err) {
+      failedAt = clock.monotonic()
+      kept = undefined
+      log.warn({ err }, `${name} is not available for download`)
+      throw unavailable(name)
+    }
+  }
+  return async () => {
+    if (clock.monotonic() - failedAt < failureHoldsMs) throw unavailable(name)
+    kept ??= load()
+    return kept
+  }
+}
+
+const unavailable = (name: string) =>
+  new AppError(
+    'unavailable',
+    `${name} is not available; the log of the service has the reason.`,
+    failureHoldsMs / 1_000,
+  )
+
+/** `packProgram` prints the SDK where the service runs from its sources. */
+export function createDownloads(tools: Tools, packProgram = sdkFile): Downloads {
+  return {
+    sdk: readOnce('sdk.tgz', () => (isClone ? packedBy(packProgram) : readFile(sdkFile)), tools),
+    pythonClient: readOnce('wardline.py', () => readFile(pythonFile), tools),
+  }
+}

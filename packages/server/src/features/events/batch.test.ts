@@ -1,0 +1,80 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { atOnce, sliceUnits, WorkBudget } from '../../work-turns.ts'
+import { batchItems } from './batch.ts'
+
+const endless = () => new WorkBudget(Number.MAX_SAFE_INTEGER)
+const itemsOf = (text: string, isLines = false) => atOnce(batchItems(Buffer.from(text), isLines, endless()))
+
+function valuesOrFault(read: () => unknown[]): unknown {
+  try {
+    return read()
+  } catch {
+    return 'refused'
+  }
+}
+const bySlices = (text: string) =>
+  valuesOrFault(() => itemsOf(text).map((item) => ('value' in item ? item.value : item.fault)))
+const byParser = (text: string) =>
+  valuesOrFault(() => {
+    const values = JSON.parse(text)
+    if (!Array.isArray(values) || values.length === 0) throw new Error('refused')
+    return values
+  })
+
+const array = fc
+  .array(fc.jsonValue({ maxDepth: 6 }), { maxLength: 12 })
+  .map((values) => JSON.stringify(values, null, values.length % 3))
+  .filter((text) => !text.includes('\\') && !text.includes('__proto__'))
+
+test('an array is taken apart into the values that the parser finds in it', () => {
+  fc.assert(
+    fc.property(array, (text) => {
+      expect(bySlices(text)).toEqual(byParser(text))
+    }),
+  )
+})
+
+// Two readings of one body let an event pass one of them unseen.
+test('an array with any one character changed is refused exactly when the parser refuses it', () => {
+  const sign = fc.constantFrom('', '[', ']', '{', '}', ',', ':', '"', '\\"', '\\', ' ', '0', 'x', '\n')
+  fc.assert(
+    fc.property(array, fc.nat(), fc.nat(2), sign, (text, place, removed, inserted) => {
+      const at = place % (text.length + 1)
+      const changed = text.slice(0, at) + inserted + text.slice(at + removed)
+      // What JSON allows and the service does not, such as 1e999, is refused item by item.
+      fc.pre(!/\\u|__proto__|\d[eE]/.test(changed))
+      expect(bySlices(changed)).toEqual(byParser(changed))
+    }),
+    { numRuns: 500 },
+  )
+})
+
+test.each([
+  ['an array', false],
+  ['lines', true],
+])('a MiB of %s is read in slices', (_form, isLines) => {
+  const event = JSON.stringify({ severity: 'info', description: 'x'.repeat(900) })
+  const events = Array.from({ length: 1_000 }, () => event)
+  const text = isLines ? events.join('\n') : `[${events}]`
+  const work = batchItems(Buffer.from(text), isLines, endless())
+  let slices = 1
+  for (let step = work.next(); !step.done; step = work.next()) slices++
+  expect(slices).toBeGreaterThan((text.length * 10) / sliceUnits)
+})
+
+test('an event that is too long or has too many parts is refused alone', () => {
+  const long = JSON.stringify({ description: 'x'.repeat(256 * 1024) })
+  const many = `[${'0,'.repeat(20_001)}0]`
+  for (const [text, isLines] of [
+    [`[1,${long},${many},2]`, false],
+    [`1\n${long}\n${many}\n2`, true],
+  ] as const) {
+    expect(itemsOf(text, isLines)).toEqual([
+      { value: 1 },
+      { fault: 'The event must have at most 256 KiB.' },
+      { fault: expect.stringMatching(/^The (?:event|line) must contain at most 20000 fields/) },
+      { value: 2 },
+    ])
+  }
+})

@@ -1,0 +1,105 @@
+import { sql } from 'kysely'
+import { describe, expect, test } from 'vitest'
+import type { Db } from '../../db/database.ts'
+import { openTestService, type TestService } from '../../test-service.ts'
+
+const report = (description: string, metadata?: unknown) => ({
+  severity: 'info',
+  source: 'scans',
+  event_type: 'note',
+  description,
+  instance_id: 'agent-a',
+  ...(metadata === undefined ? {} : { metadata }),
+})
+
+// PGlite has a single connection for everything.
+const hasConnections = process.env.TEST_ENGINE !== 'pglite'
+/** A read that keeps its connection busy for a good part of a second. */
+const longRead = (db: Db) =>
+  sql`with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < ${hasConnections ? 1_200_000 : 1_000})
+    select count(*) from numbers`.execute(db)
+
+/** Scans under the key's name that end when they are released. */
+function holdScans({ deps }: TestService, caller: string, count: number) {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  const held = Promise.allSettled(Array.from({ length: count }, () => deps.database.scan(caller, () => released)))
+  return async () => {
+    release()
+    await held
+  }
+}
+
+interface Page {
+  events: { seq: number }[]
+  next: string | null
+}
+
+describe('reads that may look at many rows', () => {
+  // A viewer key that searches without end would otherwise blind decoy checks: an SDK that gets no answer may run the tool.
+  test('never keep an agent waiting', async () => {
+    await using service = await openTestService()
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-a', name: 'A' } })
+    const { body: decoy } = await service.call<{ key: string }>('POST', '/api/honeypots', {
+      body: { instanceId: 'agent-a', type: 'api_key', keyType: 'generic' },
+    })
+    // The lane opens its connection with the first scan.
+    await service.call('GET', '/api/events')
+    let isOver = false
+    const scan = service.deps.database.scan('viewer', longRead).finally(() => {
+      isOver = true
+    })
+    const headers = { 'idempotency-key': 'once' }
+    const answers = [
+      await service.call('GET', '/api/instances/agent-a/status'),
+      await service.call('POST', '/api/honeypots/check/key', { body: { key: decoy.key } }),
+      await service.call('POST', '/api/honeypots/check/path', { body: { path: '/etc/hosts' } }),
+      await service.call('POST', '/api/events', { body: report('first'), headers }),
+      await service.call('POST', '/api/events', { body: report('first'), headers }),
+      await service.call('POST', '/api/events', { body: { ...report('{"n":1}'), event_type: 'session_metrics' } }),
+    ]
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 201, 201, 201])
+    expect(answers[1]!.body).toEqual({ matched: true })
+    if (hasConnections) expect(isOver, 'the scan ended before the answers').toBe(false)
+    await scan
+  })
+
+  test('answer 503 with Retry-After to a key that has too many waiting, and go on answering other keys', async () => {
+    await using service = await openTestService()
+    const flood = await service.createKey('viewer')
+    const other = await service.createKey('viewer')
+    const endAll = holdScans(service, flood.id, 18)
+    const refused = await service.call('GET', '/api/events?q=x', { key: flood.key })
+    expect([refused.status, refused.headers['retry-after'], refused.text]).toEqual([
+      503,
+      '1',
+      '{"error":"Too many queued searches and lists; retry in a moment."}',
+    ])
+    const waiting = service.call('GET', '/api/events', { key: other.key })
+    expect((await service.call('GET', '/api/instances/agent-x/status', { key: flood.key })).status).toBe(404)
+    await endAll()
+    expect((await waiting).status).toBe(200)
+    expect((await service.call('GET', '/api/events?q=x', { key: flood.key })).status).toBe(200)
+  })
+
+  // 1,000 rows of 17 KiB would be an answer of 17 MiB, made in one turn of the event loop.
+  test('end a page of large rows early, and miss no row', async () => {
+    await using service = await openTestService()
+    const count = 300
+    const metadata = { text: 'x'.repeat(16_000) }
+    await Promise.all(
+      Array.from({ length: count }, (_, n) => service.call('POST', '/api/events', { body: report(`${n}`, metadata) })),
+    )
+    const seqs: number[] = []
+    let pages = 0
+    for (let before = ''; ; ) {
+      const { body, text } = await service.call<Page>('GET', `/api/events?limit=1000&instance_id=agent-a${before}`)
+      expect(text.length).toBeLessThan(6 * 1024 * 1024)
+      seqs.push(...body.events.map(({ seq }) => seq))
+      pages += 1
+      if (body.next === null) break
+      before = `&before=${body.next}`
+    }
+    expect(seqs).toEqual(Array.from({ length: count }, (_, n) => count - n))
+    expect(pages).toBeGreaterThan(1)
+  })
+})

@@ -1,0 +1,43 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { isServiceName } from './service-name.ts'
+
+const taken = [
+  'wardline',
+  'Wardline',
+  'WARDLINE',
+  ' wardline',
+  'wardline\n',
+  'ward line',
+  '[wardline]',
+  'ward-line.',
+  'w.a.r.d.l.i.n.e',
+  'ward\u200bline',
+  '\u202ewardline',
+  'wárdlîne',
+  'wa\u0308rdline',
+  'ｗａｒｄｌｉｎｅ',
+  '𝐰𝐚𝐫𝐝𝐥𝐢𝐧𝐞',
+  '\u00a0wardline\ufeff',
+]
+
+it.each(taken)('takes %j for the name of the service', (source) => {
+  expect(isServiceName(source)).toBe(true)
+})
+
+it.each(['wardline-agent', 'wardline2', 'my wardline', 'wardlin', 'agent', '', 'w', '…', 'vvardline', 'cli/wardline'])(
+  'leaves %j to callers',
+  (source) => {
+    expect(isServiceName(source)).toBe(false)
+  },
+)
+
+it('finds the name whatever stands around and between its letters that is neither letter nor digit', () => {
+  const mark = fc.stringMatching(/^[^\p{L}\p{N}\ud800-\udfff]{0,4}$/u)
+  fc.assert(
+    fc.property(fc.array(mark, { minLength: 9, maxLength: 9 }), fc.boolean(), (marks, isLoud) => {
+      const name = isLoud ? 'WARDLINE' : 'wardline'
+      expect(isServiceName(marks.map((text, index) => text + (name[index] ?? '')).join(''))).toBe(true)
+    }),
+  )
+})

@@ -1,0 +1,171 @@
+import type { Deps } from '../../deps.ts'
+import { mayActFor, type Principal } from '../../http/auth.ts'
+import { type Piece, type Slices, type WorkBudget, workLane } from '../../work-turns.ts'
+import { createDecoyDigest, type DigestKind } from './decoy-digest.ts'
+import { sweptForms } from './decoy-folders.ts'
+import { keyCandidates } from './key-extraction.ts'
+import { decoyPathKeys, lookupKeys, type PathContext, pathForms } from './path-forms.ts'
+import { PatternIndex } from './pattern-index.ts'
+import { createDigestLookup, type Decoy, readExactPaths, readPatterns } from './queries.ts'
+import { globCovers, queryGlobs } from './query-globs.ts'
+
+/**
+ * Work that one check may cost, several times what the longest text of an honest agent does: less than a tenth of a
+ * second for 64 KiB of text, a third of that for a command.
+ */
+export const keyCheckUnits = 40_000_000
+export const pathCheckUnits = 20_000_000
+/** Globs in a question are compared with every decoy path that the caller could trip. */
+const globUnits = 20_000_000
+const unitsOfDigest = 1_300
+
+/** Digests looked up with one query, between which other queries get their turn. */
+const lookupPageDigests = 4_000
+/** Rows compared at once with a glob of the question, between which other work gets its turn. */
+const globPageRows = 1_000
+/** Decoy paths whose keys are kept for the next glob: many instances have the same. */
+const keptPaths = 20_000
+
+/** Beyond this a check takes its place and waits for its turn before the first slice: many such texts may come in at once. */
+const longText = 8 * 1024
+
+export interface Found {
+  /** Decoys that were touched. */
+  decoys: Decoy[]
+  /** Decoys in or below a folder that a command reads as a whole, in the course of other work perhaps. */
+  swept: Decoy[]
+  /** The check cost more than it may: more may be in the text than was found. */
+  isExhausted: boolean
+}
+
+/** The budget of one part of a check, and whose turns it takes. */
+interface Paid {
+  budget: WorkBudget
+  piece: Piece
+}
+
+export interface DecoySearch {
+  findKeys(text: string, piece: Piece): Promise<Found>
+  /** Paths are those of one host: a bound caller trips over decoys of its own instances only. */
+  findPaths(path: string, context: PathContext, principal: Principal, piece: Piece): Promise<Found>
+  /** Reads the patterns again if they changed. */
+  refresh(): Promise<void>
+}
+
+export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' | 'secrets'>): DecoySearch {
+  const digest = createDecoyDigest(secrets.decoyKey)
+  const findByDigests = createDigestLookup(database)
+  const pathNames = new Map<string, string[][]>()
+  let patterns = new PatternIndex()
+  let patternDecoys = new Map<string, Decoy[]>()
+  let patternIds = ''
+
+  function* digestsOf(kind: DigestKind, forms: readonly string[], budget: WorkBudget): Slices<string[]> {
+    const digests: string[] = []
+    for (const form of forms) {
+      // Paid for already where the form was found; what counts here is when to yield.
+      digests.push(digest(kind, form))
+      budget.count(unitsOfDigest + form.length)
+      if (budget.isSliceOver()) yield
+    }
+    return digests
+  }
+
+  async function lookUp(kind: DigestKind, forms: readonly string[], { budget, piece }: Paid): Promise<Decoy[]> {
+    const found: Decoy[] = []
+    for (let start = 0; start < forms.length; start += lookupPageDigests) {
+      const page = forms.slice(start, start + lookupPageDigests)
+      found.push(...(await findByDigests(await piece.inTurns(digestsOf(kind, page, budget)))))
+    }
+    return found
+  }
+
+  function namesOf(path: string): string[][] {
+    const known = pathNames.get(path)
+    if (known) return known
+    if (pathNames.size >= keptPaths) pathNames.clear()
+    const names = decoyPathKeys(path).map((key) => key.split('/'))
+    pathNames.set(path, names)
+    return names
+  }
+
+  function* covered(globs: readonly string[][], page: readonly Decoy[], budget: WorkBudget): Slices<Decoy[]> {
+    const found: Decoy[] = []
+    for (const decoy of page) {
+      const names = namesOf(decoy.path!)
+      if (!budget.take(100 + globs.length * names.length * 40)) return found
+      if (globs.some((glob) => globCovers(glob, names))) found.push(decoy)
+      if (budget.isSliceOver()) yield
+    }
+    return found
+  }
+
+  async function findByGlobs(
+    forms: readonly string[],
+    { instances }: Principal,
+    { budget, piece }: Paid,
+  ): Promise<Decoy[]> {
+    const globs = await piece.inTurns(queryGlobs(forms, budget))
+    const found: Decoy[] = []
+    for (let after = ''; globs.length > 0 && !budget.isExhausted; ) {
+      const page = await readExactPaths(database.db, instances ?? undefined, after, globPageRows)
+      found.push(...(await piece.inTurns(covered(globs, page, budget))))
+      if (page.length < globPageRows) break
+      after = page.at(-1)!.id
+    }
+    return found
+  }
+
+  async function findSwept(path: string, context: PathContext, principal: Principal, paid: Paid) {
+    const mayTrip = (decoy: Decoy) => mayActFor(principal, decoy.instance_id)
+    const { workplaces, others } = await paid.piece.inTurns(sweptForms(path, context, paid.budget))
+    const decoys = (await lookUp('folder', others, paid)).filter(mayTrip)
+    if (decoys.length > 0) return { decoys, swept: [] }
+    const swept = [
+      ...(await lookUp('folder', workplaces, paid)),
+      ...(await lookUp('above', [...workplaces, ...others], paid)),
+    ]
+    return { decoys, swept: swept.filter(mayTrip) }
+  }
+
+  return {
+    async findKeys(text, piece) {
+      const budget = piece.budget(keyCheckUnits)
+      if (text.length > longText) await piece.nextTurn()
+      const candidates = await piece.inTurns(keyCandidates(text, budget))
+      return { decoys: await lookUp('key', candidates, { budget, piece }), swept: [], isExhausted: budget.isExhausted }
+    },
+
+    async findPaths(path, context, principal, piece) {
+      const mayTrip = (decoy: Decoy) => mayActFor(principal, decoy.instance_id)
+      const budget = piece.budget(pathCheckUnits)
+      const paid = { budget, piece }
+      const { cwd = '', realPath = '' } = context
+      if (path.length + cwd.length + realPath.length > longText) await piece.nextTurn()
+      const forms = await piece.inTurns(pathForms(path, context, budget))
+      const exact = await lookUp('path', await piece.inTurns(lookupKeys(forms, budget)), paid)
+      const fitting = await piece.inTurns(patterns.find(forms, budget))
+      const byPattern = [...fitting].flatMap((pattern) => patternDecoys.get(pattern) ?? [])
+      const decoys = [...exact, ...byPattern].filter(mayTrip)
+      if (decoys.length > 0) return { decoys, swept: [], isExhausted: budget.isExhausted }
+      const { decoys: inFolders, swept } = await findSwept(path, context, principal, paid)
+      if (inFolders.length > 0) return { decoys: inFolders, swept, isExhausted: budget.isExhausted }
+      const globBudget = piece.budget(globUnits)
+      const byGlob = (await findByGlobs(forms, principal, { budget: globBudget, piece })).filter(mayTrip)
+      return { decoys: byGlob, swept, isExhausted: budget.isExhausted || globBudget.isExhausted }
+    },
+
+    async refresh() {
+      const rows = await readPatterns(database.db)
+      const ids = rows.map(({ id }) => id).join()
+      if (ids === patternIds) return
+      const decoysOf = Map.groupBy(rows, ({ path }) => path!)
+      const piece = workLane.open('decoy patterns', { max: Infinity })
+      patterns = await piece
+        .inTurns(PatternIndex.build(decoysOf.keys(), piece.budget(Number.MAX_SAFE_INTEGER)))
+        .finally(() => piece.end())
+      patternDecoys = decoysOf
+      patternIds = ids
+    },
+  }
+}

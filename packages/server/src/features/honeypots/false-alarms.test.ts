@@ -1,0 +1,70 @@
+import { keyTypes } from '@wardline/contract'
+import { expect, test } from 'vitest'
+import { effort } from '../../../../../test-servers/effort.ts'
+import { open } from '../../http/route.ts'
+import { ordinaryCommands } from '../../test-commands.ts'
+import { openTestService } from '../../test-service.ts'
+import { workLane } from '../../work-turns.ts'
+
+/** What an operator plants who reads the guide: names beside the real ones, one of each kind of path. */
+const planted = [
+  '~/.aws/credentials_backup',
+  '~/.aws/credentials',
+  '~/.ssh/id_rsa_prod',
+  '~/.ssh/id_ed25519_deploy*',
+  '~/.kube/config.prod',
+  '~/.config/gcloud/application_default_credentials.json',
+  '~/.ethereum/keystore/',
+  '~/passwords.kdbx',
+  '~/.vault-token',
+  '.env.production',
+  '.env.backup',
+  'secrets/production.env',
+  'config/credentials.json',
+  'wallet.dat',
+  'keystore/UTC--*.json',
+  '*.keychain-db',
+  '/etc/shadow.bak',
+  '/opt/legacy/**/.env.bak',
+  '/srv/app/.env.backup',
+  '/home/*/.ssh/id_rsa_old',
+  '/var/backups/prod_dump.sql.gz',
+  'C:\\ProgramData\\aws\\credentials.bak',
+]
+
+const commands = ordinaryCommands()
+
+test('the corpus of ordinary commands has thousands, each once', () => {
+  expect(new Set(commands).size).toBeGreaterThan(3_000)
+})
+
+// An alarm that rings every day is switched off, and then rings for nobody.
+test('ordinary commands hit nothing, whatever folder they run in', async () => {
+  await using service = await openTestService()
+  const create = (body: object) =>
+    service
+      .call('POST', '/api/honeypots', { body: { instanceId: 'bot-1', ...body } })
+      .then(({ status }) => expect(status).toBe(201))
+  for (const path of planted) await create({ type: 'file_path', path })
+  for (const keyType of keyTypes) await create({ type: 'api_key', keyType })
+  const { decoyChecks } = service.services
+  const principal = { ...open, scope: 'agent' as const, instances: ['bot-1'] }
+  const folders = ['/srv/app', '/home/eve/projects/app', '/home/eve', 'C:\\Users\\eve\\app', undefined]
+  // The other engines answer the same questions; a part of them is enough there.
+  const every = process.env.TEST_ENGINE === 'sqlite' ? 1 : effort(20, 1)
+  const alarms: string[] = []
+  for (const [number, command] of commands.entries()) {
+    if (number % every !== 0) continue
+    const cwd = folders[number % folders.length]
+    const piece = workLane.open('bot-1', { max: 8 })
+    const check = { meta: { tool: 'shell-exec', cwd }, principal, address: '127.0.0.1', piece }
+    if (await decoyChecks.checkPath(command, check)) alarms.push(`${command} in ${cwd}`)
+    if (await decoyChecks.checkKey(command, check)) alarms.push(`key: ${command}`)
+    piece.end()
+  }
+  expect(alarms).toEqual([])
+  await service.services.ingest.whenIdle()
+  const types = await service.rows<{ event_type: string }>('select distinct event_type from events')
+  expect(types.map(({ event_type }) => event_type).filter((type) => type !== 'decoy_swept')).toEqual([])
+  expect(await service.rows('select * from honeypot_hits')).toEqual([])
+}, 120_000)

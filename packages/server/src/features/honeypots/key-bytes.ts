@@ -1,0 +1,103 @@
+import { unzipSync } from 'node:zlib'
+import type { WorkBudget } from '../../work-turns.ts'
+
+/** Compressed text is unpacked to this many bytes; what unpacks to more counts as not searched. */
+const maxUnpackedBytes = 64 * 1024
+/** What unpacking costs beside the bytes: a native object each time. */
+const unitsOfUnpacking = 10_000
+
+/**
+ * Bytes of every base64 or base64url run that could hold a key. A run may have foreign characters before it that
+ * happen to be in the alphabet (a path, a name), so it is decoded at each of the four alignments.
+ */
+export function base64Bytes(text: string): string[] {
+  const runs = text.match(/[A-Za-z0-9+/_-]{24,}/g) ?? []
+  return runs.flatMap((run) => [0, 1, 2, 3].map((start) => Buffer.from(run.slice(start), 'base64').toString('latin1')))
+}
+
+/** How gzip and the usual levels of zlib begin in base64. */
+export const packedStart = /H4sI|eJ[w-z]|eN[o-r]|eA[E-H]|eF[4-7]/g
+/** Beginnings of compressed bytes that are tried in one reading: an honest text has one, chance another. */
+const maxStarts = 16
+
+/** What base64 runs hold that are gzip or zlib, up to a size and a number. */
+export function unpackedBytes(text: string, budget: WorkBudget): string[] {
+  const runs = text.match(/[A-Za-z0-9+/_-]{24,}/g) ?? []
+  const texts: string[] = []
+  const packed = runs.flatMap((run) => [...run.matchAll(packedStart)].map(({ index }) => run.slice(index)))
+  if (packed.length > maxStarts) budget.exhaust()
+  for (const run of packed.slice(0, maxStarts)) {
+    if (!budget.take(unitsOfUnpacking)) break
+    const text = unzipped(Buffer.from(run, 'base64'), budget)
+    if (text !== undefined && budget.take(text.length)) texts.push(text)
+  }
+  return texts
+}
+
+function unzipped(bytes: Buffer, budget: WorkBudget): string | undefined {
+  try {
+    return unzipSync(bytes, { maxOutputLength: maxUnpackedBytes, finishFlush: 2 }).toString('latin1')
+  } catch (fault) {
+    if ((fault as { code?: string }).code === 'ERR_BUFFER_TOO_LARGE') budget.exhaust()
+    return undefined
+  }
+}
+
+/** Between the bytes of a list: `41:42`, `41 42`, `0x41, 0x42`, `41-42`. */
+const hexList = /(?:0x)?[0-9a-f]{2}(?:[\s,:;.-]{1,3}(?:0x)?[0-9a-f]{2}){19,}/gi
+
+export function hexBytes(text: string): string[] {
+  const runs = text.match(/[0-9a-fA-F]{40,}/g) ?? []
+  const lists = (withoutCalls(text).match(hexList) ?? []).map((list) => list.replace(/0x|[^0-9a-f]/gi, ''))
+  return [...runs.flatMap((run) => [run, run.slice(1)]), ...lists].map((hex) =>
+    Buffer.from(hex, 'hex').toString('latin1'),
+  )
+}
+
+/** Characters given by their codes: `String.fromCharCode(115, 107)`, `chr(115)+chr(107)`, `[115,107]`, `115 107`. */
+export function byteListBytes(text: string): string[] {
+  const lists = withoutCalls(text).match(/\d{2,3}(?:[\s,;:.-]{1,3}\d{2,3}){19,}/g) ?? []
+  return lists.map((list) =>
+    String.fromCharCode(
+      ...list
+        .split(/\D+/)
+        .map(Number)
+        .filter((code) => code < 128),
+    ),
+  )
+}
+
+/** What stands around a code where each is written as a call, in many languages. */
+function withoutCalls(text: string): string {
+  if (!/\(|\[char\]/i.test(text)) return text
+  return text
+    .replace(/\[char\]|(?:(?:String\s?\.\s?)?from(?:Char|Code)\w{4,5}|chr|char|ord)?[()[\]+&."']+/gi, ' ')
+    .replace(/\s{2,}/g, ' ')
+}
+
+const base32Values = new Map([...'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'].map((letter, value) => [letter, value]))
+
+/** Bytes of every base32 run that could hold a key, at each of the eight places in which one may begin. */
+export function base32Bytes(text: string): string[] {
+  const runs = text.match(/[A-Z2-7]{32,}|[a-z2-7]{32,}/g) ?? []
+  return runs.flatMap((run) => {
+    const values = [...run.toUpperCase()].map((letter) => base32Values.get(letter)!)
+    return Array.from({ length: 8 }, (_, start) => base32Decoded(values, start))
+  })
+}
+
+function base32Decoded(values: readonly number[], start: number): string {
+  const bytes = Buffer.alloc(Math.floor(((values.length - start) * 5) / 8))
+  let bits = 0
+  let held = 0
+  let place = 0
+  for (let index = start; index < values.length; index++) {
+    held = ((held << 5) | values[index]!) & 0xfff
+    bits += 5
+    if (bits >= 8) {
+      bits -= 8
+      bytes[place++] = (held >> bits) & 0xff
+    }
+  }
+  return bytes.toString('latin1')
+}

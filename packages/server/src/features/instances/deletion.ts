@@ -1,0 +1,40 @@
+import { dayMs } from '../../clock.ts'
+import type { Database } from '../../db/database.ts'
+import { changeGuarded } from '../../db/guarded-change.ts'
+import type { Deps } from '../../deps.ts'
+import { AppError, unknownId } from '../../errors.ts'
+import { type Actor, auditStatements } from '../audit/audit.ts'
+import { deleteHeardOnce, deletionStatements, findHeardOnce, findInstance } from './queries.ts'
+
+/** Deletes of this size take a few milliseconds: no kill waits for more. */
+const batchRows = 500
+
+/**
+ * Deletes an instance; its events stay. A suspension would be lifted by it, so it has to be resumed first.
+ * Throws AppError `not_found` or `suspended`.
+ */
+export function deleteInstance(database: Database, id: string, actor: Actor, now: number): Promise<void> {
+  return changeGuarded(database, async () => {
+    const row = await findInstance(database.db, id)
+    if (!row) throw unknownId('instance', id, 'wardline instances')
+    if (row.suspended) throw new AppError('suspended', 'The instance is suspended: resume it before you delete it.')
+    const version = row.control_version
+    const before = { name: row.name, version }
+    const action = { action: 'instance.delete', target: id, before, after: null }
+    return {
+      statements: [...deletionStatements(database, id, version, now), ...auditStatements(database, actor, action, now)],
+      result: () => undefined,
+    }
+  })
+}
+
+/** Periodic work: forgets instances that sent one heartbeat long ago, as a scan or an attacker leaves behind. */
+export async function forgetInstances({ config, database: { db }, clock }: Deps): Promise<void> {
+  const cutoff = clock.now() - config.forgetInstancesDays * dayMs
+  for (let after = ''; ; ) {
+    const ids = await findHeardOnce(db, cutoff, after, batchRows)
+    if (ids.length > 0) await deleteHeardOnce(db, ids)
+    if (ids.length < batchRows) return
+    after = ids.at(-1)!
+  }
+}

@@ -1,0 +1,107 @@
+import { type FleetStatus, type InstanceList, limits } from '@wardline/contract'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openTestService, type TestService } from '../../test-service.ts'
+
+let service: TestService
+beforeAll(async () => {
+  service = await openTestService()
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+/** Instances `i000001` to the count, the later ones heard later; a name of what is worst for the length of the answer. */
+const fill = (first: number, last: number, name = 'agent') =>
+  service.execute(`insert into instances (id, name, first_seen_at, last_heartbeat_at)
+    select 'i' || substr('00000' || n, length('00000' || n) - 5), '${name}', 0, ${service.clock.now()} - 100000 + n
+    from (with recursive more(n) as (select ${first} union all select n + 1 from more where n < ${last}) select n from more) as m`)
+const status = async () => (await service.call<FleetStatus>('GET', '/api/status')).body
+const page = async (query: string) => (await service.call<InstanceList>('GET', `/api/instances?${query}`)).body
+
+describe('the status of a fleet', () => {
+  it('is complete up to 5,000 instances', async () => {
+    await fill(1, limits.statusInstances)
+    const body = await status()
+    expect(body.instances).toHaveLength(limits.statusInstances)
+    expect(body).not.toHaveProperty('instances_omitted')
+  })
+
+  it('beyond shows the suspended, then the newest heartbeats, and counts the others', async () => {
+    await fill(limits.statusInstances + 1, 6_000)
+    await service.call('POST', '/api/kill/i000003', { body: { reason: 'x' } })
+    const body = await status()
+    const shown = body.instances.map(({ id }) => id)
+    expect(shown.slice(0, 3)).toEqual(['i000003', 'i006000', 'i005999'])
+    expect(shown).toHaveLength(limits.statusSample)
+    expect(body.instances_omitted).toBe(6_000 - limits.statusSample)
+    await service.call('POST', '/api/kill/i000002', { body: { reason: 'x' } })
+    await service.call('POST', '/api/kill/i006000', { body: { reason: 'x' } })
+    expect((await status()).instances.slice(0, 4).map(({ id }) => id)).toEqual([
+      'i000002',
+      'i000003',
+      'i006000',
+      'i005999',
+    ])
+  })
+
+  // 20 MB for each look of a dashboard, from one key that registers agents with long names.
+  it('stays below 1 MiB whatever names and reasons say', async () => {
+    const longest = '\u0001'.repeat(80)
+    await service.execute(
+      `update instances set name = '${longest}', suspended = 1, suspension_reason = '${longest.repeat(6)}'`,
+    )
+    const { text, body } = await service.call<FleetStatus>('GET', '/api/status')
+    expect(Buffer.byteLength(text)).toBeLessThan(limits.statusBytes)
+    expect(body.instances.length + body.instances_omitted!).toBe(6_000)
+    await service.execute(
+      `update instances set name = 'agent', suspended = 0, suspension_reason = null where id > 'i000003'`,
+    )
+  })
+
+  // Finding the newest heartbeats reads every instance: many who look must not each cost that, nor wait for it.
+  it('looks for the newest heartbeats once a second for all who ask, who get those of before meanwhile', async () => {
+    service.clock.advance(2_000)
+    await status()
+    await fill(6_001, 6_001)
+    await service.execute(`update instances set last_heartbeat_at = last_heartbeat_at + 9999999 where id = 'i006001'`)
+    const newest = async () =>
+      (await status()).instances.find(({ suspension_reason }) => suspension_reason === null)?.id
+    const before = await newest()
+    expect(before).not.toBe('i006001')
+    service.clock.advance(1_000)
+    expect(await newest()).toBe(before)
+    await expect.poll(newest).toBe('i006001')
+  })
+
+  it('shows no heartbeats that were looked for two seconds ago', async () => {
+    await service.execute(`update instances set last_heartbeat_at = last_heartbeat_at + 99999999 where id = 'i000700'`)
+    service.clock.advance(2_000)
+    expect((await status()).instances.map(({ id }) => id)).toContain('i000700')
+  })
+})
+
+describe('the list of instances', () => {
+  it('pages through all of them once', async () => {
+    const seen: string[] = []
+    let after = ''
+    for (;;) {
+      const { instances, next } = await page(`limit=1000${after}`)
+      seen.push(...instances.map(({ id }) => id))
+      if (next === null) break
+      after = `&after=${next}`
+    }
+    expect(seen).toHaveLength(6_001)
+    expect(seen).toEqual([...new Set(seen)].toSorted())
+  })
+
+  it('filters by status and by how the id begins', async () => {
+    expect((await page('status=suspended')).instances.map(({ id }) => id)).toEqual(['i000001', 'i000002', 'i000003'])
+    expect((await page('prefix=i00599')).instances).toHaveLength(10)
+    expect((await page('prefix=i00599&status=suspended')).instances).toEqual([])
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: 'i005991', name: 'x' } })
+    expect((await page('prefix=i00599&status=active')).instances.map(({ id }) => id)).toEqual(['i005991'])
+    expect((await page('prefix=i00599&status=offline')).instances).toHaveLength(9)
+  })
+
+  it.each(['limit=0', 'limit=1001', 'status=asleep', 'prefix=A', 'after=%2F'])('refuses %s', async (query) => {
+    expect((await service.call('GET', `/api/instances?${query}`)).status).toBe(400)
+  })
+})

@@ -1,0 +1,142 @@
+import crypto from 'node:crypto'
+import { syncBuiltinESMExports } from 'node:module'
+import { crc32 } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openTestService, type TestService } from '../../test-service.ts'
+import { workLane } from '../../work-turns.ts'
+import { generateKey, parseKeyId } from './key-format.ts'
+
+// Whoever can tell by time or form which part of a guess was right finds the rest byte by byte. The work itself is
+// counted: times differ with each text, by its public checksum, more than by anything that is compared.
+
+let service: TestService
+/** One valid key, and guesses that are right in different parts. */
+let guesses: Record<string, string>
+
+/** The text with its checksum: it reads as one of our keys. */
+function withChecksum(body: string): string {
+  const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+  let digits = ''
+  for (let rest = crc32(body); digits.length < 6; rest = Math.floor(rest / 62)) digits = base62[rest % 62] + digits
+  const key = `${body}_${digits}`
+  expect(parseKeyId(key)).toBe(body.split('_')[2])
+  return key
+}
+
+/** A key with another secret behind the given id. */
+const forge = (id: string): string =>
+  withChecksum(
+    generateKey('viewer')
+      .key.slice(0, -7)
+      .replace(/^(wl_viewer_)[^_]+/, `$1${id}`),
+  )
+
+const otherThan = (character: string) => (character === 'x' ? 'y' : 'x')
+const changed = (text: string, at: number) => text.slice(0, at) + otherThan(text[at]!) + text.slice(at + 1)
+
+beforeAll(async () => {
+  service = await openTestService({ env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1' } })
+  const { id, key } = await service.createKey('viewer')
+  const revoked = await service.createKey('viewer')
+  await service.call('DELETE', `/api/keys/${revoked.id}`)
+  const secretAt = key.indexOf(id) + id.length + 1
+  guesses = {
+    'first byte wrong': changed(key, 0),
+    'first byte of the secret wrong': withChecksum(changed(key.slice(0, -7), secretAt)),
+    'last byte of the secret wrong': withChecksum(changed(key.slice(0, -7), key.length - 8)),
+    'last byte wrong': changed(key, key.length - 1),
+    'known id, another secret': forge(id),
+    'revoked id, another secret': forge(revoked.id),
+    'unknown id': generateKey('viewer').key,
+  }
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+/** Calls of the functions that do the work, each with the bytes it was given. */
+async function workOf(action: () => unknown): Promise<string[]> {
+  const done: string[] = []
+  const names = ['hash', 'createHmac', 'timingSafeEqual'] as const
+  const originals = names.map((name) => crypto[name])
+  for (const [index, name] of names.entries()) {
+    Object.assign(crypto, {
+      [name]: (...given: unknown[]) => {
+        const bytes = given.map((value) => (value as { length?: number })?.length ?? 0)
+        done.push(`${name} ${bytes}`)
+        return (originals[index] as (...values: unknown[]) => unknown)(...given)
+      },
+    })
+  }
+  syncBuiltinESMExports()
+  try {
+    await action()
+  } finally {
+    for (const [index, name] of names.entries()) Object.assign(crypto, { [name]: originals[index] })
+    syncBuiltinESMExports()
+  }
+  return done
+}
+
+describe('a guessed key', () => {
+  it('costs the same work, whichever part of it is right', async () => {
+    const { keyring } = service.services
+    const works: Record<string, string[]> = {}
+    for (const [name, guess] of Object.entries(guesses)) {
+      works[name] = await workOf(() => expect(keyring.find(guess)).toBeUndefined())
+    }
+    const [first, ...others] = Object.values(works)
+    // The guess itself, then the configured key and the one behind the id.
+    expect(first!.map((call) => call.split(' ')[0])).toEqual(['hash', 'timingSafeEqual', 'timingSafeEqual'])
+    for (const other of others) expect(other, JSON.stringify(works)).toEqual(first)
+  })
+
+  it('is answered alike, byte by byte, whichever part of it is right', async () => {
+    const answers = new Set<string>()
+    let address = 0
+    for (const guess of Object.values(guesses)) {
+      const headers = { 'x-forwarded-for': `192.0.2.${++address}` }
+      const answer = await service.call('GET', '/api/status', { key: guess, headers })
+      const { date: _date, ...shown } = answer.headers
+      answers.add(JSON.stringify([answer.status, shown, answer.text]))
+    }
+    expect([...answers]).toHaveLength(1)
+    expect([...answers][0]).toContain('[401,')
+  })
+})
+
+describe('a decoy key', () => {
+  // The comparison is a look-up of HMACs: an attacker without the secret cannot aim at the order of an index.
+  it('costs the same work to look up, whether it is one or not', async () => {
+    const { body } = await service.call<{ id: string; key: string }>('POST', '/api/honeypots', {
+      body: { instanceId: 'agent-1', type: 'api_key', keyType: 'openai' },
+    })
+    const { key: agentKey } = await service.createKey('agent')
+    const { decoyChecks, keyring } = service.services
+    const piece = workLane.open('agent-1', { max: 8 })
+    const check = { meta: undefined, principal: keyring.find(agentKey)!, address: '192.0.2.7', piece }
+    // HMACs by the one-shot hash, whose first block depends on the key alone.
+    const hashes = (work: string[]) => work.filter((call) => call.startsWith('hash'))
+    // PostgreSQL names each statement by a hash when it first sees it.
+    await decoyChecks.checkKey(body.key, check)
+    const hit = await workOf(async () => expect(await decoyChecks.checkKey(body.key, check)).toBe(true))
+    // The same text when it is none any more: how many candidates a text has is public.
+    await service.call('DELETE', `/api/honeypots/${body.id}`)
+    const miss = await workOf(async () => expect(await decoyChecks.checkKey(body.key, check)).toBe(false))
+    expect(hashes(hit).length).toBeGreaterThan(0)
+    expect(hashes(miss)).toEqual(hashes(hit))
+  })
+
+  it('is answered alike but for the word itself', async () => {
+    const { body } = await service.call<{ key: string }>('POST', '/api/honeypots', {
+      body: { instanceId: 'agent-1', type: 'api_key', keyType: 'openai' },
+    })
+    const ask = async (key: string) => {
+      const { status, headers, text } = await service.call('POST', '/api/honeypots/check/key', { body: { key } })
+      const { date: _date, 'content-length': length, ...shown } = headers
+      return { shown: [status, shown], text, length: Number(length) }
+    }
+    const [hit, miss] = [await ask(body.key), await ask(changed(body.key, body.key.length >> 1))]
+    expect(hit.shown).toEqual(miss.shown)
+    expect([hit.text, miss.text]).toEqual(['{"matched":true}', '{"matched":false}'])
+    expect(miss.length - hit.length).toBe(1)
+  })
+})

@@ -1,0 +1,98 @@
+import { GroupCommit } from '../../db/group-commit.ts'
+import type { Deps } from '../../deps.ts'
+import { AppError, unknownId } from '../../errors.ts'
+import type { CountedReports } from '../events/counted-reports.ts'
+import { type AckedControl, appliedStatement, claimedStatement, readAcked } from '../instances/control-statements.ts'
+import type { Quotas } from '../keys/quotas.ts'
+import { reportClaim } from './version-claims.ts'
+
+interface Ack {
+  instanceId: string
+  version: number
+  /** The key that sent it. */
+  keyId: string
+}
+
+export interface Acks {
+  /**
+   * Notes the control version that the agent applied. Rejects with AppError `not_found`, or `invalid` for a version that
+   * was never issued, which is noted as well: the next kill has to be above it. A new one of these counts as a critical
+   * event of the key, and rejects with `quota_exceeded`.
+   */
+  acknowledge(ack: Ack): Promise<void>
+  whenIdle(): Promise<void>
+}
+
+/** An id and a number. */
+const ackBytes = 100
+
+export const unknownInstance = (id: string) => unknownId('instance', id, 'wardline instances')
+const aheadFault = () => new AppError('invalid', 'version must not be above the current control version.')
+
+/** What was read of an instance, and what the acks change of it. */
+type Noted = AckedControl & { newApplied?: number; newClaimed?: number | undefined }
+
+/** Acks share commits, and those that say nothing new write nothing: a flood of them takes one writer at a time. */
+export function createAcks(
+  { database, clock, metrics }: Deps,
+  reports: Pick<CountedReports, 'note'>,
+  quotas: Pick<Quotas, 'takeEvents'>,
+): Acks {
+  function note(control: Noted | undefined, { instanceId, version, keyId }: Ack): AppError | undefined {
+    if (!control) return unknownInstance(instanceId)
+    if (version > control.version) {
+      if (version !== (control.newClaimed ?? control.claimed)) {
+        try {
+          quotas.takeEvents(keyId, 0, 1, 0)
+        } catch (fault) {
+          if (fault instanceof AppError) return fault
+          throw fault
+        }
+        control.newClaimed = version
+      }
+      reportClaim(reports, { instanceId: control.id, claimed: version, version: control.version }, keyId)
+      return aheadFault()
+    }
+    if (version <= (control.newApplied ?? control.applied ?? -1)) return undefined
+    // An agent that follows again claims nothing any more.
+    Object.assign(control, { newApplied: version, newClaimed: undefined, claimed: null })
+    return undefined
+  }
+
+  async function write(changed: readonly Noted[], now: number): Promise<void> {
+    // In the order of ids: two processes that lock the same rows in two orders would block each other.
+    const statements = changed
+      .toSorted((a, b) => (a.id < b.id ? -1 : 1))
+      .flatMap(({ id, newApplied, newClaimed }) => [
+        ...(newApplied === undefined ? [] : [appliedStatement(database.db, id, newApplied, now)]),
+        ...(newClaimed === undefined ? [] : [claimedStatement(database.db, id, newClaimed)]),
+      ])
+    const noted = new Set((await database.batch(statements)).flat().map(({ confirmed }) => confirmed))
+    for (const { id, suspended, version, changedAt, newApplied } of changed) {
+      if (!suspended || newApplied !== version || changedAt === null || !noted.has(id)) continue
+      metrics.killConfirmSeconds.observe((now - changedAt) / 1000)
+    }
+  }
+
+  const queue = new GroupCommit<Ack, AppError | undefined>({
+    queue: 'acks',
+    clock,
+    metrics,
+    weigh: ({ keyId }) => ({ rows: 1, bytes: ackBytes, owner: keyId }),
+    async commit(acks) {
+      const controls = await readAcked(database.db, [...new Set(acks.map(({ instanceId }) => instanceId))])
+      const known = new Map<string, Noted>(controls.map((control) => [control.id, control]))
+      const faults = acks.map((ack) => note(known.get(ack.instanceId), ack))
+      const changed = [...known.values()].filter((c) => c.newApplied !== undefined || c.newClaimed !== undefined)
+      if (changed.length > 0) await write(changed, clock.now())
+      return faults
+    },
+  })
+  return {
+    async acknowledge(ack) {
+      const fault = await queue.add(ack)
+      if (fault) throw fault
+    },
+    whenIdle: () => queue.whenIdle(),
+  }
+}

@@ -1,0 +1,146 @@
+import type { ControlMessage } from '@wardline/contract'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { effort } from '../../../../../test-servers/effort.ts'
+import { manualClock } from '../../clock.ts'
+import { openTestService, type TestService } from '../../test-service.ts'
+import { verifyAudit } from '../audit/audit.ts'
+
+const agentsOfRound = 40
+const rounds = effort(1, 250)
+const steps = 20
+const stepMs = 15_000
+const dayMs = 86_400_000
+
+/** What an agent that follows the rules believes: only a higher version counts, however messages come. */
+interface Agent {
+  id: string
+  version: number
+  suspended: boolean
+  /** What the service has to say. */
+  expected: { version: number; suspended: boolean }
+  /** Of time itself, which no clock moves. */
+  lastBeat: number
+  isDead: boolean
+}
+
+/** Random numbers that a seed repeats. */
+function randomOf(seed: number) {
+  let state = seed
+  const next = () => {
+    // Numerical Recipes' linear congruential generator: any will do that repeats.
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+  return {
+    chance: (probability: number) => next() < probability,
+    between: (low: number, high: number) => low + Math.floor(next() * (high - low + 1)),
+    pick: <Item>(items: readonly Item[]): Item => items[Math.floor(next() * items.length)]!,
+  }
+}
+
+async function offlineReports(service: TestService): Promise<string[]> {
+  const { body } = await service.call<{ events: { instance_id: string }[] }>(
+    'GET',
+    '/api/events?event_type=instance_offline&limit=1000',
+  )
+  return body.events.map(({ instance_id }) => instance_id).reverse()
+}
+
+async function simulate(seed: number): Promise<void> {
+  const random = randomOf(seed)
+  const clock = manualClock()
+  await using first = await openTestService({ clock })
+  // Several processes share PostgreSQL only.
+  await using second = first.deps.database.isShared
+    ? await openTestService({ clock, dataDir: first.deps.config.dataDir })
+    : undefined
+  const processes = second ? [first, second] : [first]
+  const agents: Agent[] = Array.from({ length: agentsOfRound }, (_, n) => ({
+    id: `agent-${n}`,
+    version: 0,
+    suspended: false,
+    expected: { version: 0, suspended: false },
+    lastBeat: 0,
+    isDead: false,
+  }))
+  const byId = new Map(agents.map((agent) => [agent.id, agent]))
+  const underway: ControlMessage[] = []
+  for (const { deps } of processes) deps.bus.onControl((message) => underway.push(message))
+  let changes = 0
+  let reported = 0
+
+  async function beat(agent: Agent): Promise<void> {
+    const body = { instance_id: agent.id, name: agent.id, control_version: agent.version }
+    const { status, text } = await random.pick(processes).call('POST', '/api/heartbeat', { body })
+    expect(status, text).toBe(200)
+    agent.lastBeat = clock.monotonic()
+  }
+
+  /** Messages are lost, doubled and overtake each other. */
+  function deliver(): void {
+    for (let left = random.between(0, underway.length); left > 0; left--) {
+      const message = random.pick(underway)
+      if (random.chance(0.7)) underway.splice(underway.indexOf(message), 1)
+      const agent = byId.get(message.instance_id)!
+      if (message.version <= agent.version) continue
+      Object.assign(agent, { version: message.version, suspended: message.action === 'suspend' })
+    }
+  }
+
+  async function poll(agent: Agent): Promise<void> {
+    const { body, headers } = await random
+      .pick(processes)
+      .call<{ suspended: boolean }>('GET', `/api/instances/${agent.id}/status`)
+    expect({ suspended: body.suspended, etag: headers.etag }, agent.id).toEqual({
+      suspended: agent.expected.suspended,
+      etag: `W/"${agent.expected.version}"`,
+    })
+    Object.assign(agent, agent.expected)
+  }
+
+  async function change(agent: Agent): Promise<void> {
+    const suspend = random.chance(0.6)
+    const path = `/api/${suspend ? 'kill' : 'resume'}/${agent.id}`
+    const { status } = await random.pick(processes).call('POST', path, suspend ? { body: { reason: 'simulated' } } : {})
+    expect(status).toBe(suspend === agent.expected.suspended ? 400 : 200)
+    if (status !== 200) return
+    agent.expected = { version: agent.expected.version + 1, suspended: suspend }
+    changes += 1
+  }
+
+  for (const agent of agents) await beat(agent)
+  for (let step = 0; step < steps; step++) {
+    clock.advance(stepMs)
+    if (random.chance(0.15)) clock.jump(random.pick([-1, 1]) * random.between(1_000, dayMs))
+    if (step === steps / 2) for (const agent of agents) agent.isDead = random.chance(0.1)
+    for (const agent of agents) {
+      if (!agent.isDead && clock.monotonic() - agent.lastBeat >= 60_000 - stepMs) await beat(agent)
+      if (random.chance(0.15)) await change(agent)
+      if (random.chance(0.1)) await poll(agent)
+    }
+    deliver()
+    for (const { services } of processes) if (random.chance(0.5)) await services.scout.sweep()
+    const silent = await offlineReports(first)
+    for (const id of silent.slice(reported)) {
+      expect(clock.monotonic() - byId.get(id)!.lastBeat, `silence of ${id}`).toBeGreaterThan(90_000)
+    }
+    reported = silent.length
+  }
+
+  for (const agent of agents) {
+    await poll(agent)
+    expect({ version: agent.version, suspended: agent.suspended }).toEqual(agent.expected)
+  }
+  const { db } = first.deps.database
+  expect(await verifyAudit(db)).toMatchObject({ ok: true, count: changes })
+}
+
+// Lost messages, two processes and clocks that jump must neither lift a suspension nor make a living agent look gone.
+test(`${agentsOfRound * rounds} schedules of kills, messages and clock jumps lose no state and report no false silence`, {
+  timeout: effort(60_000, 3_600_000),
+}, async () => {
+  const seed = fc.sample(fc.integer({ min: 1, max: 2 ** 31 }), 1)[0]!
+  process.stdout.write(`control simulation: seed ${seed}, ${rounds} rounds of ${agentsOfRound} schedules\n`)
+  for (let round = 0; round < rounds; round++) await simulate(seed + round)
+})

@@ -1,0 +1,39 @@
+import { eventTypes } from '@wardline/contract'
+import type { CountedReports } from '../events/counted-reports.ts'
+
+/** An agent says that it applied a control version which this service never issued. */
+export interface VersionClaim {
+  instanceId: string
+  claimed: number
+  version: number
+}
+
+/**
+ * How far above its own version the service follows an agent. A restored backup is behind by the kills of some days; a
+ * forged claim must not use up the numbers that JavaScript counts exactly.
+ */
+const maxLead = 1_000_000
+const maxFollowed = 2 ** 52
+
+/** The version of the next kill or resume: above the present one, and above what the agent would otherwise ignore it for. */
+export function nextVersion(version: number, claimed: number | null): number {
+  const follows = claimed !== null && claimed > version && claimed - version <= maxLead && claimed < maxFollowed
+  return (follows ? claimed : version) + 1
+}
+
+/** Reports an agent that is ahead, at most once a minute for each instance, and by name only so many of one key. */
+export function reportClaim(
+  reports: Pick<CountedReports, 'note'>,
+  { instanceId, claimed, version }: VersionClaim,
+  keyId: string,
+): void {
+  reports.note({ kind: eventTypes.controlVersionMismatch, owner: keyId, name: instanceId }, (count) => ({
+    severity: 'critical',
+    event_type: eventTypes.controlVersionMismatch,
+    description:
+      `The agent reports control version ${claimed}; the newest one issued is ${version}. It received a forged ` +
+      'message, or the database was restored to an older state. The next kill or resume gets a version above both.',
+    instance_id: instanceId,
+    metadata: { claimed_version: claimed, version, occurrences: count },
+  }))
+}

@@ -1,0 +1,89 @@
+import type { Socket } from 'node:net'
+import type { Metrics } from '../metrics.ts'
+import { httpLimits } from './limits.ts'
+
+interface Held {
+  bytes: number
+  /** Bytes that the socket had sent when it was last looked at. */
+  sent: number
+}
+
+const { unsentBytesPerStream, unsentBytes } = httpLimits
+
+/** `bytesWritten` counts what waits as well. */
+const sentBytes = (socket: Socket): number => socket.bytesWritten - socket.writableLength
+
+/** Whether so many bytes may wait for this client. One frame that is larger than the bound goes to a client that waits for none. */
+export const fits = ({ writableLength }: Socket, bytes: number): boolean =>
+  writableLength === 0 || writableLength + bytes <= unsentBytesPerStream
+
+/** The bytes that wait in this process for clients of all streams: bounds them together, and ends streams whose clients read nothing. */
+export class StreamBacklog {
+  readonly #metrics: Metrics
+  readonly #limit: number
+  /** Sockets that had unsent bytes after the last write; most have none. */
+  readonly #held = new Map<Socket, Held>()
+  /** At least as many bytes as wait; counted exactly when it passes the limit. */
+  #total = 0
+
+  constructor(metrics: Metrics, limit: number = unsentBytes) {
+    this.#metrics = metrics
+    this.#limit = limit
+  }
+
+  write(socket: Socket, data: Buffer | string, flushed?: () => void): void {
+    socket.write(data, flushed)
+    const bytes = socket.destroyed ? 0 : socket.writableLength
+    const held = this.#held.get(socket)
+    if (held) {
+      this.#total += bytes - held.bytes
+      held.bytes = bytes
+    } else if (bytes > 0) {
+      this.#total += bytes
+      this.#held.set(socket, { bytes, sent: -1 })
+    }
+    if (this.#total > this.#limit) this.#shed()
+  }
+
+  /** To be called when the socket closes. */
+  forget(socket: Socket): void {
+    this.#total -= this.#held.get(socket)?.bytes ?? 0
+    this.#held.delete(socket)
+  }
+
+  /** Ends the streams whose clients took nothing since the last call. */
+  cutStalled(): void {
+    this.#recount()
+    for (const [socket, held] of this.#held) {
+      const sent = sentBytes(socket)
+      if (sent === held.sent) this.cut(socket, 'stalled')
+      held.sent = sent
+    }
+  }
+
+  /** Ends a stream; its client resumes where it was. */
+  cut(socket: Socket, reason: 'stalled' | 'memory' | 'error'): void {
+    this.forget(socket)
+    this.#metrics.streamCuts.inc({ reason })
+    socket.destroy()
+  }
+
+  #recount(): void {
+    this.#total = 0
+    for (const [socket, held] of this.#held) {
+      held.bytes = socket.writableLength
+      this.#total += held.bytes
+      if (held.bytes === 0) this.#held.delete(socket)
+    }
+  }
+
+  /** Cuts the largest first, a quarter below the limit, so that the next write does not count again. */
+  #shed(): void {
+    this.#recount()
+    if (this.#total <= this.#limit) return
+    for (const [socket] of [...this.#held].sort(([, left], [, right]) => right.bytes - left.bytes)) {
+      if (this.#total <= 0.75 * this.#limit) return
+      this.cut(socket, 'memory')
+    }
+  }
+}

@@ -1,0 +1,37 @@
+import { styleText } from 'node:util'
+import { escapeUnsafe } from '@wardline/text'
+
+const styles: Record<string, Parameters<typeof styleText>[0]> = {
+  debug: 'dim',
+  info: 'cyan',
+  warn: 'yellow',
+  error: 'red',
+}
+
+const fieldText = ([name, value]: [string, unknown]): string =>
+  `${name}=${typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value)}`
+
+interface LoggedError {
+  message?: unknown
+  stack?: unknown
+}
+
+/**
+ * One record of the log, written as JSON, as lines for people: time, level, message, fields; the stack below an error.
+ * Texts in it may come from agents: none of them moves the cursor or poses as another line.
+ */
+export function prettyLine(json: string): string {
+  const { level, time, msg, err, ...fields } = JSON.parse(json) as Record<string, unknown> & { err?: LoggedError }
+  const { message, stack } = err ?? {}
+  const parts = [
+    ...(typeof msg === 'string' ? [msg] : []),
+    ...(typeof message === 'string' && message !== msg ? [message] : []),
+    ...Object.entries(fields).map(fieldText),
+  ]
+  const name = String(level)
+  const shown = styleText(styles[name] ?? 'reset', name.padEnd(5), { stream: process.stdout })
+  const clock = String(time).slice(11, 19)
+  const frames = name === 'error' && typeof stack === 'string' ? stack.split('\n').slice(1) : []
+  const below = frames.map((frame) => `          ${escapeUnsafe(frame.trim())}\n`).join('')
+  return `${escapeUnsafe(clock)}  ${shown}  ${escapeUnsafe(parts.join('  '))}\n${below}`
+}

@@ -1,0 +1,29 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { cutText, utf8Size, utf16Size } from './cut-text.ts'
+
+test.each([
+  ['abc', 3, 'abc'],
+  ['abcd', 3, 'ab…'],
+  ['😀😀', 4, '😀😀'],
+  ['😀😀😀', 4, '😀…'],
+  ['', 0, ''],
+])('cuts %j to %i as %j', (text, most, expected) => {
+  expect(cutText(text, most, utf16Size)).toBe(expected)
+})
+
+test.each([utf16Size, utf8Size])('costs what it may, keeps whole characters, and says that it cut', (size) => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), fc.integer({ min: 3, max: 100 }), (text, most) => {
+      const cut = cutText(text, most, size)
+      expect([...cut].map(size).reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(most)
+      expect(cut === text || (cut.endsWith('…') && text.startsWith(cut.slice(0, -1)))).toBe(true)
+      expect(cut.isWellFormed()).toBe(true)
+    }),
+  )
+})
+
+test('counts characters unless a size is given', () => {
+  expect(cutText('🦊🦊🦊🦊', 3)).toBe('🦊🦊…')
+  expect(cutText('four', 4)).toBe('four')
+})

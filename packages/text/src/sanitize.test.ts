@@ -1,0 +1,49 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { replaceUnsafe, safeJson, sanitize } from './sanitize.ts'
+
+// A compromised agent names itself or its event so that the operator's terminal clears, retitles or forges a line.
+test('leaves no character that a terminal obeys', () => {
+  expect(sanitize('ok\u001b[2J\u001b]0;owned\u0007\r\nall agents are fine')).toBe('ok [2J ]0;owned all agents are fine')
+  expect(sanitize('\u009b31mred\u009c')).toBe('31mred')
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (text) => {
+      expect(sanitize(text)).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}]/u)
+    }),
+  )
+})
+
+// Reversed or invisible text makes a harmful reason read as a harmless one.
+test('leaves no mark that reverses or hides text', () => {
+  expect(sanitize('kill\u202eemuser\u2066\u200b\u{e0041}x')).toBe('kill emuser x')
+})
+
+test('keeps ordinary text of every script as it is', () => {
+  expect(sanitize('Größe 日本語 🦊 – “quoted”')).toBe('Größe 日本語 🦊 – “quoted”')
+})
+
+// JSON.stringify leaves C1 controls and reversing marks as they are, and `tail --json` is read on a terminal as well.
+test('writes JSON that reads back the same and holds nothing that a terminal obeys', () => {
+  expect(safeJson('\u009b31m\u202e\u{e0041}')).toBe('"\\u009b31m\\u202e\\udb40\\udc41"')
+  fc.assert(
+    fc.property(fc.json({ stringUnit: 'binary' }), (text) => {
+      const value = JSON.parse(text)
+      const written = safeJson(value)
+      expect(written).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}]/u)
+      expect(JSON.parse(written)).toEqual(value)
+    }),
+  )
+})
+
+test('keeps the lines of an indent and escapes those of a text', () => {
+  expect(safeJson({ a: 'one\ntwo\u2028' }, 2)).toBe('{\n  "a": "one\\ntwo\\u2028"\n}')
+})
+
+// A soft hyphen, an annotation mark or a private character hides in a name just as well as a reversing mark.
+test('knows every kind of character that is not shown', () => {
+  for (const hidden of ['\u00ad', '\u180e', '\ufff9', '\ue000', '\u2065', '\u{1d173}', '\u{e0000}', '\u{f0000}']) {
+    expect(sanitize(`a${hidden}b`)).toBe('a b')
+    expect(replaceUnsafe(`a${hidden}b`, '?')).toBe('a?b')
+    expect(safeJson(hidden)).toMatch(/^"(\\u[0-9a-f]{4})+"$/)
+  }
+})
