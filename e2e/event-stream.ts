@@ -66,7 +66,7 @@ export function openStream(baseUrl: string, path: string, options: StreamOptions
       // A cut connection shows as the end of the stream; what it cost is for the test to judge.
       response.on('error', () => {})
 
-      const next: Stream['next'] = <Data>(predicate: (json: Data) => boolean, timeoutMs = 8_000) =>
+      const next: Stream['next'] = <Data>(predicate: (json: Data) => boolean, timeoutMs = 60_000) =>
         new Promise<StreamMessage<Data>>((found, missed) => {
           const settle = (act: () => void) => {
             clearTimeout(timer)

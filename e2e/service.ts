@@ -60,12 +60,15 @@ export interface Service {
   stop(): Promise<void>
 }
 
+/** How long a test waits for what must happen: only when it never does, or the machine is very busy, so much passes. */
+export const patienceMs = 60_000
+
 /** Polls until the value satisfies the condition; throws with the last value once the deadline has passed. */
 export async function until<T>(
   what: string,
   read: () => Promise<T> | T,
   holds: (value: T) => boolean,
-  timeoutMs = 8_000,
+  timeoutMs = patienceMs,
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs
   for (;;) {
@@ -99,7 +102,7 @@ export async function startToExit(env: Record<string, string>): Promise<Exit & {
   try {
     const exit = await withDeadline(
       child.exited,
-      15_000,
+      patienceMs,
       () => `the service did not refuse to start; it said:\n${output}`,
     )
     return { ...exit, output }
@@ -222,7 +225,7 @@ async function ownService(options: ServiceOptions): Promise<Service> {
         )
       },
       (status) => status === 200,
-      30_000,
+      2 * patienceMs,
     )
   }
 
@@ -236,10 +239,10 @@ async function ownService(options: ServiceOptions): Promise<Service> {
     call,
     openStream: (path, streamOptions) => openStream(baseUrl, path, streamOptions),
     start,
-    terminate: (timeoutMs = 10_000) => end('SIGTERM', timeoutMs),
-    kill9: () => end('SIGKILL', 10_000),
+    terminate: (timeoutMs = patienceMs) => end('SIGTERM', timeoutMs),
+    kill9: () => end('SIGKILL', patienceMs),
     restart: async () => {
-      if (running !== undefined) await end('SIGTERM', 10_000)
+      if (running !== undefined) await end('SIGTERM', patienceMs)
       await start()
     },
     storedBytes: () => {
@@ -247,7 +250,7 @@ async function ownService(options: ServiceOptions): Promise<Service> {
       return Buffer.concat(files.map((file) => readFileSync(join(file.parentPath, file.name))))
     },
     stop: async () => {
-      if (running !== undefined) await end('SIGTERM', 10_000)
+      if (running !== undefined) await end('SIGTERM', patienceMs)
       agent.destroy()
       rmSync(dataDir, { recursive: true, force: true })
     },

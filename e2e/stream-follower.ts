@@ -1,5 +1,5 @@
 import type { Stream, StreamMessage } from './event-stream.ts'
-import { type Service, until } from './service.ts'
+import { patienceMs, type Service, until } from './service.ts'
 import type { EventRow, StreamBody } from './shapes.ts'
 
 /** A client of the event stream that comes back with Last-Event-ID whenever its connection ends, as EventSource does. */
@@ -67,7 +67,7 @@ export async function followStream(service: Service): Promise<StreamFollower> {
     rows,
     returns: () => returns,
     cut: () => stream.close(),
-    async reaches(seq, timeoutMs = 10_000) {
+    async reaches(seq, timeoutMs = patienceMs) {
       const arrived = until(
         `event ${seq} on the stream`,
         () => rows.at(-1)?.seq ?? 0,

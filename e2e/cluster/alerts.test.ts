@@ -44,7 +44,11 @@ test('two processes send what either was told, and while both are killed nothing
     const before = acknowledged.length
     const some = (alerts / rounds) * (0.3 + random() * 0.4)
     const reports = Array.from({ length: alerts / rounds }, (_, index) => report(services[index % 2]!))
-    await until('some of the reports', async () => acknowledged.length - before, (count) => count >= some)
+    await until(
+      'some of the reports',
+      async () => acknowledged.length - before,
+      (count) => count >= some,
+    )
     // One goes on alone for a moment, with what the other had taken still under its lease.
     const [first, second] = random() < 0.5 ? services : services.toReversed()
     await first!.kill9()
