@@ -15,7 +15,7 @@ export type AgentsReply = { at: number; microseconds: number }
 
 export const agentId = (n: number): string => `sdk-agent-${n}`
 
-const CONNECT_TIMEOUT_MS = 60_000
+const connectTimeoutMs = 60_000
 const monitors: Monitor[] = []
 /** When the signal of each agent aborted. */
 const aborted: Promise<number>[] = []
@@ -30,7 +30,7 @@ async function connect({ url, key, agents }: Extract<AgentsTask, { kind: 'connec
     const { signal } = monitor
     aborted.push(new Promise((resolve) => signal.addEventListener('abort', () => resolve(wallMs()))))
   }
-  const deadline = performance.now() + CONNECT_TIMEOUT_MS
+  const deadline = performance.now() + connectTimeoutMs
   while (monitors.some(({ health }) => health.stream !== 'open')) {
     if (performance.now() > deadline) throw new Error('Not every agent is connected.')
     await new Promise((resolve) => setTimeout(resolve, 20))

@@ -14,8 +14,8 @@ export type AttackTask = {
 export type AttackReply = { statuses: Record<string, number> }
 
 /** A stream that replays sends this much at once; reading on would only make the attack slower. */
-const STREAM_BYTES = 256 * 1024
-const STREAM_MS = 250
+const streamBytes = 256 * 1024
+const streamMs = 250
 
 async function attack({ port, connections, requests, seconds, streams }: AttackTask): Promise<AttackReply> {
   const statuses: Record<string, number> = {}
@@ -49,9 +49,9 @@ async function attack({ port, connections, requests, seconds, streams }: AttackT
           const length = /\r\ncontent-length: *(\d+)/i.exec(text)?.[1]
           const headBytes = text.indexOf('\r\n\r\n') + 4
           left = length === undefined ? Number.POSITIVE_INFINITY : Number(length) + headBytes
-          if (streams) setTimeout(() => socket.destroy(), STREAM_MS)
+          if (streams) setTimeout(() => socket.destroy(), streamMs)
         }
-        if (streams ? bytes > STREAM_BYTES : bytes >= left) {
+        if (streams ? bytes > streamBytes : bytes >= left) {
           if (streams) socket.destroy()
           else send()
         }

@@ -7,7 +7,7 @@ export interface ControlClient {
   close(): void
 }
 
-const TIMEOUT_MS = 10_000
+const timeoutMs = 10_000
 
 /** Listens for the control messages of one instance; resolves after the first one, the current state. */
 export async function followControl(service: Service, instanceId: string): Promise<ControlClient> {
@@ -19,7 +19,7 @@ export async function followControl(service: Service, instanceId: string): Promi
   })
   const next = () =>
     new Promise<number>((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`No control message within ${TIMEOUT_MS} ms.`)), TIMEOUT_MS)
+      const timer = setTimeout(() => reject(new Error(`No control message within ${timeoutMs} ms.`)), timeoutMs)
       waiting.push((at) => {
         clearTimeout(timer)
         resolve(at)

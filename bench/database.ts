@@ -20,14 +20,14 @@ export type EventWriter = {
   close(): void
 }
 
-const INSERT_EVENTS = `
+const insertEventsSql = `
   insert into events (seq, created_at, severity, class, source, event_type, instance_id, session_id, ip_address, id,
     description, metadata)
   select value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8, value->>9,
     value->>10, value->>11
   from json_each(?)`
 
-const COUNT_EVENTS = `
+const countEventsSql = `
   delete from event_minutes;
   insert into event_minutes (minute, first_seq, last_seq)
     select created_at - created_at % 60000, min(seq), max(seq) from events group by 1;
@@ -46,10 +46,10 @@ const COUNT_EVENTS = `
     union all select 'session', session_id, seq from events where session_id is not null;
   update counters set value = (select coalesce(max(seq), 0) from events);`
 
-const INSERT_HONEYPOTS = `
+const insertHoneypotsSql = `
   insert into honeypots (id, instance_id, type, key_type, is_pattern, created_at)
   select value->>0, value->>1, 'api_key', 'generic', 0, value->>3 from json_each(?)`
-const INSERT_FINGERPRINTS = `
+const insertFingerprintsSql = `
   insert into honeypot_fingerprints (digest, honeypot_id) select value->>2, value->>0 from json_each(?)`
 
 function openFile(dataDir: string): DatabaseSync {
@@ -69,7 +69,7 @@ function transaction(db: DatabaseSync, parameter: string, ...statements: Stateme
 /** Opens the events of a stopped service for writing. */
 export function openEventWriter(dataDir: string): EventWriter {
   const db = openFile(dataDir)
-  const insert = db.prepare(INSERT_EVENTS)
+  const insert = db.prepare(insertEventsSql)
   let seq = Number(db.prepare('select coalesce(max(seq), 0) as seq from events').get()!.seq)
   return {
     encode: (events) =>
@@ -90,7 +90,7 @@ export function openEventWriter(dataDir: string): EventWriter {
         ]),
       ),
     write: (batch) => transaction(db, batch, insert),
-    count: () => db.exec(`begin immediate; ${COUNT_EVENTS} commit;`),
+    count: () => db.exec(`begin immediate; ${countEventsSql} commit;`),
     close: () => db.close(),
   }
 }
@@ -104,6 +104,6 @@ export function writeDecoys(dataDir: string, count: number, instanceIds: readonl
     randomBytes(32).toString('hex'),
     createdAt,
   ])
-  transaction(db, JSON.stringify(decoys), db.prepare(INSERT_HONEYPOTS), db.prepare(INSERT_FINGERPRINTS))
+  transaction(db, JSON.stringify(decoys), db.prepare(insertHoneypotsSql), db.prepare(insertFingerprintsSql))
   db.close()
 }

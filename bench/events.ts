@@ -9,11 +9,11 @@ export type EventBody = {
   description: string
 }
 
-const TOOLS = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec'] as const
+const toolNames = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec'] as const
 
-const INSTANCES = 100
+const instanceCount = 100
 /** Events of one session: then the instance begins the next one. */
-const SESSION_EVENTS = 1_000
+const eventsPerSession = 1_000
 
 /**
  * The n-th event of an endless, repeatable sequence; its JSON is exactly `bytes` long (at least 290). The instances
@@ -21,15 +21,15 @@ const SESSION_EVENTS = 1_000
  */
 export function eventBody(n: number, bytes: number): EventBody {
   const severity = n % 64 === 63 ? 'critical' : n % 16 === 15 ? 'warning' : 'info'
-  const instance = n % INSTANCES
-  const session = Math.floor(n / INSTANCES / SESSION_EVENTS) * INSTANCES + instance
+  const instance = n % instanceCount
+  const session = Math.floor(n / instanceCount / eventsPerSession) * instanceCount + instance
   const body: EventBody = {
     severity,
     source: 'bench-agent',
     event_type: severity === 'info' ? 'tool_call' : severity === 'warning' ? 'policy_violation' : 'egress_blocked',
     instance_id: instanceId(instance),
     session_id: `${String(session).padStart(8, '0')}-7a1c-4b3e-9d2f-0c6a8e4b1d35`,
-    metadata: { toolName: TOOLS[n % TOOLS.length]!, duration_ms: 100 + (n % 900), host: 'api.example.com' },
+    metadata: { toolName: toolNames[n % toolNames.length]!, duration_ms: 100 + (n % 900), host: 'api.example.com' },
     description: '',
   }
   const sentence = 'Tool finished; the reply was handed to the model and its size was within the usual range. '

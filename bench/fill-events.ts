@@ -1,19 +1,19 @@
 import { openEventWriter } from './database.ts'
 import { eventBody } from './events.ts'
 
-const BATCH = 1_000
+const batchSize = 1_000
 /** Half an hour short of a day: no event leaves the 24-hour window while it is measured. */
-const SPAN_MS = 23.5 * 60 * 60 * 1000
+const spanMs = 23.5 * 60 * 60 * 1000
 
 /** Writes `count` events, evenly spread over the last day, into the data folder of a service that is stopped. */
 export function fillEvents(dataDir: string, count: number): void {
   const writer = openEventWriter(dataDir)
   const newest = Date.now()
-  for (let from = 0; from < count; from += BATCH) {
-    const length = Math.min(BATCH, count - from)
+  for (let from = 0; from < count; from += batchSize) {
+    const length = Math.min(batchSize, count - from)
     const events = Array.from({ length }, (_, i) => ({
       ...eventBody(from + i, 322),
-      createdAt: Math.floor(newest - (SPAN_MS * (count - from - i)) / count),
+      createdAt: Math.floor(newest - (spanMs * (count - from - i)) / count),
     }))
     writer.write(writer.encode(events))
   }

@@ -32,8 +32,8 @@ export type LoadResult = {
 
 type Connection = { socket: Socket; sentAt: number; pending: Buffer | undefined; open: boolean }
 
-const HEAD_END = Buffer.from('\r\n\r\n')
-const DRAIN_MS = 5_000
+const headTerminator = Buffer.from('\r\n\r\n')
+const drainMs = 5_000
 
 /** Reads every connection through one buffer: no allocation for an answer that arrives whole. */
 async function runLoad(task: LoadTask): Promise<LoadResult> {
@@ -122,10 +122,10 @@ async function runLoad(task: LoadTask): Promise<LoadResult> {
   // Requests still under way at the deadline are not counted, but their answers are awaited, so that the server is quiet afterwards.
   const drained = setTimeout(
     () => {
-      fault(`no answer within ${DRAIN_MS} ms after the end`)
+      fault(`no answer within ${drainMs} ms after the end`)
       finish()
     },
-    task.seconds * 1000 + DRAIN_MS,
+    task.seconds * 1000 + drainMs,
   )
   for (const connection of connections) send(connection)
   await finished
@@ -153,7 +153,7 @@ async function runLoad(task: LoadTask): Promise<LoadResult> {
 
 /** Undefined until the whole head is there. An answer with a body must state its Content-Length. */
 function measureAnswer(data: Buffer): { status: number; headBytes: number; bytes: number } | undefined {
-  const headEnd = data.indexOf(HEAD_END)
+  const headEnd = data.indexOf(headTerminator)
   if (headEnd < 0) return undefined
   const status = (data[9]! - 48) * 100 + (data[10]! - 48) * 10 + data[11]! - 48
   const headBytes = headEnd + 4

@@ -17,7 +17,7 @@ export type Machine = {
   notes: string[]
 }
 
-const TMPFS_MAGIC = 0x01021994
+const tmpfsMagic = 0x01021994
 
 /** Measures the disk under the temporary folder and reads the rest from the system. */
 export function describeMachine(): Machine {
@@ -33,7 +33,7 @@ export function describeMachine(): Machine {
   }
   closeSync(file)
   const notes: string[] = []
-  if (statfsSync(folder).type === TMPFS_MAGIC) {
+  if (statfsSync(folder).type === tmpfsMagic) {
     notes.push(
       'The temporary folder is in memory (tmpfs): commits cost nothing here. Set TMPDIR to a folder on a disk.',
     )

@@ -4,9 +4,9 @@ import { type Service, startService } from './service.ts'
 
 /** All that the benchmark knows of the tables on PostgreSQL. The schema is always the one that the service made. */
 
-const SECRET = 'the-master-secret-that-all-processes-of-the-benchmark-share'
+const secret = 'the-master-secret-that-all-processes-of-the-benchmark-share'
 
-const FILL_EVENTS = `
+const filledEventCount = `
   insert into events (seq, created_at, severity, class, tool, source, event_type, instance_id, session_id, ip_address,
     id, description, metadata)
   select n, $2::bigint - $3::bigint * ($1 - n) / $1,
@@ -17,7 +17,7 @@ const FILL_EVENTS = `
     repeat('The reply was handed to the model. ', 5), '{"toolName":"file-read"}'
   from generate_series(1, $1::bigint) as n`
 
-const COUNT_EVENTS = [
+const countEventsSql = [
   `insert into event_minutes select created_at - created_at % 60000, min(seq), max(seq) from events group by 1`,
   `insert into event_counts select 'minute', severity, class, created_at - created_at % 60000, count(*)
     from events group by 2, 3, 4`,
@@ -29,12 +29,12 @@ const COUNT_EVENTS = [
   'analyze',
 ]
 
-const FILL_INSTANCES = `
+const filledInstanceCount = `
   insert into instances (id, name, first_seen_at, last_heartbeat_at)
   select 'bench-agent-' || n, 'Bench agent ' || n, $2, $2 from generate_series(1, $1::integer) as n`
 
 /** Half an hour short of a day: no event leaves the 24-hour window while it is measured. */
-const SPAN_MS = 23.5 * 60 * 60 * 1000
+const spanMs = 23.5 * 60 * 60 * 1000
 
 async function withClient<Result>(url: string, work: (client: Client) => Promise<Result>): Promise<Result> {
   const client = new Client({ connectionString: url })
@@ -51,21 +51,21 @@ export const startDurablePostgres = (): Promise<TestPostgres> => startPostgres({
 
 /** A process of the service on this database; several may share it. */
 export function startOn(url: string, settings: Record<string, string> = {}): Promise<Service> {
-  return startService(undefined, { DATABASE_URL: url, WARDLINE_SECRET: SECRET, ...settings })
+  return startService(undefined, { DATABASE_URL: url, WARDLINE_SECRET: secret, ...settings })
 }
 
 /** Stores `count` events, evenly spread over the last day, with their counts, while no service runs. */
 export async function fillPostgresEvents(url: string, count: number): Promise<void> {
   await withClient(url, async (client) => {
-    await client.query(FILL_EVENTS, [count, Date.now(), SPAN_MS])
-    for (const statement of COUNT_EVENTS) await client.query(statement)
+    await client.query(filledEventCount, [count, Date.now(), spanMs])
+    for (const statement of countEventsSql) await client.query(statement)
   })
 }
 
 /** Makes `count` instances known. */
 export async function fillInstances(url: string, count: number): Promise<void> {
   await withClient(url, async (client) => {
-    await client.query(FILL_INSTANCES, [count, Date.now()])
+    await client.query(filledInstanceCount, [count, Date.now()])
     await client.query('analyze instances')
   })
 }

@@ -4,8 +4,8 @@ import type { LoadResult, LoadTask } from './load.ts'
 import type { Side } from './report.ts'
 import { median } from './statistics.ts'
 
-const PAUSE_MS = 150
-const WARM_SECONDS = 1
+const pauseMs = 150
+const warmSeconds = 1
 
 /**
  * Measures two sides in turn, `rounds` times, with the other one first in every second round: a machine that gets
@@ -30,7 +30,7 @@ export async function pairedRounds<A, B>(
 }
 
 async function pausedBefore<T>(measure: () => Promise<T>): Promise<T> {
-  await sleep(PAUSE_MS)
+  await sleep(pauseMs)
   return measure()
 }
 
@@ -49,8 +49,8 @@ export async function pairedLoads(
   b: LoadTask & { name: string },
 ): Promise<LoadPairs> {
   const generator = startGenerator()
-  const warmA = await generator.ask({ ...a, seconds: WARM_SECONDS })
-  const warmB = await generator.ask({ ...b, seconds: WARM_SECONDS })
+  const warmA = await generator.ask({ ...a, seconds: warmSeconds })
+  const warmB = await generator.ask({ ...b, seconds: warmSeconds })
   const pairs = await pairedRounds(
     rounds,
     () => generator.ask(a),

@@ -25,9 +25,9 @@ export type Service = {
   stop(remove?: boolean): Promise<void>
 }
 
-const API_KEY = randomBytes(24).toString('hex')
-const START_TIMEOUT_MS = 30_000
-const STOP_TIMEOUT_MS = 10_000
+const apiKey = randomBytes(24).toString('hex')
+const startTimeoutMs = 30_000
+const stopTimeoutMs = 10_000
 
 /** Every setting under which the service is measured, in one place; all else is its default. */
 function serviceEnvironment(port: number, dataDir: string): Record<string, string> {
@@ -36,7 +36,7 @@ function serviceEnvironment(port: number, dataDir: string): Record<string, strin
     HOME: process.env.HOME ?? dataDir,
     PORT: String(port),
     WARDLINE_DATA_DIR: dataDir,
-    WARDLINE_API_KEY: API_KEY,
+    WARDLINE_API_KEY: apiKey,
   }
 }
 
@@ -75,7 +75,7 @@ export async function startService(
     })
   })
   while ((await healthStatus(port)) !== 200) {
-    if (ended !== undefined || performance.now() - startedAt > START_TIMEOUT_MS) {
+    if (ended !== undefined || performance.now() - startedAt > startTimeoutMs) {
       child.kill('SIGKILL')
       const why = ended === undefined ? 'did not become healthy' : `ended (${ended})`
       throw new Error(`The service ${why}. End of its log:\n${logEnd()}`)
@@ -84,11 +84,11 @@ export async function startService(
   }
   const startupMs = performance.now() - startedAt
   healthy = true
-  const withKey = { 'X-Monitor-Key': API_KEY }
+  const withKey = { 'X-Monitor-Key': apiKey }
   return {
     port,
     pid: child.pid!,
-    key: API_KEY,
+    key: apiKey,
     dataDir,
     startupMs,
     prepare: (method, path, body, headers = {}) => requestText(port, method, path, { ...withKey, ...headers }, body),
@@ -106,12 +106,12 @@ export async function startService(
       const endedByItself = ended !== undefined
       stopping = true
       child.kill('SIGTERM')
-      const patience = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS)
+      const patience = setTimeout(() => child.kill('SIGKILL'), stopTimeoutMs)
       await exit
       clearTimeout(patience)
       if (remove) removeFolder(dataDir)
       if (endedByItself) throw new Error(`The service ended by itself (${ended}).`)
-      if (ended === 'SIGKILL') throw new Error(`The service did not stop within ${STOP_TIMEOUT_MS} ms after SIGTERM.`)
+      if (ended === 'SIGKILL') throw new Error(`The service did not stop within ${stopTimeoutMs} ms after SIGTERM.`)
     },
   }
 }

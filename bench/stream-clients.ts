@@ -19,12 +19,12 @@ type Client = { socket: Socket; tail: string; ready: boolean; seen: string }
  * A server may limit the streams of one address, so the clients come from many: on Linux all of 127.0.0.0/8 is here.
  * Fewer than any such limit ought to be.
  */
-const CLIENTS_PER_ADDRESS = 50
-const OPENING_AT_ONCE = 100
-const OPEN_TIMEOUT_MS = 30_000
-const FIRE_TIMEOUT_MS = 15_000
+const clientsPerAddress = 50
+const openingAtOnce = 100
+const openTimeoutMs = 30_000
+const fireTimeoutMs = 15_000
 /** No less than the marker, which may be cut in two by a packet border. */
-const TAIL = 64
+const tail = 64
 
 const clients: Client[] = []
 const readBuffer = Buffer.allocUnsafe(256 * 1024)
@@ -46,7 +46,7 @@ function receive(client: Client, chunk: Buffer, ready: (error?: Error) => void):
     client.ready = true
     ready()
   }
-  client.tail = text.slice(-TAIL)
+  client.tail = text.slice(-tail)
   if (marker === undefined || client.seen === marker || !text.includes(marker)) return
   client.seen = marker
   arrivals.push(performance.now() - startedAt)
@@ -55,7 +55,7 @@ function receive(client: Client, chunk: Buffer, ready: (error?: Error) => void):
 
 function openClient(port: number, request: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
-    const patience = setTimeout(() => reject(new Error('no first message')), OPEN_TIMEOUT_MS)
+    const patience = setTimeout(() => reject(new Error('no first message')), openTimeoutMs)
     const ready = (error?: Error) => {
       clearTimeout(patience)
       if (error === undefined) resolve()
@@ -65,7 +65,7 @@ function openClient(port: number, request: Buffer): Promise<void> {
     client.socket = connect({
       port,
       host: '127.0.0.1',
-      localAddress: `127.0.1.${1 + Math.floor(clients.length / CLIENTS_PER_ADDRESS)}`,
+      localAddress: `127.0.1.${1 + Math.floor(clients.length / clientsPerAddress)}`,
       onread: {
         buffer: readBuffer,
         callback(bytes, buffer) {
@@ -87,7 +87,7 @@ function openClient(port: number, request: Buffer): Promise<void> {
 async function open(port: number, request: string, count: number): Promise<StreamReply> {
   const bytes = Buffer.from(request)
   let started = 0
-  const lanes = Array.from({ length: OPENING_AT_ONCE }, async () => {
+  const lanes = Array.from({ length: openingAtOnce }, async () => {
     while (started < count) {
       started++
       await openClient(port, bytes)
@@ -109,7 +109,7 @@ async function fire(port: number, request: string, text: string): Promise<Stream
   let patience: NodeJS.Timeout | undefined
   const everybody = new Promise<void>((resolve) => {
     complete = resolve
-    patience = setTimeout(resolve, FIRE_TIMEOUT_MS)
+    patience = setTimeout(resolve, fireTimeoutMs)
   })
   arrivals = []
   marker = text
@@ -120,7 +120,7 @@ async function fire(port: number, request: string, text: string): Promise<Stream
   marker = undefined
   publisher.destroy()
   if (arrivals.length < clients.length) {
-    faults.push(`${clients.length - arrivals.length} clients without the event after ${FIRE_TIMEOUT_MS} ms`)
+    faults.push(`${clients.length - arrivals.length} clients without the event after ${fireTimeoutMs} ms`)
   }
   const lastMs = arrivals.length < clients.length ? Number.NaN : arrivals[arrivals.length - 1]!
   return { p50Ms: quantile(arrivals, 0.5), p99Ms: quantile(arrivals, 0.99), lastMs, faults: takeFaults() }

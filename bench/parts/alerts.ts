@@ -5,11 +5,11 @@ import { pairedLoads, ratios, sideOf } from '../rounds.ts'
 import { type Service, startService } from '../service.ts'
 import { median } from '../statistics.ts'
 
-const EVENT_BYTES = 322
-const ROUNDS = 8
-const SECONDS = 2
-const CONNECTIONS = [8, 64]
-const AT_MOST = 1.2
+const eventBytes = 322
+const roundCount = 8
+const seconds = 2
+const connectionCount = [8, 64]
+const maximum = 1.2
 
 /** Takes connections and never answers: the worst way of being dead, since every try waits for its deadline. */
 function startDeadReceiver(): Promise<{ url: string; stop: () => void }> {
@@ -27,24 +27,24 @@ export async function measureAlerts(): Promise<Figure[]> {
   const receiver = await startDeadReceiver()
   const alerting = await startService(undefined, { ALERT_WEBHOOK_URL: receiver.url })
   const silent = await startService()
-  const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, EVENT_BYTES))
+  const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, eventBytes))
   const figures: Figure[] = []
-  for (const connections of CONNECTIONS) {
+  for (const connections of connectionCount) {
     const task = (service: Service, name: string) => ({
       name,
       port: service.port,
       connections,
       requests: bodies.map((body) => service.prepare('POST', '/api/events', body)),
-      seconds: SECONDS,
+      seconds,
       expect: [201],
     })
-    const pairs = await pairedLoads(ROUNDS, task(alerting, 'alerts on'), task(silent, 'alerts off'))
+    const pairs = await pairedLoads(roundCount, task(alerting, 'alerts on'), task(silent, 'alerts off'))
     const rounds = ratios(pairs, (result) => result.p99Ms)
     figures.push({
       name: `p99, ${connections} connections`,
       value: median(rounds),
       unit: '× without alerts',
-      atMost: AT_MOST,
+      atMost: maximum,
       sides: [sideOf('every event an alert, receiver dead', pairs.a), sideOf('no channel', pairs.b)],
       rounds,
       notes: [],

@@ -9,12 +9,12 @@ import { requestText } from '../request.ts'
 import { residentKiB, type Service, startService } from '../service.ts'
 import { quantile } from '../statistics.ts'
 
-const EVENTS = 1_000_000
-const INSTANCES = 5_000
-const SECONDS = 6
-const WARM_SECONDS = 1
+const eventCount = 1_000_000
+const instanceCount = 5_000
+const seconds = 6
+const warmSeconds = 1
 /** Between two rounds of an operator's and an agent's requests. */
-const PAUSE_MS = 10
+const pauseMs = 10
 
 interface Attack {
   name: string
@@ -33,8 +33,8 @@ export async function measureAttacks(): Promise<Figure[]> {
   const figures: Figure[] = []
   for (const attack of await listAttacks(service)) {
     const before = residentKiB(service.pid)
-    const attacking = attacker.ask({ ...attack.task, port: service.port, seconds: SECONDS + WARM_SECONDS })
-    await sleep(WARM_SECONDS * 1000)
+    const attacking = attacker.ask({ ...attack.task, port: service.port, seconds: seconds + warmSeconds })
+    await sleep(warmSeconds * 1000)
     const { times, faults } = await liveOn(service)
     const { statuses } = await attacking
     const grownMiB = (residentKiB(service.pid) - before) / 1024
@@ -67,9 +67,9 @@ export async function measureAttacks(): Promise<Figure[]> {
 async function filledService(): Promise<Service> {
   const empty = await startService()
   await empty.stop(false)
-  fillEvents(empty.dataDir, EVENTS)
+  fillEvents(empty.dataDir, eventCount)
   const service = await startService(empty.dataDir)
-  for (let n = 0; n < INSTANCES; n++) {
+  for (let n = 0; n < instanceCount; n++) {
     await service.call('POST', '/api/heartbeat', [200], { instance_id: instanceId(n), name: `Bench agent ${n}` })
   }
   await service.call('POST', '/api/honeypots', [201], {
@@ -159,7 +159,7 @@ async function liveOn(service: Service): Promise<{ times: Record<Kind, number[]>
     const fault = `${method} ${path.split('/').slice(0, 4).join('/')} was answered ${answered}`
     faults.set(fault, (faults.get(fault) ?? 0) + 1)
   }
-  const until = performance.now() + SECONDS * 1000
+  const until = performance.now() + seconds * 1000
   for (let n = 0; performance.now() < until; n++) {
     const id = instanceId(n % 100)
     await Promise.all([
@@ -169,7 +169,7 @@ async function liveOn(service: Service): Promise<{ times: Record<Kind, number[]>
       call('report', 201, 'POST', '/api/events', eventBody(n, 322)),
     ])
     await call('kill', 200, 'POST', `/api/resume/${id}`)
-    await sleep(PAUSE_MS)
+    await sleep(pauseMs)
   }
   agent.destroy()
   return { times, faults: [...faults].map(([fault, count]) => `${count} × ${fault}`) }

@@ -7,13 +7,13 @@ import { faultsOf, pairedRounds, sideOf, startGenerator } from '../rounds.ts'
 import { startService } from '../service.ts'
 import { median } from '../statistics.ts'
 
-const BATCH = 1_000
-const EVENT_BYTES = 300
-const CONNECTIONS = 4
-const ROUNDS = 5
-const SECONDS = 1
-const OWN_SHARE = 0.8
-const ENOUGH_PER_SECOND = 100_000
+const batchSize = 1_000
+const eventBytes = 300
+const connectionCount = 4
+const roundCount = 5
+const seconds = 1
+const ownShare = 0.8
+const enoughPerSecond = 100_000
 
 /** Batches over HTTP against the rate at which the same database takes the same batches in one process. */
 export async function measureBatch(): Promise<Figure[]> {
@@ -23,21 +23,21 @@ export async function measureBatch(): Promise<Figure[]> {
   const generator = startGenerator()
   const database = startHelper<DatabaseTask, DatabaseReply>('./database-rate.ts')
   const bodies = Array.from({ length: 4 }, (_, b) =>
-    Array.from({ length: BATCH }, (_, n) => eventBody(b * BATCH + n, EVENT_BYTES)),
+    Array.from({ length: batchSize }, (_, n) => eventBody(b * batchSize + n, eventBytes)),
   )
   const load = {
     port: service.port,
-    connections: CONNECTIONS,
+    connections: connectionCount,
     requests: bodies.map((body) => service.prepare('POST', '/api/events/batch', body)),
-    seconds: SECONDS,
+    seconds,
     expect: [200],
     mustContain: '"errors":[]',
   }
-  const inserts = { dataDir: schemaOnly.dataDir, seconds: SECONDS, batchSize: BATCH, eventBytes: EVENT_BYTES }
+  const inserts = { dataDir: schemaOnly.dataDir, seconds, batchSize, eventBytes }
   const warm = await generator.ask({ ...load, seconds: 1 })
   await database.ask({ ...inserts, seconds: 0.5 })
   const pairs = await pairedRounds(
-    ROUNDS,
+    roundCount,
     () => generator.ask(load),
     () => database.ask(inserts),
   )
@@ -51,10 +51,10 @@ export async function measureBatch(): Promise<Figure[]> {
   const side = sideOf('service, batches', results)
   return [
     {
-      name: `events/s in batches of ${BATCH.toLocaleString('en-US')}`,
-      value: side.perSecond! * BATCH,
+      name: `events/s in batches of ${batchSize.toLocaleString('en-US')}`,
+      value: side.perSecond! * batchSize,
       unit: 'events/s',
-      atLeast: Math.min(ENOUGH_PER_SECOND, OWN_SHARE * own),
+      atLeast: Math.min(enoughPerSecond, ownShare * own),
       sides: [side, { name: 'database, rows', perSecond: own }],
       notes: [`share of the database's own rate: ${median(pairs.map(shareOfOwn)).toFixed(2)}`],
       faults: faultsOf('service', [warm, ...results]),
@@ -63,5 +63,5 @@ export async function measureBatch(): Promise<Figure[]> {
 }
 
 function shareOfOwn(pair: { a: { perSecond: number }; b: DatabaseReply }): number {
-  return (pair.a.perSecond * BATCH) / pair.b.perSecond
+  return (pair.a.perSecond * batchSize) / pair.b.perSecond
 }

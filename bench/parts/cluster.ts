@@ -8,16 +8,16 @@ import { faultsOf, pairedRounds, sideOf, startGenerator } from '../rounds.ts'
 import type { Service } from '../service.ts'
 import { median, quantile } from '../statistics.ts'
 
-const ROUNDS = 8
-const SECONDS = 1
-const CONNECTIONS = 256
-const EVENT_BYTES = 322
+const roundCount = 8
+const seconds = 1
+const connectionCount = 256
+const eventBytes = 322
 
-const AGENTS = 20
-const CHANGES = 500
-const CHANGES_WITHOUT_REDIS = 40
-const WITH_REDIS_MS = 50
-const WITHOUT_REDIS_MS = 2_000
+const agentCount = 20
+const changeCount = 500
+const changesWithoutRedis = 40
+const withRedisMs = 50
+const withoutRedisMs = 2_000
 
 /** Two processes that share PostgreSQL and Redis, all on the same cores. */
 export async function measureCluster(): Promise<Figure[]> {
@@ -34,20 +34,23 @@ export async function measureCluster(): Promise<Figure[]> {
 
 /** The same connections on one process, and shared between two. */
 async function measureTwo(first: Service, second: Service): Promise<Figure> {
-  const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, EVENT_BYTES))
+  const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, eventBytes))
   const generators = [startGenerator(), startGenerator()] as const
   const task = (service: Service, connections: number) => ({
     port: service.port,
     connections,
-    seconds: SECONDS,
+    seconds,
     expect: [201],
     requests: bodies.map((body) => service.prepare('POST', '/api/events', body)),
   })
-  const ofOne = async () => [await generators[0].ask(task(first, CONNECTIONS))]
+  const ofOne = async () => [await generators[0].ask(task(first, connectionCount))]
   const ofTwo = () =>
-    Promise.all([generators[0].ask(task(first, CONNECTIONS / 2)), generators[1].ask(task(second, CONNECTIONS / 2))])
+    Promise.all([
+      generators[0].ask(task(first, connectionCount / 2)),
+      generators[1].ask(task(second, connectionCount / 2)),
+    ])
   const warm = [...(await ofOne()), ...(await ofTwo())]
-  const pairs = await pairedRounds(ROUNDS, ofTwo, ofOne)
+  const pairs = await pairedRounds(roundCount, ofTwo, ofOne)
   for (const generator of generators) generator.stop()
   const rate = (results: { perSecond: number }[]) => results.reduce((sum, { perSecond }) => sum + perSecond, 0)
   const rounds = pairs.map(({ a, b }) => rate(a) / rate(b))
@@ -72,7 +75,7 @@ async function measureTwo(first: Service, second: Service): Promise<Figure> {
 /** Milliseconds from before the request at `first` until the agent that listens at `second` has the message. */
 async function measureKills(first: Service, second: Service, redis: TestRedis): Promise<Figure[]> {
   const agents: ControlClient[] = []
-  for (let n = 0; n < AGENTS; n++) {
+  for (let n = 0; n < agentCount; n++) {
     await first.call('POST', '/api/heartbeat', [200], { instance_id: instanceId(n), name: `Bench agent ${n}` })
     agents.push(await followControl(second, instanceId(n)))
   }
@@ -80,7 +83,7 @@ async function measureKills(first: Service, second: Service, redis: TestRedis): 
   async function change(count: number): Promise<number[]> {
     const times: number[] = []
     for (let n = 0; n < count; n++) {
-      const agent = n % AGENTS
+      const agent = n % agentCount
       const isKill = !suspended.has(agent)
       const came = agents[agent]!.next()
       const startedAt = performance.now()
@@ -92,11 +95,11 @@ async function measureKills(first: Service, second: Service, redis: TestRedis): 
     }
     return times
   }
-  await change(AGENTS * 2)
-  const live = figureOf('kill at one, message at the other', await change(CHANGES), WITH_REDIS_MS)
+  await change(agentCount * 2)
+  const live = figureOf('kill at one, message at the other', await change(changeCount), withRedisMs)
   await redis.kill()
   await sleep(1_000)
-  const degraded = figureOf('the same, backplane down', await change(CHANGES_WITHOUT_REDIS), WITHOUT_REDIS_MS)
+  const degraded = figureOf('the same, backplane down', await change(changesWithoutRedis), withoutRedisMs)
   for (const agent of agents) agent.close()
   return [live, degraded]
 }

@@ -6,18 +6,18 @@ import { pairedLoads, ratios, sideOf } from '../rounds.ts'
 import { type Service, startService } from '../service.ts'
 import { median } from '../statistics.ts'
 
-const FEW = 100
-const MANY = 100_000
-const ROUNDS = 9
-const SECONDS = 0.7
-const AT_MOST = 1.2
-const CHECK = '/api/honeypots/check/key'
+const fewCount = 100
+const manyCount = 100_000
+const roundCount = 9
+const seconds = 0.7
+const maximum = 1.2
+const checkPath = '/api/honeypots/check/key'
 
 /** Looking up keys that are no decoys, on one connection: a hundred thousand decoys must not cost more than a hundred. */
 export async function measureHoneypots(): Promise<Figure[]> {
   const faults: string[] = []
-  const few = await filledService(FEW, faults)
-  const many = await filledService(MANY, faults)
+  const few = await filledService(fewCount, faults)
+  const many = await filledService(manyCount, faults)
   const bodies = Array.from({ length: 100 }, (_, n) => ({
     key: createHash('sha256').update(`no decoy ${n}`).digest('base64url'),
     meta: { tool: 'http-request' },
@@ -25,12 +25,12 @@ export async function measureHoneypots(): Promise<Figure[]> {
   const task = (service: Service) => ({
     port: service.port,
     connections: 1,
-    requests: bodies.map((body) => service.prepare('POST', CHECK, body)),
-    seconds: SECONDS,
+    requests: bodies.map((body) => service.prepare('POST', checkPath, body)),
+    seconds,
     expect: [200],
     mustContain: '{"matched":false}',
   })
-  const pairs = await pairedLoads(ROUNDS, { ...task(many), name: 'many' }, { ...task(few), name: 'few' })
+  const pairs = await pairedLoads(roundCount, { ...task(many), name: 'many' }, { ...task(few), name: 'few' })
   await few.stop()
   await many.stop()
   const rounds = ratios(pairs, (result) => result.meanMs)
@@ -39,7 +39,7 @@ export async function measureHoneypots(): Promise<Figure[]> {
       name: 'mean at 100,000 decoys',
       value: median(rounds),
       unit: '× at 100',
-      atMost: AT_MOST,
+      atMost: maximum,
       sides: [sideOf('100,000 decoys', pairs.a), sideOf('100 decoys', pairs.b)],
       rounds,
       notes: [],
@@ -59,7 +59,7 @@ async function filledService(count: number, faults: string[]): Promise<Service> 
   if (listed !== count / 100) faults.push(`instance 0 has ${listed} decoys where ${count / 100} are stored`)
   const decoy = { instanceId: instanceId(0), type: 'api_key', keyType: 'generic' }
   const { key } = JSON.parse((await service.call('POST', '/api/honeypots', [201], decoy)).text) as { key: string }
-  const { text } = await service.call('POST', CHECK, [200], { key })
+  const { text } = await service.call('POST', checkPath, [200], { key })
   if (text !== '{"matched":true}') faults.push(`a decoy was not recognised: ${text}`)
   return service
 }

@@ -7,10 +7,10 @@ import { generatorNotes, pairedLoads, ratios, sideOf } from '../rounds.ts'
 import { startService } from '../service.ts'
 import { median } from '../statistics.ts'
 
-const EVENT_BYTES = 322
-const ROUNDS = 8
-const SECONDS = 1
-const TARGETS = [
+const eventBytes = 322
+const roundCount = 8
+const seconds = 1
+const targets = [
   { connections: 64, atLeast: 0.58 },
   { connections: 256, atLeast: 0.65 },
 ]
@@ -18,15 +18,15 @@ const TARGETS = [
 /** One durable event per request, against a server that parses the same bytes and keeps nothing. */
 export async function measureIngest(): Promise<Figure[]> {
   const service = await startService()
-  const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, EVENT_BYTES))
+  const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, eventBytes))
   const sample = await service.call('POST', '/api/events', [201], bodies[0])
   const bare = startHelper<BareTask, BareReply>('./bare-server.ts')
   const { port } = await bare.ask({ kind: 'post', status: 201, reply: sample.text })
   const figures: Figure[] = []
-  for (const { connections, atLeast } of TARGETS) {
-    const shared = { connections, seconds: SECONDS, expect: [201] }
+  for (const { connections, atLeast } of targets) {
+    const shared = { connections, seconds, expect: [201] }
     const pairs = await pairedLoads(
-      ROUNDS,
+      roundCount,
       {
         ...shared,
         name: 'service',

@@ -7,10 +7,10 @@ import { generatorNotes, pairedLoads, ratios, sideOf } from '../rounds.ts'
 import { startService } from '../service.ts'
 import { median } from '../statistics.ts'
 
-const ROUNDS = 7
-const SECONDS = 0.7
-const CONNECTIONS = 64
-const AT_LEAST = 0.8
+const roundCount = 7
+const seconds = 0.7
+const connectionCount = 64
+const minimum = 0.8
 
 /** The kill-switch poll of a fleet, whole and as 304, against a server that answers the same bytes from a constant. */
 export async function measurePoll(): Promise<Figure[]> {
@@ -24,9 +24,9 @@ export async function measurePoll(): Promise<Figure[]> {
   const { port } = await bare.ask({ kind: 'get', reply: sample.text, etag: etag ?? 'none' })
 
   async function figure(name: string, status: number, headers: Record<string, string>): Promise<Figure> {
-    const shared = { connections: CONNECTIONS, seconds: SECONDS, expect: [status] }
+    const shared = { connections: connectionCount, seconds, expect: [status] }
     const pairs = await pairedLoads(
-      ROUNDS,
+      roundCount,
       {
         ...shared,
         name: 'service',
@@ -40,7 +40,7 @@ export async function measurePoll(): Promise<Figure[]> {
       name,
       value: median(rounds),
       unit: '× bare',
-      atLeast: AT_LEAST,
+      atLeast: minimum,
       sides: [sideOf('service', pairs.a), sideOf('bare node:http', pairs.b)],
       rounds,
       notes: generatorNotes(pairs.b),

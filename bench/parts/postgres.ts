@@ -8,31 +8,31 @@ import { faultsOf, generatorNotes, pairedLoads, ratios, sideOf, startGenerator }
 import type { Service } from '../service.ts'
 import { median } from '../statistics.ts'
 
-const ROUNDS = 8
-const SECONDS = 1
-const EVENT_TARGETS = [
+const roundCount = 8
+const seconds = 1
+const eventTargets = [
   { connections: 64, atLeast: 0.5 },
   { connections: 256, atLeast: 0.6 },
 ]
-const HEARTBEAT_TARGETS = [
+const heartbeatTargets = [
   { connections: 64, atLeast: 0.5 },
   { connections: 256, atLeast: 0.5 },
 ]
 
-const EVENT_BYTES = 322
-const BATCH = 1_000
-const BATCH_ROUNDS = 5
-const BATCH_CONNECTIONS = 4
-const BATCH_EVENTS_PER_SECOND = 40_000
+const eventBytes = 322
+const batchSize = 1_000
+const batchRounds = 5
+const batchConnections = 4
+const batchEventsPerSecond = 40_000
 
-const KNOWN_INSTANCES = 100_000
+const knownInstanceCount = 100_000
 /** Of the known ones, spread over all of them. */
-const BEATING_INSTANCES = 20_000
+const beatingInstanceCount = 20_000
 
-const FEW = 1_000
-const MANY = 1_000_000
-const STATUS_ROUNDS = 9
-const STATUS_AT_MOST = 1.2
+const fewCount = 1_000
+const manyCount = 1_000_000
+const statusRounds = 9
+const statusMax = 1.2
 
 /** One process on PostgreSQL, the server on the same cores. */
 export async function measurePostgres(): Promise<Figure[]> {
@@ -60,11 +60,11 @@ async function againstBare(service: Service, { name, path, status, bodies, targe
   const { port } = await bare.ask({ kind: 'post', status, reply: sample.text })
   const figures: Figure[] = []
   for (const { connections, atLeast } of targets) {
-    const shared = { connections, seconds: SECONDS, expect: [status] }
+    const shared = { connections, seconds, expect: [status] }
     const served = bodies.map((body) => service.prepare('POST', path, body))
     const parsed = bodies.map((body) => requestText(port, 'POST', path, {}, body))
     const pairs = await pairedLoads(
-      ROUNDS,
+      roundCount,
       { ...shared, name: 'service', port: service.port, requests: served },
       { ...shared, name: 'bare', port, requests: parsed },
     )
@@ -86,13 +86,13 @@ async function againstBare(service: Service, { name, path, status, bodies, targe
 
 async function measureSingleEvents(url: string): Promise<Figure[]> {
   const service = await startOn(url)
-  const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, EVENT_BYTES))
+  const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, eventBytes))
   const figures = await againstBare(service, {
     name: 'single events',
     path: '/api/events',
     status: 201,
     bodies,
-    targets: EVENT_TARGETS,
+    targets: eventTargets,
   })
   await service.stop()
   return figures
@@ -100,9 +100,9 @@ async function measureSingleEvents(url: string): Promise<Figure[]> {
 
 async function measureHeartbeats(url: string): Promise<Figure[]> {
   const service = await startOn(url)
-  await fillInstances(url, KNOWN_INSTANCES)
-  const step = KNOWN_INSTANCES / BEATING_INSTANCES
-  const bodies = Array.from({ length: BEATING_INSTANCES }, (_, n) => ({
+  await fillInstances(url, knownInstanceCount)
+  const step = knownInstanceCount / beatingInstanceCount
+  const bodies = Array.from({ length: beatingInstanceCount }, (_, n) => ({
     instance_id: `bench-agent-${1 + n * step}`,
     name: `Bench agent ${n}`,
   }))
@@ -111,7 +111,7 @@ async function measureHeartbeats(url: string): Promise<Figure[]> {
     path: '/api/heartbeat',
     status: 200,
     bodies,
-    targets: HEARTBEAT_TARGETS,
+    targets: heartbeatTargets,
   })
   await service.stop()
   return figures
@@ -120,28 +120,28 @@ async function measureHeartbeats(url: string): Promise<Figure[]> {
 async function measureBatches(url: string): Promise<Figure[]> {
   const service = await startOn(url)
   const bodies = Array.from({ length: 4 }, (_, b) =>
-    Array.from({ length: BATCH }, (_, n) => eventBody(b * BATCH + n, EVENT_BYTES)),
+    Array.from({ length: batchSize }, (_, n) => eventBody(b * batchSize + n, eventBytes)),
   )
   const generator = startGenerator()
   const load = {
     port: service.port,
-    connections: BATCH_CONNECTIONS,
+    connections: batchConnections,
     requests: bodies.map((body) => service.prepare('POST', '/api/events/batch', body)),
-    seconds: SECONDS,
+    seconds,
     expect: [200],
     mustContain: '"errors":[]',
   }
   const results = [await generator.ask(load)]
-  for (let round = 0; round < BATCH_ROUNDS; round++) results.push(await generator.ask(load))
+  for (let round = 0; round < batchRounds; round++) results.push(await generator.ask(load))
   generator.stop()
   await service.stop()
   const side = sideOf('service, batches', results.slice(1))
   return [
     {
       name: 'batches of 1,000',
-      value: side.perSecond! * BATCH,
+      value: side.perSecond! * batchSize,
       unit: 'events/s',
-      atLeast: BATCH_EVENTS_PER_SECOND,
+      atLeast: batchEventsPerSecond,
       sides: [side],
       notes: [],
       faults: faultsOf('service', results),
@@ -161,8 +161,8 @@ async function filledService(url: string, count: number): Promise<Service> {
 }
 
 async function measureStatus(fewUrl: string, manyUrl: string): Promise<Figure[]> {
-  const few = await filledService(fewUrl, FEW)
-  const many = await filledService(manyUrl, MANY)
+  const few = await filledService(fewUrl, fewCount)
+  const many = await filledService(manyUrl, manyCount)
   const task = (service: Service) => ({
     port: service.port,
     connections: 1,
@@ -173,8 +173,8 @@ async function measureStatus(fewUrl: string, manyUrl: string): Promise<Figure[]>
   const { text } = await many.call('GET', '/api/status', [200])
   const counted = Object.values((JSON.parse(text) as { stats: Record<string, number> }).stats)
   const total = counted.reduce((sum, value) => sum + value, 0)
-  const faults = total === MANY ? [] : [`the service counts ${total} events where ${MANY} are stored`]
-  const pairs = await pairedLoads(STATUS_ROUNDS, { ...task(many), name: 'many' }, { ...task(few), name: 'few' })
+  const faults = total === manyCount ? [] : [`the service counts ${total} events where ${manyCount} are stored`]
+  const pairs = await pairedLoads(statusRounds, { ...task(many), name: 'many' }, { ...task(few), name: 'few' })
   await few.stop()
   await many.stop()
   const rounds = ratios(pairs, (result) => result.p50Ms)
@@ -183,7 +183,7 @@ async function measureStatus(fewUrl: string, manyUrl: string): Promise<Figure[]>
       name: 'status at 1,000,000 events, p50',
       value: median(rounds),
       unit: '× at 1,000',
-      atMost: STATUS_AT_MOST,
+      atMost: statusMax,
       sides: [sideOf('1,000,000 events', pairs.a), sideOf('1,000 events', pairs.b)],
       rounds,
       notes: [],

@@ -7,30 +7,30 @@ import type { Figure } from '../report.ts'
 import { type Service, startService } from '../service.ts'
 import { median, quantile } from '../statistics.ts'
 
-const AGENTS = 200
-const KILL_AT_MOST_MS = 50
-const GUARDED_CALLS = 20_000
-const GUARD_ROUNDS = 5
-const GUARD_AT_MOST_US = 50
-const PACKAGE_AT_MOST_KB = 115
-const HOOK_CALLS = 30
-const HOOK_AT_MOST_MS = 150
+const agentCount = 200
+const killMaxMs = 50
+const guardedCalls = 20_000
+const guardRounds = 5
+const guardMaxUs = 50
+const packageMaxKb = 115
+const hookCalls = 30
+const hookMaxMs = 150
 
 /** What a kill costs until the agent knows, and what the SDK costs the agent. */
 export async function measureSdk(): Promise<Figure[]> {
   const service = await startService()
   const agents = startHelper<AgentsTask, AgentsReply>('./agents.ts')
-  await agents.ask({ kind: 'connect', url: `http://127.0.0.1:${service.port}`, key: service.key, agents: AGENTS })
+  await agents.ask({ kind: 'connect', url: `http://127.0.0.1:${service.port}`, key: service.key, agents: agentCount })
   const times: number[] = []
-  for (let agent = 0; agent < AGENTS - 1; agent++) {
+  for (let agent = 0; agent < agentCount - 1; agent++) {
     const aborted = agents.ask({ kind: 'await', agent })
     const startedAt = performance.timeOrigin + performance.now()
     await service.call('POST', `/api/kill/${agentId(agent)}`, [200], { reason: 'benchmark' })
     times.push((await aborted).at - startedAt)
   }
   const rounds: number[] = []
-  for (let round = 0; round < GUARD_ROUNDS; round++) {
-    rounds.push((await agents.ask({ kind: 'guard', calls: GUARDED_CALLS })).microseconds)
+  for (let round = 0; round < guardRounds; round++) {
+    rounds.push((await agents.ask({ kind: 'guard', calls: guardedCalls })).microseconds)
   }
   agents.stop()
   const hook = await measureHook(service)
@@ -38,10 +38,10 @@ export async function measureSdk(): Promise<Figure[]> {
   const sorted = Float64Array.from(times).sort()
   return [
     {
-      name: `kill to abort, ${AGENTS} connected agents, p99`,
+      name: `kill to abort, ${agentCount} connected agents, p99`,
       value: quantile(sorted, 0.99),
       unit: 'ms',
-      atMost: KILL_AT_MOST_MS,
+      atMost: killMaxMs,
       sides: [{ name: `${times.length} kills`, p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99) }],
       notes: [`the slowest took ${sorted.at(-1)!.toFixed(1)} ms`],
       faults: [],
@@ -50,7 +50,7 @@ export async function measureSdk(): Promise<Figure[]> {
       name: 'guardTool around a no-op, no decoys',
       value: median(rounds),
       unit: 'µs a call',
-      atMost: GUARD_AT_MOST_US,
+      atMost: guardMaxUs,
       sides: [],
       rounds,
       notes: ['the report of each call is queued, sent meanwhile, and part of the figure'],
@@ -84,7 +84,7 @@ async function measureHook(service: Service): Promise<Figure> {
   })
   const faults: string[] = []
   const times: number[] = []
-  for (let call = 0; call < HOOK_CALLS; call++) {
+  for (let call = 0; call < hookCalls; call++) {
     const startedAt = performance.now()
     const { status, stderr } = spawnSync(process.execPath, [bin, 'hook', 'claude-code'], { env, input })
     times.push(performance.now() - startedAt)
@@ -95,7 +95,7 @@ async function measureHook(service: Service): Promise<Figure> {
     name: 'hook of a coding agent, p50',
     value: quantile(sorted, 0.5),
     unit: 'ms',
-    atMost: HOOK_AT_MOST_MS,
+    atMost: hookMaxMs,
     sides: [{ name: `${times.length} calls`, p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99) }],
     notes: ['the start of Node is part of the figure'],
     faults,
@@ -113,7 +113,7 @@ function packageSize(): Figure {
     name: '@wardline/sdk, unpacked',
     value: packed.unpackedSize / 1000,
     unit: 'kB',
-    atMost: PACKAGE_AT_MOST_KB,
+    atMost: packageMaxKb,
     sides: [],
     notes: [],
     faults: isBuilt ? [] : ['not built: run npm run build first'],

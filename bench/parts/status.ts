@@ -6,31 +6,31 @@ import { pairedLoads, ratios, sideOf } from '../rounds.ts'
 import { type Service, startService } from '../service.ts'
 import { median } from '../statistics.ts'
 
-const FEW = 1_000
-const MANY = 1_000_000
-const INSTANCES = 100
-const ROUNDS = 9
-const SECONDS = 0.7
-const AT_MOST = 1.2
-const FLEET = 100_000
+const fewCount = 1_000
+const manyCount = 1_000_000
+const instanceCount = 100
+const roundCount = 9
+const seconds = 0.7
+const maximum = 1.2
+const fleetSize = 100_000
 
 /** The dashboard's aggregate on one connection: a million stored events must not cost more than a thousand. */
 export async function measureStatus(): Promise<Figure[]> {
   const faults: string[] = []
-  const few = await filledService(FEW, faults)
-  const many = await filledService(MANY, faults)
+  const few = await filledService(fewCount, faults)
+  const many = await filledService(manyCount, faults)
   const task = (service: Service) => ({
     port: service.port,
     connections: 1,
     requests: [service.prepare('GET', '/api/status')],
-    seconds: SECONDS,
+    seconds,
     expect: [200],
   })
-  const pairs = await pairedLoads(ROUNDS, { ...task(many), name: 'many' }, { ...task(few), name: 'few' })
+  const pairs = await pairedLoads(roundCount, { ...task(many), name: 'many' }, { ...task(few), name: 'few' })
   await few.stop()
   await many.stop()
   const sides = [sideOf('1,000,000 events', pairs.a), sideOf('1,000 events', pairs.b)]
-  const shared = { unit: '× at 1,000', atMost: AT_MOST, notes: [], faults: [...faults, ...pairs.faults] }
+  const shared = { unit: '× at 1,000', atMost: maximum, notes: [], faults: [...faults, ...pairs.faults] }
   const byP50 = ratios(pairs, (result) => result.p50Ms)
   const byMean = ratios(pairs, (result) => result.meanMs)
   return [
@@ -44,11 +44,11 @@ export async function measureStatus(): Promise<Figure[]> {
 async function measureLargeFleet(): Promise<Figure[]> {
   const empty = await startService()
   await empty.stop(false)
-  fillInstances(empty.dataDir, FLEET)
+  fillInstances(empty.dataDir, fleetSize)
   const service = await startService(empty.dataDir)
   const requests = [service.prepare('GET', '/api/status')]
-  const task = { port: service.port, connections: 1, requests, seconds: SECONDS, expect: [200], name: 'fleet' }
-  const pairs = await pairedLoads(ROUNDS, task, task)
+  const task = { port: service.port, connections: 1, requests, seconds, expect: [200], name: 'fleet' }
+  const pairs = await pairedLoads(roundCount, task, task)
   const { text } = await service.call('GET', '/api/status', [200])
   await service.stop()
   const mib = Buffer.byteLength(text) / 1024 / 1024
@@ -67,7 +67,7 @@ async function filledService(count: number, faults: string[]): Promise<Service> 
   await empty.stop(false)
   fillEvents(empty.dataDir, count)
   const service = await startService(empty.dataDir)
-  for (let n = 0; n < INSTANCES; n++) {
+  for (let n = 0; n < instanceCount; n++) {
     const id = instanceId(n)
     await service.call('POST', '/api/heartbeat', [200], { instance_id: id, name: `Bench agent ${n}` })
   }
@@ -75,6 +75,6 @@ async function filledService(count: number, faults: string[]): Promise<Service> 
   const status = JSON.parse(text) as { instances: unknown[]; stats: Record<string, number> }
   const counted = Object.values(status.stats).reduce((sum, value) => sum + value, 0)
   if (counted !== count) faults.push(`the service counts ${counted} events where ${count} are stored`)
-  if (status.instances.length !== INSTANCES) faults.push(`the service lists ${status.instances.length} instances`)
+  if (status.instances.length !== instanceCount) faults.push(`the service lists ${status.instances.length} instances`)
   return service
 }

@@ -10,16 +10,16 @@ import { residentKiB, startService } from '../service.ts'
 import { median } from '../statistics.ts'
 import type { StreamReply, StreamTask } from '../stream-clients.ts'
 
-const CLIENTS = 5_000
-const SPARE_FILES = 200
-const WARM_EVENTS = 3
-const EVENTS = 15
-const SETTLE_MS = 3_000
+const clientCount = 5_000
+const spareFiles = 200
+const warmEventCount = 3
+const eventCount = 15
+const settleMs = 3_000
 
 /** From the POST of one event until the last of 5,000 clients has it, against a plain loop of writes; memory per client. */
 export async function measureStream(): Promise<Figure[]> {
-  const clients = Math.min(CLIENTS, openFileLimit() - SPARE_FILES)
-  const notes = clients < CLIENTS ? [`only ${clients} clients: raise the limit of open files (ulimit -n)`] : []
+  const clients = Math.min(clientCount, openFileLimit() - spareFiles)
+  const notes = clients < clientCount ? [`only ${clients} clients: raise the limit of open files (ulimit -n)`] : []
   const service = await startService()
   const bare = startHelper<BareTask, BareReply>('./bare-server.ts')
   const { port } = await bare.ask({ kind: 'stream' })
@@ -41,8 +41,8 @@ export async function measureStream(): Promise<Figure[]> {
   const fireService = () => fire(serviceClients, (body) => service.prepare('POST', '/api/events', body))
   const fireBare = () => fire(bareClients, (body) => requestText(port, 'POST', '/api/events', {}, body))
 
-  await pairedRounds(WARM_EVENTS, fireService, fireBare)
-  const pairs = await pairedRounds(EVENTS, fireService, fireBare)
+  await pairedRounds(warmEventCount, fireService, fireBare)
+  const pairs = await pairedRounds(eventCount, fireService, fireBare)
   const rounds = pairs.map((pair) => pair.a.lastMs / pair.b.lastMs)
   serviceClients.helper.stop()
   bareClients.helper.stop()
@@ -83,11 +83,11 @@ export async function measureStream(): Promise<Figure[]> {
 /** Opens the clients of one server and weighs the server before and after, in KiB per client. */
 async function openClients(pid: number, port: number, clients: number) {
   const helper = startHelper<StreamTask, StreamReply>('./stream-clients.ts')
-  await sleep(SETTLE_MS)
+  await sleep(settleMs)
   const before = residentKiB(pid)
   const request = requestText(port, 'GET', '/api/stream', { Accept: 'text/event-stream' })
   const opened = await helper.ask({ kind: 'open', port, request, clients })
-  await sleep(SETTLE_MS)
+  await sleep(settleMs)
   return { helper, port, KiB: (residentKiB(pid) - before) / clients, faults: opened.faults }
 }
 

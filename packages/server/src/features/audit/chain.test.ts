@@ -8,7 +8,7 @@ import {
   auditHash,
   type Checkpoint,
   formatCheckpoint,
-  GENESIS_HASH,
+  genesisHash,
   type Json,
   parseCheckpoint,
   verifyChain,
@@ -30,7 +30,7 @@ const entry: fc.Arbitrary<Omit<AuditEntry, 'seq'>> = fc.record({
   request_id: maybeText,
 })
 
-function chainOf(entries: readonly Omit<AuditEntry, 'seq'>[], from = 1, previousHash = GENESIS_HASH): AuditRow[] {
+function chainOf(entries: readonly Omit<AuditEntry, 'seq'>[], from = 1, previousHash = genesisHash): AuditRow[] {
   let previous = previousHash
   return entries.map((fields, index) => {
     const numbered = { ...fields, seq: from + index }
@@ -138,15 +138,15 @@ describe('auditHash', () => {
     const written =
       'wardline-audit-v1\n{"action":"instance.suspend","actor":"k1","after":{"control_version":4,"suspended":true},' +
       '"at":1795000000000,"before":{"control_version":3,"suspended":false},"ip":"127.0.0.1",' +
-      `"prev_hash":"${GENESIS_HASH}","reason":"runs \\"away\\"\\n","request_id":null,"scope":"operator","seq":1,` +
+      `"prev_hash":"${genesisHash}","reason":"runs \\"away\\"\\n","request_id":null,"scope":"operator","seq":1,` +
       '"target":"böt-1"}'
-    expect(auditHash(entry, GENESIS_HASH)).toBe(createHash('sha256').update(written, 'utf8').digest('hex'))
+    expect(auditHash(entry, genesisHash)).toBe(createHash('sha256').update(written, 'utf8').digest('hex'))
   })
 
   it('does not depend on the order of keys or on columns beside the entry', () => {
     const turned = Object.fromEntries(Object.entries({ ...entry, id: 9 }).toReversed()) as unknown as AuditEntry
     turned.before = { control_version: 3, suspended: false }
-    expect(auditHash(turned, GENESIS_HASH)).toBe(auditHash(entry, GENESIS_HASH))
+    expect(auditHash(turned, genesisHash)).toBe(auditHash(entry, genesisHash))
   })
 })
 
@@ -157,11 +157,11 @@ describe('verifyChain', () => {
       fc.asyncProperty(clean, async ([entries, pick]) => {
         // What a database gives back went through JSON text once.
         const rows = JSON.parse(JSON.stringify(chainOf(entries))) as AuditRow[]
-        const headHash = rows.at(-1)?.hash ?? GENESIS_HASH
+        const headHash = rows.at(-1)?.hash ?? genesisHash
         const expected = { ok: true, count: rows.length, headSeq: rows.length, headHash }
         expect(await verify(rows)).toEqual(expected)
         const seen = rows[pick % Math.max(1, rows.length)]
-        const checkpoint = seen ? checkpointAt(seen) : { seq: 0, hash: GENESIS_HASH, at: 0 }
+        const checkpoint = seen ? checkpointAt(seen) : { seq: 0, hash: genesisHash, at: 0 }
         expect(await verify(rows, checkpoint)).toEqual(expected)
       }),
       { numRuns: 200 },
@@ -171,7 +171,7 @@ describe('verifyChain', () => {
   it('reads a long log once, without keeping it', async () => {
     const rows = effort(20_000, 1_000_000)
     async function* long(): AsyncGenerator<AuditRow> {
-      let previous = GENESIS_HASH
+      let previous = genesisHash
       for (let seq = 1; seq <= rows; seq++) {
         const [row] = chainOf([{ ...log[seq % length]! }], seq, previous)
         previous = row!.hash
@@ -266,7 +266,7 @@ describe('checkpoint', () => {
         expect(parseCheckpoint(formatCheckpoint(value))).toEqual(value)
       }),
     )
-    const empty = { seq: 0, hash: GENESIS_HASH, at: 0 }
+    const empty = { seq: 0, hash: genesisHash, at: 0 }
     expect(parseCheckpoint(formatCheckpoint(empty))).toEqual(empty)
   })
 

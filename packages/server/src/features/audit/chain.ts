@@ -37,7 +37,7 @@ export type VerifyResult =
   | { ok: false; reason: 'tampered' | 'cut'; seq: number; detail: string }
 
 /** The previous hash of the first row. */
-export const GENESIS_HASH = '0'.repeat(64)
+export const genesisHash = '0'.repeat(64)
 
 /**
  * SHA-256 in hex over the line `wardline-audit-v1` and the entry with its previous hash as canonical JSON
@@ -70,7 +70,7 @@ export function auditTextAround(entry: Omit<AuditEntry, 'seq'>): [string, string
  */
 export async function verifyChain(entries: AsyncIterable<AuditRow>, checkpoint?: Checkpoint): Promise<VerifyResult> {
   let headSeq = 0
-  let headHash = GENESIS_HASH
+  let headHash = genesisHash
   for await (const row of entries) {
     const fault = faultOf(row, headSeq + 1, headHash)
     if (fault !== null) return { ok: false, reason: 'tampered', seq: headSeq + 1, detail: fault }
@@ -125,7 +125,7 @@ export function parseCheckpoint(text: string): Checkpoint {
   if (!Number.isSafeInteger(checkpoint.seq) || String(checkpoint.seq) !== seq) {
     throw new Error(`The audit checkpoint has no valid row number: "${seq}".`)
   }
-  if (checkpoint.seq === 0 && hash !== GENESIS_HASH) {
+  if (checkpoint.seq === 0 && hash !== genesisHash) {
     throw new Error('The audit checkpoint of an empty log must carry the hash of 64 zeros.')
   }
   if (Number.isNaN(checkpoint.at) || new Date(checkpoint.at).toISOString() !== at) {

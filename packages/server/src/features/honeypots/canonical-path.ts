@@ -53,7 +53,7 @@ export function isAscii(text: string): boolean {
 }
 
 /** Variables of shells and of Windows that stand for a known place. */
-const VARIABLES: ReadonlyArray<readonly [RegExp, string]> = [
+const variables: ReadonlyArray<readonly [RegExp, string]> = [
   [/^(?:\$home|\$\{home(?::?-[^}]*)?\}|%userprofile%|%homedrive%%homepath%|\$env:(?:userprofile|home))(?=\/|$)/, '~'],
   [/^(?:%appdata%|\$env:appdata)(?=\/|$)/, '~/appdata/roaming'],
   [/^(?:%localappdata%|\$env:localappdata)(?=\/|$)/, '~/appdata/local'],
@@ -66,7 +66,7 @@ const VARIABLES: ReadonlyArray<readonly [RegExp, string]> = [
 
 function withVariablesNamed(text: string): string {
   if (!/^[$%]/.test(text)) return text
-  for (const [variable, place] of VARIABLES) {
+  for (const [variable, place] of variables) {
     if (variable.test(text)) return text.replace(variable, place)
   }
   return text

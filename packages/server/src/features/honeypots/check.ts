@@ -8,8 +8,8 @@ import type { CountedReports } from '../events/counted-reports.ts'
 import type { Ingest } from '../events/ingest.ts'
 import { DecoyReach } from './decoy-reach.ts'
 import { createDecoySearch, type Found } from './decoy-search.ts'
-import { MAX_KEY_INPUT_LENGTH } from './key-extraction.ts'
-import { MAX_PATH_BYTES } from './path-forms.ts'
+import { maxKeyInputLength } from './key-extraction.ts'
+import { maxPathBytes } from './path-forms.ts'
 import { type Decoy, insertHit, readPlanted } from './queries.ts'
 
 export interface Check {
@@ -134,10 +134,10 @@ export function createDecoyChecks(deps: Deps, ingest: Ingest, reports: CountedRe
   return {
     async checkKey(submitted, check) {
       // Only so much is searched: padding must not hide a decoy behind it.
-      if (submitted.length > MAX_KEY_INPUT_LENGTH) {
+      if (submitted.length > maxKeyInputLength) {
         throw new AppError(
           'invalid',
-          `key must have at most ${MAX_KEY_INPUT_LENGTH} UTF-16 units; check longer text in parts.`,
+          `key must have at most ${maxKeyInputLength} UTF-16 units; check longer text in parts.`,
         )
       }
       const found = await search.findKeys(submitted, check.piece)
@@ -146,8 +146,8 @@ export function createDecoyChecks(deps: Deps, ingest: Ingest, reports: CountedRe
     },
 
     async checkPath(submitted, check) {
-      if (Buffer.byteLength(submitted) > MAX_PATH_BYTES) {
-        throw new AppError('invalid', `path must have at most ${MAX_PATH_BYTES} bytes.`)
+      if (Buffer.byteLength(submitted) > maxPathBytes) {
+        throw new AppError('invalid', `path must have at most ${maxPathBytes} bytes.`)
       }
       const context = { cwd: text(check.meta?.cwd), realPath: text(check.meta?.realPath) }
       const found = await search.findPaths(submitted, context, check.principal, check.piece)

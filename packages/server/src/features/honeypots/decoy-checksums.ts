@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import { ALPHABETS } from './decoy-random.ts'
+import { alphabets } from './decoy-random.ts'
 
 /**
  * A routable GitLab token: base64url of random bytes, the routing payload (sorted `key:value` lines, numbers in
@@ -20,17 +20,17 @@ export function isGitlabRoutableToken(token: string): boolean {
   return crc32(token.slice(0, -7)).toString(36).padStart(7, '0') === token.slice(-7)
 }
 
-const LOW_39_BITS = (1n << 39n) - 1n
+const low39Bits = (1n << 39n) - 1n
 
 /**
  * The 16 characters after `AKIA`: base32 of one set bit, the 40-bit account number, and 39 further bits. Scanners
  * read the account back, so every decoy needs an account number of its own.
  */
 export function awsKeyIdBody(account: number, tail: bigint): string {
-  let bits = (1n << 79n) | (BigInt(account) << 39n) | (tail & LOW_39_BITS)
+  let bits = (1n << 79n) | (BigInt(account) << 39n) | (tail & low39Bits)
   let text = ''
   for (let place = 0; place < 16; place++) {
-    text = ALPHABETS.base32[Number(bits & 31n)] + text
+    text = alphabets.base32[Number(bits & 31n)] + text
     bits >>= 5n
   }
   return text
@@ -39,7 +39,7 @@ export function awsKeyIdBody(account: number, tail: bigint): string {
 /** The account number inside an AWS access key id, prefix included. */
 export function awsAccountOf(keyId: string): number {
   let bits = 0n
-  for (const character of keyId.slice(4)) bits = (bits << 5n) | BigInt(ALPHABETS.base32.indexOf(character))
+  for (const character of keyId.slice(4)) bits = (bits << 5n) | BigInt(alphabets.base32.indexOf(character))
   return Number((bits >> 39n) & ((1n << 40n) - 1n))
 }
 
@@ -71,19 +71,19 @@ function rotate(value: number, count: number): number {
 }
 
 /** The ASCII text "Default0", the published seed of Azure storage keys. */
-const AZURE_SEED = 0x4465_6661_756c_7430n
-const AZURE_MARK = Buffer.from('+ASt', 'base64')
+const azureSeed = 0x4465_6661_756c_7430n
+const azureMark = Buffer.from('+ASt', 'base64')
 
 /** An Azure storage key from 57 random bytes: a fixed mark, then Marvin32 over all before it, little-endian. */
 export function azureStorageKey(entropy: Uint8Array): string {
   const key = Buffer.alloc(64)
   key.set(entropy.subarray(0, 57))
-  key.set(AZURE_MARK, 57)
-  key.writeUInt32LE(marvin32(key.subarray(0, 60), AZURE_SEED), 60)
+  key.set(azureMark, 57)
+  key.writeUInt32LE(marvin32(key.subarray(0, 60), azureSeed), 60)
   return key.toString('base64')
 }
 
 export function isAzureStorageKey(text: string): boolean {
   const key = Buffer.from(text, 'base64')
-  return key.length === 64 && key.readUInt32LE(60) === marvin32(key.subarray(0, 60), AZURE_SEED)
+  return key.length === 64 && key.readUInt32LE(60) === marvin32(key.subarray(0, 60), azureSeed)
 }

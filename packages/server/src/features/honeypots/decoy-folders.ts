@@ -7,8 +7,8 @@ import {
   decoyPathKeys,
   isAnyHome,
   isFolderChange,
-  MAX_FOLDERS,
-  MAX_PATH_BYTES,
+  maxFolders,
+  maxPathBytes,
   type PathContext,
   relativeKeys,
   rootedKeys,
@@ -89,7 +89,7 @@ export function* sweptForms(command: string, { cwd }: PathContext, budget: WorkB
         forms.some((form) =>
           working.some((place) => place === form || place.startsWith(form === '/' ? '/' : `${form}/`)),
         ) && !belowHome(path).some((name) => guardedName.test(name))
-      swept[isWorkplace ? 'workplaces' : 'others'].push(...forms.filter((form) => form.length <= MAX_PATH_BYTES))
+      swept[isWorkplace ? 'workplaces' : 'others'].push(...forms.filter((form) => form.length <= maxPathBytes))
       if (budget.isSliceOver()) yield
     }
   }
@@ -105,6 +105,6 @@ const fromFolderOr = (start: CanonicalPath | undefined, path: CanonicalPath): Ca
 function lastFolder(text: string, from: CanonicalPath | undefined): CanonicalPath | undefined {
   const changes = allCommands(text).filter(([verb, target]) => target && isFolderChange(verb!.plain))
   return changes
-    .slice(0, MAX_FOLDERS)
+    .slice(0, maxFolders)
     .reduce((folder, [, target]) => fromFolderOr(folder, canonicalPath(target!.plain)), from)
 }

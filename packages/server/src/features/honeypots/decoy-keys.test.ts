@@ -20,7 +20,7 @@ function samples(keyType: KeyType, count = 60) {
 }
 
 /** The patterns of two widespread secret scanners, gitleaks and TruffleHog; a kind without a rule has none. */
-const SCANNERS: Record<KeyType, RegExp[]> = {
+const scanners: Record<KeyType, RegExp[]> = {
   openai: [
     /^sk-(?:proj|svcacct|admin)-(?:[\w-]{74}|[\w-]{58})T3BlbkFJ(?:[\w-]{74}|[\w-]{58})\b$/,
     /\bsk-(?:proj|svcacct|service)-[A-Za-z0-9_-]+T3BlbkFJ[A-Za-z0-9_-]+\b/,
@@ -53,7 +53,7 @@ describe.each(keyTypes)('a decoy of kind %s', (keyType) => {
   const decoys = samples(keyType)
 
   test('matches what scanners look for', () => {
-    for (const { value } of decoys) for (const pattern of SCANNERS[keyType]) expect(value).toMatch(pattern)
+    for (const { value } of decoys) for (const pattern of scanners[keyType]) expect(value).toMatch(pattern)
   })
 
   test('repeats for the same random bytes only', () => {

@@ -3,7 +3,7 @@ import type { KeyType } from '@wardline/contract'
 import { crc32Base62 } from '@wardline/text'
 import { awsKeyIdBody, azureStorageKey, gitlabRoutableToken } from './decoy-checksums.ts'
 import { opensshPrivateKey } from './decoy-openssh.ts'
-import { ALPHABETS, pick, type RandomBytes, randomBelow, randomText, secureRandom } from './decoy-random.ts'
+import { alphabets, pick, type RandomBytes, randomBelow, randomText, secureRandom } from './decoy-random.ts'
 import { holdsOneMark } from './key-formats.ts'
 
 /**
@@ -21,55 +21,55 @@ export interface GeneratedDecoy {
  * With a seeded `random` the result repeats, except for the signature of a `jwt`.
  */
 export function generateDecoyKey(keyType: KeyType, random: RandomBytes = secureRandom): GeneratedDecoy {
-  return GENERATORS[keyType](random)
+  return generators[keyType](random)
 }
 
-const GENERATORS: Record<KeyType, (random: RandomBytes) => GeneratedDecoy> = {
+const generators: Record<KeyType, (random: RandomBytes) => GeneratedDecoy> = {
   // The text in the middle is base64 of "OpenAI"; every published sample ends in A.
   openai: (random) =>
     single({}, () => {
-      const halves = firmText(random, ALPHABETS.base64url, 147)
+      const halves = firmText(random, alphabets.base64url, 147)
       return `sk-proj-${halves.slice(0, 74)}T3BlbkFJ${halves.slice(74)}A`
     }),
-  anthropic: (random) => single({}, () => `sk-ant-api03-${firmText(random, ALPHABETS.base64url, 93)}AA`),
-  deepseek: (random) => single({ kinds: [/\d/, /[a-f]/] }, () => `sk-${randomText(random, ALPHABETS.hex, 32)}`),
+  anthropic: (random) => single({}, () => `sk-ant-api03-${firmText(random, alphabets.base64url, 93)}AA`),
+  deepseek: (random) => single({ kinds: [/\d/, /[a-f]/] }, () => `sk-${randomText(random, alphabets.hex, 32)}`),
   aws,
   github: (random) => single({}, () => checksummed(random, 'ghp_')),
   gitlab: (random) => single({ entropyFloor: 3.6 }, () => routableToken(random)),
   slack: (random) =>
     single({}, () => {
       const [team, bot] = [countingNumber(random, 12), countingNumber(random, 13)]
-      return `xoxb-${team}-${bot}-${randomText(random, ALPHABETS.base62, 24)}`
+      return `xoxb-${team}-${bot}-${randomText(random, alphabets.base62, 24)}`
     }),
   stripe: (random) =>
     single({}, () => {
-      const body = randomText(random, ALPHABETS.base62, 87)
-      return `sk_live_51${body}00${randomText(random, ALPHABETS.base62, 8)}`
+      const body = randomText(random, alphabets.base62, 87)
+      return `sk_live_51${body}00${randomText(random, alphabets.base62, 8)}`
     }),
-  google: (random) => single({ entropyFloor: 4 }, () => `AIzaSy${firmText(random, ALPHABETS.base64url, 33)}`),
+  google: (random) => single({ entropyFloor: 4 }, () => `AIzaSy${firmText(random, alphabets.base64url, 33)}`),
   sendgrid: (random) =>
     single({}, () => {
-      const id = firmText(random, ALPHABETS.base64url, 22)
-      return `SG.${id}.${firmText(random, ALPHABETS.base64url, 43)}`
+      const id = firmText(random, alphabets.base64url, 22)
+      return `SG.${id}.${firmText(random, alphabets.base64url, 43)}`
     }),
   npm: (random) => single({}, () => checksummed(random, 'npm_')),
-  huggingface: (random) => single({ kinds: BOTH_CASES }, () => `hf_${randomText(random, ALPHABETS.letters, 34)}`),
+  huggingface: (random) => single({ kinds: bothCases }, () => `hf_${randomText(random, alphabets.letters, 34)}`),
   twilio,
   azure_client_secret: (random) =>
     single({ markPlace: 3 }, () => {
-      const head = firmText(random, `${ALPHABETS.base62}_~.`, 3)
-      return `${head}8Q~${firmText(random, `${ALPHABETS.base62}_~.-`, 34)}`
+      const head = firmText(random, `${alphabets.base62}_~.`, 3)
+      return `${head}8Q~${firmText(random, `${alphabets.base62}_~.-`, 34)}`
     }),
   azure_storage: (random) => single({ entropyFloor: 4, markPlace: 76 }, () => azureStorageKey(random(57))),
   postgres_url: postgresUrl,
   jwt,
   ssh_private_key: sshPrivateKey,
   ethereum,
-  generic: (random) => single({ entropyFloor: 3.5 }, () => randomText(random, ALPHABETS.base62, 40)),
+  generic: (random) => single({ entropyFloor: 3.5 }, () => randomText(random, alphabets.base62, 40)),
 }
 
-const BOTH_CASES = [/[A-Z]/, /[a-z]/]
-const MIXED = [/\d/, ...BOTH_CASES]
+const bothCases = [/[A-Z]/, /[a-z]/]
+const mixed = [/\d/, ...bothCases]
 
 interface Rules {
   /** Bits per character, as scanners count them; the value must lie above. */
@@ -86,16 +86,16 @@ function single(rules: Rules, make: () => string): GeneratedDecoy {
 }
 
 /** Texts that scanners drop as placeholders, or that tell a reader the key is bait; compared in lower case. */
-const UNCONVINCING = /example|sample|x{6}|a{6}|abcde|0{5}|12345|test|dummy|fake|canary|decoy|honey|trap|wardline/
+const unconvincing = /example|sample|x{6}|a{6}|abcde|0{5}|12345|test|dummy|fake|canary|decoy|honey|trap|wardline/
 
 /** Draws until a scanner would report the value, and no second key begins inside it. */
-function convincing({ entropyFloor = 3, kinds = MIXED, markPlace = 0 }: Rules, make: () => string): string {
+function convincing({ entropyFloor = 3, kinds = mixed, markPlace = 0 }: Rules, make: () => string): string {
   return draw(
     make,
     (text) =>
       shannonEntropy(text) > entropyFloor &&
       kinds.every((kind) => kind.test(text)) &&
-      !UNCONVINCING.test(text.toLowerCase()) &&
+      !unconvincing.test(text.toLowerCase()) &&
       holdsOneMark(text, markPlace),
   )
 }
@@ -109,10 +109,10 @@ function firmText(random: RandomBytes, alphabet: string, length: number): string
 }
 
 /** A seeded source that never satisfies the rules must fail instead of looping for ever. */
-const MAX_DRAWS = 1000
+const maxDraws = 1000
 
 function draw(make: () => string, accept: (text: string) => boolean): string {
-  for (let attempt = 0; attempt < MAX_DRAWS; attempt++) {
+  for (let attempt = 0; attempt < maxDraws; attempt++) {
     const text = make()
     if (accept(text)) return text
   }
@@ -129,7 +129,7 @@ function shannonEntropy(text: string): number {
 }
 
 function checksummed(random: RandomBytes, prefix: string): string {
-  const entropy = randomText(random, ALPHABETS.base62, 30)
+  const entropy = randomText(random, alphabets.base62, 30)
   return prefix + entropy + crc32Base62(entropy)
 }
 
@@ -142,7 +142,7 @@ function routableToken(random: RandomBytes): string {
 }
 
 function countingNumber(random: RandomBytes, length: number): string {
-  return randomText(random, '123456789', 1) + randomText(random, ALPHABETS.digits, length - 1)
+  return randomText(random, '123456789', 1) + randomText(random, alphabets.digits, length - 1)
 }
 
 function aws(random: RandomBytes): GeneratedDecoy {
@@ -154,14 +154,14 @@ function aws(random: RandomBytes): GeneratedDecoy {
     const tail = BigInt(`0x${Buffer.from(random(5)).toString('hex')}`) & ~(1n << 7n)
     return `AKIA${awsKeyIdBody(account, tail | markedBit)}`
   })
-  const secret = convincing({ entropyFloor: 4.25 }, () => firmText(random, ALPHABETS.base64, 40))
+  const secret = convincing({ entropyFloor: 4.25 }, () => firmText(random, alphabets.base64, 40))
   return { value: `aws_access_key_id = ${id}\naws_secret_access_key = ${secret}`, fingerprintForms: [id, secret] }
 }
 
 function twilio(random: RandomBytes): GeneratedDecoy {
   const kinds = [/\d/, /[a-f]/]
-  const account = convincing({ kinds }, () => `AC${randomText(random, ALPHABETS.hex, 32)}`)
-  const token = convincing({ kinds }, () => randomText(random, ALPHABETS.hex, 32))
+  const account = convincing({ kinds }, () => `AC${randomText(random, alphabets.hex, 32)}`)
+  const token = convincing({ kinds }, () => randomText(random, alphabets.hex, 32))
   return { value: `TWILIO_ACCOUNT_SID=${account}\nTWILIO_AUTH_TOKEN=${token}`, fingerprintForms: [account, token] }
 }
 
@@ -170,7 +170,7 @@ function organisation(random: RandomBytes): string {
   const syllable = (): string => pick(random, [...'bdfgklmnprstv']) + pick(random, [...'aeiou'])
   return draw(
     () => syllable() + syllable() + syllable(),
-    (name) => !UNCONVINCING.test(name),
+    (name) => !unconvincing.test(name),
   )
 }
 
@@ -184,7 +184,7 @@ function postgresUrl(random: RandomBytes): GeneratedDecoy {
   const host = internalHost(random, ['db', 'pg', 'postgres', 'pgbouncer', 'warehouse'])
   const user = pick(random, ['app_rw', 'svc_billing', 'api_owner', 'etl_writer', 'migrator', 'reporting'])
   const database = pick(random, ['billing', 'customers', 'payments', 'accounts', 'orders', 'ledger'])
-  const password = convincing({ entropyFloor: 3.5 }, () => randomText(random, ALPHABETS.base62, 32))
+  const password = convincing({ entropyFloor: 3.5 }, () => randomText(random, alphabets.base62, 32))
   const value = `postgresql://${user}:${password}@${host}:5432/${database}`
   return { value, fingerprintForms: [value, password] }
 }
@@ -198,7 +198,7 @@ function jwt(random: RandomBytes): GeneratedDecoy {
   const area = pick(random, ['billing', 'deploy', 'ledger', 'identity', 'payments', 'warehouse'])
   const issuer = `https://${internalHost(random, ['auth', 'sso', 'idp'])}`
   return single({ entropyFloor: 4 }, () => {
-    const header = { alg: 'ES256', kid: randomText(random, ALPHABETS.base62, 20), typ: 'JWT' }
+    const header = { alg: 'ES256', kid: randomText(random, alphabets.base62, 20), typ: 'JWT' }
     const claims = { iss: issuer, sub: `svc-${area}`, aud: `${area}-api`, scope: `${area}:read ${area}:write` }
     const jti = Buffer.from(random(16)).toString('hex')
     const signed = [header, { ...claims, jti }].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
@@ -224,13 +224,13 @@ function opensshBody(pem: string): string {
 }
 
 /** The order of the secp256k1 group: a private key lies between 1 and this number, exclusive (SEC 2, section 2.4.1). */
-const SECP256K1_ORDER = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
+const secp256k1Order = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
 
 function ethereum(random: RandomBytes): GeneratedDecoy {
   const key = convincing({ kinds: [/\d/, /[a-f]/] }, () =>
     draw(
-      () => randomText(random, ALPHABETS.hex, 64),
-      (text) => text < SECP256K1_ORDER,
+      () => randomText(random, alphabets.hex, 64),
+      (text) => text < secp256k1Order,
     ),
   )
   return { value: `0x${key}`, fingerprintForms: [key] }

@@ -1,8 +1,8 @@
 import { createPrivateKey, createPublicKey } from 'node:crypto'
 
 /** PKCS#8 wrapping of a raw ed25519 seed (RFC 8410), the only way to hand a chosen seed to Node. */
-const PKCS8_ED25519_HEAD = Buffer.from('302e020100300506032b657004220420', 'hex')
-const KEY_KIND = 'ssh-ed25519'
+const pkcs8Ed25519Head = Buffer.from('302e020100300506032b657004220420', 'hex')
+const keyKind = 'ssh-ed25519'
 
 /**
  * An unencrypted ed25519 private key in OpenSSH's own file format (PROTOCOL.key), which Node cannot export itself.
@@ -10,11 +10,11 @@ const KEY_KIND = 'ssh-ed25519'
  */
 export function opensshPrivateKey(seed: Uint8Array, check: Uint8Array, comment: string): string {
   const publicKey = publicKeyOf(seed)
-  const publicBlob = Buffer.concat([field(KEY_KIND), field(publicKey)])
+  const publicBlob = Buffer.concat([field(keyKind), field(publicKey)])
   const secret = Buffer.concat([
     check,
     check,
-    field(KEY_KIND),
+    field(keyKind),
     field(publicKey),
     field(Buffer.concat([seed, publicKey])),
     field(comment),
@@ -34,7 +34,7 @@ export function opensshPrivateKey(seed: Uint8Array, check: Uint8Array, comment: 
 }
 
 function publicKeyOf(seed: Uint8Array): Buffer {
-  const der = Buffer.concat([PKCS8_ED25519_HEAD, seed])
+  const der = Buffer.concat([pkcs8Ed25519Head, seed])
   const { x } = createPublicKey(createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })).export({ format: 'jwk' })
   return Buffer.from(x!, 'base64url')
 }

@@ -6,18 +6,18 @@ export type RandomBytes = (size: number) => Uint8Array
 
 export const secureRandom: RandomBytes = (size) => randomBytes(size)
 
-const DIGITS = '0123456789'
-const LOWER = 'abcdefghijklmnopqrstuvwxyz'
-const UPPER = LOWER.toUpperCase()
+const digits = '0123456789'
+const lower = 'abcdefghijklmnopqrstuvwxyz'
+const upper = lower.toUpperCase()
 
-export const ALPHABETS = {
-  digits: DIGITS,
-  hex: `${DIGITS}abcdef`,
-  letters: UPPER + LOWER,
-  base32: `${UPPER}234567`,
+export const alphabets = {
+  digits,
+  hex: `${digits}abcdef`,
+  letters: upper + lower,
+  base32: `${upper}234567`,
   base62,
-  base64: `${UPPER}${LOWER}${DIGITS}+/`,
-  base64url: `${UPPER}${LOWER}${DIGITS}-_`,
+  base64: `${upper}${lower}${digits}+/`,
+  base64url: `${upper}${lower}${digits}-_`,
 } as const
 
 /**

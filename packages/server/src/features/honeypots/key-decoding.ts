@@ -3,10 +3,10 @@ import { base32Bytes, base64Bytes, byteListBytes, hexBytes, packedStart, unpacke
 import { withoutEscapes } from './text-escapes.ts'
 
 /** At most this many characters of any one decoded reading are looked at; no reading of an allowed input is longer. */
-export const MAX_READING_LENGTH = 65_536
+export const maxReadingLength = 65_536
 
 /** Characters that quoting, wrapping and commenting put between the parts of a key; none occurs in a key. */
-const GLUE = /[\s"'`\\,>|#*\u00ad\u200b-\u200d\u2060\ufeff]+/g
+const glue = /[\s"'`\\,>|#*\u00ad\u200b-\u200d\u2060\ufeff]+/g
 
 /** One way to read a text; `units` is what it costs for each character, about. */
 interface Decoding {
@@ -58,7 +58,7 @@ export function* readings(text: string, budget: WorkBudget): Slices<string[]> {
   for (const { applies, units, decode } of decodings) {
     if (!budget.take(text.length) || !applies(text)) continue
     if (!budget.take(text.length * units)) continue
-    const reading = decode(text, budget).slice(0, MAX_READING_LENGTH)
+    const reading = decode(text, budget).slice(0, maxReadingLength)
     if (reading !== text && reading.length > 0) found.add(reading)
     if (budget.isSliceOver()) yield
   }
@@ -79,7 +79,7 @@ function joined(text: string): string {
   return text
     .replace(/(?<!\\)\\+[nrt]/g, '')
     .replace(/["'`]\s*[+.&]\s*["'`]/g, '')
-    .replace(GLUE, '')
+    .replace(glue, '')
 }
 
 /** Those that can stand for a character of a key or of what surrounds it. */

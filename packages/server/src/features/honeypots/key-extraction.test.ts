@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { atOnce, WorkBudget } from '../../work-turns.ts'
 import { type GeneratedDecoy, generateDecoyKey } from './decoy-keys.ts'
 import { keyCheckUnits } from './decoy-search.ts'
-import { keyCandidates, MAX_KEY_CANDIDATES, MAX_KEY_INPUT_LENGTH } from './key-extraction.ts'
+import { keyCandidates, maxKeyCandidates, maxKeyInputLength } from './key-extraction.ts'
 import { foldedForm } from './key-formats.ts'
 
 /** Within the budget that the service gives a check. */
@@ -27,7 +27,7 @@ function base32(text: string): string {
   return (bits.match(/.{1,5}/g) ?? []).map((five) => letters[Number.parseInt(five.padEnd(5, '0'), 2)]!).join('')
 }
 
-const DISGUISES: Record<string, (value: string) => string> = {
+const disguises: Record<string, (value: string) => string> = {
   itself: (value) => value,
   'surrounding blanks': (value) => `\n\t ${value} \r\n`,
   'a bearer header': (value) => `Authorization: Bearer ${value}`,
@@ -93,9 +93,9 @@ const DISGUISES: Record<string, (value: string) => string> = {
 }
 
 describe.each(keyTypes)('a decoy of kind %s is found', (keyType) => {
-  test.each(Object.keys(DISGUISES))('in %s', (name) => {
+  test.each(Object.keys(disguises))('in %s', (name) => {
     const decoy = generateDecoyKey(keyType)
-    expect(isFound(DISGUISES[name]!(decoy.value), decoy), decoy.value).toBe(true)
+    expect(isFound(disguises[name]!(decoy.value), decoy), decoy.value).toBe(true)
   })
 
   test('by each of its fingerprints alone', () => {
@@ -144,12 +144,12 @@ describe('key-shaped filler does not push a decoy out', () => {
   }
   test.each(Object.keys(fillers))('%s', (name) => {
     let filler = ''
-    for (let index = 0; filler.length < MAX_KEY_INPUT_LENGTH - 1000; index++) filler += fillers[name]!(index)
+    for (let index = 0; filler.length < maxKeyInputLength - 1000; index++) filler += fillers[name]!(index)
     for (const keyType of ['openai', 'github', 'generic', 'ethereum', 'aws'] as const) {
       const decoy = generateDecoyKey(keyType)
       expect(isFound(`${filler}\n${decoy.value}`, decoy), keyType).toBe(true)
     }
-    expect(candidatesOf(filler).length).toBeLessThanOrEqual(MAX_KEY_CANDIDATES)
+    expect(candidatesOf(filler).length).toBeLessThanOrEqual(maxKeyCandidates)
   })
 })
 
@@ -173,17 +173,17 @@ describe('hostile texts of 64 KiB are searched in linear time', () => {
     '+\n',
   ]
   test.each([...units, 'eyJhbGciOiJFUzI1NiIsImtpZCI6', 'b3BlbnNzaC1rZXktdjE'])('of %j', (unit) => {
-    const text = unit.repeat(Math.ceil(MAX_KEY_INPUT_LENGTH / unit.length)).slice(0, MAX_KEY_INPUT_LENGTH)
+    const text = unit.repeat(Math.ceil(maxKeyInputLength / unit.length)).slice(0, maxKeyInputLength)
     const before = process.threadCpuUsage()
-    expect(candidatesOf(text).length).toBeLessThanOrEqual(MAX_KEY_CANDIDATES)
+    expect(candidatesOf(text).length).toBeLessThanOrEqual(maxKeyCandidates)
     expect(process.threadCpuUsage(before).user).toBeLessThan(2_000_000)
   })
 })
 
 test('a text longer than the bound is searched up to it', () => {
   const decoy = generateDecoyKey('github')
-  expect(isFound(`${' '.repeat(MAX_KEY_INPUT_LENGTH - 40)}${decoy.value}`, decoy)).toBe(true)
-  expect(isFound(`${' '.repeat(MAX_KEY_INPUT_LENGTH)}${decoy.value}`, decoy)).toBe(false)
+  expect(isFound(`${' '.repeat(maxKeyInputLength - 40)}${decoy.value}`, decoy)).toBe(true)
+  expect(isFound(`${' '.repeat(maxKeyInputLength)}${decoy.value}`, decoy)).toBe(false)
 })
 
 test('ordinary text yields next to nothing to look up', () => {

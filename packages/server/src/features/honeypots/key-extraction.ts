@@ -1,29 +1,29 @@
 import type { Slices, WorkBudget } from '../../work-turns.ts'
-import { MAX_READING_LENGTH, readings } from './key-decoding.ts'
+import { maxReadingLength, readings } from './key-decoding.ts'
 import {
-  AWS_SECRET_LENGTH,
+  awsSecretLength,
   foldedForm,
   holdsOneMark,
   isHex,
   isMixed,
   isMixedFolded,
-  KEY_FORMATS,
-  TOKEN_LENGTHS,
+  keyFormats,
+  tokenLengths,
 } from './key-formats.ts'
 
 /** Characters of a submitted text that are searched. A caller that must miss nothing refuses longer ones. */
-export const MAX_KEY_INPUT_LENGTH = MAX_READING_LENGTH
+export const maxKeyInputLength = maxReadingLength
 
 /**
  * Most texts returned for one input. The shortest shape has 20 characters and two finds share at most a mark, so even
  * 64 KiB of nothing but key-shaped filler cannot fill it with certain finds and push a decoy out.
  */
-export const MAX_KEY_CANDIDATES = 8192
+export const maxKeyCandidates = 8192
 
 /** How many encodings may lie on top of each other. */
-const MAX_DEPTH = 4
+const maxDepth = 4
 /** Readings that are also searched backwards: those of so many layers. */
-const REVERSED_DEPTH = 2
+const reversedDepth = 2
 /** What searching a reading for every shape costs for each of its characters, and for each place that may be one. */
 const unitsOfSearch = 15
 const unitsOfPlace = 300
@@ -40,12 +40,12 @@ export function* keyCandidates(input: string, budget: WorkBudget): Slices<string
   const certain = new Set<string>()
   const doubtful = new Set<string>()
   const folded = new Set<string>()
-  const text = input.slice(0, MAX_KEY_INPUT_LENGTH)
+  const text = input.slice(0, maxKeyInputLength)
   for (const form of wholeForms(text)) certain.add(form)
   const seen = new Set([text])
   const backward = new Set<string>()
   let layer = [text]
-  for (let depth = 0; depth <= MAX_DEPTH; depth++) {
+  for (let depth = 0; depth <= maxDepth; depth++) {
     const next: string[] = []
     for (const reading of layer) {
       if (!budget.take(reading.length * unitsOfSearch)) continue
@@ -56,9 +56,9 @@ export function* keyCandidates(input: string, budget: WorkBudget): Slices<string
       collectAwsSecrets(reading, certain, cut)
       if (budget.isSliceOver()) yield
       yield* collectFolded(reading, folded, budget)
-      if (depth === MAX_DEPTH) continue
+      if (depth === maxDepth) continue
       const further = yield* readings(reading, budget)
-      if (depth < REVERSED_DEPTH) {
+      if (depth < reversedDepth) {
         further.push(reversed(reading))
         backward.add(further.at(-1)!)
       }
@@ -71,22 +71,22 @@ export function* keyCandidates(input: string, budget: WorkBudget): Slices<string
     layer = next
   }
   const found = [...new Set([...certain, ...doubtful, ...folded])]
-  if (found.length > MAX_KEY_CANDIDATES) budget.exhaust()
-  return found.slice(0, MAX_KEY_CANDIDATES)
+  if (found.length > maxKeyCandidates) budget.exhaust()
+  return found.slice(0, maxKeyCandidates)
 }
 
 function reversed(text: string): string {
   return Buffer.from(text, 'latin1').reverse().toString('latin1')
 }
 
-const ASSIGNMENT = /^(?:export\s|set\s)?\s*["']?[A-Za-z_][\w.-]{0,99}["']?\s?[=:]\s?/
-const SCHEME = /^(?:bearer|basic|token|apikey)\s/i
+const assignment = /^(?:export\s|set\s)?\s*["']?[A-Za-z_][\w.-]{0,99}["']?\s?[=:]\s?/
+const scheme = /^(?:bearer|basic|token|apikey)\s/i
 
 /** The text as submitted, and what is left of it without an assignment, a header's scheme, quotes. */
 function wholeForms(text: string): string[] {
   const trimmed = text.trim()
-  const value = trimmed.replace(ASSIGNMENT, '').trim()
-  const bare = value.replace(SCHEME, '').trim()
+  const value = trimmed.replace(assignment, '').trim()
+  const bare = value.replace(scheme, '').trim()
   return [trimmed, value, bare, unquoted(trimmed), unquoted(value), unquoted(bare)].filter((form) => form !== '')
 }
 
@@ -95,7 +95,7 @@ function unquoted(text: string): string {
 }
 
 function* collectMarkedKeys(text: string, found: Set<string>, budget: WorkBudget): Slices<void> {
-  for (const { mark, before, shape, isGenuine } of KEY_FORMATS) {
+  for (const { mark, before, shape, isGenuine } of keyFormats) {
     for (let place = text.indexOf(mark); place !== -1; place = text.indexOf(mark, place + 1)) {
       if (!budget.take(unitsOfPlace)) return
       shape.lastIndex = place - before
@@ -116,7 +116,7 @@ function* collectFolded(text: string, found: Set<string>, budget: WorkBudget): S
     const written = text.slice(place, place + value.length)
     if (written === value || written === value.toUpperCase()) found.add(foldedForm(value))
   }
-  for (const { mark, before, folded } of KEY_FORMATS) {
+  for (const { mark, before, folded } of keyFormats) {
     const foldedMark = mark.toLowerCase()
     for (let place = lower.indexOf(foldedMark); place !== -1; place = lower.indexOf(foldedMark, place + 1)) {
       // A mark of two letters also stands in the middle of hexadecimal text, many times over.
@@ -129,17 +129,17 @@ function* collectFolded(text: string, found: Set<string>, budget: WorkBudget): S
     }
   }
   for (const { 0: run, index } of lower.matchAll(/[a-z0-9]{32,}/g)) {
-    if (TOKEN_LENGTHS.some((length) => length === run.length) && isMixedFolded(run)) add(index, run)
+    if (tokenLengths.some((length) => length === run.length) && isMixedFolded(run)) add(index, run)
   }
   for (const { 0: run, index } of lower.matchAll(/[a-z0-9+/]{40,}/g)) {
-    if (run.length === AWS_SECRET_LENGTH && isMixedFolded(run)) add(index, run)
+    if (run.length === awsSecretLength && isMixedFolded(run)) add(index, run)
   }
 }
 
 function collectTokens(text: string, certain: Set<string>, doubtful: Set<string>): void {
   for (const [run] of text.matchAll(/[A-Za-z0-9]{32,}/g)) {
     const token = /^0x/i.test(run) && isHex(run.slice(2)) ? run.slice(2) : run
-    for (const length of TOKEN_LENGTHS) {
+    for (const length of tokenLengths) {
       if (token.length === length) addToken(token, certain)
       else for (const cut of cuts(token, length)) addToken(cut, doubtful)
     }
@@ -147,13 +147,12 @@ function collectTokens(text: string, certain: Set<string>, doubtful: Set<string>
 }
 
 /** Up to this many characters glued to a bare token are tried at every place; behind more, only both ends are. */
-const MAX_GLUED = 8
+const maxGlued = 8
 
 function cuts(run: string, length: number): string[] {
   const excess = run.length - length
   if (excess < 0) return []
-  const inner =
-    excess <= MAX_GLUED ? Array.from({ length: excess }, (_, start) => run.slice(start, start + length)) : []
+  const inner = excess <= maxGlued ? Array.from({ length: excess }, (_, start) => run.slice(start, start + length)) : []
   return [run.slice(0, length), run.slice(-length), ...inner]
 }
 
@@ -165,11 +164,11 @@ function addToken(token: string, found: Set<string>): void {
 /** An AWS secret may hold `/`, which also ends it inside a path, so a run is cut at each `/` as well. */
 function collectAwsSecrets(text: string, certain: Set<string>, doubtful: Set<string>): void {
   for (const [run] of text.matchAll(/[A-Za-z0-9+/]{40,}/g)) {
-    if (run.length === AWS_SECRET_LENGTH) addSecret(run, certain)
+    if (run.length === awsSecretLength) addSecret(run, certain)
     else {
-      for (const cut of cuts(run, AWS_SECRET_LENGTH)) addSecret(cut, doubtful)
+      for (const cut of cuts(run, awsSecretLength)) addSecret(cut, doubtful)
       for (let slash = run.indexOf('/'); slash !== -1; slash = run.indexOf('/', slash + 1)) {
-        const end = slash + 1 + AWS_SECRET_LENGTH
+        const end = slash + 1 + awsSecretLength
         if (end === run.length || run[end] === '/') addSecret(run.slice(slash + 1, end), doubtful)
       }
     }

@@ -15,8 +15,8 @@ export interface KeyFormat {
   isGenuine?: (value: string) => boolean
 }
 
-/** Every shape that carries a mark. The shapes without one are the bare tokens of `TOKEN_LENGTHS`. */
-const SHAPES: readonly Omit<KeyFormat, 'folded'>[] = [
+/** Every shape that carries a mark. The shapes without one are the bare tokens of `tokenLengths`. */
+const shapes: readonly Omit<KeyFormat, 'folded'>[] = [
   { mark: 'sk-proj-', before: 0, shape: /sk-proj-[\w-]{74}T3BlbkFJ[\w-]{73}A/y },
   { mark: 'sk-ant-api03-', before: 0, shape: /sk-ant-api03-[\w-]{93}AA/y },
   { mark: 'sk-', before: 0, shape: /sk-[0-9a-f]{32}/y },
@@ -36,7 +36,7 @@ const SHAPES: readonly Omit<KeyFormat, 'folded'>[] = [
   { mark: 'b3BlbnNzaC1rZXktdjE', before: 0, shape: /b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/]{315}/y },
 ]
 
-export const KEY_FORMATS: readonly KeyFormat[] = SHAPES.map((format) => ({
+export const keyFormats: readonly KeyFormat[] = shapes.map((format) => ({
   ...format,
   folded: new RegExp(format.shape.source, 'iy'),
 }))
@@ -50,11 +50,11 @@ export function foldedForm(value: string): string {
  * Lengths of decoys that are a run of letters and digits with nothing else to know them by: a Twilio token and a
  * database password (32), a generic key (40), an Ethereum key (64). An AWS secret has 40 too, but may hold `+` and `/`.
  */
-export const TOKEN_LENGTHS = [32, 40, 64] as const
-export const AWS_SECRET_LENGTH = 40
+export const tokenLengths = [32, 40, 64] as const
+export const awsSecretLength = 40
 
 /** A two-letter mark turns up in any random text, so only the longer ones can be kept out of a value. */
-const EXCLUSIVE_MARKS = KEY_FORMATS.map((format) => format.mark).filter((mark) => mark.length > 2)
+const exclusiveMarks = keyFormats.map((format) => format.mark).filter((mark) => mark.length > 2)
 
 /**
  * True when no other key begins inside `value`, whose own mark stands at `ownPlace`. Generators only issue such
@@ -62,7 +62,7 @@ const EXCLUSIVE_MARKS = KEY_FORMATS.map((format) => format.mark).filter((mark) =
  * keeps the number of finds in a hostile text small.
  */
 export function holdsOneMark(value: string, ownPlace: number): boolean {
-  return EXCLUSIVE_MARKS.every((mark) => {
+  return exclusiveMarks.every((mark) => {
     const place = value.indexOf(mark)
     return place === -1 || (place === ownPlace && value.indexOf(mark, place + 1) === -1)
   })

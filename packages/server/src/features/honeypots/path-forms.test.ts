@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { atOnce, WorkBudget } from '../../work-turns.ts'
 import { pathCheckUnits } from './decoy-search.ts'
-import { decoyPathKeys, lookupKeys, MAX_PATH_BYTES, pathForms, unitsOfLookup } from './path-forms.ts'
+import { decoyPathKeys, lookupKeys, maxPathBytes, pathForms, unitsOfLookup } from './path-forms.ts'
 
 type Context = { cwd?: string; realPath?: string }
 
@@ -154,7 +154,7 @@ const name = fc.stringMatching(/^[a-z][a-z0-9_-]{1,8}(?:\.[a-z]{2,4})?$/)
 const names = fc.array(name, { minLength: 2, maxLength: 6 })
 
 type Respelling = (text: string) => string
-const RESPELLINGS: Respelling[] = [
+const respellings: Respelling[] = [
   (text) => text.replace(/[a-z]/g, (letter) => `%${letter.charCodeAt(0).toString(16)}`),
   (text) => encodeURIComponent(text),
   (text) => text.replaceAll('/', '\\'),
@@ -169,7 +169,7 @@ const RESPELLINGS: Respelling[] = [
 
 // An attacker may combine tricks; each is harmless to the system that opens the file.
 test('any two respellings of a path, one on the other, still find it', () => {
-  const respelling = fc.constantFrom(...RESPELLINGS)
+  const respelling = fc.constantFrom(...respellings)
   fc.assert(
     fc.property(names, respelling, respelling, (parts, first, second) => {
       const path = `/${parts.join('/')}`
@@ -194,7 +194,7 @@ test('any text whatever yields forms and never throws', () => {
 })
 
 /** What the budget pays for when nothing else costs anything. */
-const MAX_LOOKUPS = pathCheckUnits / unitsOfLookup
+const maxLookups = pathCheckUnits / unitsOfLookup
 
 // A text that makes the forms explode would stop the service, or push a decoy beyond the bound.
 describe('hostile texts keep the forms few and the work short', () => {
@@ -216,10 +216,10 @@ describe('hostile texts keep the forms few and the work short', () => {
   ]
   test.each(units)('of %j', (unit) => {
     let text = ''
-    for (let index = 0; text.length < MAX_PATH_BYTES - 100; index++) text += unit.replaceAll('a', `a${index}`)
+    for (let index = 0; text.length < maxPathBytes - 100; index++) text += unit.replaceAll('a', `a${index}`)
     const before = process.threadCpuUsage()
-    const keys = keysOf(`cd ~q;${text} /etc/shadow.bak`.slice(-MAX_PATH_BYTES), { cwd: '/home/eve' })
-    expect(keys.length).toBeLessThan(MAX_LOOKUPS)
+    const keys = keysOf(`cd ~q;${text} /etc/shadow.bak`.slice(-maxPathBytes), { cwd: '/home/eve' })
+    expect(keys.length).toBeLessThan(maxLookups)
     expect(process.threadCpuUsage(before).user).toBeLessThan(1_000_000)
   })
 

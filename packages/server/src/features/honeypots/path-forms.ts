@@ -4,16 +4,16 @@ import { isPlain, spellings, withoutFileScheme } from './path-spellings.ts'
 import { isWebAddress, shellWords } from './path-words.ts'
 
 /** The longest path Linux opens. A caller that must miss nothing refuses longer input. */
-export const MAX_PATH_BYTES = 4096
+export const maxPathBytes = 4096
 
 /** Names counted from the end of a path by which a decoy without a root can be found. */
-const MAX_SUFFIX_NAMES = 16
+const maxSuffixNames = 16
 
 /** Stands for the home of whatever user: no path typed by anybody reads so, since `~name` becomes `/home/name`. */
-export const ANY_HOME = '~+'
+export const anyHome = '~+'
 
 /** Folders that a command changes to, one from another; no command of an honest agent has as many. */
-export const MAX_FOLDERS = 32
+export const maxFolders = 32
 
 /** What a look-up of one key costs beside its making: its digest, and its place in a query. */
 export const unitsOfLookup = 1_500
@@ -51,8 +51,8 @@ export function* pathForms(input: string, context: PathContext, budget: WorkBudg
 }
 
 export function boundedPath(text: string): string {
-  if (text.length * 3 <= MAX_PATH_BYTES) return text
-  return Buffer.byteLength(text) <= MAX_PATH_BYTES ? text : Buffer.from(text).subarray(0, MAX_PATH_BYTES).toString()
+  if (text.length * 3 <= maxPathBytes) return text
+  return Buffer.byteLength(text) <= maxPathBytes ? text : Buffer.from(text).subarray(0, maxPathBytes).toString()
 }
 
 /** A folder from which relative paths start, with the texts that paths in it begin with if they only lead downward. */
@@ -85,7 +85,7 @@ function* placedWords(text: string, cwd: Start | undefined, budget: WorkBudget):
       placed.push({ word, starts: [...new Set([cwd, folder])].filter((start) => start !== undefined) })
     seen.add(key)
     if (isFolderChange(previous) && word !== '') {
-      if (++folders > MAX_FOLDERS || !budget.take(10 * MAX_PATH_BYTES)) budget.exhaust()
+      if (++folders > maxFolders || !budget.take(10 * maxPathBytes)) budget.exhaust()
       else folder = startOf(word, folder)
     }
     previous = word
@@ -117,7 +117,7 @@ function addPlain(
 
 /** What is longer, no system opens. */
 function add(forms: Set<string>, form: string, budget: WorkBudget): void {
-  if (form.length <= MAX_PATH_BYTES && budget.take(50 + form.length)) forms.add(form)
+  if (form.length <= maxPathBytes && budget.take(50 + form.length)) forms.add(form)
 }
 
 function startedTexts(path: CanonicalPath, { path: folder, prefixes }: Start, budget: WorkBudget): string[] {
@@ -134,7 +134,7 @@ function startedTexts(path: CanonicalPath, { path: folder, prefixes }: Start, bu
 export function absoluteTexts(path: CanonicalPath): string[] {
   const texts: string[] = []
   const home = homeOf(path)
-  if (path.root === '~') texts.push(pathText(ANY_HOME, path.names))
+  if (path.root === '~') texts.push(pathText(anyHome, path.names))
   if (home === undefined || !path.root.startsWith('~')) texts.push(pathText(path.root, path.names))
   else for (const place of homesOf(home.user)) texts.push(pathText('/', [...place, ...home.rest]))
   if (home !== undefined) texts.push(pathText('~', home.rest))
@@ -170,7 +170,7 @@ export function rootedKeys(path: CanonicalPath): string[] {
   if (home === undefined) return [pathText(root, names)]
   const written = root.startsWith('~') ? homesOf(home.user).map((place) => pathText('/', [...place, ...home.rest])) : []
   const own = written.length > 0 ? written : [pathText(root, names)]
-  return [...own, pathText(ANY_HOME, home.rest)]
+  return [...own, pathText(anyHome, home.rest)]
 }
 
 /** Whether a decoy lies in the home of every user. */
@@ -198,7 +198,7 @@ export function* lookupKeys(forms: readonly string[], budget: WorkBudget): Slice
     const body = form.replace(/^(?:~\+?|[a-z]:)?\//, '')
     return { body, place: body.length }
   })
-  for (let count = 1; count <= MAX_SUFFIX_NAMES && ends.length > 0 && !budget.isExhausted; count++) {
+  for (let count = 1; count <= maxSuffixNames && ends.length > 0 && !budget.isExhausted; count++) {
     for (const end of ends) {
       end.place = end.place <= 0 ? -1 : end.body.lastIndexOf('/', end.place - 1)
       add(`**/${end.body.slice(end.place + 1)}`)
@@ -210,12 +210,12 @@ export function* lookupKeys(forms: readonly string[], budget: WorkBudget): Slice
 }
 
 function suffixKey(names: readonly string[]): string {
-  return `**/${names.slice(-MAX_SUFFIX_NAMES).join('/')}`
+  return `**/${names.slice(-maxSuffixNames).join('/')}`
 }
 
 export function relativeKeys(names: readonly string[]): string[] {
   const keys: string[] = []
-  for (let start = Math.max(0, names.length - MAX_SUFFIX_NAMES); start <= names.length - 2; start++) {
+  for (let start = Math.max(0, names.length - maxSuffixNames); start <= names.length - 2; start++) {
     keys.push(names.slice(start).join('/'))
   }
   return keys

@@ -1,12 +1,12 @@
 import { canonicalPath } from './canonical-path.ts'
-import { decoyPathKeys, MAX_PATH_BYTES } from './path-forms.ts'
+import { decoyPathKeys, maxPathBytes } from './path-forms.ts'
 
 /** Alternatives of a decoy pattern, each a list of names in which `*`, `?` and a whole `**` are wildcards. */
 export interface PathPattern {
   alternatives: string[][]
 }
 
-const MAX_WILDCARDS = 16
+const maxWildcards = 16
 
 /** True when the path covers more than itself: wildcards, or a trailing slash for all that lies in a folder. */
 export function isPathPattern(path: string): boolean {
@@ -19,15 +19,15 @@ export function isPathPattern(path: string): boolean {
  */
 export function validatePathPattern(path: string): string | null {
   if (path.trim() === '') return 'The path is empty.'
-  if (Buffer.byteLength(path) > MAX_PATH_BYTES) return `The path is longer than ${MAX_PATH_BYTES} bytes.`
+  if (Buffer.byteLength(path) > maxPathBytes) return `The path is longer than ${maxPathBytes} bytes.`
   if (/[\0-\x1f\x7f]/.test(path)) return 'The path contains a control character.'
   const { names } = canonicalPath(path)
   if (names.length === 0) return 'The path names a whole disk or home folder; name a file or a folder in it.'
   if (names.some((name) => name.includes('**') && name !== '**')) {
     return 'Two asterisks stand for whole folders; write them between slashes, as in keys/**/id_rsa.'
   }
-  if (names.join('').split(/[*?]/).length - 1 > MAX_WILDCARDS) {
-    return `The pattern has more than ${MAX_WILDCARDS} wildcards.`
+  if (names.join('').split(/[*?]/).length - 1 > maxWildcards) {
+    return `The pattern has more than ${maxWildcards} wildcards.`
   }
   if (isPathPattern(path) && !isSpecific(patternKeys(path)[0]!.split('/'))) {
     return 'The pattern is too broad; name at least two folders or files in it, as in ~/.aws/credentials*.'
@@ -61,14 +61,14 @@ function isRooted(key: string): boolean {
 }
 
 /** Letters and signs that a name with a wildcard must show to count as literal. */
-const MIN_LITERAL = 4
+const minLiteral = 4
 /** A lone name with a wildcard must be more telling than that: `*.keychain-db`, not `*.json`. */
-const MIN_LONE_LITERAL = 8
+const minLoneLiteral = 8
 
 function isSpecific(names: readonly string[]): boolean {
   const own = names.filter((name) => name !== '' && name !== '**' && !/^(?:~\+?|[a-z]:)$/.test(name))
-  if (own.length === 1 && names.length === 2 && names[0] === '**') return literalLength(own[0]!) >= MIN_LONE_LITERAL
-  return own.filter((name) => !hasWildcard(name) || literalLength(name) >= MIN_LITERAL).length >= 2
+  if (own.length === 1 && names.length === 2 && names[0] === '**') return literalLength(own[0]!) >= minLoneLiteral
+  return own.filter((name) => !hasWildcard(name) || literalLength(name) >= minLiteral).length >= 2
 }
 
 export function hasWildcard(name: string): boolean {

@@ -1,7 +1,7 @@
 import { withoutEscapes } from './text-escapes.ts'
 
 /** Percent-encoding is undone this often; what is left encoded after that no opener would decode. */
-const MAX_PERCENT_DEPTH = 3
+const maxPercentDepth = 3
 
 /**
  * The texts that one submitted path may stand for: as it is, with look-alikes and percent-encoding undone, with shell escapes
@@ -9,7 +9,7 @@ const MAX_PERCENT_DEPTH = 3
  */
 export function spellings(text: string): string[] {
   const found = new Set([text, text.normalize('NFKC')])
-  for (let depth = 0; depth < MAX_PERCENT_DEPTH; depth++) addEach(found, percentDecoded)
+  for (let depth = 0; depth < maxPercentDepth; depth++) addEach(found, percentDecoded)
   addEach(found, (path) => path.split('\0', 1)[0]!)
   addEach(found, (path) => path.replace(/\\(?=[^\\])/g, ''))
   found.add(withoutEscapes(text))

@@ -73,13 +73,13 @@ export function simpleCommands(text: string): ShellWord[][] {
 }
 
 /** Brace lists beyond this many members are left as they are. */
-const MAX_BRACE_MEMBERS = 16
+const maxBraceMembers = 16
 
 function withParts(word: string): string[] {
   const parts = [word]
   const brace = /^([^{}]*[^{}$]|)\{([^{}]*,[^{}]*)\}(.*)$/s.exec(word)
   if (brace !== null) {
-    const members = brace[2]!.split(',').slice(0, MAX_BRACE_MEMBERS)
+    const members = brace[2]!.split(',').slice(0, maxBraceMembers)
     parts.push(...members.map((member) => brace[1]! + member + brace[3]!))
   }
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(word)) return parts

@@ -2,12 +2,12 @@ import type { Slices, WorkBudget } from '../../work-turns.ts'
 import { hasWildcard, literalLength, matchesNames } from './path-pattern.ts'
 
 /** Globs of one question that are compared with decoys; each costs a pass over them. */
-const MAX_QUERY_GLOBS = 16
+const maxQueryGlobs = 16
 
 /** Literal characters that make a glob worth trying; a home folder counts for two. `~/.ssh/*` is, `/etc/*` is not. */
-const MIN_LITERAL = 6
+const minLiteral = 6
 /** In a hidden folder of a home, where people seldom look for files by glob. `~/.a*\/c*` is, `~/.a*\/*` is not. */
-const MIN_HIDDEN_LITERAL = 5
+const minHiddenLiteral = 5
 
 /**
  * The globs among the forms of a question, as lists of names, the most telling first. Agents write `~/.aws/cred*` or
@@ -25,7 +25,7 @@ export function* queryGlobs(forms: readonly string[], budget: WorkBudget): Slice
   }
   return globs
     .sort((one, other) => other.weight - one.weight)
-    .slice(0, MAX_QUERY_GLOBS)
+    .slice(0, maxQueryGlobs)
     .map(({ names }) => names)
 }
 
@@ -37,7 +37,7 @@ function weight(names: readonly string[]): number {
 function isTelling(names: readonly string[]): boolean {
   const isEndingAlone = names.length === 1 && /^[*?]/.test(names[0]!)
   const isHidden = names[0]!.startsWith('~') && names.length > 2 && names[1]!.startsWith('.')
-  return weight(names) >= (isHidden ? MIN_HIDDEN_LITERAL : MIN_LITERAL) && !isEndingAlone
+  return weight(names) >= (isHidden ? minHiddenLiteral : minLiteral) && !isEndingAlone
 }
 
 /** Whether the glob covers a decoy, given by its `decoyPathKeys` as names. */
