@@ -22,7 +22,8 @@ import type { Services } from './services.ts'
 export interface Job {
   name: string
   everyMs: number
-  run(): Promise<void> | void
+  /** Work in batches ends between two of them when `stopping` is aborted: a shutdown waits for it. */
+  run(stopping?: AbortSignal): Promise<void> | void
 }
 
 /** A stream outlives neither the key nor the session that opened it. */
@@ -87,7 +88,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'kill-results', everyMs: 1_000, run: () => reportKillResults(deps, outbox) },
     { name: 'alert-summaries', everyMs: 5_000, run: () => outbox.writeSummaries() },
     { name: 'alert-health', everyMs: 10_000, run: () => watchChannels(deps, outbox, routingTable) },
-    { name: 'alert-retention', everyMs: 60_000, run: () => forgetOldAlerts(deps) },
+    { name: 'alert-retention', everyMs: 60_000, run: (stopping) => forgetOldAlerts(deps, stopping) },
     { name: 'decoy-folders', everyMs: 60_000, run: createFolderCompletion(deps) },
     { name: 'decoy-patterns', everyMs: 1_000, run: () => decoyChecks.refresh() },
     {
@@ -111,11 +112,15 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     },
     { name: 'counted-reports', everyMs: 10_000, run: () => countedReports.run() },
     { name: 'refusals', everyMs: 60_000, run: () => services.probing.run() },
-    { name: 'event-index', everyMs: 1_000, run: () => indexEvents(deps.database, ingest.isBusy) },
-    { name: 'retention', everyMs: 60_000, run: () => forgetOldEvents(deps) },
-    { name: 'hit-retention', everyMs: 60_000, run: () => forgetOldHits(deps) },
-    { name: 'size-retention', everyMs: 60_000, run: () => sizeRetention.run() },
-    { name: 'instances', everyMs: 3_600_000, run: () => forgetInstances(deps) },
+    {
+      name: 'event-index',
+      everyMs: 1_000,
+      run: (stopping) => indexEvents(deps.database, ingest.isBusy, stopping),
+    },
+    { name: 'retention', everyMs: 60_000, run: (stopping) => forgetOldEvents(deps, stopping) },
+    { name: 'hit-retention', everyMs: 60_000, run: (stopping) => forgetOldHits(deps, stopping) },
+    { name: 'size-retention', everyMs: 60_000, run: (stopping) => sizeRetention.run(stopping) },
+    { name: 'instances', everyMs: 3_600_000, run: (stopping) => forgetInstances(deps, stopping) },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },
     {
       // Logs leave the machine: a checkpoint there betrays whoever rewrites the audit log here.
@@ -134,9 +139,10 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
 /** Calls each job once and then by its timer, never while it still runs. A fault is logged and the next turn tries again. */
 export function startJobs(jobs: Job[], { log, metrics }: Pick<Deps, 'log' | 'metrics'>): () => Promise<void> {
   const running = new Map<string, Promise<void>>()
+  const stopping = new AbortController()
   const once = (job: Job) => {
     if (running.has(job.name)) return
-    const work = new Promise<void>((resolve) => resolve(job.run()))
+    const work = new Promise<void>((resolve) => resolve(job.run(stopping.signal)))
       .then(
         () => metrics.jobRuns.inc({ name: job.name, result: 'ok' }),
         (fault) => {
@@ -151,6 +157,7 @@ export function startJobs(jobs: Job[], { log, metrics }: Pick<Deps, 'log' | 'met
   const timers = jobs.map((job) => setInterval(once, job.everyMs, job))
   return async () => {
     for (const timer of timers) clearInterval(timer)
+    stopping.abort()
     await Promise.all(running.values())
   }
 }

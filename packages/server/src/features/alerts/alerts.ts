@@ -135,9 +135,12 @@ async function changeOthers(db: Db, alert: StoredAlert, state: AlertState, now: 
 }
 
 /** Removes alerts, their outcomes and messages that are older than events may become. */
-export async function forgetOldAlerts({ database: { db }, clock, config }: Deps): Promise<void> {
+export async function forgetOldAlerts(
+  { database: { db }, clock, config }: Deps,
+  stopping?: AbortSignal,
+): Promise<void> {
   const cutoff = clock.now() - config.retentionDays * dayMs
-  for (let done = 0; done < maxRemoved; done += chunkRows) {
+  for (let done = 0; done < maxRemoved && !stopping?.aborted; done += chunkRows) {
     const seqs = await readExpired(db, cutoff, chunkRows)
     if (seqs.length > 0) {
       await deleteOutcomes(db, seqs)
@@ -145,7 +148,7 @@ export async function forgetOldAlerts({ database: { db }, clock, config }: Deps)
     }
     if (seqs.length < chunkRows) break
   }
-  for (let done = 0; done < maxRemoved; done += chunkRows) {
+  for (let done = 0; done < maxRemoved && !stopping?.aborted; done += chunkRows) {
     if ((await deleteMessagesBefore(db, uuidV7Floor(cutoff), chunkRows)) < chunkRows) break
   }
 }

@@ -7,8 +7,12 @@ const batchRows = 1_000
 const patientUpTo = 500_000
 
 /** Enters what came since the last call into the index by instance, session and type. */
-export async function indexEvents(database: Database, isBusy: () => boolean = () => false): Promise<void> {
-  for (let left = await countUnindexed(database.db); left > 0; left -= batchRows) {
+export async function indexEvents(
+  database: Database,
+  isBusy: () => boolean = () => false,
+  stopping?: AbortSignal,
+): Promise<void> {
+  for (let left = await countUnindexed(database.db); left > 0 && !stopping?.aborted; left -= batchRows) {
     if (isBusy() && left <= patientUpTo) return
     await indexNext(database, batchRows)
   }

@@ -22,12 +22,14 @@ const maxBatches = 400
 const minutesKeptDays = 40
 const hoursKeptDays = 400
 
-/** Removes all events of a day, which were created before `cutoff`, with what finds them. */
-export async function dropDay(db: Db, day: Day, cutoff: number): Promise<void> {
+/** Removes all events of a day, which were created before `cutoff`, with what finds them; resolves with whether it did. */
+export async function dropDay(db: Db, day: Day, cutoff: number, stopping?: AbortSignal): Promise<boolean> {
   for (let seq = day.firstSeq; seq <= day.lastSeq; seq += dayBatchRows) {
+    if (stopping?.aborted) return false
     await deleteRefs(db, seq, Math.min(seq + dayBatchRows, day.lastSeq + 1), cutoff)
   }
   await day.drop()
+  return true
 }
 
 /** An instant that is older than retention keeps anything, and before which no event is left. */
@@ -37,7 +39,7 @@ export async function eventsGoneBefore({ config, database, clock }: Deps): Promi
 }
 
 /** Removes what is older than its time: events, idempotency keys, rollups. */
-export async function forgetOldEvents({ config, database, clock }: Deps): Promise<void> {
+export async function forgetOldEvents({ config, database, clock }: Deps, stopping?: AbortSignal): Promise<void> {
   const { db } = database
   const now = clock.now()
   await database.prepareDays(now)
@@ -46,10 +48,11 @@ export async function forgetOldEvents({ config, database, clock }: Deps): Promis
   for (const day of days) {
     // Entries that are still to be made would outlive their events.
     if (day.lastSeq > indexed) continue
-    await dropDay(db, day, cutoff)
+    await dropDay(db, day, cutoff, stopping)
   }
   let gone: number | undefined = 1
-  for (let batch = 0; batch < maxBatches && gone; batch++) gone = await deleteEventsBefore(db, cutoff, batchRows)
+  for (let batch = 0; batch < maxBatches && gone && !stopping?.aborted; batch++)
+    gone = await deleteEventsBefore(db, cutoff, batchRows)
   await deleteIdempotencyBefore(db, now - dayMs)
   await deleteRollupsBefore(db, startOf(now - minutesKeptDays * dayMs, minuteMs), now - hoursKeptDays * dayMs)
   // The minutes find the events: they go last.

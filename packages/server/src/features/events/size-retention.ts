@@ -36,7 +36,7 @@ const tablesNamed = 3
 const mebibyte = 1024 * 1024
 
 export interface SizeRetention {
-  run(): Promise<void>
+  run(stopping?: AbortSignal): Promise<void>
 }
 
 /**
@@ -49,6 +49,8 @@ export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'st
   const removed: Record<Severity, number> = { info: 0, warning: 0, critical: 0, breach: 0 }
   /** What the data takes after runs that could remove no more. */
   let unmet: { since: number; bytes: number } | undefined
+  let stopping: AbortSignal | undefined
+  const isOver = (until: number) => stopping?.aborted || clock.monotonic() >= until
 
   /** Removes events of one severity, oldest first, until `excess` bytes are gone; resolves with the bytes that are left to go. */
   async function removeSeverity(severity: Severity, excess: number, until: number): Promise<number> {
@@ -57,7 +59,7 @@ export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'st
     const end = Math.min((range?.last ?? 0) + 1, (await readCounter(db, 'indexed_seq')) + 1)
     let left = excess
     let seq = (await readOldestSeq(db)) ?? end
-    while (left > 0 && seq < end && clock.monotonic() < until) {
+    while (left > 0 && seq < end && !isOver(until)) {
       const first = await findSeverity(db, severity, seq, Math.min(seq + lookRows, end))
       if (first === undefined) {
         seq += lookRows
@@ -86,7 +88,7 @@ export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'st
     for (const day of days) {
       // A whole day of evidence goes only when all of it is beyond the share.
       if (left <= 0 || (evidence.includes(severity) && day.bytes > left) || !(await mayGo(day))) continue
-      await dropDay(db, day, now)
+      if (!(await dropDay(db, day, now, stopping))) break
       removed[severity] += Math.max(0, day.lastSeq - day.firstSeq + 1)
       left -= day.bytes
     }
@@ -98,7 +100,7 @@ export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'st
     const end = (await readCounter(db, 'indexed_seq')) + 1
     let bytes = 0
     let seq = (await readOldestSeq(db)) ?? end
-    for (; seq < end && bytes < enough && clock.monotonic() < until; seq += measureRows) {
+    for (; seq < end && bytes < enough && !isOver(until); seq += measureRows) {
       for (const severity of evidence) {
         bytes += (await measureSeverity(db, severity, seq, Math.min(seq + measureRows, end))).bytes
       }
@@ -119,7 +121,7 @@ export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'st
       if (left > 0) left = await dropDays(severity, left)
       if (left > 0) left = await removeSeverity(severity, left, until)
     }
-    if (clock.monotonic() >= until) return
+    if (isOver(until)) return
     const bytes = await database.usedBytes()
     unmet = bytes > limit ? { since: unmet?.since ?? clock.now(), bytes } : undefined
   }
@@ -157,7 +159,8 @@ export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'st
   }
 
   return {
-    async run() {
+    async run(signal) {
+      stopping = signal
       const maxMb = config.maxDbMb
       if (maxMb === undefined) return
       const limit = maxMb * mebibyte

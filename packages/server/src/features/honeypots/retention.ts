@@ -9,9 +9,9 @@ const chunkRows = 500
 const runRows = 200_000
 
 /** Forgets hits when their events are gone for their age: they outlive the decoy, and events that made room. */
-export async function forgetOldHits(deps: Deps): Promise<void> {
+export async function forgetOldHits(deps: Deps, stopping?: AbortSignal): Promise<void> {
   const floor = uuidV7Floor(await eventsGoneBefore(deps))
-  for (let done = 0; done < runRows; done += chunkRows) {
+  for (let done = 0; done < runRows && !stopping?.aborted; done += chunkRows) {
     if ((await deleteHitsBefore(deps.database.db, floor, chunkRows)) < chunkRows) break
   }
 }

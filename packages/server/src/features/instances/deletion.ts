@@ -29,9 +29,12 @@ export function deleteInstance(database: Database, id: string, actor: Actor, now
 }
 
 /** Periodic work: forgets instances that sent one heartbeat long ago, as a scan or an attacker leaves behind. */
-export async function forgetInstances({ config, database: { db }, clock }: Deps): Promise<void> {
+export async function forgetInstances(
+  { config, database: { db }, clock }: Deps,
+  stopping?: AbortSignal,
+): Promise<void> {
   const cutoff = clock.now() - config.forgetInstancesDays * dayMs
-  for (let after = ''; ; ) {
+  for (let after = ''; !stopping?.aborted; ) {
     const ids = await findHeardOnce(db, cutoff, after, batchRows)
     if (ids.length > 0) await deleteHeardOnce(db, ids)
     if (ids.length < batchRows) return
