@@ -23,7 +23,7 @@ walk_started() {
   walk_service=$1
   echo "$1" >>"$WALK/groups"
   until curl -fs -o "$WALK/health" "http://127.0.0.1:$WALK_PORT/healthz"; do
-    kill -0 "$1" 2>/dev/null && [ $((n += 1)) -lt 600 ] || {
+    kill -0 "$1" 2>/dev/null && [ $((n += 1)) -lt 3000 ] || {
       cat "$WALK/service"
       echo 'The service does not answer.'
       return 1
@@ -52,7 +52,7 @@ with_service() {
 with_agent() {
   WARDLINE_KEY=$(cat "$WALK_CLONE/data/admin-key") node "$WALK_AGENT" "http://127.0.0.1:$WALK_PORT" "$1" >"$WALK/$1" 2>&1 9>&- &
   local n=0
-  until grep -q . "$WALK/$1" || [ $((n += 1)) -gt 300 ]; do sleep 0.1; done
+  until grep -q . "$WALK/$1" || [ $((n += 1)) -gt 1800 ]; do sleep 0.1; done
   grep -qx ready "$WALK/$1" || { cat "$WALK/$1"; return 1; }
 }
 
@@ -78,12 +78,12 @@ until_interrupted() {
   pid=$!
   set +m
   echo "$pid" >>"$WALK/groups"
-  until [ "$(grep -c '^[^>:]' "$WALK/live")" -ge "$lines" ] || [ $((n += 1)) -gt 300 ]; do sleep 0.1; done
+  until [ "$(grep -c '^[^>:]' "$WALK/live")" -ge "$lines" ] || [ $((n += 1)) -gt 1800 ]; do sleep 0.1; done
   kill -INT -- "-$pid"
   wait "$pid" || status=$?
   cat "$WALK/live"
   # 130: ended by Ctrl-C.
-  [ "$n" -le 300 ] && { [ "$status" = 0 ] || [ "$status" = 130 ]; }
+  [ "$n" -le 1800 ] && { [ "$status" = 0 ] || [ "$status" = 130 ]; }
 }
 
 # Runs a command at a terminal where somebody says yes.

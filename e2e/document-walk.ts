@@ -26,7 +26,7 @@ export interface Walk {
 
 const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 /** Only a command that hangs takes so long. */
-const longestMs = 300_000
+const longestMs = 900_000
 
 /** By language: the program and the ending of the file. */
 const programs: Record<string, [program: string, ending: string]> = {

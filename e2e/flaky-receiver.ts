@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { effort } from '../test-servers/effort.ts'
 
 /** The id of a message, and of the event that it tells of. */
 export interface Taken {
@@ -46,6 +47,12 @@ export async function startFlakyReceiver(random: () => number) {
     },
   }
 }
+
+/** Messages that a process sends at once: what of them was delivered and not yet written when it is killed comes again. */
+const sentAtOnce = 8
+
+/** How many of the alerts may come twice: on a quiet machine few, since most are written before the next kill. */
+export const maxDoubles = (kills: number, alerts: number) => effort(sentAtOnce * kills, alerts * 0.05)
 
 /** What is missing of the acknowledged events, what came more than once, and what of that came under another id. */
 export function judge(acknowledged: readonly string[], taken: readonly Taken[]) {

@@ -41,7 +41,7 @@ from wardline import Denied, Monitor
 URL = os.environ.get('WARDLINE_URL', '')
 ADMIN_KEY = os.environ.get('WARDLINE_ADMIN_KEY', '')
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 Value = TypeVar('Value')
 
 # What the client logs is looked through, and kept off the terminal.

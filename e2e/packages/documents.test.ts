@@ -17,7 +17,7 @@ import { freePort, isExternal } from '../service.ts'
 // machine; what a block shows as an answer is compared. See document-blocks.ts for blocks that cannot run.
 
 /** Only a machine that is busy with other things takes so long. */
-const longestMs = 300_000
+const longestMs = 900_000
 
 const run = promisify(execFile)
 

@@ -158,7 +158,7 @@ test('the example in TypeScript stops in the middle of its work', async ({ skip 
   const id = 'typescript-example'
   await service.call('POST', `/api/resume/${id}`)
   const { output, ended } = start('typescript', await createKey(service, { scope: 'agent', instances: [id] }))
-  await until('a first line', output, (text) => text.includes('three pages about tides'), 30_000)
+  await until('a first line', output, (text) => text.includes('three pages about tides'))
   await kill(id)
   expect(await ended, output()).toBe(0)
   expect(output()).toMatch(/^-- suspended: e2e$/m)

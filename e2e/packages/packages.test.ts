@@ -59,7 +59,7 @@ describe.skipIf(isExternal)('npm run pack', () => {
           ({ status }) => status,
           () => 0,
         )
-      await until('an answer of the installed service', asked, (status) => status === 200, 60_000)
+      await until('an answer of the installed service', asked, (status) => status === 200, 180_000)
       const bytes = async (path: string) => Buffer.from(await (await fetch(`${url}${path}`)).arrayBuffer())
       expect((await bytes('/sdk.tgz')).equals(readFileSync(join(root, `dist/wardline-sdk-${version}.tgz`)))).toBe(true)
       expect((await bytes('/wardline.py')).equals(readFileSync(join(root, 'clients/python/wardline.py')))).toBe(true)

@@ -65,7 +65,7 @@ class Script {
 
   says(line: string): Promise<unknown> {
     const read = () => `${this.lines.join('\n')}\n${this.#stderr}`
-    return until(`the line "${line}"`, read, () => this.lines.includes(line), 30_000)
+    return until(`the line "${line}"`, read, () => this.lines.includes(line))
   }
 
   tell(line: string): void {
@@ -81,7 +81,7 @@ afterAll(() => {
   for (const script of running) script.kill()
 })
 
-test('the Python client passes its own tests against the service', { timeout: 180_000 }, async ({ skip }) => {
+test('the Python client passes its own tests against the service', { timeout: 900_000 }, async ({ skip }) => {
   if (python === undefined) return skip(noPython)
   const script = new Script(['-m', 'unittest', '-v', 'test_wardline'], {
     WARDLINE_URL: service.baseUrl,
