@@ -38,7 +38,12 @@ const databaseTests = unitTests
   .filter(({ path, text }) => text.includes('/test-service.ts') && /\/server\/src\/(?!db\/sqlite)/.test(path))
   .map(({ path }) => path)
 
-const timing = { testTimeout: waitMs, hookTimeout: waitMs, retry }
+const timing = {
+  testTimeout: waitMs,
+  hookTimeout: waitMs,
+  expect: { poll: { timeout: 60_000 } },
+  retry,
+}
 const servers = { globalSetup: './test-servers/setup.ts' }
 
 /** Every test opens a service of its own, so the files need no process of their own. */
@@ -63,6 +68,7 @@ export default defineConfig({
     env: { ...effort, ...(process.env.BASE_URL ? { BASE_URL: process.env.BASE_URL } : {}) },
     // More than the cores that there are: many tests wait, for a process that starts, a socket or a disk.
     maxWorkers: 4,
+    teardownTimeout: 60_000,
     reporters: ['default', './test-reporter.ts'],
     projects: [
       { ...shared, test: { name: 'tidy', include: ['tidy.test.ts', 'words.test.ts'] } },

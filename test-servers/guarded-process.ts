@@ -76,7 +76,8 @@ async function startGuarded(command: readonly string[], options: GuardOptions): 
   return { pid: Number(pid), output: () => output, hasEnded: () => hasEnded, ended, release }
 }
 
-const startDeadlineMs = 30_000
+/** However busy the machine is. */
+const startDeadlineMs = 120_000
 
 /** Starts a server and waits until it says that it is ready. Rejects with what it said when it ends instead. */
 export async function startServer(

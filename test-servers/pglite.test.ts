@@ -11,7 +11,7 @@ beforeAll(async () => {
   pool = new Pool({ connectionString: pglite.url, max: 4 })
   pool.on('error', () => {})
   await pool.query('create table notes (id integer primary key, text text)')
-}, 60_000)
+})
 afterAll(async () => {
   await pool.end()
   await pglite[Symbol.asyncDispose]()

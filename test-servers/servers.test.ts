@@ -11,7 +11,7 @@ import { describe, expect, inject, it, onTestFinished, vi } from 'vitest'
 import { startPostgres } from './postgres.ts'
 import { startRedis } from './redis.ts'
 
-const deadline = { timeout: 15_000, interval: 20 }
+const deadline = { timeout: 60_000, interval: 20 }
 
 async function query(url: string, statement: string) {
   const client = new Client({ connectionString: url })
@@ -61,9 +61,9 @@ describe('a PostgreSQL of a test', () => {
     await using postgres = await startPostgres({ durable: true, settings: { max_connections: '17' } })
     const url = await postgres.createDatabase()
     await query(url, `create table notes as select current_setting('max_connections') as text`)
-    const busy = query(url, 'select pg_sleep(60)').catch((fault: Error) => fault.message)
+    const busy = query(url, 'select pg_sleep(600)').catch((fault: Error) => fault.message)
     await vi.waitFor(async () => {
-      const sleeping = `select 1 from pg_stat_activity where query = 'select pg_sleep(60)'`
+      const sleeping = `select 1 from pg_stat_activity where query = 'select pg_sleep(600)'`
       expect(await query(postgres.url, sleeping)).toHaveLength(1)
     }, deadline)
 
@@ -76,7 +76,7 @@ describe('a PostgreSQL of a test', () => {
 
     await postgres.stop()
     expect(await listens(postgres.port)).toBe(false)
-  }, 60_000)
+  })
 
   it('orders texts otherwise than by their bytes, and takes no connection without the password', async (ctx) => {
     const url = inject('postgresUrl')
@@ -140,5 +140,5 @@ describe('the servers of a test run', () => {
       expect(await Promise.all(ports.map(listens))).toEqual([false, false])
       expect(readdirSync(scratch)).toEqual([])
     }, deadline)
-  }, 60_000)
+  })
 })

@@ -143,7 +143,7 @@ describe('counts', () => {
       }),
       { numRuns: 25 },
     )
-  }, 30_000)
+  })
 
   it('name every severity and every known tool, also at zero', async () => {
     await forgetEverything(opened.database)

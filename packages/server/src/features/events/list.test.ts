@@ -106,7 +106,7 @@ describe('the list of events', () => {
       }),
       { numRuns: 60 },
     )
-  }, 30_000)
+  })
 
   // % and _ are wildcards of the database: a search for them must not become a search for everything.
   it.each(['%', '100% s', '_', 'under_', 'underXscore', '\\', '%plain'])(

@@ -44,23 +44,38 @@ describe('reads that may look at many rows', () => {
     })
     // The lane opens its connection with the first scan.
     await service.call('GET', '/api/events')
-    let isOver = false
-    const scan = service.deps.database.scan('viewer', longRead).finally(() => {
-      isOver = true
-    })
     const headers = { 'idempotency-key': 'once' }
-    const answers = [
-      await service.call('GET', '/api/instances/agent-a/status'),
-      await service.call('POST', '/api/honeypots/check/key', { body: { key: decoy.key } }),
-      await service.call('POST', '/api/honeypots/check/path', { body: { path: '/etc/hosts' } }),
-      await service.call('POST', '/api/events', { body: report('first'), headers }),
-      await service.call('POST', '/api/events', { body: report('first'), headers }),
-      await service.call('POST', '/api/events', { body: { ...report('{"n":1}'), event_type: 'session_metrics' } }),
-    ]
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 201, 201, 201])
-    expect(answers[1]!.body).toEqual({ matched: true })
-    if (hasConnections) expect(isOver, 'the scan ended before the answers').toBe(false)
-    await scan
+    const askAll = async () => {
+      const answers = [
+        await service.call('GET', '/api/instances/agent-a/status'),
+        await service.call('POST', '/api/honeypots/check/key', { body: { key: decoy.key } }),
+        await service.call('POST', '/api/honeypots/check/path', { body: { path: '/etc/hosts' } }),
+        await service.call('POST', '/api/events', { body: report('first'), headers }),
+        await service.call('POST', '/api/events', { body: report('first'), headers }),
+        await service.call('POST', '/api/events', { body: { ...report('{"n":1}'), event_type: 'session_metrics' } }),
+      ]
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 201, 201, 201])
+      expect(answers[1]!.body).toEqual({ matched: true })
+    }
+    /** Whether a scan that began before still ran when all was answered. */
+    const answersBesideScan = async () => {
+      let isOver = false
+      // The server ends it early where it takes too long.
+      const scan = service.deps.database
+        .scan('viewer', longRead)
+        .catch(() => {})
+        .finally(() => {
+          isOver = true
+        })
+      await askAll()
+      const wasOver = isOver
+      await scan
+      return !wasOver
+    }
+    // The machine may give the processor to the scan first; calls that wait for it lose every time.
+    let isBeside = false
+    for (let attempt = 0; attempt < 20 && !isBeside; attempt++) isBeside = await answersBesideScan()
+    if (hasConnections) expect(isBeside, 'every scan ended before the answers').toBe(true)
   })
 
   test('answer 503 with Retry-After to a key that has too many waiting, and go on answering other keys', async () => {

@@ -67,4 +67,4 @@ test('ordinary commands hit nothing, whatever folder they run in', async () => {
   const types = await service.rows<{ event_type: string }>('select distinct event_type from events')
   expect(types.map(({ event_type }) => event_type).filter((type) => type !== 'decoy_swept')).toEqual([])
   expect(await service.rows('select * from honeypot_hits')).toEqual([])
-}, 120_000)
+})

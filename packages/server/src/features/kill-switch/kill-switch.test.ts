@@ -272,7 +272,7 @@ describe('the acknowledgement', () => {
 
   it('that repeats is reported once a minute, with its count', async () => {
     for (let count = 0; count < 5; count++) await beat({ control_version: 3 })
-    await vi.waitFor(async () => expect(await mismatches()).toHaveLength(1))
+    await vi.waitFor(async () => expect(await mismatches()).toHaveLength(1), 60_000)
     service.clock.advance(60_000)
     await service.services.countedReports.run()
     expect((await mismatches()).map(({ metadata }) => (metadata as { occurrences: number }).occurrences)).toEqual([

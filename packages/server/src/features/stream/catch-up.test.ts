@@ -77,7 +77,7 @@ it('reads two pages of the database at a time, whoever and how many ask, and bri
   const catchUp = new CatchUp({ ...deps, database }, source, new StreamBacklog(deps.metrics))
   const followers = followersOf(opened.sockets, 4)
   for (const follower of followers) catchUp.add(follower)
-  await expect.poll(() => followers.every(({ live }) => live), { timeout: 20_000 }).toBe(true)
+  await expect.poll(() => followers.every(({ live }) => live)).toBe(true)
   catchUp.close()
   expect(followers.every(({ seq }) => seq === 450)).toBe(true)
   expect(most).toBe(2)
@@ -95,17 +95,15 @@ it('lets a caller who replays again and again wait, and nobody else', async () =
   const honest = { ...followers.pop()!, caller: 'another address' }
   for (const follower of followers) catchUp.add(follower)
   // The clock stands: 20,000 rows are there at once, and no more come.
-  await expect
-    .poll(() => followers.reduce((sum, { seq }) => sum + seq, 0), { timeout: 20_000 })
-    .toBeGreaterThanOrEqual(20_000)
+  await expect.poll(() => followers.reduce((sum, { seq }) => sum + seq, 0)).toBeGreaterThanOrEqual(20_000)
   for (let count = 0; count < 100; count++) await turn()
   expect(followers.reduce((sum, { seq }) => sum + seq, 0)).toBeLessThanOrEqual(20_100)
   catchUp.add(honest)
-  await expect.poll(() => honest.live, { timeout: 20_000 }).toBe(true)
+  await expect.poll(() => honest.live).toBe(true)
   const afterASecond = () => {
     service.clock.advance(1_000)
     return followers.every(({ live }) => live)
   }
-  await expect.poll(afterASecond, { timeout: 20_000 }).toBe(true)
+  await expect.poll(afterASecond).toBe(true)
   catchUp.close()
 })

@@ -99,7 +99,7 @@ describe('the event stream', () => {
       await ingest.store([event(service), event(service)])
       await first.until(2)
     }
-    await vi.waitFor(() => expect([...eventStream.holders()]).toEqual([]))
+    await vi.waitFor(() => expect([...eventStream.holders()]).toEqual([]), 60_000)
     service.clock.advance(61_000)
     await ingest.store([event(service), event(service), event(service)])
     await using second = await listen(service)
