@@ -20,7 +20,7 @@ export interface LockFile {
 
 type License = { license: { id: string } } | { expression: string }
 
-export interface Component {
+interface Component {
   type: 'application' | 'library'
   'bom-ref': string
   group?: string
@@ -31,7 +31,7 @@ export interface Component {
   hashes?: { alg: string; content: string }[]
 }
 
-export interface Sbom {
+interface Sbom {
   $schema: string
   bomFormat: 'CycloneDX'
   specVersion: '1.6'

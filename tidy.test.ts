@@ -14,6 +14,9 @@ interface Import {
   name: string
   /** The path that a relative name leads to. */
   target: string | undefined
+  /** Names of the imported file; undefined where a bare, dynamic or star import names none. */
+  names: string[] | undefined
+  isReexport: boolean
   /** Gone at run time. */
   onlyTypes: boolean
 }
@@ -42,14 +45,16 @@ const importStatement =
   /^\s*(?:import|export)\s+(?<clause>(?:type\s)?[\w$*{},\s]*?)from\s+'(?<from>[^']+)'|^\s*import\s+'(?<effect>[^']+)'|\bimport\('(?<dynamic>[^']+)'\)/gm
 
 function importsOf(path: string, code: string): Import[] {
-  return [...code.matchAll(importStatement)].map(({ index, groups = {} }) => {
+  return [...code.matchAll(importStatement)].map(({ 0: statement, index, groups = {} }) => {
     const name = groups.from ?? groups.effect ?? groups.dynamic ?? ''
-    const names = /\{(.*)\}/s.exec(groups.clause ?? '')?.[1]?.split(',') ?? []
-    const everyNameIsType = names.length > 0 && names.every((part) => /^\s*(type\s|$)/.test(part))
+    const names = /\{(.*)\}/s.exec(groups.clause ?? '')?.[1]?.split(',')
+    const everyNameIsType = names?.every((part) => /^\s*(type\s|$)/.test(part)) === true
     return {
       line: code.slice(0, index).split('\n').length + (code.slice(index).match(/^\n+/)?.[0].length ?? 0),
       name,
       target: name.startsWith('.') ? join(dirname(path), name) : undefined,
+      names: names?.flatMap((part) => /^\s*(?:type\s+)?(\w+)/.exec(part)?.[1] ?? []),
+      isReexport: /^\s*export/.test(statement),
       onlyTypes: groups.clause?.startsWith('type ') === true || everyNameIsType,
     }
   })
@@ -237,6 +242,60 @@ function findForeignTables(sources: Source[]): string[] {
     )
   })
   return [...homeless, ...foreign]
+}
+
+const exported = /^export (?:async |abstract )*(?:function\*?|const|let|class|interface|type) (\w+)/
+
+/** What a file takes from others, as `path#name`; `taken` says what others take of the file, for what it passes on. */
+function namesTakenBy({ path, imports, text }: Source, exportsOf: Map<string, string[]>, taken: Set<string>): string[] {
+  const dynamic = [...text.matchAll(/\bimport\('([^']+)'\)/g)].map(([, name = '']) => ({ name }))
+  return [...imports, ...dynamic].flatMap(({ name: from, names, isReexport }: Partial<Import> & { name: string }) => {
+    const ofPackage = /^@wardline\/(\w+)$/.exec(from)?.[1]
+    const target = ofPackage ? `packages/${ofPackage}/src/index.ts` : join(dirname(path), from)
+    // An import that names nothing takes what is named somewhere in the file.
+    const isNamed = (name: string) => names !== undefined || new RegExp(`\\b${name}\\b`).test(text)
+    const isPassedOn = (name: string) => isSdkEntry(path) || taken.has(`${path}#${name}`)
+    return (names ?? exportsOf.get(target) ?? [])
+      .filter((name) => (isReexport ? isPassedOn(name) : isNamed(name)))
+      .map((name) => `${target}#${name}`)
+  })
+}
+
+function findUnusedExports(sources: Source[]): string[] {
+  const exportsOf = new Map(
+    sources.map(({ path, lines, imports }) => {
+      const passedOn = imports.filter(({ isReexport }) => isReexport).flatMap(({ names = [] }) => names)
+      return [path, [...lines.flatMap((line) => exported.exec(line)?.[1] ?? []), ...passedOn]]
+    }),
+  )
+  const allExportsOf = new Map(
+    // `export *` passes on what its targets export.
+    sources.map(({ path, imports }) => {
+      const stars = imports.filter(({ isReexport, names }) => isReexport && !names)
+      return [path, [...exportsOf.get(path)!, ...stars.flatMap(({ target = '' }) => exportsOf.get(target) ?? [])]]
+    }),
+  )
+  const takenBy = (some: Source[]): Set<string> => {
+    const taken = new Set<string>()
+    // Entries pass on what others take of them: a second look sees that.
+    for (const source of [...some, ...some])
+      for (const name of namesTakenBy(source, allExportsOf, taken)) taken.add(name)
+    return taken
+  }
+  const isProduct = ({ path, isTest }: Source) => !isTest && !/^(e2e|test-servers)\//.test(path)
+  const ofAll = takenBy(sources)
+  const ofProduct = takenBy(sources.filter(isProduct))
+  return sources
+    .filter(({ path }) => path.startsWith('packages/') && !isSdkEntry(path))
+    .flatMap((source) =>
+      [...new Set(exportsOf.get(source.path)!)].flatMap((name) => {
+        const place = `${source.path}#${name}`
+        if (!ofAll.has(place)) return [`${source.path} exports ${name}, which no other file imports`]
+        if (!isProduct(source) || ofProduct.has(place)) return []
+        const uses = source.lines.filter((line) => new RegExp(`\\b${name}\\b`).test(line)).length
+        return uses > 1 ? [] : [`${source.path} exports ${name} for tests alone; move it to a file test-*.ts`]
+      }),
+    )
 }
 
 const maxLines = 400
@@ -475,6 +534,17 @@ const rules: Rule[] = [
         .filter(({ path }) => !(/^(e2e|examples|test-servers)\//.test(path) && ofTests.has(path)))
         .map(({ path }) => `${path} is imported by nobody`)
     },
+  },
+  {
+    says: 'what a package exports is imported by another file, and what only tests import is used in its own file as well',
+    broken: {
+      'packages/server/src/features/keys/a.ts': 'export const forgotten = 1\nexport const used = forgotten',
+      'packages/server/src/features/keys/b.ts': "import { used } from './a.ts'\nexport interface Unseen { id: string }",
+      'packages/server/src/features/keys/c.ts': 'export const forTests = 1',
+      'packages/server/src/test-d.ts':
+        "import { forTests } from './features/keys/c.ts'\nexport const unneeded = forTests",
+    },
+    find: findUnusedExports,
   },
   {
     says: 'a file is named for its idea: kebab-case, no utils or helpers',

@@ -7,10 +7,10 @@ import type { EventBody } from './events.ts'
 // schema in it is always the one that the service made.
 
 /** An event with its time of arrival in epoch milliseconds. */
-export type StoredEvent = EventBody & { createdAt: number }
+type StoredEvent = EventBody & { createdAt: number }
 
 /** The statement that one batch of events costs at the least: rows only, no counts and no index. */
-export type EventWriter = {
+type EventWriter = {
   /** The parameter of one batch, built apart so that a measurement of the database does not contain it. */
   encode(events: readonly StoredEvent[]): string
   /** One transaction for one encoded batch, on disk when it returns. */

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { killAtExit } from './cleanup.ts'
 
 /** A child process of the benchmark that performs one kind of task when asked. */
-export type Helper<Task, Reply> = { pid: number; ask(task: Task): Promise<Reply>; stop(): void }
+type Helper<Task, Reply> = { pid: number; ask(task: Task): Promise<Reply>; stop(): void }
 
 type Question<Task> = { number: number; task: Task }
 type Answer<Reply> = { number: number; reply?: Reply; error?: string }

@@ -17,7 +17,7 @@ export type Figure = {
   faults: string[]
 }
 
-export type Verdict = 'PASS' | 'MISS' | 'INVALID' | 'INFO'
+type Verdict = 'PASS' | 'MISS' | 'INVALID' | 'INFO'
 export type PartReport = { part: string; seconds: number; figures: Figure[]; crash?: string }
 
 /** A figure with a fault is INVALID whatever its value; one without a target is only information. */

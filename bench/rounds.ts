@@ -40,7 +40,7 @@ export function startGenerator() {
 }
 
 /** Results of two loads, round by round, and whatever went wrong on either side, the unmeasured warm-up included. */
-export type LoadPairs = { a: LoadResult[]; b: LoadResult[]; faults: string[] }
+type LoadPairs = { a: LoadResult[]; b: LoadResult[]; faults: string[] }
 
 /** One unmeasured run of each load, until its code is compiled, then paired rounds with one and the same generator. */
 export async function pairedLoads(

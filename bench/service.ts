@@ -124,7 +124,7 @@ export function residentKiB(pid: number): number {
 }
 
 /** Status of GET /healthz, 0 while nobody listens. Shared with the bare server, which answers any path. */
-export function healthStatus(port: number): Promise<number> {
+function healthStatus(port: number): Promise<number> {
   return new Promise((resolve) => {
     const request = get({ port, host: '127.0.0.1', path: '/healthz', agent: false }, (response) => {
       response.resume()

@@ -6,7 +6,7 @@ interface Screen {
   columns?: number
 }
 
-export interface ProgressBar {
+interface ProgressBar {
   /** `done` more of `total` units are finished; `label` says which. */
   advance(done: number, total: number, label: string): void
   stop(): void

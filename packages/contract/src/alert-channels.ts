@@ -184,9 +184,9 @@ export const ChannelId = Type.String({
   pattern: '^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|env-[a-z]{1,20})$',
   description: 'UUID, or env-<type> for a channel set by environment variables',
 })
-export const ChannelParams = Type.Object({ id: ChannelId })
+const ChannelParams = Type.Object({ id: ChannelId })
 
-export const channelStates = ['ok', 'failing', 'disabled'] as const
+const channelStates = ['ok', 'failing', 'disabled'] as const
 
 export const ChannelView = Type.Object({
   id: ChannelId,
@@ -210,14 +210,14 @@ export const ChannelView = Type.Object({
 })
 export type ChannelView = Static<typeof ChannelView>
 
-export const ChannelCreated = Type.Object({
+const ChannelCreated = Type.Object({
   ok: Type.Literal(true),
   id: ChannelId,
   secret: Type.Optional(Type.String({ description: 'The generated signing secret; shown only here' })),
 })
-export const ChannelList = Type.Object({ channels: Type.Array(ChannelView) })
-export const ChannelChanged = Type.Object({ ok: Type.Literal(true), id: ChannelId })
-export const SecretRotation = Type.Object({
+const ChannelList = Type.Object({ channels: Type.Array(ChannelView) })
+const ChannelChanged = Type.Object({ ok: Type.Literal(true), id: ChannelId })
+const SecretRotation = Type.Object({
   overlap_seconds: Type.Optional(
     Type.Integer({
       minimum: 0,
@@ -226,7 +226,7 @@ export const SecretRotation = Type.Object({
     }),
   ),
 })
-export const SecretRotated = Type.Object({ ok: Type.Literal(true), id: ChannelId, secret: Type.String() })
+const SecretRotated = Type.Object({ ok: Type.Literal(true), id: ChannelId, secret: Type.String() })
 
 export const ChannelTested = Type.Object({
   ok: Type.Boolean({ description: 'Whether the receiver took the message' }),

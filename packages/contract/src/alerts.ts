@@ -19,9 +19,9 @@ export const alertTypes = {
 } as const
 
 export const alertStatuses = ['open', 'acknowledged', 'resolved'] as const
-export const alertVerdicts = ['true_positive', 'false_positive'] as const
+const alertVerdicts = ['true_positive', 'false_positive'] as const
 
-export const outcomes = ['waiting', 'told', 'joined', 'silenced', 'inhibited', 'dropped'] as const
+const outcomes = ['waiting', 'told', 'joined', 'silenced', 'inhibited', 'dropped'] as const
 
 export const Alert = Type.Object({
   id: { ...Uuid, description: 'The id of the event, or a separate id for an alert of the service itself' },
@@ -56,10 +56,10 @@ export const AlertQuery = Type.Object({
   limit: Type.Optional(PageNumber('Alerts a page, 1 to 1000; default: 100')),
 })
 export type AlertQuery = Static<typeof AlertQuery>
-export const AlertList = Type.Object({ alerts: Type.Array(Alert), next: nullable(Type.String()) })
+const AlertList = Type.Object({ alerts: Type.Array(Alert), next: nullable(Type.String()) })
 
 /** What became of an alert at one channel. */
-export const AlertDelivery = Type.Object({
+const AlertDelivery = Type.Object({
   channel_id: ChannelId,
   outcome: choice(outcomes, 'joined = sent as part of another message; dropped = the channel was deleted or disabled'),
   message_id: nullable(Uuid),
@@ -73,7 +73,7 @@ export const AlertDelivery = Type.Object({
 export const AlertDetail = Type.Object({ ...Alert.properties, deliveries: Type.Array(AlertDelivery) })
 export type AlertDetail = Static<typeof AlertDetail>
 
-export const AlertParams = Type.Object({ id: Uuid })
+const AlertParams = Type.Object({ id: Uuid })
 export const AlertChange = Type.Object(
   {
     status: Type.Optional(choice(alertStatuses)),
@@ -87,7 +87,7 @@ export const AlertChange = Type.Object(
   { additionalProperties: false, minProperties: 1 },
 )
 export type AlertChange = Static<typeof AlertChange>
-export const AlertChanged = Type.Object({ ok: Type.Literal(true), id: Uuid, changed: Count })
+const AlertChanged = Type.Object({ ok: Type.Literal(true), id: Uuid, changed: Count })
 
 /** A type of event, an exact name or a prefix followed by *. */
 const TypePattern = Type.String({
@@ -126,9 +126,9 @@ export const RouteView = Type.Object({
   created_at: Timestamp,
 })
 export type RouteView = Static<typeof RouteView>
-export const RouteList = Type.Object({ routes: Type.Array(RouteView) })
-export const RuleParams = Type.Object({ id: Uuid })
-export const RuleCreated = Type.Object({ ok: Type.Literal(true), id: Uuid })
+const RouteList = Type.Object({ routes: Type.Array(RouteView) })
+const RuleParams = Type.Object({ id: Uuid })
+const RuleCreated = Type.Object({ ok: Type.Literal(true), id: Uuid })
 
 export const NewSilence = Type.Object({
   match: AlertMatch,
@@ -145,7 +145,7 @@ export const SilenceView = Type.Object({
   ends_at: Timestamp,
 })
 export type SilenceView = Static<typeof SilenceView>
-export const SilenceList = Type.Object({ silences: Type.Array(SilenceView) })
+const SilenceList = Type.Object({ silences: Type.Array(SilenceView) })
 
 export const messageKinds = ['alert', 'digest', 'reminder', 'resolved', 'test', 'check'] as const
 export const MessageQuery = Type.Object({
@@ -171,7 +171,7 @@ export const MessageView = Type.Object({
   last_error: nullable(Type.String()),
 })
 export type MessageView = Static<typeof MessageView>
-export const MessageList = Type.Object({ messages: Type.Array(MessageView), next: nullable(Uuid) })
+const MessageList = Type.Object({ messages: Type.Array(MessageView), next: nullable(Uuid) })
 
 export const alertEndpoints = {
   listAlerts: define({

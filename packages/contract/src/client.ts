@@ -16,10 +16,10 @@ export class WardlineError extends Error {
 }
 
 type Given<Key extends string, Value> = [Value] extends [undefined] ? { [K in Key]?: never } : { [K in Key]: Value }
-export type Call<Name extends EndpointName> = Given<'params', ParamsOf<Name>> &
+type Call<Name extends EndpointName> = Given<'params', ParamsOf<Name>> &
   Given<'body', BodyOf<Name>> & { query?: QueryOf<Name>; headers?: Record<string, string>; signal?: AbortSignal }
 
-export interface ClientOptions {
+interface ClientOptions {
   /** Base address of the service, for example http://127.0.0.1:4747 */
   url: string
   /** Sent as X-Monitor-Key. */

@@ -63,7 +63,7 @@ export const serviceSource = 'wardline'
 export const knownTools = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec'] as const
 export type KnownTool = (typeof knownTools)[number]
 
-export const Metadata = Type.Record(Type.String(), Type.Unknown(), {
+const Metadata = Type.Record(Type.String(), Type.Unknown(), {
   description: `Any JSON object, at most ${limits.metadataBytes / 1024} KiB as JSON and ${limits.jsonDepth} levels deep`,
 })
 

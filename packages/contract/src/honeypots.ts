@@ -56,7 +56,7 @@ export const HoneypotCreated = Type.Object({
 })
 export type HoneypotCreated = Static<typeof HoneypotCreated>
 
-export const HoneypotQuery = Type.Object({
+const HoneypotQuery = Type.Object({
   instance_id: Type.Optional(InstanceId),
   include: Type.Optional(choice(['details'], 'Adds `details` to each decoy: where it is planted, and its hits')),
 })
@@ -73,7 +73,7 @@ const WhereAndHits = Type.Object({
   lastHitAt: nullable(Timestamp),
 })
 
-export const HoneypotList = Type.Object({
+const HoneypotList = Type.Object({
   honeypots: Type.Array(
     Type.Object({
       id: Uuid,
@@ -114,18 +114,18 @@ const CheckMeta = Type.Record(Type.String(), Type.Unknown(), {
   description: 'Context, for example { "tool": "shell-exec" }',
 })
 
-export const KeyCheck = Type.Object({
+const KeyCheck = Type.Object({
   key: Type.String({ minLength: 1, maxLength: limits.checkedKey, description: 'Any text that may contain a key' }),
   meta: Type.Optional(CheckMeta),
 })
-export const PathCheck = Type.Object({
+const PathCheck = Type.Object({
   path: Type.String({ minLength: 1, maxLength: limits.checkedPath }),
   meta: Type.Optional(CheckMeta),
 })
-export const CheckReply = Type.Object({ matched: Type.Boolean() })
+const CheckReply = Type.Object({ matched: Type.Boolean() })
 
-export const HoneypotParams = Type.Object({ id: Uuid })
-export const HoneypotDeleted = Type.Object({ ok: Type.Literal(true), id: Uuid })
+const HoneypotParams = Type.Object({ id: Uuid })
+const HoneypotDeleted = Type.Object({ ok: Type.Literal(true), id: Uuid })
 
 export const honeypotEndpoints = {
   listHoneypots: define({

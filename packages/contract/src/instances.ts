@@ -65,7 +65,7 @@ export const InstanceList = Type.Object({
 })
 export type InstanceList = Static<typeof InstanceList>
 
-export const InstanceDeleted = Type.Object({ ok: Type.Literal(true), id: InstanceId })
+const InstanceDeleted = Type.Object({ ok: Type.Literal(true), id: InstanceId })
 
 /** More than the fleet view: what the agent says of itself, and whether it confirmed the last kill or resume. */
 export const InstanceDetail = Type.Object({

@@ -81,8 +81,8 @@ export const KeyCreated = Type.Object({
 })
 export type KeyCreated = Static<typeof KeyCreated>
 
-export const KeyList = Type.Object({ keys: Type.Array(KeyView) })
-export const KeyParams = Type.Object({ id: KeyId })
+const KeyList = Type.Object({ keys: Type.Array(KeyView) })
+const KeyParams = Type.Object({ id: KeyId })
 export const KeyRotation = Type.Object({
   overlap_seconds: Type.Optional(
     Type.Integer({
@@ -92,10 +92,10 @@ export const KeyRotation = Type.Object({
     }),
   ),
 })
-export const KeyQuotasSet = Type.Object({ ok: Type.Literal(true), id: KeyId, quotas: KeyQuotas })
-export const KeyRevoked = Type.Object({ ok: Type.Literal(true), id: KeyId })
+const KeyQuotasSet = Type.Object({ ok: Type.Literal(true), id: KeyId, quotas: KeyQuotas })
+const KeyRevoked = Type.Object({ ok: Type.Literal(true), id: KeyId })
 
-export const SessionCreated = Type.Object({ ok: Type.Literal(true), scope: choice(scopes), expires_at: Timestamp })
+const SessionCreated = Type.Object({ ok: Type.Literal(true), scope: choice(scopes), expires_at: Timestamp })
 
 export const keyEndpoints = {
   listKeys: define({

@@ -4,7 +4,7 @@ import { choice, Digits, InstanceId, InstanceParams, Instant, limits, nullable, 
 import { decoysHeader } from './instances.ts'
 import { Type } from './type.ts'
 
-export const KillRequest = Type.Object({
+const KillRequest = Type.Object({
   reason: Type.String({
     maxLength: limits.reason,
     pattern: '\\S',
@@ -12,12 +12,12 @@ export const KillRequest = Type.Object({
   }),
 })
 
-export const KillReply = Type.Object({
+const KillReply = Type.Object({
   ok: Type.Literal(true),
   instance_id: InstanceId,
   status: Type.Literal('suspended'),
 })
-export const ResumeReply = Type.Object({
+const ResumeReply = Type.Object({
   ok: Type.Literal(true),
   instance_id: InstanceId,
   status: Type.Literal('active'),
@@ -67,7 +67,7 @@ export const ControlKeys = Type.Object({
 })
 export type ControlKeys = Static<typeof ControlKeys>
 
-export const ControlAck = Type.Object({
+const ControlAck = Type.Object({
   version: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'The control version applied' }),
 })
 
@@ -101,7 +101,7 @@ export const ControlChangeQuery = Type.Object({
 })
 export type ControlChangeQuery = Static<typeof ControlChangeQuery>
 
-export const ControlChangeList = Type.Object({
+const ControlChangeList = Type.Object({
   changes: Type.Array(ControlChange),
   next: nullable(Type.String({ description: 'Pass it as `before` for the next page; null on the last page' })),
 })

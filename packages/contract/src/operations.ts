@@ -3,7 +3,7 @@ import { define } from './endpoint.ts'
 import { choice, Ok } from './fields.ts'
 import { Type } from './type.ts'
 
-export const Readiness = Type.Object({
+const Readiness = Type.Object({
   ok: Type.Boolean({ description: 'State of the database alone' }),
   database: choice(['ok', 'unavailable']),
   backplane: choice(
@@ -14,7 +14,6 @@ export const Readiness = Type.Object({
     description: "How far this machine's clock is behind the database's, whose time is used; 0 with SQLite",
   }),
 })
-export type Readiness = Static<typeof Readiness>
 
 export const operationEndpoints = {
   getHealth: define({

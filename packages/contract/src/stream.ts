@@ -26,7 +26,7 @@ export const StreamMessage = Type.Union([
 ])
 export type StreamMessage = Static<typeof StreamMessage>
 
-export const StreamQuery = Type.Object({
+const StreamQuery = Type.Object({
   include: Type.Optional(
     choice(
       ['control'],

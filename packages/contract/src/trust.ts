@@ -3,7 +3,7 @@ import { define } from './endpoint.ts'
 import { Count, choice, nullable, Timestamp } from './fields.ts'
 import { Type } from './type.ts'
 
-export const riskTiers = ['low', 'moderate', 'elevated', 'high', 'critical'] as const
+const riskTiers = ['low', 'moderate', 'elevated', 'high', 'critical'] as const
 export const erc8004Statuses = ['live', 'registering', 'planned'] as const
 export const erc8126Statuses = ['live', 'enterprise', 'planned'] as const
 

@@ -10,7 +10,7 @@ import { openVerifier, signedAnswer } from './signed-control.ts'
 import type { Troubles } from './troubles.ts'
 import { type Heartbeat, type Told, toldByPoll, toldByStream, type Verify } from './wire.ts'
 
-export interface ControlLinkOptions {
+interface ControlLinkOptions {
   service: Service
   troubles: Troubles
   settings: Settings

@@ -6,7 +6,7 @@ import { isPlain, mostBytes, retryAfterMs, retryWithin, type Service } from './s
 /** A control message has a few hundred characters; a line without an end must not fill the memory. */
 const mostCharacters = 64 * 1024
 
-export interface ListenOptions {
+interface ListenOptions {
   service: Service
   path: string
   pace: Pace

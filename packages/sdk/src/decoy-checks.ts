@@ -11,7 +11,7 @@ import type { Troubles } from './troubles.ts'
  * since whoever writes the arguments, or makes many calls, could otherwise choose not to be checked.
  */
 export type Verdict = 'clear' | 'decoy' | 'unchecked' | Refusal
-export type Refusal = keyof typeof refusals
+type Refusal = keyof typeof refusals
 
 export const refusals = {
   tooLarge: `Its arguments are too large to compare with the decoys: the maximum is ${mostText / 1024 / 1024} MiB.`,
@@ -21,7 +21,7 @@ export const refusals = {
 
 export const isRefusal = (verdict: Verdict): verdict is Refusal => Object.hasOwn(refusals, verdict)
 
-export interface DecoyCheckOptions {
+interface DecoyCheckOptions {
   service: Service
   troubles: Troubles
   instanceId: string

@@ -2,7 +2,7 @@ import type { Denial } from './denied.ts'
 import type { GuardedCall, Monitor } from './monitor.ts'
 
 /** One call of a tool, as an adapter sees it. */
-export interface AdapterCall<Result> extends GuardedCall {
+interface AdapterCall<Result> extends GuardedCall {
   run(): Result | PromiseLike<Result>
   /** The denial in the form in which the framework shows it to the model. */
   deny(denial: Denial): Result | PromiseLike<Result>

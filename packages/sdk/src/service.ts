@@ -57,7 +57,7 @@ export const keyCommand = (instanceId: string): string =>
   }`
 
 /** The public part of a key, as `wardline keys list` shows it. */
-export const keyId = (key: string): string | undefined => /^wl_[a-z]+_([0-9a-z]{8})_/.exec(key)?.[1]
+const keyId = (key: string): string | undefined => /^wl_[a-z]+_([0-9a-z]{8})_/.exec(key)?.[1]
 
 /** The routes of the service under /api, called with the key of one agent. */
 export class Service {

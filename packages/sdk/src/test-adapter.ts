@@ -3,7 +3,7 @@ import type { Monitor } from './monitor.ts'
 import { agentId, eventually, TestFleet } from './test-service.ts'
 
 /** What one turn of an agent came to, in which its model calls a tool with `{ path }` once. */
-export interface Turn {
+interface Turn {
   /** The paths that the body of the tool was given. */
   ran: string[]
   /** What the model reads as the result of the call: a denial as an object or as JSON. */

@@ -11,7 +11,7 @@ const program = fileURLToPath(new URL('wardline-agent.ts', import.meta.url))
 // Reading the TypeScript of a command takes longer than running it.
 const compileCache = fileURLToPath(new URL('../../../node_modules/.cache/wardline-agent', import.meta.url))
 
-export interface Ended {
+interface Ended {
   code: number | null
   stdout: string
   stderr: string

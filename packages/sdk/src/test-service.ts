@@ -28,7 +28,7 @@ export const fastPace: Partial<Pace> = {
 export const eventually = <Value>(check: () => Value) => vi.waitFor(check, { timeout: 20_000, interval: 5 })
 
 /** A wire between agent and service that can be cut. It carries whole requests and answers, and keeps what was sent. */
-export class Wire {
+class Wire {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
   /** Where connections lead to. */

@@ -15,25 +15,6 @@ export const systemClock: Clock = {
   monotonic: () => performance.now(),
 }
 
-/** A clock that stands still until it is moved: `advance` lets time pass, `jump` sets the wall clock alone. */
-export function manualClock(
-  startMs = Date.UTC(2026, 0, 15, 12, 0, 30),
-): Clock & { advance(ms: number): void; jump(ms: number): void } {
-  let wall = startMs
-  let passed = 0
-  return {
-    now: () => wall,
-    monotonic: () => passed,
-    advance(ms) {
-      wall += ms
-      passed += ms
-    },
-    jump(ms) {
-      wall += ms
-    },
-  }
-}
-
 export const isoTime = (epochMs: number): string => new Date(epochMs).toISOString()
 
 export const isoTimeOrNull = (epochMs: number | null): string | null => (epochMs === null ? null : isoTime(epochMs))

@@ -128,7 +128,7 @@ export const alertSettings = {
 }
 
 type AlertSettings = typeof alertSettings
-export type AlertConfig = {
+type AlertConfig = {
   readonly [Name in keyof AlertSettings]: ReturnType<AlertSettings[Name]['parse']> | undefined
 }
 

@@ -22,7 +22,7 @@ export class AppError extends Error {
 export const unknownId = (kind: string, id: string, list: string): AppError =>
   new AppError('not_found', `No ${kind} with id ${id}; \`${list}\` lists them.`)
 
-export interface DatabaseFault {
+interface DatabaseFault {
   /** This statement can never succeed as it is. */
   constraint?: boolean
   /** A row that the transaction was to hold is missing (`Dialect.hold`): what was read before is out of date. */

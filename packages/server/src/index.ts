@@ -1,7 +1,6 @@
 export { systemClock } from './clock.ts'
 export { type Config, ConfigError, databaseFile, describeConfig, readConfig, settings } from './config.ts'
 export { type CopyProgress, copyBetween } from './db/copy.ts'
-export type { Database } from './db/database.ts'
 export { type Deps, openDeps } from './deps.ts'
 export { auditCheckpoint, localActor, verifyAudit } from './features/audit/audit.ts'
 export { formatCheckpoint, parseCheckpoint } from './features/audit/chain.ts'

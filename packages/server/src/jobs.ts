@@ -19,7 +19,7 @@ import { open } from './http/route.ts'
 import type { Services } from './services.ts'
 
 /** Periodic work: a plain function that a timer calls, and tests call directly. */
-export interface Job {
+interface Job {
   name: string
   everyMs: number
   /** Work in batches ends between two of them when `stopping` is aborted: a shutdown waits for it. */

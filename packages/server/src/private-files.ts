@@ -25,7 +25,7 @@ const groupAndOthers = 0o077
 const quoted = (path: string) => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`)
 const isOurs = ({ uid }: { uid: number }) => process.getuid?.() === uid || process.getuid?.() === 0
 
-export interface FoundFolder {
+interface FoundFolder {
   mode: number
   isOurs: boolean
   /** It holds folders: then it was not made for the service alone. */

@@ -2,14 +2,14 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-export interface ReceivedAlert {
+interface ReceivedAlert {
   path: string
   headers: IncomingHttpHeaders
   // biome-ignore lint/suspicious/noExplicitAny: what a receiver gets is looked at field by field
   body: any
 }
 
-export interface ReceiverAnswer {
+interface ReceiverAnswer {
   status: number
   headers?: Record<string, string>
   body?: string

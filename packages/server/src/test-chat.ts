@@ -194,14 +194,14 @@ export const hostileTexts: Record<string, string> = {
   'markup of the web': '<script>alert(1)</script><img src=x onerror=alert(1)>"\'&amp;',
 }
 
-export interface ChatAnswer {
+interface ChatAnswer {
   status: number
   headers?: Record<string, string>
   body?: string
 }
 
 /** A receiver on a socket, that gives every request the same answer. */
-export async function startChat(answer: ChatAnswer) {
+async function startChat(answer: ChatAnswer) {
   const received: { path: string; headers: IncomingHttpHeaders; body: unknown }[] = []
   const server = createServer(async (request, response) => {
     const body = Buffer.concat(await request.toArray()).toString()

@@ -22,7 +22,7 @@ export function openEgress(trusted?: TestCertificate): Egress {
   }
 }
 
-export interface HttpReceiver extends AsyncDisposable {
+interface HttpReceiver extends AsyncDisposable {
   /** Without a slash at the end. */
   url: string
   received: { path: string; headers: IncomingHttpHeaders; body: string }[]
@@ -47,7 +47,7 @@ export async function startHttpReceiver(answer: { status: number; body: string }
   }
 }
 
-export interface SocketReceiver extends AsyncDisposable {
+interface SocketReceiver extends AsyncDisposable {
   url: string
   /** All that connections brought, one text for each that has ended or has been served otherwise. */
   received: string[]

@@ -7,7 +7,6 @@ import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import { Compile } from 'typebox/schema'
 import { type EmptyDatabase, makeEmptyDatabase } from '../../../test-servers/empty-database.ts'
 import { createApp } from './app.ts'
-import { manualClock } from './clock.ts'
 import { readConfig } from './config.ts'
 import type { Database } from './db/database.ts'
 import { openDatabase } from './db/open.ts'
@@ -16,10 +15,11 @@ import { localActor } from './features/audit/audit.ts'
 import { createKey } from './features/keys/keys.ts'
 import { createLog } from './log.ts'
 import { openServices, type Services } from './services.ts'
+import { manualClock } from './test-clock.ts'
 
 export type Method = 'GET' | 'POST' | 'DELETE' | 'OPTIONS' | 'HEAD' | 'PUT' | 'PATCH'
 
-export interface CallOptions {
+interface CallOptions {
   /** Sent as X-Monitor-Key: the admin key when absent, no header at all when null. */
   key?: string | null
   /** An object or array is sent as JSON, a string or buffer as it stands. */
@@ -27,7 +27,7 @@ export interface CallOptions {
   headers?: Record<string, string>
 }
 
-export interface Answer<Body> {
+interface Answer<Body> {
   status: number
   headers: OutgoingHttpHeaders
   text: string
@@ -48,7 +48,7 @@ export interface TestService extends AsyncDisposable, Omit<EmptyDatabase, 'url'>
   createKey(scope: Scope, instances?: string[], expiresAt?: string): Promise<{ id: string; key: string }>
 }
 
-export interface TestServiceOptions {
+interface TestServiceOptions {
   env?: Record<string, string>
   /** The folder of another service whose database this one shares. */
   dataDir?: string

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { atOnce, type Piece, type Slices, sliceUnits, WorkBudget, WorkLane } from './work-turns.ts'
+import { atOnce } from './test-work.ts'
+import { type Piece, type Slices, sliceUnits, WorkBudget, WorkLane } from './work-turns.ts'
 
 const refused = { code: 'overloaded', retryAfterSeconds: 1 }
 

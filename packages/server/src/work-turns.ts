@@ -58,14 +58,6 @@ export class WorkBudget {
   }
 }
 
-/** Runs work to its end in one go. */
-export function atOnce<Result>(work: Slices<Result>): Result {
-  for (;;) {
-    const step = work.next()
-    if (step.done === true) return step.value
-  }
-}
-
 /** Begun pieces in all, of owners that have one already: each holds up to 64 KiB of text and what was made of it, or a batch. */
 const maxPieces = 64
 /** Pieces that wait for their first slice, for each owner and in all: each holds the body of a request. */
@@ -74,7 +66,7 @@ const retryAfterSeconds = 1
 /** Milliseconds between two turns while something urgent is under way; enough for work to go on under a flood of it. */
 const urgentPauseMs = 10
 
-export interface PieceOptions {
+interface PieceOptions {
   /** Pieces of this owner that may be in their second slice or later at a time; more are refused. */
   max: number
   /** Whether nobody waits for the result any more: the work then ends at its next turn. */

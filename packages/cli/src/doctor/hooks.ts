@@ -5,7 +5,7 @@ import { type Check, fail, ok, skip, warn } from './check.ts'
 import { askService, type HookAnswer, runHook, type StatusAnswer, statusCommand } from './hook-run.ts'
 
 /** Where a coding agent keeps its hooks, and what it sends to one before a tool runs. */
-export interface CodingAgent {
+interface CodingAgent {
   name: string
   /** Below the home folder. */
   settings: string
@@ -54,7 +54,7 @@ export const codingAgents: readonly CodingAgent[] = [
   },
 ]
 
-export interface FoundHook {
+interface FoundHook {
   event: string
   command: string
   entry: Record<string, unknown>

@@ -44,7 +44,7 @@ export async function* sentEvents(chunks: AsyncIterable<string>): AsyncGenerator
   }
 }
 
-export interface EventStreamOptions {
+interface EventStreamOptions {
   url: string
   path: string
   key: string | undefined
@@ -53,7 +53,7 @@ export interface EventStreamOptions {
   signal: AbortSignal
 }
 
-export interface EventStreamAnswer {
+interface EventStreamAnswer {
   headers: Headers
   messages: AsyncGenerator<SentEvent>
 }

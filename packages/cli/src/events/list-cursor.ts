@@ -4,7 +4,7 @@ import { newestEvent } from './event-pages.ts'
 import { controlEntries, createSource, type Entry, type Source } from './timeline.ts'
 
 /** Below which numbers a list of events and control entries continues. */
-export interface ListPlace {
+interface ListPlace {
   event: string
   /** Undefined for a cursor of a list of events alone. */
   control: string | undefined

@@ -6,7 +6,7 @@ export type Place = Pick<StreamedRow, 'id' | 'created_at'> & { seq: number }
 /** Before the first event. */
 export const beginning: Place = { seq: 0, id: '', created_at: '' }
 
-export interface Taken {
+interface Taken {
   /** False for a row that came before. */
   isNew: boolean
   /** Events between the last one and this that never came. */

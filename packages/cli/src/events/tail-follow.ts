@@ -16,7 +16,7 @@ export type TailNotice =
   | { notice: 'control_hidden' }
   | { notice: 'numbering_began_anew' }
 
-export type TailItem = { row: StreamedRow } | { change: ControlChange } | TailNotice
+type TailItem = { row: StreamedRow } | { change: ControlChange } | TailNotice
 
 /** The first wait; it doubles with each try. Spread at random, so that a fleet of readers does not come back as one. */
 const firstRetryMs = 500
@@ -28,7 +28,7 @@ export function retryDelayMs(attempt: number, askedForMs: number | undefined, ra
   return attempt === 0 && askedForMs !== undefined ? Math.min(askedForMs, longestRetryMs) : most * (0.5 + random / 2)
 }
 
-export interface FollowOptions {
+interface FollowOptions {
   service: Service
   /** After which event to begin; undefined: wherever the stream is now. */
   place: Place | undefined

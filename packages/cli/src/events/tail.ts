@@ -44,7 +44,7 @@ async function startingChange({ call, key }: Service, since: string | undefined)
   }
 }
 
-export function noticeText(notice: TailNotice): string {
+function noticeText(notice: TailNotice): string {
   switch (notice.notice) {
     case 'connected':
       return `connected to ${notice.url}`

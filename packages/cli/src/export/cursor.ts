@@ -7,7 +7,7 @@ import { Failure } from '../exit.ts'
 export type Kind = Entry['kind']
 
 /** A place in the order of one kind: after this entry. `at` tells another database with the same numbers. */
-export interface Place {
+interface Place {
   seq: number
   /** Epoch milliseconds; 0 before the first entry. */
   at: number

@@ -7,7 +7,7 @@ import { auditToEcs, controlToEcs, toEcs } from './ecs.ts'
 import { auditToOcsf, controlToOcsf, toOcsf } from './ocsf.ts'
 
 /** How an export is written; `version` is that of the product that writes it. */
-export interface ExportFormat {
+interface ExportFormat {
   /** Stands before the first entry. */
   head: string
   /** One entry with its line end. */

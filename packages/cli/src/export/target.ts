@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import { Failure } from '../exit.ts'
 
 /** Where an export goes. */
-export interface ExportTarget {
+interface ExportTarget {
   /** Resolves when there is room for more. */
   write(text: string): Promise<void>
   /** Everything is there. */

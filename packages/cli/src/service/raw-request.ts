@@ -13,7 +13,7 @@ export interface RawAnswer {
   answeredAt: number
 }
 
-export interface RawRequest {
+interface RawRequest {
   method?: 'GET' | 'POST'
   key?: string | undefined
   body?: unknown

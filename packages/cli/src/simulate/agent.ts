@@ -14,7 +14,7 @@ const violationShare = 0.008
 /** Hundreds of agents on one machine get their answers later than one agent does. */
 const checkTimeoutMs = 15_000
 
-export interface AgentOptions {
+interface AgentOptions {
   member: CastMember
   /** Names this start of the agent. */
   runId: string

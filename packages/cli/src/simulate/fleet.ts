@@ -10,7 +10,7 @@ import { playStep, type Stage } from './steps.ts'
 import { type CastMember, planStory } from './story.ts'
 import { watchTraffic } from './traffic.ts'
 
-export interface FleetOptions {
+interface FleetOptions {
   url: string
   key: string
   agents: number
@@ -22,7 +22,7 @@ export interface FleetOptions {
   killLine(instanceId: string): string
 }
 
-export interface Fleet {
+interface Fleet {
   figures(): Figures
   /** Whether the whole story was played. */
   isStoryTold(): boolean

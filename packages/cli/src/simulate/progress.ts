@@ -1,7 +1,7 @@
 import { cutText, sanitize } from '@wardline/text'
 import { clockText, type Figures, figuresLine } from './report.ts'
 
-export interface Progress {
+interface Progress {
   say(line: string): void
   stop(): void
 }

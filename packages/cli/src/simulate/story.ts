@@ -17,7 +17,7 @@ export interface CastMember {
   role: Role
 }
 
-export type StepKind =
+type StepKind =
   | 'plant_key'
   | 'plant_path'
   | 'usual_metrics'
@@ -38,7 +38,7 @@ export interface Step {
   agent: number
 }
 
-export interface Story {
+interface Story {
   cast: CastMember[]
   /** In order of time. */
   steps: Step[]

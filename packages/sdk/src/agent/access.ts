@@ -6,7 +6,7 @@ import { PlainService } from './plain-service.ts'
 
 const askMs = 2_000
 
-export interface Access {
+interface Access {
   /** The state that holds, as far as is known; undefined before the first call. */
   state: Told | undefined
   /** Why a hook with these settings cannot do its work, for people. */

@@ -44,11 +44,11 @@ type FileSettings = Partial<Record<(typeof fileNames)[number], string>>
 class Unfit extends Error {}
 
 /** By the XDG Base Directory Specification: a relative folder counts as unset. */
-export function xdgFolder(given: string | undefined, ...usual: string[]): string {
+function xdgFolder(given: string | undefined, ...usual: string[]): string {
   return join(given !== undefined && isAbsolute(given) ? given : join(homedir(), ...usual), 'wardline')
 }
 
-export const settingsFile = (env: Environment): string => join(xdgFolder(env.XDG_CONFIG_HOME, '.config'), 'agent.json')
+const settingsFile = (env: Environment): string => join(xdgFolder(env.XDG_CONFIG_HOME, '.config'), 'agent.json')
 export const stateFolder = (env: Environment): string => xdgFolder(env.XDG_STATE_HOME, '.local', 'state')
 
 /** Settings and keys have a few hundred bytes; the beginning of a longer file is missing, which makes it unfit. */

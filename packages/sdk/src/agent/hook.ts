@@ -27,7 +27,7 @@ const checksMs = 1_500
 const longChecksMs = 3_200
 const reportMs = 500
 
-export interface HookRequest {
+interface HookRequest {
   /** Told by the call when undefined. */
   tool: CodingTool | undefined
   failClosed: boolean

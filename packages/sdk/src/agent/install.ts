@@ -20,7 +20,7 @@ import { UnfitFile } from './settings-text.ts'
 import { shortHash } from './short-hash.ts'
 import { textDiff } from './text-diff.ts'
 
-export interface InstallRequest {
+interface InstallRequest {
   tool: CodingTool
   /** The settings of this folder, instead of those of the user. */
   inProject: boolean

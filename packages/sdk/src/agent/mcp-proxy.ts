@@ -19,7 +19,7 @@ const flushMs = 2_000
 /** Something that the server started may hold its output open for ever. */
 const closeWithinMs = 1_000
 
-export interface ProxyRequest {
+interface ProxyRequest {
   command: string
   args: string[]
   failClosed: boolean

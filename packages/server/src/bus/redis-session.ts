@@ -28,7 +28,7 @@ export interface RedisSession {
   close(): Promise<void>
 }
 
-export interface SessionOptions {
+interface SessionOptions {
   url: string
   /** The channel of each kind, and what to do with its messages. */
   lanes: Record<Lane, { channel: string; hear: (message: Buffer) => void }>

@@ -19,7 +19,7 @@ const lastPauseMs = 2_000
 /** Own messages that are still to come back, and instances whose last message is known. */
 const maxRemembered = 10_000
 
-export interface RedisBusOptions {
+interface RedisBusOptions {
   url: string
   eventsChannel: string
   controlChannel: string

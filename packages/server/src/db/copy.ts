@@ -196,7 +196,7 @@ async function compare(
  * afterwards. An interrupted copy goes on where it stopped when it is called again. Both have the newest schema.
  * Resolves with the rows of each table. Rejects with DatabaseError; the target then stays marked as unfinished.
  */
-export async function copyDatabase(
+async function copyDatabase(
   from: Database,
   to: Database,
   now: number,

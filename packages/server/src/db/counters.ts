@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from './database.ts'
 import type { Schema } from './schema.ts'
 
-export type Counter = Schema['counters']['name']
+type Counter = Schema['counters']['name']
 
 /** Its value, within a statement. */
 export const counterValue = (name: Counter) => sql<number>`(select value from counters where name = ${sql.lit(name)})`

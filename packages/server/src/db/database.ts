@@ -70,7 +70,7 @@ export interface ExpiredRows {
   rowsBefore: number
 }
 
-export interface BatchOptions {
+interface BatchOptions {
   /** A change of control: goes ahead on a full disk, into the space that is held back for it. */
   isControl?: boolean
 }

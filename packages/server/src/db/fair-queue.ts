@@ -7,7 +7,7 @@ export interface Queued {
   next: Queued | undefined
 }
 
-export interface QueueBounds {
+interface QueueBounds {
   rows: number
   bytes: number
   waitMs: number

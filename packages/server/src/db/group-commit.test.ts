@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { manualClock } from '../clock.ts'
 import { AppError, DatabaseError } from '../errors.ts'
 import { createMetrics } from '../metrics.ts'
+import { manualClock } from '../test-clock.ts'
 import { GroupCommit } from './group-commit.ts'
 
 interface Entry {

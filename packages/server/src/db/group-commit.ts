@@ -3,7 +3,7 @@ import { AppError, DatabaseError } from '../errors.ts'
 import type { Metrics } from '../metrics.ts'
 import { FairQueue, type Queued } from './fair-queue.ts'
 
-export interface GroupCommitOptions<Entry, Result> {
+interface GroupCommitOptions<Entry, Result> {
   /** Name in the metrics. */
   queue: string
   clock: Clock

@@ -2,7 +2,7 @@ import { AppError, DatabaseError } from '../errors.ts'
 import type { Database, Row, Statement } from './database.ts'
 
 /** A change made from what was read, whose statements hold that it is still so (`Dialect.hold`). */
-export interface PreparedChange<Result> {
+interface PreparedChange<Result> {
   statements: Statement[]
   /** The result of the change, from the rows of each statement. */
   result(rows: Row[][]): Result

@@ -9,7 +9,7 @@ const needsEscape = /["\\]/
 const escaped = /["\\]/g
 
 /** A one-dimensional array as PostgreSQL reads it (https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO). */
-export function arrayLiteral(values: readonly unknown[]): string {
+function arrayLiteral(values: readonly unknown[]): string {
   let text = ''
   for (const value of values) {
     if (text !== '') text += ','

@@ -52,7 +52,7 @@ const failedSyncs = new Set([1034, 1290])
 const diskFull = 13
 
 /** What a connection reports besides its answers. */
-export interface LinkEvents {
+interface LinkEvents {
   /** A fault after which only a new process may go on. */
   onFatal(fault: Error): void
   onDiskFull(): void

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { manualClock } from '../clock.ts'
 import { createLog } from '../log.ts'
 import { createMetrics } from '../metrics.ts'
+import { manualClock } from '../test-clock.ts'
 import { keepTime } from './timekeeping.ts'
 
 /** A machine `aheadMs` ahead of a database whose answers take `tripMs`. */

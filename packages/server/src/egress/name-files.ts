@@ -26,7 +26,7 @@ export function parseHosts(text: string): Map<string, string[]> {
 }
 
 /** How names are completed, as resolv.conf(5) writes it. */
-export interface Search {
+interface Search {
   domains: string[]
   /** A name with so many dots is first looked up as it is. */
   ndots: number

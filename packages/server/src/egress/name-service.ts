@@ -19,7 +19,7 @@ const failureMs = 2_000
 const maxFailures = 1_000
 const maxLookUps = 256
 
-export interface NameServiceOptions {
+interface NameServiceOptions {
   /** Name servers, as `dns.setServers` takes them; default: those of the system. */
   servers?: readonly string[]
   hostsFile?: string

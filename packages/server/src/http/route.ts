@@ -45,7 +45,7 @@ export type Handler<Name extends EndpointName> = (
 ) => Promise<ReplyOf<Name>> | ReplyOf<Name>
 
 /** Takes over the raw answer; whatever it throws before the first byte becomes a problem answer. */
-export type StreamHandler<Name extends EndpointName> = (input: Input<Name>, reply: FastifyReply) => Promise<void> | void
+type StreamHandler<Name extends EndpointName> = (input: Input<Name>, reply: FastifyReply) => Promise<void> | void
 
 export interface Router {
   /**

@@ -15,7 +15,7 @@ import {
   markRecovered,
 } from '../instances/liveness-statements.ts'
 
-export const scoutName = 'scout'
+const scoutName = 'scout'
 export const scoutEveryMs = 30_000
 
 /** An agent that was told to stop may finish what it was doing: one poll of the kill switch, and as much again. */

@@ -12,7 +12,7 @@ export interface Download {
   etag: string
 }
 
-export interface Downloads {
+interface Downloads {
   /** The SDK as npm packs it. Throws AppError `unavailable` when the sources of a clone cannot be packed. */
   sdk(): Promise<Download>
   pythonClient(): Promise<Download>

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { atOnce, sliceUnits, WorkBudget } from '../../work-turns.ts'
+import { atOnce } from '../../test-work.ts'
+import { sliceUnits, WorkBudget } from '../../work-turns.ts'
 import { batchItems } from './batch.ts'
 
 const endless = () => new WorkBudget(Number.MAX_SAFE_INTEGER)

@@ -10,7 +10,7 @@ const maxPerOwner = 20
 const maxPerKind = 1_000
 
 /** What repeats: its kind is an event type, its owner the key or the address that it comes from. */
-export interface Occurrence {
+interface Occurrence {
   kind: string
   owner: string
   /** What the owner chose; absent: everything of the owner is counted as one. */

@@ -20,7 +20,7 @@ export interface Findings {
 }
 
 /** Calls `store` once with what was found, and resolves with what that resolves with: judges may take turns meanwhile. */
-export type Judging = (store: (findings: Findings) => Promise<Earlier>) => Promise<Earlier>
+type Judging = (store: (findings: Findings) => Promise<Earlier>) => Promise<Earlier>
 
 /**
  * Looks at the events of a request before they are stored. Undefined when there is nothing to judge, as in nearly all:
@@ -29,7 +29,7 @@ export type Judging = (store: (findings: Findings) => Promise<Earlier>) => Promi
 export type Judge = (events: readonly EventToStore[]) => Judging | undefined
 
 /** What a key may report. */
-export interface EventQuota {
+interface EventQuota {
   /** Takes the quota of events that come together. Throws AppError `quota_exceeded`. */
   takeEvents(keyId: string, ordinary: number, critical: number, bytes: number): void
   /** Charges events that the service adds to those of a key. */
@@ -45,7 +45,7 @@ export interface Reporter {
 }
 
 /** A batch as it came, and how its events are checked. */
-export interface Batch {
+interface Batch {
   bytes: Buffer
   /** One event a line, not a JSON array. */
   isLines: boolean

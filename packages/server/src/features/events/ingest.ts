@@ -11,7 +11,7 @@ import { findIdempotent } from './queries.ts'
 export type { EventToStore, Once } from './insert-queries.ts'
 
 /** Writes what is to be alerted of. */
-export interface EventAlerts {
+interface EventAlerts {
   /**
    * What belongs into the transaction that stores the events, after these; nothing for most. `touchedBy`: the keys that
    * touched decoys, by the id of the event.
@@ -40,7 +40,7 @@ interface Group {
 /** The ids of an earlier request with the same Idempotency-Key; undefined when the events of this one were stored. */
 export type Earlier = readonly string[] | undefined
 
-export interface StoreOptions {
+interface StoreOptions {
   /** The key touched a decoy: so much of that is alerted of by name. */
   isDecoyHit?: boolean
   /** Written in the same transaction. */

@@ -24,7 +24,7 @@ export interface Once {
 }
 
 /** Compiled once; only the parameters change from batch to batch. */
-export interface InsertStatements {
+interface InsertStatements {
   takeSeqs: CompiledQuery
   events: ReturnType<Dialect['insertSequenced']>
   counts: CompiledQuery

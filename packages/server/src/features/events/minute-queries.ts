@@ -5,7 +5,7 @@ import { ceilingOf } from './buckets.ts'
 import { seqRange } from './queries.ts'
 
 /** Events of one kind, and how many. */
-export type MinuteCount = Pick<StoredEvent, 'severity' | 'class' | 'tool'> & { count: number }
+type MinuteCount = Pick<StoredEvent, 'severity' | 'class' | 'tool'> & { count: number }
 type MinuteRow = Pick<StoredEvent, 'created_at' | 'severity' | 'class' | 'tool'>
 type SeqRange = { first: number; last: number }
 

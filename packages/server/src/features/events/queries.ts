@@ -52,7 +52,7 @@ function matching(db: Db, filter: Omit<EventQuery, 'limit' | 'before' | 'from' |
   return query
 }
 
-export interface EventPage {
+interface EventPage {
   rows: StoredEvent[]
   /** Every row with a higher seq was looked at; undefined when all were. */
   lookedDownTo: number | undefined

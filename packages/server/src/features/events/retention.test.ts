@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { manualClock } from '../../clock.ts'
+import { manualClock } from '../../test-clock.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { severityCounts } from './counts.ts'
 import { indexEvents } from './event-index.ts'

@@ -44,7 +44,7 @@ export async function holdsMore(db: Db, severities: readonly Severity[], first: 
   return false
 }
 
-export interface Measured {
+interface Measured {
   rows: number
   bytes: number
   /** Times of the oldest and of the newest. */

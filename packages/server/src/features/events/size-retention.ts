@@ -35,7 +35,7 @@ const reportEveryMs = hourMs
 const tablesNamed = 3
 const mebibyte = 1024 * 1024
 
-export interface SizeRetention {
+interface SizeRetention {
   run(stopping?: AbortSignal): Promise<void>
 }
 

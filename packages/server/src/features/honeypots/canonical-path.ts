@@ -48,7 +48,7 @@ function withPlainCharacters(text: string): string {
 }
 
 /** Most paths are, and need none of what costs most. */
-export function isAscii(text: string): boolean {
+function isAscii(text: string): boolean {
   return !/[^\0-\x7f]/.test(text)
 }
 

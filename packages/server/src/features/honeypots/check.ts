@@ -12,7 +12,7 @@ import { maxKeyInputLength } from './key-extraction.ts'
 import { maxPathBytes } from './path-forms.ts'
 import { type Decoy, insertHit, readPlanted } from './queries.ts'
 
-export interface Check {
+interface Check {
   meta: Record<string, unknown> | undefined
   principal: Principal
   address: string | null

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import { awsAccountOf } from '../../test-aws-account.ts'
 import {
-  awsAccountOf,
   awsKeyIdBody,
   azureStorageKey,
   gitlabRoutableToken,

@@ -36,13 +36,6 @@ export function awsKeyIdBody(account: number, tail: bigint): string {
   return text
 }
 
-/** The account number inside an AWS access key id, prefix included. */
-export function awsAccountOf(keyId: string): number {
-  let bits = 0n
-  for (const character of keyId.slice(4)) bits = (bits << 5n) | BigInt(alphabets.base32.indexOf(character))
-  return Number((bits >> 39n) & ((1n << 40n) - 1n))
-}
-
 /** Marvin32, the keyed checksum of Microsoft's identifiable secrets: a 64-bit state folded to 32 bits. */
 export function marvin32(bytes: Uint8Array, seed: bigint): number {
   const padded = new Uint8Array(bytes.length - (bytes.length % 4) + 4)

@@ -26,7 +26,7 @@ const unitsOfName = 300
 const guardedName = /^\.|secret|credential|keystore|private|wallet|passw|vault|backup/
 
 /** The keys of the folder that a decoy lies in, and of those further up. */
-export interface FolderKeys {
+interface FolderKeys {
   own: string[]
   above: string[]
 }
@@ -63,7 +63,7 @@ function ancestorsOf(folder: CanonicalPath): string[] {
   return above
 }
 
-export interface SweptForms {
+interface SweptForms {
   /** Folders in which a decoy lies by accident if it does: the agent works in them. */
   workplaces: string[]
   others: string[]

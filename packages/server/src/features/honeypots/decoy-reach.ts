@@ -1,7 +1,7 @@
 import { mayActFor, type Principal } from '../../http/auth.ts'
 
 /** Where live decoys are planted, as far as callers must be told. */
-export interface PlantedDecoys {
+interface PlantedDecoys {
   hasKeys: boolean
   /** Instances with decoy paths; undefined when they are too many to keep in memory. */
   pathInstances: readonly string[] | undefined

@@ -44,7 +44,7 @@ interface Paid {
   piece: Piece
 }
 
-export interface DecoySearch {
+interface DecoySearch {
   findKeys(text: string, piece: Piece): Promise<Found>
   /** Paths are those of one host: a bound caller trips over decoys of its own instances only. */
   findPaths(path: string, context: PathContext, principal: Principal, piece: Piece): Promise<Found>

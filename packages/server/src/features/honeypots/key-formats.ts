@@ -6,7 +6,7 @@ import { isAzureStorageKey, isGitlabRoutableToken } from './decoy-checksums.ts'
  * `shape` is sticky, bounded, and matches exactly the value, so that a value can be cut out of whatever stands
  * beside it.
  */
-export interface KeyFormat {
+interface KeyFormat {
   mark: string
   before: number
   shape: RegExp

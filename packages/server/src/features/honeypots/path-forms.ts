@@ -10,7 +10,7 @@ export const maxPathBytes = 4096
 const maxSuffixNames = 16
 
 /** Stands for the home of whatever user: no path typed by anybody reads so, since `~name` becomes `/home/name`. */
-export const anyHome = '~+'
+const anyHome = '~+'
 
 /** Folders that a command changes to, one from another; no command of an honest agent has as many. */
 export const maxFolders = 32

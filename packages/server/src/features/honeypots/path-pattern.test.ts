@@ -1,11 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { atOnce, WorkBudget } from '../../work-turns.ts'
+import { atOnce } from '../../test-work.ts'
+import { WorkBudget } from '../../work-turns.ts'
 import { pathForms } from './path-forms.ts'
-import { compilePathPattern, isPathPattern, matchesPath, validatePathPattern } from './path-pattern.ts'
+import { isPathPattern, validatePathPattern } from './path-pattern.ts'
+import { PatternIndex } from './pattern-index.ts'
 
 function matches(pattern: string, input: string): boolean {
-  return matchesPath(compilePathPattern(pattern), atOnce(pathForms(input, {}, new WorkBudget(Number.MAX_SAFE_INTEGER))))
+  const budget = new WorkBudget(Number.MAX_SAFE_INTEGER)
+  const index = atOnce(PatternIndex.build([pattern], budget))
+  return atOnce(index.find(atOnce(pathForms(input, {}, budget)), budget)).size > 0
 }
 
 describe('validatePathPattern', () => {
@@ -67,7 +71,7 @@ test('a path is a pattern when it has a wildcard or ends in a slash', () => {
   expect(['/a/b', '\\\\?\\C:\\a', '~/.x'].map(isPathPattern)).toEqual([false, false, false])
 })
 
-describe('matchesPath', () => {
+describe('a path pattern', () => {
   test.each([
     ['~/.aws/credentials*', '/home/eve/.aws/credentials_backup'],
     ['~/.aws/credentials*', '~/.aws/credentials'],

@@ -2,7 +2,7 @@ import { canonicalPath } from './canonical-path.ts'
 import { decoyPathKeys, maxPathBytes } from './path-forms.ts'
 
 /** Alternatives of a decoy pattern, each a list of names in which `*`, `?` and a whole `**` are wildcards. */
-export interface PathPattern {
+interface PathPattern {
   alternatives: string[][]
 }
 
@@ -41,11 +41,6 @@ export function compilePathPattern(path: string): PathPattern {
   // The shorter readings for relative questions count only where they are still specific.
   const kept = others.filter((key) => isRooted(key) || isSpecific(key.split('/')))
   return { alternatives: [own!, ...kept].map((key) => key.split('/')) }
-}
-
-/** Whether any of the forms that `pathForms` yields lies in the pattern. */
-export function matchesPath(pattern: PathPattern, forms: readonly string[]): boolean {
-  return forms.some((form) => pattern.alternatives.some((alternative) => matchesNames(alternative, form.split('/'))))
 }
 
 function patternKeys(path: string): string[] {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { atOnce, WorkBudget } from '../../work-turns.ts'
+import { atOnce } from '../../test-work.ts'
+import { WorkBudget } from '../../work-turns.ts'
 import { decoyFolderKeys, sweptForms } from './decoy-folders.ts'
 import { sweeps } from './path-sweeps.ts'
 

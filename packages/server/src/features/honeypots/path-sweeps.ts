@@ -4,7 +4,7 @@ import { type ShellWord, simpleCommands } from './path-words.ts'
 const maxScripts = 16
 
 /** A folder whose whole content a command reads, from the folder that the command changes to beforehand. */
-export interface Sweep {
+interface Sweep {
   folder: string
   /** What `tar -C` or `git -C` starts from; undefined where the command starts. */
   from: string | undefined

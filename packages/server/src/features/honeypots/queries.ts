@@ -4,7 +4,7 @@ import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
 export type HoneypotRow = Schema['honeypots']
-export type HitRow = Schema['honeypot_hits']
+type HitRow = Schema['honeypot_hits']
 export type Decoy = Pick<HoneypotRow, 'id' | 'instance_id' | 'type' | 'key_type' | 'path'>
 
 const decoyColumns = ['id', 'instance_id', 'type', 'key_type', 'path'] as const

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { atOnce, WorkBudget } from '../../work-turns.ts'
+import { atOnce } from '../../test-work.ts'
+import { WorkBudget } from '../../work-turns.ts'
 import { decoyPathKeys, pathForms } from './path-forms.ts'
 import { globCovers, queryGlobs } from './query-globs.ts'
 

@@ -7,7 +7,7 @@ import type { Quotas } from '../keys/quotas.ts'
 import type { DecoyChecks } from './check.ts'
 import { createHoneypot, deleteHoneypot, listHoneypots, viewHoneypot } from './honeypots.ts'
 
-export interface HoneypotRoutes {
+interface HoneypotRoutes {
   decoyChecks: DecoyChecks
   quotas: Pick<Quotas, 'takeCheck' | 'chargeChecks'>
 }

@@ -54,7 +54,7 @@ export async function readChangedControl(
   }))
 }
 
-export interface ControlChange {
+interface ControlChange {
   instanceId: string
   /** As it was read: of two that race exactly one finds it so. */
   from: ControlRow

@@ -3,7 +3,7 @@ import type { Deps } from '../../deps.ts'
 import { viewRow } from './instances.ts'
 import { countInstances, type InstanceRow, readFleet, readNewest, readSuspended } from './queries.ts'
 
-export interface FleetList {
+interface FleetList {
   /** An `InstanceView` in JSON each. */
   instances: string[]
   /** Instances that are not in the list. */

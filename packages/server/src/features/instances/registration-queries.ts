@@ -12,7 +12,7 @@ export interface Beat {
 }
 
 /** Compiled once; only the parameters change from batch to batch. */
-export interface HeartbeatStatements {
+interface HeartbeatStatements {
   refresh: string
   unknown: string
   applied: string

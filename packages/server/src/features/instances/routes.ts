@@ -9,7 +9,7 @@ import { type Heartbeats, listInstances, viewInstance } from './instances.ts'
 
 const ok = { ok: true } as const
 
-export interface InstanceRoutes {
+interface InstanceRoutes {
   heartbeats: Heartbeats
   /** Whether any decoy could trip for this caller. */
   reaches(principal: Principal): boolean

@@ -11,7 +11,7 @@ const shape = new RegExp(`^wl_(${scopes.join('|')})_([0-9a-z]{8})_([0-9A-Za-z]{$
 /** Before the id of a key that the environment gives; a stored key has no such id. */
 export const configuredKeyPrefix = 'configured-'
 
-export interface GeneratedKey {
+interface GeneratedKey {
   id: string
   /** `wl_<scope>_<id>_<secret>_<checksum>`; shown once. */
   key: string

@@ -225,7 +225,7 @@ export class Quotas {
 }
 
 /** The key of WARDLINE_API_KEY. */
-export interface Configured {
+interface Configured {
   keyId: string
   limits: Limits
 }

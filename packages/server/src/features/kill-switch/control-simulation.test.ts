@@ -2,7 +2,7 @@ import type { ControlMessage } from '@wardline/contract'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { effort } from '../../../../../test-servers/effort.ts'
-import { manualClock } from '../../clock.ts'
+import { manualClock } from '../../test-clock.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { verifyAudit } from '../audit/audit.ts'
 

@@ -31,7 +31,7 @@ export interface Follower {
 }
 
 /** Where the followers are brought to. */
-export interface Source {
+interface Source {
   head(): number
   recent: RecentEvents
 }

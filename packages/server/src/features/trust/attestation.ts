@@ -4,9 +4,9 @@ import { dayMs, hourMs } from '../../clock.ts'
 import { riskTier, riskTierLabel } from './risk-score.ts'
 
 /** The versioned family of claims that every attestation of this service belongs to. */
-export const attestationNamespace = 'wardline.v1'
+const attestationNamespace = 'wardline.v1'
 
-export type AttestationKind = 'posture' | 'runtime.clean'
+type AttestationKind = 'posture' | 'runtime.clean'
 
 /** What the hash covers. `at` is epoch milliseconds; `score` is a security score: 100 is best. */
 export type AttestationRecord = {
@@ -22,7 +22,7 @@ export type AttestationRecord = {
 
 export type Attestation = AttestationRecord & { hash: string }
 
-export type WeeklyInputs = {
+type WeeklyInputs = {
   nowMs: number
   /** The runtime risk score, 0 (best) to 100. */
   riskScore: number

@@ -8,7 +8,6 @@ import {
   riskScore,
   riskTier,
   riskTierLabel,
-  unifiedRiskScore,
 } from './risk-score.ts'
 
 const dayMs = 86_400_000
@@ -241,19 +240,5 @@ describe('riskTier', () => {
       'High risk',
       'Critical risk',
     ])
-  })
-})
-
-describe('unifiedRiskScore', () => {
-  it('is the rounded mean of the scores that apply', () => {
-    expect(unifiedRiskScore([10])).toBe(10)
-    expect(unifiedRiskScore([10, 21])).toBe(16)
-    expect(unifiedRiskScore([0, 0, 1])).toBe(0)
-    expect(unifiedRiskScore([0, 100])).toBe(50)
-  })
-
-  // With nothing verified, a 0 would be published as the best score there is.
-  it('is null when none applies', () => {
-    expect(unifiedRiskScore([])).toBeNull()
   })
 })

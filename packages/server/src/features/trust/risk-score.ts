@@ -85,15 +85,6 @@ export function riskTierLabel(tier: RiskTier): string {
   return labels[tier]
 }
 
-/**
- * The overall score of the verification checks that apply: their mean, as ERC-8126 asks, rounded. Null when none
- * applies, because a 0 would read as "verified, lowest risk".
- */
-export function unifiedRiskScore(scores: readonly number[]): number | null {
-  if (scores.length === 0) return null
-  return Math.round(scores.reduce((sum, score) => sum + score, 0) / scores.length)
-}
-
 /** Reaches half of the ceiling at `half` and the ceiling at infinity. */
 function saturating(count: unknown, ceiling: number, half: number): number {
   return ceiling * (1 - 2 ** (-amount(count) / half))

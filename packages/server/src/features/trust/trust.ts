@@ -34,7 +34,7 @@ async function readPosture({ database: { db } }: Deps, now: number) {
 }
 
 /** The public posture: aggregates and the configured identity, no name or id of an agent, no text of an event. */
-export async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary> {
+async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary> {
   const { db } = deps.database
   const [{ figures, fleet, risk }, sweptAt, attestations] = await Promise.all([
     readPosture(deps, now),

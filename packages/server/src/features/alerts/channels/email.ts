@@ -10,7 +10,7 @@ import { bodyLines, commandLabel, type MessageLines, messageLines, openLabel } f
 import { plainText, unlinked } from './plain-text.ts'
 import { withoutSecrets } from './without-secrets.ts'
 
-export interface SmtpServer {
+interface SmtpServer {
   host: string
   port: number
   /** TLS from the first byte, by `smtps://`. */
@@ -31,7 +31,7 @@ function decoded(text: string): string {
 }
 
 /** Reads `smtp(s)://<user>:<password>@<host>:<port>`; default ports: 587 (RFC 6409) and 465 (RFC 8314). */
-export function smtpServer(text: string): SmtpServer {
+function smtpServer(text: string): SmtpServer {
   const url = receiverUrl(text)
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase()
   const secure = url.protocol === 'smtps:'
@@ -78,7 +78,7 @@ const threadId = (group: string, sender: Sender): string =>
  * A message as a mail, in the form that nodemailer takes. The same for every try: mail systems know doubles by the
  * Message-ID. Mail programs make links of bare domains, so texts hold none.
  */
-export function mailOf(message: Message, { from, to }: ChannelSettings['email'], sender: Sender) {
+function mailOf(message: Message, { from, to }: ChannelSettings['email'], sender: Sender) {
   const lines = messageLines(message, sender, { room, change: unlinked })
   const thread = message.group === null ? {} : { inReplyTo: threadId(message.group, sender) }
   // Given as objects: addresses as text would be taken apart by a grammar that knows comments and groups.

@@ -33,7 +33,7 @@ export const jsonPost = (
 const maxPauseSeconds = 86_400
 
 /** Retry-After of RFC 9110, section 10.2.3, in its form of seconds; the form of a date is left to the schedule. */
-export function retryAfter(headers: Record<string, string>): number | undefined {
+function retryAfter(headers: Record<string, string>): number | undefined {
   const text = headers['retry-after']
   return text !== undefined && /^\d{1,9}$/.test(text) ? Math.min(Number(text), maxPauseSeconds) : undefined
 }

@@ -39,7 +39,7 @@ export interface MessageLines {
   link: string | null
 }
 
-export interface Medium {
+interface Medium {
   /** What the lines of alerts and all below them may cost together; each alert gets an equal share. */
   room: number
   /** Default: UTF-16 units. */

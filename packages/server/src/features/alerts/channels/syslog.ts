@@ -11,7 +11,7 @@ import { happenedAt, typeOf, writeFitting } from './machine-row.ts'
 import type { Message } from './message.ts'
 
 /** Severities of RFC 5424, table 2, that are used. Not 0: it goes to every terminal of a receiver that is a Unix host. */
-export type SyslogSeverity = 'alert' | 'critical' | 'warning' | 'info'
+type SyslogSeverity = 'alert' | 'critical' | 'warning' | 'info'
 const severities: Record<SyslogSeverity, number> = { alert: 1, critical: 2, warning: 4, info: 6 }
 
 /**

@@ -8,7 +8,7 @@ import type { Message } from './message.ts'
 const prefix = 'whsec_'
 
 /** What is signed by Standard Webhooks 1.0.0, section "Signature scheme". */
-export interface SignedContent {
+interface SignedContent {
   id: string
   /** Unix time in seconds. */
   timestamp: number
@@ -19,7 +19,7 @@ export interface SignedContent {
  * Value of the header webhook-signature: one `v1,<base64 of HMAC-SHA256>` for each secret, in their order, separated by
  * spaces. A secret is `whsec_` and base64.
  */
-export function webhookSignature({ id, timestamp, body }: SignedContent, secrets: readonly string[]): string {
+function webhookSignature({ id, timestamp, body }: SignedContent, secrets: readonly string[]): string {
   return secrets
     .map((secret) => {
       const key = Buffer.from(secret.slice(prefix.length), 'base64')

@@ -16,7 +16,7 @@ export const leaseMs = 4 * attemptWithinMs
 const retryResultMs = 250
 
 /** Who knows how the receivers do. */
-export interface Receivers {
+interface Receivers {
   /** Failed attempts of a channel since its last delivery. */
   failuresOf(channelId: string): number
   /** What attempts said about receivers, once that is on disk. */

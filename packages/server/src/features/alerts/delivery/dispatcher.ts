@@ -23,7 +23,7 @@ export interface Planner {
   flushDue(lane: Lane, channels: readonly KnownChannel[]): Promise<void>
 }
 
-export interface DispatcherParts {
+interface DispatcherParts {
   table: Pick<RoutingTable, 'current'>
   planner: Planner
   send: Send

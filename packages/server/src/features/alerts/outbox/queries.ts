@@ -41,7 +41,7 @@ const overflowColumns = {
 const overflowNames = Object.keys(overflowColumns) as (keyof OverflowRow)[]
 
 /** Compiled once; only the parameters change. */
-export interface OutboxStatements {
+interface OutboxStatements {
   takeSeqs: string
   alerts: ReturnType<Dialect['insertSequenced']>
   overflow: string
@@ -159,7 +159,7 @@ export async function readAlerts(db: Db, seqs: readonly number[], status?: Store
 /** Rows that a page looks at: a rare filter over a year of alerts must not delay the other readers. */
 const scanWindow = 100_000
 
-export interface AlertPage {
+interface AlertPage {
   rows: StoredAlert[]
   /** Every alert with a higher seq was looked at; undefined when all were. */
   lookedDownTo: number | undefined

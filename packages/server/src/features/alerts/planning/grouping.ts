@@ -43,7 +43,7 @@ export const held = {
   own: { storm: '~own storm', quiet: '~own quiet hours', late: '~own late' },
   reported: { storm: '~storm', quiet: '~quiet hours', late: '~late' },
 } as const
-export const isHeld = (name: string): boolean => name.startsWith('~')
+const isHeld = (name: string): boolean => name.startsWith('~')
 const heldReports: readonly string[] = Object.values(held.reported)
 
 /** The lane in which the messages of a group are sent. */
@@ -57,7 +57,7 @@ export type Group = Omit<Schema['alert_groups'], 'channel_id'>
 export type DecidedAlert = Pick<PlannedAlert, keyof AlertFacts | 'created_at'>
 
 /** Messages that a channel for people may still get within this minute. */
-export interface Room {
+interface Room {
   /** Below 0 when urgent ones went beyond the limit. */
   room: number
   /** Urgent messages go beyond the limit by as much again: an attacker who holds a decoy could otherwise flood people with hits. */
@@ -75,7 +75,7 @@ export function roomsOf(perMinute: number, sent: Record<Lane, number>): Record<L
   return { own, reported: { room, urgentRoom: room } }
 }
 
-export interface Surroundings extends Room {
+interface Surroundings extends Room {
   channel: Pick<KnownChannel, 'send_resolved' | 'quiet_hours'>
   silences: readonly Silence[]
   /** Groups of this channel by name. */
@@ -86,7 +86,7 @@ export interface Surroundings extends Room {
 }
 
 /** What is to happen with one alert. `ended`: this group is over. */
-export type Decision =
+type Decision =
   | { outcome: 'silenced' | 'inhibited'; ended?: string }
   /** It waits in this group, which now is as given. */
   | { outcome: 'waiting'; group: Group; remembered?: Group; ended?: string }
@@ -160,7 +160,7 @@ const names = ({ types, instances }: AlertMatch, { event_type, instance_id }: Ma
  * Whether people asked not to be notified: of the alert, or of the problem that it ends. A silence of everything, or
  * of a prefix, does not suppress decoys and kills.
  */
-export function isSilenced(alert: AlertFacts, silences: readonly Silence[], now: number): boolean {
+function isSilenced(alert: AlertFacts, silences: readonly Silence[], now: number): boolean {
   if (isAlertingChange(alert)) return false
   const keeps = (match: AlertMatch, face: MatchedFacts) =>
     matchesAlert(match, face) && (alert.by_service === 0 || !mustBeNamed(alert.event_type) || names(match, face))
@@ -249,7 +249,7 @@ export type Flush =
   | { kind: 'wait'; group: Group }
   | { kind: 'end' }
 
-export interface FlushSurroundings extends Pick<Surroundings, 'channel' | 'groups' | 'room' | 'now'> {
+interface FlushSurroundings extends Pick<Surroundings, 'channel' | 'groups' | 'room' | 'now'> {
   /** The latest open alerts of the group. */
   unattended: readonly AlertFacts[]
   silences: readonly Silence[]

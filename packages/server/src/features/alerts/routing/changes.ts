@@ -9,7 +9,7 @@ import { countChange, countEnabled } from './queries.ts'
 import type { Route, RoutingTable } from './routing-table.ts'
 
 /** Something that lets people hear less than before. */
-export interface Reduction {
+interface Reduction {
   severity: Severity
   /** A predicate: what was done, and to what. */
   text: string

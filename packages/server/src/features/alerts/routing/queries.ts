@@ -23,7 +23,7 @@ type HealthColumn =
   | 'last_error'
   | 'last_error_at'
   | 'checked_at'
-export type NewChannelRow = Omit<ChannelRow, HealthColumn>
+type NewChannelRow = Omit<ChannelRow, HealthColumn>
 
 /** Grows with every change of channels, routes and silences. */
 export const readConfigVersion = (db: Db): Promise<number> => readCounter(db, 'alert_config')

@@ -36,7 +36,7 @@ export interface Silence {
 }
 
 /** Channels, routes and silences as of one reading. */
-export interface Routing {
+interface Routing {
   channels: readonly KnownChannel[]
   routes: readonly Route[]
   silences: readonly Silence[]
