@@ -11,8 +11,8 @@ import { checkSdk } from './check-sdk.ts'
 
 /** In the order in which they need each other's types. */
 const packages = ['text', 'contract', 'server', 'cli']
-/** A service that is not up by then will not come up. */
-const startWithinMs = 20_000
+/** A service that is not up by then, on however busy a machine, will not come up. */
+const startWithinMs = 120_000
 
 const root = fileURLToPath(new URL('.', import.meta.url))
 const inPackage = (name: string, ...path: string[]) => join(root, 'packages', name, ...path)

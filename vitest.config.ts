@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './test-order.ts'
 import { missingPostgres } from './test-servers/postgres-cluster.ts'
 
 const shared = { resolve: { conditions: ['wardline-source'] }, ssr: { resolve: { conditions: ['wardline-source'] } } }
@@ -69,6 +70,7 @@ export default defineConfig({
     // More than the cores that there are: many tests wait, for a process that starts, a socket or a disk.
     maxWorkers: 4,
     teardownTimeout: 60_000,
+    sequence: { sequencer: LongestFirst },
     reporters: ['default', './test-reporter.ts'],
     projects: [
       { ...shared, test: { name: 'tidy', include: ['tidy.test.ts', 'words.test.ts'] } },

@@ -45,10 +45,12 @@ test('kills go on while 20 of the costliest checks are always in flight', async 
   const attack = async (start: number) => {
     for (let round = start; !isOver; round++) {
       const [kind, text, meta] = attacks[round % attacks.length]!
-      const { status } = await service.call('POST', `/api/honeypots/check/${kind}`, {
+      const check = service.call('POST', `/api/honeypots/check/${kind}`, {
         key: agents[start % agents.length]!,
         body: { [kind]: text, meta: { ...meta, instance_id: instanceId } },
       })
+      // A connection is cut when its answer takes half a minute, as it may on a busy machine.
+      const { status } = await check.catch(() => ({ status: 0 }))
       statuses.set(status, (statuses.get(status) ?? 0) + 1)
     }
   }
@@ -71,7 +73,7 @@ test('kills go on while 20 of the costliest checks are always in flight', async 
     `kills under costly checks: p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`,
     Object.fromEntries(statuses),
   )
-  for (const status of statuses.keys()) expect([200, 429, 503]).toContain(status)
+  for (const status of statuses.keys()) expect([200, 429, 503, ...effort([0], [])]).toContain(status)
   // The service promises 100 ms on a quiet machine; without turns a kill took 8 seconds.
   expect(p99).toBeLessThan(effort(Infinity, 2_000))
 })

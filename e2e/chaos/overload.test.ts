@@ -87,7 +87,8 @@ test.skipIf(isExternal || !isLinux)(
       expect(
         Object.keys(statuses)
           .map(Number)
-          .filter((status) => ![200, 201, 429, 503].includes(status)),
+          // A connection is cut when its answer takes half a minute, as it may on a busy machine.
+          .filter((status) => ![200, 201, 429, 503, ...effort([0], [])].includes(status)),
       ).toEqual([])
       expect(statuses[503], JSON.stringify(statuses)).toBeGreaterThan(0)
       expect(results.reduce((sum, { withoutRetry }) => sum + withoutRetry, 0)).toBe(0)
