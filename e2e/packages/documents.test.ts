@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { effort } from '../../test-servers/effort.ts'
 import { query } from '../cluster.ts'
 import { hasCommands, type Walk, walk } from '../document-walk.ts'
 import { freshClone, linkModules, newFolder, trackedFiles } from '../fresh-clone.ts'
@@ -102,8 +103,9 @@ async function fromSource({ clone }: { clone: string }): Promise<Partial<Walk>> 
   return { env: { NODE_OPTIONS }, bins: [join(clone, 'node_modules', '.bin')] }
 }
 
-/** The real `npm ci`, except where the registry cannot be reached: what is installed here serves then. */
+/** The real `npm ci` at night, if the registry can be reached. Otherwise what is installed here serves: `.ci/run` begins with it. */
 async function install(): Promise<Record<string, string>> {
+  if (effort(true, false)) return { 'npm ci': 'npm ls node' }
   const { stdout } = await run('npm', ['config', 'get', 'registry'], { env: { ...process.env, PATH: machinePath } })
   const isReachable = await fetch(stdout.trim(), { signal: AbortSignal.timeout(10_000) }).then(
     () => true,
