@@ -1,56 +1,129 @@
 /** Characters that HTML has names for in the forms that servers write. */
 const entities: Record<string, string> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&apos;',
-  '/': '&sol;',
-  '=': '&equals;',
-  ':': '&colon;',
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  apos: "'",
+  sol: '/',
+  equals: '=',
+  colon: ':',
 }
 
-const hex = (value: number, digits: number): string => value.toString(16).padStart(digits, '0')
-const literally = (text: string): string => text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
+/** Escapes of URLs, JSON, JavaScript and HTML; a pair of surrogates counts as one. */
+const escapes =
+  /%([\da-f]{2})|\\u(d[89ab][\da-f]{2})\\u(d[c-f][\da-f]{2})|\\u([\da-f]{4})|\\x([\da-f]{2})|\\([\s\S])|&#0{0,8}(\d{1,7});|&#x0{0,8}([\da-f]{1,6});|&([a-z]{2,6});/gi
 
-/** `%`, also where it was escaped once more: as %25, or by JSON or HTML. */
-const percent = '(?:%(?:25){0,2}|\\\\u0025|&#0*37;|&#x0*25;)'
+/** Encodings that may lie upon each other, as in `%252F`, or JSON within JSON. */
+const maxLayers = 3
 
-/** A pattern of all the forms in which one character of a secret may come back. */
-function formsOf(character: string): string {
-  const code = character.codePointAt(0)!
-  const units = Array.from({ length: character.length }, (_, index) => character.charCodeAt(index))
-  const bytes = [...Buffer.from(character)]
-  return [
-    bytes.map((byte) => `${percent}${hex(byte, 2)}`).join(''),
-    units.map((unit) => `\\\\{1,2}u${hex(unit, 4)}`).join(''),
-    ...(code < 256 ? [`\\\\x${hex(code, 2)}`] : []),
-    `&(?:amp;)?#0*${code};`,
-    `&(?:amp;)?#x0*${code.toString(16)};`,
-    ...(entities[character] === undefined ? [] : [entities[character]!]),
-    ...(character === ' ' ? ['\\+'] : []),
-    // Last, since others begin with it. JSON escapes slashes and quotes by a backslash, JSON within JSON by more of them.
-    `\\\\{0,3}${literally(character)}`,
-  ].join('|')
+/** Texts as one character a byte of UTF-8, so that a percent sign stands for one character too. */
+const bytesOf = (text: string): string => Buffer.from(text).toString('latin1')
+const textOf = (bytes: string): string => Buffer.from(bytes, 'latin1').toString()
+const ofCode = (code: number): string | undefined =>
+  code <= 0x10ffff ? bytesOf(String.fromCodePoint(code)) : undefined
+const fromHex = (hex: string): number => Number.parseInt(hex, 16)
+
+/** What one escape stands for; undefined when it is none. */
+function meaning(groups: (string | undefined)[]): string | undefined {
+  const [percent, high, low, unit, byte, after, decimal, hex, name] = groups
+  if (percent !== undefined) return String.fromCharCode(fromHex(percent))
+  if (high !== undefined) return bytesOf(String.fromCharCode(fromHex(high), fromHex(low!)))
+  if (after !== undefined) return /[nrtbf]/.test(after) ? ' ' : after
+  if (decimal !== undefined) return ofCode(Number(decimal))
+  if (name !== undefined) return entities[name.toLowerCase()]
+  return ofCode(fromHex(unit ?? byte ?? hex!))
 }
 
-/** Patterns take some hundred bytes for each character; no setting is longer. */
-const maxLength = 2_048
+/** A text with some layers of encoding taken off; `from`: where each character of it begins in the text as it came. */
+interface Reading {
+  text: string
+  from: readonly number[]
+}
+
+const asItCame = (text: string): Reading => ({ text, from: Array.from({ length: text.length + 1 }, (_, at) => at) })
+
+/** The reading with one more layer taken off; undefined when there is none. */
+function decoded({ text, from }: Reading): Reading | undefined {
+  const parts: string[] = []
+  const places: number[] = []
+  let done = 0
+  const copy = (end: number) => {
+    parts.push(text.slice(done, end))
+    for (let at = done; at < end; at++) places.push(from[at]!)
+  }
+  for (const match of text.matchAll(escapes)) {
+    const means = meaning(match.slice(1))
+    if (means === undefined) continue
+    copy(match.index)
+    parts.push(means)
+    for (let count = 0; count < means.length; count++) places.push(from[match.index]!)
+    done = match.index + match[0].length
+  }
+  if (done === 0) return undefined
+  copy(text.length)
+  return { text: parts.join(''), from: [...places, from[text.length]!] }
+}
+
+function* readings(text: string): Generator<Reading> {
+  let reading: Reading | undefined = asItCame(text)
+  for (let layers = 0; reading !== undefined; layers++) {
+    yield reading
+    reading = layers < maxLayers ? decoded(reading) : undefined
+  }
+}
+
+/** Without the difference of case, and of what encodings write for a space. Keeps every place. */
+const folded = (bytes: string): string => bytes.toLowerCase().replaceAll(/[+\0-\x1f\x7f]/g, ' ')
+
+/** Secrets are filed under their first characters, of which a text has only so many. */
+const markLength = 4
+/** Text behind the shown part that is searched, so that a secret which begins in it is found whole. */
+const lookAhead = 4_096
 
 /**
- * Takes secrets out of texts, in whatever form they come: percent-encoded, escaped for JSON or HTML, in part or twice.
- * To be made once for each set of secrets.
+ * Takes secrets out of the first `most` characters of texts and leaves out the rest; in whatever form they come:
+ * percent-encoded, escaped for JSON or HTML, in part or twice. To be made once for each set of secrets. Who receives
+ * alerts chooses the text: the work grows with its length alone.
  */
-export function secretRemover(secrets: readonly string[]): (text: string) => string {
-  const patterns = [...new Set(secrets)]
-    .filter((secret) => secret !== '')
-    // The longest first: no rest of one stays because a part of it was taken out.
-    .sort((one, other) => other.length - one.length)
-    .map((secret) => {
-      const characters = [...secret.slice(0, maxLength)].map((character) => `(?:${formsOf(character)})`)
-      return new RegExp(characters.join(''), 'gi')
-    })
-  return (text) => patterns.reduce((rest, pattern) => rest.replaceAll(pattern, '[secret]'), text)
+export function secretRemover(secrets: readonly string[]): (text: string, most?: number) => string {
+  const forms = new Set<string>()
+  for (const secret of secrets)
+    for (const { text } of readings(bytesOf(secret))) if (text !== '') forms.add(folded(text))
+  const length = Math.min(markLength, ...[...forms].map((form) => form.length))
+  const byMark = Map.groupBy(forms, (form) => form.slice(0, length))
+
+  /** Where the longest secret that begins at `at` ends. What the end of the text cuts off counts as found. */
+  function endOfSecret(text: string, at: number, isCut: boolean): number | undefined {
+    let end: number | undefined
+    for (const form of byMark.get(text.slice(at, at + length)) ?? []) {
+      const isWhole = text.startsWith(form, at)
+      if (!isWhole && !(isCut && at + form.length > text.length && form.startsWith(text.slice(at)))) continue
+      end = Math.max(end ?? 0, Math.min(text.length, at + form.length))
+    }
+    return end
+  }
+
+  return (text, most = 2_048) => {
+    const searched = bytesOf(text.slice(0, most + lookAhead))
+    const isCut = text.length > most + lookAhead
+    const shownLength = Buffer.byteLength(text.slice(0, most))
+    const found: [start: number, end: number][] = []
+    for (const { text: reading, from } of readings(searched)) {
+      const plain = folded(reading)
+      for (let at = 0; at < plain.length && from[at]! < shownLength; at++) {
+        const end = endOfSecret(plain, at, isCut)
+        if (end !== undefined) found.push([from[at]!, from[end]!])
+      }
+    }
+    let shown = ''
+    let done = 0
+    for (const [start, end] of found.sort(([one], [other]) => one - other)) {
+      if (start >= done) shown += `${textOf(searched.slice(done, start))}[secret]`
+      done = Math.max(done, end)
+    }
+    return done < shownLength ? shown + textOf(searched.slice(done, shownLength)) : shown
+  }
 }
 
 /** What a receiver answered, without what was confided to it: some repeat the request in their errors. */
