@@ -47,3 +47,16 @@ test('knows every kind of character that is not shown', () => {
     expect(safeJson(hidden)).toMatch(/^"(\\u[0-9a-f]{4})+"$/)
   }
 })
+
+// Two names that look alike, or a text that only a model reads: none of these has a width.
+test('knows letters and marks that are invisible', () => {
+  for (const hidden of ['\u115f', '\u3164', '\uffa0', '\u034f', '\u17b4', '\u180b', '\ufe00', '\ufe0f', '\u{e0100}']) {
+    expect(sanitize(`a${hidden}b`)).toBe('a b')
+    expect(safeJson(`a${hidden}`)).toMatch(/^"a(\\u[0-9a-f]{4})+"$/)
+  }
+})
+
+test('keeps the selector of an emoji, and no further one', () => {
+  expect(sanitize('⚠️ ❤︎ 1️⃣')).toBe('⚠️ ❤︎ 1️⃣')
+  expect(sanitize('⚠\ufe0f\ufe0f\ufe0fx')).toBe('⚠\ufe0f x')
+})

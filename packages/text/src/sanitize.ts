@@ -1,10 +1,13 @@
 /**
  * Control characters, line separators, characters that reverse or hide text, private ones and lone surrogates: what a
- * terminal, a log, a chat or a mail program may obey instead of show. Tags (E0000-E007F) and U+2065 are unassigned in
- * part, and invisible all the same.
+ * terminal, a log, a chat or a mail program may obey instead of show. What Unicode calls ignorable by default is
+ * invisible too: fillers of Hangul, which are letters, and variation selectors, in which whole texts hide. Only the
+ * selectors that belong to an emoji stay.
  */
-const unsafe = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}\u2065\u{e0000}-\u{e007f}]/gu
-const unsafeRuns = new RegExp(`${unsafe.source}+`, 'gu')
+const invisible = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}\p{Default_Ignorable_Code_Point}]/u
+const ofEmoji = /[\ufe0e\ufe0f](?:(?<=\p{Extended_Pictographic}.)|(?=\u20e3))/u
+const unsafe = new RegExp(`(?!${ofEmoji.source})${invisible.source}`, 'gu')
+const unsafeRuns = new RegExp(`(?:${unsafe.source})+`, 'gu')
 
 /** Untrusted text as one line: each run of unsafe characters becomes a space, a lone surrogate U+FFFD. */
 export const sanitize = (text: string): string => text.toWellFormed().replace(unsafeRuns, ' ').trim()

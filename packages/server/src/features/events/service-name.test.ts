@@ -19,6 +19,9 @@ const taken = [
   'ｗａｒｄｌｉｎｅ',
   '𝐰𝐚𝐫𝐝𝐥𝐢𝐧𝐞',
   '\u00a0wardline\ufeff',
+  'wardline\u3164',
+  'ward\u115f\u1160line',
+  '\uffa0wardline',
 ]
 
 it.each(taken)('takes %j for the name of the service', (source) => {
