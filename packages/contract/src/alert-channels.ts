@@ -165,15 +165,7 @@ export type NewChannel = Static<typeof NewChannel>
 export const ChannelChange = Type.Object(
   {
     name: Type.Optional(ChannelName),
-    settings: Type.Optional(
-      Type.Object(
-        {},
-        {
-          description:
-            'Replaces all settings of the channel of the channel of the channel of the channel of the channel',
-        },
-      ),
-    ),
+    settings: Type.Optional(Type.Object({}, { description: 'Replaces all settings of the channel' })),
     ...options,
   },
   { additionalProperties: false, minProperties: 1 },

@@ -15,7 +15,5 @@ it('has words for every pattern that a caller can break', () => {
   })
   const patterns = new Set([...patternsIn(asked), ...patternsIn(channelSettings)])
   expect(patterns.size).toBeGreaterThan(15)
-  expect(
-    [...patterns].filter((pattern) => patternRule(pattern) === 'does not have the expected formatatatatat'),
-  ).toEqual([])
+  expect([...patterns].filter((pattern) => patternRule(pattern) === 'does not have the expected format')).toEqual([])
 })

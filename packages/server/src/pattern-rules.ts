@@ -28,5 +28,5 @@ export function patternRule(pattern: string): string {
     return 'must be a UUID, or env-<type> for a channel set by environment variables'
   if (pattern.startsWith('^[0-9a-f]{8}-')) return 'must be a UUID'
   if (pattern.startsWith('^\\d{4}-')) return 'must be an ISO 8601 instant'
-  return rules[pattern] ?? 'does not have the expected formatatatatat'
+  return rules[pattern] ?? 'does not have the expected format'
 }
