@@ -76,16 +76,23 @@ export function assertMayActFor(principal: Principal, instanceId: string | undef
   }
 }
 
-export const sessionCookies = { plain: 'wardline', secure: '__Host-wardline' } as const
+const sessionCookies = { plain: 'wardline', secure: '__Host-wardline' } as const
 
 const tokenForm = /^[\w-]{43}$/
 
-/** The session token of the request's cookie, if it has one of the form that the service makes. */
+/** The cookie of a session, by how the browser reaches the service: `__Host-` needs HTTPS. */
+export const sessionCookie = ({ protocol }: FastifyRequest): string =>
+  protocol === 'https' ? sessionCookies.secure : sessionCookies.plain
+
+/**
+ * The session token of the request's cookie, if it has one of the form that the service makes. Over HTTPS a cookie with
+ * the plain name may be from any host of the same domain, which could thereby put its own session in place of the user's.
+ */
 export function sessionToken(request: FastifyRequest): string | undefined {
+  const own = sessionCookie(request)
   for (const part of request.headers.cookie?.split(';') ?? []) {
     const [name, value] = part.trim().split('=')
-    if (value && tokenForm.test(value) && (name === sessionCookies.plain || name === sessionCookies.secure))
-      return value
+    if (value && name === own && tokenForm.test(value)) return value
   }
   return undefined
 }

@@ -196,7 +196,7 @@ describe('a service beyond loopback', () => {
     ['an empty host', ['Host:'], '/api/status', 421],
     ['another name in the target', ['Host: localhost'], 'http://evil.example/api/status', 421],
     ['a login before the name in the target', ['Host: localhost'], 'http://localhost@evil.example/api/status', 421],
-    ['a target without a host', ['Host: localhost'], 'http:///api/status', 400],
+    ['a target without a host', ['Host: localhost'], 'http:///api/status', 421],
     ['a known name in the target', ['Host: evil.example'], 'http://localhost/api/status', 421],
   ])('refuses %s', async (_name, lines, target, status) => {
     expect(await ask(lines, target)).toBe(status)

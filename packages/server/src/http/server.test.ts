@@ -210,6 +210,40 @@ describe('bytes that are no request', () => {
   })
 })
 
+describe('a path that no route sees', () => {
+  const paths = ['/%zz', '/api/instances/%ff/status', `/api/instances/${'a'.repeat(200)}/status`, '/docs/%zz']
+  const send = async (path: string, headers = 'host: localhost') => {
+    const socket = connect(port, '127.0.0.1').setEncoding('utf8')
+    socket.write(`GET ${path} HTTP/1.1\r\n${headers}\r\nconnection: close\r\n\r\n`)
+    let answer = ''
+    for await (const chunk of socket) answer += chunk
+    return answer
+  }
+
+  it.each(paths)('such as %s is refused in the usual form, without repeating it', async (path) => {
+    const answer = await send(path)
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /)
+    expect(answer).toContain('x-error-code: invalid')
+    expect(answer).toContain('x-content-type-options: nosniff')
+    expect(answer).toMatch(/\r\n\r\n\{"error":"The path is malformed\."\}$/)
+  })
+
+  // The router answers these before any hook runs: what holds for every request has to hold for them too.
+  it.each(paths)('such as %s is not served under a foreign host name', async (path) => {
+    expect(await send(path, 'host: evil.example')).toMatch(/^HTTP\/1\.1 421 /)
+  })
+
+  it('ends a connection on which a stream was asked for', async () => {
+    const stream = 'GET /api/stream HTTP/1.1\r\nhost: localhost\r\n\r\n'
+    const socket = connect(port, '127.0.0.1').setEncoding('utf8')
+    socket.write(`${stream}GET /%zz HTTP/1.1\r\nhost: localhost\r\n\r\n`)
+    let answer = ''
+    for await (const chunk of socket) answer += chunk
+    expect(answer).not.toContain('malformed')
+    expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200)
+  })
+})
+
 describe('a refusal by a plugin', () => {
   const get = async (path: string) => {
     const socket = connect(port, '127.0.0.1').setEncoding('utf8')

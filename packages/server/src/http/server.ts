@@ -51,9 +51,35 @@ function assertKeyBeyondCap(request: FastifyRequest, reply: FastifyReply): void 
 
 export type ServerTools = Pick<Deps, 'config' | 'log' | 'clock' | 'metrics'>
 
+/** The path cannot be decoded, or a part of it is longer than any id: no route, and none of its hooks, sees it. */
+const malformedPath = new AppError('invalid', 'The path is malformed.')
+
 /** The HTTP server without a route: limits, body parsing, error answers. */
 export function createServer({ config, log, clock, metrics }: ServerTools): FastifyInstance {
+  const assertHost = createHostCheck(config)
+  /** What holds for every request, whatever it asks for. False when it gets no answer. Throws AppError. */
+  function admit(request: FastifyRequest, reply: FastifyReply): boolean {
+    // No answer may be taken for anything but what it says it is.
+    reply.header('x-content-type-options', 'nosniff')
+    const { socket } = request.raw
+    // Unanswered: whatever follows a request for a stream ends the connection.
+    if (isClaimed(socket)) {
+      socket.destroy()
+      return false
+    }
+    if (isBeyondCap(socket)) assertKeyBeyondCap(request, reply)
+    assertHost(request.raw)
+    return true
+  }
   const app = fastify({
+    frameworkErrors: (_fault, request, reply) => {
+      metrics.requests.inc({ endpoint: 'other', status: '4xx' })
+      try {
+        if (admit(request, reply)) sendProblem(malformedPath, reply)
+      } catch (fault) {
+        sendProblem(fault as AppError, reply)
+      }
+    },
     logger: false,
     genReqId: requestIds(),
     trustProxy: config.trustedProxies ?? false,
@@ -105,16 +131,9 @@ export function createServer({ config, log, clock, metrics }: ServerTools): Fast
     done(new AppError('unsupported_media_type', 'The body must be application/json.'))
   })
 
-  const assertHost = createHostCheck(config)
   app.addHook('onRequest', (request, reply, done) => {
-    // No answer may be taken for anything but what it says it is.
-    reply.header('x-content-type-options', 'nosniff')
-    // Unanswered: whatever follows a request for a stream ends the connection.
-    if (isClaimed(request.raw.socket)) return void request.raw.socket.destroy()
     try {
-      if (isBeyondCap(request.raw.socket)) assertKeyBeyondCap(request, reply)
-      assertHost(request.raw)
-      done()
+      if (admit(request, reply)) done()
     } catch (fault) {
       done(fault as Error)
     }

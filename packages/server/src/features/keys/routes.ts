@@ -3,7 +3,7 @@ import { isoTime } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { requestActor } from '../../http/actor.ts'
-import { sessionCookies, sessionToken } from '../../http/auth.ts'
+import { sessionCookie, sessionToken } from '../../http/auth.ts'
 import type { Router } from '../../http/route.ts'
 import type { Keyring } from './keyring.ts'
 import { createKey, listKeys, revokeKey, rotateKey, setKeyQuotas } from './keys.ts'
@@ -12,7 +12,7 @@ import { type Sessions, startSession } from './sessions.ts'
 /** The `__Host-` prefix and Secure need HTTPS, which a trusted proxy in front speaks for us. */
 function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, maxAgeSeconds: number): void {
   const secure = request.protocol === 'https'
-  const name = secure ? sessionCookies.secure : sessionCookies.plain
+  const name = sessionCookie(request)
   const attributes = `HttpOnly; SameSite=Strict; Path=/; Max-Age=${maxAgeSeconds}${secure ? '; Secure' : ''}`
   reply.header('set-cookie', `${name}=${value}; ${attributes}`)
 }

@@ -44,6 +44,19 @@ describe('a browser session', () => {
     expect(setCookie).toMatch(/^__Host-wardline=[\w-]{43}; HttpOnly; SameSite=Strict; Path=\/; Max-Age=43200; Secure$/)
   })
 
+  // A neighbour such as blog.example.com can give the browser a cookie for all of example.com, with a session of its own.
+  it('is not replaced by a cookie of the plain name where it is bound to its host', async () => {
+    await using behind = await openTestService({ env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1' } })
+    const https = { 'x-forwarded-proto': 'https' }
+    const { cookie } = await logIn(undefined, https, behind)
+    const planted = (await logIn((await behind.createKey('viewer')).key, {}, behind)).cookie
+    const status = async (sent: string) =>
+      (await behind.call('GET', '/api/keys', { key: null, headers: { ...https, cookie: sent } })).status
+    expect(await status(`${planted}; ${cookie}`)).toBe(200)
+    expect(await status(`wardline=${'A'.repeat(43)}; ${cookie}`)).toBe(200)
+    expect(await status(planted)).toBe(401)
+  })
+
   // Whoever reads the database must not be able to sit down at the browser of an operator.
   it('is stored only as a hash', async () => {
     const { cookie } = await logIn()
