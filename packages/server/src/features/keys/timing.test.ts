@@ -2,6 +2,7 @@ import crypto from 'node:crypto'
 import { syncBuiltinESMExports } from 'node:module'
 import { crc32 } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { effort } from '../../../../../test-servers/effort.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { workLane } from '../../work-turns.ts'
 import { generateKey, parseKeyId } from './key-format.ts'
@@ -102,6 +103,66 @@ describe('a guessed key', () => {
     expect([...answers][0]).toContain('[401,')
   })
 })
+
+/** Welch's t: how many standard errors lie between the means of two samples. */
+function welch(one: readonly number[], other: readonly number[]): number {
+  const momentsOf = (values: readonly number[]) => {
+    const mean = values.reduce((sum, value) => sum + value, 0) / values.length
+    const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0)
+    return { mean, error: squares / (values.length - 1) / values.length }
+  }
+  const [a, b] = [momentsOf(one), momentsOf(other)]
+  return (a.mean - b.mean) / Math.sqrt(a.error + b.error)
+}
+
+/** Each with its share of every order, so that what one leaves in the caches of the processor falls on all alike. */
+const orders = [
+  [0, 1, 2],
+  [2, 1, 0],
+  [1, 2, 0],
+  [0, 2, 1],
+  [2, 0, 1],
+  [1, 0, 2],
+]
+
+// Only at night: it reads a clock. Three things make equal work differ by more than what is looked for, and are kept
+// alike here: a wrong checksum, which ends the work early; the text, of which many are tried; and its place in memory,
+// so each guess is a new text, as it comes from a socket.
+if (effort(false, true)) {
+  it('takes as long to refuse whichever end of the secret is wrong: |t| < 4.5', async () => {
+    const { keyring } = service.services
+    const bases = await Promise.all(Array.from({ length: 50 }, () => service.createKey('viewer')))
+    const secretAt = (key: string) => key.length - 7 - 43
+    const kinds = {
+      'unknown key': bases.map(() => generateKey('viewer').key),
+      'first character wrong': bases.map(({ key }) => withChecksum(changed(key.slice(0, -7), secretAt(key)))),
+      'last character wrong': bases.map(({ key }) => withChecksum(changed(key.slice(0, -7), key.length - 8))),
+    }
+    const bytes = Object.values(kinds).map((keys) => keys.map((key) => Buffer.from(key, 'latin1')))
+    const nanoseconds: number[][] = bytes.map(() => [])
+    const rounds = 60_000
+    const warmUp = 5_000
+    for (let round = 0; round < warmUp + rounds; round++) {
+      for (const kind of orders[round % orders.length]!) {
+        const guess = bytes[kind]![round % bases.length]!.toString('latin1')
+        const before = process.hrtime.bigint()
+        keyring.find(guess)
+        const taken = Number(process.hrtime.bigint() - before)
+        if (round >= warmUp) nanoseconds[kind]!.push(taken)
+      }
+    }
+    // The slowest hundredth was interrupted by the collector of garbage, or by another program.
+    const all = nanoseconds.flat().sort((one, other) => one - other)
+    const longest = all[Math.floor(all.length * 0.99)]!
+    const [unknown, first, last] = nanoseconds.map((taken) => taken.filter((value) => value <= longest))
+    const means = [unknown!, first!, last!].map((taken) => taken.reduce((sum, value) => sum + value, 0) / taken.length)
+    const [ofId, ofSecret] = [welch(unknown!, first!), welch(first!, last!)]
+    const shown = Object.keys(kinds).map((kind, index) => `${kind} ${means[index]!.toFixed(0)} ns`)
+    console.log(`${shown.join(', ')}; t of the id ${ofId.toFixed(2)}, of the secret ${ofSecret.toFixed(2)}`)
+    expect(Math.min(first!.length, last!.length)).toBeGreaterThan(20_000)
+    expect(Math.abs(ofSecret)).toBeLessThan(4.5)
+  })
+}
 
 describe('a decoy key', () => {
   // The comparison is a look-up of HMACs: an attacker without the secret cannot aim at the order of an index.
