@@ -7,13 +7,13 @@ import { onStopSignal } from './signals.ts'
 import { storedAdminKey } from './simulate/key.ts'
 import { version } from './version.ts'
 
+/** Where nobody sits at a terminal, standard error is a log, which is kept and sent elsewhere. */
 function showCreatedKey({ createdKey }: RunningServer): void {
   if (!createdKey) return
-  console.error(`
-  First start: this admin key is shown once, and stored in ${createdKey.file}
-
-    ${createdKey.key}
-`)
+  const { file, key } = createdKey
+  if (process.stderr.isTTY)
+    console.error(`\n  First start: this admin key is shown once, and stored in ${file}\n\n    ${key}\n`)
+  else console.error(`First start: the admin key is stored in ${file}`)
 }
 
 /** The command line as it is called here: in a clone it is not installed. */
