@@ -14,6 +14,14 @@ function textFault(text: string): string | undefined {
   return undefined
 }
 
+/** Throws AppError `invalid` when a text of the query cannot be looked for in a database. */
+export function assertSearchable(query: object): void {
+  for (const [name, value] of Object.entries(query)) {
+    const fault = typeof value === 'string' ? textFault(value) : undefined
+    if (fault) throw new AppError('invalid', `${place([name])} ${fault}.`)
+  }
+}
+
 /** `path` is changed on the way down and back again: a copy for each item would cost more than all the rest. */
 function check(value: unknown, path: (string | number)[], hasEscapes: boolean): void {
   if (typeof value === 'string') {

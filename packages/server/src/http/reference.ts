@@ -52,7 +52,12 @@ async function openPages(tools: ServerTools): Promise<FastifyInstance> {
 
 /** `/`, `/openapi.json` and `/docs`. Every byte comes from this process. */
 export function mountReference(app: FastifyInstance, tools: ServerTools): void {
-  let document: ReturnType<typeof openApiDocument> | undefined
+  let text: string | undefined
+  // Written once: it has 150 KiB, and a caller without a key would pay nothing for asking again and again.
+  const sendDocument = (_request: FastifyRequest, reply: FastifyReply) => {
+    text ??= JSON.stringify(openApiDocument(version))
+    reply.type('application/json; charset=utf-8').send(text)
+  }
   let pages: Promise<FastifyInstance> | undefined
   async function servePage(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     pages ??= openPages(tools)
@@ -61,10 +66,7 @@ export function mountReference(app: FastifyInstance, tools: ServerTools): void {
     routing(request.raw, reply.raw)
   }
   for (const url of ['/docs', '/docs/*']) app.route({ method: ['GET', 'HEAD'], url, handler: servePage })
-  app.get('/openapi.json', (_request, reply) => {
-    document ??= openApiDocument(version)
-    reply.send(document)
-  })
+  for (const url of ['/openapi.json', '/docs/json']) app.get(url, sendDocument)
   app.get('/', (_request, reply) => {
     reply
       .headers({ 'content-security-policy': homePolicy, 'referrer-policy': 'no-referrer' })

@@ -17,6 +17,7 @@ import type { Metrics } from '../metrics.ts'
 import { clientAddress } from './actor.ts'
 import { type Authenticator, authenticate, IdentityMismatch, type Principal, type RefusalWatch } from './auth.ts'
 import { admitConnection } from './connections.ts'
+import { assertSearchable } from './json.ts'
 import { claimSocket, releaseSocket } from './sse.ts'
 
 declare module 'fastify' {
@@ -89,8 +90,10 @@ function schemaOf({ params, query, body }: Endpoint) {
   return { ...(params ? { params } : {}), ...(query ? { querystring: query } : {}), ...(body ? { body } : {}) }
 }
 
+/** Throws AppError `invalid`. */
 function inputOf<Name extends EndpointName>(request: FastifyRequest): Input<Name> {
   const { params, query, body, principal } = request
+  assertSearchable(query as object)
   return { params, query, body, principal, request } as Input<Name>
 }
 

@@ -109,6 +109,41 @@ describe('a body', () => {
   })
 })
 
+// SQLite would find every row by a NUL, and PostgreSQL would fail, as if it were away.
+describe('a query', () => {
+  it.each(['/api/events?q=', '/api/events?session_id=', '/api/audit?actor=', '/api/audit?target='])(
+    'such as %s with a NUL is refused',
+    async (url) => {
+      const answer = await service.call<{ error: string }>('GET', `${url}a%00b`)
+      expect(answer).toMatchObject({ status: 400, headers: { 'x-error-code': 'invalid' } })
+      expect(answer.body.error).toMatch(/^(q|session_id|actor|target) must not contain the NUL character\.$/)
+    },
+  )
+})
+
+describe('the API reference', () => {
+  // Nobody needs a key for it, so it must not cost more than any other file.
+  it('is written once, not for each request', async () => {
+    const written: unknown[] = []
+    const stringify = JSON.stringify
+    await service.call('GET', '/openapi.json', { key: null })
+    JSON.stringify = ((value: object, ...rest: []) => {
+      if (value && 'openapi' in Object(value)) written.push(value)
+      return stringify(value, ...rest)
+    }) as typeof JSON.stringify
+    try {
+      for (const path of ['/openapi.json', '/docs/json']) {
+        const answer = await service.call<{ openapi: string }>('GET', path, { key: null })
+        expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
+        expect(answer.body.openapi).toBe('3.1.0')
+      }
+    } finally {
+      JSON.stringify = stringify
+    }
+    expect(written).toEqual([])
+  })
+})
+
 describe('the Host header', () => {
   const status = async (host: string) =>
     (await service.call('GET', '/healthz', { key: null, headers: { host } })).status
