@@ -1017,6 +1017,14 @@ class ReportsTest(ServiceTest):
 
 
 class DecoyTest(ServiceTest):
+    def setUp(self) -> None:
+        super().setUp()
+        # Enough for a busy machine, and less than the minute that some answers below ask the client to wait.
+        for name, seconds in (('_CHECK_TIMEOUT', 30.0), ('_CHECKS_TIMEOUT', 50.0)):
+            patch = mock.patch.object(wardline, name, seconds)
+            patch.start()
+            self.addCleanup(patch.stop)
+
     # A decoy that lay in a report, a log or an error would unmask itself to whoever reads those.
     def test_a_decoy_in_an_argument_is_denied_and_its_value_is_nowhere(self) -> None:
         value, path = self.plant_key(), '/srv/vault/ledger.dat'
@@ -1711,7 +1719,7 @@ class SignatureTest(ServiceTest):
         until('polls', lambda: impostor.polls > polls + 2)
         self.assertEqual(monitor.reason, 'Grüße\nin two lines')
         until('contact', lambda: not monitor.health.stale)
-        self.assertNotIn('poll', monitor.health.problems)
+        until('the end of the problem', lambda: 'poll' not in monitor.health.problems)
         impostor.poll = self.message(5)
         until('a resume', lambda: not monitor.suspended)
 
@@ -1747,7 +1755,7 @@ class SignatureTest(ServiceTest):
         until('one complaint', lambda: [said for said in errors if 'signature' in said], lambda said: len(said) == 1)
         impostor.poll, impostor.header = self.message(2), None
         until('a resume', lambda: not monitor.suspended)
-        self.assertNotIn('poll', monitor.health.problems)
+        until('the end of the problem', lambda: 'poll' not in monitor.health.problems)
         # It was signed once, and may be a replay.
         impostor.poll = right
         until('silence', lambda: monitor.suspended)

@@ -236,7 +236,8 @@ describe.each([
     }
     const slowest = new Map<string, number>()
     for (const { path, answer, ms } of await Promise.all(answers)) {
-      expect(answer, path).toBe('500 database')
+      // On a busy machine what waits for a connection fills the queues.
+      expect(['500 database', ...effort(['503 overloaded'], [])], path).toContain(answer)
       slowest.set(path, Math.max(slowest.get(path) ?? 0, ms))
     }
     delay.disable()
