@@ -140,7 +140,7 @@ const layers: [name: string, files: RegExp][] = [
   ['the way out', /^egress\//],
   [
     'the ground',
-    /^(errors|clock|ids|log|log-pretty|metrics|secrets|config|config-values|config-alerts|config-hosts|config-limits|config-log|config-quotas|pattern-rules|private-files|setting-faults|version|work-turns)\.ts$/,
+    /^(errors|clock|ids|log|log-pretty|metrics|secrets|config|config-values|config-alerts|config-hosts|config-limits|config-log|config-quotas|private-files|setting-faults|validation|version|work-turns)\.ts$/,
   ],
 ]
 const layerOf = (file: string): number => layers.findIndex(([, files]) => files.test(file))
@@ -463,6 +463,18 @@ const rules: Rule[] = [
         /^(fastify|@fastify\/.*)$/.test(name) && !allowed && `imports ${name}; only http/, routes.ts and app.ts may`
       )
     }),
+  },
+  {
+    says: 'what comes from outside is checked against its schema by validation.ts alone',
+    broken: {
+      'packages/server/src/features/alerts/routes.ts': 'const validate = request.compileValidationSchema(NewEvent)',
+      'packages/server/src/features/stream/a.ts': "import { Compile } from 'typebox/schema'",
+    },
+    find: onlyIn(
+      /\b(compileValidationSchema|getValidationFunction|validateInput)\b|'(typebox\/\w+|ajv|@fastify\/ajv-compiler)'/,
+      /^packages\/server\/src\/validation\.ts$/,
+      'checks by a schema itself; validation.ts does',
+    ),
   },
   {
     says: 'only db/, the benchmark, the black box and the servers of the tests open databases themselves',

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
-import { Count, choice, nullable, Severity, Timestamp, Uuid } from './fields.ts'
+import { Count, choice, NotBlank, nullable, Pattern, Severity, Timestamp, Uuid } from './fields.ts'
 import { Type } from './type.ts'
 
 /** Where alerts can go. Of these, webhook, syslog and splunk are machines, which get each alert by itself. */
@@ -20,20 +20,24 @@ export const channelTypes = [
 export type ChannelType = (typeof channelTypes)[number]
 
 const HttpUrl = (description: string) =>
-  Type.String({ pattern: '^https?://', maxLength: 2048, description: `http(s) URL ${description}` })
+  Pattern('^https?://', 'must be an http:// or https:// URL', {
+    maxLength: 2048,
+    description: `http(s) URL ${description}`,
+  })
 /** What ends up in a header or a line must not hold a line break; nothing here needs other than printable ASCII. */
-const Token = (description: string) => Type.String({ pattern: '^[!-~]+$', maxLength: 500, description })
-const MailAddress = Type.String({
-  pattern: '^[^\\s<>,;:"@]{1,64}@[^\\s<>,;:"@]{1,255}$',
+const Token = (description: string) =>
+  Pattern('^[!-~]+$', 'may contain only visible ASCII characters, and no spaces', { maxLength: 500, description })
+const MailAddress = Pattern('^[^\\s<>,;:"@]{1,64}@[^\\s<>,;:"@]{1,255}$', 'must be a mail address, without a name', {
   maxLength: 320,
   description: 'Mail address, without a name',
 })
 
 /** Secret of a webhook by Standard Webhooks 1.0: `whsec_` and the base64 of 24 to 64 bytes. */
-export const WebhookSecret = Type.String({
-  pattern: '^whsec_[A-Za-z0-9+/]{32,86}={0,2}$',
-  description: '`whsec_` and the base64 of 24 to 64 random bytes',
-})
+export const WebhookSecret = Pattern(
+  '^whsec_[A-Za-z0-9+/]{32,86}={0,2}$',
+  'must be whsec_ and the base64 of 24 to 64 bytes',
+  { description: '`whsec_` and the base64 of 24 to 64 random bytes' },
+)
 
 /** Settings by type of channel. All of it is kept encrypted and never shown again. */
 export const channelSettings = {
@@ -53,25 +57,36 @@ export const channelSettings = {
   ),
   telegram: Type.Object(
     {
-      token: Type.String({ pattern: '^[0-9]{1,20}:[A-Za-z0-9_-]{10,100}$', description: 'Token of the bot' }),
-      chat_id: Type.String({ pattern: '^(-?[0-9]{1,20}|@[A-Za-z0-9_]{1,64})$', description: 'Chat, or @channel' }),
+      token: Pattern('^[0-9]{1,20}:[A-Za-z0-9_-]{10,100}$', 'must be the token of a bot, such as 123456:ABC-DEF', {
+        description: 'Token of the bot',
+      }),
+      chat_id: Pattern(
+        '^(-?[0-9]{1,20}|@[A-Za-z0-9_]{1,64})$',
+        'must be the number of a chat, or @ and the name of a channel',
+        { description: 'Chat, or @channel' },
+      ),
     },
     { additionalProperties: false },
   ),
   pagerduty: Type.Object(
     {
-      routing_key: Type.String({ pattern: '^[A-Za-z0-9]{32}$', description: 'Integration key of Events API v2' }),
+      routing_key: Pattern('^[A-Za-z0-9]{32}$', 'must be 32 letters and digits', {
+        description: 'Integration key of Events API v2',
+      }),
       region: Type.Optional(choice(['us', 'eu'], 'Region; default: us')),
     },
     { additionalProperties: false },
   ),
   email: Type.Object(
     {
-      url: Type.String({
-        pattern: '^smtps?://',
-        maxLength: 2048,
-        description: '`smtp://<user>:<password>@<host>:<port>`, or `smtps://…` for TLS from the first byte',
-      }),
+      url: Pattern(
+        '^smtps?://',
+        'must be smtp://<user>:<password>@<host>:<port>, or smtps://… for TLS from the first byte',
+        {
+          maxLength: 2048,
+          description: '`smtp://<user>:<password>@<host>:<port>`, or `smtps://…` for TLS from the first byte',
+        },
+      ),
       from: MailAddress,
       to: Type.Array(MailAddress, { minItems: 1, maxItems: 50 }),
     },
@@ -79,11 +94,11 @@ export const channelSettings = {
   ),
   ntfy: Type.Object(
     {
-      url: Type.String({
-        pattern: '^https?://[^/?#]+/[^?#]*[^/?#]/?$',
-        maxLength: 2048,
-        description: 'http(s) URL of a topic, such as https://ntfy.sh/<topic>',
-      }),
+      url: Pattern(
+        '^https?://[^/?#]+/[^?#]*[^/?#]/?$',
+        'must be the http:// or https:// URL of a topic, such as https://ntfy.sh/alerts',
+        { maxLength: 2048, description: 'http(s) URL of a topic, such as https://ntfy.sh/<topic>' },
+      ),
       token: Type.Optional(Token('Access token')),
     },
     { additionalProperties: false },
@@ -97,8 +112,7 @@ export const channelSettings = {
   ),
   syslog: Type.Object(
     {
-      url: Type.String({
-        pattern: '^(tcp|tls)://',
+      url: Pattern('^(tcp|tls)://', 'must be tcp://<host>:<port>, or tls://… for TLS', {
         maxLength: 2048,
         description: '`tcp://<host>:<port>`, or `tls://…` (RFC 5425)',
       }),
@@ -118,7 +132,9 @@ export const channelSettings = {
 
 export type ChannelSettings = { [Type in ChannelType]: Static<(typeof channelSettings)[Type]> }
 
-const ClockTime = Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: 'HH:MM' })
+const ClockTime = Pattern('^([01][0-9]|2[0-3]):[0-5][0-9]$', 'must be a time of day such as 07:30', {
+  description: 'HH:MM',
+})
 export const QuietHours = Type.Object(
   {
     from: ClockTime,
@@ -132,7 +148,7 @@ export const QuietHours = Type.Object(
 )
 export type QuietHours = Static<typeof QuietHours>
 
-const ChannelName = Type.String({ minLength: 1, maxLength: 80, pattern: '\\S' })
+const ChannelName = NotBlank({ minLength: 1, maxLength: 80 })
 const options = {
   min_severity: Type.Optional(Severity),
   enabled: Type.Optional(
@@ -154,28 +170,35 @@ const options = {
   quiet_hours: Type.Optional(nullable(QuietHours)),
 }
 
-export const NewChannel = Type.Object({
-  name: ChannelName,
-  type: choice(channelTypes),
-  settings: Type.Object({}, { description: 'The fields depend on type; see the guide to alerts' }),
-  ...options,
+const CommonOfChannels = Type.Object({ name: ChannelName, ...options })
+/** A type of channel with its settings: `type` decides which of them are meant. */
+type TypeAndSettings = { [Type in ChannelType]: { type: Type; settings: ChannelSettings[Type] } }[ChannelType]
+export type NewChannel = Static<typeof CommonOfChannels> & TypeAndSettings
+export const NewChannel = Type.Unsafe<NewChannel>({
+  ...CommonOfChannels,
+  discriminator: { propertyName: 'type' },
+  oneOf: channelTypes.map((type) =>
+    Type.Object({ type: Type.Literal(type), settings: channelSettings[type] }, { title: type }),
+  ),
 })
-export type NewChannel = Static<typeof NewChannel>
 
 export const ChannelChange = Type.Object(
   {
     name: Type.Optional(ChannelName),
-    settings: Type.Optional(Type.Object({}, { description: 'Replaces all settings of the channel' })),
+    settings: Type.Optional(
+      Type.Object({}, { description: "Replaces all settings; the fields are those of the channel's type" }),
+    ),
     ...options,
   },
   { additionalProperties: false, minProperties: 1 },
 )
 export type ChannelChange = Static<typeof ChannelChange>
 
-export const ChannelId = Type.String({
-  pattern: '^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|env-[a-z]{1,20})$',
-  description: 'UUID, or env-<type> for a channel set by environment variables',
-})
+export const ChannelId = Pattern(
+  '^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|env-[a-z]{1,20})$',
+  'must be a UUID, or env-<type> for a channel set by environment variables',
+  { description: 'UUID, or env-<type> for a channel set by environment variables' },
+)
 const ChannelParams = Type.Object({ id: ChannelId })
 
 const channelStates = ['ok', 'failing', 'disabled'] as const

@@ -1,7 +1,22 @@
 import type { Static } from 'typebox'
 import { ChannelId, Replayed } from './alert-channels.ts'
 import { access, define } from './endpoint.ts'
-import { Count, choice, InstanceId, limits, nullable, Severity, severities, Timestamp, Uuid } from './fields.ts'
+import { EventType } from './events.ts'
+import {
+  Count,
+  choice,
+  Digits,
+  InstanceId,
+  InstancePattern,
+  limits,
+  NotBlank,
+  nullable,
+  Pattern,
+  Severity,
+  severities,
+  Timestamp,
+  Uuid,
+} from './fields.ts'
 import { Type } from './type.ts'
 
 /** What the service alerts of without a stored event. */
@@ -45,15 +60,13 @@ export const Alert = Type.Object({
 })
 export type Alert = Static<typeof Alert>
 
-const PageNumber = (description: string) => Type.String({ pattern: '^[0-9]{1,15}$', description })
-
 export const AlertQuery = Type.Object({
   status: Type.Optional(choice(alertStatuses)),
   severity: Type.Optional(Severity),
-  event_type: Type.Optional(Type.String({ pattern: '^[a-z0-9_]+$', maxLength: limits.eventType })),
+  event_type: Type.Optional(EventType),
   instance_id: Type.Optional(InstanceId),
-  before: Type.Optional(PageNumber('Alerts below this seq: `next` of the previous page')),
-  limit: Type.Optional(PageNumber('Alerts a page, 1 to 1000; default: 100')),
+  before: Type.Optional(Digits('Alerts below this seq: `next` of the previous page')),
+  limit: Type.Optional(Digits('Alerts a page, 1 to 1000; default: 100')),
 })
 export type AlertQuery = Static<typeof AlertQuery>
 const AlertList = Type.Object({ alerts: Type.Array(Alert), next: nullable(Type.String()) })
@@ -78,8 +91,8 @@ export const AlertChange = Type.Object(
   {
     status: Type.Optional(choice(alertStatuses)),
     verdict: Type.Optional(nullable(choice(alertVerdicts, 'Only with status resolved'))),
-    assignee: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 100, pattern: '\\S' }))),
-    note: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 1000, pattern: '\\S' }))),
+    assignee: Type.Optional(nullable(NotBlank({ minLength: 1, maxLength: 100 }))),
+    note: Type.Optional(nullable(NotBlank({ minLength: 1, maxLength: 1000 }))),
     whole_group: Type.Optional(
       Type.Boolean({ description: 'Also update every unresolved alert of the same type and instance' }),
     ),
@@ -90,15 +103,9 @@ export type AlertChange = Static<typeof AlertChange>
 const AlertChanged = Type.Object({ ok: Type.Literal(true), id: Uuid, changed: Count })
 
 /** A type of event, an exact name or a prefix followed by *. */
-const TypePattern = Type.String({
-  pattern: '^[a-z0-9_]+\\*?$',
+const TypePattern = Pattern('^[a-z0-9_]+\\*?$', 'must be a type of event, or a prefix followed by *', {
   maxLength: 101,
   description: 'A type, or a prefix and *',
-})
-const InstancePattern = Type.String({
-  pattern: '^[a-z0-9_-]+\\*?$',
-  maxLength: 65,
-  description: 'An instance id, or a prefix followed by *',
 })
 
 /** Every given field must match; an absent field matches everything. */
@@ -113,7 +120,7 @@ export const AlertMatch = Type.Object(
 export type AlertMatch = Static<typeof AlertMatch>
 
 export const NewRoute = Type.Object({
-  name: Type.String({ minLength: 1, maxLength: 80, pattern: '\\S' }),
+  name: NotBlank({ minLength: 1, maxLength: 80 }),
   match: AlertMatch,
   channels: Type.Array(ChannelId, { minItems: 1, maxItems: 100 }),
 })
@@ -132,7 +139,7 @@ const RuleCreated = Type.Object({ ok: Type.Literal(true), id: Uuid })
 
 export const NewSilence = Type.Object({
   match: AlertMatch,
-  reason: Type.String({ minLength: 1, maxLength: limits.reason, pattern: '\\S' }),
+  reason: NotBlank({ minLength: 1, maxLength: limits.reason }),
   ends_at: Type.String({ format: 'date-time', maxLength: 40, description: 'At most a year ahead' }),
 })
 export type NewSilence = Static<typeof NewSilence>
@@ -152,7 +159,7 @@ export const MessageQuery = Type.Object({
   channel_id: Type.Optional(ChannelId),
   state: Type.Optional(choice(['pending', 'delivered', 'dead'])),
   before: Type.Optional(Uuid),
-  limit: Type.Optional(PageNumber('Messages a page, 1 to 1000; default: 100')),
+  limit: Type.Optional(Digits('Messages a page, 1 to 1000; default: 100')),
 })
 export type MessageQuery = Static<typeof MessageQuery>
 export const MessageView = Type.Object({

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
-import { choice, Digits, Instant, limits, nullable, Timestamp } from './fields.ts'
+import { choice, Digits, Instant, limits, nullable, Pattern, Timestamp } from './fields.ts'
 import { Type } from './type.ts'
 
 export const AuditEntry = Type.Object({
@@ -30,10 +30,11 @@ export const AuditQuery = Type.Object({
     Type.String({ minLength: 1, maxLength: limits.name, description: 'Key id, name of a key, "system" or "cli"' }),
   ),
   action: Type.Optional(
-    Type.String({
-      pattern: '^[a-z_]{1,40}\\.([a-z_]{1,40}|\\*)$',
-      description: 'Such as instance.suspend; key.* means every action on keys',
-    }),
+    Pattern(
+      '^[a-z_]{1,40}\\.([a-z_]{1,40}|\\*)$',
+      'must be an action such as instance.suspend, or a group such as key.*',
+      { description: 'Such as instance.suspend; key.* means every action on keys' },
+    ),
   ),
   target: Type.Optional(
     // The longest targets are instance ids and channel ids; the rest is room.

@@ -8,6 +8,7 @@ import {
   Instant,
   limits,
   nullable,
+  Pattern,
   Severity,
   severities,
   Timestamp,
@@ -67,7 +68,10 @@ const Metadata = Type.Record(Type.String(), Type.Unknown(), {
   description: `Any JSON object, at most ${limits.metadataBytes / 1024} KiB as JSON and ${limits.jsonDepth} levels deep`,
 })
 
-const EventType = Type.String({ pattern: '^[a-z0-9_]+$', maxLength: limits.eventType, description: 'snake_case' })
+export const EventType = Pattern('^[a-z0-9_]+$', 'may contain only lower-case letters, digits and _', {
+  maxLength: limits.eventType,
+  description: 'snake_case',
+})
 const SessionId = Type.String({ minLength: 1, maxLength: limits.sessionId })
 
 export const NewEvent = Type.Object({
@@ -128,8 +132,7 @@ export const EventQuery = Type.Object({
   session_id: Type.Optional(SessionId),
   event_type: Type.Optional(EventType),
   exclude_type: Type.Optional(
-    Type.String({
-      pattern: '^[a-z0-9_]+(,[a-z0-9_]+)*$',
+    Pattern('^[a-z0-9_]+(,[a-z0-9_]+)*$', 'must be types of events, separated by commas', {
       maxLength: 10 * limits.eventType,
       description: 'Not these event types, separated by commas',
     }),

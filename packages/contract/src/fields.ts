@@ -1,4 +1,4 @@
-import type { Static, TSchema } from 'typebox'
+import type { Static, TSchema, TStringOptions } from 'typebox'
 import { Type } from './type.ts'
 
 /** A string out of a closed list; an error message can name the whole list. */
@@ -50,23 +50,37 @@ export const limits = {
   checkedPath: 4096,
 } as const
 
+/**
+ * Text by a regular expression. `rule` says what it asks for, in words that follow the name of the field: errors show
+ * the rule, never the expression.
+ */
+export const Pattern = (pattern: string, rule: string, options: TStringOptions = {}) =>
+  Type.String({ pattern, 'x-rule': rule, ...options })
+/** Text with at least one visible character. */
+export const NotBlank = (options: TStringOptions) => Pattern('\\S', 'must not be blank', options)
+
 export const Timestamp = Type.String({ format: 'date-time', description: 'ISO 8601, UTC' })
 const isoInstant = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?(Z|[+-]\\d{2}:\\d{2})$'
 /** An ISO 8601 instant in a query. */
-export const Instant = (description: string) => Type.String({ pattern: isoInstant, maxLength: 40, description })
+export const Instant = (description: string) =>
+  Pattern(isoInstant, 'must be an ISO 8601 instant', { maxLength: 40, description })
 /** A whole number in a query, as text. */
-export const Digits = (description: string) => Type.String({ pattern: '^[0-9]{1,15}$', description })
+export const Digits = (description: string) => Pattern('^[0-9]{1,15}$', 'must be a whole number', { description })
 export const Count = Type.Integer({ minimum: 0 })
-export const InstanceId = Type.String({
-  pattern: '^[a-z0-9_-]+$',
+export const InstanceId = Pattern('^[a-z0-9_-]+$', 'may contain only lower-case letters, digits, _ and -', {
   maxLength: limits.instanceId,
   description: 'Lower-case letters, digits, _ and -',
   examples: ['support-bot-1'],
 })
-export const Uuid = Type.String({
-  pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$',
+export const Uuid = Pattern('^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$', 'must be a UUID', {
   description: 'UUID',
 })
+/** An exact id or a prefix; not * alone, which would be every instance. */
+export const InstancePattern = Pattern(
+  '^[a-z0-9_-]+\\*?$',
+  'must be an instance id, or a prefix followed by *; * alone is refused',
+  { maxLength: limits.instanceId + 1, description: 'An instance id, or a prefix followed by *' },
+)
 export const InstanceParams = Type.Object({ instanceId: InstanceId })
 
 export const severities = ['info', 'warning', 'critical', 'breach'] as const

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
-import { choice, InstanceId, InstanceParams, limits, nullable, Ok, Timestamp } from './fields.ts'
+import { choice, Digits, InstanceId, InstanceParams, limits, NotBlank, nullable, Ok, Timestamp } from './fields.ts'
 import { Type } from './type.ts'
 
 export const instanceStatuses = ['active', 'suspended', 'offline'] as const
@@ -16,7 +16,7 @@ export const decoysHeader = 'x-wardline-decoys'
 
 export const Heartbeat = Type.Object({
   instance_id: InstanceId,
-  name: Type.String({ minLength: 1, maxLength: limits.name, pattern: '\\S', description: 'Display name' }),
+  name: NotBlank({ minLength: 1, maxLength: limits.name, description: 'Display name' }),
   agent_type: Type.Optional(Type.String({ maxLength: 100 })),
   version: Type.Optional(Type.String({ maxLength: 100, description: 'Version of the agent' })),
   control_version: Type.Optional(
@@ -43,19 +43,9 @@ export type InstanceView = Static<typeof InstanceView>
 
 export const InstanceQuery = Type.Object({
   status: Type.Optional(choice(instanceStatuses)),
-  prefix: Type.Optional(
-    Type.String({ pattern: '^[a-z0-9_-]+$', maxLength: limits.instanceId, description: 'Prefix of the id' }),
-  ),
-  after: Type.Optional(
-    Type.String({
-      pattern: '^[a-z0-9_-]+$',
-      maxLength: limits.instanceId,
-      description: 'Cursor: `next` of the previous page',
-    }),
-  ),
-  limit: Type.Optional(
-    Type.String({ pattern: '^[0-9]{1,15}$', description: `Rows a page, 1 to ${limits.pageSize}; default: 100` }),
-  ),
+  prefix: Type.Optional({ ...InstanceId, description: 'Prefix of the id' }),
+  after: Type.Optional({ ...InstanceId, description: 'Cursor: `next` of the previous page' }),
+  limit: Type.Optional(Digits(`Rows a page, 1 to ${limits.pageSize}; default: 100`)),
 })
 export type InstanceQuery = Static<typeof InstanceQuery>
 

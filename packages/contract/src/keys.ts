@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { access, define, scopes } from './endpoint.ts'
-import { choice, limits, nullable, Ok, Timestamp } from './fields.ts'
+import { choice, InstancePattern, limits, NotBlank, nullable, Ok, Pattern, Timestamp } from './fields.ts'
 import { Type } from './type.ts'
 
 const quota = (description: string) => Type.Optional(nullable(Type.Integer({ minimum: 1, maximum: 1e9, description })))
@@ -21,25 +21,19 @@ export type KeyQuotas = Static<typeof KeyQuotas>
 export type QuotaName = keyof KeyQuotas
 export const quotaNames = Object.keys(KeyQuotas.properties) as QuotaName[]
 
-const KeyId = Type.String({ pattern: '^[0-9a-z]{8}$', description: 'The public part of a key' })
-const Binding = Type.String({
-  pattern: '^[a-z0-9_-]+\\*?$',
-  maxLength: 65,
-  description: 'An instance id, or a prefix followed by *',
-})
+const KeyId = Pattern('^[0-9a-z]{8}$', 'must be a key id', { description: 'The public part of a key' })
 
 export const NewKey = Type.Object({
   scope: choice(scopes),
   name: Type.Optional(
-    Type.String({
+    NotBlank({
       minLength: 1,
       maxLength: limits.keyName,
-      pattern: '\\S',
       description: 'Who holds the key; default for scope agent: its instances; required for the others',
     }),
   ),
   instances: Type.Optional(
-    Type.Array(Binding, {
+    Type.Array(InstancePattern, {
       minItems: 1,
       maxItems: 100,
       description: 'Required for scope agent, refused for the others',

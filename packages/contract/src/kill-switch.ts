@@ -1,15 +1,22 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
-import { choice, Digits, InstanceId, InstanceParams, Instant, limits, nullable, Ok, Timestamp } from './fields.ts'
+import {
+  choice,
+  Digits,
+  InstanceId,
+  InstanceParams,
+  Instant,
+  limits,
+  NotBlank,
+  nullable,
+  Ok,
+  Timestamp,
+} from './fields.ts'
 import { decoysHeader } from './instances.ts'
 import { Type } from './type.ts'
 
 const KillRequest = Type.Object({
-  reason: Type.String({
-    maxLength: limits.reason,
-    pattern: '\\S',
-    description: 'Reason; trimmed, and not blank',
-  }),
+  reason: NotBlank({ maxLength: limits.reason, description: 'Reason; trimmed, and not blank' }),
 })
 
 const KillReply = Type.Object({

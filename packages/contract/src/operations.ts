@@ -1,4 +1,3 @@
-import type { Static } from 'typebox'
 import { define } from './endpoint.ts'
 import { choice, Ok } from './fields.ts'
 import { Type } from './type.ts'

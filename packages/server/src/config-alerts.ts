@@ -1,8 +1,8 @@
 import { channelSettings } from '@wardline/contract'
 import type { TSchema } from 'typebox'
 import { cidrs, refuse, type Setting, setting } from './config-values.ts'
-import { patternRule } from './pattern-rules.ts'
 import { urlFault, webhookSecretFault } from './setting-faults.ts'
+import { patternRule } from './validation.ts'
 
 /** A text by the rule of the contract: a channel in the environment takes the same values as the API. */
 const byContract =
@@ -10,7 +10,7 @@ const byContract =
   (value: string): string => {
     const { pattern = '', maxLength = Infinity } = schema as { pattern?: string; maxLength?: number }
     if (Array.from(value).length > maxLength) refuse(`must have at most ${maxLength} characters`)
-    if (!new RegExp(pattern, 'u').test(value)) refuse(patternRule(pattern))
+    if (!new RegExp(pattern, 'u').test(value)) refuse(patternRule(schema))
     const broken = fault(value)
     return broken === undefined ? value : refuse(broken)
   }

@@ -1,5 +1,5 @@
 import { WebhookSecret } from '@wardline/contract'
-import { patternRule } from './pattern-rules.ts'
+import { patternRule } from './validation.ts'
 
 // What a pattern cannot say of a setting. Each gives the rule that is broken, to be put behind the name of the setting.
 
@@ -24,7 +24,5 @@ export function webhookSecretFault(secret: string): string | undefined {
   const text = secret.slice('whsec_'.length)
   const bytes = Buffer.from(text, 'base64')
   const isExact = [bytes.toString('base64'), bytes.toString('base64').replace(/=+$/, '')].includes(text)
-  return isExact && bytes.length >= 24 && bytes.length <= 64
-    ? undefined
-    : patternRule((WebhookSecret as { pattern?: string }).pattern ?? '')
+  return isExact && bytes.length >= 24 && bytes.length <= 64 ? undefined : patternRule(WebhookSecret)
 }

@@ -2,6 +2,7 @@ import {
   type ChannelChange,
   type ChannelType,
   channelTypes,
+  type NewChannel,
   type QuietHours,
   type Severity,
   severities,
@@ -206,7 +207,7 @@ async function add(type: ChannelType, options: AddOptions): Promise<void> {
   const fields = channelFields(options)
   const { call } = await findService(options)
   const settings = await settingsFor(type, settingsFile)
-  const reply = await call('createChannel', { body: { ...fields, type, name, settings } })
+  const reply = await call('createChannel', { body: { ...fields, type, name, settings } as NewChannel })
   if (json) return console.log(safeJson(reply, 2))
   const id = sanitize(reply.id)
   if (reply.secret === undefined) return console.log(`Channel ${id} is added. Test it: wardline channels test ${id}`)

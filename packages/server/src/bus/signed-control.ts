@@ -1,12 +1,12 @@
 import { timingSafeEqual } from 'node:crypto'
 import { ControlMessage } from '@wardline/contract'
-import { Compile } from 'typebox/schema'
+import { lazyCheck } from '../validation.ts'
 import { signControl } from './control-signature.ts'
 
 /** Far above the longest reason, however it is escaped. */
 const maxBytes = 16 * 1024
 
-const isControlMessage = Compile(ControlMessage)
+const isControlMessage = lazyCheck(ControlMessage)
 
 function isSigned(message: ControlMessage, key: Buffer): boolean {
   const given = Buffer.from(message.signature)
@@ -28,8 +28,10 @@ export function readControlMessage(
   key: Buffer,
 ): ControlMessage | 'too_large' | 'malformed' | 'unsigned' {
   if (message.length > maxBytes) return 'too_large'
-  const given = parse(message)
-  if (!isControlMessage.Check(given) || !Number.isSafeInteger(given.version)) return 'malformed'
+  const parsed = parse(message)
+  if (!isControlMessage(parsed)) return 'malformed'
+  const given = parsed as ControlMessage
+  if (!Number.isSafeInteger(given.version)) return 'malformed'
   if (!isSigned(given, key)) return 'unsigned'
   // The signature says nothing of other fields: they would reach the agents as if they came from here.
   const { instance_id, action, reason, version, issued_at, signature } = given

@@ -2,7 +2,7 @@ import { type ErrorCode, errorStatus } from '@wardline/contract'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { Deps } from '../deps.ts'
 import { AppError, DatabaseError } from '../errors.ts'
-import { validationSentence } from './validation.ts'
+import { validationSentence } from '../validation.ts'
 
 interface Problem {
   code: ErrorCode

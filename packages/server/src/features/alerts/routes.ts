@@ -4,7 +4,6 @@ import { unknownId } from '../../errors.ts'
 import { requestActor } from '../../http/actor.ts'
 import { pageLimit } from '../../http/page.ts'
 import type { Input, Router } from '../../http/route.ts'
-import { validationSentence } from '../../http/validation.ts'
 import { changeAlert, listAlerts, viewAlert } from './alerts.ts'
 import { listChannels, viewChannel } from './delivery/channel-health.ts'
 import { listMessages, replay, testChannel } from './delivery/messages.ts'
@@ -37,10 +36,6 @@ export function mountAlerts(router: Router, deps: Deps, { routingTable: table, d
     outbox,
     waiting,
     actor: requestActor(request),
-    validate(schema, value) {
-      const validate = request.compileValidationSchema(schema)
-      return validate(value) ? undefined : validationSentence(validate.errors![0]!)
-    },
   })
 
   function channelOf(id: string) {

@@ -1,11 +1,15 @@
 import { isIP } from 'node:net'
-import { eventTypes, limits, type NewEvent, serviceSource } from '@wardline/contract'
+import { eventTypes, limits, NewEvent, serviceSource } from '@wardline/contract'
 import { AppError } from '../../errors.ts'
 import { uuidV7 } from '../../ids.ts'
+import { faultFinder } from '../../validation.ts'
 import { classifyEvent, countedTool } from './classify.ts'
 import type { EventToStore } from './insert-queries.ts'
 import { isServiceName } from './service-name.ts'
 import { parseSessionMetrics, type SessionMetrics } from './session-metrics.ts'
+
+/** Why a value is no event, whichever way it came; undefined when it is one. */
+export const eventFault = faultFinder(NewEvent)
 
 function metadataText(metadata: NewEvent['metadata']): string | null {
   if (metadata === undefined) return null

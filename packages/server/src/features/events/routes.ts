@@ -1,9 +1,8 @@
-import { NewEvent } from '@wardline/contract'
 import type { FastifyRequest } from 'fastify'
 import { clientAddress } from '../../http/actor.ts'
 import type { Router } from '../../http/route.ts'
-import { validationSentence } from '../../http/validation.ts'
 import type { Events, Reporter } from './events.ts'
+import { eventFault } from './new-event.ts'
 
 /** Node joins repeated headers of one name into one text. */
 const reporterOf = (request: FastifyRequest): Reporter => ({
@@ -16,12 +15,10 @@ export function mountEvents(router: Router, { events }: { events: Events }): voi
   router.handle('createEvent', ({ body, request }) => events.report(body, reporterOf(request)))
 
   router.handle('createEvents', ({ request }) => {
-    const validate = request.compileValidationSchema(NewEvent)
     const batch = {
       bytes: request.body as Buffer,
       isLines: (request.headers['content-type'] ?? '').startsWith('application/x-ndjson'),
-      faultOf: (value: unknown) =>
-        validate(value) ? undefined : validationSentence(validate.errors![0]!).replace('The body', 'The event'),
+      faultOf: (value: unknown) => eventFault(value)?.replace('The body', 'The event'),
       onRefused: (fault: Error) => router.noteRefusal(request, fault),
     }
     return events.reportBatch(batch, reporterOf(request))

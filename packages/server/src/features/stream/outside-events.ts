@@ -1,10 +1,10 @@
-import { NewEvent, Uuid } from '@wardline/contract'
-import { Compile } from 'typebox/schema'
+import { type NewEvent, Uuid } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { bodyText, parseJson } from '../../http/json.ts'
+import { lazyCheck } from '../../validation.ts'
 import type { OutsideEvent } from '../events/event-row.ts'
-import { eventToStore } from '../events/new-event.ts'
+import { eventFault, eventToStore } from '../events/new-event.ts'
 
 /**
  * Events of other programs that are looked at in a second. Nobody reads a hundred in that time, and a program gone mad
@@ -12,8 +12,7 @@ import { eventToStore } from '../events/new-event.ts'
  */
 const maxPerSecond = 1_000
 
-const isNewEvent = Compile(NewEvent)
-const isUuid = Compile(Uuid)
+const isUuid = lazyCheck(Uuid)
 const isoInstant = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/
 
 /** Rows carry null where reports leave a field out. */
@@ -33,10 +32,11 @@ function instant(given: unknown): number | undefined {
  */
 export function readOutsideEvent(message: Buffer, now: number): OutsideEvent {
   const report = withoutNulls(parseJson(bodyText(message)))
-  if (!isNewEvent.Check(report)) throw new AppError('invalid', 'The message must be an event.')
+  const fault = eventFault(report)
+  if (fault !== undefined) throw new AppError('invalid', fault.replace('The body', 'The message'))
   const { id, created_at } = report as { id?: unknown; created_at?: unknown }
-  const { class: _class, tool: _tool, metrics: _metrics, ...row } = eventToStore(report, null, now)
-  return { ...row, id: isUuid.Check(id) ? id : row.id, created_at: instant(created_at) ?? now, seq: null }
+  const { class: _class, tool: _tool, metrics: _metrics, ...row } = eventToStore(report as NewEvent, null, now)
+  return { ...row, id: isUuid(id) ? (id as string) : row.id, created_at: instant(created_at) ?? now, seq: null }
 }
 
 /** Shows what other programs publish on the events channel, and counts what does not fit. */

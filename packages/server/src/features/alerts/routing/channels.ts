@@ -15,7 +15,7 @@ import { destinationHost } from '../channels/all-channels.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import { type Changed, type RoutingChange, reductionsOf, removed, runChange } from './changes.ts'
 import { changedOptions, defaultOptions, optionColumns, optionsOf } from './channel-options.ts'
-import { checkSettings, type Validate } from './channel-settings.ts'
+import { assertUsable, settingsOfType } from './channel-settings.ts'
 import {
   type ChannelRow,
   countChange,
@@ -41,7 +41,6 @@ export interface Waiting {
 
 export interface ChannelChanging extends RoutingChange {
   waiting: Waiting
-  validate: Validate
 }
 
 /** Every alert is compared with every channel; a fleet needs fewer, and routes. */
@@ -54,7 +53,7 @@ const defaultOverlapSeconds = 86_400
 const notFound = (id: string) => unknownId('channel', id, 'wardline channels list')
 const invalid = (sentence: string) => new AppError('invalid', sentence)
 const managedByEnvironment = () =>
-  invalid('This channel is configured in the set by environment variables: change them and restart the service.')
+  invalid('This channel is set by environment variables: change them and restart the service.')
 
 const newSecret = (): string => `whsec_${Buffer.from(randomSecret(secretBytes), 'base64url').toString('base64')}`
 
@@ -98,10 +97,10 @@ function openHeld({ secrets }: Deps, { id, sealed }: ChannelRow): SecretSettings
 
 /** Creates a channel; a secret that was made is in the answer and nowhere else. Throws AppError `invalid`. */
 export async function createChannel(change: ChannelChanging, request: NewChannel): Promise<ReplyOf<'createChannel'>> {
-  const { deps, validate } = change
-  const { name, type } = request
+  const { deps } = change
+  const { name, type, settings: given } = request
   assertHours(request.quiet_hours)
-  const given = await checkSettings(type, request.settings, { validate, allow: deps.config.alertAllowCidrs ?? [] })
+  await assertUsable(given, deps.config.alertAllowCidrs ?? [])
   const secret = type === 'webhook' && secretOf(given) === undefined ? newSecret() : undefined
   const settings = secret === undefined ? given : { ...given, secret }
   const options = changedOptions(defaultOptions(type), request)
@@ -143,11 +142,10 @@ function replaced(deps: Deps, row: ChannelRow, settings: AnySettings): SecretSet
  * `not_found` or `invalid`.
  */
 export async function changeChannel(change: ChannelChanging, id: string, request: ChannelChange): Promise<void> {
-  const { deps, validate, waiting } = change
+  const { deps, waiting } = change
   assertHours(request.quiet_hours)
-  const allow = deps.config.alertAllowCidrs ?? []
-  const type = request.settings === undefined ? undefined : await typeOf(change, id)
-  const settings = type && (await checkSettings(type, request.settings, { validate, allow }))
+  const settings = request.settings && settingsOfType(await typeOf(change, id), request.settings)
+  if (settings !== undefined) await assertUsable(settings, deps.config.alertAllowCidrs ?? [])
   await changeHeld(change, id, async (trx, row, now) => {
     if (row.managed_by === 'environment' && (settings !== undefined || request.name !== undefined)) {
       throw managedByEnvironment()
