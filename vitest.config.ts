@@ -11,7 +11,7 @@ const commandLine = process.argv.join(' ')
 /** With `--mode nightly` long tests take their full measure, see test-servers/effort.ts. */
 const isNightly = commandLine.includes('--mode nightly')
 /** Only a test that hangs takes so long, on however busy a machine. */
-const waitMs = isNightly ? 3_600_000 : 300_000
+const waitMs = isNightly ? 3_600_000 : 600_000
 const effort = isNightly ? { TEST_EFFORT: 'nightly' } : {}
 /** In CI a failure by the machine's load must not hide what else failed: a second attempt, and a list of those that needed it. */
 const retry = process.env.CI ? 1 : 0

@@ -81,8 +81,9 @@ export async function until<T>(
   }
 }
 
-/** Not for `startToExit`: a start that is refused is refused at once. */
-const databaseTooSlow = /The database cannot be used: .*(time-?out|does not answer)/
+/** The last words of a process for which a database server on a busy machine took too long. */
+export const databaseTooSlow =
+  /(connection timeout|timeout exceeded when trying to connect|statement timeout|The database does not answer\.?)\s*$/
 
 /** Starts the service as its own process and waits until /healthz answers 200, or takes the one that BASE_URL names. */
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
@@ -226,7 +227,7 @@ async function ownService(options: ServiceOptions): Promise<Service> {
     await until(
       'a first answer of /healthz',
       async () => {
-        // As a supervisor does: a database server on a busy machine may take too long for the first connection.
+        // As a supervisor does.
         if (run.exit?.code === 1 && databaseTooSlow.test(run.output)) run = spawnOnce()
         if (run.exit) throw new Error(`the service ended with ${JSON.stringify(run.exit)}; it said:\n${output}`)
         return await call('GET', '/healthz', { key: null }).then(

@@ -42,7 +42,9 @@ async function readAudit(service: Service): Promise<AuditEntry[]> {
 const versionsOf = (stream: Stream) => stream.messages.map(({ json }) => (json as ControlMessage).version)
 const isRising = (versions: number[]) => versions.every((version, index) => version > (versions[index - 1] ?? -1))
 
-test('10,000 kills and resumes by two processes give each instance one gapless history', async () => {
+const changes = effort(3_000, 10_000)
+
+test(`${changes} kills and resumes by two processes give each instance one gapless history`, async () => {
   const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
   const random = seededRandom(seed)
   const ids = await Promise.all(Array.from({ length: 10 }, () => newInstance(services[0]!)))
@@ -56,7 +58,7 @@ test('10,000 kills and resumes by two processes give each instance one gapless h
   )
   const successes = new Map(ids.map((id) => [id, 0]))
   const statuses = new Map<number, number>()
-  let left = 10_000
+  let left = changes
 
   async function operate(service: Service): Promise<void> {
     while (left-- > 0) {
@@ -73,10 +75,10 @@ test('10,000 kills and resumes by two processes give each instance one gapless h
   await Promise.all(services.flatMap((service) => Array.from({ length: 20 }, () => operate(service))))
   const seconds = (performance.now() - startedAt) / 1000
   const total = [...successes.values()].reduce((sum, count) => sum + count, 0)
-  console.log(`seed ${seed}: ${total} of 10,000 succeeded, ${[...statuses].join(' · ')} in ${seconds.toFixed(1)} s`)
+  console.log(`seed ${seed}: ${total} of ${changes} succeeded, ${[...statuses].join(' · ')} in ${seconds.toFixed(1)} s`)
 
   expect([...statuses.keys()].sort(), 'every other answer is a plain refusal').toEqual([200, 400])
-  expect(total).toBeGreaterThan(2_000)
+  expect(total).toBeGreaterThan(changes / 5)
   const entries = (await readAudit(services[1]!)).filter(({ action }) => /^instance\.(suspend|resume)$/.test(action))
   expect(entries.length).toBe(total)
   for (const id of ids) {
@@ -107,7 +109,7 @@ test('10,000 kills and resumes by two processes give each instance one gapless h
   const verified = await startCommand(['audit', 'verify'], { ...settings, WARDLINE_DATA_DIR: newDataDir() }).ended
   expect(verified.output).toMatch(/^The audit log is intact: \d+ entries/m)
   expect(verified.code).toBe(0)
-}, 600_000)
+})
 
 // Whoever was told that an agent is stopped must not be able to ask another process and hear that it is not.
 test('a kill that one process has answered is seen by the very next poll of the other', async () => {
