@@ -130,6 +130,14 @@ describe('status and instances', () => {
       expect.arrayContaining([expect.objectContaining({ id, status: 'active' })]),
     )
     expect((await done(['instances', id], asAdmin())).stdout()).toContain('Control         never suspended')
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: `Agent ${id}`, tags: ['env:test'] } })
+    const tagged = await done(['instances', 'tag', id, `watched,${id}`], asAdmin())
+    expect(tagged.stdout()).toBe(`Tags of ${id}: env:test, ${id}, watched\n`)
+    expect((await done(['instances', id], asAdmin())).stdout()).toContain(`env:test (by the agent), ${id}, watched`)
+    expect((await done(['instances', '--tag', id], asAdmin())).stdout()).toMatch(
+      new RegExp(`^active +${id} +\\d+ s ago +Agent ${id} +env:test ${id} watched *$`, 'm'),
+    )
+    expect((await done(['instances', 'tag', id], asAdmin())).stdout()).toBe(`Tags of ${id}: env:test\n`)
     expect((await done(['instances', id, '--json'], asAdmin())).json()).toMatchObject({ id, control: { version: 0 } })
   })
 

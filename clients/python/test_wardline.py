@@ -447,6 +447,13 @@ class KillSwitchTest(ServiceTest):
         self.assertTrue(monitor.suspended)
         self.assertEqual(monitor.reason, 'it mails customers twice')
 
+    def test_tags_are_sent_and_refused_when_they_break_the_rule(self) -> None:
+        self.monitor(tags=['env:production', 'team:payments']).start()
+        until('tags', lambda: self.detail()['agent_tags'], lambda tags: tags == ['env:production', 'team:payments'])
+        for wrong in ('env', ['Production'], [''], ['x' * 41], ['x'] * 21):
+            with self.assertRaisesRegex(ValueError, 'tags must be'):
+                self.monitor(tags=wrong)
+
     def test_a_kill_reaches_the_agent_by_poll_when_the_stream_is_blocked(self) -> None:
         door = self.door()
         door.refuses = lambda line: '/control' in line

@@ -133,6 +133,7 @@ _ARGUMENT_DEPTH = 32
 
 _SEVERITIES = ('info', 'warning', 'critical', 'breach')
 _INSTANCE_ID = re.compile(r'[a-z0-9_-]{1,64}')
+_TAG = re.compile(r'[a-z0-9_.:-]{1,40}')
 _METRIC_NAME = re.compile(r'[A-Za-z][\w.-]{0,63}', re.ASCII)
 _EVENT_TYPE = re.compile(r'[a-z0-9_]{1,100}')
 
@@ -1884,6 +1885,7 @@ class Monitor:
     suspend_log     JSON lines, one for each suspension and resume; `<state_file>.log` unless told. Without either
                     file the logger `wardline` has the only record
     ssl_context     to trust a private authority; certificates are verified unless this says otherwise
+    tags            up to 20, such as 'env:production', shown and filtered by in the fleet. Default: the last ones stay
     public_key      the x of the key in <url>/.well-known/wardline-keys.json, or several separated by commas: kills,
                     resumes and poll answers without a valid signature are ignored. Default: not verified
 
@@ -1906,6 +1908,7 @@ class Monitor:
         suspend_log: Optional[str] = None,
         ssl_context: Optional[ssl.SSLContext] = None,
         public_key: Optional[str] = None,
+        tags: Optional[Sequence[str]] = None,
     ) -> None:
         if not _INSTANCE_ID.fullmatch(instance_id):
             raise ValueError('instance_id must have 1 to 64 lower-case letters, digits, _ or -')
@@ -1913,18 +1916,22 @@ class Monitor:
             raise ValueError('name must have 1 to 80 characters')
         if len(agent_type) > 100:
             raise ValueError('agent_type must have at most 100 characters')
+        if tags is not None and (isinstance(tags, str) or len(tags) > 20 or not all(map(_TAG.fullmatch, tags))):
+            raise ValueError('tags must be at most 20 strings, each of 1 to 40 lower-case letters, digits, _ . : and -')
         if fail_mode not in ('open', 'closed'):
             raise ValueError("fail_mode must be 'open' or 'closed'")
         if not (math.isfinite(stale_after) and stale_after > 0):
             raise ValueError('stale_after must be a number of seconds above 0')
         self._public_keys = None if public_key is None else _PublicKeys(instance_id, public_key)
         self._transport = _Transport(url, key, ssl_context)
-        self._identity = {
+        self._identity: Dict[str, Any] = {
             'instance_id': instance_id,
             'name': _storable(name),
             'agent_type': _storable(agent_type),
             'fail_mode': fail_mode,
         }
+        if tags is not None:
+            self._identity['tags'] = list(tags)
         self._stale_after = float(stale_after)
         self._record = _HostRecord(instance_id, state_file, suspend_log)
         self._callbacks: Dict[str, List[Callable[..., Any]]] = {'suspend': [], 'resume': [], 'error': []}

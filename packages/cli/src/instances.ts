@@ -1,9 +1,9 @@
 import {
   type Client,
+  type FleetInstance,
   type InstanceDetail,
   type InstanceList,
   type InstanceStatus,
-  type InstanceView,
   instanceStatuses,
   limits,
 } from '@wardline/contract'
@@ -19,14 +19,15 @@ import { textTable } from './text-table.ts'
 interface InstancesOptions extends ServiceFlags {
   status?: InstanceStatus
   prefix?: string
+  tag?: string
 }
 
 /** The status is coloured after the columns were measured. */
-function fleetTable(instances: readonly InstanceView[]): string {
+function fleetTable(instances: readonly FleetInstance[]): string {
   const width = Math.max(0, ...instances.map(({ status }) => status.length))
   const lines = textTable(
-    instances.map(({ id, name, secondsAgo, suspension_reason }) =>
-      [id, `${ageText(secondsAgo)} ago`, name, suspension_reason ?? ''].map(sanitize),
+    instances.map(({ id, name, secondsAgo, suspension_reason, tags }) =>
+      [id, `${ageText(secondsAgo)} ago`, name, tags.join(' '), suspension_reason ?? ''].map(sanitize),
     ),
   ).split('\n')
   return instances.map(({ status }, index) => `${statusText(status, width)}  ${lines[index]}`).join('\n')
@@ -40,6 +41,12 @@ function controlText({ control, status }: InstanceDetail): string {
   return `${state} at ${control.changed_at} (version ${control.version}), ${confirmation}${ahead}`
 }
 
+/** A tag that only the agent claims is marked: it proves nothing. */
+function tagsText({ tags, operator_tags }: InstanceDetail): string | null {
+  if (tags.length === 0) return null
+  return tags.map((tag) => (operator_tags.includes(tag) ? tag : `${tag} (by the agent)`)).join(', ')
+}
+
 function detailTable(detail: InstanceDetail): string {
   const rows: [string, string | null][] = [
     ['Id', detail.id],
@@ -50,6 +57,7 @@ function detailTable(detail: InstanceDetail): string {
     ['Agent type', detail.agent_type],
     ['Version', detail.version],
     ['Fail mode', detail.fail_mode],
+    ['Tags', tagsText(detail)],
     ['First seen', detail.first_seen],
     ['Last heartbeat', detail.last_heartbeat],
   ]
@@ -57,8 +65,11 @@ function detailTable(detail: InstanceDetail): string {
 }
 
 /** Every instance of the filter, over as many pages as it takes. */
-async function readAll(call: Client, filter: Pick<InstancesOptions, 'status' | 'prefix'>): Promise<InstanceView[]> {
-  const all: InstanceView[] = []
+async function readAll(
+  call: Client,
+  filter: Pick<InstancesOptions, 'status' | 'prefix' | 'tag'>,
+): Promise<FleetInstance[]> {
+  const all: FleetInstance[] = []
   let after: string | undefined
   do {
     const query = { ...filter, limit: String(limits.pageSize), ...(after === undefined ? {} : { after }) }
@@ -70,7 +81,7 @@ async function readAll(call: Client, filter: Pick<InstancesOptions, 'status' | '
 }
 
 async function list(id: string | undefined, options: InstancesOptions): Promise<void> {
-  const { json, status, prefix } = options
+  const { json, status, prefix, tag } = options
   const { call } = await findService(options)
   if (id !== undefined) {
     const detail = await call('getInstance', { params: { instanceId: id } })
@@ -80,12 +91,13 @@ async function list(id: string | undefined, options: InstancesOptions): Promise<
   const shown = await readAll(call, {
     ...(status === undefined ? {} : { status }),
     ...(prefix === undefined ? {} : { prefix }),
+    ...(tag === undefined ? {} : { tag }),
   })
   if (json) console.log(safeJson({ instances: shown }, 2))
   else if (shown.length > 0) console.log(fleetTable(shown))
   else
     console.error(
-      status || prefix ? 'No instance matches.' : 'No instances: an agent appears with its first heartbeat.',
+      status || prefix || tag ? 'No instance matches.' : 'No instances: an agent appears with its first heartbeat.',
     )
 }
 
@@ -93,6 +105,14 @@ async function remove(id: string, flags: ServiceFlags): Promise<void> {
   const { call } = await findService(flags)
   const reply = await call('deleteInstance', { params: { instanceId: id } })
   console.log(flags.json ? safeJson(reply, 2) : `Instance ${sanitize(reply.id)} is deleted; its events are kept.`)
+}
+
+async function setTags(id: string, given: string | undefined, flags: ServiceFlags): Promise<void> {
+  const tags = given ? given.split(',') : []
+  const { call } = await findService(flags)
+  const reply = await call('setInstanceTags', { params: { instanceId: id }, body: { tags } })
+  if (flags.json) console.log(safeJson(reply, 2))
+  else console.log(`Tags of ${sanitize(reply.id)}: ${reply.tags.map(sanitize).join(', ') || 'none'}`)
 }
 
 export function addInstances(program: Command): void {
@@ -103,7 +123,14 @@ export function addInstances(program: Command): void {
     .description('list instances by id, with status, last heartbeat and reason of suspension')
     .addOption(new Option('--status <status>', 'only these values').choices(instanceStatuses))
     .option('--prefix <text>', 'only ids with this prefix')
+    .option('--tag <tag>', 'only instances with this tag')
   withService(listing).action(list)
+  const tagging = instances
+    .command('tag <id> [tags]')
+    .description(
+      'replace the tags that operators set by these, separated by commas; without tags, remove them. Tags that the agent reports stay',
+    )
+  withService(tagging).action(setTags)
   const deleting = instances
     .command('delete <id>')
     .description('delete an instance that is not suspended; its events are kept, and a heartbeat registers it again')

@@ -15,6 +15,9 @@ export function nullable<Schema extends TSchema>(schema: Schema) {
 export const limits = {
   instanceId: 64,
   name: 80,
+  /** Enough to say team, environment, region and purpose; each is shown in a row of the fleet. */
+  tags: 20,
+  tag: 40,
   keyName: 100,
   reason: 500,
   source: 100,
@@ -32,6 +35,8 @@ export const limits = {
   batchBytes: 1024 * 1024,
   batchEvents: 1000,
   pageSize: 1000,
+  /** Instances of a page with their history: some 600 bytes each, from 25 rows each. */
+  historyPage: 200,
   /** GET /api/status lists a fleet of this size whole: about 1 MiB. */
   statusInstances: 5_000,
   /** Of a larger fleet it lists this many, and at most this many bytes. */

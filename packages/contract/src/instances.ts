@@ -1,6 +1,18 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
-import { choice, Digits, InstanceId, InstanceParams, limits, NotBlank, nullable, Ok, Timestamp } from './fields.ts'
+import {
+  Count,
+  choice,
+  Digits,
+  InstanceId,
+  InstanceParams,
+  limits,
+  NotBlank,
+  nullable,
+  Ok,
+  Pattern,
+  Timestamp,
+} from './fields.ts'
 import { Type } from './type.ts'
 
 export const instanceStatuses = ['active', 'suspended', 'offline'] as const
@@ -13,6 +25,13 @@ export const offlineAfterMs = 90_000
 
 /** Header of heartbeat and poll answers: `none` while no decoy could trip for this caller, else `some`. */
 export const decoysHeader = 'x-wardline-decoys'
+
+const Tag = Pattern('^[a-z0-9_.:-]+$', 'may contain only lower-case letters, digits, _ . : and -', {
+  maxLength: limits.tag,
+  description: 'Lower-case letters, digits, _ . : and -',
+  examples: ['env:production'],
+})
+const Tags = (description: string) => Type.Array(Tag, { maxItems: limits.tags, description })
 
 export const Heartbeat = Type.Object({
   instance_id: InstanceId,
@@ -28,6 +47,7 @@ export const Heartbeat = Type.Object({
   ),
   fail_mode: Type.Optional(choice(['open', 'closed'])),
   boot_id: Type.Optional(Type.String({ maxLength: 100, description: 'New each time the agent starts' })),
+  tags: Type.Optional(Tags('Replace the tags that the agent gave itself before; absent: they stay')),
 })
 export type Heartbeat = Static<typeof Heartbeat>
 
@@ -41,19 +61,57 @@ export const InstanceView = Type.Object({
 })
 export type InstanceView = Static<typeof InstanceView>
 
+/** What an instance did in the last 24 hours. Each list has one number a bucket, oldest first; the last bucket is not over. */
+export const InstanceHistory = Type.Object({
+  from: { ...Timestamp, description: 'Start of the first bucket' },
+  bucket_seconds: Type.Integer({ minimum: 1 }),
+  heartbeats: Type.Array(Count),
+  expected: Type.Array(Count, {
+    description: `Heartbeats that an agent sends at the recommended interval of ${heartbeatIntervalSeconds} seconds; 0 before the instance was registered, and where they may not be counted yet`,
+  }),
+  events: Type.Array(Count, { description: 'Events that name the instance, tool calls among them' }),
+  tool_calls: Type.Array(Count),
+})
+export type InstanceHistory = Static<typeof InstanceHistory>
+
+const InstanceHistoryReply = Type.Object({ id: InstanceId, ...InstanceHistory.properties })
+
+/** An instance in the list of the fleet. */
+export const FleetInstance = Type.Object({
+  ...InstanceView.properties,
+  tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
+  history: Type.Optional(InstanceHistory),
+})
+export type FleetInstance = Static<typeof FleetInstance>
+
 export const InstanceQuery = Type.Object({
   status: Type.Optional(choice(instanceStatuses)),
+  tag: Type.Optional({ ...Tag, description: 'Only instances with this tag, set by the agent or by operators' }),
   prefix: Type.Optional({ ...InstanceId, description: 'Prefix of the id' }),
   after: Type.Optional({ ...InstanceId, description: 'Cursor: `next` of the previous page' }),
+  include: Type.Optional(
+    choice(
+      ['history'],
+      `Adds the last 24 hours of each instance by the half hour; pages of at most ${limits.historyPage}`,
+    ),
+  ),
   limit: Type.Optional(Digits(`Rows a page, 1 to ${limits.pageSize}; default: 100`)),
 })
 export type InstanceQuery = Static<typeof InstanceQuery>
 
 export const InstanceList = Type.Object({
-  instances: Type.Array(InstanceView),
+  instances: Type.Array(FleetInstance),
   next: nullable(Type.String({ description: 'Pass it as `after` for the next page; null on the last page' })),
 })
 export type InstanceList = Static<typeof InstanceList>
+
+const InstanceTags = Type.Object({ tags: Tags('Replace the tags that operators set before') })
+export type InstanceTags = Static<typeof InstanceTags>
+const InstanceTagsSet = Type.Object({
+  ok: Type.Literal(true),
+  id: InstanceId,
+  tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
+})
 
 const InstanceDeleted = Type.Object({ ok: Type.Literal(true), id: InstanceId })
 
@@ -64,6 +122,9 @@ export const InstanceDetail = Type.Object({
   agent_type: nullable(Type.String()),
   version: nullable(Type.String()),
   fail_mode: nullable(choice(['open', 'closed'])),
+  tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
+  agent_tags: Type.Array(Type.String(), { description: 'What the agent says of itself in its heartbeats' }),
+  operator_tags: Type.Array(Type.String(), { description: 'What operators set; no agent can remove them' }),
   status: choice(instanceStatuses),
   first_seen: Timestamp,
   last_heartbeat: Timestamp,
@@ -110,6 +171,18 @@ export const instanceEndpoints = {
     status: 200,
     reply: InstanceList,
   }),
+  setInstanceTags: define({
+    method: 'PUT',
+    path: '/api/instances/:instanceId/tags',
+    access: access.operators,
+    feature: 'instances',
+    summary: 'Replace the tags that operators set; those that the agent gives itself stay',
+    params: InstanceParams,
+    body: InstanceTags,
+    status: 200,
+    reply: InstanceTagsSet,
+    failures: { 404: 'Unknown instance' },
+  }),
   deleteInstance: define({
     method: 'DELETE',
     path: '/api/instances/:instanceId',
@@ -130,6 +203,17 @@ export const instanceEndpoints = {
     params: InstanceParams,
     status: 200,
     reply: InstanceDetail,
+    failures: { 404: 'Unknown instance' },
+  }),
+  getInstanceHistory: define({
+    method: 'GET',
+    path: '/api/instances/:instanceId/history',
+    access: access.readers,
+    feature: 'instances',
+    summary: 'Get the heartbeats, events and tool calls of an instance in the last 24 hours, by five minutes',
+    params: InstanceParams,
+    status: 200,
+    reply: InstanceHistoryReply,
     failures: { 404: 'Unknown instance' },
   }),
 }

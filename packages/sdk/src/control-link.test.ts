@@ -52,7 +52,8 @@ test('aborts the signal as soon as a kill is pushed, and says why', async () => 
 
 test('tells the service what it is and which version it applied', async () => {
   await using fleet = await TestFleet.open()
-  const about = { name: 'Support bot', agentType: 'custom', version: '1.4.0', failMode: 'closed' as const }
+  const tags = ['env:production', 'team:payments']
+  const about = { name: 'Support bot', agentType: 'custom', version: '1.4.0', failMode: 'closed' as const, tags }
   const { monitor } = fleet.monitor(about, { heartbeat: 20 })
   await monitor.start()
   expect(await fleet.instance()).toMatchObject({
@@ -60,6 +61,7 @@ test('tells the service what it is and which version it applied', async () => {
     agent_type: 'custom',
     version: '1.4.0',
     fail_mode: 'closed',
+    agent_tags: tags,
     status: 'active',
   })
   // The heartbeat confirms as well, should every acknowledgement be lost.

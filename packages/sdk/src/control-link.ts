@@ -72,6 +72,7 @@ export class ControlLink {
       version: settings.version,
       fail_mode: settings.failMode,
       boot_id: this.#bootId,
+      tags: settings.tags && [...settings.tags],
       control_version: killSwitch.version,
     }
     const answer = await service.call('heartbeat', { body: JSON.stringify(heartbeat), timeoutMs: pace.request })

@@ -22,6 +22,8 @@ export interface MonitorOptions {
   agentType?: string
   /** Version of the agent, at most 100 characters. */
   version?: string
+  /** Shown in the fleet beside those that operators set: at most 20, each of 1 to 40 lower-case letters, digits, _ . : and -. Default: the last ones stay. */
+  tags?: readonly string[]
   /** The `x` of a key in `/.well-known/wardline-keys.json`, or up to 8 separated by commas: what they did not sign is ignored. */
   publicKey?: string | undefined
   /** `open` unless told. */

@@ -49,6 +49,9 @@ test.each<[string, object, string]>([
   ['an endless time', { checkTimeoutMs: Number.POSITIVE_INFINITY }, 'checkTimeoutMs must be'],
   ['a blank name', { name: ' ' }, 'name must be'],
   ['a long name', { name: '🦀'.repeat(81) }, 'name must be'],
+  ['one text for tags', { tags: 'env:production' }, 'tags must be'],
+  ['a tag in upper case', { tags: ['Production'] }, 'tags must be'],
+  ['too many tags', { tags: Array(21).fill('x') }, 'tags must be'],
   ['a number for a file', { stateFile: 7 }, 'stateFile must be'],
 ])('refuses %s at once, by a sentence that names the option and no secret', (_fault, wrong, sentence) => {
   const options = { ...fitting, ...wrong } as MonitorOptions

@@ -4,7 +4,9 @@ import type { FailMode, MonitorOptions } from './monitor.ts'
 export type Settings = Required<
   Pick<MonitorOptions, 'url' | 'key' | 'instanceId' | 'name' | 'staleAfterMs' | 'checkTimeoutMs'>
 > &
-  Pick<MonitorOptions, 'agentType' | 'version' | 'publicKey' | 'stateFile' | 'suspendLog'> & { failMode: FailMode }
+  Pick<MonitorOptions, 'agentType' | 'version' | 'tags' | 'publicKey' | 'stateFile' | 'suspendLog'> & {
+    failMode: FailMode
+  }
 
 /** A rotation with overlap takes two, and each key can cost a verification of every message. */
 const maxPublicKeys = 8
@@ -16,6 +18,7 @@ const known: Record<keyof MonitorOptions, true> = {
   name: true,
   agentType: true,
   version: true,
+  tags: true,
   publicKey: true,
   failMode: true,
   staleAfterMs: true,
@@ -92,6 +95,14 @@ export function readOptions(options: MonitorOptions): Settings {
   checkText('name', options.name, 80)
   checkText('agentType', options.agentType, 100)
   checkText('version', options.version, 100)
+  const { tags } = options
+  check(
+    tags === undefined ||
+      (Array.isArray(tags) &&
+        tags.length <= 20 &&
+        tags.every((tag) => typeof tag === 'string' && /^[a-z0-9_.:-]{1,40}$/.test(tag))),
+    'tags must be an array of at most 20 strings, each of 1 to 40 lower-case letters, digits, _ . : and -',
+  )
   checkText('stateFile', options.stateFile, 4096)
   checkText('suspendLog', options.suspendLog, 4096)
   const { agentType, version, stateFile } = options
@@ -107,6 +118,7 @@ export function readOptions(options: MonitorOptions): Settings {
     checkTimeoutMs,
     agentType,
     version,
+    tags,
     publicKey,
     stateFile,
     suspendLog,

@@ -10,6 +10,7 @@ export interface Heartbeat {
   fail_mode: FailMode
   boot_id: string
   control_version?: number | undefined
+  tags?: string[] | undefined
 }
 
 export interface NewEvent {

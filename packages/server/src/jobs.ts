@@ -11,6 +11,7 @@ import { createFolderCompletion } from './features/honeypots/honeypots.ts'
 import { forgetOldHits } from './features/honeypots/retention.ts'
 import { forgetInstances } from './features/instances/deletion.ts'
 import { showFleet } from './features/instances/fleet-count.ts'
+import { forgetHistory, writeHistoryEveryMs } from './features/instances/history.ts'
 import { forgetStaleSessions, liveSessions } from './features/keys/sessions.ts'
 import { reportKillResults } from './features/kill-switch/kill-results.ts'
 import { attestWeekly } from './features/trust/trust.ts'
@@ -120,6 +121,14 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'retention', everyMs: 60_000, run: (stopping) => forgetOldEvents(deps, stopping) },
     { name: 'hit-retention', everyMs: 60_000, run: (stopping) => forgetOldHits(deps, stopping) },
     { name: 'size-retention', everyMs: 60_000, run: (stopping) => sizeRetention.run(stopping) },
+    {
+      name: 'instance-history',
+      everyMs: writeHistoryEveryMs,
+      run: async (stopping) => {
+        await services.activityCounts.write()
+        await forgetHistory(deps, stopping)
+      },
+    },
     { name: 'instances', everyMs: 3_600_000, run: (stopping) => forgetInstances(deps, stopping) },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },
     {

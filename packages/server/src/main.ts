@@ -94,6 +94,9 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
       await stopJobs()
       await services.countedReports.flush()
       await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle(), services.acks.whenIdle()])
+      await services.activityCounts
+        .write()
+        .catch((fault) => deps.log.warn({ err: fault }, 'the history of the last minute was not stored'))
       await services.dispatcher.close(finishTriesWithinMs)
       await services.keyring.flushUsage()
       await deps.close()

@@ -8,6 +8,7 @@ import { createIngest, type Ingest } from './features/events/ingest.ts'
 import { createDecoyChecks, type DecoyChecks } from './features/honeypots/check.ts'
 import { completeFolders } from './features/honeypots/honeypots.ts'
 import { FleetLists } from './features/instances/fleet-list.ts'
+import { ActivityCounts } from './features/instances/history.ts'
 import { createHeartbeats, type Heartbeats } from './features/instances/instances.ts'
 import { Keyring } from './features/keys/keyring.ts'
 import { Probing } from './features/keys/probing.ts'
@@ -22,6 +23,7 @@ import { StreamBacklog } from './http/stream-backlog.ts'
 /** The parts of features that keep something in memory: queues, caches, open streams. */
 export interface Services extends Alerting {
   ingest: Ingest
+  activityCounts: ActivityCounts
   countedReports: CountedReports
   events: Events
   scout: Scout
@@ -42,18 +44,20 @@ export interface Services extends Alerting {
 export async function openServices(deps: Deps): Promise<Services> {
   const alerting = createAlerting(deps)
   const { outbox } = alerting
-  const ingest = createIngest(deps, outbox)
+  const activityCounts = new ActivityCounts(deps)
+  const ingest = createIngest(deps, outbox, (events, at) => activityCounts.noteEvents(events, at))
   const countedReports = new CountedReports(deps, ingest)
   const quotas = new Quotas(deps, countedReports)
   const streamBacklog = new StreamBacklog(deps.metrics)
   const services = {
     ingest,
+    activityCounts,
     countedReports,
     quotas,
     events: createEvents(deps, { ingest, judge: createJudge(deps), quotas }),
     scout: createScout(deps, ingest, outbox),
     decoyChecks: createDecoyChecks(deps, ingest, countedReports),
-    heartbeats: createHeartbeats(deps, countedReports, quotas),
+    heartbeats: createHeartbeats(deps, countedReports, quotas, activityCounts),
     acks: createAcks(deps, countedReports, quotas),
     fleetLists: new FleetLists(deps),
     keyring: new Keyring(deps, quotas),

@@ -28,6 +28,7 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   // After the instances, whose triggers count as well.
   { table: 'instance_counts', key: ['owner'], grows: false },
   { table: 'deleted_instances', key: ['id'], grows: false },
+  { table: 'instance_hours', key: ['instance_id', 'hour', 'writer'], grows: false },
   { table: 'honeypots', key: ['id'], grows: false },
   { table: 'honeypot_fingerprints', key: ['digest', 'honeypot_id'], grows: false },
   { table: 'honeypot_hits', key: ['id'], grows: false },

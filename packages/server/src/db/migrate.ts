@@ -14,6 +14,8 @@ import { claimedVersions } from './migrations/0010-claimed-versions.ts'
 import { markServiceEvents } from './migrations/0011-marked-events.ts'
 import { auditIndex } from './migrations/0012-audit-index.ts'
 import { batchIds } from './migrations/0013-batch-ids.ts'
+import { instanceTags } from './migrations/0014-instance-tags.ts'
+import { instanceHours } from './migrations/0015-instance-hours.ts'
 
 interface Migration {
   version: number
@@ -38,6 +40,8 @@ const migrations: Migration[] = [
   { version: 11, name: 'marked-events', fill: markServiceEvents, statements: () => [] },
   { version: 12, name: 'audit-index', statements: auditIndex },
   { version: 13, name: 'batch-ids', statements: batchIds },
+  { version: 14, name: 'instance-tags', statements: instanceTags },
+  { version: 15, name: 'instance-hours', statements: instanceHours },
 ]
 
 const newest = migrations.at(-1)!.version
@@ -93,4 +97,10 @@ export async function readFirstStart(db: Db): Promise<number | null> {
     .select((e) => e.fn.min('applied_at').as('at'))
     .executeTakeFirstOrThrow()
   return at === null ? null : Number(at)
+}
+
+/** When the migration of this name was applied. */
+export async function readAppliedAt(db: Db, name: string): Promise<number> {
+  const row = await db.selectFrom('schema_version').select('applied_at').where('name', '=', name).executeTakeFirst()
+  return Number(row?.applied_at ?? 0)
 }

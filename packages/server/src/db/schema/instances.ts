@@ -26,6 +26,9 @@ interface InstancesTable {
   kill_result: 'unconfirmed' | 'confirmed' | null
   /** Key that registered it: the first of its rotations; null = from before this was recorded. */
   owner: string | null
+  /** Tags that the agent gives itself, and those that operators set: sorted JSON arrays, null before the first. */
+  agent_tags: string | null
+  operator_tags: string | null
 }
 
 /** How many instances there are, kept by triggers: a count of the table for every new one would be slow. */
@@ -42,7 +45,19 @@ interface DeletedInstancesTable {
   deleted_at: number
 }
 
+/** What an instance did in one hour, as far as one process counted it: each process replaces its own row as a whole. */
+interface InstanceHoursTable {
+  instance_id: string
+  /** First millisecond of the hour. */
+  hour: number
+  /** Random name of the process that counted, new with each start. */
+  writer: string
+  /** JSON array of 36 numbers: heartbeats of each five minutes, then events, then tool calls. */
+  counts: string
+}
+
 export interface InstanceTables {
+  instance_hours: InstanceHoursTable
   instances: InstancesTable
   instance_counts: InstanceCountsTable
   deleted_instances: DeletedInstancesTable

@@ -71,6 +71,7 @@ const service = 'the service'
 export function createIngest(
   { database, bus, clock, metrics }: Pick<Deps, 'database' | 'bus' | 'clock' | 'metrics'>,
   alerts: EventAlerts,
+  countStored: (events: readonly EventToStore[], createdAt: number) => void = () => {},
 ): Ingest {
   const inserts = compileInserts(database)
   const severityCounters = Object.fromEntries(
@@ -108,6 +109,7 @@ export function createIngest(
       event.seq = ++seq
       event.created_at = createdAt
     }
+    countStored(events, createdAt)
     bus.publishEvents(events, eventRowJson)
   }
 

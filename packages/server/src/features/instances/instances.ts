@@ -7,6 +7,7 @@ import { AppError, unknownId } from '../../errors.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { Quotas } from '../keys/quotas.ts'
 import { reportClaim } from '../kill-switch/version-claims.ts'
+import { type ActivityCounts, coarseBucketMs, readHistories } from './history.ts'
 import { deriveStatus } from './liveness.ts'
 import { findInstance, type InstanceRow, readInstances } from './queries.ts'
 import {
@@ -16,6 +17,7 @@ import {
   refreshInstances,
   registerInstances,
 } from './registration-queries.ts'
+import { allTags, readTags } from './tags.ts'
 
 export interface Heartbeats {
   /**
@@ -40,6 +42,7 @@ export function createHeartbeats(
   { config, database, clock, metrics }: Deps,
   reports: Pick<CountedReports, 'note'>,
   quotas: Pick<Quotas, 'takeInstance' | 'returnInstance'>,
+  activity: Pick<ActivityCounts, 'noteHeartbeat'>,
 ): Heartbeats {
   const texts = compileHeartbeats(database)
   const queue = new GroupCommit<Beat, AppError | undefined>({
@@ -54,6 +57,7 @@ export function createHeartbeats(
       const now = clock.now()
       const { unknown, claims } = await refreshInstances(database, texts, [...latest.values()], now)
       for (const claim of claims) reportClaim(reports, claim, latest.get(claim.instanceId)!.keyId)
+      for (const id of latest.keys()) activity.noteHeartbeat(id, now)
       if (unknown.size === 0) return beats.map(() => undefined)
       const strangers = [...unknown].map((id) => latest.get(id)!)
       // Agents that are refused try again every minute: that costs no quota, and holds up nobody who registers.
@@ -106,13 +110,18 @@ export function viewRow(row: InstanceRow, now: number): InstanceView {
 /** One page of the fleet, by id. */
 export async function listInstances(
   db: Db,
-  { status, prefix, after }: InstanceQuery,
+  { status, tag, prefix, after, include }: InstanceQuery,
   limit: number,
   now: number,
 ): Promise<InstanceList> {
-  const rows = await readInstances(db, { status, prefix, after: after ?? '', limit, now })
+  const rows = await readInstances(db, { status, tag, prefix, after: after ?? '', limit, now })
   const next = rows.length === limit ? rows.at(-1)!.id : null
-  return { instances: rows.map((row) => viewRow(row, now)), next }
+  const histories = include ? await readHistories(db, rows, coarseBucketMs, now) : undefined
+  const instances = rows.map((row) => {
+    const history = histories?.get(row.id)
+    return { ...viewRow(row, now), tags: allTags(row), ...(history ? { history } : {}) }
+  })
+  return { instances, next }
 }
 
 /** One instance with what its agent says of itself. Throws AppError `not_found`. */
@@ -129,6 +138,9 @@ export async function viewInstance(db: Db, id: string, now: number): Promise<Ins
     agent_type: row.agent_type,
     version: row.version,
     fail_mode: row.fail_mode,
+    tags: allTags(row),
+    agent_tags: readTags(row.agent_tags),
+    operator_tags: readTags(row.operator_tags),
     status: deriveStatus(row.suspended === 1, row.last_heartbeat_at, now),
     first_seen: isoTime(row.first_seen_at),
     last_heartbeat: isoTime(row.last_heartbeat_at),

@@ -7,6 +7,9 @@ import type { Schema } from '../../db/schema.ts'
 const viewColumns = ['id', 'name', 'last_heartbeat_at', 'suspended', 'suspension_reason'] as const
 export type InstanceRow = Pick<Schema['instances'], (typeof viewColumns)[number]>
 
+const tagColumns = ['agent_tags', 'operator_tags'] as const
+export type TagColumns = Pick<Schema['instances'], (typeof tagColumns)[number]>
+
 /** Every instance, by id. */
 export function readFleet(db: Db): Promise<InstanceRow[]> {
   return db.selectFrom('instances').select(viewColumns).orderBy('id').execute()
@@ -62,6 +65,7 @@ export async function countInstances(db: Db): Promise<number> {
 
 interface InstanceFilter {
   status: InstanceStatus | undefined
+  tag: string | undefined
   prefix: string | undefined
   after: string
   limit: number
@@ -69,8 +73,20 @@ interface InstanceFilter {
 }
 
 /** Instances after an id, in the order of ids. */
-export function readInstances(db: Db, { status, prefix, after, limit, now }: InstanceFilter): Promise<InstanceRow[]> {
-  let query = db.selectFrom('instances').select(viewColumns).where('id', '>', after)
+export function readInstances(
+  db: Db,
+  { status, tag, prefix, after, limit, now }: InstanceFilter,
+): Promise<(InstanceRow & TagColumns & Pick<Schema['instances'], 'first_seen_at'>)[]> {
+  let query = db
+    .selectFrom('instances')
+    .select([...viewColumns, ...tagColumns, 'first_seen_at'])
+    .where('id', '>', after)
+  if (tag !== undefined) {
+    // Of the characters of a tag only _ means something to LIKE, and none needs an escape in JSON.
+    const pattern = `%"${tag.replaceAll('_', '\\_')}"%`
+    const has = (column: string) => sql<boolean>`${sql.ref(column)} like ${pattern} escape '\\'`
+    query = query.where((e) => e.or(tagColumns.map(has)))
+  }
   // Ids hold nothing behind "z": a range, which the key answers.
   if (prefix !== undefined) query = query.where('id', '>=', prefix).where('id', '<', `${prefix}~`)
   if (status !== undefined) query = query.where('suspended', '=', sql.lit(status === 'suspended' ? 1 : 0))
@@ -81,6 +97,22 @@ export function readInstances(db: Db, { status, prefix, after, limit, now }: Ins
 
 export function findInstance(db: Db, id: string) {
   return db.selectFrom('instances').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+/** Sets the tags of operators, in a batch that fails as stale when they changed meanwhile. */
+export function tagStatements(
+  { db, dialect }: Database,
+  id: string,
+  before: string | null,
+  after: string,
+): Statement[] {
+  const asRead = db
+    .selectFrom('instances')
+    .select('id')
+    .where('id', '=', id)
+    .where('operator_tags', before === null ? 'is' : '=', before as never)
+  const update = db.updateTable('instances').set({ operator_tags: after }).where('id', '=', id)
+  return [dialect.hold(asRead.compile()), update.compile()]
 }
 
 /** Deletes an instance and keeps its control version, in a batch that fails as stale when that changed meanwhile. */
@@ -99,6 +131,7 @@ export function deletionStatements({ db, dialect }: Database, id: string, versio
   return [
     dialect.hold(asRead.compile()),
     db.deleteFrom('instances').where('id', '=', id).compile(),
+    db.deleteFrom('instance_hours').where('instance_id', '=', id).compile(),
     ...(version > 0 ? [remember.compile()] : []),
   ]
 }

@@ -2,6 +2,7 @@ import type { Heartbeat } from '@wardline/contract'
 import { CompiledQuery, sql } from 'kysely'
 import type { Database, Row, Statement } from '../../db/database.ts'
 import type { VersionClaim } from '../kill-switch/version-claims.ts'
+import { tagsText } from './tags.ts'
 
 /** A heartbeat, and to whom the instance belongs if it is new. */
 export interface Beat {
@@ -16,6 +17,7 @@ interface HeartbeatStatements {
   refresh: string
   unknown: string
   applied: string
+  tags: string
   hold: string
   register: string
   refused: string
@@ -62,6 +64,9 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
       where instances.id = batch.id
         and (${isNews} or batch.version > control_version or claimed_version is not null)
       returning instances.id, instances.control_version, instances.claimed_version`),
+    tags: text(sql`update instances set agent_tags = batch.tags
+      from ${dialect.rowsFromJson('', { id: 'text', tags: 'text' })} as batch
+      where instances.id = batch.id and coalesce(agent_tags, '[]') <> batch.tags`),
     // Of processes that register at the same time each sees what the one before has counted.
     hold: text(sql`update instance_counts set count = count where owner = ''`),
     // Places are given first within the allowance of each key, then within that of the service.
@@ -97,8 +102,16 @@ function appliedStatements(texts: HeartbeatStatements, beats: readonly Beat[], n
   return applied.length > 0 ? [CompiledQuery.raw(texts.applied, [now, JSON.stringify(applied)])] : []
 }
 
+/** Most heartbeats carry no tags, and cost nothing here; those that do mostly carry what is known. */
+function tagStatements(texts: HeartbeatStatements, beats: readonly Beat[]): Statement[] {
+  const tagged = beats.flatMap(({ heartbeat: { instance_id, tags } }) =>
+    tags === undefined ? [] : [[instance_id, tagsText(tags)]],
+  )
+  return tagged.length > 0 ? [CompiledQuery.raw(texts.tags, [JSON.stringify(tagged)])] : []
+}
+
 /** The agents that say they applied what was never issued, from the rows of `appliedStatements`. */
-const claimsOf = (rows: readonly Row[] = []): VersionClaim[] =>
+const claimsOf = (rows: readonly Row[]): VersionClaim[] =>
   rows.flatMap(({ id, control_version, claimed_version }) =>
     claimed_version === null
       ? []
@@ -113,12 +126,13 @@ export async function refreshInstances(
   now: number,
 ): Promise<{ unknown: Set<string>; claims: VersionClaim[] }> {
   const ids = JSON.stringify(beats.map(({ heartbeat }) => [heartbeat.instance_id]))
-  const [unknown, , applied] = await batch([
+  const [unknown, , ...others] = await batch([
     CompiledQuery.raw(texts.unknown, [ids]),
     CompiledQuery.raw(texts.refresh, [now, JSON.stringify(beats.map(cells))]),
     ...appliedStatements(texts, beats, now),
+    ...tagStatements(texts, beats),
   ])
-  return { unknown: new Set(unknown!.map(({ id }) => id as string)), claims: claimsOf(applied) }
+  return { unknown: new Set(unknown!.map(({ id }) => id as string)), claims: claimsOf(others.flat()) }
 }
 
 /** Whether it is for the limit of the key, by instance. */
@@ -149,11 +163,12 @@ export async function registerInstances(
   now: number,
 ): Promise<{ refused: Refused; claims: VersionClaim[] }> {
   const rows = rowsOf(beats)
-  const results = await batch([
+  const [, , refused, ...others] = await batch([
     CompiledQuery.raw(texts.hold, []),
     CompiledQuery.raw(texts.register, [now, now, rows, max]),
     CompiledQuery.raw(texts.refused, [rows]),
     ...appliedStatements(texts, beats, now),
+    ...tagStatements(texts, beats),
   ])
-  return { refused: refusedOf(results[2]!), claims: claimsOf(results[3]) }
+  return { refused: refusedOf(refused!), claims: claimsOf(others.flat()) }
 }

@@ -1,11 +1,13 @@
-import { decoysHeader } from '@wardline/contract'
+import { decoysHeader, limits } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { requestActor } from '../../http/actor.ts'
 import { assertMayActFor, type Principal } from '../../http/auth.ts'
 import { pageLimit } from '../../http/page.ts'
 import type { Router } from '../../http/route.ts'
 import { deleteInstance } from './deletion.ts'
+import { viewHistory } from './history.ts'
 import { type Heartbeats, listInstances, viewInstance } from './instances.ts'
+import { setTags } from './tags.ts'
 
 const ok = { ok: true } as const
 
@@ -28,12 +30,19 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
   })
 
   router.handle('listInstances', ({ query, principal }) => {
-    const limit = pageLimit(query.limit)
+    const limit = pageLimit(query.limit, query.include ? limits.historyPage : limits.pageSize)
     // A rare status is searched among all instances.
     return database.scan(principal.keyId, (scanned) => listInstances(scanned, query, limit, clock.now()))
   })
 
   router.handle('getInstance', ({ params }) => viewInstance(db, params.instanceId, clock.now()))
+
+  router.handle('getInstanceHistory', ({ params }) => viewHistory(db, params.instanceId, clock.now()))
+
+  router.handle('setInstanceTags', async ({ params, body, request }) => {
+    const tags = await setTags(database, params.instanceId, body, requestActor(request), clock.now())
+    return { ok: true, id: params.instanceId, tags }
+  })
 
   router.handle('deleteInstance', async ({ params, request }) => {
     await deleteInstance(database, params.instanceId, requestActor(request), clock.now())

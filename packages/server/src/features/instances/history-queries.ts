@@ -1,0 +1,35 @@
+import { sql } from 'kysely'
+import type { Database, Db, Statement } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
+
+type HourRow = Schema['instance_hours']
+
+/** Instance, hour, counts. */
+export type HourCells = [string, number, string]
+
+/** Writes hours of registered instances, each as a whole; returns the ids of these. */
+export function hoursStatement({ db, dialect }: Database, writer: string, rows: readonly HourCells[]): Statement {
+  const columns = { instance_id: 'text', hour: 'bigint', counts: 'text' } as const
+  return sql`insert into instance_hours (instance_id, hour, writer, counts)
+    select instance_id, hour, ${writer}, counts from ${dialect.rowsFromJson(JSON.stringify(rows), columns)} as batch
+    where exists (select 1 from instances where instances.id = batch.instance_id)
+    on conflict (instance_id, hour, writer) do update set counts = excluded.counts
+    returning instance_id`.compile(db)
+}
+
+/** The hours of these instances since one, of all processes. */
+export function readHours(db: Db, ids: readonly string[], since: number): Promise<Omit<HourRow, 'writer'>[]> {
+  return db
+    .selectFrom('instance_hours')
+    .select(['instance_id', 'hour', 'counts'])
+    .where('instance_id', 'in', ids)
+    .where('hour', '>=', since)
+    .execute()
+}
+
+/** Removes up to `limit` hours before one; resolves with how many went. */
+export async function deleteHoursBefore(db: Db, hour: number, limit: number): Promise<number> {
+  const old = sql`select instance_id, hour, writer from instance_hours where hour < ${hour} limit ${limit}`
+  const deletion = sql`delete from instance_hours where (instance_id, hour, writer) in (${old}) returning hour`
+  return (await deletion.execute(db)).rows.length
+}

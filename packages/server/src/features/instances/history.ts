@@ -1,0 +1,192 @@
+import { heartbeatIntervalSeconds, type InstanceHistory } from '@wardline/contract'
+import { dayMs, hourMs, isoTime, minuteMs } from '../../clock.ts'
+import type { Db } from '../../db/database.ts'
+import { readAppliedAt } from '../../db/migrate.ts'
+import type { Deps } from '../../deps.ts'
+import { unknownId } from '../../errors.ts'
+import { randomSecret } from '../../ids.ts'
+import { deleteHoursBefore, type HourCells, hoursStatement, readHours } from './history-queries.ts'
+import { findInstance } from './queries.ts'
+
+/** What is counted by the bucket. Several processes and restarts in a bucket add up. */
+const bucketMs = 5 * minuteMs
+const bucketsOfHour = hourMs / bucketMs
+/** In the order in which the counts of an hour are stored. */
+const series = ['heartbeats', 'events', 'tool_calls'] as const
+const heartbeats = 0
+const events = bucketsOfHour
+const toolCalls = 2 * bucketsOfHour
+
+/** Buckets of 24 hours: those of one instance, and those of each instance in a page of the fleet. */
+const fineBucketMs = bucketMs
+export const coarseBucketMs = 30 * minuteMs
+
+export const writeHistoryEveryMs = minuteMs
+/** A statement of this size takes a few milliseconds: a kill that comes meanwhile does not feel it. */
+const batchRows = 500
+/** A day is shown, and its first hour may have begun before it. */
+const keptMs = dayMs + hourMs
+/** Counts of the last minute are still in memory, here or in another process, and the last heartbeat may be due only now. */
+const settledAfterMs = writeHistoryEveryMs + heartbeatIntervalSeconds * 1_000
+
+interface Hour {
+  start: number
+  counts: number[]
+  isWritten: boolean
+}
+
+/** What this process counted of each instance, and has to write. */
+export class ActivityCounts {
+  readonly #deps: Pick<Deps, 'database' | 'clock'>
+  readonly #maxInstances: number
+  /** So that each process and each start replaces only what it wrote itself. */
+  readonly #writer = randomSecret(6)
+  readonly #hours = new Map<string, Hour>()
+  /** Hours that were over before they were written. */
+  #over: [string, Hour][] = []
+
+  constructor(deps: Pick<Deps, 'database' | 'clock' | 'config'>) {
+    this.#deps = deps
+    this.#maxInstances = deps.config.maxInstances
+  }
+
+  noteHeartbeat(instanceId: string, at: number): void {
+    this.#count(instanceId, at, heartbeats)
+  }
+
+  noteEvents(stored: readonly { instance_id: string | null; tool: string | null }[], at: number): void {
+    for (const { instance_id, tool } of stored) {
+      if (instance_id === null) continue
+      this.#count(instance_id, at, events)
+      if (tool !== null) this.#count(instance_id, at, toolCalls)
+    }
+  }
+
+  #count(instanceId: string, at: number, from: number): void {
+    const start = at - (at % hourMs)
+    let hour = this.#hours.get(instanceId)
+    if (hour?.start !== start) {
+      // Ids that nobody registered are forgotten with the next writing: they must not fill the memory until then.
+      if (hour === undefined && this.#hours.size >= this.#maxInstances) return
+      if (hour && !hour.isWritten) this.#over.push([instanceId, hour])
+      hour = { start, counts: new Array(series.length * bucketsOfHour).fill(0), isWritten: false }
+      this.#hours.set(instanceId, hour)
+    }
+    hour.counts[from + Math.floor((at - start) / bucketMs)]! += 1
+    hour.isWritten = false
+  }
+
+  /** Periodic work, and the last work of a process: writes what was counted since the last call. */
+  async write(): Promise<void> {
+    const current = this.#deps.clock.now()
+    const waiting = this.#over
+    this.#over = []
+    for (const [id, hour] of this.#hours) {
+      if (!hour.isWritten) waiting.push([id, hour])
+      else if (hour.start + hourMs <= current) this.#hours.delete(id)
+    }
+    for (let first = 0; first < waiting.length; first += batchRows) {
+      const batch = waiting.slice(first, first + batchRows)
+      try {
+        await this.#writeBatch(batch)
+      } catch (fault) {
+        // Hours that are still counted are found again; the others would be lost.
+        for (const [id, hour] of waiting.slice(first)) {
+          hour.isWritten = false
+          if (this.#hours.get(id) !== hour) this.#over.push([id, hour])
+        }
+        throw fault
+      }
+    }
+  }
+
+  async #writeBatch(batch: readonly [string, Hour][]): Promise<void> {
+    const { database } = this.#deps
+    const rows = batch.map(([id, { start, counts }]): HourCells => [id, start, JSON.stringify(counts)])
+    for (const [, hour] of batch) hour.isWritten = true
+    const [written] = await database.batch([hoursStatement(database, this.#writer, rows)])
+    const registered = new Set(written!.map(({ instance_id }) => instance_id))
+    for (const [id] of batch) if (!registered.has(id)) this.#hours.delete(id)
+  }
+}
+
+/** An instance whose history is asked for. */
+interface Recorded {
+  id: string
+  first_seen_at: number
+}
+
+/** What these instances did in the last 24 hours, by their ids. */
+export async function readHistories(
+  db: Db,
+  instances: readonly Recorded[],
+  widthMs: number,
+  now: number,
+): Promise<Map<string, InstanceHistory>> {
+  if (instances.length === 0) return new Map()
+  const from = now - (now % widthMs) - dayMs + widthMs
+  const since = from - (from % hourMs)
+  const [rows, recordedSince] = await Promise.all([
+    readHours(
+      db,
+      instances.map(({ id }) => id),
+      since,
+    ),
+    readAppliedAt(db, 'instance-hours'),
+  ])
+  const histories = new Map(
+    instances.map(({ id, first_seen_at }) => [
+      id,
+      emptyHistory(from, widthMs, Math.max(first_seen_at, recordedSince), now),
+    ]),
+  )
+  for (const { instance_id, hour, counts } of rows) addHour(histories.get(instance_id)!, from, hour, JSON.parse(counts))
+  return histories
+}
+
+function emptyHistory(from: number, widthMs: number, since: number, now: number): InstanceHistory {
+  const count = dayMs / widthMs
+  const zeros = () => new Array<number>(count).fill(0)
+  const expected = zeros().map((_, index) => {
+    const start = Math.max(from + index * widthMs, since)
+    const end = Math.min(from + (index + 1) * widthMs, now - settledAfterMs)
+    return Math.max(0, Math.floor((end - start) / (heartbeatIntervalSeconds * 1_000)))
+  })
+  return {
+    from: isoTime(from),
+    bucket_seconds: widthMs / 1_000,
+    heartbeats: zeros(),
+    expected,
+    events: zeros(),
+    tool_calls: zeros(),
+  }
+}
+
+/** Counts of different processes are added. */
+function addHour(history: InstanceHistory, from: number, hour: number, counts: readonly number[]): void {
+  const widthMs = history.bucket_seconds * 1_000
+  for (const [index, name] of series.entries()) {
+    for (let bucket = 0; bucket < bucketsOfHour; bucket++) {
+      const at = Math.floor((hour + bucket * bucketMs - from) / widthMs)
+      if (at >= 0 && at < history[name].length) history[name][at]! += counts[index * bucketsOfHour + bucket]!
+    }
+  }
+}
+
+/** The last 24 hours of one instance. Throws AppError `not_found`. */
+export async function viewHistory(db: Db, id: string, now: number): Promise<{ id: string } & InstanceHistory> {
+  const row = await findInstance(db, id)
+  if (!row) throw unknownId('instance', id, 'wardline instances')
+  const histories = await readHistories(db, [row], fineBucketMs, now)
+  return { id, ...histories.get(id)! }
+}
+
+/** Periodic work: removes the hours that are no longer shown. */
+export async function forgetHistory(
+  { database: { db }, clock }: Pick<Deps, 'database' | 'clock'>,
+  stopping?: AbortSignal,
+): Promise<void> {
+  const before = clock.now() - keptMs
+  let gone = batchRows
+  while (gone === batchRows && !stopping?.aborted) gone = await deleteHoursBefore(db, before, batchRows)
+}

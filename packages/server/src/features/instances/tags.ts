@@ -1,0 +1,45 @@
+import type { InstanceTags } from '@wardline/contract'
+import type { Database } from '../../db/database.ts'
+import { changeGuarded } from '../../db/guarded-change.ts'
+import { unknownId } from '../../errors.ts'
+import { type Actor, auditStatements } from '../audit/audit.ts'
+import { findInstance, type TagColumns, tagStatements } from './queries.ts'
+
+const sorted = (tags: Iterable<string>): string[] => [...new Set(tags)].sort()
+
+/** Tags as they are stored: each once, in one order, so that an unchanged set is the same text. */
+export const tagsText = (tags: readonly string[]): string => JSON.stringify(sorted(tags))
+
+export const readTags = (text: string | null): string[] => JSON.parse(text ?? '[]')
+
+/** What both the agent and operators say. */
+export const allTags = ({ agent_tags, operator_tags }: TagColumns): string[] =>
+  sorted([...readTags(agent_tags), ...readTags(operator_tags)])
+
+/** Replaces the tags that operators set; resolves with all tags of the instance. Throws AppError `not_found`. */
+export function setTags(
+  database: Database,
+  id: string,
+  { tags }: InstanceTags,
+  actor: Actor,
+  now: number,
+): Promise<string[]> {
+  return changeGuarded(database, async () => {
+    const row = await findInstance(database.db, id)
+    if (!row) throw unknownId('instance', id, 'wardline instances')
+    const operator_tags = tagsText(tags)
+    const action = {
+      action: 'instance.tags',
+      target: id,
+      before: { tags: readTags(row.operator_tags) },
+      after: { tags: readTags(operator_tags) },
+    }
+    return {
+      statements: [
+        ...tagStatements(database, id, row.operator_tags, operator_tags),
+        ...auditStatements(database, actor, action, now),
+      ],
+      result: () => allTags({ agent_tags: row.agent_tags, operator_tags }),
+    }
+  })
+}
