@@ -49,6 +49,8 @@ const bodies: Record<string, (id: string) => unknown> = {
     reason: 'Test',
     ends_at: new Date(Date.now() + 60_000).toISOString(),
   }),
+  createView: (id) => ({ name: id, screen: 'events', query: '' }),
+  replaceView: (id) => ({ name: id, screen: 'events', query: '' }),
   createKey: (id) => ({ scope: 'viewer', name: `made by ${id}` }),
 }
 

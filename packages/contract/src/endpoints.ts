@@ -13,6 +13,7 @@ import { operationEndpoints } from './operations.ts'
 import { statusEndpoints } from './status.ts'
 import { streamEndpoints } from './stream.ts'
 import { trustEndpoints } from './trust.ts'
+import { viewEndpoints } from './views.ts'
 
 /** The whole HTTP interface. Routing, validation, authorisation, OpenAPI and the client all read this table. */
 export const endpoints = {
@@ -27,6 +28,7 @@ export const endpoints = {
   ...auditEndpoints,
   ...alertEndpoints,
   ...channelEndpoints,
+  ...viewEndpoints,
   ...downloadEndpoints,
   ...operationEndpoints,
 } as const satisfies Record<string, Endpoint>

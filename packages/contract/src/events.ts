@@ -126,7 +126,8 @@ export const EventBatchReply = Type.Object({
 })
 export type EventBatchReply = Static<typeof EventBatchReply>
 
-export const EventQuery = Type.Object({
+/** Which events a list, a histogram or facets are about. */
+const eventFilters = {
   severity: Type.Optional(choice(severities)),
   instance_id: Type.Optional(InstanceId),
   session_id: Type.Optional(SessionId),
@@ -140,6 +141,10 @@ export const EventQuery = Type.Object({
   q: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: 'Text in source, type or description' })),
   from: Type.Optional(Instant('At or after this ISO 8601 instant')),
   to: Type.Optional(Instant('Before this ISO 8601 instant')),
+}
+
+export const EventQuery = Type.Object({
+  ...eventFilters,
   after: Type.Optional(Digits('Only events with a higher seq; the order is still newest first')),
   before: Type.Optional(Digits('Cursor: `next` of the previous page')),
   limit: Type.Optional(Digits(`Rows a page, 1 to ${limits.pageSize}; default: 100`)),
@@ -149,11 +154,59 @@ export type EventQuery = Static<typeof EventQuery>
 export const EventList = Type.Object({
   events: Type.Array(EventRow),
   next: nullable(Type.String({ description: 'Pass it as `before` for the next page; null on the last page' })),
+  scanned_to: Type.Optional({
+    ...Timestamp,
+    description:
+      'Present where a page is short although more may follow: only events of this instant and later were compared so far. A page without rows is then no sign that nothing matches',
+  }),
 })
 export type EventList = Static<typeof EventList>
 
 export const SeverityCounts = Type.Object({ critical: Count, warning: Count, info: Count, breach: Count })
 export type SeverityCounts = Static<typeof SeverityCounts>
+
+const Scanned = {
+  complete: Type.Boolean({
+    description: 'Whether every event of the range was looked at; else only the newest ones, down to `scanned_to`',
+  }),
+  scanned_to: nullable({ ...Timestamp, description: 'The oldest instant that was looked at; null when complete' }),
+}
+
+const HistogramQuery = Type.Object({
+  ...eventFilters,
+  from: Type.Optional(Instant('At or after this ISO 8601 instant; default: a day before `to`')),
+  to: Type.Optional(Instant('Before this ISO 8601 instant; default: now')),
+  buckets: Type.Optional(Digits(`Buckets at most, 1 to ${limits.histogramBuckets}; default: 60`)),
+})
+export type HistogramQuery = Static<typeof HistogramQuery>
+
+const EventHistogram = Type.Object({
+  from: { ...Timestamp, description: 'Start of the first bucket: whole minutes, hours or days of UTC' },
+  bucket_seconds: Type.Integer({ minimum: 60 }),
+  buckets: Type.Array(SeverityCounts, { description: 'Oldest first; the first and the last are counted whole' }),
+  basis: choice(
+    ['counts', 'events'],
+    'counts: exact and kept longer than the events themselves, where no filter but severity is given. events: the events that are stored',
+  ),
+  ...Scanned,
+})
+export type EventHistogram = Static<typeof EventHistogram>
+
+const FacetQuery = Type.Object(eventFilters)
+export type FacetQuery = Static<typeof FacetQuery>
+
+const Facet = (description: string) =>
+  Type.Array(Type.Object({ value: Type.String(), count: Count }), { description, maxItems: limits.facetValues })
+
+const EventFacets = Type.Object({
+  total: { ...Count, description: 'Matching events that were looked at' },
+  severity: Facet('Most frequent first'),
+  event_type: Facet(`The ${limits.facetValues} most frequent`),
+  source: Facet(`The ${limits.facetValues} most frequent`),
+  instance_id: Facet(`The ${limits.facetValues} most frequent; events without an instance are in total only`),
+  ...Scanned,
+})
+export type EventFacets = Static<typeof EventFacets>
 
 export const eventEndpoints = {
   createEvent: define({
@@ -204,6 +257,28 @@ export const eventEndpoints = {
     query: EventQuery,
     status: 200,
     reply: EventList,
+    failures: { 503: 'Too many queued searches and lists; retry after Retry-After seconds' },
+  }),
+  getEventHistogram: define({
+    method: 'GET',
+    path: '/api/events/histogram',
+    access: access.readers,
+    feature: 'events',
+    summary: 'Count events by severity over time',
+    query: HistogramQuery,
+    status: 200,
+    reply: EventHistogram,
+    failures: { 503: 'Too many queued searches and lists; retry after Retry-After seconds' },
+  }),
+  getEventFacets: define({
+    method: 'GET',
+    path: '/api/events/facets',
+    access: access.readers,
+    feature: 'events',
+    summary: 'Count events by severity, type, source and instance',
+    query: FacetQuery,
+    status: 200,
+    reply: EventFacets,
     failures: { 503: 'Too many queued searches and lists; retry after Retry-After seconds' },
   }),
 }

@@ -35,8 +35,16 @@ export const limits = {
   batchBytes: 1024 * 1024,
   batchEvents: 1000,
   pageSize: 1000,
+  /** A chart shows about this many bars; more are read as a line. */
+  histogramBuckets: 500,
+  /** Values of a facet: a list to choose from. The others are in `total`. */
+  facetValues: 20,
   /** Instances of a page with their history: some 600 bytes each, from 25 rows each. */
   historyPage: 200,
+  /** Saved views of a deployment and of one key, and characters of a query: 1 MiB in all. */
+  views: 200,
+  viewsOfKey: 50,
+  viewQuery: 4096,
   /** GET /api/status lists a fleet of this size whole: about 1 MiB. */
   statusInstances: 5_000,
   /** Of a larger fleet it lists this many, and at most this many bytes. */

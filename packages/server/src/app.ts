@@ -12,6 +12,7 @@ import { mountKillSwitch } from './features/kill-switch/routes.ts'
 import { mountStatus } from './features/status/routes.ts'
 import { mountStream } from './features/stream/routes.ts'
 import { mountTrust } from './features/trust/routes.ts'
+import { mountViews } from './features/views/routes.ts'
 import type { Authenticator } from './http/auth.ts'
 import { mountOperations } from './http/operations.ts'
 import { mountReference } from './http/reference.ts'
@@ -46,7 +47,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountOperations(router, deps)
   const reaches = services.decoyChecks.reaches
   mountInstances(router, deps, { ...services, reaches })
-  mountEvents(router, services)
+  mountEvents(router, deps, services)
   const { controlStates, controlStream, acks, outbox } = services
   mountKillSwitch(router, { ...deps, outbox }, controlStates, controlStream, acks, reaches)
   mountStatus(router, deps, services.fleetLists)
@@ -56,6 +57,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountTrust(app, router, deps)
   mountKeys(router, deps, keyring, sessions)
   mountAudit(router, deps)
+  mountViews(router, deps)
   mountDownloads(router, deps)
   return app
 }

@@ -47,6 +47,7 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
     key: ['minute', 'by_service', 'instance_id', 'event_type', 'severity'],
     grows: false,
   },
+  { table: 'views', key: ['id'], grows: false },
   { table: 'attestations', key: ['period', 'tag'], grows: false },
   { table: 'job_runs', key: ['name'], grows: false },
   { table: 'counters', key: ['name'], grows: false },

@@ -16,6 +16,7 @@ import { auditIndex } from './migrations/0012-audit-index.ts'
 import { batchIds } from './migrations/0013-batch-ids.ts'
 import { instanceTags } from './migrations/0014-instance-tags.ts'
 import { instanceHours } from './migrations/0015-instance-hours.ts'
+import { savedViews } from './migrations/0016-saved-views.ts'
 
 interface Migration {
   version: number
@@ -42,6 +43,7 @@ const migrations: Migration[] = [
   { version: 13, name: 'batch-ids', statements: batchIds },
   { version: 14, name: 'instance-tags', statements: instanceTags },
   { version: 15, name: 'instance-hours', statements: instanceHours },
+  { version: 16, name: 'saved-views', statements: savedViews },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -7,6 +7,7 @@ import type { HoneypotTables } from './schema/honeypots.ts'
 import type { InstanceTables } from './schema/instances.ts'
 import type { KeyTables } from './schema/keys.ts'
 import type { TrustTables } from './schema/trust.ts'
+import type { ViewTables } from './schema/views.ts'
 
 /**
  * Every table. Each file in schema/ is named for the feature that owns its tables: only the queries of that feature name
@@ -21,4 +22,5 @@ export interface Schema
     HoneypotTables,
     InstanceTables,
     KeyTables,
-    TrustTables {}
+    TrustTables,
+    ViewTables {}

@@ -1,4 +1,5 @@
 import { type EventBatchReply, type EventCreated, type EventQuery, limits, type NewEvent } from '@wardline/contract'
+import { isoTime } from '../../clock.ts'
 import type { Db, Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
@@ -10,7 +11,7 @@ import { countCritical, estimateEvents, eventBytes, isUrgent, mayBeCritical } fr
 import { eventRowJson } from './event-row.ts'
 import type { Earlier, EventToStore, Ingest, Once } from './ingest.ts'
 import { eventToStore } from './new-event.ts'
-import { readEvents } from './queries.ts'
+import { readEvents, readTimeOf } from './queries.ts'
 
 /** What a judge adds to the events that it looked at, within their transaction. */
 export interface Findings {
@@ -230,5 +231,8 @@ async function readPage(db: Db, query: EventQuery, { before, limit, ...range }: 
     // A slice that is not full looked at as many rows as one page may.
     if (slice.rows.length < wanted) break
   }
-  return `{"events":[${rows.join(',')}],"next":${next === undefined || next <= range.after + 1 ? 'null' : `"${next}"`}}`
+  if (next === undefined || next <= range.after + 1) return `{"events":[${rows.join(',')}],"next":null}`
+  const scannedTo = rows.length < limit ? await readTimeOf(db, next) : undefined
+  const scanned = scannedTo === undefined ? '' : `,"scanned_to":"${isoTime(scannedTo)}"`
+  return `{"events":[${rows.join(',')}],"next":"${next}"${scanned}}`
 }

@@ -155,7 +155,7 @@ describe('the list of events', () => {
       update event_minutes set last_seq = 100050;
       update counters set value = 100050`)
     const first = await large.call<Page>('GET', '/api/events?q=needle')
-    expect(first.body).toEqual({ events: [], next: '51' })
+    expect(first.body).toEqual({ events: [], next: '51', scanned_to: isoTime(large.clock.now()) })
     const second = await large.call<Page>('GET', '/api/events?q=needle&before=51')
     expect(second.body.events.map(({ seq }) => seq)).toEqual([1])
     expect(second.body.next).toBeNull()

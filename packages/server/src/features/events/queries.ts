@@ -35,7 +35,7 @@ export async function seqRange(db: Db, from: number, to: number): Promise<{ firs
 
 const filterColumns = ['severity', 'instance_id', 'session_id', 'event_type'] as const
 
-function matching(db: Db, filter: Omit<EventQuery, 'limit' | 'before' | 'from' | 'to'>) {
+export function matching(db: Db, filter: Omit<EventQuery, 'limit' | 'after' | 'before' | 'from' | 'to'>) {
   let query = db.selectFrom('events').selectAll()
   for (const column of filterColumns) {
     const value = filter[column]
@@ -66,7 +66,7 @@ interface Range {
 type Matching = ReturnType<typeof matching>
 
 /** Rows that a page without an index looks at: a search over a year of events must not hold up the other readers. */
-const scanWindow = 100_000
+export const scanWindow = 100_000
 /** Index entries whose rows a page looks at. */
 const refWindow = 5_000
 
@@ -84,7 +84,7 @@ async function scan(matches: Matching, { floor, below }: Range, limit: number, i
 }
 
 /** The index that finds the fewest rows to look at. */
-function bestRef({ session_id, instance_id, event_type }: EventQuery): [RefKind, string] | undefined {
+export function bestRef({ session_id, instance_id, event_type }: EventQuery): [RefKind, string] | undefined {
   if (session_id) return ['session', session_id]
   if (instance_id) return ['instance', instance_id]
   const isBulk = event_type === eventTypes.toolCall || event_type === eventTypes.sessionMetrics
@@ -178,6 +178,18 @@ export async function deleteRollupsBefore(db: Db, minutesBefore: number, hoursBe
 
 export async function deleteMinutesBefore(db: Db, minute: number): Promise<void> {
   await db.deleteFrom('event_minutes').where('minute', '<', minute).execute()
+}
+
+/** When the first event from a seq on was created. */
+export async function readTimeOf(db: Db, seq: number): Promise<number | undefined> {
+  const row = await db
+    .selectFrom('events')
+    .select('created_at')
+    .where('seq', '>=', seq)
+    .orderBy('seq')
+    .limit(1)
+    .executeTakeFirst()
+  return row?.created_at
 }
 
 /** When the oldest event there is was created. */

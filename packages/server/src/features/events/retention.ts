@@ -19,7 +19,7 @@ const dayBatchRows = 5_000
 /** Keeps one run short; the next one goes on where this one stopped. */
 const maxBatches = 400
 /** The trust summary looks back 30 days by minute. */
-const minutesKeptDays = 40
+export const minutesKeptDays = 40
 const hoursKeptDays = 400
 
 /** Removes all events of a day, which were created before `cutoff`, with what finds them; resolves with whether it did. */

@@ -1,6 +1,8 @@
 import type { FastifyRequest } from 'fastify'
+import type { Deps } from '../../deps.ts'
 import { clientAddress } from '../../http/actor.ts'
 import type { Router } from '../../http/route.ts'
+import { readFacets, readHistogram } from './aggregates.ts'
 import type { Events, Reporter } from './events.ts'
 import { eventFault } from './new-event.ts'
 
@@ -11,7 +13,11 @@ const reporterOf = (request: FastifyRequest): Reporter => ({
   idempotencyKey: request.headers['idempotency-key'] as string | undefined,
 })
 
-export function mountEvents(router: Router, { events }: { events: Events }): void {
+export function mountEvents(
+  router: Router,
+  { database, clock }: Pick<Deps, 'database' | 'clock'>,
+  { events }: { events: Events },
+): void {
   router.handle('createEvent', ({ body, request }) => events.report(body, reporterOf(request)))
 
   router.handle('createEvents', ({ request }) => {
@@ -23,6 +29,14 @@ export function mountEvents(router: Router, { events }: { events: Events }): voi
     }
     return events.reportBatch(batch, reporterOf(request))
   })
+
+  router.handle('getEventHistogram', ({ query, principal }) =>
+    database.scan(principal.keyId, (db) => readHistogram(db, query, clock.now())),
+  )
+
+  router.handle('getEventFacets', ({ query, principal }) =>
+    database.scan(principal.keyId, (db) => readFacets(db, query)),
+  )
 
   router.handle('listEvents', async ({ query, principal }, reply) => {
     reply.type('application/json; charset=utf-8')

@@ -1,0 +1,144 @@
+import type { EventQuery, Severity } from '@wardline/contract'
+import { sql } from 'kysely'
+import { readCounters } from '../../db/counters.ts'
+import type { Db } from '../../db/database.ts'
+import { bestRef, matching, readTimeOf, scanWindow, seqRange } from './queries.ts'
+
+/** Index entries whose rows are looked at: some hundred milliseconds on the lane of scans. */
+const refWindow = 20_000
+
+export interface Bounds {
+  from: number
+  to: number
+}
+
+/** Matching events, newest first as far as they may be looked at. */
+interface Hits {
+  query: ReturnType<typeof selectHits>
+  /** The oldest instant that was looked at; undefined when the whole range was. */
+  scannedTo: number | undefined
+}
+
+function selectHits(db: Db, filter: EventQuery, { from, to }: Bounds) {
+  return matching(db, filter)
+    .clearSelect()
+    .select(['severity', 'event_type', 'source', 'instance_id', 'created_at'])
+    .where('created_at', '>=', from)
+    .where('created_at', '<', to)
+}
+
+/** The lowest seq of the newest entries of the index, as many as may be looked at; undefined when there are no more. */
+async function lowestRef(db: Db, refs: ReturnType<typeof selectRefs>): Promise<number | undefined> {
+  const { lowest, count } = await db
+    .selectFrom(refs.orderBy('seq', 'desc').limit(refWindow).as('newest'))
+    .select((e) => [e.fn.min('seq').as('lowest'), e.fn.countAll<number>().as('count')])
+    .executeTakeFirstOrThrow()
+  return count === refWindow ? lowest : undefined
+}
+
+function selectRefs(db: Db, [kind, value]: NonNullable<ReturnType<typeof bestRef>>, first: number, end: number) {
+  return db
+    .selectFrom('event_refs')
+    .select('seq')
+    .where('kind', '=', kind)
+    .where('value', '=', value)
+    .where('seq', '>=', first)
+    .where('seq', '<', end)
+}
+
+async function findHits(db: Db, filter: EventQuery, bounds: Bounds): Promise<Hits | undefined> {
+  const range = await seqRange(db, bounds.from, bounds.to)
+  if (!range) return undefined
+  const { event_seq: newest, indexed_seq: indexed } = await readCounters(db)
+  const end = Math.min(range.last, newest) + 1
+  const hits = selectHits(db, filter, bounds)
+  const between = (first: number) => hits.where('seq', '>=', first).where('seq', '<', end)
+  const ref = bestRef(filter)
+  // Without an index, and of what is not in the index yet, the newest rows are read as they are.
+  const first = ref ? Math.max(range.first, indexed + 1) : range.first
+  if (end - first > scanWindow) {
+    const lowest = end - scanWindow
+    return { query: between(lowest), scannedTo: await readTimeOf(db, lowest) }
+  }
+  if (!ref) return { query: between(first), scannedTo: undefined }
+  const refs = selectRefs(db, ref, range.first, Math.min(first, end))
+  const lowest = await lowestRef(db, refs)
+  const seqs = lowest === undefined ? refs : refs.where('seq', '>=', lowest)
+  return {
+    query: hits.where('seq', 'in', seqs).unionAll(between(first)),
+    scannedTo: lowest === undefined ? undefined : await readTimeOf(db, lowest),
+  }
+}
+
+interface BucketCount {
+  /** Counted from the start of the range. */
+  bucket: number
+  severity: Severity
+  count: number
+}
+
+/** The number of the bucket of a time; one engine divides parameters as floating-point numbers. */
+const bucketOf = (column: string, from: number, widthMs: number) =>
+  sql`cast((${sql.ref(column)} - ${from}) / ${widthMs} as bigint)`
+
+/** Counts of buckets from the rollups of whole minutes or hours. */
+export async function sumBuckets(
+  db: Db,
+  unit: 'minute' | 'hour',
+  severities: readonly Severity[],
+  { from, to }: Bounds,
+  widthMs: number,
+): Promise<BucketCount[]> {
+  const { rows } = await sql<BucketCount>`select bucket, severity, sum(count) as count from (
+      select ${bucketOf('bucket', from, widthMs)} as bucket, severity, count from event_counts
+      where unit = ${unit} and severity in (${sql.join(severities)}) and class in ('none', 'injection', 'blocked')
+        and bucket >= ${from} and bucket < ${to}
+    ) as counted group by bucket, severity`.execute(db)
+  return rows
+}
+
+/** Counts of buckets from the events themselves, and the oldest instant that was looked at unless all were. */
+export async function countBuckets(
+  db: Db,
+  filter: EventQuery,
+  bounds: Bounds,
+  widthMs: number,
+): Promise<{ rows: BucketCount[]; scannedTo: number | undefined }> {
+  const hits = await findHits(db, filter, bounds)
+  if (!hits) return { rows: [], scannedTo: undefined }
+  const { rows } = await sql<BucketCount>`select bucket, severity, count(*) as count from (
+      select ${bucketOf('created_at', bounds.from, widthMs)} as bucket, severity from ${hits.query} as hits
+    ) as counted group by bucket, severity`.execute(db)
+  return { rows, scannedTo: hits.scannedTo }
+}
+
+export const facetFields = ['severity', 'event_type', 'source', 'instance_id'] as const
+interface FacetCount {
+  field: (typeof facetFields)[number]
+  value: string
+  count: number
+}
+
+/** The most frequent values of each field, most frequent first, and the number of matching events. */
+export async function countFacets(
+  db: Db,
+  filter: EventQuery,
+  bounds: Bounds,
+  maxValues: number,
+): Promise<{ rows: FacetCount[]; total: number; scannedTo: number | undefined }> {
+  const hits = await findHits(db, filter, bounds)
+  if (!hits) return { rows: [], total: 0, scannedTo: undefined }
+  const parts = facetFields.map((field) => {
+    const column = sql.ref(field)
+    return sql`select * from (select ${sql.lit(field)} as field, ${column} as value, count(*) as count from hits
+      where ${column} is not null group by ${column} order by count(*) desc, ${column} limit ${maxValues}) as ${sql.ref(`by_${field}`)}`
+  })
+  // Read once: each facet by itself would look at all the rows again.
+  const { rows } = await sql<Omit<FacetCount, 'field'> & { field: FacetCount['field'] | 'total' }>`
+    with hits as materialized ${hits.query}
+    select 'total' as field, '' as value, count(*) as count from hits
+    union all ${sql.join(parts, sql` union all `)}`.execute(db)
+  const counts = rows.filter((row): row is FacetCount => row.field !== 'total')
+  const total = rows.find(({ field }) => field === 'total')!.count
+  return { rows: counts, total, scannedTo: hits.scannedTo }
+}

@@ -1,0 +1,93 @@
+import {
+  type EventFacets,
+  type EventHistogram,
+  type FacetQuery,
+  type HistogramQuery,
+  limits,
+  severities,
+} from '@wardline/contract'
+import { dayMs, hourMs, isoTime, isoTimeOrNull, minuteMs } from '../../clock.ts'
+import type { Db } from '../../db/database.ts'
+import { AppError } from '../../errors.ts'
+import { timeBounds } from '../../http/page.ts'
+import { type Bounds, countBuckets, countFacets, facetFields, sumBuckets } from './aggregate-queries.ts'
+import { startOf } from './buckets.ts'
+import { minutesKeptDays } from './retention.ts'
+
+const defaultBuckets = 60
+/** Widths that people read at a glance. */
+const widths = [
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * minuteMs),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * hourMs),
+  ...[1, 2, 7, 14, 30].map((days) => days * dayMs),
+]
+
+/** Whole buckets that hold the range, at most one more than asked for: the first begins before it. */
+export function bucketsOf({ from, to }: Bounds, maxBuckets: number, minWidthMs: number) {
+  const fits = (width: number) => width >= minWidthMs && Math.ceil((to - from) / width) <= maxBuckets
+  const widthMs = widths.find(fits) ?? Math.ceil((to - from) / maxBuckets / dayMs) * dayMs
+  const start = startOf(from, widthMs)
+  const count = Math.ceil((to - start) / widthMs)
+  return { from: start, to: start + count * widthMs, widthMs, count }
+}
+
+function bucketLimit(given: string | undefined): number {
+  const buckets = given === undefined ? defaultBuckets : Number(given)
+  if (buckets >= 1 && buckets <= limits.histogramBuckets) return buckets
+  throw new AppError('invalid', `buckets must be from 1 to ${limits.histogramBuckets}.`)
+}
+
+function boundsOf(query: { from?: string; to?: string }, now: number): Bounds {
+  const { from, to = now } = timeBounds(query)
+  const bounds = { from: from ?? to - dayMs, to }
+  if (bounds.from < bounds.to) return bounds
+  throw new AppError('invalid', 'from must be before to.')
+}
+
+/** Whether the rollups know the answer: they count by severity alone. */
+const isCounted = ({ severity: _severity, from: _from, to: _to, buckets: _buckets, ...others }: HistogramQuery) =>
+  Object.keys(others).length === 0
+
+/** Counts by severity over time. Throws AppError `invalid`. */
+export async function readHistogram(db: Db, query: HistogramQuery, now: number): Promise<EventHistogram> {
+  const asked = boundsOf(query, now)
+  const isByCounts = isCounted(query)
+  // Minutes are forgotten before hours are.
+  const minWidthMs = isByCounts && asked.from < now - minutesKeptDays * dayMs ? hourMs : minuteMs
+  const { widthMs, count, ...bounds } = bucketsOf(asked, bucketLimit(query.buckets), minWidthMs)
+  const { rows, scannedTo } = isByCounts
+    ? {
+        rows: await sumBuckets(
+          db,
+          widthMs % hourMs === 0 ? 'hour' : 'minute',
+          query.severity ? [query.severity] : severities,
+          bounds,
+          widthMs,
+        ),
+        scannedTo: undefined,
+      }
+    : await countBuckets(db, query, bounds, widthMs)
+  const buckets = Array.from({ length: count }, () => ({ critical: 0, warning: 0, info: 0, breach: 0 }))
+  for (const { bucket, severity, count } of rows) buckets[bucket]![severity] += count
+  return {
+    from: isoTime(bounds.from),
+    bucket_seconds: widthMs / 1_000,
+    buckets,
+    basis: isByCounts ? 'counts' : 'events',
+    complete: scannedTo === undefined,
+    scanned_to: isoTimeOrNull(scannedTo ?? null),
+  }
+}
+
+/** Counts by severity, type, source and instance. Throws AppError `invalid`. */
+export async function readFacets(db: Db, query: FacetQuery): Promise<EventFacets> {
+  const bounds = { from: 0, to: Number.MAX_SAFE_INTEGER, ...timeBounds(query) }
+  const { rows, total, scannedTo } = await countFacets(db, query, bounds, limits.facetValues)
+  const facets = Object.fromEntries(
+    facetFields.map((name) => [
+      name,
+      rows.filter(({ field }) => field === name).map(({ value, count }) => ({ value, count })),
+    ]),
+  ) as Pick<EventFacets, (typeof facetFields)[number]>
+  return { total, ...facets, complete: scannedTo === undefined, scanned_to: isoTimeOrNull(scannedTo ?? null) }
+}
