@@ -180,6 +180,35 @@ it('sends whatever the service itself reports before reports, what is critical a
   expect(textsAt('/slack').join()).toContain('From Wardline itself: 1 alerts during quiet hours')
 })
 
+// A turn that began before the change went by the old hours, and put off until their end what the change had released.
+it('sends what quiet hours held back once they are changed, also by a process that has not heard of it yet', async () => {
+  await open(slack())
+  const quiet_hours = { from: '00:00', to: '23:59', time_zone: 'UTC', least: 'breach' }
+  await service.call('PATCH', '/api/alert-channels/env-slack', { body: { quiet_hours } })
+  const { dataDir } = service.deps.config
+  const other = await openTestService({ env: slack(), dataDir, clock: service.clock })
+  others.push(other)
+  const report = async (event_type: string) => {
+    const event = {
+      severity: 'warning',
+      event_type,
+      description: 'Something happened',
+      instance_id: 'agent-1',
+    } as const
+    await service.services.ingest.store([service.services.ingest.own(event)])
+    await turn()
+  }
+  await report('held_back')
+  expect(textsAt('/slack').join()).not.toContain('held_back')
+  await other.call('PATCH', '/api/alert-channels/env-slack', { body: { quiet_hours: null } })
+  const seesOldHours = service.services.routingTable.current.channels.some((channel) => channel.quiet_hours !== null)
+  expect(seesOldHours).toBe(true)
+  await turn()
+  expect(textsAt('/slack').join()).toContain('From Wardline itself: 1 alerts during quiet hours')
+  await report('after_the_change')
+  expect(textsAt('/slack').join()).toContain('after_the_change on agent-1')
+})
+
 describe('a channel', () => {
   it('says how many alerts were not looked at in either lane', async () => {
     await open(slack())

@@ -7,8 +7,9 @@ import type { Planner } from '../delivery/dispatcher.ts'
 import { countMessagesSince, countPending, dropMessages, insertMessages } from '../delivery/queries.ts'
 import { groupNameOf, isAtLeast, type Lane, laneOf, lanes } from '../outbox/alert.ts'
 import { type PlannedAlert, readAlertHead, readOwnAlerts, readReportedAlerts } from '../outbox/queries.ts'
+import { optionsOf } from '../routing/channel-options.ts'
 import type { Waiting } from '../routing/channels.ts'
-import { advance, lockChannel } from '../routing/queries.ts'
+import { advance, type ChannelRow, lockChannel } from '../routing/queries.ts'
 import { type KnownChannel, type RoutingTable, takes } from '../routing/routing-table.ts'
 import { addContext, addContextForPeople } from './alert-context.ts'
 import { composeMessage, shownAlerts } from './compose.ts'
@@ -69,12 +70,14 @@ export function createPlanner(
   { database: { db }, clock, log }: Pick<Deps, 'database' | 'clock' | 'log'>,
   table: Pick<RoutingTable, 'current'>,
 ): Planner {
-  /** Moves the channel's place. The alerts to plan; none when another process was faster. */
-  async function take(trx: Trx, { lane, channel, from, to, rows }: Step): Promise<PlannedAlert[]> {
-    if (!(await advance(trx, channel.id, lane, from, to)) || rows.length === 0) return []
-    if (lane === 'reported') return rows
+  /** Moves the channel's place. The alerts to plan for the channel as it is now; none when another process was faster. */
+  async function take(trx: Trx, { lane, channel: known, from, to, rows }: Step) {
+    const row = await advance(trx, known.id, lane, from, to)
+    if (!row || rows.length === 0) return { channel: known, rows: [] }
+    const channel = asLocked(known, row)
+    if (lane === 'reported') return { channel, rows }
     const planned = await readPlanned(trx, channel.id, rows)
-    return rows.filter(({ seq }) => !planned.has(seq))
+    return { channel, rows: rows.filter(({ seq }) => !planned.has(seq)) }
   }
 
   async function planMachine(step: Step) {
@@ -82,7 +85,7 @@ export function createPlanner(
     const delivered = new Map((await addContext(db, step.rows)).map((alert) => [alert.seq, alert]))
     await db.transaction().execute(async (trx) => {
       const now = clock.now()
-      const planned = (await take(trx, step)).map((row) => {
+      const planned = (await take(trx, step)).rows.map((row) => {
         const alerts = [delivered.get(row.seq)!]
         return { row, message: composeMessage({ kind: 'alert', now, group: groupNameOf(row), alerts, count: 1 }) }
       })
@@ -99,9 +102,8 @@ export function createPlanner(
   }
 
   function planPeople(step: Step) {
-    const { channel } = step
     return db.transaction().execute(async (trx) => {
-      const rows = await take(trx, step)
+      const { channel, rows } = await take(trx, step)
       if (rows.length === 0) return
       const names = new Set([...rows.map(groupNameOf), ...alwaysRead])
       const groups = await readGroups(trx, channel.id, [...names])
@@ -169,9 +171,11 @@ export function createPlanner(
     await insertOutcomes(trx, [outcomeOf(row, channel, 'told', message.id)])
   }
 
-  function flushOne(channel: KnownChannel, name: string): Promise<void> {
+  function flushOne(known: KnownChannel, name: string): Promise<void> {
     return db.transaction().execute(async (trx) => {
-      if (!(await lockChannel(trx, channel.id))) return
+      const row = await lockChannel(trx, known.id)
+      if (!row) return
+      const channel = asLocked(known, row)
       const now = clock.now()
       const lane = laneOfGroup(name)
       const groups = await readGroups(trx, channel.id, [name, held[lane].storm])
@@ -256,6 +260,12 @@ export function createPlanner(
     },
   }
 }
+
+/**
+ * Quiet hours may have been changed since the routing table was read, here or by another process: by the old ones what
+ * the change has released would be put off once more.
+ */
+const asLocked = (known: KnownChannel, row: ChannelRow): KnownChannel => ({ ...known, ...optionsOf(row) })
 
 interface Read {
   rows: PlannedAlert[]

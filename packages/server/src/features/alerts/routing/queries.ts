@@ -159,12 +159,12 @@ export async function readProgress(db: Db): Promise<ChannelProgress[]> {
 }
 
 /**
- * Moves the channel's place in a lane. False when another process was faster. Until the transaction ends no other process
- * changes groups of this channel.
+ * Moves the channel's place in a lane. Resolves with the channel as it is now; undefined when another process was faster.
+ * Until the transaction ends no other process changes groups of this channel.
  */
-export async function advance(trx: Trx, channelId: string, lane: Lane, from: number, to: number): Promise<boolean> {
+export function advance(trx: Trx, channelId: string, lane: Lane, from: number, to: number) {
   const update = trx.updateTable('alert_channels').where('id', '=', channelId).where('enabled', '=', 1)
-  const { numUpdatedRows } = await update
+  return update
     .$if(lane === 'own', (own) =>
       own.set({ own_planned_seq: to }).where((e) => e(e.fn.coalesce('own_planned_seq', 'planned_seq'), '=', from)),
     )
@@ -174,19 +174,22 @@ export async function advance(trx: Trx, channelId: string, lane: Lane, from: num
         .set((e) => ({ planned_seq: to, own_planned_seq: e.fn.coalesce('own_planned_seq', 'planned_seq') }))
         .where('planned_seq', '=', from),
     )
-    .executeTakeFirstOrThrow()
-  return numUpdatedRows === 1n
+    .returningAll()
+    .executeTakeFirst()
 }
 
-/** Makes others wait who would change groups of this channel. False when it was deleted or switched off. */
-export async function lockChannel(trx: Trx, channelId: string): Promise<boolean> {
-  const { numUpdatedRows } = await trx
+/**
+ * Makes others wait who would change groups of this channel. Resolves with the channel as it is now; undefined when it
+ * was deleted or switched off.
+ */
+export function lockChannel(trx: Trx, channelId: string): Promise<ChannelRow | undefined> {
+  return trx
     .updateTable('alert_channels')
     .set((e) => ({ planned_seq: e.ref('planned_seq') }))
     .where('id', '=', channelId)
     .where('enabled', '=', 1)
-    .executeTakeFirstOrThrow()
-  return numUpdatedRows === 1n
+    .returningAll()
+    .executeTakeFirst()
 }
 
 /** In the order in which everybody locks them. */
