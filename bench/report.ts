@@ -8,8 +8,8 @@ export type Figure = {
   name: string
   value: number
   unit: string
-  atLeast?: number
-  atMost?: number
+  min?: number
+  max?: number
   sides: Side[]
   /** The ratio of every single round, to show how much they differ. */
   rounds?: number[]
@@ -23,8 +23,8 @@ export type PartReport = { part: string; seconds: number; figures: Figure[]; cra
 /** A figure with a fault is INVALID whatever its value; one without a target is only information. */
 export function verdict(figure: Figure): Verdict {
   if (figure.faults.length > 0 || Number.isNaN(figure.value)) return 'INVALID'
-  if (figure.atLeast !== undefined) return figure.value >= figure.atLeast ? 'PASS' : 'MISS'
-  if (figure.atMost !== undefined) return figure.value <= figure.atMost ? 'PASS' : 'MISS'
+  if (figure.min !== undefined) return figure.value >= figure.min ? 'PASS' : 'MISS'
+  if (figure.max !== undefined) return figure.value <= figure.max ? 'PASS' : 'MISS'
   return 'INFO'
 }
 
@@ -57,8 +57,8 @@ export function partText(report: PartReport): string {
 }
 
 function target(figure: Figure): string {
-  if (figure.atLeast !== undefined) return `  (target ≥ ${amount(figure.atLeast)})`
-  return figure.atMost === undefined ? '' : `  (target ≤ ${amount(figure.atMost)})`
+  if (figure.min !== undefined) return `  (target ≥ ${amount(figure.min)})`
+  return figure.max === undefined ? '' : `  (target ≤ ${amount(figure.max)})`
 }
 
 function sideText(side: Side): string {

@@ -380,8 +380,8 @@ describe.skipIf(isExternal)('wardline routes and silences', () => {
     expect(await deliveryTo(silenced, machine.id)).toMatchObject({ outcome: 'told' })
 
     await done(['silences', 'end', silence.id])
-    const told = await report()
-    expect(await deliveryTo(told, people.id)).toMatchObject({ outcome: 'told' })
+    const thirdReport = await report()
+    expect(await deliveryTo(thirdReport, people.id)).toMatchObject({ outcome: 'told' })
     expect((await run(['silences', 'end', silence.id])).exit).toBe(2)
   })
 

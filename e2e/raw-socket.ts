@@ -10,7 +10,7 @@ export type Step =
   /** Sends RST. */
   | 'abort'
 
-export interface Heard {
+export interface Received {
   text: string
   /** The service closed the connection before the client did. */
   closed: boolean
@@ -20,7 +20,7 @@ export interface Heard {
  * Plays the steps on one connection, then reads until the service closes it or `quietMs` pass without a byte; for the
  * first byte it waits `firstMs`. Faults of the connection are part of what is tried out, so they end it and nothing more.
  */
-export function play(port: number, steps: Step[], quietMs: number, firstMs = quietMs): Promise<Heard> {
+export function play(port: number, steps: Step[], quietMs: number, firstMs = quietMs): Promise<Received> {
   return new Promise((resolve) => {
     // A client that answers FIN by FIN would hide connections that the service does not close itself.
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true })

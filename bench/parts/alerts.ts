@@ -8,8 +8,8 @@ import { median } from '../statistics.ts'
 const eventBytes = 322
 const roundCount = 8
 const seconds = 2
-const connectionCount = [8, 64]
-const maximum = 1.2
+const connectionCounts = [8, 64]
+const maxRatio = 1.2
 
 /** Takes connections and never answers: the worst way of being dead, since every try waits for its deadline. */
 function startDeadReceiver(): Promise<{ url: string; stop: () => void }> {
@@ -29,7 +29,7 @@ export async function measureAlerts(): Promise<Figure[]> {
   const silent = await startService()
   const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, eventBytes))
   const figures: Figure[] = []
-  for (const connections of connectionCount) {
+  for (const connections of connectionCounts) {
     const task = (service: Service, name: string) => ({
       name,
       port: service.port,
@@ -44,7 +44,7 @@ export async function measureAlerts(): Promise<Figure[]> {
       name: `p99, ${connections} connections`,
       value: median(rounds),
       unit: '× without alerts',
-      atMost: maximum,
+      max: maxRatio,
       sides: [sideOf('every event an alert, receiver dead', pairs.a), sideOf('no channel', pairs.b)],
       rounds,
       notes: [],

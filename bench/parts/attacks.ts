@@ -40,7 +40,7 @@ export async function measureAttacks(): Promise<Figure[]> {
     const grownMiB = (residentKiB(service.pid) - before) / 1024
     const answers = Object.entries(statuses).map(([status, count]) => `${count} × ${status}`)
     const notes = [`the attack was answered ${answers.join(', ')}; memory grew by ${grownMiB.toFixed(0)} MiB`]
-    for (const [kind, atMost] of [
+    for (const [kind, max] of [
       ['kill', attack.killMs],
       ['poll', attack.agentMs],
       ['check', attack.agentMs],
@@ -51,7 +51,7 @@ export async function measureAttacks(): Promise<Figure[]> {
         name: `${kind} p99, ${attack.name}`,
         value: quantile(sorted, 0.99),
         unit: 'ms',
-        ...(atMost === undefined ? {} : { atMost }),
+        ...(max === undefined ? {} : { max }),
         sides: [{ name: `${sorted.length} requests`, p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99) }],
         notes: kind === 'kill' ? notes : [],
         faults: kind === 'kill' ? faults : [],

@@ -54,7 +54,7 @@ export async function measureBatch(): Promise<Figure[]> {
       name: `events/s in batches of ${batchSize.toLocaleString('en-US')}`,
       value: side.perSecond! * batchSize,
       unit: 'events/s',
-      atLeast: Math.min(enoughPerSecond, ownShare * own),
+      min: Math.min(enoughPerSecond, ownShare * own),
       sides: [side, { name: 'database, rows', perSecond: own }],
       notes: [`share of the database's own rate: ${median(pairs.map(shareOfOwn)).toFixed(2)}`],
       faults: faultsOf('service', [warm, ...results]),

@@ -58,7 +58,7 @@ async function measureTwo(first: Service, second: Service): Promise<Figure> {
     name: 'single events, 2 processes',
     value: median(rounds),
     unit: '× 1 process',
-    atLeast: 1,
+    min: 1,
     sides: [
       { name: '2 processes', perSecond: median(pairs.map(({ a }) => rate(a))) },
       sideOf(
@@ -104,13 +104,13 @@ async function measureKills(first: Service, second: Service, redis: TestRedis): 
   return [live, degraded]
 }
 
-function figureOf(name: string, times: number[], atMost: number): Figure {
+function figureOf(name: string, times: number[], max: number): Figure {
   const sorted = Float64Array.from(times).sort()
   return {
     name: `${name}, p99`,
     value: quantile(sorted, 0.99),
     unit: 'ms',
-    atMost,
+    max,
     sides: [{ name: `${times.length} changes`, p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99) }],
     notes: [`the slowest took ${sorted.at(-1)!.toFixed(1)} ms`],
     faults: [],

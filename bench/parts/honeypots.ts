@@ -10,7 +10,7 @@ const fewCount = 100
 const manyCount = 100_000
 const roundCount = 9
 const seconds = 0.7
-const maximum = 1.2
+const maxRatio = 1.2
 const checkPath = '/api/honeypots/check/key'
 
 /** Looking up keys that are no decoys, on one connection: a hundred thousand decoys must not cost more than a hundred. */
@@ -39,7 +39,7 @@ export async function measureHoneypots(): Promise<Figure[]> {
       name: 'mean at 100,000 decoys',
       value: median(rounds),
       unit: '× at 100',
-      atMost: maximum,
+      max: maxRatio,
       sides: [sideOf('100,000 decoys', pairs.a), sideOf('100 decoys', pairs.b)],
       rounds,
       notes: [],

@@ -11,8 +11,8 @@ const eventBytes = 322
 const roundCount = 8
 const seconds = 1
 const targets = [
-  { connections: 64, atLeast: 0.58 },
-  { connections: 256, atLeast: 0.65 },
+  { connections: 64, min: 0.58 },
+  { connections: 256, min: 0.65 },
 ]
 
 /** One durable event per request, against a server that parses the same bytes and keeps nothing. */
@@ -23,7 +23,7 @@ export async function measureIngest(): Promise<Figure[]> {
   const bare = startHelper<BareTask, BareReply>('./bare-server.ts')
   const { port } = await bare.ask({ kind: 'post', status: 201, reply: sample.text })
   const figures: Figure[] = []
-  for (const { connections, atLeast } of targets) {
+  for (const { connections, min } of targets) {
     const shared = { connections, seconds, expect: [201] }
     const pairs = await pairedLoads(
       roundCount,
@@ -45,7 +45,7 @@ export async function measureIngest(): Promise<Figure[]> {
       name: `${connections} connections`,
       value: median(rounds),
       unit: '× bare',
-      atLeast,
+      min,
       sides: [sideOf('service', pairs.a), sideOf('bare node:http', pairs.b)],
       rounds,
       notes: generatorNotes(pairs.b),

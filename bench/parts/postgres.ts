@@ -11,12 +11,12 @@ import { median } from '../statistics.ts'
 const roundCount = 8
 const seconds = 1
 const eventTargets = [
-  { connections: 64, atLeast: 0.5 },
-  { connections: 256, atLeast: 0.6 },
+  { connections: 64, min: 0.5 },
+  { connections: 256, min: 0.6 },
 ]
 const heartbeatTargets = [
-  { connections: 64, atLeast: 0.5 },
-  { connections: 256, atLeast: 0.5 },
+  { connections: 64, min: 0.5 },
+  { connections: 256, min: 0.5 },
 ]
 
 const eventBytes = 322
@@ -50,7 +50,7 @@ interface Requests {
   path: string
   status: number
   bodies: unknown[]
-  targets: { connections: number; atLeast: number }[]
+  targets: { connections: number; min: number }[]
 }
 
 /** One kind of request, against a server that parses the same bytes and keeps nothing. */
@@ -59,7 +59,7 @@ async function againstBare(service: Service, { name, path, status, bodies, targe
   const bare = startHelper<BareTask, BareReply>('./bare-server.ts')
   const { port } = await bare.ask({ kind: 'post', status, reply: sample.text })
   const figures: Figure[] = []
-  for (const { connections, atLeast } of targets) {
+  for (const { connections, min } of targets) {
     const shared = { connections, seconds, expect: [status] }
     const served = bodies.map((body) => service.prepare('POST', path, body))
     const parsed = bodies.map((body) => requestText(port, 'POST', path, {}, body))
@@ -73,7 +73,7 @@ async function againstBare(service: Service, { name, path, status, bodies, targe
       name: `${name}, ${connections} connections`,
       value: median(rounds),
       unit: '× bare',
-      atLeast,
+      min,
       sides: [sideOf('service', pairs.a), sideOf('bare node:http', pairs.b)],
       rounds,
       notes: generatorNotes(pairs.b),
@@ -141,7 +141,7 @@ async function measureBatches(url: string): Promise<Figure[]> {
       name: 'batches of 1,000',
       value: side.perSecond! * batchSize,
       unit: 'events/s',
-      atLeast: batchEventsPerSecond,
+      min: batchEventsPerSecond,
       sides: [side],
       notes: [],
       faults: faultsOf('service', results),
@@ -183,7 +183,7 @@ async function measureStatus(fewUrl: string, manyUrl: string): Promise<Figure[]>
       name: 'status at 1,000,000 events, p50',
       value: median(rounds),
       unit: '× at 1,000',
-      atMost: statusMax,
+      max: statusMax,
       sides: [sideOf('1,000,000 events', pairs.a), sideOf('1,000 events', pairs.b)],
       rounds,
       notes: [],

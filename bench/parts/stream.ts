@@ -53,7 +53,7 @@ export async function measureStream(): Promise<Figure[]> {
       name: `POST to the last of ${clients} clients`,
       value: median(rounds),
       unit: '× bare',
-      atMost: 1.5,
+      max: 1.5,
       sides: [
         ...arrival(
           'service',
@@ -72,7 +72,7 @@ export async function measureStream(): Promise<Figure[]> {
       name: 'memory per client',
       value: serviceClients.KiB,
       unit: 'KiB',
-      atMost: 15,
+      max: 15,
       sides: [{ name: 'bare node:http', KiB: bareClients.KiB }],
       notes,
       faults: [...serviceClients.faults],

@@ -41,7 +41,7 @@ test.skipIf(isExternal || !isLinux)(
       })
       const limited = await createKey(service, { scope: 'agent', instances: ['flooder-1'] })
       const idle = residentBytes(service)
-      let most = idle
+      let peak = idle
       let isOver = false
       const end = performance.now() + overloadMs
       const goesOn = () => performance.now() < end
@@ -56,7 +56,7 @@ test.skipIf(isExternal || !isLinux)(
           expect(answer.status, answer.text).toBe(200)
           kills.push(performance.now() - started)
           expect((await service.call('POST', `/api/resume/${target}`)).status).toBe(200)
-          most = Math.max(most, residentBytes(service))
+          peak = Math.max(peak, residentBytes(service))
           await pause(20)
         }
       })()
@@ -92,7 +92,7 @@ test.skipIf(isExternal || !isLinux)(
       ).toEqual([])
       expect(statuses[503], JSON.stringify(statuses)).toBeGreaterThan(0)
       expect(results.reduce((sum, { withoutRetry }) => sum + withoutRetry, 0)).toBe(0)
-      expect(most - idle).toBeLessThanOrEqual(maxGrowthBytes)
+      expect(peak - idle).toBeLessThanOrEqual(maxGrowthBytes)
       const sorted = kills.toSorted((left, right) => left - right)
       expect(sorted[Math.floor(sorted.length * 0.99)]).toBeLessThanOrEqual(killWithinMs)
 
@@ -102,7 +102,7 @@ test.skipIf(isExternal || !isLinux)(
         ({ status }) => status === 201,
       )
       console.log(
-        `overload: ${JSON.stringify(statuses)}, kill p50 ${Math.round(sorted[Math.floor(sorted.length / 2)]!)} ms, p99 ${Math.round(sorted[Math.floor(sorted.length * 0.99)]!)} ms of ${kills.length}, ${quietEvents} quiet events, memory +${Math.round((most - idle) / 1024 / 1024)} MiB`,
+        `overload: ${JSON.stringify(statuses)}, kill p50 ${Math.round(sorted[Math.floor(sorted.length / 2)]!)} ms, p99 ${Math.round(sorted[Math.floor(sorted.length * 0.99)]!)} ms of ${kills.length}, ${quietEvents} quiet events, memory +${Math.round((peak - idle) / 1024 / 1024)} MiB`,
       )
     } finally {
       await service.stop()

@@ -141,12 +141,12 @@ describe.skipIf(isExternal).concurrent('slow and silent clients', () => {
         (count) => count === silentReaders + 1,
       )
       const before = residentMiB(service)
-      let most = before
+      let peak = before
       const body = Array.from({ length: 500 }, () => anEvent({ source: 'flood', description: 'x'.repeat(1_000) }))
       for (let stored = 0; stored < storedEvents; stored += body.length) {
         const answer = await service.call('POST', '/api/events/batch', { body })
         expect(answer.status, answer.text).toBe(200)
-        most = Math.max(most, residentMiB(service))
+        peak = Math.max(peak, residentMiB(service))
       }
       const rows = () =>
         fast.messages.flatMap(({ json }) => {
@@ -164,7 +164,7 @@ describe.skipIf(isExternal).concurrent('slow and silent clients', () => {
       await until(
         'the end of the silent streams',
         async () => {
-          most = Math.max(most, residentMiB(service))
+          peak = Math.max(peak, residentMiB(service))
           return await metric(service, clients)
         },
         (count) => count === 1,
@@ -172,9 +172,9 @@ describe.skipIf(isExternal).concurrent('slow and silent clients', () => {
       )
       const cuts = await metric(service, 'wardline_stream_cuts_total{reason="stalled"}')
       console.log(
-        `${silentReaders} silent readers: memory grew by ${(most - before).toFixed(0)} MiB at most; ${cuts} cut`,
+        `${silentReaders} silent readers: memory grew by ${(peak - before).toFixed(0)} MiB at most; ${cuts} cut`,
       )
-      expect(most - before).toBeLessThanOrEqual(128)
+      expect(peak - before).toBeLessThanOrEqual(128)
       expect(cuts).toBe(silentReaders)
       fast.close()
       for (const socket of silent) socket.destroy()

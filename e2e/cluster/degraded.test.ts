@@ -14,7 +14,7 @@ import { startTcpProxy, type TcpProxy } from '../tcp-proxy.ts'
 /** What the product promises of each outage; in an ordinary run, on a machine that has other things to do, that it comes about. */
 const promised = {
   /** Without the backplane, what another process stored is known after at most this time. */
-  heardWithinMs: effort(patienceMs, 2_000),
+  deliveredWithinMs: effort(patienceMs, 2_000),
   /** Without the database, a request is answered after at most this time. */
   refusedWithinMs: effort(patienceMs, 2_000),
   /** Once a server is back, everything is as before after at most this time. */
@@ -100,7 +100,7 @@ describe.each([
     // Also before anybody has noticed that the backplane is gone.
     expect((await kill(first, id)).status).toBe(200)
     expect(await poll(second, id), 'the very next poll').toBe(true)
-    await control.next<ControlMessage>(({ version }) => version === 1, promised.heardWithinMs)
+    await control.next<ControlMessage>(({ version }) => version === 1, promised.deliveredWithinMs)
     await expectReadiness({ ok: true, database: 'ok', backplane: 'unavailable' }, promised.recoveredWithinMs)
     for (const service of services) expect(await readMetric(service, 'wardline_backplane_up')).toBe(0)
 
@@ -110,7 +110,7 @@ describe.each([
       expect((await kill(second, id)).status).toBe(200)
       expect(await poll(first, id), 'the very next poll').toBe(true)
     }
-    await control.next<ControlMessage>(({ version }) => version === 41, promised.heardWithinMs)
+    await control.next<ControlMessage>(({ version }) => version === 41, promised.deliveredWithinMs)
 
     for (let round = 0; round < 3; round++) {
       const description = unique('unheard')
@@ -119,7 +119,7 @@ describe.each([
         'the event on the stream of the other process',
         () => followers[1]!.rows.at(-1)?.description,
         (last) => last === description,
-        promised.heardWithinMs,
+        promised.deliveredWithinMs,
       )
     }
     await beat(second, other)
@@ -140,9 +140,9 @@ describe.each([
       'the resume in polls',
       () => poll(first, id),
       (suspended) => !suspended,
-      promised.heardWithinMs,
+      promised.deliveredWithinMs,
     )
-    const last = await control.next<ControlMessage>(({ version }) => version === 42, promised.heardWithinMs)
+    const last = await control.next<ControlMessage>(({ version }) => version === 42, promised.deliveredWithinMs)
     expect(last.json.action).toBe('resume')
     control.close()
   })
@@ -253,11 +253,11 @@ describe.each([
     await end()
     for (const service of services) {
       const works = async () => {
-        const tries = [
+        const attempts = [
           await service.call('POST', '/api/events', { body: anEvent() }),
           await service.call('GET', '/api/status'),
         ]
-        return tries.map(({ status }) => status).join()
+        return attempts.map(({ status }) => status).join()
       }
       await until('requests work again', works, (statuses) => statuses === '201,200', promised.recoveredWithinMs)
     }

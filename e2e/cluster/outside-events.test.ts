@@ -215,8 +215,10 @@ describe('a control message that another program publishes', () => {
     const said = await until(
       'the three messages',
       () => {
-        const all = heard.map((text) => JSON.parse(text) as ControlMessage).filter((told) => told.instance_id === id)
-        return new Map(all.map((told) => [told.version, told]))
+        const all = heard
+          .map((text) => JSON.parse(text) as ControlMessage)
+          .filter((control) => control.instance_id === id)
+        return new Map(all.map((control) => [control.version, control]))
       },
       ({ size }) => size === 3,
     )

@@ -68,7 +68,7 @@ class Script {
     return until(`the line "${line}"`, read, () => this.lines.includes(line))
   }
 
-  tell(line: string): void {
+  send(line: string): void {
     this.#child.stdin.write(`${line}\n`)
   }
 
@@ -154,7 +154,7 @@ test('a suspended Python agent stays so throughout, while the service is killed 
   await script.says('poll failed')
   await service.start()
   await script.says('stream up')
-  script.tell('end')
+  script.send('end')
   const { stdout, code, stderr } = await script.ended
   expect(code, stderr).toBe(0)
   expect(stdout).not.toContain('free')
@@ -183,7 +183,7 @@ test('a suspended Python agent that is killed and started while the service is a
   await second.says('suspended')
   await service.start()
   await second.says('stream up')
-  second.tell('end')
+  second.send('end')
   const { stdout } = await second.ended
   expect(stdout).not.toContain('free')
   expect(stdout).toMatch(/^1 True$/m)

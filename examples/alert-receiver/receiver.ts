@@ -18,14 +18,14 @@ if (secrets.length === 0) throw new Error('ALERT_WEBHOOK_SECRET must hold whsec_
 /** Who overheard a message cannot send it again later than this. */
 const toleranceSeconds = 5 * 60
 /** Bodies have 20 kB at most. */
-const mostBytes = 64 * 1024
+const maxBytes = 64 * 1024
 
 async function readBody(request: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = []
   let size = 0
   for await (const chunk of request as AsyncIterable<Buffer>) {
     size += chunk.length
-    if (size > mostBytes) return undefined
+    if (size > maxBytes) return undefined
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')
@@ -49,12 +49,12 @@ function faultOf(headers: IncomingHttpHeaders, body: string): string | undefined
 
 /** Ids of the latest messages. A receiver that must not take one twice after a restart keeps them in its database. */
 const seen = new Set<string>()
-const mostSeen = 10_000
+const maxSeen = 10_000
 
 function remember(id: string): void {
   seen.add(id)
   const [oldest] = seen
-  if (seen.size > mostSeen && oldest !== undefined) seen.delete(oldest)
+  if (seen.size > maxSeen && oldest !== undefined) seen.delete(oldest)
 }
 
 interface Alert {

@@ -21,7 +21,7 @@ const read: string[] = []
 let hooks: Record<string, { hookCallbackIds: string[] }[]> = {}
 
 const send = (message: object) => process.stdout.write(`${JSON.stringify(message)}\n`)
-const tell = (message: object) =>
+const emit = (message: object) =>
   send({ ...message, session_id: session.session_id, uuid: randomUUID(), parent_tool_use_id: null })
 
 /** Asks all hooks of an event; what the first one answers that says anything. */
@@ -58,16 +58,16 @@ async function make(call: Call): Promise<{ content: string; is_error: boolean; i
 }
 
 async function work(calls: Call[]): Promise<void> {
-  tell({ type: 'system', subtype: 'init', cwd: session.cwd, tools: ['Read'], mcp_servers: [], model: 'none' })
+  emit({ type: 'system', subtype: 'init', cwd: session.cwd, tools: ['Read'], mcp_servers: [], model: 'none' })
   for (const call of calls) {
     const id = randomUUID()
     const use = { type: 'tool_use', id, name: call.tool, input: call.input }
-    tell({ type: 'assistant', message: { role: 'assistant', content: [use] } })
+    emit({ type: 'assistant', message: { role: 'assistant', content: [use] } })
     const { isStopped, ...result } = await make(call)
-    tell({ type: 'user', message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, ...result }] } })
+    emit({ type: 'user', message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, ...result }] } })
     if (isStopped) break
   }
-  tell({ type: 'result', subtype: 'success', is_error: false, num_turns: 1, result: JSON.stringify(read) })
+  emit({ type: 'result', subtype: 'success', is_error: false, num_turns: 1, result: JSON.stringify(read) })
 }
 
 createInterface({ input: process.stdin }).on('line', (line) => {

@@ -9,18 +9,18 @@ interface Page<Row> {
 
 /** At most so many rows, over as many pages as it takes: a page may be short while more follow. */
 export async function readRows<Row>(
-  most: number,
+  max: number,
   before: string | undefined,
   read: (page: { limit: string; before?: string }) => Promise<Page<Row>>,
 ): Promise<Page<Row>> {
   const rows: Row[] = []
   let next = before ?? null
   do {
-    const limit = String(Math.min(most - rows.length, limits.pageSize))
+    const limit = String(Math.min(max - rows.length, limits.pageSize))
     const page = await read({ limit, ...(next === null ? {} : { before: next }) })
     rows.push(...page.rows)
     next = page.next
-  } while (next !== null && rows.length < most)
+  } while (next !== null && rows.length < max)
   return { rows, next }
 }
 

@@ -57,7 +57,7 @@ export function welcome(url: string, dataDir: string, key: Omit<FoundKey, 'key'>
 export interface Demo {
   /** Settles when the fleet has ended. */
   ended: Promise<void>
-  isStoryTold(): boolean
+  isStoryOver(): boolean
   stop(): Promise<void>
 }
 
@@ -82,7 +82,7 @@ export async function startDemo(server: RunningServer, config: Config): Promise<
   const ended = fleet.run(progress.say).finally(progress.stop)
   return {
     ended,
-    isStoryTold: fleet.isStoryTold,
+    isStoryOver: fleet.isStoryOver,
     async stop() {
       end.abort()
       await ended

@@ -68,7 +68,7 @@ async function serveDemo(): Promise<void> {
   const config = readDemoConfig(process.env)
   let demo: Demo | undefined
   // An attestation from before the breaches of the story would call a fleet spotless that is shown at a high risk.
-  const mayAttest = () => demo?.isStoryTold() === true
+  const mayAttest = () => demo?.isStoryOver() === true
   const server = await startServer(config, { onFatal, mayAttest })
   try {
     const started = await startDemo(server, config)

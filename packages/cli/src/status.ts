@@ -8,7 +8,7 @@ import { findService } from './service/service.ts'
 import type { ServiceFlags } from './service/settings.ts'
 
 /** Suspended agents that are named; a fleet that was stopped as a whole is a number. */
-const namedAtMost = 10
+const maxNamed = 10
 
 function statusLines({ instances, instances_omitted: omitted = 0, stats, toolCalls }: FleetStatus): string[] {
   const count = (status: string) => instances.filter((instance) => instance.status === status).length
@@ -24,11 +24,11 @@ function statusLines({ instances, instances_omitted: omitted = 0, stats, toolCal
       .join(', ')}`,
     `Tool calls  ${calls} in the last hour${byTool ? `: ${byTool}` : ''}`,
     ...suspended
-      .slice(0, namedAtMost)
+      .slice(0, maxNamed)
       .map(({ id, suspension_reason }) =>
         [statusText('suspended', 10), id, suspension_reason ?? ''].join('  ').trimEnd(),
       ),
-    ...(suspended.length > namedAtMost ? [`            and ${suspended.length - namedAtMost} more suspended`] : []),
+    ...(suspended.length > maxNamed ? [`            and ${suspended.length - maxNamed} more suspended`] : []),
   ]
 }
 

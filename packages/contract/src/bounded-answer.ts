@@ -5,27 +5,27 @@ export const plainEncoding = { 'accept-encoding': 'identity' }
 export const answerLimits = { list: 32 * 1024 * 1024, other: 1024 * 1024 } as const
 
 /** The answer is not what a Wardline sends; the message says what it is. */
-export class UnfitAnswer extends Error {
-  override name = 'UnfitAnswer'
+export class InvalidAnswer extends Error {
+  override name = 'InvalidAnswer'
 }
 
-/** Throws UnfitAnswer when the body is compressed, before any of it is unpacked. */
+/** Throws InvalidAnswer when the body is compressed, before any of it is unpacked. */
 export function assertPlain(response: Response): void {
   const encoding = response.headers.get('content-encoding') ?? 'identity'
   if (encoding.toLowerCase() === 'identity') return
   response.body?.cancel().catch(() => {})
-  throw new UnfitAnswer(`the answer is compressed (${encoding.slice(0, 20)}), although no compression was requested`)
+  throw new InvalidAnswer(`the answer is compressed (${encoding.slice(0, 20)}), although no compression was requested`)
 }
 
-/** The body of an answer as text. Throws UnfitAnswer when it is compressed or has more bytes, and ends the connection. */
-export async function boundedText(response: Response, mostBytes: number): Promise<string> {
+/** The body of an answer as text. Throws InvalidAnswer when it is compressed or has more bytes, and ends the connection. */
+export async function boundedText(response: Response, maxBytes: number): Promise<string> {
   assertPlain(response)
   const decoder = new TextDecoder()
   let text = ''
   let bytes = 0
   for await (const part of response.body ?? []) {
     bytes += part.length
-    if (bytes > mostBytes) throw new UnfitAnswer(`the answer has more than ${mostBytes} bytes`)
+    if (bytes > maxBytes) throw new InvalidAnswer(`the answer has more than ${maxBytes} bytes`)
     text += decoder.decode(part, { stream: true })
   }
   return text + decoder.decode()

@@ -1,4 +1,4 @@
-import { answerLimits, boundedText, parsedJson, plainEncoding, UnfitAnswer } from './bounded-answer.ts'
+import { answerLimits, boundedText, InvalidAnswer, parsedJson, plainEncoding } from './bounded-answer.ts'
 import type { Endpoint } from './endpoint.ts'
 import { type BodyOf, type EndpointName, endpoints, type ParamsOf, type QueryOf, type ReplyOf } from './endpoints.ts'
 
@@ -61,7 +61,7 @@ export function createClient({ url, key }: ClientOptions): Client {
       })
       text = await boundedText(response, endpoint.method === 'GET' ? answerLimits.list : answerLimits.other)
     } catch (cause) {
-      if (cause instanceof UnfitAnswer) throw new WardlineError(cause.message, 0, 'unfit_answer', { cause })
+      if (cause instanceof InvalidAnswer) throw new WardlineError(cause.message, 0, 'unfit_answer', { cause })
       throw new WardlineError(`No answer from ${target.origin}.`, 0, 'unreachable', { cause })
     }
     const answer = (parsedJson(text) ?? {}) as { error?: unknown }

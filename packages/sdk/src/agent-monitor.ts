@@ -66,7 +66,8 @@ class AgentMonitor implements Monitor {
       pace,
       killSwitch: this.#killSwitch,
       decoys: this.#decoys,
-      onMismatch: (applied, told) => void this.#reports.add(mismatchEvent(applied, told, instanceId)),
+      onMismatch: (applied, serviceVersion) =>
+        void this.#reports.add(mismatchEvent(applied, serviceVersion, instanceId)),
     })
   }
 
@@ -124,9 +125,9 @@ class AgentMonitor implements Monitor {
 
   async refresh(): Promise<boolean> {
     if (isUnencrypted(this.#settings.url)) this.#troubles.meet('encryption', unencrypted)
-    const isTold = await this.#link.ask()
+    const isAnswered = await this.#link.ask()
     this.#killSwitch.lookAtClock()
-    return isTold
+    return isAnswered
   }
 
   async stop(): Promise<void> {
@@ -209,7 +210,7 @@ class AgentMonitor implements Monitor {
 
   #addMetric(name: string, value: number): void {
     const fault = this.#sums.add(name, value)
-    if (fault !== undefined) this.#troubles.tell(new MonitorError('invalid', `A metric was not added: ${fault}.`))
+    if (fault !== undefined) this.#troubles.notify(new MonitorError('invalid', `A metric was not added: ${fault}.`))
   }
 
   #reportMetrics(): number {

@@ -47,9 +47,9 @@ export function guardExecute<Tool extends AiTool>(
   guarded.add(execute)
   if (typeof toModelOutput !== 'function') return copyWith(tool, { execute })
   // It knows what the tool returns, which a denial is not.
-  const told = (result: { output: unknown }) =>
+  const readOutput = (result: { output: unknown }) =>
     isDenial(result.output) ? { type: 'json', value: result.output } : toModelOutput.call(tool, result)
-  return copyWith(tool, { execute, toModelOutput: told })
+  return copyWith(tool, { execute, toModelOutput: readOutput })
 }
 
 const isGenerator = (body: Method): boolean =>

@@ -23,7 +23,7 @@ const modelThat = (call: ReturnType<typeof callOf>) =>
     ],
   })
 
-const toldTo = (model: MockLanguageModelV3): unknown => {
+const toolResultOf = (model: MockLanguageModelV3): unknown => {
   const [part] = model.doGenerateCalls[1]!.prompt.at(-1)!.content as { output: { value?: unknown; type: string } }[]
   return part!.output.value
 }
@@ -41,7 +41,7 @@ describeAdapter('the AI SDK 6', async (monitor, path) => {
   })
   const model = modelThat(callOf('file-read', { path }))
   await generateText({ model, tools, prompt: 'read it', stopWhen: stepCountIs(3) })
-  return { ran, told: toldTo(model) }
+  return { ran, output: toolResultOf(model) }
 })
 
 let fleet: TestFleet
@@ -112,13 +112,13 @@ test('keeps a denial away from a tool that turns its own output into words', asy
     execute: async () => ({ files: ['a', 'b'] }),
     toModelOutput: ({ output }) => ({ type: 'text', value: `${output.files.length} files` }),
   })
-  const told = async (monitor: Monitor) => {
+  const outputFor = async (monitor: Monitor) => {
     model.doGenerateCalls.length = 0
     await generateText({ model, tools: guardTools(monitor, { count }), prompt: 'count', stopWhen: stepCountIs(3) })
-    return toldTo(model)
+    return toolResultOf(model)
   }
-  expect(await told(suspended)).toEqual(denied(expect.any(String)))
-  expect(await told(active)).toBe('2 files')
+  expect(await outputFor(suspended)).toEqual(denied(expect.any(String)))
+  expect(await outputFor(active)).toBe('2 files')
 })
 
 test('holds back a denied call of a tool that runs elsewhere, and reports one that is allowed', async () => {

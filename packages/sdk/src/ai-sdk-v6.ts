@@ -13,12 +13,12 @@ export type { AiSdkOptions, AiTools } from './ai-sdk-tools.ts'
 export function guardTools<Tools extends AiTools>(monitor: Monitor, tools: Tools, options: AiSdkOptions = {}): Tools {
   const guarded = Object.entries(tools).map(([toolName, tool]) => {
     if (typeof tool.execute === 'function') return [toolName, guardExecute(monitor, toolName, tool, options)]
-    return [toolName, tool.type === 'provider' ? tool : holdBack(monitor, toolName, tool, options)]
+    return [toolName, tool.type === 'provider' ? tool : guardTool(monitor, toolName, tool, options)]
   })
   return Object.fromEntries(guarded) as Tools
 }
 
-function holdBack(monitor: Monitor, toolName: string, tool: AiTool, { sessionId }: AiSdkOptions): AiTool {
+function guardTool(monitor: Monitor, toolName: string, tool: AiTool, { sessionId }: AiSdkOptions): AiTool {
   const own = tool.needsApproval
   const needsApproval = async (input: unknown, call: unknown): Promise<boolean> => {
     if (await monitor.guard({ toolName, args: input, sessionId })) return true

@@ -25,7 +25,7 @@ const modelThat = (toolName: string, path: string) =>
     ],
   })
 
-const toldTo = (model: MockLanguageModelV4) => {
+const toolResultOf = (model: MockLanguageModelV4) => {
   const [part] = model.doGenerateCalls[1]!.prompt.at(-1)!.content as { output: { value?: unknown; type: string } }[]
   return part!.output
 }
@@ -45,7 +45,7 @@ describeAdapter('the AI SDK 7', async (monitor, path) => {
   })
   const model = modelThat('file-read', path)
   await new ToolLoopAgent({ model, tools, toolApproval: guardApproval(monitor) }).generate({ prompt: 'read it' })
-  return { ran, told: toldTo(model).value }
+  return { ran, output: toolResultOf(model).value }
 })
 
 let fleet: TestFleet
@@ -72,7 +72,7 @@ test('denies and reports calls of tools that run elsewhere', async () => {
     'tool-approval-response',
     'text',
   ])
-  expect(toldTo(model)).toMatchObject({
+  expect(toolResultOf(model)).toMatchObject({
     type: 'execution-denied',
     reason: 'This agent is suspended (test). It must stop here and not retry.',
   })

@@ -19,16 +19,16 @@ afterAll(() => rmSync(cwd, { recursive: true, force: true }))
 
 interface Turn {
   ran: string[]
-  told: string[]
+  output: string[]
 }
 
 /** The results of the calls that were asked for, one after the other. */
 async function takeTurn(hooks: ReturnType<typeof guardHooks>, paths: string[]): Promise<Turn> {
-  const turn: Turn = { ran: [], told: [] }
+  const turn: Turn = { ran: [], output: [] }
   const prompt = JSON.stringify(paths.map((path) => ({ tool: toolName, input: { path } })))
   const messages = query({ prompt, options: { cwd, hooks, pathToClaudeCodeExecutable: claude, settingSources: [] } })
   for await (const message of messages) {
-    turn.told.push(...resultsOf(message))
+    turn.output.push(...resultsOf(message))
     if (message.type === 'result' && message.subtype === 'success') turn.ran = JSON.parse(message.result)
   }
   return turn
@@ -42,8 +42,8 @@ function resultsOf(message: SDKMessage): string[] {
 describeAdapter(
   'the Claude Agent SDK',
   async (monitor, path) => {
-    const { ran, told } = await takeTurn(guardHooks(monitor), [path])
-    return { ran, told: told[0] }
+    const { ran, output } = await takeTurn(guardHooks(monitor), [path])
+    return { ran, output: output[0] }
   },
   toolName,
 )
@@ -59,18 +59,18 @@ test('stops an agent that is suspended, instead of denying call after call', asy
   await monitor.start()
   await fleet.kill('test')
   await eventually(() => expect(monitor.suspended).toBe(true))
-  const { ran, told } = await takeTurn(guardHooks(monitor), ['notes.txt', 'more.txt'])
-  expect([ran, told.length]).toEqual([[], 1])
+  const { ran, output } = await takeTurn(guardHooks(monitor), ['notes.txt', 'more.txt'])
+  expect([ran, output.length]).toEqual([[], 1])
 })
 
 test('finds a decoy path by the folder of the session, and goes on with the next call', async () => {
   await fleet.plantPath(join(cwd, 'notes.txt'))
   const { monitor } = fleet.monitor()
   await monitor.start()
-  const { ran, told } = await takeTurn(guardHooks(monitor), ['notes.txt', 'more.txt'])
+  const { ran, output } = await takeTurn(guardHooks(monitor), ['notes.txt', 'more.txt'])
   expect(ran).toEqual(['more.txt'])
-  expect(JSON.parse(told[0]!)).toMatchObject({ denied: true, retryable: false })
-  expect(told[1]).toBe('more')
+  expect(JSON.parse(output[0]!)).toMatchObject({ denied: true, retryable: false })
+  expect(output[1]).toBe('more')
   await monitor.flush()
   const [call] = await fleet.events('tool_call')
   expect(call).toMatchObject({ session_id: expect.stringMatching(/^[\da-f-]{36}$/), metadata: { durationMs: 1 } })
@@ -103,5 +103,5 @@ test('has a hook that fails block the call when failing closed, and only then', 
   expect(guardHooks(open!).PreToolUse[0]!.onFailure).toBeUndefined()
   expect(guardHooks(closed!).PreToolUse[0]!.onFailure).toBe('block')
   await closed!.start()
-  expect(await takeTurn(guardHooks(closed!), ['more.txt'])).toEqual({ ran: ['more.txt'], told: ['more'] })
+  expect(await takeTurn(guardHooks(closed!), ['more.txt'])).toEqual({ ran: ['more.txt'], output: ['more'] })
 })

@@ -8,7 +8,7 @@ import { Repeat } from './repeat.ts'
 import { type Answer, isPassing, isRefused, isSuccess, noAnswer, type Service, unsigned } from './service.ts'
 import { openVerifier, signedAnswer } from './signed-control.ts'
 import type { Troubles } from './troubles.ts'
-import { type Heartbeat, type Told, toldByPoll, toldByStream, type Verify } from './wire.ts'
+import { type ControlState, type Heartbeat, stateFromPoll, stateFromStream, type Verify } from './wire.ts'
 
 interface ControlLinkOptions {
   service: Service
@@ -18,7 +18,7 @@ interface ControlLinkOptions {
   killSwitch: KillSwitch
   decoys: DecoyChecks
   /** A version that was kept as active was ahead of a suspension by the service. */
-  onMismatch(applied: number, told: number): void
+  onMismatch(applied: number, received: number): void
 }
 
 /**
@@ -96,23 +96,23 @@ export class ControlLink {
   async #poll(): Promise<Answer> {
     const { service, pace, settings, killSwitch, decoys } = this.#options
     const verify = await this.#verifier
-    const { version, isHeard, told: known } = killSwitch
+    const { version, isConfirmed, controlState: known } = killSwitch
     const given = await service.call(`instances/${settings.instanceId}/status`, {
       // What comes from a file only was not told by the service, and need not be what it told.
-      headers: isHeard ? { 'if-none-match': `W/"${version}"` } : {},
+      headers: isConfirmed ? { 'if-none-match': `W/"${version}"` } : {},
       timeoutMs: pace.request,
     })
     const answer = signedAnswer(given, verify, known)
     decoys.learn(answer)
     // An instance that is not known yet is a matter for the next heartbeat.
     if (answer.status !== 404) this.#judge('poll', answer)
-    if (answer.status === 304 && isHeard) this.#confirm()
+    if (answer.status === 304 && isConfirmed) this.#confirm()
     if (answer.status === 200) {
-      const told = toldByPoll(answer.body, answer.header('etag'))
-      if (!told) this.#options.troubles.meet('etag', noVersion)
-      else if (killSwitch.version === version && killSwitch.contradicts(told) && !this.#isReplay(told))
-        this.#takeContradiction(told)
-      else this.#take(told)
+      const received = stateFromPoll(answer.body, answer.header('etag'))
+      if (!received) this.#options.troubles.meet('etag', noVersion)
+      else if (killSwitch.version === version && killSwitch.contradicts(received) && !this.#isReplay(received))
+        this.#takeContradiction(received)
+      else this.#take(received)
     }
     return answer
   }
@@ -138,10 +138,10 @@ export class ControlLink {
       pace,
       signal,
       onData: (text) => {
-        const told = toldByStream(text, instanceId, verify)
-        if (!told) return
-        this.#isStreamOpen = told !== 'unsigned'
-        if (told === 'unsigned') {
+        const received = stateFromStream(text, instanceId, verify)
+        if (!received) return
+        this.#isStreamOpen = received !== 'unsigned'
+        if (received === 'unsigned') {
           troubles.meet('stream signature', service.explain(noAnswer(unsigned)))
           // It may stand in the place of a kill.
           this.#polling?.within(jittered(pace.pollWithoutStream))
@@ -149,9 +149,9 @@ export class ControlLink {
         }
         troubles.over('stream')
         troubles.over('stream signature')
-        this.#take(told)
+        this.#take(received)
         // An older message may have come late; a poll tells what holds now.
-        if (this.#options.killSwitch.contradicts(told)) this.#polling?.within(jittered(pace.pollWithoutStream))
+        if (this.#options.killSwitch.contradicts(received)) this.#polling?.within(jittered(pace.pollWithoutStream))
       },
       onAlive: () => {
         // A sign of life is not signed.
@@ -177,22 +177,22 @@ export class ControlLink {
   }
 
   /** What was signed before the state that the service itself told: a copy that somebody kept, and no contact. */
-  #isReplay({ version }: Told): boolean {
+  #isReplay({ version }: ControlState): boolean {
     const { settings, killSwitch } = this.#options
-    const isLive = settings.publicKey !== undefined && killSwitch.isHeard
+    const isLive = settings.publicKey !== undefined && killSwitch.isConfirmed
     return isLive && version < (killSwitch.version ?? 0)
   }
 
-  #take(told: Told): void {
+  #take(received: ControlState): void {
     const { killSwitch, troubles } = this.#options
     troubles.over('etag')
-    if (this.#isReplay(told)) {
-      troubles.meet('version', olderState(told.version, killSwitch.version))
+    if (this.#isReplay(received)) {
+      troubles.meet('version', olderState(received.version, killSwitch.version))
       return
     }
-    const news = killSwitch.take(told)
+    const news = killSwitch.take(received)
     this.#contradicting = undefined
-    if (news === 'older') troubles.meet('version', olderState(told.version, killSwitch.version))
+    if (news === 'older') troubles.meet('version', olderState(received.version, killSwitch.version))
     else troubles.over('version')
     void this.#acknowledge()
   }
@@ -201,18 +201,18 @@ export class ControlLink {
    * A live "suspended" holds whatever is known. One process of the service may hear of a resume a second after another,
    * so what was heard from the service itself is given up only when the next poll says the same.
    */
-  #takeContradiction(told: Told): void {
+  #takeContradiction(received: ControlState): void {
     const { killSwitch, onMismatch, pace } = this.#options
-    const { version = 0, isHeard } = killSwitch
-    if (isHeard && this.#contradicting !== told.version) {
-      this.#contradicting = told.version
+    const { version = 0, isConfirmed } = killSwitch
+    if (isConfirmed && this.#contradicting !== received.version) {
+      this.#contradicting = received.version
       this.#polling?.within(jittered(pace.pollWithoutStream))
       return
     }
     this.#contradicting = undefined
     this.#acknowledged = 0
-    killSwitch.takeInstead(told)
-    onMismatch(version, told.version)
+    killSwitch.takeInstead(received)
+    onMismatch(version, received.version)
     void this.#acknowledge()
   }
 
@@ -250,8 +250,8 @@ const noVersion = new MonitorError(
   'The answer to a poll of the kill switch has no version. Either url belongs to another service, or a proxy removes the header ETag.',
 )
 
-const olderState = (told: number, applied: number | undefined) =>
+const olderState = (received: number, applied: number | undefined) =>
   new MonitorError(
     'unexpected',
-    `The service is at control version ${told}, but this agent has applied ${applied}: the database may be an older copy. Kill and resume it until the version is higher, or remove the stateFile and restart the agent.`,
+    `The service is at control version ${received}, but this agent has applied ${applied}: the database may be an older copy. Kill and resume it until the version is higher, or remove the stateFile and restart the agent.`,
   )

@@ -1,10 +1,10 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { Pace } from './pace.ts'
-import { laterUnheld } from './repeat.ts'
-import { isPlain, mostBytes, retryAfterMs, retryWithin, type Service } from './service.ts'
+import { unrefTimeout } from './repeat.ts'
+import { isPlain, maxBytes, retryAfterMs, retryWithin, type Service } from './service.ts'
 
 /** A control message has a few hundred characters; a line without an end must not fill the memory. */
-const mostCharacters = 64 * 1024
+const maxCharacters = 64 * 1024
 
 interface ListenOptions {
   service: Service
@@ -38,7 +38,7 @@ export function lineReader(onLine: (line: string) => void): (chunk: string) => b
     const lines = (rest + chunk).split(/\r\n|\n/)
     rest = lines.pop() ?? ''
     for (const line of lines) onLine(line)
-    return rest.length <= mostCharacters
+    return rest.length <= maxCharacters
   }
 }
 
@@ -66,7 +66,7 @@ export async function listen({ service, path, pace, signal, onData, onAlive }: L
     }
     const endUnlessAlive = (ms: number) => {
       cancelTimer()
-      cancelTimer = laterUnheld(ms, end)
+      cancelTimer = unrefTimeout(ms, end)
     }
     const readLine = lineReader((line) => {
       if (line.startsWith('data:')) onData(line.slice(5).trimStart())
@@ -88,7 +88,7 @@ export async function listen({ service, path, pace, signal, onData, onAlive }: L
       response.on('data', (chunk: string) => {
         endUnlessAlive(pace.streamSilence)
         characters += chunk.length
-        const isFlood = characters > mostBytes + bytesPerMs * (performance.now() - startedAt)
+        const isFlood = characters > maxBytes + bytesPerMs * (performance.now() - startedAt)
         if (isFlood || !readLine(chunk)) return end()
         onAlive()
       })

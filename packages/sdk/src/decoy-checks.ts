@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers'
 import { plainPath } from './decoy-paths.ts'
-import { type DecoyTexts, decoyTexts, keyParts, mostText, pathParts, sendable } from './decoy-texts.ts'
+import { type DecoyTexts, decoyTexts, keyParts, maxTextLength, pathParts, sendable } from './decoy-texts.ts'
 import { MonitorError } from './faults.ts'
 import type { CheckOptions, GuardedCall } from './monitor.ts'
 import { type Answer, isBadKey, isSuccess, type Service } from './service.ts'
@@ -14,7 +14,7 @@ export type Verdict = 'clear' | 'decoy' | 'unchecked' | Refusal
 type Refusal = keyof typeof refusals
 
 export const refusals = {
-  tooLarge: `Its arguments are too large to compare with the decoys: the maximum is ${mostText / 1024 / 1024} MiB.`,
+  tooLarge: `Its arguments are too large to compare with the decoys: the maximum is ${maxTextLength / 1024 / 1024} MiB.`,
   tooMany: 'This agent has asked for too many checks. Wait a minute before the next call.',
   rejected: 'The service refuses the arguments for a check.',
 } as const
@@ -34,13 +34,13 @@ interface Question {
 }
 
 /** Requests at a time: more would not be answered sooner. */
-const mostAtOnce = 8
+const maxAtOnce = 8
 /** Requests that `timeoutMs` is meant for. Arguments that need more get more time. */
 const usualRequests = 16
 /** When the service is busy and does not say how long to wait. */
 const retryMs = 250
 /** The longest folder that Linux knows. */
-const mostFolder = 4_096
+const maxFolderLength = 4_096
 
 /** Asks the service whether texts are decoys. It records a match itself, before it answers. */
 export class DecoyChecks {
@@ -90,7 +90,7 @@ export class DecoyChecks {
         paths.map((path): Question => {
           return {
             route: 'path',
-            body: { path, meta: { ...meta, cwd: folder, realPath: plainText(realPath, mostFolder) } },
+            body: { path, meta: { ...meta, cwd: folder, realPath: plainText(realPath, maxFolderLength) } },
           }
         }),
       ),
@@ -119,7 +119,7 @@ export class DecoyChecks {
         if (isDecoy || answer.status === 0) return
       }
     }
-    await Promise.all(Array.from({ length: mostAtOnce }, work))
+    await Promise.all(Array.from({ length: maxAtOnce }, work))
     if (isDecoy) return 'decoy'
     const [fault] = failed
     if (!fault) {
@@ -175,8 +175,8 @@ const isStrange = ({ status, header }: Answer): boolean =>
   status > 0 && status < 500 && status !== 408 && header('x-error-code') === null
 
 /** One bad field must not have its neighbours refused. */
-function plainText(text: unknown, most: number): string | undefined {
-  return typeof text === 'string' ? sendable(text)[0]!.slice(0, most).toWellFormed() : undefined
+function plainText(text: unknown, maxLength: number): string | undefined {
+  return typeof text === 'string' ? sendable(text)[0]!.slice(0, maxLength).toWellFormed() : undefined
 }
 
 /** The folder in which paths start, in each reading of it; one that is too long for any system is as good as none. */
@@ -184,8 +184,8 @@ function foldersOf(folder: unknown): (string | undefined)[] {
   if (typeof folder !== 'string') return [undefined]
   const forms = sendable(folder).slice(0, 2)
   return forms.map((form) => {
-    const path = form.length > mostFolder ? plainPath(form) : form
-    return path.length > mostFolder ? undefined : path
+    const path = form.length > maxFolderLength ? plainPath(form) : form
+    return path.length > maxFolderLength ? undefined : path
   })
 }
 

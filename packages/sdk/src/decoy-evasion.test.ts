@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { createMonitorWith } from './agent-monitor.ts'
 import { plainPath } from './decoy-paths.ts'
-import { decoyTexts, mostText } from './decoy-texts.ts'
+import { decoyTexts, maxTextLength } from './decoy-texts.ts'
 import { answerPlainly, sendJson, startHostileService } from './test-hostile-service.ts'
 import { fastPace, TestFleet } from './test-service.ts'
 
@@ -168,7 +168,7 @@ const hangMs = 8_000
 test.each(['/a', '"a', 'a.b ', `\0${half}/`, 'cd a/;', 'cd b; cd .. ; cat x/y;', "cd '/a/b'; "])(
   'looks at 4 MiB of %j in linear time, and at no more of them than it may',
   (unit) => {
-    for (const characters of [mostText / 2, mostText]) {
+    for (const characters of [maxTextLength / 2, maxTextLength]) {
       const before = process.threadCpuUsage()
       const { keys, paths } = decoyTexts(unit.repeat(characters / unit.length))
       expect(process.threadCpuUsage(before).user).toBeLessThan(hangMs * 1000)
@@ -190,7 +190,7 @@ test.each<[string, (detours: string) => unknown]>([
 test('cuts no script that needs more requests than may be made', () => {
   const cut = vi.spyOn(Buffer.prototype, 'subarray')
   try {
-    expect(decoyTexts('cd a/;'.repeat(mostText / 6))).toEqual({ keys: [], paths: [], gap: 'tooLarge' })
+    expect(decoyTexts('cd a/;'.repeat(maxTextLength / 6))).toEqual({ keys: [], paths: [], gap: 'tooLarge' })
     expect(cut).not.toHaveBeenCalled()
     expect(decoyTexts('cd a/;'.repeat(2_000_000 / 6)).gap).toBeUndefined()
     expect(cut.mock.calls.length).toBeGreaterThan(500)

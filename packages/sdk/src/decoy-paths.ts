@@ -3,20 +3,20 @@ import { Buffer } from 'node:buffer'
 /** A name or a short command may be a path by its looks or not (`id_rsa`); a longer text has to look like one. */
 const nameLength = 255
 /** Of the 4,096 that the service takes, which is also the longest path that Linux opens. */
-export const mostPathBytes = 4_090
+export const maxPathBytes = 4_090
 /** Requests for one call: 4 MiB of keys in every reading, or as much of nothing but paths as can be asked in time. */
-export const mostRequests = 1_500
+export const maxRequests = 1_500
 /** Of a long script the service is asked in pieces; both pieces at a cut have so much of it, more than any decoy. */
 const overlapBytes = 1_100
-const mostFolderBytes = 1_000
-const pieceBytes = mostPathBytes - mostFolderBytes - 20
+const maxFolderBytes = 1_000
+const pieceBytes = maxPathBytes - maxFolderBytes - 20
 
 /** A separator, a home, a name with an ending or a leading dot. */
 const looksLikePath = (text: string): boolean => /[/\\~]|\w\.\w{1,12}(?!\w)|(?<![\w.])\.\w/.test(text)
 const mayBePath = (text: string): boolean => (text.length <= nameLength && /\p{L}/u.test(text)) || looksLikePath(text)
 const isOneWord = (text: string): boolean => !/[\s;|&<>()`"'\\]/.test(text)
 const bytesOf = (text: string): number => Buffer.byteLength(text)
-const fits = (text: string): boolean => text.length <= mostPathBytes && bytesOf(text) <= mostPathBytes
+const fits = (text: string): boolean => text.length <= maxPathBytes && bytesOf(text) <= maxPathBytes
 
 /** The service follows these from folder to folder, so such a command stays by itself. */
 const folderChange = /(?:^|[\s;|&(])(?:cd|pushd|chdir|set-location|-C)\s+(?:"([^"\n]*)"|'([^'\n]*)'|([^\s;|&<>()]*))/gi
@@ -33,7 +33,7 @@ export function pathTexts(texts: string[], names: string[]): string[] | undefine
     if (isOneWord(text)) addWord(words, text)
     else if (changesFolder(text)) {
       const pieces = (bytesOf(text) - overlapBytes) / (pieceBytes - overlapBytes)
-      if (alone.length + pieces > mostRequests) return undefined
+      if (alone.length + pieces > maxRequests) return undefined
       alone.push(...(fits(text) ? [text] : scriptPieces(text)))
     } else if (fits(text)) {
       // In quotes, as the name of one file; and its words, by themselves or as they stand in a longer text.
@@ -50,7 +50,7 @@ export function pathTexts(texts: string[], names: string[]): string[] | undefine
       addWords(words, text)
     }
   }
-  return [...alone, ...packed([...words].filter(fits), '\n', mostPathBytes, bytesOf)]
+  return [...alone, ...packed([...words].filter(fits), '\n', maxPathBytes, bytesOf)]
 }
 
 const quoted = (text: string): string => `'${text.replaceAll("'", '')}'`
@@ -94,7 +94,7 @@ function scriptPieces(text: string): string[] {
     }
     // Once for each piece: scripts may change folder hundreds of thousands of times.
     if (folder !== before) folder = plainPath(folder!) || '.'
-    if (folder && bytesOf(folder) > mostFolderBytes) folder = '.'
+    if (folder && bytesOf(folder) > maxFolderBytes) folder = '.'
     const piece = bytes.subarray(start, start + pieceBytes).toString()
     pieces.push(folder === undefined ? piece : `cd '${folder}'; ${piece}`)
     if (start + pieceBytes >= bytes.length) return pieces
@@ -114,14 +114,19 @@ export function plainPath(path: string): string {
 }
 
 /** The parts, joined as long as they stay within the size. */
-export function packed(parts: string[], separator: string, most: number, sizeOf: (text: string) => number): string[] {
+export function packed(
+  parts: string[],
+  separator: string,
+  maxSize: number,
+  sizeOf: (text: string) => number,
+): string[] {
   const packs: string[][] = []
   let room = 0
   for (const part of parts) {
     const size = sizeOf(part) + separator.length
     if (size > room) {
       packs.push([])
-      room = most + separator.length
+      room = maxSize + separator.length
     }
     packs.at(-1)!.push(part)
     room -= size

@@ -1,18 +1,18 @@
 import { Buffer, isUtf8 } from 'node:buffer'
-import { mostPathBytes, mostRequests, packed, pathTexts } from './decoy-paths.ts'
+import { maxPathBytes, maxRequests, packed, pathTexts } from './decoy-paths.ts'
 
 /** The shortest decoy key has 20 characters; anything that encodes one is longer. */
-const leastKeyLength = 20
+const minKeyLength = 20
 /** Of the 64 KiB that the service searches at once, so that even escaped it fits into a request. */
-const mostKeyText = 32_000
+const maxKeyTextLength = 32_000
 /** Longer than any decoy key in any encoding: where a long text is cut, both parts have so much of it. */
 const overlap = 2_048
 
 /** Longer arguments are denied: searching them would take seconds, and no model writes them. */
-export const mostText = 4 * 1024 * 1024
+export const maxTextLength = 4 * 1024 * 1024
 /** Far beyond what arguments have, and far below what would exhaust the stack or hold up the agent. */
-const mostDepth = 200
-const mostValues = 500_000
+const maxDepth = 200
+const maxValues = 500_000
 
 export interface DecoyTexts {
   /** Texts that may hold a key, each for one request. */
@@ -46,19 +46,19 @@ export function decoyTexts(args: unknown): DecoyTexts {
 
 /** A text that holds a key, in parts that can be searched. */
 export const keyParts = (text: string): DecoyTexts =>
-  bounded(text.length > mostText ? undefined : sendable(text).filter(Boolean).flatMap(overlappingParts), [])
+  bounded(text.length > maxTextLength ? undefined : sendable(text).filter(Boolean).flatMap(overlappingParts), [])
 
 /** A path, or a command, in parts that can be looked up. */
 export function pathParts(text: string): DecoyTexts {
-  if (text.length > mostText) return bounded(undefined, [])
+  if (text.length > maxTextLength) return bounded(undefined, [])
   const paths = sendable(text).filter(Boolean)
-  const fit = paths.filter((path) => Buffer.byteLength(path) <= mostPathBytes)
+  const fit = paths.filter((path) => Buffer.byteLength(path) <= maxPathBytes)
   const rest = pathTexts(fit.length < paths.length ? paths : [], [])
   return bounded([], rest && [...fit, ...rest])
 }
 
 function bounded(keys: string[] | undefined, paths: string[] | undefined, gap?: DecoyTexts['gap']): DecoyTexts {
-  if (!keys || !paths || keys.length + paths.length > mostRequests) return { keys: [], paths: [], gap: 'tooLarge' }
+  if (!keys || !paths || keys.length + paths.length > maxRequests) return { keys: [], paths: [], gap: 'tooLarge' }
   return { keys, paths, gap }
 }
 
@@ -77,7 +77,7 @@ class Collector {
     else if (typeof value === 'object' && value !== null && !this.#seen.has(value)) {
       this.#seen.add(value)
       try {
-        if (depth < mostDepth) this.#enter(value, depth + 1)
+        if (depth < maxDepth) this.#enter(value, depth + 1)
         else this.gap = 'tooLarge'
       } catch {
         // What cannot be read is not known to be harmless.
@@ -108,12 +108,12 @@ class Collector {
   }
 
   #isFull(more: number): boolean {
-    if (this.#values + more > mostValues || this.#characters > mostText) this.gap = 'tooLarge'
+    if (this.#values + more > maxValues || this.#characters > maxTextLength) this.gap = 'tooLarge'
     return this.gap === 'tooLarge'
   }
 
   #addBytes(bytes: Buffer): void {
-    if (bytes.length > mostText) this.gap = 'tooLarge'
+    if (bytes.length > maxTextLength) this.gap = 'tooLarge'
     else if (isUtf8(bytes)) this.#add(bytes.toString(), this.texts)
     else {
       // Of what is no text, the texts in it: as they are, and in UTF-16, where a NUL stands beside each character.
@@ -126,7 +126,7 @@ class Collector {
 
   #add(text: string, found: Set<string>): void {
     this.#characters += text.length
-    if (this.#characters > mostText) this.gap = 'tooLarge'
+    if (this.#characters > maxTextLength) this.gap = 'tooLarge'
     else for (const form of sendable(text)) if (form !== '') found.add(form)
   }
 }
@@ -136,17 +136,17 @@ const isCollection = (value: object): value is Iterable<unknown> =>
   value instanceof Map || value instanceof Set || value instanceof Headers || value instanceof URLSearchParams
 
 function keyTexts(texts: string[]): string[] {
-  const parts = texts.filter(({ length }) => length >= leastKeyLength).flatMap(overlappingParts)
+  const parts = texts.filter(({ length }) => length >= minKeyLength).flatMap(overlappingParts)
   // Nothing that a decoy consists of stands between the parts, so that they stay apart.
-  return packed(parts, '\n;\n', mostKeyText, ({ length }) => length)
+  return packed(parts, '\n;\n', maxKeyTextLength, ({ length }) => length)
 }
 
 function overlappingParts(text: string): string[] {
   const parts: string[] = []
-  for (let start = 0; ; start += mostKeyText - overlap) {
-    const part = text.slice(start, start + mostKeyText)
+  for (let start = 0; ; start += maxKeyTextLength - overlap) {
+    const part = text.slice(start, start + maxKeyTextLength)
     // A cut through a pair leaves halves, which are part of no key.
     parts.push(part.isWellFormed() ? part : part.replace(/\p{Cs}/gu, ''))
-    if (start + mostKeyText >= text.length) return parts
+    if (start + maxKeyTextLength >= text.length) return parts
   }
 }

@@ -6,9 +6,9 @@ const severities = ['info', 'warning', 'critical', 'breach']
 const paramsBytes = 4 * 1024
 /** Of the 16 KiB that the service takes. */
 const metadataBytes = 12 * 1024
-const mostDescription = 1000
-const mostSessionId = 200
-const mostToolName = 100
+const maxDescriptionLength = 1000
+const maxSessionIdLength = 200
+const maxToolNameLength = 100
 
 const isPlainObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -37,9 +37,9 @@ export function eventOf(report: Report, instanceId: string): NewEvent | string {
     severity,
     source: instanceId,
     event_type: eventType,
-    description: isMetrics ? description : redactedText(description, mostDescription),
+    description: isMetrics ? description : redactedText(description, maxDescriptionLength),
     instance_id: instanceId,
-    ...(sessionId ? { session_id: redactedText(sessionId, mostSessionId) } : {}),
+    ...(sessionId ? { session_id: redactedText(sessionId, maxSessionIdLength) } : {}),
     ...(metadata === undefined ? {} : { metadata: redacted(metadata, metadataBytes) as Record<string, unknown> }),
   }
 }
@@ -48,7 +48,7 @@ export function eventOf(report: Report, instanceId: string): NewEvent | string {
 export function toolCallEvent(call: ToolCall, instanceId: string): NewEvent | string {
   const { toolName, durationMs, ok = true, sessionId, params } = Object(call) as ToolCall
   if (typeof toolName !== 'string' || toolName === '') return 'toolName must be a string'
-  const shownName = redactedText(toolName, mostToolName)
+  const shownName = redactedText(toolName, maxToolNameLength)
   const description = ok ? shownName : `${shownName} failed`
   const event = eventOf({ severity: 'info', eventType: 'tool_call', description, sessionId }, instanceId)
   if (typeof event === 'string') return event
@@ -62,13 +62,13 @@ export function toolCallEvent(call: ToolCall, instanceId: string): NewEvent | st
 }
 
 /** Tells people that the memory of this agent was changed, or that the service has an older database. */
-export const mismatchEvent = (applied: number, told: number, instanceId: string): NewEvent => ({
+export const mismatchEvent = (applied: number, serviceVersion: number, instanceId: string): NewEvent => ({
   severity: 'critical',
   source: instanceId,
   event_type: 'control_version_mismatch',
-  description: `This agent had applied control version ${applied} as active, but the service suspended it at version ${told}; it is suspended`,
+  description: `This agent had applied control version ${applied} as active, but the service suspended it at version ${serviceVersion}; it is suspended`,
   instance_id: instanceId,
-  metadata: { applied_version: applied, service_version: told },
+  metadata: { applied_version: applied, service_version: serviceVersion },
 })
 
 /** Tells the service what it will never see. */

@@ -54,12 +54,12 @@ test('denies every tool of a suspended agent without running it', async () => {
   let runs = 0
   const run = () => ++runs
   const throws = monitor.guardTool('shell-exec', run)
-  const tells = monitor.guardTool('shell-exec', run, { onDeny: 'return' })
+  const withReturn = monitor.guardTool('shell-exec', run, { onDeny: 'return' })
   await fleet.kill('exfiltration')
   await eventually(() => expect(monitor.suspended).toBe(true))
   await expect(throws()).rejects.toBeInstanceOf(WardlineDenied)
   await expect(throws()).rejects.toMatchObject({ code: 'suspended', retryable: false })
-  const denial = await tells()
+  const denial = await withReturn()
   expect(JSON.parse(JSON.stringify(denial))).toEqual({
     denied: true,
     reason: 'This agent is suspended (exfiltration). It must stop here and not retry.',

@@ -17,7 +17,7 @@ import type { MonitorError } from './faults.ts'
 import { KillSwitch } from './kill-switch.ts'
 import { Listeners } from './listeners.ts'
 import { readStateFile } from './state-file.ts'
-import { type Told, toldByPoll, toldByStream } from './wire.ts'
+import { type ControlState, stateFromPoll, stateFromStream } from './wire.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'wardline-switch-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -56,9 +56,9 @@ test('has kept a suspension before it tells anybody of it', () => {
   const kept: unknown[] = []
   killSwitch.signal.addEventListener('abort', () => kept.push(readStateFile(stateFile, 'agent-1').value))
   listeners.on('suspend', () => kept.push(readStateFile(stateFile, 'agent-1').value))
-  const told = { version: 3, suspended: true, reason: 'why' }
-  killSwitch.take(told)
-  expect(kept).toEqual([told, told])
+  const received = { version: 3, suspended: true, reason: 'why' }
+  killSwitch.take(received)
+  expect(kept).toEqual([received, received])
 })
 
 test('keeps its files to its owner and leaves no half ones', () => {
@@ -160,17 +160,17 @@ test('tells nothing to a listener that was taken off', () => {
 })
 
 const message = { instance_id: 'agent-1', action: 'suspend', reason: 'why', version: 3 }
-const state: Told = { version: 3, suspended: true, reason: 'why' }
+const state: ControlState = { version: 3, suspended: true, reason: 'why' }
 
 // A message of another instance, or one that is no message, must move nothing.
 test('reads a control message of its own instance and refuses everything else', () => {
-  expect(toldByStream(JSON.stringify(message), 'agent-1')).toEqual(state)
-  expect(toldByStream(JSON.stringify({ ...message, action: 'resume', reason: undefined }), 'agent-1')).toEqual({
+  expect(stateFromStream(JSON.stringify(message), 'agent-1')).toEqual(state)
+  expect(stateFromStream(JSON.stringify({ ...message, action: 'resume', reason: undefined }), 'agent-1')).toEqual({
     version: 3,
     suspended: false,
     reason: null,
   })
-  expect(toldByStream(JSON.stringify(message), 'agent-2')).toBeUndefined()
+  expect(stateFromStream(JSON.stringify(message), 'agent-2')).toBeUndefined()
   for (const wrong of [
     { action: 'explode' },
     { version: '3' },
@@ -178,15 +178,15 @@ test('reads a control message of its own instance and refuses everything else', 
     { version: -1 },
     { version: 1e300 },
   ]) {
-    expect(toldByStream(JSON.stringify({ ...message, ...wrong }), 'agent-1'), JSON.stringify(wrong)).toBeUndefined()
+    expect(stateFromStream(JSON.stringify({ ...message, ...wrong }), 'agent-1'), JSON.stringify(wrong)).toBeUndefined()
   }
-  for (const text of ['', 'null', '7', '[]', '{']) expect(toldByStream(text, 'agent-1')).toBeUndefined()
+  for (const text of ['', 'null', '7', '[]', '{']) expect(stateFromStream(text, 'agent-1')).toBeUndefined()
 })
 
 test('reads a poll that has a version and refuses one that has none', () => {
-  for (const etag of ['W/"3"', '"3"']) expect(toldByPoll({ suspended: true, reason: 'why' }, etag)).toEqual(state)
+  for (const etag of ['W/"3"', '"3"']) expect(stateFromPoll({ suspended: true, reason: 'why' }, etag)).toEqual(state)
   for (const etag of [null, '', 'W/""', 'W/"-1"', 'W/"3', '3', 'W/"3"x', `W/"${'9'.repeat(16)}"`]) {
-    expect(toldByPoll({ suspended: true, reason: null }, etag), `${etag}`).toBeUndefined()
+    expect(stateFromPoll({ suspended: true, reason: null }, etag), `${etag}`).toBeUndefined()
   }
-  expect(toldByPoll({}, 'W/"3"')).toBeUndefined()
+  expect(stateFromPoll({}, 'W/"3"')).toBeUndefined()
 })

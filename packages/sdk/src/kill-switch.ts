@@ -2,9 +2,9 @@ import { type Denial, denialOf, suspendedReason, WardlineDenied } from './denied
 import type { MonitorError } from './faults.ts'
 import type { Listeners } from './listeners.ts'
 import type { Settings } from './options.ts'
-import { laterUnheld } from './repeat.ts'
+import { unrefTimeout } from './repeat.ts'
 import { appendSuspendLog, readStateFile, type SuspendLogLine, writeStateFile } from './state-file.ts'
-import { contradicts, type Told } from './wire.ts'
+import { type ControlState, contradicts } from './wire.ts'
 
 type KillSwitchSettings = Pick<Settings, 'instanceId' | 'failMode' | 'staleAfterMs' | 'stateFile' | 'suspendLog'>
 
@@ -16,9 +16,9 @@ type KillSwitchSettings = Pick<Settings, 'instanceId' | 'failMode' | 'staleAfter
 export class KillSwitch {
   readonly #settings: KillSwitchSettings
   readonly #listeners: Listeners
-  #told: Told | undefined
-  #isHeard = false
-  #heardAt: number | undefined
+  #controlState: ControlState | undefined
+  #isConfirmed = false
+  #contactAt: number | undefined
   #lastContact: Date | undefined
   #isCutOff = false
   #abort = new AbortController()
@@ -32,7 +32,7 @@ export class KillSwitch {
     const { stateFile, instanceId } = settings
     if (stateFile === undefined) return
     const { value, fault } = readStateFile(stateFile, instanceId)
-    this.#told = value
+    this.#controlState = value
     if (value?.suspended) {
       this.#announced = this.#situation
       this.#abort.abort(new WardlineDenied(this.#denial))
@@ -40,7 +40,7 @@ export class KillSwitch {
     // Nobody can listen before the constructor has ended.
     queueMicrotask(() => {
       if (fault) listeners.emit('error', fault)
-      if (value?.suspended && this.#told === value) listeners.emit('suspend', this.#change)
+      if (value?.suspended && this.#controlState === value) listeners.emit('suspend', this.#change)
     })
   }
 
@@ -49,20 +49,20 @@ export class KillSwitch {
   }
 
   get suspended(): boolean {
-    return this.#told?.suspended === true || this.#isCutOff
+    return this.#controlState?.suspended === true || this.#isCutOff
   }
 
-  get told(): Told | undefined {
-    return this.#told
+  get controlState(): ControlState | undefined {
+    return this.#controlState
   }
 
   get version(): number | undefined {
-    return this.#told?.version
+    return this.#controlState?.version
   }
 
   /** The service itself has told this state; before that it may come from a file that anything may have written. */
-  get isHeard(): boolean {
-    return this.#isHeard
+  get isConfirmed(): boolean {
+    return this.#isConfirmed
   }
 
   get lastContact(): Date | undefined {
@@ -71,11 +71,11 @@ export class KillSwitch {
 
   /** No contact for so long that a kill may have gone unheard. */
   get isStale(): boolean {
-    return this.#heardAt === undefined || performance.now() - this.#heardAt > this.#settings.staleAfterMs
+    return this.#contactAt === undefined || performance.now() - this.#contactAt > this.#settings.staleAfterMs
   }
 
   get reason(): string | undefined {
-    if (this.#told?.suspended) return this.#told.reason ?? 'no reason was given'
+    if (this.#controlState?.suspended) return this.#controlState.reason ?? 'no reason was given'
     return this.#isCutOff ? 'no contact with the monitoring service' : undefined
   }
 
@@ -86,41 +86,41 @@ export class KillSwitch {
   }
 
   /** Takes what the service tells, if that is newer than what is known. */
-  take(told: Told): 'newer' | 'known' | 'older' {
+  take(received: ControlState): 'newer' | 'known' | 'older' {
     const { version = -1 } = this
-    const isSame = told.version === version && told.suspended === this.#told?.suspended
-    if (isSame && !this.#isHeard) this.#told = told
-    this.#isHeard ||= isSame || told.version > version
-    if (told.version > version) {
-      this.#told = told
+    const isSame = received.version === version && received.suspended === this.#controlState?.suspended
+    if (isSame && !this.#isConfirmed) this.#controlState = received
+    this.#isConfirmed ||= isSame || received.version > version
+    if (received.version > version) {
+      this.#controlState = received
       // Before it is announced: a listener may end the process, which must not come back as if nothing had been.
-      this.#keep(told)
+      this.#keep(received)
     }
     this.confirm()
-    return told.version > version ? 'newer' : told.version === version ? 'known' : 'older'
+    return received.version > version ? 'newer' : received.version === version ? 'known' : 'older'
   }
 
   /** Takes a suspension of an equal or lower version. Never one that lifts a suspension: a version tells old from new. */
-  takeInstead(told: Told): void {
-    this.#told = told
-    this.#isHeard = true
-    this.#keep(told, true)
+  takeInstead(received: ControlState): void {
+    this.#controlState = received
+    this.#isConfirmed = true
+    this.#keep(received, true)
     this.confirm()
   }
 
   /** Whether what the service tells is a suspension that this state denies. */
-  contradicts(told: Told): boolean {
-    return contradicts(told, this.#told)
+  contradicts(received: ControlState): boolean {
+    return contradicts(received, this.#controlState)
   }
 
   /** The service says that nothing has changed. */
   confirm(): void {
-    this.#heardAt = performance.now()
+    this.#contactAt = performance.now()
     this.#lastContact = new Date()
     this.#isCutOff = false
     if (this.#settings.failMode === 'closed') {
       this.#cancelTimer()
-      this.#cancelTimer = laterUnheld(this.#settings.staleAfterMs + 1, () => this.lookAtClock())
+      this.#cancelTimer = unrefTimeout(this.#settings.staleAfterMs + 1, () => this.lookAtClock())
     }
     this.#announce()
   }
@@ -141,13 +141,13 @@ export class KillSwitch {
   }
 
   get #change() {
-    const isTold = this.#told?.suspended === true || !this.suspended
-    return { version: isTold ? this.version : undefined, reason: this.reason }
+    const isReceived = this.#controlState?.suspended === true || !this.suspended
+    return { version: isReceived ? this.version : undefined, reason: this.reason }
   }
 
   get #situation(): string | undefined {
     if (!this.suspended) return undefined
-    return this.#told?.suspended ? `version ${this.#told.version}` : 'cut off'
+    return this.#controlState?.suspended ? `version ${this.#controlState.version}` : 'cut off'
   }
 
   #announce(): void {
@@ -167,17 +167,17 @@ export class KillSwitch {
     this.#listeners.emit('suspend', { version, reason })
   }
 
-  #keep(told: Told, isInstead = false): void {
+  #keep(received: ControlState, isInstead = false): void {
     const { stateFile, instanceId } = this.#settings
-    if (stateFile !== undefined) this.#tell(writeStateFile(stateFile, instanceId, told, isInstead))
+    if (stateFile !== undefined) this.#notify(writeStateFile(stateFile, instanceId, received, isInstead))
   }
 
   #log(line: Omit<SuspendLogLine, 'instance'>): void {
     const { suspendLog, instanceId } = this.#settings
-    if (suspendLog !== undefined) this.#tell(appendSuspendLog(suspendLog, { instance: instanceId, ...line }))
+    if (suspendLog !== undefined) this.#notify(appendSuspendLog(suspendLog, { instance: instanceId, ...line }))
   }
 
-  #tell(fault: MonitorError | undefined): void {
+  #notify(fault: MonitorError | undefined): void {
     if (fault) this.#listeners.emit('error', fault)
   }
 }

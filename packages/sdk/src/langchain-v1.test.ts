@@ -32,20 +32,20 @@ const resultOf = ({ messages }: { messages: unknown[] }) =>
 describeAdapter('the middleware of LangChain', async (monitor, path) => {
   const ran: string[] = []
   const agent = createAgent({ model: modelThat(path), tools: [readTool(ran)], middleware: [guardMiddleware(monitor)] })
-  return { ran, told: resultOf(await agent.invoke({ messages: 'read it' }))?.content }
+  return { ran, output: resultOf(await agent.invoke({ messages: 'read it' }))?.content }
 })
 
 describeAdapter('tools of LangChain', async (monitor, path) => {
   const ran: string[] = []
   const agent = createAgent({ model: modelThat(path), tools: guardTools(monitor, [readTool(ran)]) })
-  return { ran, told: resultOf(await agent.invoke({ messages: 'read it' }))?.content }
+  return { ran, output: resultOf(await agent.invoke({ messages: 'read it' }))?.content }
 })
 
 describeAdapter('a tool node of LangGraph', async (monitor, path) => {
   const ran: string[] = []
   const node = new ToolNode(guardTools(monitor, [readTool(ran)]))
   const messages = [new AIMessage({ content: '', tool_calls: [callOf(path)] })]
-  return { ran, told: resultOf(await node.invoke({ messages }))?.content }
+  return { ran, output: resultOf(await node.invoke({ messages }))?.content }
 })
 
 let fleet: TestFleet
@@ -109,9 +109,9 @@ test('leaves a guarded tool the tool that it is', async () => {
     'the content of a.txt',
     'the content of b.txt',
   ])
-  const [held] = guardTools(suspended, [bare])
-  const [told] = await held!.batch([{ path: 'a.txt' }])
-  expect(readDenial(told)).toEqual(denied(expect.stringContaining('suspended')))
+  const [stillGuarded] = guardTools(suspended, [bare])
+  const [output] = await stillGuarded!.batch([{ path: 'a.txt' }])
+  expect(readDenial(output)).toEqual(denied(expect.stringContaining('suspended')))
   const ofProvider = { type: 'web_search' }
   expect(guardTools(active, [ofProvider])[0]).toBe(ofProvider)
 })

@@ -35,7 +35,7 @@ describeAdapter('MCP 2', async (monitor, path) => {
   const result: Result = await client.callTool({ name: 'file-read', arguments: { path } })
   await client.close()
   expect(result.isError === true).toBe(ran.length === 0 || path === 'missing.txt')
-  return { ran, told: textOf(result) }
+  return { ran, output: textOf(result) }
 })
 
 describeAdapter('MCP 1', async (monitor, path) => {
@@ -48,7 +48,7 @@ describeAdapter('MCP 1', async (monitor, path) => {
   const result = (await client.callTool({ name: 'file-read', arguments: { path } })) as Result
   await client.close()
   expect(result.isError === true).toBe(ran.length === 0 || path === 'missing.txt')
-  return { ran, told: textOf(result) }
+  return { ran, output: textOf(result) }
 })
 
 describeAdapter('a low-level server of MCP', async (monitor, path) => {
@@ -60,7 +60,7 @@ describeAdapter('a low-level server of MCP', async (monitor, path) => {
   const client = new Client(info)
   await Promise.all([server.connect(far), client.connect(near)])
   try {
-    return { ran, told: textOf(await client.callTool({ name: 'file-read', arguments: { path } })) }
+    return { ran, output: textOf(await client.callTool({ name: 'file-read', arguments: { path } })) }
   } finally {
     await client.close()
   }

@@ -17,7 +17,7 @@ import { guardTools } from './openai-agents.ts'
 import { denied, describeAdapter, openTwoMonitors, readDenial, readFile } from './test-adapter.ts'
 import type { TestFleet } from './test-service.ts'
 
-interface Told {
+interface ToolOutput {
   output: unknown
   status?: string
 }
@@ -47,8 +47,8 @@ class FakeModel implements Model {
   }
 
   /** What it read as the result of its call. */
-  get told(): Told {
-    return (this.requests[1]!.input as unknown as Told[]).at(-1)!
+  get toolOutput(): ToolOutput {
+    return (this.requests[1]!.input as unknown as ToolOutput[]).at(-1)!
   }
 }
 
@@ -77,7 +77,7 @@ const takeTurn = async (monitor: Monitor, path: string) => {
   const model = new FakeModel(callOf('file_read', { path }))
   const agent = new Agent({ name: 'reader', model, tools: guardTools(monitor, [readTool(ran)]) })
   await runner.run(agent, 'read it')
-  return { ran, told: (model.told.output as { text: string }).text }
+  return { ran, output: (model.toolOutput.output as { text: string }).text }
 }
 describeAdapter('the OpenAI Agents SDK', takeTurn, 'file_read')
 
@@ -113,11 +113,11 @@ test('guards a shell', async () => {
       action: { commands: ['ls'] },
     })
     await runner.run(new Agent({ name: 'lister', model, tools: guardTools(monitor, [shell]) }), 'list')
-    return (model.told.output as { stdout: string; stderr: string; outcome: object }[])[0]!
+    return (model.toolOutput.output as { stdout: string; stderr: string; outcome: object }[])[0]!
   }
-  const told = await list(suspended)
-  expect(readDenial(told.stderr)).toEqual(suspension)
-  expect(told).toMatchObject({ stdout: '', outcome: { type: 'exit', exitCode: 1 } })
+  const toolOutput = await list(suspended)
+  expect(readDenial(toolOutput.stderr)).toEqual(suspension)
+  expect(toolOutput).toMatchObject({ stdout: '', outcome: { type: 'exit', exitCode: 1 } })
   expect(commands).toEqual([])
   expect(await list(active)).toMatchObject({ stdout: 'a.txt' })
   expect(commands).toEqual([['ls']])
@@ -135,10 +135,10 @@ test('guards the editor of patches', async () => {
     const operation = { type: 'delete_file', path: 'a.txt' } as const
     const model = new FakeModel({ type: 'apply_patch_call', callId: 'call-1', status: 'completed', operation })
     await runner.run(new Agent({ name: 'remover', model, tools: guardTools(monitor, [patch]) }), 'remove')
-    return model.told
+    return model.toolOutput
   }
-  const told = await remove(suspended)
-  expect([told.status, readDenial(told.output)]).toEqual(['failed', suspension])
+  const toolOutput = await remove(suspended)
+  expect([toolOutput.status, readDenial(toolOutput.output)]).toEqual(['failed', suspension])
   expect(edited).toEqual([])
   expect(await remove(active)).toMatchObject({ status: 'completed', output: 'edited' })
   expect(edited).toEqual(['a.txt'])
@@ -152,7 +152,7 @@ test('guards an agent that is a tool', async () => {
   const model = new FakeModel(callOf('ask_reader', { input: 'read it' }))
   await runner.run(new Agent({ name: 'boss', model, tools }), 'have it read')
   expect(inner.requests).toEqual([])
-  expect(readDenial((model.told.output as { text: string }).text)).toEqual(suspension)
+  expect(readDenial((model.toolOutput.output as { text: string }).text)).toEqual(suspension)
 })
 
 // A rule would otherwise be asked about something else than the tool is given.

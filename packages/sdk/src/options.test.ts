@@ -4,10 +4,10 @@ import { createMonitor } from './index.ts'
 import type { MonitorOptions } from './monitor.ts'
 import { isUnencrypted } from './options.ts'
 
-const fitting = { url: 'https://wardline.example/base', key: 'wl_agent_abc', instanceId: 'support-bot-1' }
+const validOptions = { url: 'https://wardline.example/base', key: 'wl_agent_abc', instanceId: 'support-bot-1' }
 
 test('takes what is needed and adds the rest', () => {
-  const monitor = createMonitor(fitting)
+  const monitor = createMonitor(validOptions)
   expect(monitor).toMatchObject({ instanceId: 'support-bot-1', failMode: 'open', suspended: false })
   expect(monitor.health).toEqual({
     running: false,
@@ -54,7 +54,7 @@ test.each<[string, object, string]>([
   ['too many tags', { tags: Array(21).fill('x') }, 'tags must be'],
   ['a number for a file', { stateFile: 7 }, 'stateFile must be'],
 ])('refuses %s at once, by a sentence that names the option and no secret', (_fault, wrong, sentence) => {
-  const options = { ...fitting, ...wrong } as MonitorOptions
+  const options = { ...validOptions, ...wrong } as MonitorOptions
   expect(() => createMonitor(options)).toThrow(TypeError)
   expect(() => createMonitor(options)).toThrow(sentence)
   expect(() => createMonitor(options)).not.toThrow('hunter2')
@@ -89,7 +89,7 @@ test.each([
 
 // Whoever is on the way could forge a resume, or a version that makes the agent ignore kills.
 test('warns once of an address without encryption beyond this machine', async () => {
-  const monitor = createMonitor({ ...fitting, url: 'http://wardline.invalid' })
+  const monitor = createMonitor({ ...validOptions, url: 'http://wardline.invalid' })
   const codes: string[] = []
   monitor.on('error', ({ code }) => codes.push(code))
   await monitor.refresh()

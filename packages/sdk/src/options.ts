@@ -37,7 +37,7 @@ function checkUrl(url: unknown): void {
   try {
     parsed = new URL(url as string)
   } catch {
-    // Told below.
+    // ControlState below.
   }
   check(
     typeof url === 'string' && parsed !== undefined && /^https?:$/.test(parsed.protocol),
@@ -57,9 +57,9 @@ export function isUnencrypted(url: string): boolean {
   return protocol === 'http:' && !isLoopback
 }
 
-function checkText(name: keyof MonitorOptions, value: unknown, most: number): void {
-  const fits = typeof value === 'string' && /\S/.test(value) && [...value].length <= most
-  check(value === undefined || fits, `${name} must be a string of 1 to ${most} characters`)
+function checkText(name: keyof MonitorOptions, value: unknown, maxLength: number): void {
+  const isValid = typeof value === 'string' && /\S/.test(value) && [...value].length <= maxLength
+  check(value === undefined || isValid, `${name} must be a string of 1 to ${maxLength} characters`)
 }
 
 /** Throws TypeError with a sentence that says which option must be what. */

@@ -8,7 +8,7 @@ export interface Pace {
   /** The service says the state at once; a stream that has said nothing by then is not one. */
   streamStart: number
   reconnect: number
-  mostReconnect: number
+  maxReconnect: number
   /** Between attempts with a key that was refused: only a person can change that. */
   refused: number
   request: number
@@ -26,7 +26,7 @@ export const usualPace: Pace = {
   streamSilence: 75_000,
   streamStart: 10_000,
   reconnect: 1_000,
-  mostReconnect: 30_000,
+  maxReconnect: 30_000,
   refused: 60_000,
   request: 5_000,
   start: 5_000,
@@ -39,7 +39,7 @@ export const usualPace: Pace = {
 export const jittered = (ms: number): number => ms * (0.8 + 0.4 * Math.random())
 
 /** A random wait whose bound doubles with each attempt; never less than the least, so never a tight loop. */
-export function backoff({ reconnect, mostReconnect }: Pace, attempt: number): number {
-  const bound = Math.min(mostReconnect, reconnect * 2 ** Math.min(attempt + 1, 20))
+export function backoff({ reconnect, maxReconnect }: Pace, attempt: number): number {
+  const bound = Math.min(maxReconnect, reconnect * 2 ** Math.min(attempt + 1, 20))
   return reconnect + Math.random() * (bound - reconnect)
 }

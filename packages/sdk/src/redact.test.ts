@@ -4,7 +4,7 @@ import { isSecretName, withoutCredentials } from './credentials.ts'
 import { redacted, redactedText } from './redact.ts'
 
 const seed = 1
-const mostBytes = 4096
+const maxBytes = 4096
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 const random = (length: number, alphabet = letters) =>
   fc.array(fc.constantFrom(...alphabet), { minLength: length, maxLength: length }).map((parts) => parts.join(''))
@@ -52,7 +52,7 @@ test('leaves no credential in any value, however deep it lies', () => {
         new Error(secret),
         new URL(`https://host.example/?q=${encodeURIComponent(secret)}`),
       ]
-      for (const shape of shapes) expect(JSON.stringify(redacted(shape, mostBytes))).not.toContain(core(secret))
+      for (const shape of shapes) expect(JSON.stringify(redacted(shape, maxBytes))).not.toContain(core(secret))
     }),
     { seed, numRuns: 300 },
   )
@@ -104,11 +104,11 @@ test('keeps back what stands under a name for secrets, whatever it is', () => {
   )
   fc.assert(
     fc.property(name, value, (secretName, secret) => {
-      expect(redacted({ [secretName]: secret, other: 1 }, mostBytes)).toEqual({ [secretName]: '[redacted]', other: 1 })
+      expect(redacted({ [secretName]: secret, other: 1 }, maxBytes)).toEqual({ [secretName]: '[redacted]', other: 1 })
     }),
     { seed },
   )
-  expect(redacted({ hasToken: true, token: null }, mostBytes)).toEqual({ hasToken: true, token: null })
+  expect(redacted({ hasToken: true, token: null }, maxBytes)).toEqual({ hasToken: true, token: null })
 })
 
 test.each([
@@ -182,7 +182,7 @@ test('stays within its bytes when everything is large', () => {
     ],
     '\ud800'.repeat(10_000),
   ]) {
-    expect(Buffer.byteLength(JSON.stringify(redacted(value, mostBytes)))).toBeLessThanOrEqual(mostBytes)
+    expect(Buffer.byteLength(JSON.stringify(redacted(value, maxBytes)))).toBeLessThanOrEqual(maxBytes)
   }
 })
 
@@ -221,7 +221,7 @@ test('runs no code of the value and survives one that fights back', () => {
     date: new Date(Number.NaN),
     bytes: new Uint8Array(12),
   }
-  const copy = redacted(hostile, mostBytes)
+  const copy = redacted(hostile, maxBytes)
   expect(ran).toBe(0)
   expect(JSON.stringify(copy)).not.toContain('hunter2')
   expect(copy).toMatchObject({

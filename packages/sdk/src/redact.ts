@@ -1,10 +1,10 @@
 import { Buffer } from 'node:buffer'
 import { isSecretName, redactedMark, withoutCredentials } from './credentials.ts'
 
-const mostDepth = 6
-const mostEntries = 50
-const mostCharacters = 500
-const mostNameCharacters = 100
+const maxDepth = 6
+const maxEntries = 50
+const maxCharacters = 500
+const maxNameCharacters = 100
 
 /** NUL and halves of surrogate pairs cannot be stored. */
 const storable = (text: string): string => text.replaceAll('\0', '\ufffd').toWellFormed()
@@ -17,21 +17,21 @@ function wholeWords(text: string): string {
 }
 
 /** A text without credentials, of at most `most` characters. Of a longer one twice as much is searched. */
-export function redactedText(text: string, most: number): string {
-  const isCut = text.length > 2 * most
+export function redactedText(text: string, maxLength: number): string {
+  const isCut = text.length > 2 * maxLength
   // The first half of a credential is one that nothing recognises.
-  const clean = storable(withoutCredentials(isCut ? wholeWords(text.slice(0, 2 * most)) : text))
-  return clean.length <= most && !isCut ? clean : `${storable(clean.slice(0, most - 1))}…`
+  const clean = storable(withoutCredentials(isCut ? wholeWords(text.slice(0, 2 * maxLength)) : text))
+  return clean.length <= maxLength && !isCut ? clean : `${storable(clean.slice(0, maxLength - 1))}…`
 }
 
 /**
- * A copy as plain JSON of at most `mostBytes`, without credentials and with what is deep, long or no data replaced by a
+ * A copy as plain JSON of at most `maxBytes`, without credentials and with what is deep, long or no data replaced by a
  * word for it. Whatever it is given, it does not throw, runs no getter, and takes a bounded time.
  */
-export function redacted(value: unknown, mostBytes: number): unknown {
+export function redacted(value: unknown, maxBytes: number): unknown {
   // Room for the brackets and marks with which containers that were begun are ended.
-  const copy = new Copy(mostBytes - 512)
-  return copy.of(value, mostDepth)
+  const copy = new Copy(maxBytes - 512)
+  return copy.of(value, maxDepth)
 }
 
 class Copy {
@@ -63,7 +63,7 @@ class Copy {
     if (this.#above.has(value)) return '[circular]'
     const special = specialObject(value)
     if (special !== undefined) return this.#spend(special, depth)
-    if (value instanceof Set) return this.#spend([...firstOf(value, mostEntries)], depth)
+    if (value instanceof Set) return this.#spend([...firstOf(value, maxEntries)], depth)
     if (depth === 0) return '[deep]'
     this.#above.add(value)
     const copy = Array.isArray(value) ? this.#ofArray(value, depth) : this.#ofEntries(entriesOf(value), depth)
@@ -74,7 +74,7 @@ class Copy {
   #ofArray(values: readonly unknown[], depth: number): unknown[] {
     const copy: unknown[] = []
     for (let place = 0; place < values.length; place++) {
-      if (place === mostEntries || this.#left <= 0) return [...copy, `[${values.length - place} more]`]
+      if (place === maxEntries || this.#left <= 0) return [...copy, `[${values.length - place} more]`]
       this.#left -= 1
       copy.push(this.of(dataProperty(values, String(place)), depth - 1))
     }
@@ -85,9 +85,9 @@ class Copy {
     const copy: Record<string, unknown> = {}
     let count = 0
     for (const [name, value] of entries) {
-      const shown = redactedText(name, mostNameCharacters)
+      const shown = redactedText(name, maxNameCharacters)
       this.#left -= Buffer.byteLength(JSON.stringify(shown)) + 2
-      if (count++ === mostEntries || this.#left <= 0) {
+      if (count++ === maxEntries || this.#left <= 0) {
         copy['…'] = '[more]'
         break
       }
@@ -103,10 +103,10 @@ const isKeptBack = (name: string, value: unknown): boolean =>
   isSecretName(name) && value !== null && value !== undefined && typeof value !== 'boolean'
 
 function plainValue(value: unknown): string | number | boolean | null {
-  if (typeof value === 'string') return redactedText(value, mostCharacters)
+  if (typeof value === 'string') return redactedText(value, maxCharacters)
   if (typeof value === 'boolean') return value
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
-  if (typeof value === 'bigint') return redactedText(value.toString().slice(0, mostCharacters), mostCharacters)
+  if (typeof value === 'bigint') return redactedText(value.toString().slice(0, maxCharacters), maxCharacters)
   if (value === null || value === undefined) return null
   return `[${typeof value}]`
 }

@@ -17,9 +17,9 @@ export function openRegular(file: string, use: keyof typeof flags, link: 'refuse
 }
 
 /** The end of a file, at most so many bytes of it. */
-export function tailOf(descriptor: number, mostBytes: number): string {
+export function tailOf(descriptor: number, maxBytes: number): string {
   const { size } = fstatSync(descriptor)
-  const bytes = Buffer.alloc(Math.min(size, mostBytes))
+  const bytes = Buffer.alloc(Math.min(size, maxBytes))
   return bytes.subarray(0, readSync(descriptor, bytes, 0, bytes.length, size - bytes.length)).toString()
 }
 

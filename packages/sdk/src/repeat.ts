@@ -3,7 +3,7 @@ import { clearTimeout, setTimeout } from 'node:timers'
 const afterFaultMs = 3_000
 
 /** A timer that lets the process end. Returns what takes it back. */
-export function laterUnheld(ms: number, work: () => void): () => void {
+export function unrefTimeout(ms: number, work: () => void): () => void {
   const timer = setTimeout(work, ms)
   timer.unref()
   return () => clearTimeout(timer)
@@ -38,7 +38,7 @@ export class Repeat {
     this.#cancel()
     if (ms === Number.POSITIVE_INFINITY || this.#signal?.aborted) return
     this.#dueAt = performance.now() + ms
-    this.#cancel = laterUnheld(ms, () => void this.#run())
+    this.#cancel = unrefTimeout(ms, () => void this.#run())
   }
 
   async #run(): Promise<void> {

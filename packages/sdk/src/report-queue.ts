@@ -2,11 +2,11 @@ import { Buffer } from 'node:buffer'
 import type { NewEvent } from './wire.ts'
 
 /** What may wait while the service is away: some hours of a busy agent. */
-const mostEvents = 10_000
-const mostBytes = 8 * 1024 * 1024
+const maxEvents = 10_000
+const maxBytes = 8 * 1024 * 1024
 /** Half of what the service takes at once, so that proxies with smaller limits let it pass. */
-const mostBatchEvents = 500
-const mostBatchBytes = 512 * 1024
+const maxBatchEvents = 500
+const maxBatchBytes = 512 * 1024
 
 interface Entry {
   json: string
@@ -51,7 +51,7 @@ export class ReportQueue {
   add(event: NewEvent): boolean {
     const json = JSON.stringify(event)
     const entry = { json, bytes: Buffer.byteLength(json) }
-    while (this.length >= mostEvents || this.#bytes + entry.bytes > mostBytes) {
+    while (this.length >= maxEvents || this.#bytes + entry.bytes > maxBytes) {
       const oldest = this.#others.shift() ?? (isUrgent(event) ? this.#urgent.shift() : undefined)
       this.#dropped += 1
       if (!oldest) return false
@@ -67,9 +67,9 @@ export class ReportQueue {
   takeBatch(first: NewEvent[]): Batch | undefined {
     const lanes = [this.#urgent, this.#others]
     let bytes = 0
-    let room = mostBatchEvents - first.length
+    let room = maxBatchEvents - first.length
     const taken = lanes.map((lane) => {
-      const isNext = (entry: Entry, place: number) => place < room && bytes + entry.bytes <= mostBatchBytes
+      const isNext = (entry: Entry, place: number) => place < room && bytes + entry.bytes <= maxBatchBytes
       let count = 0
       for (; count < lane.length && isNext(lane[count]!, count); count++) bytes += lane[count]!.bytes
       room -= count

@@ -136,8 +136,8 @@ test('drops the lesser and older events first when there is no room, and tells t
 
   fleet.wire.mode = 'pass'
   expect(await monitor.flush(60_000)).toBe(true)
-  const told = await fleet.events('sdk_events_dropped')
-  expect(told).toMatchObject([{ severity: 'warning', instance_id: agentId, metadata: { count: 51 } }])
+  const dropped = await fleet.events('sdk_events_dropped')
+  expect(dropped).toMatchObject([{ severity: 'warning', instance_id: agentId, metadata: { count: 51 } }])
   expect(await fleet.events(eventType, 'breach')).toHaveLength(2)
 }, 90_000)
 
@@ -154,7 +154,7 @@ test('waits as long as the service asks beyond a quota, sends what is urgent, an
     }
     sendJson(response, 429, { error: 'no' }, { 'retry-after': '2', 'x-error-code': 'quota_exceeded' })
   })
-  const monitor = createMonitorWith({ url, key: 'key', instanceId: agentId }, { ...fastPace, mostReconnect: 40 })
+  const monitor = createMonitorWith({ url, key: 'key', instanceId: agentId }, { ...fastPace, maxReconnect: 40 })
   const startedAt = performance.now()
   const report = (severity: Report['severity'], description: string) =>
     monitor.report({ severity, eventType: 'note', description })

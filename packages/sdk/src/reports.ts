@@ -22,11 +22,11 @@ export class Reports {
   readonly #waiting = new Set<() => void>()
   /** The batch under way, which stays the same until it is answered, and how many drops it tells of. */
   #batch: Batch | undefined
-  #telling = 0
+  #reporting = 0
   #attempts = 0
   #dropped = 0
   /** Of the dropped events, those that no batch tells of yet. */
-  #untold = 0
+  #unreported = 0
   /** The last answer refused events: one that tells of drops would be refused as well, so it waits for company. */
   #wasRefused = false
   /** Until then the service wants no events; urgent ones only if it has refused such as well. */
@@ -52,7 +52,7 @@ export class Reports {
   /** Takes an event, or what is wrong with it. False when it was not taken. */
   add(event: NewEvent | string): boolean {
     if (typeof event === 'string') {
-      this.#troubles.tell(new MonitorError('invalid', `A report was not sent: ${event}.`))
+      this.#troubles.notify(new MonitorError('invalid', `A report was not sent: ${event}.`))
       return false
     }
     const isAdded = this.#queue.add(event)
@@ -111,10 +111,10 @@ export class Reports {
   }
 
   #nextBatch(): Batch | undefined {
-    const tells = this.#untold > 0 && (this.#queue.length > 0 || !this.#wasRefused)
-    this.#telling = tells ? this.#untold : 0
-    if (tells) this.#untold = 0
-    return this.#queue.takeBatch(tells ? [droppedEvent(this.#telling, this.#instanceId)] : [])
+    const hasDropped = this.#unreported > 0 && (this.#queue.length > 0 || !this.#wasRefused)
+    this.#reporting = hasDropped ? this.#unreported : 0
+    if (hasDropped) this.#unreported = 0
+    return this.#queue.takeBatch(hasDropped ? [droppedEvent(this.#reporting, this.#instanceId)] : [])
   }
 
   /** Milliseconds until the same batch is tried again; undefined when it is done with, for good or ill. */
@@ -147,7 +147,7 @@ export class Reports {
   /** Over its quota the service has stored none of them, so urgent events that come meanwhile may go first. */
   #putBack(batch: Batch): void {
     batch.putBack()
-    this.#untold += this.#telling
+    this.#unreported += this.#reporting
     this.#isQuietForAll = batch.isUrgent
     this.#batch = undefined
   }
@@ -158,20 +158,20 @@ export class Reports {
     const first = this.#service.explain({ status: 400, body: { error: errors[0]?.error } }).message
     this.#countDropped(errors.length)
     const share = `${errors.length} of ${batch.events} events`
-    this.#troubles.tell(
+    this.#troubles.notify(
       new MonitorError('dropped', `${share} were dropped, because the service refused them. ${first}`),
     )
   }
 
   #loseBatch(batch: Batch, sentence: string): void {
     this.#wasRefused = true
-    this.#countDropped(batch.events - (this.#telling > 0 ? 1 : 0))
-    this.#untold += this.#telling
-    this.#troubles.tell(new MonitorError('dropped', sentence))
+    this.#countDropped(batch.events - (this.#reporting > 0 ? 1 : 0))
+    this.#unreported += this.#reporting
+    this.#troubles.notify(new MonitorError('dropped', sentence))
   }
 
   #countDropped(count: number): void {
     this.#dropped += count
-    this.#untold += count
+    this.#unreported += count
   }
 }

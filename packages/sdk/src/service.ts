@@ -22,12 +22,12 @@ export interface Call {
 }
 
 /** The service answers in a few KiB; whatever else listens there must not fill the memory. */
-export const mostBytes = 1024 * 1024
+export const maxBytes = 1024 * 1024
 export const unsigned = 'not signed by the deployment'
 export const unfit = 'an answer that is compressed or too long'
 
 /** However long an answer asks to wait: no proxy may blind the kill switch for longer. */
-const mostRetryAfterMs = 60_000
+const maxRetryAfterMs = 60_000
 
 /** `Retry-After` in milliseconds, from seconds or a date. */
 export function retryAfterMs(value: string | null | undefined): number | undefined {
@@ -36,7 +36,7 @@ export function retryAfterMs(value: string | null | undefined): number | undefin
   return Number.isFinite(ms) ? retryWithin(ms) : undefined
 }
 
-export const retryWithin = (ms: number): number => Math.min(Math.max(ms, 0), mostRetryAfterMs)
+export const retryWithin = (ms: number): number => Math.min(Math.max(ms, 0), maxRetryAfterMs)
 
 export const isSuccess = ({ status }: Pick<Answer, 'status'>): boolean =>
   (status >= 200 && status < 300) || status === 304
@@ -183,7 +183,7 @@ async function boundedText({ headers, body }: Response): Promise<string | undefi
   let bytes = 0
   for await (const part of body ?? []) {
     bytes += part.length
-    if (bytes > mostBytes || !isPlain(headers.get('content-encoding'))) return undefined
+    if (bytes > maxBytes || !isPlain(headers.get('content-encoding'))) return undefined
     parts.push(part)
   }
   return Buffer.concat(parts).toString()

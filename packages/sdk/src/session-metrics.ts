@@ -1,7 +1,7 @@
 import type { NewEvent } from './wire.ts'
 
 /** As many baselines as the service keeps; a name that is made up anew each time must not fill the memory. */
-const mostNames = 64
+const maxNames = 64
 /** Names of one event, which has room for 1,000 characters. */
 const namesPerEvent = 10
 
@@ -16,8 +16,8 @@ export class SessionMetrics {
     }
     const sum = (this.#sums.get(name) ?? 0) + value
     if (typeof value !== 'number' || !Number.isFinite(sum)) return `the metric ${name} must be a finite number`
-    if (!this.#sums.has(name) && this.#sums.size >= mostNames) {
-      return `the metric ${name} is refused: the maximum is ${mostNames} names`
+    if (!this.#sums.has(name) && this.#sums.size >= maxNames) {
+      return `the metric ${name} is refused: the maximum is ${maxNames} names`
     }
     this.#sums.set(name, sum)
     return undefined

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { Transform } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { AgentHome } from './test-agent-command.ts'
-import { agentId, eventually, fastPace, type Heard, streamOpen, TestFleet } from './test-service.ts'
+import { agentId, eventually, fastPace, type Received, streamOpen, TestFleet } from './test-service.ts'
 
 interface Tampering {
   /** What a poll was answered with becomes this; undefined = as it came. */
@@ -91,7 +91,7 @@ async function agentBehindTamperer(options: { publicKey?: string; failMode?: 'cl
   return { instanceId, key, between, monitor, heard }
 }
 
-const codes = (heard: Heard) => heard.error.map(({ code }) => code)
+const codes = (heard: Received) => heard.error.map(({ code }) => code)
 const polls = (between: { polled: Polled[] }) => between.polled.length
 
 /** Waits until several more polls were answered, so that what they said had its effect. */

@@ -1,5 +1,5 @@
 import { type Answer, isSuccess, noAnswer, unsigned } from './service.ts'
-import { type Told, toldByPoll, type Verify } from './wire.ts'
+import { type ControlState, stateFromPoll, type Verify } from './wire.ts'
 
 /** Loads `node:crypto` only where a key is set: that takes longer than the rest of a hook. */
 export async function openVerifier(publicKey: string | undefined, instanceId: string): Promise<Verify | undefined> {
@@ -22,10 +22,10 @@ export async function openVerifier(publicKey: string | undefined, instanceId: st
 }
 
 /** The answer to a poll, or none where it must be signed and is not. `known` is the state that a 304 confirms. */
-export function signedAnswer(answer: Answer, verify: Verify | undefined, known?: Told): Answer {
+export function signedAnswer(answer: Answer, verify: Verify | undefined, known?: ControlState): Answer {
   if (!verify || !isSuccess(answer)) return answer
-  const told = answer.status === 304 ? known : toldByPoll(answer.body, answer.header('etag'))
+  const received = answer.status === 304 ? known : stateFromPoll(answer.body, answer.header('etag'))
   const header = answer.header('x-wardline-control') ?? ''
   const [, issuedAt, signature] = /^version=\d+; issued_at=(.+); signature=(.+)$/.exec(header) ?? []
-  return told && verify(told, issuedAt, signature) ? answer : noAnswer(unsigned)
+  return received && verify(received, issuedAt, signature) ? answer : noAnswer(unsigned)
 }

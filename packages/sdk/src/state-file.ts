@@ -1,15 +1,15 @@
 import { close, fstatSync, fsync, lstatSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { MonitorError } from './faults.ts'
 import { openRegular, tailOf, withFile } from './regular-file.ts'
-import type { Told } from './wire.ts'
+import type { ControlState } from './wire.ts'
 
 /** A fault of the file is returned: the agent goes on without it. */
 type Outcome<Value> = { value: Value; fault?: never } | { fault: MonitorError; value?: never }
 
 /** A state has a few hundred bytes. */
-const mostStateBytes = 64 * 1024
+const maxStateBytes = 64 * 1024
 /** Thousands of suspensions and resumes; what is older goes to `<log>.1`, and then away. */
-const mostLogBytes = 1024 * 1024
+const maxLogBytes = 1024 * 1024
 
 const codeOf = (fault: unknown): string => (fault as { code?: string }).code ?? 'unknown'
 
@@ -18,10 +18,10 @@ function fileFault(what: string, fault: unknown, help: string): MonitorError {
 }
 
 /** The state that was kept before the agent was restarted; undefined when nothing was kept yet. */
-export function readStateFile(file: string, instanceId: string): Outcome<Told | undefined> {
+export function readStateFile(file: string, instanceId: string): Outcome<ControlState | undefined> {
   let text: string
   try {
-    text = withFile(openRegular(file, 'read'), (descriptor) => tailOf(descriptor, mostStateBytes))
+    text = withFile(openRegular(file, 'read'), (descriptor) => tailOf(descriptor, maxStateBytes))
   } catch (fault) {
     if (codeOf(fault) === 'ENOENT') return { value: undefined }
     const help = 'Until the first contact a suspension is unknown; give the agent read access to the file.'
@@ -34,7 +34,7 @@ export function readStateFile(file: string, instanceId: string): Outcome<Told | 
       return { value: { version, suspended, reason: typeof reason === 'string' ? reason : null } }
     }
   } catch {
-    // Told below.
+    // ControlState below.
   }
   return {
     fault: new MonitorError(
@@ -52,19 +52,22 @@ export function readStateFile(file: string, instanceId: string): Outcome<Told | 
 export function writeStateFile(
   file: string,
   instanceId: string,
-  told: Told,
+  received: ControlState,
   isInstead: boolean,
 ): MonitorError | undefined {
   // Several processes of one instance, such as the hooks of a coding agent, may know different versions.
   const { value: kept } = readStateFile(file, instanceId)
-  if (kept && kept.version >= told.version && !isInstead) return undefined
+  if (kept && kept.version >= received.version && !isInstead) return undefined
   const next = `${file}.${process.pid}.new`
   try {
     // One that a process left behind, or a link that leads elsewhere.
     rmSync(next, { force: true })
     const descriptor = openSync(next, 'wx', 0o600)
     try {
-      writeSync(descriptor, `${JSON.stringify({ instance_id: instanceId, ...told, at: new Date().toISOString() })}\n`)
+      writeSync(
+        descriptor,
+        `${JSON.stringify({ instance_id: instanceId, ...received, at: new Date().toISOString() })}\n`,
+      )
       renameSync(next, file)
     } finally {
       fsync(descriptor, () => close(descriptor, () => {}))
@@ -87,7 +90,7 @@ export function appendSuspendLog(file: string, line: SuspendLogLine): MonitorErr
   try {
     withFile(openRegular(file, 'append'), (descriptor) => {
       const { size, ino } = fstatSync(descriptor)
-      if (size > mostLogBytes && lstatSync(file).ino === ino) renameSync(file, `${file}.1`)
+      if (size > maxLogBytes && lstatSync(file).ino === ino) renameSync(file, `${file}.1`)
     })
     const entry = `${JSON.stringify({ time: new Date().toISOString(), ...line })}\n`
     withFile(openRegular(file, 'append'), (descriptor) => writeSync(descriptor, entry))

@@ -7,7 +7,7 @@ interface Turn {
   /** The paths that the body of the tool was given. */
   ran: string[]
   /** What the model reads as the result of the call: a denial as an object or as JSON. */
-  told: unknown
+  output: unknown
 }
 
 /** What the body of the tool does in every turn. */
@@ -17,7 +17,7 @@ export function readFile(path: string): string {
 }
 
 const check = /\/check\//
-export const readDenial = (told: unknown): unknown => (typeof told === 'string' ? JSON.parse(told) : told)
+export const readDenial = (output: unknown): unknown => (typeof output === 'string' ? JSON.parse(output) : output)
 export const denied = (reason: unknown) => ({ denied: true, reason, retryable: false })
 
 /** A fleet with an agent that may work and one that may not. */
@@ -54,9 +54,9 @@ export function describeAdapter(
     }
 
     test('runs an allowed call and reports it', async () => {
-      const { ran, told } = await takeTurn(monitor, 'notes.txt')
+      const { ran, output } = await takeTurn(monitor, 'notes.txt')
       expect(ran).toEqual(['notes.txt'])
-      expect(JSON.stringify(told)).toContain('the content of notes.txt')
+      expect(JSON.stringify(output)).toContain('the content of notes.txt')
       expect((await calls())[0]).toMatchObject({
         severity: 'info',
         instance_id: agentId,
@@ -79,12 +79,12 @@ export function describeAdapter(
       const before = await calls()
       await fleet.kill('exfiltration')
       await eventually(() => expect(monitor.suspended).toBe(true))
-      const { ran, told } = await takeTurn(monitor, 'notes.txt')
+      const { ran, output } = await takeTurn(monitor, 'notes.txt')
       await fleet.resume()
       await eventually(() => expect(monitor.suspended).toBe(false))
       expect(ran).toEqual([])
       const reason = 'This agent is suspended (exfiltration). It must stop here and not retry.'
-      expect(readDenial(told)).toEqual(denied(reason))
+      expect(readDenial(output)).toEqual(denied(reason))
       expect(await calls()).toHaveLength(before.length)
       expect((await takeTurn(monitor, 'notes.txt')).ran).toEqual(['notes.txt'])
     })
@@ -96,15 +96,15 @@ export function describeAdapter(
       await monitor.refresh()
       const before = [await calls(), await fleet.events('honeypot_triggered')]
       fleet.wire.sent = ''
-      const { ran, told } = await takeTurn(monitor, `https://files.example/?token=${decoy}`)
+      const { ran, output } = await takeTurn(monitor, `https://files.example/?token=${decoy}`)
       expect(ran).toEqual([])
-      expect(readDenial(told)).toEqual(denied(expect.not.stringMatching(/decoy|honeypot/i)))
+      expect(readDenial(output)).toEqual(denied(expect.not.stringMatching(/decoy|honeypot/i)))
       const after = [await calls(), await fleet.events('honeypot_triggered')]
       expect(after.map(({ length }) => length)).toEqual([before[0]!.length, before[1]!.length + 1])
       expect(after[1]![0]).toMatchObject({ severity: 'breach', metadata: { tool: toolName } })
       // Only the check itself carries it.
       expect(fleet.wire.sent.match(/^POST \S+/gm)?.filter((line) => !check.test(line)) ?? []).toEqual([])
-      expect(JSON.stringify([told, after])).not.toContain(decoy)
+      expect(JSON.stringify([output, after])).not.toContain(decoy)
     })
 
     // The service refuses such a text, and a check that was refused must not let the call through.

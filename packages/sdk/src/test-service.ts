@@ -18,7 +18,7 @@ export const fastPace: Partial<Pace> = {
   poll: 600_000,
   pollWithoutStream: 50,
   reconnect: 20,
-  mostReconnect: 100,
+  maxReconnect: 100,
   request: 2_000,
   start: 2_000,
   batch: 5,
@@ -107,7 +107,7 @@ class Wire {
   }
 }
 
-export interface Heard {
+export interface Received {
   suspend: ControlChange[]
   resume: ControlChange[]
   error: MonitorError[]
@@ -211,11 +211,11 @@ export class TestFleet implements AsyncDisposable {
   }
 
   /** A monitor at the end of the wire, with all that it tells. */
-  monitor(options: Partial<MonitorOptions> = {}, pace: Partial<Pace> = {}): { monitor: Monitor; heard: Heard } {
+  monitor(options: Partial<MonitorOptions> = {}, pace: Partial<Pace> = {}): { monitor: Monitor; heard: Received } {
     const given = { url: this.wire.url, key: this.agentKey, instanceId: agentId, ...options }
     const monitor = createMonitorWith(given, { ...fastPace, ...pace })
     this.#monitors.push(monitor)
-    const heard: Heard = { suspend: [], resume: [], error: [] }
+    const heard: Received = { suspend: [], resume: [], error: [] }
     monitor.on('suspend', (change) => heard.suspend.push(change))
     monitor.on('resume', (change) => heard.resume.push(change))
     monitor.on('error', (error) => heard.error.push(error))

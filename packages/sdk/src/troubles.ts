@@ -10,7 +10,7 @@ export class Troubles {
     this.#listeners = listeners
   }
 
-  tell(error: MonitorError): void {
+  notify(error: MonitorError): void {
     this.#listeners.emit('error', error)
   }
 
@@ -18,7 +18,7 @@ export class Troubles {
   meet(where: string, error: MonitorError): void {
     if (this.#open.get(where) === error.code) return
     this.#open.set(where, error.code)
-    this.tell(error)
+    this.notify(error)
   }
 
   over(where: string): void {

@@ -43,12 +43,12 @@ export interface ControlMessage {
 }
 
 /** What the service says of the kill switch, by push or by poll. */
-export interface Told extends KillSwitchState {
+export interface ControlState extends KillSwitchState {
   version: number
 }
 
 /** Whether one of the deployment's keys signed this state of the instance. */
-export type Verify = (told: Told, issuedAt: unknown, signature: unknown) => boolean
+export type Verify = (received: ControlState, issuedAt: unknown, signature: unknown) => boolean
 
 /** The errors in the answer to a batch; what answers need not be the service. */
 export function errorsOf(body: object, events: number): EventBatchReply['errors'] {
@@ -57,18 +57,22 @@ export function errorsOf(body: object, events: number): EventBatchReply['errors'
 }
 
 /** Whether the service says "suspended" where an equal or higher version is known that says the opposite. */
-export const contradicts = (told: Told, known: Told | undefined): boolean =>
-  told.suspended && known?.suspended === false && told.version <= known.version
+export const contradicts = (received: ControlState, known: ControlState | undefined): boolean =>
+  received.suspended && known?.suspended === false && received.version <= known.version
 
 /** The state that a poll was answered with; undefined when it is none, or when a proxy took the version away. */
-export function toldByPoll(body: Partial<KillSwitchState>, etag: string | null): Told | undefined {
+export function stateFromPoll(body: Partial<KillSwitchState>, etag: string | null): ControlState | undefined {
   const version = /^(?:W\/)?"(\d{1,15})"$/.exec(etag ?? '')?.[1]
   if (version === undefined || typeof body.suspended !== 'boolean') return undefined
   return { version: Number(version), suspended: body.suspended, reason: textOrNull(body.reason) }
 }
 
 /** The state in a message of the control stream; undefined when it is not one for this instance. */
-export function toldByStream(text: string, instanceId: string, verify?: Verify): Told | 'unsigned' | undefined {
+export function stateFromStream(
+  text: string,
+  instanceId: string,
+  verify?: Verify,
+): ControlState | 'unsigned' | undefined {
   let message: Partial<ControlMessage> | null
   try {
     message = JSON.parse(text)
@@ -79,11 +83,13 @@ export function toldByStream(text: string, instanceId: string, verify?: Verify):
   const { action, version, reason } = message
   if (action !== 'suspend' && action !== 'resume') return undefined
   if (!Number.isSafeInteger(version) || (version as number) < 0) return undefined
-  const told = { version: version as number, suspended: action === 'suspend', reason: textOrNull(reason) }
-  return !verify || verify(told, message.issued_at, message.signature_ed25519) ? told : 'unsigned'
+  const received = { version: version as number, suspended: action === 'suspend', reason: textOrNull(reason) }
+  return !verify || verify(received, message.issued_at, message.signature_ed25519) ? received : 'unsigned'
 }
 
 /** As many characters as the service lets a reason have, which may take two units of UTF-16: a cut one fits no signature. */
-const mostReason = 500
+const maxReasonLength = 500
 const textOrNull = (value: unknown): string | null =>
-  typeof value === 'string' ? [...value.slice(0, 2 * mostReason)].slice(0, mostReason).join('').toWellFormed() : null
+  typeof value === 'string'
+    ? [...value.slice(0, 2 * maxReasonLength)].slice(0, maxReasonLength).join('').toWellFormed()
+    : null

@@ -21,10 +21,10 @@ export const refuse = (rule: string): never => {
 }
 
 export const text = (value: string) => value
-export const integer = (least: number, most: number) => (value: string) => {
+export const integer = (min: number, max: number) => (value: string) => {
   const number = Number(value)
-  const fits = /^\d+$/.test(value) && number >= least && number <= most
-  return fits ? number : refuse(`must be a whole number from ${least} to ${most}`)
+  const isValid = /^\d+$/.test(value) && number >= min && number <= max
+  return isValid ? number : refuse(`must be a whole number from ${min} to ${max}`)
 }
 export const oneOf =
   <const Values extends readonly string[]>(values: Values) =>
@@ -41,10 +41,10 @@ export function cidrs(value: string): string[] {
   for (const part of parts) {
     const [network = '', bits] = part.split('/')
     const family = isIP(network)
-    const most = family === 6 ? 128 : 32
-    const length = bits === undefined ? most : Number(bits)
-    const fits = family !== 0 && Number.isInteger(length) && length >= 0 && length <= most && bits !== ''
-    if (!fits) refuse(`must be a comma-separated list of addresses or CIDR ranges; "${part}" is neither`)
+    const max = family === 6 ? 128 : 32
+    const length = bits === undefined ? max : Number(bits)
+    const isValid = family !== 0 && Number.isInteger(length) && length >= 0 && length <= max && bits !== ''
+    if (!isValid) refuse(`must be a comma-separated list of addresses or CIDR ranges; "${part}" is neither`)
     checker.addSubnet(network, length, family === 6 ? 'ipv6' : 'ipv4')
   }
   return parts

@@ -47,4 +47,4 @@ export function randomText(length: number, alphabet: string): string {
 export const randomSecret = (bytes: number): string => randomBytes(bytes).toString('base64url')
 
 /** A whole number from `least` to `most`, for spreading things over time. */
-export const randomBetween = (least: number, most: number): number => randomInt(least, most + 1)
+export const randomBetween = (min: number, max: number): number => randomInt(min, max + 1)

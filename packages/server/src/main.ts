@@ -23,7 +23,7 @@ const comeBackMs = [1_000, 10_000] as const
 const closeWithinMs = 10_000
 const closeIdleEveryMs = 100
 /** A receiver that answers at all mostly does so by then; the others are tried again by the next process. */
-const finishTriesWithinMs = 3_000
+const finishAttemptsWithinMs = 3_000
 
 function warnOfExposure(config: Config, { log }: Deps): void {
   if (config.apiKey !== undefined) {
@@ -42,7 +42,7 @@ function warnOfExposure(config: Config, { log }: Deps): void {
 }
 
 /** Whoever set a channel sees that it counts; no channel at all is worth a word too. */
-function tellOfChannels({ routingTable }: Services, { config, log }: Deps): void {
+function logChannels({ routingTable }: Services, { config, log }: Deps): void {
   const channels = routingTable.current.channels.filter(({ enabled }) => enabled).map(({ id }) => id)
   log.info({ channels }, channels.length > 0 ? 'alerts go to these channels' : 'no channel for alerts is set up')
   if (config.alertWebhookUrl !== undefined && config.alertWebhookSecrets === undefined) {
@@ -79,7 +79,7 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
     const url = `http://${host}:${port}`
     deps.log.info({ url, dataDir: config.dataDir }, 'listening')
     warnOfExposure(config, deps)
-    tellOfChannels(services, deps)
+    logChannels(services, deps)
 
     async function close() {
       const comeBack = () => randomBetween(...comeBackMs)

@@ -129,13 +129,13 @@ export function createMetrics() {
       labelNames: ['channel', 'reason'],
       registers,
     }),
-    alertTries: new Counter({
+    alertAttempts: new Counter({
       name: 'wardline_alert_tries_total',
       help: 'Attempts to deliver an alert message, by type of channel and result (delivered, failed = will be retried, dead = given up)',
       labelNames: ['channel', 'result'],
       registers,
     }),
-    alertTrySeconds: new Histogram({
+    alertAttemptSeconds: new Histogram({
       name: 'wardline_alert_try_seconds',
       help: 'Response time of receivers, by type of channel',
       labelNames: ['channel'],

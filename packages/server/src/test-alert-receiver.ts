@@ -21,7 +21,7 @@ export interface AlertReceiver extends AsyncDisposable {
   /** What was answered with 2xx, in that order. */
   taken: ReceivedAlert[]
   /** Every request that came in whole. */
-  tries: ReceivedAlert[]
+  attempts: ReceivedAlert[]
   /** Decides what each request gets; undefined = no answer at all. */
   answer: (alert: ReceivedAlert) => ReceiverAnswer | undefined
 }
@@ -31,7 +31,7 @@ export async function startAlertReceiver(): Promise<AlertReceiver> {
   const receiver: AlertReceiver = {
     url: '',
     taken: [],
-    tries: [],
+    attempts: [],
     answer: () => ({ status: 200, body: 'ok' }),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
@@ -43,7 +43,7 @@ export async function startAlertReceiver(): Promise<AlertReceiver> {
     const text = Buffer.concat(chunks).toString()
     if (text === '') return
     const alert = { path: request.url ?? '', headers: request.headers, body: JSON.parse(text) }
-    receiver.tries.push(alert)
+    receiver.attempts.push(alert)
     const answer = receiver.answer(alert)
     if (!answer) return
     if (answer.status < 300) receiver.taken.push(alert)

@@ -24,11 +24,11 @@ const context: AlertContext = {
   suspension: null,
 }
 
-/** What everybody reads of `toldAlert()` before its description. */
+/** What everybody reads of `deliveredAlert()` before its description. */
 export const hitFacts =
   '12:00:30 UTC · breach · bot-1 (Bot one) · honeypot_triggered · decoy: env of the mail bot · tool: http-request · from: 203.0.113.7'
 
-export const toldAlert = (changes: Partial<DeliveredAlert> = {}): DeliveredAlert => ({
+export const deliveredAlert = (changes: Partial<DeliveredAlert> = {}): DeliveredAlert => ({
   id: '019bbf6e-0000-7000-8000-000000000001',
   seq: 7,
   severity: 'breach',
@@ -53,13 +53,13 @@ export const testMessage = (changes: Partial<Message> = {}): Message => ({
   severity: 'breach',
   title: 'honeypot_triggered on bot-1',
   group: 'honeypot_triggered bot-1',
-  alerts: [toldAlert()],
+  alerts: [deliveredAlert()],
   more: 0,
   ...changes,
 })
 
 /** A message whose only alert says `description`. */
-export const saying = (description: string): Message => testMessage({ alerts: [toldAlert({ description })] })
+export const saying = (description: string): Message => testMessage({ alerts: [deliveredAlert({ description })] })
 
 const bare = { ...noContext, ip_address: null }
 
@@ -67,14 +67,14 @@ const bare = { ...noContext, ip_address: null }
 export const messagesByKind: Record<Message['kind'], Message> = {
   alert: testMessage({
     alerts: [
-      toldAlert({
+      deliveredAlert({
         created_at: createdAt - 20_000,
         severity: 'warning',
         event_type: 'tool_blocked',
         instance_id: null,
         ...bare,
       }),
-      toldAlert(),
+      deliveredAlert(),
     ],
     more: 3,
   }),
@@ -84,8 +84,8 @@ export const messagesByKind: Record<Message['kind'], Message> = {
     title: '2 alerts of the last 8 hours',
     group: null,
     alerts: [
-      toldAlert({ severity: 'warning', created_at: createdAt - 86_400_000, description: 'Yesterday.', ...bare }),
-      toldAlert({ severity: 'info', description: '', ...bare }),
+      deliveredAlert({ severity: 'warning', created_at: createdAt - 86_400_000, description: 'Yesterday.', ...bare }),
+      deliveredAlert({ severity: 'info', description: '', ...bare }),
     ],
   }),
   reminder: testMessage({ kind: 'reminder', severity: 'critical', title: 'Still open: honeypot_triggered on bot-1' }),
@@ -125,7 +125,7 @@ const fillers = ['_', '*', '😀', '&', '"', '\\', '{', '@', '.a', 'é', '\u202e
 export const longestMessages: [Message][] = fillers.map((filler) => {
   const fill = (length: number) => filler.repeat(length).slice(0, length)
   const decoy = { ...context.decoys[0]!, label: fill(200) }
-  const alert = toldAlert({
+  const alert = deliveredAlert({
     description: fill(1_000),
     event_type: fill(100),
     instance_id: fill(64),
@@ -174,7 +174,7 @@ export const anyMessage: fc.Arbitrary<Message> = fc.record({
           }),
         ),
       })
-      .map((changes) => toldAlert(changes)),
+      .map((changes) => deliveredAlert(changes)),
     { maxLength: 10 },
   ),
   more: fc.nat(1_000_000),
@@ -220,7 +220,7 @@ async function startChat(answer: ChatAnswer) {
 }
 
 /** Sends a message to a chat that gives this answer. The request goes to its path there, whatever host it names. */
-export async function tryOut<Type extends ChannelType>(
+export async function deliverOnce<Type extends ChannelType>(
   channel: HttpChannel<Type>,
   settings: Parameters<HttpChannel<Type>['request']>[1],
   answer: ChatAnswer,

@@ -62,8 +62,8 @@ const bare: DeliveredAlert = {
 export const sampleAlerts = { harmless, hostile, bare }
 
 /** A row that was sent, as an alert of a message: its times as numbers, and without what only machines get. */
-export function readBack({ next, url, created_at, ...told }: Record<string, unknown>) {
-  return { ...told, created_at: Date.parse(String(created_at)) }
+export function readBack({ next, url, created_at, ...rest }: Record<string, unknown>) {
+  return { ...rest, created_at: Date.parse(String(created_at)) }
 }
 
 const longestContext = (character: string): AlertContext => ({

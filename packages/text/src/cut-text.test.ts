@@ -8,15 +8,15 @@ test.each([
   ['😀😀', 4, '😀😀'],
   ['😀😀😀', 4, '😀…'],
   ['', 0, ''],
-])('cuts %j to %i as %j', (text, most, expected) => {
-  expect(cutText(text, most, utf16Size)).toBe(expected)
+])('cuts %j to %i as %j', (text, maxSize, expected) => {
+  expect(cutText(text, maxSize, utf16Size)).toBe(expected)
 })
 
 test.each([utf16Size, utf8Size])('costs what it may, keeps whole characters, and says that it cut', (size) => {
   fc.assert(
-    fc.property(fc.string({ unit: 'binary' }), fc.integer({ min: 3, max: 100 }), (text, most) => {
-      const cut = cutText(text, most, size)
-      expect([...cut].map(size).reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(most)
+    fc.property(fc.string({ unit: 'binary' }), fc.integer({ min: 3, max: 100 }), (text, maxSize) => {
+      const cut = cutText(text, maxSize, size)
+      expect([...cut].map(size).reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(maxSize)
       expect(cut === text || (cut.endsWith('…') && text.startsWith(cut.slice(0, -1)))).toBe(true)
       expect(cut.isWellFormed()).toBe(true)
     }),

@@ -11,16 +11,16 @@ export const utf8Size: CharacterSize = (character) => Buffer.byteLength(characte
  * The beginning of `text` that costs at most `most`, with an ellipsis when something is missing; by default every
  * character costs 1. Never half a character.
  */
-export function cutText(text: string, most: number, size: CharacterSize = () => 1): string {
+export function cutText(text: string, maxSize: number, size: CharacterSize = () => 1): string {
   const ellipsis = size('…')
   let used = 0
   let place = 0
   let kept = 0
   for (const character of text) {
     used += size(character)
-    if (used > most) return `${text.slice(0, kept)}…`
+    if (used > maxSize) return `${text.slice(0, kept)}…`
     place += character.length
-    if (used + ellipsis <= most) kept = place
+    if (used + ellipsis <= maxSize) kept = place
   }
   return text
 }

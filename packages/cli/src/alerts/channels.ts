@@ -154,7 +154,7 @@ async function log(id: string | undefined, { state, limit, before, json, ...flag
 }
 
 /** What shows whether a channel works, and mends it. */
-function addChannelTries(channels: Command): void {
+function addChannelTests(channels: Command): void {
   withService(
     channels
       .command('test <id>')
@@ -259,5 +259,5 @@ export function addChannels(program: Command): void {
     .option('--disable', 'disable the channel; waiting messages are dropped')
   withService(withChannelOptions(changing, true)).action(change)
   withService(channels.command('delete <id>').description('delete a channel with its waiting messages')).action(remove)
-  addChannelTries(channels)
+  addChannelTests(channels)
 }

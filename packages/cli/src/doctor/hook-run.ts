@@ -21,7 +21,7 @@ export interface HookAnswer {
 /** A coding agent waits longer, but nobody should wait for this one. */
 const answerWithinMs = 10_000
 /** An answer has a few hundred characters. */
-const mostCharacters = 64 * 1024
+const maxCharacters = 64 * 1024
 
 interface StandIn {
   url: string
@@ -114,7 +114,7 @@ async function runStatus(command: string, env: NodeJS.ProcessEnv): Promise<Statu
 function printed(stream: Readable): () => string {
   let all = ''
   stream.setEncoding('utf8').on('data', (text: string) => {
-    if (all.length < mostCharacters) all += text
+    if (all.length < maxCharacters) all += text
   })
   return () => all
 }

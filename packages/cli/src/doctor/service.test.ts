@@ -37,15 +37,15 @@ test('grades a skew', () => {
 
 test('tells a scope by what the key may do', () => {
   const nothing = { read: false, control: false, administer: false, report: false }
-  const told = (rights: Partial<typeof nothing>) => {
+  const resultOf = (rights: Partial<typeof nothing>) => {
     const { status, detail } = describeRights({ ...nothing, ...rights })
     return `${status} ${/Scope (\w+)/.exec(detail)?.[1]}`
   }
-  expect(told({ read: true, control: true, administer: true, report: true })).toBe('ok admin')
-  expect(told({ read: true, control: true })).toBe('ok operator')
-  expect(told({ read: true })).toBe('warn viewer')
-  expect(told({ report: true })).toBe('fail agent')
-  expect(told({})).toBe('fail undefined')
+  expect(resultOf({ read: true, control: true, administer: true, report: true })).toBe('ok admin')
+  expect(resultOf({ read: true, control: true })).toBe('ok operator')
+  expect(resultOf({ read: true })).toBe('warn viewer')
+  expect(resultOf({ report: true })).toBe('fail agent')
+  expect(resultOf({})).toBe('fail undefined')
 })
 
 test('warns where the key crosses a network in clear', () => {

@@ -40,8 +40,8 @@ export async function checkService({
   }
   const version = await serviceVersion(url)
   const detail = `Wardline ${version ?? 'of an unknown version'} answers at ${url}, from ${urlFrom}.`
-  const fits = version === undefined || series(version) === series(ownVersion)
-  const check = fits
+  const isCompatible = version === undefined || series(version) === series(ownVersion)
+  const check = isCompatible
     ? ok('service', detail)
     : warn('service', `${detail} This command line is ${ownVersion}.`, 'Use the command line of the same version.')
   return { check, health }
@@ -49,11 +49,11 @@ export async function checkService({
 
 /** How far the clock there is ahead of ours, at the least: the header counts whole seconds, and the answer took its time. */
 export function clockSkewMs(date: string | null, sentAt: number, answeredAt: number): number | undefined {
-  const told = Date.parse(date ?? '')
-  if (Number.isNaN(told)) return undefined
-  const [most, least] = [told + 999 - sentAt, told - answeredAt]
-  if (least > 0) return least
-  return most < 0 ? most : 0
+  const serverTime = Date.parse(date ?? '')
+  if (Number.isNaN(serverTime)) return undefined
+  const [maxSkew, minSkew] = [serverTime + 999 - sentAt, serverTime - answeredAt]
+  if (minSkew > 0) return minSkew
+  return maxSkew < 0 ? maxSkew : 0
 }
 
 /** Windows of --from and --since, and the end of keys, go by one of the clocks. */

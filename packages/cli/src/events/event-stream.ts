@@ -2,9 +2,9 @@ import {
   answerLimits,
   assertPlain,
   boundedText,
+  InvalidAnswer,
   parsedJson,
   plainEncoding,
-  UnfitAnswer,
   WardlineError,
 } from '@wardline/contract'
 import { createParser } from 'eventsource-parser'
@@ -104,7 +104,7 @@ export async function openEventStream(options: EventStreamOptions): Promise<Even
     assertPlain(response)
     if (response.status !== 200) throw await refused(url, keyFrom, response)
   } catch (fault) {
-    if (fault instanceof UnfitAnswer) throw notWardline(url, fault.message)
+    if (fault instanceof InvalidAnswer) throw notWardline(url, fault.message)
     throw fault instanceof Failure ? fault : unreachable(url, fault)
   } finally {
     clearTimeout(headersTimer)

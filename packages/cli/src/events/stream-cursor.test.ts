@@ -14,7 +14,7 @@ const place = (seq: number) => ({ seq, id: `id-${seq}`, created_at: at(seq) })
 const taken = (cursor: StreamCursor, ...rows: ReturnType<typeof row>[]) =>
   rows
     .map((one) => cursor.take(one))
-    .map(({ isNew, skipped, beganAnew }) => (beganAnew ? 'anew' : isNew ? skipped : 'seen'))
+    .map(({ isNew, skipped, isRestarted }) => (isRestarted ? 'anew' : isNew ? skipped : 'seen'))
 
 test('takes each event once, in order', () => {
   const cursor = new StreamCursor(place(3))

@@ -12,7 +12,7 @@ interface Taken {
   /** Events between the last one and this that never came. */
   skipped: number
   /** The numbering began anew: another database answers now. */
-  beganAnew: boolean
+  isRestarted: boolean
 }
 
 /** Rows by which a repetition is told from another database; after a reconnection only the latest can come again. */
@@ -35,19 +35,19 @@ export class StreamCursor {
 
   take({ seq, id, created_at }: StreamedRow): Taken {
     // What another program published is not stored: it has no place in the order, and comes once.
-    if (seq === null) return { isNew: true, skipped: 0, beganAnew: false }
+    if (seq === null) return { isNew: true, skipped: 0, isRestarted: false }
     const last = this.#last
     const place = { seq, id, created_at }
     if (last === undefined || seq > last.seq) {
       this.#advance(place)
-      return { isNew: true, skipped: last === undefined ? 0 : seq - last.seq - 1, beganAnew: false }
+      return { isNew: true, skipped: last === undefined ? 0 : seq - last.seq - 1, isRestarted: false }
     }
     // A process that lags behind repeats rows, which are old; another database counts from lower down with new ones.
     const isRepeated = this.#ids.has(seq) ? this.#ids.get(seq) === id : created_at <= last.created_at
-    if (isRepeated) return { isNew: false, skipped: 0, beganAnew: false }
+    if (isRepeated) return { isNew: false, skipped: 0, isRestarted: false }
     this.#ids.clear()
     this.#advance(place)
-    return { isNew: true, skipped: 0, beganAnew: true }
+    return { isNew: true, skipped: 0, isRestarted: true }
   }
 
   /** The service goes on after a later row; returns how many it leaves out. */

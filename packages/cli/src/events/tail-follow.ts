@@ -23,9 +23,11 @@ const firstRetryMs = 500
 const longestRetryMs = 30_000
 
 export function retryDelayMs(attempt: number, askedForMs: number | undefined, random: number): number {
-  const most = Math.min(longestRetryMs, firstRetryMs * 2 ** attempt)
+  const ceilingMs = Math.min(longestRetryMs, firstRetryMs * 2 ** attempt)
   // The service spreads its readers itself when it says goodbye.
-  return attempt === 0 && askedForMs !== undefined ? Math.min(askedForMs, longestRetryMs) : most * (0.5 + random / 2)
+  return attempt === 0 && askedForMs !== undefined
+    ? Math.min(askedForMs, longestRetryMs)
+    : ceilingMs * (0.5 + random / 2)
 }
 
 interface FollowOptions {
@@ -62,8 +64,8 @@ function* itemsOf({ event, data = '' }: SentEvent, cursor: StreamCursor): Genera
   const sent = message as StreamMessage
   if (sent.type !== 'event') return
   const before = cursor.seq
-  const { isNew, skipped, beganAnew } = cursor.take(sent.data)
-  if (beganAnew) yield { notice: 'numbering_began_anew' }
+  const { isNew, skipped, isRestarted } = cursor.take(sent.data)
+  if (isRestarted) yield { notice: 'numbering_began_anew' }
   if (skipped > 0 && before !== undefined) {
     yield { notice: 'skipped', events: skipped, after: before, resumes_after: before + skipped, reason: 'removed' }
   }

@@ -31,7 +31,7 @@ interface ExportRequest extends ServiceFlags {
 }
 
 /** A restart of the service in the middle of a long export is no reason to begin again. */
-const tries = 6
+const maxAttempts = 6
 const firstPauseMs = 500
 
 /** The same client, which asks again when the service goes away after it was there, or is overloaded. */
@@ -46,7 +46,7 @@ function patient(call: Client, signal: AbortSignal): Client {
         return reply
       } catch (fault) {
         const mayPass = fault instanceof Failure && (fault.exit === 'failed' || fault.exit === 'unreachable')
-        if (!mayPass || !wasThere || attempt === tries) throw fault
+        if (!mayPass || !wasThere || attempt === maxAttempts) throw fault
         await pause(firstPauseMs * 2 ** (attempt - 1), undefined, { signal })
       }
     }

@@ -1,5 +1,5 @@
 import { type KeyCreated, KeyQuotas, KeyRotation, type KeyView, NewKey } from '@wardline/contract'
-import { assertFits, createKey, listKeys, localActor, revokeKey, rotateKey, setKeyQuotas } from '@wardline/server'
+import { assertValid, createKey, listKeys, localActor, revokeKey, rotateKey, setKeyQuotas } from '@wardline/server'
 import { Failure } from '../exit.ts'
 import { withLocalDatabase } from '../local.ts'
 import type { KeyStore } from './key-store.ts'

@@ -13,7 +13,7 @@ export type Profiles = ReadonlyMap<string, Profile>
 /** The profile that is used when none is named. */
 export const defaultProfile = 'default'
 
-const unfit = (message: string, options?: ErrorOptions) =>
+const invalidConfiguration = (message: string, options?: ErrorOptions) =>
   new Failure(message, 'configuration', 'configuration', options)
 
 /** By the XDG Base Directory Specification: a relative XDG_CONFIG_HOME counts as unset. */
@@ -31,12 +31,14 @@ function readPrivately(file: string): string | undefined {
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
-    throw unfit(`The profile file ${file} cannot be read (${code}).`, { cause })
+    throw invalidConfiguration(`The profile file ${file} cannot be read (${code}).`, { cause })
   }
   try {
     // Windows has no such mode bits; the user's folder is private there.
     if (process.platform !== 'win32' && (fstatSync(descriptor).mode & 0o077) !== 0) {
-      throw unfit(`Others on this machine can read or change ${file}, which contains keys. Run: chmod 600 ${file}`)
+      throw invalidConfiguration(
+        `Others on this machine can read or change ${file}, which contains keys. Run: chmod 600 ${file}`,
+      )
     }
     return readFileSync(descriptor, 'utf8')
   } finally {
@@ -47,7 +49,9 @@ function readPrivately(file: string): string | undefined {
 function parseProfile(name: string, value: unknown, file: string): Profile {
   const { url, key } = (value ?? {}) as { url?: unknown; key?: unknown }
   if (typeof url !== 'string' || (key !== undefined && typeof key !== 'string')) {
-    throw unfit(`The profile ${name} of ${file} must be { "url": "…", "key": "…" }; the key may be left out.`)
+    throw invalidConfiguration(
+      `The profile ${name} of ${file} must be { "url": "…", "key": "…" }; the key may be left out.`,
+    )
   }
   return key === undefined ? { url } : { url, key }
 }
@@ -61,13 +65,16 @@ export function readProfiles(file: string): Profiles {
     content = JSON.parse(text)
   } catch (cause) {
     // The cause would quote the text, which holds keys.
-    throw unfit(`The profile file ${file} is not JSON: correct it, or remove it and create the profiles again.`, {
-      cause: (cause as Error).name,
-    })
+    throw invalidConfiguration(
+      `The profile file ${file} is not JSON: correct it, or remove it and create the profiles again.`,
+      {
+        cause: (cause as Error).name,
+      },
+    )
   }
   const { profiles } = (content ?? {}) as { profiles?: unknown }
   if (typeof profiles !== 'object' || profiles === null || Array.isArray(profiles)) {
-    throw unfit(`The profile file ${file} must be { "profiles": { "<name>": { "url": "…" } } }.`)
+    throw invalidConfiguration(`The profile file ${file} must be { "profiles": { "<name>": { "url": "…" } } }.`)
   }
   return new Map(Object.entries(profiles).map(([name, value]) => [name, parseProfile(name, value, file)]))
 }
@@ -82,6 +89,9 @@ export function writeProfiles(file: string, profiles: Profiles): void {
     renameSync(draft, file)
   } catch (cause) {
     rmSync(draft, { force: true })
-    throw unfit(`The profile file ${file} cannot be written (${(cause as NodeJS.ErrnoException).code}).`, { cause })
+    throw invalidConfiguration(
+      `The profile file ${file} cannot be written (${(cause as NodeJS.ErrnoException).code}).`,
+      { cause },
+    )
   }
 }

@@ -24,13 +24,15 @@ export function currentSettings(flags: ServiceFlags, env: NodeJS.ProcessEnv = pr
   return resolveSettings(flags, env, readProfiles(profileFile(env)))
 }
 
-const unfit = (message: string) => new Failure(message, 'configuration', 'configuration')
+const invalidConfiguration = (message: string) => new Failure(message, 'configuration', 'configuration')
 
 function readKeyFile(file: string, from: string): string {
   try {
     return readFileSync(file, 'utf8').trim()
   } catch (cause) {
-    throw unfit(`The key file that ${from} names cannot be read (${(cause as NodeJS.ErrnoException).code}).`)
+    throw invalidConfiguration(
+      `The key file that ${from} names cannot be read (${(cause as NodeJS.ErrnoException).code}).`,
+    )
   }
 }
 
@@ -38,7 +40,9 @@ function readKeyFile(file: string, from: string): string {
 function readKey(place: KeyPlace): string {
   const key = 'key' in place ? place.key : readKeyFile(place.file, place.from)
   if (/^[!-~]{1,500}$/.test(key)) return key
-  throw unfit(`The key from ${place.from} is malformed: a key is one line of printable characters without spaces.`)
+  throw invalidConfiguration(
+    `The key from ${place.from} is malformed: a key is one line of printable characters without spaces.`,
+  )
 }
 
 /** The key that the first start stored, for the service on this machine only. */

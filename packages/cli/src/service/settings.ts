@@ -38,7 +38,7 @@ interface Layer {
   keepsKey?: boolean
 }
 
-const unfit = (message: string) => new Failure(message, 'configuration', 'configuration')
+const invalidConfiguration = (message: string) => new Failure(message, 'configuration', 'configuration')
 
 /** The address as it is used. Throws a sentence, without the address, for what no service can have. */
 export function serviceUrl(text: string): string {
@@ -53,14 +53,15 @@ function checkedUrl(text: string, from: string): string {
   try {
     return serviceUrl(text)
   } catch (fault) {
-    throw unfit(`The address in ${from} ${(fault as Error).message}.`)
+    throw invalidConfiguration(`The address in ${from} ${(fault as Error).message}.`)
   }
 }
 
 function profileLayer(name: string | undefined, from: string, profiles: Profiles): Layer[] {
   if (!name) return []
   const profile = profiles.get(name)
-  if (!profile) throw unfit(`No profile ${name} (from ${from}): wardline profile list shows the profiles.`)
+  if (!profile)
+    throw invalidConfiguration(`No profile ${name} (from ${from}): wardline profile list shows the profiles.`)
   const place = `the profile ${name}`
   return [
     {
@@ -73,7 +74,7 @@ function profileLayer(name: string | undefined, from: string, profiles: Profiles
 }
 
 function environmentKey({ WARDLINE_KEY: key, WARDLINE_KEY_FILE: file }: NodeJS.ProcessEnv): KeyPlace | undefined {
-  if (key && file) throw unfit('WARDLINE_KEY and WARDLINE_KEY_FILE exclude each other: unset one.')
+  if (key && file) throw invalidConfiguration('WARDLINE_KEY and WARDLINE_KEY_FILE exclude each other: unset one.')
   if (key) return { from: 'WARDLINE_KEY', key }
   return file ? { from: 'WARDLINE_KEY_FILE', file } : undefined
 }

@@ -25,7 +25,7 @@ interface FleetOptions {
 interface Fleet {
   figures(): Figures
   /** Whether the whole story was played. */
-  isStoryTold(): boolean
+  isStoryOver(): boolean
   /** Runs until the signal is aborted. Rejects with a plain sentence when the service cannot be used at all. */
   run(say: (line: string) => void): Promise<void>
   /** Reads back what the service found, and sums up. */
@@ -66,7 +66,7 @@ function notAllowed(cause: MonitorError): Failure {
 }
 
 /** What the SDK says of its options, in the words of this command, which takes them from the command line. */
-function unfitOption(fault: unknown): unknown {
+function invalidOption(fault: unknown): unknown {
   const [, sentence] = /^createMonitor: (.*)/s.exec((fault as Error).message) ?? []
   return sentence === undefined ? fault : new Failure(`Agents cannot start: ${sentence}.`, 'usage', 'usage')
 }
@@ -106,7 +106,7 @@ export function createFleet(options: FleetOptions): Fleet {
   try {
     agents = cast.map(createMember)
   } catch (fault) {
-    throw unfitOption(fault)
+    throw invalidOption(fault)
   }
   const traffic = watchTraffic(url)
   const stage: Stage = { agents, operator, runId, killLine, decoys: [] }
@@ -140,8 +140,8 @@ export function createFleet(options: FleetOptions): Fleet {
     }
   }
 
-  async function run(tell: (line: string) => void): Promise<void> {
-    say = tell
+  async function run(print: (line: string) => void): Promise<void> {
+    say = print
     try {
       await signIn()
       await Promise.all([...agents.map((agent) => agent.live()), playStory()])
@@ -186,7 +186,7 @@ export function createFleet(options: FleetOptions): Fleet {
 
   return {
     figures,
-    isStoryTold: () => stepsPlayed === steps.length,
+    isStoryOver: () => stepsPlayed === steps.length,
     run,
     summary: async () => ({
       seed,

@@ -12,8 +12,8 @@ export function seededRandom(seed: number): Random {
   }
 }
 
-export function between(random: Random, least: number, most: number): number {
-  return least + random() * (most - least)
+export function between(random: Random, min: number, max: number): number {
+  return min + random() * (max - min)
 }
 
 export function pick<Value>(random: Random, values: readonly Value[]): Value {

@@ -19,10 +19,10 @@ interface SimulateOptions {
 }
 
 /** A number of the command line from `least` to `most`. */
-const number = (least: number, most: number, whole: boolean) => (text: string) => {
+const number = (min: number, max: number, whole: boolean) => (text: string) => {
   const value = Number(text)
-  const fits = /^\d+(\.\d+)?$/.test(text) && value >= least && value <= most && (!whole || Number.isInteger(value))
-  if (!fits) throw new InvalidArgumentError(`It must be a ${whole ? 'whole ' : ''}number from ${least} to ${most}.`)
+  const isValid = /^\d+(\.\d+)?$/.test(text) && value >= min && value <= max && (!whole || Number.isInteger(value))
+  if (!isValid) throw new InvalidArgumentError(`It must be a ${whole ? 'whole ' : ''}number from ${min} to ${max}.`)
   return value
 }
 

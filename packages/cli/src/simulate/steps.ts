@@ -105,7 +105,7 @@ async function perform(step: Step, agent: DemoAgent, stage: Stage): Promise<stri
 }
 
 const byPeople = new Set<Step['kind']>(['plant_key', 'plant_path', 'kill_hint'])
-const untold = new Set<Step['kind']>(['usual_metrics', 'runaway_metrics'])
+const unlogged = new Set<Step['kind']>(['usual_metrics', 'runaway_metrics'])
 
 /**
  * Plays one step and returns what to tell, if anything. An agent that an operator stopped does not act. A request
@@ -114,7 +114,7 @@ const untold = new Set<Step['kind']>(['usual_metrics', 'runaway_metrics'])
 export async function playStep(step: Step, stage: Stage): Promise<string | undefined> {
   const agent = stage.agents[step.agent]!
   if (agent.isSuspended() && !byPeople.has(step.kind)) {
-    return untold.has(step.kind) ? undefined : `${agent.member.name} is suspended and skips its part`
+    return unlogged.has(step.kind) ? undefined : `${agent.member.name} is suspended and skips its part`
   }
   try {
     return await perform(step, agent, stage)

@@ -1,5 +1,5 @@
 import { isBadKey, isPassing, isSuccess } from '../service.ts'
-import type { Told } from '../wire.ts'
+import type { ControlState } from '../wire.ts'
 import type { AgentSettings } from './agent-settings.ts'
 import { judge, poll } from './control-check.ts'
 import { PlainService } from './plain-service.ts'
@@ -8,7 +8,7 @@ const askMs = 2_000
 
 interface Access {
   /** The state that holds, as far as is known; undefined before the first call. */
-  state: Told | undefined
+  state: ControlState | undefined
   /** Why a hook with these settings cannot do its work, for people. */
   fault: string | undefined
   /** Asking again will not help: the address or the key is wrong. */
@@ -16,7 +16,7 @@ interface Access {
 }
 
 /** Asks all that a hook asks, but for the heartbeat, which would register the instance. */
-export async function tryAccess(settings: AgentSettings, known: Told | undefined): Promise<Access> {
+export async function checkAccess(settings: AgentSettings, known: ControlState | undefined): Promise<Access> {
   const service = new PlainService(settings, performance.now() + askMs)
   const [polled, checked] = await Promise.all([
     poll({ service, settings, timeoutMs: askMs }),
@@ -25,11 +25,12 @@ export async function tryAccess(settings: AgentSettings, known: Told | undefined
   const isNew = polled.status === 404 && polled.header('x-error-code') === 'not_found'
   const { state, fault } = judge({ service, known }, polled)
   const isChecked = isSuccess(checked) && typeof checked.body.matched === 'boolean'
-  const unfit = fault !== undefined && !isNew ? polled : isChecked ? undefined : checked
+  const failing = fault !== undefined && !isNew ? polled : isChecked ? undefined : checked
   return {
     state,
-    fault: unfit === polled ? fault : unfit && service.explain(unfit).message,
+    fault: failing === polled ? fault : failing && service.explain(failing).message,
     isRefused:
-      unfit !== undefined && (isBadKey(unfit) || (unfit.status > 0 && unfit.status < 400) || !isPassing(unfit)),
+      failing !== undefined &&
+      (isBadKey(failing) || (failing.status > 0 && failing.status < 400) || !isPassing(failing)),
   }
 }

@@ -28,18 +28,18 @@ const resume = (version: number) => ({ version, suspended: false, reason: null }
 // Calls of the hook run at the same time: one that heard an older state must not undo what another has written.
 test('keeps the highest version, in whatever order it was told', () => {
   const memory = memoryOf()
-  for (const told of [kill(3), resume(2), kill(1)]) expect(memory.keep(told)).toBeUndefined()
-  expect(memoryOf().told()).toEqual(kill(3))
+  for (const received of [kill(3), resume(2), kill(1)]) expect(memory.keep(received)).toBeUndefined()
+  expect(memoryOf().latest()).toEqual(kill(3))
   memory.keep(resume(4))
   memory.keep(kill(3))
-  expect(memoryOf().told()).toEqual(resume(4))
+  expect(memoryOf().latest()).toEqual(resume(4))
 })
 
 test('knows nothing of other instances and other services', () => {
   memoryOf().keep(kill(1))
-  expect(memoryOf('http://127.0.0.1:4747/').told()).toEqual(kill(1))
-  expect(memoryOf('http://127.0.0.1:4748').told()).toBeUndefined()
-  expect(memoryOf(undefined, 'agent-2').told()).toBeUndefined()
+  expect(memoryOf('http://127.0.0.1:4747/').latest()).toEqual(kill(1))
+  expect(memoryOf('http://127.0.0.1:4748').latest()).toBeUndefined()
+  expect(memoryOf(undefined, 'agent-2').latest()).toBeUndefined()
 })
 
 test('reads over lines that make no sense, and over the half line at the beginning of a long log', () => {
@@ -54,7 +54,7 @@ test('reads over lines that make no sense, and over the half line at the beginni
   ]
   writeFileSync(memory.suspendLog, `${noise.join('\n')}\n`.repeat(3_000))
   memory.keep(kill(5))
-  expect(memory.told()).toEqual(kill(5))
+  expect(memory.latest()).toEqual(kill(5))
 })
 
 test('writes a log that people can read, for its owner only', () => {
@@ -77,12 +77,12 @@ test('keeps a bounded log, and the highest version in whichever part of it', () 
   const sizes = readdirSync(folder).map((name) => statSync(join(folder, name)).size)
   expect(sizes).toHaveLength(2)
   for (const size of sizes) expect(size).toBeLessThan(1024 * 1024 + 1_000)
-  expect(memory.told()?.version).toBe(6_000)
+  expect(memory.latest()?.version).toBe(6_000)
   renameSync(memory.suspendLog, `${memory.suspendLog}.1`)
   memory.keep(kill(7))
-  expect(memory.told()?.version).toBe(6_000)
+  expect(memory.latest()?.version).toBe(6_000)
   memory.keep(kill(8), true)
-  expect(memory.told()).toEqual(kill(8))
+  expect(memory.latest()).toEqual(kill(8))
 })
 
 test('follows no link and opens nothing but files', () => {
@@ -91,12 +91,12 @@ test('follows no link and opens nothing but files', () => {
   writeFileSync(other, '')
   symlinkSync(other, memory.suspendLog)
   expect(memory.keep(kill(1))).toContain('ELOOP')
-  expect(() => memory.told()).toThrow('ELOOP')
+  expect(() => memory.latest()).toThrow('ELOOP')
   expect(readFileSync(other, 'utf8')).toBe('')
   rmSync(memory.suspendLog)
   execFileSync('mkfifo', [memory.suspendLog])
   expect(memory.keep(kill(1))).toMatch(/ENXIO|not a regular file/)
-  expect(() => memory.told()).toThrow('not a regular file')
+  expect(() => memory.latest()).toThrow('not a regular file')
 })
 
 test('lets a heartbeat be due after a minute, and when the clock was set back', () => {

@@ -2,12 +2,12 @@ import { closeSync, lutimesSync, mkdirSync, renameSync, rmSync, statSync, writeS
 import { join } from 'node:path'
 import { openRegular, tailOf, withFile } from '../regular-file.ts'
 import { appendSuspendLog } from '../state-file.ts'
-import type { Told } from '../wire.ts'
+import type { ControlState } from '../wire.ts'
 import { shortHash } from './short-hash.ts'
 
 const beatEveryMs = 60_000
 /** Kills are rare: this holds hundreds of them. */
-const mostLogBytes = 64 * 1024
+const maxLogBytes = 64 * 1024
 
 /**
  * What outlives one call of the hook. Several calls run at the same time, so nothing is read, changed and written back:
@@ -40,17 +40,17 @@ export class AgentMemory {
   }
 
   /** The last kill or resume that was applied; undefined when there was none. Throws when the log cannot be read. */
-  told(): Told | undefined {
-    let newest: Told | undefined
+  latest(): ControlState | undefined {
+    let newest: ControlState | undefined
     for (const line of [this.suspendLog, `${this.suspendLog}.1`].flatMap(linesOf)) {
-      const told = toldByLine(line, this.#instanceId)
-      if (told && told.version > (newest?.version ?? 0)) newest = told
+      const received = stateFromLine(line, this.#instanceId)
+      if (received && received.version > (newest?.version ?? 0)) newest = received
     }
     return newest
   }
 
   /** What is wrong, or undefined. `isInstead`: what is kept already is put aside, because the service says otherwise. */
-  keep({ suspended, version, reason }: Told, isInstead = false): string | undefined {
+  keep({ suspended, version, reason }: ControlState, isInstead = false): string | undefined {
     if (isInstead) this.#putAside()
     const action = suspended ? 'suspend' : 'resume'
     const line = { instance: this.#instanceId, action, version, ...(reason === null ? {} : { reason }) } as const
@@ -127,7 +127,7 @@ export class AgentMemory {
 
 function linesOf(file: string): string[] {
   try {
-    return withFile(openRegular(file, 'read'), (descriptor) => tailOf(descriptor, mostLogBytes)).split('\n')
+    return withFile(openRegular(file, 'read'), (descriptor) => tailOf(descriptor, maxLogBytes)).split('\n')
   } catch (fault) {
     if ((fault as { code?: string }).code === 'ENOENT') return []
     throw fault
@@ -135,7 +135,7 @@ function linesOf(file: string): string[] {
 }
 
 /** A line that was cut off, by a full disk or at the beginning of the tail, tells nothing. */
-function toldByLine(line: string, instanceId: string): Told | undefined {
+function stateFromLine(line: string, instanceId: string): ControlState | undefined {
   try {
     const { instance, action, version, reason } = JSON.parse(line)
     if (instance !== instanceId || !Number.isSafeInteger(version)) return undefined

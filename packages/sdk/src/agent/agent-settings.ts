@@ -31,7 +31,7 @@ export interface AgentSettings {
 }
 
 /** What is wrong with the settings, and as much of them as is known all the same. */
-export interface UnfitSettings {
+export interface InvalidSettings {
   fault: string
   failMode: FailMode
   url: string | undefined
@@ -41,7 +41,7 @@ export interface UnfitSettings {
 const fileNames = ['url', 'key', 'keyFile', 'instanceId', 'name', 'failMode', 'publicKey'] as const
 type FileSettings = Partial<Record<(typeof fileNames)[number], string>>
 
-class Unfit extends Error {}
+class InvalidSetting extends Error {}
 
 /** By the XDG Base Directory Specification: a relative folder counts as unset. */
 function xdgFolder(given: string | undefined, ...usual: string[]): string {
@@ -52,7 +52,7 @@ const settingsFile = (env: Environment): string => join(xdgFolder(env.XDG_CONFIG
 export const stateFolder = (env: Environment): string => xdgFolder(env.XDG_STATE_HOME, '.local', 'state')
 
 /** Settings and keys have a few hundred bytes; the beginning of a longer file is missing, which makes it unfit. */
-const mostFileBytes = 64 * 1024
+const maxFileBytes = 64 * 1024
 
 const codeOf = (fault: unknown): string => (fault as { code?: string }).code ?? 'unknown'
 
@@ -64,14 +64,16 @@ function readPrivately(file: string): string | undefined {
   } catch (fault) {
     if (/^ENO(ENT|TDIR)$/.test(codeOf(fault))) return undefined
     if (codeOf(fault) === 'unknown') throw fault
-    throw new Unfit(`${file} cannot be read (${codeOf(fault)}).`)
+    throw new InvalidSetting(`${file} cannot be read (${codeOf(fault)}).`)
   }
   return withFile(descriptor, () => {
     // Windows has no such mode bits; the user's folder is private there.
     if (process.platform !== 'win32' && (fstatSync(descriptor).mode & 0o077) !== 0) {
-      throw new Unfit(`Others on this machine can read or change ${file}, which contains a key. Run: chmod 600 ${file}`)
+      throw new InvalidSetting(
+        `Others on this machine can read or change ${file}, which contains a key. Run: chmod 600 ${file}`,
+      )
     }
-    return tailOf(descriptor, mostFileBytes)
+    return tailOf(descriptor, maxFileBytes)
   })
 }
 
@@ -81,32 +83,34 @@ function parseFile(file: string, text: string): FileSettings {
   try {
     content = JSON.parse(text)
   } catch {
-    throw new Unfit(`${file} is not JSON.`)
+    throw new InvalidSetting(`${file} is not JSON.`)
   }
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
-    throw new Unfit(`${file} must be an object, such as { "url": "…", "key": "…" }.`)
+    throw new InvalidSetting(`${file} must be an object, such as { "url": "…", "key": "…" }.`)
   }
   for (const [name, value] of Object.entries(content)) {
     // A misspelled failMode would silently be "open".
     if (!(fileNames as readonly string[]).includes(name)) {
-      throw new Unfit(`${file} has the unknown setting ${JSON.stringify(name)}; known are ${fileNames.join(', ')}.`)
+      throw new InvalidSetting(
+        `${file} has the unknown setting ${JSON.stringify(name)}; known are ${fileNames.join(', ')}.`,
+      )
     }
-    if (typeof value !== 'string') throw new Unfit(`${name} in ${file} must be a string.`)
+    if (typeof value !== 'string') throw new InvalidSetting(`${name} in ${file} must be a string.`)
   }
   return content
 }
 
 function readKeyFile(file: string): string {
   try {
-    return withFile(openRegular(file, 'read', 'follow'), (descriptor) => tailOf(descriptor, mostFileBytes)).trim()
+    return withFile(openRegular(file, 'read', 'follow'), (descriptor) => tailOf(descriptor, maxFileBytes)).trim()
   } catch (fault) {
-    throw new Unfit(`The key file ${file} cannot be read (${codeOf(fault)}).`)
+    throw new InvalidSetting(`The key file ${file} cannot be read (${codeOf(fault)}).`)
   }
 }
 
 function failModeOf(value: string | undefined, where: string): FailMode | undefined {
   if (!value) return undefined
-  if (value !== 'open' && value !== 'closed') throw new Unfit(`${where} must be "open" or "closed".`)
+  if (value !== 'open' && value !== 'closed') throw new InvalidSetting(`${where} must be "open" or "closed".`)
   return value
 }
 
@@ -135,10 +139,10 @@ export function readAgentSettings(
   env: Environment,
   kind: AgentKind,
   failClosed: boolean,
-): AgentSettings | UnfitSettings {
+): AgentSettings | InvalidSettings {
   const user = userName(env)
   // Until all of them are read, one may say "closed".
-  const known: Omit<UnfitSettings, 'fault'> = { failMode: 'closed', url: undefined, instanceId: undefined }
+  const known: Omit<InvalidSettings, 'fault'> = { failMode: 'closed', url: undefined, instanceId: undefined }
   try {
     const fileName = settingsFile(env)
     const text = readPrivately(fileName)
@@ -153,15 +157,17 @@ export function readAgentSettings(
     known.url = url
     if (!url || !key) {
       const missing = url ? 'a key' : 'the address of the service'
-      throw new Unfit(`The setting for ${missing} is missing. Set WARDLINE_URL and WARDLINE_KEY, or write ${fileName}.`)
+      throw new InvalidSetting(
+        `The setting for ${missing} is missing. Set WARDLINE_URL and WARDLINE_KEY, or write ${fileName}.`,
+      )
     }
     const name = file.name ?? `${productNames[kind]} of ${user} on ${hostname()}`.slice(0, 80)
     const { instanceId, failMode } = known
     // Those of the file belong to the service of the file, and no environment may add to them.
     const publicKey = (url === file.url && file.publicKey) || env.WARDLINE_PUBLIC_KEY || undefined
-    return fitting({ url, key, instanceId, name, agentType: kind, failMode, publicKey })
+    return checkedSettings({ url, key, instanceId, name, agentType: kind, failMode, publicKey })
   } catch (fault) {
-    if (fault instanceof Unfit) return { ...known, fault: fault.message }
+    if (fault instanceof InvalidSetting) return { ...known, fault: fault.message }
     throw fault
   }
 }
@@ -176,16 +182,16 @@ function readAccess(env: Environment, file: FileSettings): { url?: string | unde
   // The variable may name the very file that the settings name, or the settings themselves.
   const own = file.key || (file.keyFile && !env.WARDLINE_KEY && readKeyFile(file.keyFile))
   if (own && !env.WARDLINE_KEY && given.includes(own) && env.WARDLINE_URL !== file.url) {
-    throw new Unfit('WARDLINE_KEY_FILE is the key file of the settings file, whose key is only for its url.')
+    throw new InvalidSetting('WARDLINE_KEY_FILE is the key file of the settings file, whose key is only for its url.')
   }
   return { url: env.WARDLINE_URL, key: given }
 }
 
-function fitting(settings: AgentSettings): AgentSettings {
+function checkedSettings(settings: AgentSettings): AgentSettings {
   try {
     readOptions(settings)
     return settings
   } catch (fault) {
-    throw new Unfit(`${(fault as Error).message.replace(/^createMonitor: /, 'Among the settings, ')}.`)
+    throw new InvalidSetting(`${(fault as Error).message.replace(/^createMonitor: /, 'Among the settings, ')}.`)
   }
 }

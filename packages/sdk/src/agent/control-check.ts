@@ -1,15 +1,15 @@
 import { type Answer, isSuccess, type Service } from '../service.ts'
 import { openVerifier, signedAnswer } from '../signed-control.ts'
-import { contradicts, type Heartbeat, type Told, toldByPoll } from '../wire.ts'
+import { type ControlState, contradicts, type Heartbeat, stateFromPoll } from '../wire.ts'
 import type { AgentSettings } from './agent-settings.ts'
 
 export interface ControlCheck {
   /** The state that holds; undefined when the agent was never killed, as far as is known. */
-  state: Told | undefined
+  state: ControlState | undefined
   /** Whether the service has just told it. */
-  isTold: boolean
+  isAnswered: boolean
   /** What is to be remembered: the service told something newer than was known, or a suspension that contradicts it. */
-  news: Told | undefined
+  news: ControlState | undefined
   /** The version that was known and the service denies: its database is an older copy, or the log was changed. */
   ahead: number | undefined
   /** Why it did not tell, for people. */
@@ -21,7 +21,7 @@ export interface ControlCheck {
 interface Question {
   service: Service
   settings: AgentSettings
-  known: Told | undefined
+  known: ControlState | undefined
   isBeatDue: boolean
   timeoutMs: number
 }
@@ -50,23 +50,23 @@ export function judge(
   { service, known }: Pick<Question, 'service' | 'known'>,
   answer: Answer,
 ): Omit<ControlCheck, 'hasBeaten'> {
-  const told = answer.status === 200 ? toldByPoll(answer.body, answer.header('etag')) : undefined
-  if (told) {
+  const received = answer.status === 200 ? stateFromPoll(answer.body, answer.header('etag')) : undefined
+  if (received) {
     // Only a higher version lifts a suspension, so that a late answer undoes nothing; a suspension holds as it is told.
-    const isContradiction = contradicts(told, known)
-    const isNews = told.version > (known?.version ?? 0) || isContradiction
-    const state = isNews || known === undefined || told.suspended ? told : known
-    const ahead = isContradiction || (known && known.version > told.version) ? known?.version : undefined
-    return { state, isTold: true, news: isNews ? told : undefined, ahead, fault: undefined }
+    const isContradiction = contradicts(received, known)
+    const isNews = received.version > (known?.version ?? 0) || isContradiction
+    const state = isNews || known === undefined || received.suspended ? received : known
+    const ahead = isContradiction || (known && known.version > received.version) ? known?.version : undefined
+    return { state, isAnswered: true, news: isNews ? received : undefined, ahead, fault: undefined }
   }
   // A suspension counts for this call even where its version is lost on the way.
   if (answer.status === 200 && answer.body.suspended === true) {
     const { reason } = answer.body
     const state = { version: 0, suspended: true, reason: typeof reason === 'string' ? reason : null }
-    return { state, isTold: true, news: undefined, ahead: undefined, fault: undefined }
+    return { state, isAnswered: true, news: undefined, ahead: undefined, fault: undefined }
   }
   const fault = answer.status === 200 ? noVersion : service.explain(answer).message
-  return { state: known, isTold: false, news: undefined, ahead: undefined, fault }
+  return { state: known, isAnswered: false, news: undefined, ahead: undefined, fault }
 }
 
 /** Without a heartbeat, which would register the instance. */

@@ -1,6 +1,6 @@
 import type { CodingTool } from './agent-settings.ts'
 import { withItem, without } from './json-edit.ts'
-import { parseSettings, UnfitFile } from './settings-text.ts'
+import { InvalidFile, parseSettings } from './settings-text.ts'
 
 // What the settings of a coding agent say of hooks: one entry that runs `wardline-agent hook` before every tool.
 
@@ -55,15 +55,15 @@ function ownPlaces(entries: readonly unknown[]): Place[] {
 
 function hooksOf(text: string): Fields {
   const settings = parseSettings(text)
-  if (!isFields(settings)) throw new UnfitFile('The settings must be an object.')
+  if (!isFields(settings)) throw new InvalidFile('The settings must be an object.')
   const hooks = settings.hooks ?? {}
-  if (!isFields(hooks)) throw new UnfitFile('hooks must be an object.')
+  if (!isFields(hooks)) throw new InvalidFile('hooks must be an object.')
   return hooks
 }
 
 function entriesOf(hooks: Fields, event: string): unknown[] {
   const entries = hooks[event] ?? []
-  if (!Array.isArray(entries)) throw new UnfitFile(`hooks.${event} must be a list.`)
+  if (!Array.isArray(entries)) throw new InvalidFile(`hooks.${event} must be a list.`)
   return entries
 }
 
@@ -74,7 +74,7 @@ function withMember(text: string, path: readonly string[], key: string, value: u
   return withItem(rest, path, index, value, key)
 }
 
-/** The text of the settings with the hook in it, in place of any that was there. Throws UnfitFile. */
+/** The text of the settings with the hook in it, in place of any that was there. Throws InvalidFile. */
 export function withHook(text: string, tool: CodingTool, command: string): string {
   const hooks = hooksOf(text)
   const { event, entry } = registrations[tool]
@@ -92,7 +92,7 @@ export function withHook(text: string, tool: CodingTool, command: string): strin
   return withItem(next, ['hooks', event], own.at(-1)?.[0] ?? entries.length, wanted)
 }
 
-/** The text without any hook of ours, and without the lists that held nothing else. Throws UnfitFile. */
+/** The text without any hook of ours, and without the lists that held nothing else. Throws InvalidFile. */
 export function withoutHook(text: string): string {
   const hooks = hooksOf(text)
   let next = text

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import type { CodingTool } from './agent-settings.ts'
 
 /** A file that is written comes whole; what is larger cannot be compared with decoys, and is denied in every fail mode. */
-const mostBytes = 8 * 1024 * 1024
+const maxBytes = 8 * 1024 * 1024
 
 /** A call that a coding agent asks about, by the names of Claude Code. */
 export interface HookCall {
@@ -19,30 +19,30 @@ export interface HookCall {
 }
 
 /** What cannot be understood, in one sentence that quotes nothing of it. */
-export interface UnfitInput {
+export interface InvalidInput {
   fault: string
   /** Chosen by the writer of the arguments, so that the fail mode has no say. */
   isTooLarge?: true
 }
 
 /** Reads to the end, whatever comes: a coding agent that cannot write it all takes the hook for broken, and goes on. */
-export function readInput(stream: Readable, withinMs: number): Promise<string | UnfitInput> {
+export function readInput(stream: Readable, withinMs: number): Promise<string | InvalidInput> {
   return new Promise((done) => {
     const parts: Buffer[] = []
     let bytes = 0
     const late = { fault: `Standard input did not end within ${withinMs} ms.` }
     const timer = setTimeout(() => done(late), withinMs)
-    const tooLarge = { fault: `The call is larger than ${mostBytes} bytes.`, isTooLarge: true } as const
-    const finish = (input: string | UnfitInput) => {
+    const tooLarge = { fault: `The call is larger than ${maxBytes} bytes.`, isTooLarge: true } as const
+    const finish = (input: string | InvalidInput) => {
       clearTimeout(timer)
       done(input)
     }
     stream.on('data', (part: Buffer) => {
       bytes += part.length
-      if (bytes <= mostBytes) parts.push(part)
+      if (bytes <= maxBytes) parts.push(part)
     })
     stream.on('error', () => finish({ fault: 'Standard input cannot be read.' }))
-    stream.on('end', () => finish(bytes <= mostBytes ? Buffer.concat(parts).toString() : tooLarge))
+    stream.on('end', () => finish(bytes <= maxBytes ? Buffer.concat(parts).toString() : tooLarge))
   })
 }
 
@@ -58,7 +58,7 @@ const before = ['PreToolUse', 'preToolUse', 'beforeShellExecution', 'beforeMCPEx
 const cursorNames: Record<string, string> = { Shell: 'Bash' }
 
 /** `given`: the coding agent that the hook was installed for; told by the call itself when it was not said. */
-export function parseCall(input: string, given: CodingTool | undefined): HookCall | UnfitInput {
+export function parseCall(input: string, given: CodingTool | undefined): HookCall | InvalidInput {
   let content: unknown
   try {
     // Cursor begins with a byte order mark.
@@ -86,7 +86,7 @@ function toolOf({ cursor_version, turn_id }: Fields): CodingTool {
   return text(turn_id) ? 'codex' : 'claude-code'
 }
 
-function callOf(event: string, fields: Fields): Pick<HookCall, 'toolName' | 'args'> | UnfitInput {
+function callOf(event: string, fields: Fields): Pick<HookCall, 'toolName' | 'args'> | InvalidInput {
   if (event === 'beforeShellExecution') return required(fields, 'command', 'Bash')
   // The content of the file is not what the agent asks for, but what it is about to learn.
   if (event === 'beforeReadFile') return required(fields, 'file_path', 'Read')
@@ -97,7 +97,7 @@ function callOf(event: string, fields: Fields): Pick<HookCall, 'toolName' | 'arg
   return { toolName: cursorNames[toolName] ?? toolName, args: parsed(fields.tool_input) }
 }
 
-function required(fields: Fields, name: string, toolName: string): Pick<HookCall, 'toolName' | 'args'> | UnfitInput {
+function required(fields: Fields, name: string, toolName: string): Pick<HookCall, 'toolName' | 'args'> | InvalidInput {
   const value = text(fields[name])
   return value === undefined ? { fault: `The call has no ${name}.` } : { toolName, args: { [name]: value } }
 }

@@ -12,13 +12,13 @@ import {
   type AgentSettings,
   type CodingTool,
   type Environment,
+  type InvalidSettings,
   readAgentSettings,
   stateFolder,
-  type UnfitSettings,
 } from './agent-settings.ts'
 import { type ControlCheck, checkControl } from './control-check.ts'
 import { denying, type HookAnswer, passing } from './hook-answer.ts'
-import { type HookCall, parseCall, readInput, type UnfitInput } from './hook-input.ts'
+import { type HookCall, type InvalidInput, parseCall, readInput } from './hook-input.ts'
 import { PlainService } from './plain-service.ts'
 import { realPaths } from './real-paths.ts'
 
@@ -28,11 +28,11 @@ const longChecksMs = 3_200
 const reportMs = 500
 
 interface HookRequest {
-  /** Told by the call when undefined. */
+  /** ControlState by the call when undefined. */
   tool: CodingTool | undefined
   failClosed: boolean
   env: Environment
-  /** Told as soon as the settings are read, for whoever has to answer when this fails. */
+  /** ControlState as soon as the settings are read, for whoever has to answer when this fails. */
   onFailMode: (failMode: FailMode) => void
 }
 
@@ -47,28 +47,28 @@ export async function answerHook({ tool: given, failClosed, env, onFailMode }: H
   return new Decision(settings, memory, tool).answer(input)
 }
 
-async function readCall(given: CodingTool | undefined): Promise<HookCall | UnfitInput> {
+async function readCall(given: CodingTool | undefined): Promise<HookCall | InvalidInput> {
   const input = await readInput(stdin, checksMs)
   return typeof input === 'string' ? parseCall(input, given) : input
 }
 
-const toolOf = (call: HookCall | UnfitInput): CodingTool | undefined => ('fault' in call ? undefined : call.tool)
+const toolOf = (call: HookCall | InvalidInput): CodingTool | undefined => ('fault' in call ? undefined : call.tool)
 
-const eventOf = (call: HookCall | UnfitInput): string | undefined => ('fault' in call ? undefined : call.event)
+const eventOf = (call: HookCall | InvalidInput): string | undefined => ('fault' in call ? undefined : call.event)
 
 /** An event that is no call about to be made. */
-const isOther = (call: HookCall | UnfitInput): boolean => !('fault' in call) && !call.isBefore
+const isOther = (call: HookCall | InvalidInput): boolean => !('fault' in call) && !call.isBefore
 
 /** Without usable settings there is nobody to ask: what was heard last of a suspension holds, else the fail mode. */
 function answerWithout(
-  { fault, failMode, url, instanceId }: UnfitSettings,
+  { fault, failMode, url, instanceId }: InvalidSettings,
   folder: string,
-  call: HookCall | UnfitInput,
+  call: HookCall | InvalidInput,
   tool: CodingTool | undefined,
 ): HookAnswer {
   const event = eventOf(call)
   if (isOther(call)) return passing(tool, [], event)
-  const known = url && instanceId ? new AgentMemory(folder, url, instanceId).told() : undefined
+  const known = url && instanceId ? new AgentMemory(folder, url, instanceId).latest() : undefined
   if (known?.suspended) return denying(tool, suspendedReason(known.reason))
   return failMode === 'closed' ? denying(tool, uncheckedReason(fault)) : passing(tool, [fault], event)
 }
@@ -80,7 +80,7 @@ interface DecoyVerdict {
   fault?: string | undefined
 }
 
-const verdictOnUnfit = ({ fault, isTooLarge }: UnfitInput): DecoyVerdict =>
+const verdictOnInvalid = ({ fault, isTooLarge }: InvalidInput): DecoyVerdict =>
   isTooLarge ? { denial: uncheckedReason(fault) } : { fault }
 
 /** One call, from the question to the answer. */
@@ -101,12 +101,12 @@ class Decision {
     this.#service = this.#serviceWithin(longChecksMs + reportMs)
   }
 
-  async answer(input: Promise<HookCall | UnfitInput>): Promise<HookAnswer> {
+  async answer(input: Promise<HookCall | InvalidInput>): Promise<HookAnswer> {
     // Both questions are under way before the answer to one is there.
     const control = this.#checkControl()
     const call = await input
     if (isOther(call)) return passing(this.#tool, [], eventOf(call))
-    const verdict = 'fault' in call ? verdictOnUnfit(call) : await this.#checkDecoys(call)
+    const verdict = 'fault' in call ? verdictOnInvalid(call) : await this.#checkDecoys(call)
     const denial = this.#denial(await control, verdict)
     await this.#settle(call, await control, denial === undefined)
     if (denial !== undefined) return denying(this.#tool, denial)
@@ -139,7 +139,7 @@ class Decision {
 
   #known() {
     try {
-      return this.#memory.told()
+      return this.#memory.latest()
     } catch (fault) {
       const { code } = fault as { code?: string }
       // While the service tells the state, the log is not needed; while it does not, that is what counts.
@@ -166,21 +166,21 @@ class Decision {
   }
 
   /** Writes down what was heard, and tells the service what it needs to know of it. */
-  async #settle(call: HookCall | UnfitInput, control: ControlCheck, passes: boolean): Promise<void> {
+  async #settle(call: HookCall | InvalidInput, control: ControlCheck, passes: boolean): Promise<void> {
     const isCall = !('fault' in call)
     // A trial by an operator: it is to leave no trace, since what it talks to is no service.
     if (isCall && call.sessionId === 'wardline-doctor') return
     try {
       this.#memory.makeFolder()
       if (control.news) this.#warn(this.#memory.keep(control.news, control.ahead !== undefined))
-      if (control.isTold) this.#memory.noteContact()
+      if (control.isAnswered) this.#memory.noteContact()
       if (control.hasBeaten) this.#memory.noteBeat()
       const { news, ahead } = control
       const acknowledged = news && this.#acknowledge(news.version)
       if (news && ahead !== undefined) await this.#reportMismatch(ahead, news.version)
       else if (ahead !== undefined)
         this.#warnings.push(`The service reports an older control version than this hook has (${ahead}).`)
-      if (passes && isCall) await this.#report(call, control.isTold)
+      if (passes && isCall) await this.#report(call, control.isAnswered)
       await acknowledged
     } catch (fault) {
       const { code, message } = fault as { code?: string; message: string }
@@ -199,11 +199,11 @@ class Decision {
   }
 
   /** Once for each pair of versions: calls at the same time hear of it together. */
-  #reportMismatch(ahead: number, told: number): Promise<unknown> {
+  #reportMismatch(ahead: number, serviceVersion: number): Promise<unknown> {
     const { instanceId } = this.#settings
     return this.#service.call('events/batch', {
-      body: JSON.stringify([mismatchEvent(ahead, told, instanceId)]),
-      headers: { 'idempotency-key': `mismatch ${instanceId} ${ahead} ${told}` },
+      body: JSON.stringify([mismatchEvent(ahead, serviceVersion, instanceId)]),
+      headers: { 'idempotency-key': `mismatch ${instanceId} ${ahead} ${serviceVersion}` },
       timeoutMs: reportMs,
     })
   }

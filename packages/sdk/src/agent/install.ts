@@ -12,11 +12,11 @@ import {
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { keyCommand } from '../service.ts'
-import { tryAccess } from './access.ts'
+import { checkAccess } from './access.ts'
 import { type CodingTool, type Environment, productNames, readAgentSettings, stateFolder } from './agent-settings.ts'
 import { CommandFault } from './command-fault.ts'
 import { withHook, withoutHook } from './hook-entries.ts'
-import { UnfitFile } from './settings-text.ts'
+import { InvalidFile } from './settings-text.ts'
 import { shortHash } from './short-hash.ts'
 import { textDiff } from './text-diff.ts'
 
@@ -117,7 +117,7 @@ export function isInstalled(tool: CodingTool, env: Environment): boolean {
 export async function install(request: InstallRequest): Promise<void> {
   const { tool, env, say } = request
   const settings = readAgentSettings(env, tool, request.failClosed)
-  const access = 'fault' in settings || request.dryRun ? undefined : await tryAccess(settings, undefined)
+  const access = 'fault' in settings || request.dryRun ? undefined : await checkAccess(settings, undefined)
   if (access?.isRefused) throw new CommandFault(`${access.fault} Nothing was written.`)
   const command = hookCommand(request)
   const file = hooksFile(request)
@@ -184,7 +184,7 @@ function edited(file: string, text: string | null, edit: (text: string | null) =
   try {
     return edit(text)
   } catch (fault) {
-    if (fault instanceof UnfitFile) throw new CommandFault(`${file} was not changed. ${fault.message}`)
+    if (fault instanceof InvalidFile) throw new CommandFault(`${file} was not changed. ${fault.message}`)
     throw fault
   }
 }

@@ -2,24 +2,24 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { LineSplitter } from './line-splitter.ts'
 
-const most = 8
+const maxLength = 8
 
 test('gives back every byte in its order, in whole lines while they are short enough', () => {
   fc.assert(
     fc.property(
       fc.array(fc.string({ unit: fc.constantFrom('a', 'b', '\n'), maxLength: 30 }), { maxLength: 8 }),
       (chunks) => {
-        const splitter = new LineSplitter(most)
+        const splitter = new LineSplitter(maxLength)
         const pieces = [...chunks.flatMap((chunk) => splitter.push(Buffer.from(chunk))), ...splitter.rest()]
         const texts = pieces.map(({ bytes }) => bytes.toString())
         expect(texts.join('')).toBe(chunks.join(''))
         const lines = chunks.join('').match(/[^\n]*\n|[^\n]+/g) ?? []
         const whole = pieces.flatMap(({ kind }, place) => (kind === 'line' ? [texts[place]] : []))
-        for (const line of lines) if (line.length <= most) expect(whole).toContain(line)
+        for (const line of lines) if (line.length <= maxLength) expect(whole).toContain(line)
         for (const line of whole) expect(lines).toContain(line)
         // A long line ends, so that the next is read again.
         const ends = pieces.filter(({ kind }) => kind === 'lastPart').length
-        const longLines = lines.filter((line) => line.length > most).length
+        const longLines = lines.filter((line) => line.length > maxLength).length
         expect([longLines, longLines - 1]).toContain(ends)
       },
     ),
@@ -28,10 +28,10 @@ test('gives back every byte in its order, in whole lines while they are short en
 })
 
 test('keeps no more of a long line than it was told to', () => {
-  const splitter = new LineSplitter(most)
+  const splitter = new LineSplitter(maxLength)
   const chunk = Buffer.alloc(5, 'a')
   const kept = Array.from({ length: 1_000 }, () =>
     splitter.push(chunk).reduce((sum, { bytes }) => sum + bytes.length, 0),
   )
-  expect(kept.reduce((sum, bytes) => sum + bytes, 0)).toBeGreaterThanOrEqual(5_000 - most)
+  expect(kept.reduce((sum, bytes) => sum + bytes, 0)).toBeGreaterThanOrEqual(5_000 - maxLength)
 })

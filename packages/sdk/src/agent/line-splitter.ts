@@ -6,15 +6,15 @@ export interface Piece {
   kind: 'line' | 'part' | 'lastPart'
 }
 
-/** Takes a stream apart into lines. What is longer than `mostBytes` comes through in parts, so that memory is bounded. */
+/** Takes a stream apart into lines. What is longer than `maxBytes` comes through in parts, so that memory is bounded. */
 export class LineSplitter {
-  readonly #mostBytes: number
+  readonly #maxBytes: number
   #kept: Buffer[] = []
   #bytes = 0
   #isLong = false
 
-  constructor(mostBytes: number) {
-    this.#mostBytes = mostBytes
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
   }
 
   push(chunk: Buffer): Piece[] {
@@ -26,8 +26,8 @@ export class LineSplitter {
       this.#kept.push(chunk.subarray(start, stop))
       this.#bytes += stop - start
       start = stop
-      if (end >= 0) pieces.push(this.#take(this.#isLong || this.#bytes > this.#mostBytes ? 'lastPart' : 'line'))
-      else if (this.#bytes > this.#mostBytes) pieces.push(this.#take('part'))
+      if (end >= 0) pieces.push(this.#take(this.#isLong || this.#bytes > this.#maxBytes ? 'lastPart' : 'line'))
+      else if (this.#bytes > this.#maxBytes) pieces.push(this.#take('part'))
     }
     return pieces
   }

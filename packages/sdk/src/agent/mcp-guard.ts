@@ -19,7 +19,7 @@ interface PendingCall {
 }
 
 /** A client that does not wait for its answers; the oldest is reported as it stands. */
-const mostPending = 1_000
+const maxPending = 1_000
 
 const isMessage = (value: unknown): value is Message =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -103,7 +103,7 @@ export class McpGuard {
   }
 
   #keep(id: string, call: PendingCall): void {
-    const [oldest] = this.#pending.size >= mostPending ? this.#pending.keys() : [id]
+    const [oldest] = this.#pending.size >= maxPending ? this.#pending.keys() : [id]
     this.#end(oldest!)
     this.#pending.set(id, call)
   }

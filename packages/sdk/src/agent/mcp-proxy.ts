@@ -10,10 +10,10 @@ import { LineSplitter } from './line-splitter.ts'
 import { McpGuard, type Passage } from './mcp-guard.ts'
 
 /** As much of one message as is read: pictures come as base64 in one line. */
-const mostLineBytes = 16 * 1024 * 1024
+const maxLineBytes = 16 * 1024 * 1024
 /** Messages of the client that wait for their checks, before no more is read from it. */
-const mostWaiting = 256
-const mostWaitingBytes = 2 * mostLineBytes
+const maxWaiting = 256
+const maxWaitingBytes = 2 * maxLineBytes
 /** How long the reports of the last calls may take once the server has ended. */
 const flushMs = 2_000
 /** Something that the server started may hold its output open for ever. */
@@ -70,7 +70,7 @@ function start(command: string, args: string[], guard: McpGuard | undefined): Ch
   const toClient = new LineGaps(stdout)
   if (guard) {
     new Lane(stdin, input, guard, toClient)
-    const seen = new LineSplitter(mostLineBytes)
+    const seen = new LineSplitter(maxLineBytes)
     output.on('data', (chunk: Buffer) => {
       for (const piece of seen.push(chunk)) guard.see(piece)
     })
@@ -92,7 +92,7 @@ class Lane {
 
   constructor(from: Readable, to: Writable, guard: McpGuard, toClient: LineGaps) {
     this.#to = to
-    const splitter = new LineSplitter(mostLineBytes)
+    const splitter = new LineSplitter(maxLineBytes)
     const take = (pieces: ReturnType<LineSplitter['push']>) => {
       for (const piece of pieces) this.#queue(from, piece.bytes.length, guard.pass(piece), toClient)
     }
@@ -118,7 +118,7 @@ class Lane {
   }
 
   get #isFull(): boolean {
-    return this.#waiting >= mostWaiting || this.#bytes >= mostWaitingBytes
+    return this.#waiting >= maxWaiting || this.#bytes >= maxWaitingBytes
   }
 }
 

@@ -3,7 +3,7 @@ import {
   type Answer,
   type Call,
   isPlain,
-  mostBytes,
+  maxBytes,
   noAnswer,
   parsedObject,
   retryAfterMs,
@@ -63,7 +63,7 @@ function collect(message: IncomingMessage, done: (answer: Answer) => void, faile
   message.on('data', (part: Buffer) => {
     bytes += part.length
     parts.push(part)
-    if (bytes > mostBytes || !isPlain(headers['content-encoding'])) message.destroy(new Error(unfit))
+    if (bytes > maxBytes || !isPlain(headers['content-encoding'])) message.destroy(new Error(unfit))
   })
   message.on('error', failed)
   message.on('end', () => {

@@ -4,25 +4,25 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { plainPath } from '../decoy-paths.ts'
 
 /** Each costs a look at the disk, some 20 microseconds. */
-const mostPaths = 64
+const maxPaths = 64
 /** The longest path that Linux opens. */
-const mostLength = 4_096
-const mostDepth = 4
+const maxLength = 4_096
+const maxDepth = 4
 
 /**
  * Where the paths in arguments lead when links are followed, as far as that differs from what is written: a decoy is
  * one under any name. A link that is changed after this look goes unnoticed.
  */
 export function realPaths(args: unknown, cwd: string): string[] {
-  const folder = cwd.length > mostLength ? plainPath(cwd) : cwd
+  const folder = cwd.length > maxLength ? plainPath(cwd) : cwd
   // Nothing can be opened from there.
-  if (folder.length > mostLength) return []
+  if (folder.length > maxLength) return []
   const found = new Set<string>()
   const seen = new Set<string>()
-  for (const text of texts(args, mostDepth)) {
+  for (const text of texts(args, maxDepth)) {
     for (const word of [text, ...text.split(/[\s;|&<>()`"'=]+/)]) {
-      if (seen.size >= mostPaths) return [...found]
-      if (word === '' || word.length > mostLength || seen.has(word) || /[\0\n]/.test(word)) continue
+      if (seen.size >= maxPaths) return [...found]
+      if (word === '' || word.length > maxLength || seen.has(word) || /[\0\n]/.test(word)) continue
       seen.add(word)
       // To look at a share of Windows is to log on to whatever host it names.
       if (process.platform === 'win32' && /^[\\/]{2}/.test(word)) continue

@@ -1,7 +1,7 @@
 /** Settings that are not of the form that the coding agent reads. */
-export class UnfitFile extends Error {}
+export class InvalidFile extends Error {}
 
-/** Throws UnfitFile with the place of the fault; never with what stands there, since settings hold keys. */
+/** Throws InvalidFile with the place of the fault; never with what stands there, since settings hold keys. */
 export function parseSettings(text: string): unknown {
   const json = text.replace(/^\ufeff/, '')
   if (json.trim() === '') return {}
@@ -9,7 +9,7 @@ export function parseSettings(text: string): unknown {
     return JSON.parse(json)
   } catch (fault) {
     const { line, column } = placeOf(json, (fault as Error).message)
-    throw new UnfitFile(`It is not JSON: line ${line}, column ${column}.`)
+    throw new InvalidFile(`It is not JSON: line ${line}, column ${column}.`)
   }
 }
 
@@ -22,13 +22,13 @@ function placeOf(text: string, message: string): { line: number; column: number 
 
 /** The parser names a strange token without its place: the end of the shortest beginning that fails by it. */
 function strangeToken(text: string): number {
-  let [least, most] = [0, text.length]
-  while (least < most) {
-    const middle = (least + most) >> 1
-    if (failsByToken(text.slice(0, middle))) most = middle
-    else least = middle + 1
+  let [low, high] = [0, text.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (failsByToken(text.slice(0, middle))) high = middle
+    else low = middle + 1
   }
-  return Math.max(0, least - 1)
+  return Math.max(0, low - 1)
 }
 
 function failsByToken(text: string): boolean {

@@ -1,5 +1,5 @@
 import { plainLine } from '../plain-line.ts'
-import { tryAccess } from './access.ts'
+import { checkAccess } from './access.ts'
 import { AgentMemory } from './agent-memory.ts'
 import { type AgentKind, type Environment, productNames, readAgentSettings, stateFolder } from './agent-settings.ts'
 import { CommandFault, exitCodes } from './command-fault.ts'
@@ -15,7 +15,7 @@ export async function showStatus(kind: AgentKind, env: Environment, say: (line: 
   for (const [name, value] of Object.entries(lines)) say(`${name.padEnd(13)} ${value}`)
   say(`last contact  ${memory.lastContact?.toISOString() ?? 'none yet'}`)
   if (memory.lost > 0) say(`unreported    ${memory.lost} calls`)
-  const { state, fault } = await tryAccess(settings, memory.told())
+  const { state, fault } = await checkAccess(settings, memory.latest())
   if (fault && !state) throw new CommandFault(fault, 'unreachable')
   const suspension = state?.suspended ? `suspended (${plainLine(state.reason ?? 'no reason was given')})` : 'active'
   const installation = kind === 'mcp-proxy' ? '' : isInstalled(kind, env) ? 'installed; ' : 'not installed; '

@@ -26,7 +26,7 @@ export interface Bus {
   onReconnect(listener: (missedSince: number) => void): void
   readonly state: 'in-process' | 'ok' | 'unavailable'
   /** Whether a change that any process makes is heard here, a moment after it at most. */
-  readonly hearsAll: boolean
+  readonly receivesAll: boolean
   /** Sends what is under way, for at most half a second, and hears nothing more. */
   close(): Promise<void>
 }

@@ -21,7 +21,7 @@ export function createMemoryBus({ alone }: { alone: boolean }): Bus {
     onOutsideEvents: () => {},
     onReconnect: () => {},
     state: 'in-process',
-    hearsAll: alone,
+    receivesAll: alone,
     close: async () => {},
   }
 }

@@ -279,11 +279,11 @@ describe('while the backplane is away', () => {
       here.base.clock.advance(passed)
       await here.services.controlRelay.run()
     }
-    const told: number[] = []
-    here.bus.onControl(({ version }) => told.push(version))
+    const versions: number[] = []
+    here.bus.onControl(({ version }) => versions.push(version))
     await own.start()
     // Once within the process, and once more from the channel, where agents may listen too.
-    await vi.waitFor(() => expect(told).toEqual([1, 1]), deadline)
+    await vi.waitFor(() => expect(versions).toEqual([1, 1]), deadline)
   })
 })
 
@@ -387,7 +387,7 @@ describe('an event that another program publishes', () => {
       Number(await one.metric('wardline_backplane_messages_refused_total{channel="events",reason="malformed"}')) || 0
     const before = await refused()
     const deep = `${'['.repeat(20)}${']'.repeat(20)}`
-    const misfits: (string | Buffer)[] = [
+    const mismatches: (string | Buffer)[] = [
       '',
       'no JSON',
       'null',
@@ -411,11 +411,11 @@ describe('an event that another program publishes', () => {
       JSON.stringify(report).replace('}', ',"metadata":{"number":1e999}}'),
       Buffer.from(JSON.stringify(report).replace('found', '\u00ff'), 'latin1'),
     ]
-    for (const misfit of misfits) await outsider.publish(misfit)
+    for (const mismatched of mismatches) await outsider.publish(mismatched)
     await outsider.publish(JSON.stringify({ ...report, description: 'fits' }))
     await vi.waitFor(() => expect(listener.rows()).toHaveLength(1), deadline)
     expect(listener.rows()[0]!.description).toBe('fits')
-    expect((await refused()) - before).toBe(misfits.length)
+    expect((await refused()) - before).toBe(mismatches.length)
   })
 
   // A program gone mad would bury the one event that matters.

@@ -272,11 +272,11 @@ describe('a Redis that is killed', () => {
     await using own = await startRedis()
     await using one = await openBus(own.url)
     await using other = await openBus(own.url)
-    expect([one.bus.state, one.bus.hearsAll, one.reconnects]).toEqual(['ok', true, [startedAt]])
+    expect([one.bus.state, one.bus.receivesAll, one.reconnects]).toEqual(['ok', true, [startedAt]])
     one.clock.advance(5_000)
     await own.kill()
     await vi.waitFor(() => expect([one.bus.state, other.bus.state]).toEqual(['unavailable', 'unavailable']), deadline)
-    expect(one.bus.hearsAll).toBe(false)
+    expect(one.bus.receivesAll).toBe(false)
     expect(await one.count('up')).toBe(0)
     one.clock.advance(60_000)
     // Many tries, of which the log tells once.

@@ -65,7 +65,7 @@ export class RedisBus implements Bus {
     return this.#session ? 'ok' : 'unavailable'
   }
 
-  get hearsAll(): boolean {
+  get receivesAll(): boolean {
     return this.#session !== undefined
   }
 
@@ -192,18 +192,18 @@ export class RedisBus implements Bus {
     if (this.#carried.size > maxRemembered) this.#carried.delete(this.#carried.keys().next().value!)
   }
 
-  async #stayConnected(afterFirstTry: () => void): Promise<void> {
+  async #stayConnected(afterFirstAttempt: () => void): Promise<void> {
     const { clock } = this.#options
     const { signal } = this.#closing
     for (let failures = 0; !signal.aborted; failures += 1) {
       const startedAt = clock.monotonic()
       try {
         const session = await this.#connect()
-        afterFirstTry()
+        afterFirstAttempt()
         this.#lose(await session.ended)
       } catch (fault) {
         this.#lose(fault as Error)
-        afterFirstTry()
+        afterFirstAttempt()
       }
       if (clock.monotonic() - startedAt > lastPauseMs) failures = 0
       const longest = Math.min(lastPauseMs, firstPauseMs * 2 ** failures)

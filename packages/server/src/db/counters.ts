@@ -14,7 +14,7 @@ export const setCounter = (name: Counter, value: RawBuilder<unknown>) =>
 export const raiseCounter = (name: Counter, by: number) => setCounter(name, sql`value + ${by}`)
 
 /** Takes the lock without a change. */
-export const holdCounter = (name: Counter) => setCounter(name, sql`value`)
+export const lockCounter = (name: Counter) => setCounter(name, sql`value`)
 
 export async function readCounters(db: Db): Promise<Record<Counter, number>> {
   const rows = await db.selectFrom('counters').selectAll().execute()

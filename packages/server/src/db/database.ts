@@ -38,7 +38,7 @@ export interface Dialect {
    * Makes a statement that locks the row which a query finds until the transaction ends, and that fails the transaction
    * with a DatabaseError that is `stale` when it finds none. A batch can thus depend on what was read before it.
    */
-  hold(query: CompiledQuery): Statement
+  lockFound(query: CompiledQuery): Statement
   /** SHA-256 of a text as UTF-8, in hexadecimal digits. */
   sha256Hex(text: RawBuilder<string>): RawBuilder<string>
   /**

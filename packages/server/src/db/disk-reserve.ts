@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 /** Enough for tens of thousands of kills and resumes with their audit entries. */
 const reserveBytes = 16 * 1024 * 1024
 /** Below this a transaction of control may fail half-way. */
-const leastFreeBytes = 2 * 1024 * 1024
+const minFreeBytes = 2 * 1024 * 1024
 /** Events are taken again only with this much room beside the reserve, or the disk would be full again at once. */
 const comfortableBytes = 16 * 1024 * 1024
 const lookEveryMs = 1_000
@@ -22,13 +22,13 @@ export class DiskReserve {
   readonly #folder: string
   readonly #file: string
   readonly #timer: NodeJS.Timeout
-  #held = false
+  #isReserved = false
   #full = false
 
   constructor(databaseFile: string) {
     this.#folder = dirname(databaseFile)
     this.#file = join(this.#folder, 'reserve')
-    this.#hold()
+    this.#reserve()
     this.#timer = setInterval(() => this.#tryToLook(), lookEveryMs).unref()
   }
 
@@ -43,11 +43,11 @@ export class DiskReserve {
 
   /** Gives the reserve up when a transaction of control would find no room. */
   makeRoom(): void {
-    if (freeBytes(this.#folder) >= leastFreeBytes) return
+    if (freeBytes(this.#folder) >= minFreeBytes) return
     this.#full = true
-    if (!this.#held) return
+    if (!this.#isReserved) return
     rmSync(this.#file, { force: true })
-    this.#held = false
+    this.#isReserved = false
   }
 
   close(): void {
@@ -60,23 +60,23 @@ export class DiskReserve {
       this.#look()
     } catch {
       rmSync(this.#file, { force: true })
-      this.#held = false
+      this.#isReserved = false
     }
   }
 
   #look(): void {
-    if (!this.#full && this.#held) return
-    const needed = comfortableBytes + (this.#held ? 0 : reserveBytes)
+    if (!this.#full && this.#isReserved) return
+    const needed = comfortableBytes + (this.#isReserved ? 0 : reserveBytes)
     if (freeBytes(this.#folder) < needed) return
-    this.#hold()
+    this.#reserve()
     this.#full = false
   }
 
   /** Fills the file with real blocks: a sparse one would reserve nothing. */
-  #hold(): void {
+  #reserve(): void {
     const existing = statSync(this.#file, { throwIfNoEntry: false })
     if (existing?.size === reserveBytes) {
-      this.#held = true
+      this.#isReserved = true
       return
     }
     if (freeBytes(this.#folder) < reserveBytes + comfortableBytes) return
@@ -84,7 +84,7 @@ export class DiskReserve {
     try {
       const chunk = Buffer.alloc(64 * 1024)
       for (let written = 0; written < reserveBytes; written += chunk.length) writeSync(handle, chunk)
-      this.#held = true
+      this.#isReserved = true
     } finally {
       closeSync(handle)
     }

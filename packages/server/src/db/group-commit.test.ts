@@ -36,7 +36,7 @@ function openQueue(write: (names: string[]) => Promise<void> = async () => {}, c
 
 const faultOf = (work: Promise<unknown>) => work.then(() => undefined).catch((fault: unknown) => fault)
 /** A commit that hangs until it is let go. */
-function held() {
+function blocked() {
   const gates: (() => void)[] = []
   const hang = () => new Promise<void>((resolve) => gates.push(resolve))
   return { hang, gates }
@@ -52,7 +52,7 @@ describe('GroupCommit', () => {
   })
 
   it('begins the next commit before it answers those of the last one', async () => {
-    const { hang, gates } = held()
+    const { hang, gates } = blocked()
     const order: string[] = []
     const { queue } = openQueue((names) => {
       order.push(`commit of ${names}`)
@@ -69,7 +69,7 @@ describe('GroupCommit', () => {
   })
 
   it('takes the answer of the database within a turn of the event loop once 32 rows wait', async () => {
-    const { hang, gates } = held()
+    const { hang, gates } = blocked()
     let collected = 0
     const { queue, commits } = openQueue(hang, () => {
       collected += 1
@@ -88,7 +88,7 @@ describe('GroupCommit', () => {
   })
 
   it('joins what comes during a commit into the next one, in order', async () => {
-    const { hang, gates } = held()
+    const { hang, gates } = blocked()
     const { queue, commits } = openQueue(hang)
     const stored = [queue.add({ name: 'a' })]
     await nextTurn()
@@ -149,7 +149,7 @@ describe('GroupCommit', () => {
 
   // A database that does not answer takes its whole time to fail: a second one would reach the caller too late.
   it('fails those too who have waited for the failure of others, but not who has only just come', async () => {
-    const { hang, gates } = held()
+    const { hang, gates } = blocked()
     let broken = true
     const { queue, clock, commits } = openQueue(async () => {
       await hang()
@@ -192,7 +192,7 @@ describe('GroupCommit', () => {
   ])(
     'refuses more than its bound of %s, counts that, and takes more once there is room',
     async (_bound, full, more) => {
-      const { hang, gates } = held()
+      const { hang, gates } = blocked()
       const { queue, metrics } = openQueue(hang)
       const first = queue.add(full)
       const fault = await faultOf(queue.add(more))
@@ -210,7 +210,7 @@ describe('GroupCommit', () => {
   )
 
   it('refuses newcomers when the oldest has waited for more than two seconds', async () => {
-    const { hang, gates } = held()
+    const { hang, gates } = blocked()
     const { queue, clock } = openQueue(hang)
     const first = queue.add({ name: 'under way' })
     await nextTurn()
@@ -235,7 +235,7 @@ describe('GroupCommit', () => {
 
   // Refusals must be cheap: a batch of a thousand events is not even read.
   it('says beforehand that an owner has no room left, and that others have', async () => {
-    const { hang, gates } = held()
+    const { hang, gates } = blocked()
     const { queue } = openQueue(hang)
     const first = queue.add({ name: 'a', rows: 10_000, owner: 'flooder' })
     expect(() => queue.assertRoom('flooder', 1, 1)).toThrow(AppError)
@@ -248,7 +248,7 @@ describe('GroupCommit', () => {
 
   // A breach must not wait behind the events by which it is drowned out.
   it('commits urgent entries ahead of all that wait, and accepts them when the ordinary lane is full', async () => {
-    const { hang, gates } = held()
+    const { hang, gates } = blocked()
     const { queue, commits } = openQueue(hang)
     const stored = [queue.add({ name: 'under way' })]
     await nextTurn()
@@ -267,7 +267,7 @@ describe('GroupCommit', () => {
   })
 
   it('leaves ordinary entries a quarter of each commit during a flood of urgent ones', async () => {
-    const { hang, gates } = held()
+    const { hang, gates } = blocked()
     const { queue, commits } = openQueue(hang)
     const stored = [queue.add({ name: 'under way' })]
     await nextTurn()
@@ -283,7 +283,7 @@ describe('GroupCommit', () => {
   })
 
   it('is idle once everything is stored, and not before', async () => {
-    const { hang, gates } = held()
+    const { hang, gates } = blocked()
     const { queue } = openQueue(hang)
     await queue.whenIdle()
     const seen: string[] = []

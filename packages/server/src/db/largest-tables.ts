@@ -17,14 +17,14 @@ const growing: (keyof Schema)[] = [
   'audit_log',
 ]
 /** Counting on would keep other readers waiting, and says no more about who fills the database. */
-const mostCounted = 1_000_000
+const maxCounted = 1_000_000
 
 /** The tables with the most rows, and how many these are, most first. */
 export async function countLargest(db: Db, tables: number): Promise<[table: string, rows: number][]> {
   const counts: [string, number][] = []
   for (const table of growing) {
     const { rows } = await sql<{ count: number }>`select count(*) as count
-      from (select 1 as one from ${sql.table(table)} limit ${mostCounted}) as counted`.execute(db)
+      from (select 1 as one from ${sql.table(table)} limit ${maxCounted}) as counted`.execute(db)
     counts.push([table, Number(rows[0]!.count)])
   }
   return counts.sort(([, one], [, other]) => other - one).slice(0, tables)

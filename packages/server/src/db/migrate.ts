@@ -49,14 +49,17 @@ const migrations: Migration[] = [
 const newest = migrations.at(-1)!.version
 
 /** Two programs that create a table at the same moment trip over each other; the second try finds it. */
-async function createVersionTable({ db, dialect }: Pick<Database, 'db' | 'dialect'>, isFirstTry = true): Promise<void> {
+async function createVersionTable(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  isFirstAttempt = true,
+): Promise<void> {
   const { bigint, text } = dialect.ddl
   try {
     await sql`create table if not exists schema_version (
       version integer primary key, name ${sql.raw(text)} not null, applied_at ${sql.raw(bigint)} not null
     )`.execute(db)
   } catch (fault) {
-    if (!isFirstTry || !(fault instanceof DatabaseError && fault.constraint)) throw fault
+    if (!isFirstAttempt || !(fault instanceof DatabaseError && fault.constraint)) throw fault
     await createVersionTable({ db, dialect }, false)
   }
 }

@@ -62,7 +62,7 @@ export const postgresDialect: Dialect = {
   },
 
   // Only a division fails within plain SQL; no other statement of the service divides by what it counts.
-  hold: (query) => ({ ...query, sql: `select 1 / count(*) from (${query.sql} for update) as held` }),
+  lockFound: (query) => ({ ...query, sql: `select 1 / count(*) from (${query.sql} for update) as held` }),
   sha256Hex: (text) => sql`encode(sha256(convert_to(${text}, 'UTF8')), 'hex')`,
 
   // One array a column: half the work for the server of taking every value out of JSON.

@@ -33,7 +33,7 @@ const readers = 4
 const scanners = 2
 /** A caller waits this long for a connection or an answer, then learns that the database does not answer. */
 const deadlineMs = 1_750
-const maxTries = 3
+const maxAttempts = 3
 
 /** The connections of a database that nobody uses just now, by its pools. */
 const unusedOf = new WeakMap<Pool, Set<PoolClient>>()
@@ -199,12 +199,12 @@ async function endingAbandoned<Result>({ reads }: Pools, answer: Promise<Result>
 const isBusy = ({ idleCount, totalCount, waitingCount }: Pool) => idleCount + writers - totalCount <= waitingCount
 
 /** Deadlocks and lost prepared statements undo the whole transaction and are no fault of it: it is run again. */
-async function runBatch(pools: Pools, pool: Pool, statements: readonly Statement[], tries = 1): Promise<Row[][]> {
+async function runBatch(pools: Pools, pool: Pool, statements: readonly Statement[], attempt = 1): Promise<Row[][]> {
   const run = (client: PoolClient) => endingAbandoned(pools, client.query(new PostgresBatch(statements)).done)
   try {
     return await lend(pool, run)
   } catch (fault) {
-    if (tries < maxTries && isWorthRepeating(fault)) return runBatch(pools, pool, statements, tries + 1)
+    if (attempt < maxAttempts && isWorthRepeating(fault)) return runBatch(pools, pool, statements, attempt + 1)
     throw fault
   }
 }

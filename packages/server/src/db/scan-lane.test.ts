@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { ScanLane } from './scan-lane.ts'
 
 /** Scans that end when they are released, in the order in which they began. */
-function heldScans(lane: ScanLane) {
+function blockedScans(lane: ScanLane) {
   const began: string[] = []
   const ends: (() => void)[] = []
   const scan = (caller: string, name = caller) =>
@@ -26,7 +26,7 @@ const overloaded = { code: 'overloaded', retryAfterSeconds: 1 }
 
 describe('the lane of scans', () => {
   test('runs as many as it is wide', async () => {
-    const { began, scan, endNext, settle } = heldScans(new ScanLane(2))
+    const { began, scan, endNext, settle } = blockedScans(new ScanLane(2))
     const results = ['a', 'b', 'c'].map((caller) => scan(caller))
     await settle()
     expect(began).toEqual(['a', 'b'])
@@ -39,7 +39,7 @@ describe('the lane of scans', () => {
 
   // A viewer key that asks for a hundred searches must not keep an operator's list waiting behind all of them.
   test('serves callers in turn', async () => {
-    const { began, scan, endNext } = heldScans(new ScanLane(1))
+    const { began, scan, endNext } = blockedScans(new ScanLane(1))
     for (let index = 0; index < 9; index++) void scan('flood', `flood ${index}`)
     void scan('operator')
     await endNext()
@@ -50,7 +50,7 @@ describe('the lane of scans', () => {
   })
 
   test('refuses what one caller has waiting beyond 16, and still takes others', async () => {
-    const { began, scan, endNext } = heldScans(new ScanLane(1))
+    const { began, scan, endNext } = blockedScans(new ScanLane(1))
     const results = Array.from({ length: 17 }, () => scan('flood'))
     await expect(scan('flood')).rejects.toMatchObject(overloaded)
     results.push(scan('other'))
@@ -61,7 +61,7 @@ describe('the lane of scans', () => {
 
   // Many keys or addresses together must not grow the line without bound either.
   test('refuses what waits beyond 128 in all', async () => {
-    const { scan } = heldScans(new ScanLane(1))
+    const { scan } = blockedScans(new ScanLane(1))
     for (let index = 0; index < 129; index++) void scan(`caller ${index}`)
     await expect(scan('late')).rejects.toMatchObject(overloaded)
   })

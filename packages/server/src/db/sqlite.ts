@@ -52,7 +52,7 @@ const dialect: Dialect = {
     return sql`(select key as ordinal, ${sql.join(names)} from json_each(${json}))`
   },
   // A transaction has the only writer to itself: nothing needs to be locked, only asked for. The thread has these two.
-  hold: (query) => ({ ...query, sql: `select assert_found(count(*)) from (${query.sql})` }),
+  lockFound: (query) => ({ ...query, sql: `select assert_found(count(*)) from (${query.sql})` }),
   sha256Hex: (text) => sql`sha256_hex(${text})`,
   // Parsing the batch once and binding each row is a third faster here than taking every value out of JSON in SQL.
   insertSequenced(table, columns, counter, back = {}) {
@@ -90,7 +90,7 @@ class SqliteConnection implements DatabaseConnection {
     // A reader sees every commit that was answered before it asked.
     const reads = query.query.kind === 'SelectQueryNode' || /^\s*select\b/i.test(query.sql)
     if (reads) return (await this.#reader.run([query]))[0]!
-    return (await this.#lock.hold(() => this.#writer.run([query])))[0]!
+    return (await this.#lock.lockFound(() => this.#writer.run([query])))[0]!
   }
 
   streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
@@ -118,7 +118,7 @@ class Lock {
     }
   }
 
-  async hold<T>(work: () => Promise<T>, isControl = false): Promise<T> {
+  async lockFound<T>(work: () => Promise<T>, isControl = false): Promise<T> {
     // Nobody waits: the worker keeps the order, so no turn of the event loop is spent.
     if (!this.#isTaken) return work()
     const release = await this.acquire(isControl)
@@ -260,14 +260,14 @@ export async function openSqlite(file: string, onFatal: (fault: Error) => void):
     db,
     dialect,
     isShared: false,
-    change: async (statements) => void (await lock.hold(() => writer.change(statements))),
+    change: async (statements) => void (await lock.lockFound(() => writer.change(statements))),
     serverTime: async () => undefined,
     async prepareDays() {},
     expired: async (cutoff) => ({ days: [], rowsBefore: cutoff }),
     async batch(statements, { isControl = false } = {}) {
       // What is left of the disk is for control.
       if (reserve.isFull && !isControl) throw new DatabaseError('The disk is full.')
-      const results = await lock.hold(() => {
+      const results = await lock.lockFound(() => {
         if (isControl) reserve.makeRoom()
         return writer.run(statements, isControl)
       }, isControl)

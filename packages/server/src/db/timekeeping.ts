@@ -21,7 +21,7 @@ const localJumpMs = 1_000
 /** Beyond this a jump, or the difference at startup, is worth a word, and nothing is judged by the time before it. */
 const jumpMs = 10_000
 /** Whatever was measured against the time before a jump is a minute old by then. */
-const holdMs = 60_000
+const jumpHoldMs = 60_000
 /** Below this a correction is noise, whatever the round trip was. */
 const precisionMs = 10
 
@@ -81,7 +81,7 @@ export function keepTime(base: Clock, database: Pick<Database, 'serverTime'>, to
       const jump = Math.abs(current.time - last.time - (current.monotonic - last.monotonic))
       last = current
       if (jump > jumpMs) jumpedAt = current.monotonic
-      return current.monotonic - jumpedAt >= holdMs
+      return current.monotonic - jumpedAt >= jumpHoldMs
     },
     async check() {
       if (base.monotonic() - comparedAt >= compareEveryMs || localJump() > localJumpMs) await compare()

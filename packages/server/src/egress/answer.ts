@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { InboundAnswer } from './egress.ts'
 
 /** Enough for every receiver that says why; what is longer is a web page, or meant to fill the memory. */
-const mostBytes = 64 * 1024
+const maxBytes = 64 * 1024
 
 /**
  * Reads an answer. Once its status has come it counts, with as much of its text as came: a message that was taken must
@@ -15,12 +15,12 @@ export async function readAnswer(response: IncomingMessage): Promise<InboundAnsw
     for await (const chunk of response as AsyncIterable<Buffer>) {
       chunks.push(chunk)
       size += chunk.length
-      if (size > mostBytes) break
+      if (size > maxBytes) break
     }
   } catch {
     // Ended early, by either side.
   }
-  const bytes = Buffer.concat(chunks).subarray(0, mostBytes)
+  const bytes = Buffer.concat(chunks).subarray(0, maxBytes)
   return {
     status: response.statusCode!,
     headers: Object.fromEntries(Object.entries(response.headersDistinct).map(([name, values]) => [name, values![0]!])),

@@ -23,7 +23,7 @@ export interface EgressOptions {
 const longestMs = 15_000
 
 /** Twice the 8 KiB that servers allow clients. */
-const mostHeaderBytes = 16 * 1024
+const maxHeaderBytes = 16 * 1024
 /** A receiver has reason for one or two answers before the answer, such as 100 and 103. */
 const maxInterim = 8
 
@@ -70,7 +70,7 @@ function exchange(protocol: Target['protocol'], options: RequestOptions, body: s
     request.on('information', ({ rawHeaders }) => {
       const bytes = rawHeaders.reduce((sum, text) => sum + text.length, interim.bytes)
       interim = { count: interim.count + 1, bytes }
-      if (interim.count <= maxInterim && bytes <= mostHeaderBytes) return
+      if (interim.count <= maxInterim && bytes <= maxHeaderBytes) return
       request.destroy(Object.assign(new Error('endless interim answers'), { code: 'HPE_HEADER_OVERFLOW' }))
     })
     request.on('response', (response) => resolve(readAnswer(response)))
@@ -132,7 +132,7 @@ export function createEgress(options: EgressOptions): Egress {
           path: `${url.pathname}${url.search}`,
           headers: given,
           agent: protocol === 'https' ? agents.https : agents.http,
-          maxHeaderSize: mostHeaderBytes,
+          maxHeaderSize: maxHeaderBytes,
           insecureHTTPParser: false,
           signal: end,
         }

@@ -58,9 +58,9 @@ describe('the connections of one address', () => {
   it('are capped exactly, other addresses are not affected, and places come back', async () => {
     await using service = await openCapped()
     await using clients = await clientsOf(service)
-    const held: Client[] = []
-    for (let count = 0; count < 5; count++) held.push(await clients.open('203.0.113.7'))
-    for (const client of held) expect(status(await client.get('/healthz'))).toBe('200')
+    const clientsOfAddress: Client[] = []
+    for (let count = 0; count < 5; count++) clientsOfAddress.push(await clients.open('203.0.113.7'))
+    for (const client of clientsOfAddress) expect(status(await client.get('/healthz'))).toBe('200')
     const beyond = await clients.open('203.0.113.7')
     const refused = await beyond.get('/healthz')
     expect(status(refused)).toBe('429')
@@ -68,7 +68,7 @@ describe('the connections of one address', () => {
     expect(refused).toMatch(/^connection: close\r$/m)
     if (!beyond.socket.closed) await once(beyond.socket, 'close')
     expect(status(await (await clients.open('203.0.113.8')).get('/healthz'))).toBe('200')
-    held[0]!.socket.destroy()
+    clientsOfAddress[0]!.socket.destroy()
     const statusOfNew = async () => status(await (await clients.open('203.0.113.7')).get('/healthz'))
     await expect.poll(statusOfNew).toBe('200')
     expect((await service.call('GET', '/metrics')).text).toMatch(/connections_refused_total\{reason="address"\} [1-9]/)

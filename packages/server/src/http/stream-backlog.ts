@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import type { Metrics } from '../metrics.ts'
 import { httpLimits } from './limits.ts'
 
-interface Held {
+interface UnsentBytes {
   bytes: number
   /** Bytes that the socket had sent when it was last looked at. */
   sent: number
@@ -22,7 +22,7 @@ export class StreamBacklog {
   readonly #metrics: Metrics
   readonly #limit: number
   /** Sockets that had unsent bytes after the last write; most have none. */
-  readonly #held = new Map<Socket, Held>()
+  readonly #unsent = new Map<Socket, UnsentBytes>()
   /** At least as many bytes as wait; counted exactly when it passes the limit. */
   #total = 0
 
@@ -34,30 +34,30 @@ export class StreamBacklog {
   write(socket: Socket, data: Buffer | string, flushed?: () => void): void {
     socket.write(data, flushed)
     const bytes = socket.destroyed ? 0 : socket.writableLength
-    const held = this.#held.get(socket)
-    if (held) {
-      this.#total += bytes - held.bytes
-      held.bytes = bytes
+    const unsent = this.#unsent.get(socket)
+    if (unsent) {
+      this.#total += bytes - unsent.bytes
+      unsent.bytes = bytes
     } else if (bytes > 0) {
       this.#total += bytes
-      this.#held.set(socket, { bytes, sent: -1 })
+      this.#unsent.set(socket, { bytes, sent: -1 })
     }
     if (this.#total > this.#limit) this.#shed()
   }
 
   /** To be called when the socket closes. */
   forget(socket: Socket): void {
-    this.#total -= this.#held.get(socket)?.bytes ?? 0
-    this.#held.delete(socket)
+    this.#total -= this.#unsent.get(socket)?.bytes ?? 0
+    this.#unsent.delete(socket)
   }
 
   /** Ends the streams whose clients took nothing since the last call. */
   cutStalled(): void {
     this.#recount()
-    for (const [socket, held] of this.#held) {
+    for (const [socket, unsent] of this.#unsent) {
       const sent = sentBytes(socket)
-      if (sent === held.sent) this.cut(socket, 'stalled')
-      held.sent = sent
+      if (sent === unsent.sent) this.cut(socket, 'stalled')
+      unsent.sent = sent
     }
   }
 
@@ -70,10 +70,10 @@ export class StreamBacklog {
 
   #recount(): void {
     this.#total = 0
-    for (const [socket, held] of this.#held) {
-      held.bytes = socket.writableLength
-      this.#total += held.bytes
-      if (held.bytes === 0) this.#held.delete(socket)
+    for (const [socket, unsent] of this.#unsent) {
+      unsent.bytes = socket.writableLength
+      this.#total += unsent.bytes
+      if (unsent.bytes === 0) this.#unsent.delete(socket)
     }
   }
 
@@ -81,7 +81,7 @@ export class StreamBacklog {
   #shed(): void {
     this.#recount()
     if (this.#total <= this.#limit) return
-    for (const [socket] of [...this.#held].sort(([, left], [, right]) => right.bytes - left.bytes)) {
+    for (const [socket] of [...this.#unsent].sort(([, left], [, right]) => right.bytes - left.bytes)) {
       if (this.#total <= 0.75 * this.#limit) return
       this.cut(socket, 'memory')
     }

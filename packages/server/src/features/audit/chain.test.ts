@@ -227,9 +227,9 @@ describe('verifyChain', () => {
   })
 
   it('finds a complete rewrite at the row of the checkpoint', async () => {
-    const anew = chainOf(log.map((row) => ({ ...row, actor: 'somebody else' })))
-    expect(await verify(anew)).toMatchObject({ ok: true })
-    expect(await verify(anew, checkpointAt(log[99]!))).toMatchObject({ ok: false, reason: 'tampered', seq: 100 })
+    const rebuilt = chainOf(log.map((row) => ({ ...row, actor: 'somebody else' })))
+    expect(await verify(rebuilt)).toMatchObject({ ok: true })
+    expect(await verify(rebuilt, checkpointAt(log[99]!))).toMatchObject({ ok: false, reason: 'tampered', seq: 100 })
   })
 
   it('accepts a log that has grown beyond its checkpoint', async () => {

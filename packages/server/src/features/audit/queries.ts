@@ -12,7 +12,7 @@ export function appendStatements({ db, dialect }: Database, entry: Omit<AuditEnt
   const place = sql<string>`cast(seq + 1 as text)`
   const hash = dialect.sha256Hex(sql`${start} || hash || ${middle} || ${place} || ${end}`)
   return [
-    dialect.hold(db.selectFrom('audit_head').select('id').where('id', '=', 1).compile()),
+    dialect.lockFound(db.selectFrom('audit_head').select('id').where('id', '=', 1).compile()),
     sql`insert into audit_log
         (seq, at, actor, scope, ip, action, target, before, after, reason, request_id, prev_hash, hash)
       select seq + 1, cast(${entry.at} as bigint), ${text(entry.actor)}, ${text(entry.scope)}, ${text(entry.ip)},

@@ -123,8 +123,8 @@ export function createScout({ database: { db }, clock }: Deps, ingest: Ingest, o
   async function reportOutageEnd(now: number): Promise<void> {
     const since = await readRun(db, outageName)
     if (since === null) return
-    const heardSince = (await readRun(db, outageFleetName)) ?? since
-    const expectedSince = now - since > expectedBackMs ? now - expectedBackMs : heardSince
+    const seenSince = (await readRun(db, outageFleetName)) ?? since
+    const expectedSince = now - since > expectedBackMs ? now - expectedBackMs : seenSince
     const { fleet, fresh } = await countBack(db, expectedSince, now - offlineAfterMs)
     if (fresh === 0 || fresh * 2 < fleet) return
     await db.transaction().execute(async (trx) => {

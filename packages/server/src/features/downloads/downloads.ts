@@ -29,13 +29,13 @@ const sdkFile = fileOf('sdk.tgz', '../../../../../pack-sdk.ts')
 /** It takes seconds, and more on a busy machine. */
 const packWithinMs = 120_000
 /** The packed SDK has 40 KB. */
-const mostBytes = 4 * 1_048_576
+const maxBytes = 4 * 1_048_576
 /** Anybody may ask: a clone that cannot pack is not to be kept busy with it. */
-const failureHoldsMs = 60_000
+const failureCacheMs = 60_000
 
 /** Runs the program in a process of its own, which prints the packed SDK. */
 async function packedBy(program: URL): Promise<Buffer> {
-  const options = { encoding: 'buffer', maxBuffer: mostBytes, timeout: packWithinMs } as const
+  const options = { encoding: 'buffer', maxBuffer: maxBytes, timeout: packWithinMs } as const
   return (await promisify(execFile)(process.execPath, [fileURLToPath(program)], options)).stdout
 }
 
@@ -55,7 +55,7 @@ function readOnce(name: string, read: () => Promise<Buffer>, { clock, log }: Too
     }
   }
   return async () => {
-    if (clock.monotonic() - failedAt < failureHoldsMs) throw unavailable(name)
+    if (clock.monotonic() - failedAt < failureCacheMs) throw unavailable(name)
     kept ??= load()
     return kept
   }
@@ -65,7 +65,7 @@ const unavailable = (name: string) =>
   new AppError(
     'unavailable',
     `${name} is not available; the log of the service has the reason.`,
-    failureHoldsMs / 1_000,
+    failureCacheMs / 1_000,
   )
 
 /** `packProgram` prints the SDK where the service runs from its sources. */

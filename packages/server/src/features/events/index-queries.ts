@@ -1,5 +1,5 @@
 import { type CompiledQuery, sql } from 'kysely'
-import { counterValue, holdCounter, setCounter } from '../../db/counters.ts'
+import { counterValue, lockCounter, setCounter } from '../../db/counters.ts'
 import type { Database, Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
 import type { Schema } from '../../db/schema.ts'
@@ -29,7 +29,7 @@ export async function indexNext({ db, batch }: Database, limit: number): Promise
   const next = sql`seq > ${indexed} and seq <= ${indexed} + ${limit}`
   const statements = [
     // Whoever updates first has the row until its commit: another process then goes on where this one ends.
-    holdCounter('indexed_seq'),
+    lockCounter('indexed_seq'),
     sql`insert into event_refs (kind, value, seq) select kind, value, seq from (${refsOf(next)}) as refs
       order by kind, value, seq`,
     setCounter('indexed_seq', sql`case when value + ${limit} < ${newest} then value + ${limit} else ${newest} end`),

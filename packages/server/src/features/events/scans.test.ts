@@ -20,12 +20,12 @@ const longRead = (db: Db) =>
     select count(*) from numbers`.execute(db)
 
 /** Scans under the key's name that end when they are released. */
-function holdScans({ deps }: TestService, caller: string, count: number) {
+function blockScans({ deps }: TestService, caller: string, count: number) {
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
-  const held = Promise.allSettled(Array.from({ length: count }, () => deps.database.scan(caller, () => released)))
+  const blocked = Promise.allSettled(Array.from({ length: count }, () => deps.database.scan(caller, () => released)))
   return async () => {
     release()
-    await held
+    await blocked
   }
 }
 
@@ -82,7 +82,7 @@ describe('reads that may look at many rows', () => {
     await using service = await openTestService()
     const flood = await service.createKey('viewer')
     const other = await service.createKey('viewer')
-    const endAll = holdScans(service, flood.id, 18)
+    const endAll = blockScans(service, flood.id, 18)
     const refused = await service.call('GET', '/api/events?q=x', { key: flood.key })
     expect([refused.status, refused.headers['retry-after'], refused.text]).toEqual([
       503,

@@ -39,7 +39,7 @@ export async function findSeverity(
 }
 
 /** Whether any event in [first, end) is worth more than `severity`. */
-export async function holdsMore(db: Db, severities: readonly Severity[], first: number, end: number): Promise<boolean> {
+export async function hasMore(db: Db, severities: readonly Severity[], first: number, end: number): Promise<boolean> {
   for (const severity of severities) if ((await findSeverity(db, severity, first, end)) !== undefined) return true
   return false
 }

@@ -10,7 +10,7 @@ import { startOf } from './buckets.ts'
 import type { Ingest } from './ingest.ts'
 import { seqRange } from './queries.ts'
 import { dropDay } from './retention.ts'
-import { deleteSeverity, findSeverity, holdsMore, measureSeverity, readOldestSeq } from './size-queries.ts'
+import { deleteSeverity, findSeverity, hasMore, measureSeverity, readOldestSeq } from './size-queries.ts'
 
 type Severity = StoredEvent['severity']
 
@@ -83,7 +83,7 @@ export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'st
     const indexed = await readCounter(db, 'indexed_seq')
     let left = excess
     const mayGo = async (day: Day) =>
-      day.lastSeq <= indexed && !(await holdsMore(db, worthMore, day.firstSeq, day.lastSeq + 1))
+      day.lastSeq <= indexed && !(await hasMore(db, worthMore, day.firstSeq, day.lastSeq + 1))
     const { days } = await database.expired(now - minAgeMs)
     for (const day of days) {
       // A whole day of evidence goes only when all of it is beyond the share.

@@ -60,7 +60,7 @@ export function createDecoyChecks(deps: Deps, ingest: Ingest, reports: CountedRe
   const reach = new DecoyReach()
 
   /** The decoy itself may be planted at several instances: the asking one's own counts first. */
-  function mostFitting(decoys: readonly Decoy[], asking: string | undefined): Decoy | undefined {
+  function closestMatch(decoys: readonly Decoy[], asking: string | undefined): Decoy | undefined {
     return decoys.find((decoy) => decoy.instance_id === asking) ?? decoys[0]
   }
 
@@ -99,7 +99,7 @@ export function createDecoyChecks(deps: Deps, ingest: Ingest, reports: CountedRe
   }
 
   async function settle(decoys: readonly Decoy[], check: Check): Promise<boolean> {
-    const decoy = mostFitting(decoys, askingInstance(check))
+    const decoy = closestMatch(decoys, askingInstance(check))
     if (decoy) await recordHit(decoy, check)
     return decoy !== undefined
   }

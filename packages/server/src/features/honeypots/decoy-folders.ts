@@ -42,8 +42,8 @@ export function decoyFolderKeys(path: string): FolderKeys {
   const folder: CanonicalPath = { root, names: names.slice(0, wild < 0 ? -1 : wild) }
   const isKnown = wild < 0 || wild === names.length - 1
   if (root === '') {
-    const isTelling = folder.names.length > 1 || guardedName.test(folder.names.at(-1) ?? '')
-    return { own: isKnown && isTelling ? decoyPathKeys(folder.names.join('/')) : [], above: [] }
+    const isSpecific = folder.names.length > 1 || guardedName.test(folder.names.at(-1) ?? '')
+    return { own: isKnown && isSpecific ? decoyPathKeys(folder.names.join('/')) : [], above: [] }
   }
   const ancestors = ancestorsOf(folder)
   const isOwn = isKnown && belowHome(folder).length > (homeOf(folder) || root === '~' ? 0 : 1)

@@ -2,7 +2,7 @@ import { decoysHeader } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../test-service.ts'
 
-async function told(service: TestService, instanceId: string, key: string) {
+async function reachOf(service: TestService, instanceId: string, key: string) {
   const beat = await service.call('POST', '/api/heartbeat', { key, body: { instance_id: instanceId, name: 'Bot' } })
   const poll = await service.call('GET', `/api/instances/${instanceId}/status`, { key })
   const again = await service.call('GET', `/api/instances/${instanceId}/status`, {
@@ -25,11 +25,11 @@ describe('an agent is told whether decoys could trip for it', () => {
   it('none before the first and after the last one is removed', async () => {
     await using service = await openTestService()
     const { key } = await service.createKey('agent', ['bot-1'])
-    expect(await told(service, 'bot-1', key)).toBe('none')
+    expect(await reachOf(service, 'bot-1', key)).toBe('none')
     const id = await plant(service, { instanceId: 'bot-1', type: 'file_path', path: '/srv/vault/keys.txt' })
-    expect(await told(service, 'bot-1', key)).toBe('some')
+    expect(await reachOf(service, 'bot-1', key)).toBe('some')
     await service.call('DELETE', `/api/honeypots/${id}`)
-    expect(await told(service, 'bot-1', key)).toBe('none')
+    expect(await reachOf(service, 'bot-1', key)).toBe('none')
   })
 
   it('paths concern their own instances, keys concern everyone', async () => {
@@ -37,10 +37,10 @@ describe('an agent is told whether decoys could trip for it', () => {
     const { key } = await service.createKey('agent', ['bot-1'])
     const fleet = await service.createKey('agent', ['bot-*'])
     await plant(service, { instanceId: 'bot-2', type: 'file_path', path: '/srv/vault/keys.txt' })
-    expect(await told(service, 'bot-1', key)).toBe('none')
-    expect(await told(service, 'bot-1', fleet.key)).toBe('some')
+    expect(await reachOf(service, 'bot-1', key)).toBe('none')
+    expect(await reachOf(service, 'bot-1', fleet.key)).toBe('some')
     await plant(service, { instanceId: 'bot-2', type: 'api_key', keyType: 'generic' })
-    expect(await told(service, 'bot-1', key)).toBe('some')
+    expect(await reachOf(service, 'bot-1', key)).toBe('some')
   })
 
   it('some where decoys stand at more instances than are kept in memory', async () => {
@@ -64,6 +64,6 @@ describe('an agent is told whether decoys could trip for it', () => {
         .values(rows.slice(n, n + 200))
         .execute()
     await service.services.decoyChecks.refresh()
-    expect(await told(service, 'bot-1', key)).toBe('some')
+    expect(await reachOf(service, 'bot-1', key)).toBe('some')
   })
 })

@@ -89,14 +89,14 @@ export function base32Bytes(text: string): string[] {
 function base32Decoded(values: readonly number[], start: number): string {
   const bytes = Buffer.alloc(Math.floor(((values.length - start) * 5) / 8))
   let bits = 0
-  let held = 0
+  let carry = 0
   let place = 0
   for (let index = start; index < values.length; index++) {
-    held = ((held << 5) | values[index]!) & 0xfff
+    carry = ((carry << 5) | values[index]!) & 0xfff
     bits += 5
     if (bits >= 8) {
       bits -= 8
-      bytes[place++] = (held >> bits) & 0xff
+      bytes[place++] = (carry >> bits) & 0xff
     }
   }
   return bytes.toString('latin1')

@@ -122,8 +122,8 @@ describe.each(keyTypes)('a decoy of kind %s is found', (keyType) => {
   test('in any surroundings', () => {
     const decoy = generateDecoyKey(keyType)
     const surroundings = fc.string({ unit: 'binary', maxLength: 200 })
-    const isHeld = (before: string, after: string) => isFound(`${before}\n${decoy.value}\n${after}`, decoy)
-    fc.assert(fc.property(surroundings, surroundings, isHeld), { numRuns: 50 })
+    const isStillFound = (before: string, after: string) => isFound(`${before}\n${decoy.value}\n${after}`, decoy)
+    fc.assert(fc.property(surroundings, surroundings, isStillFound), { numRuns: 50 })
   })
 })
 

@@ -73,7 +73,7 @@ export function readLabels(db: Db, ids: readonly string[]) {
 export function removeHoneypotStatements({ db, dialect }: Database, id: string, now: number): Statement[] {
   const asRead = db.selectFrom('honeypots').select('id').where('id', '=', id).where('deleted_at', 'is', null)
   return [
-    dialect.hold(asRead.compile()),
+    dialect.lockFound(asRead.compile()),
     db.updateTable('honeypots').set({ deleted_at: now }).where('id', '=', id).compile(),
     db.deleteFrom('honeypot_fingerprints').where('honeypot_id', '=', id).compile(),
   ]

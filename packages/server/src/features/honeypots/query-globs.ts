@@ -20,7 +20,7 @@ export function* queryGlobs(forms: readonly string[], budget: WorkBudget): Slice
     if (!/[*?[]/.test(form)) continue
     if (!budget.take(form.length * 30)) break
     const names = form.replace(/\[[^\]/]+\]/g, '?').split('/')
-    if (names.some(hasWildcard) && isTelling(names)) globs.push({ names, weight: weight(names) })
+    if (names.some(hasWildcard) && isSpecific(names)) globs.push({ names, weight: weight(names) })
     if (budget.isSliceOver()) yield
   }
   return globs
@@ -34,7 +34,7 @@ function weight(names: readonly string[]): number {
   return names.slice(isHome ? 1 : 0).reduce((sum, name) => sum + literalLength(name), isHome ? 2 : 0)
 }
 
-function isTelling(names: readonly string[]): boolean {
+function isSpecific(names: readonly string[]): boolean {
   const isEndingAlone = names.length === 1 && /^[*?]/.test(names[0]!)
   const isHidden = names[0]!.startsWith('~') && names.length > 2 && names[1]!.startsWith('.')
   return weight(names) >= (isHidden ? minHiddenLiteral : minLiteral) && !isEndingAlone
@@ -46,6 +46,6 @@ export function globCovers(glob: readonly string[], decoyKeys: readonly (readonl
     if (names[0] !== '**') return matchesNames(glob, names)
     const wanted = names.slice(1)
     const tail = glob.slice(-wanted.length)
-    return glob.length >= wanted.length && !tail.includes('**') && isTelling(tail) && matchesNames(tail, wanted)
+    return glob.length >= wanted.length && !tail.includes('**') && isSpecific(tail) && matchesNames(tail, wanted)
   })
 }

@@ -82,7 +82,7 @@ export function controlStatements({ db, dialect }: Database, change: ControlChan
       control_changed_at: now,
     })
     .where('id', '=', instanceId)
-  return [dialect.hold(asRead.compile()), update.compile()]
+  return [dialect.lockFound(asRead.compile()), update.compile()]
 }
 
 /** What an ack of an instance may change. */
@@ -134,12 +134,12 @@ export async function readKillResults(db: Db, bounds: { since: number; overdueBe
     .where('suspended', '=', 1)
     .where((e) => {
       const isConfirmed = e('applied_version', '>=', e.ref('control_version'))
-      const isUntold = e.or([
+      const isUnreported = e.or([
         e('kill_result_version', 'is', null),
         e('kill_result_version', '<', e.ref('control_version')),
       ])
       return e.or([
-        e.and([isUntold, e.or([isConfirmed, e('control_changed_at', '<', overdueBefore)])]),
+        e.and([isUnreported, e.or([isConfirmed, e('control_changed_at', '<', overdueBefore)])]),
         e.and([isConfirmed, e('kill_result', '=', 'unconfirmed')]),
       ])
     })

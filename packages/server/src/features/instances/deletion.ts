@@ -4,7 +4,7 @@ import { changeGuarded } from '../../db/guarded-change.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
-import { deleteHeardOnce, deletionStatements, findHeardOnce, findInstance } from './queries.ts'
+import { deleteSeenOnce, deletionStatements, findInstance, findSeenOnce } from './queries.ts'
 
 /** Deletes of this size take a few milliseconds: no kill waits for more. */
 const batchRows = 500
@@ -35,8 +35,8 @@ export async function forgetInstances(
 ): Promise<void> {
   const cutoff = clock.now() - config.forgetInstancesDays * dayMs
   for (let after = ''; !stopping?.aborted; ) {
-    const ids = await findHeardOnce(db, cutoff, after, batchRows)
-    if (ids.length > 0) await deleteHeardOnce(db, ids)
+    const ids = await findSeenOnce(db, cutoff, after, batchRows)
+    if (ids.length > 0) await deleteSeenOnce(db, ids)
     if (ids.length < batchRows) return
     after = ids.at(-1)!
   }

@@ -60,8 +60,8 @@ export class FleetLists {
       return { instances: rows.map((row) => JSON.stringify(viewRow(row, now))), omitted: 0 }
     }
     const [suspended, newest] = await Promise.all([readSuspended(db, limits.statusSample), this.#readNewest()])
-    const held = new Set(suspended.map(({ id }) => id))
-    const rows = [...suspended, ...newest.filter(({ id }) => !held.has(id))].slice(0, limits.statusSample)
+    const suspendedIds = new Set(suspended.map(({ id }) => id))
+    const rows = [...suspended, ...newest.filter(({ id }) => !suspendedIds.has(id))].slice(0, limits.statusSample)
     const instances = withinBytes(rows.map((row) => viewRow(row, now)))
     return { instances, omitted: total - instances.length }
   }

@@ -62,12 +62,12 @@ describe('a key', () => {
       const refused = await beat('q-late', key)
       expect([refused.status, refused.body.error]).toEqual([403, expect.stringContaining('max_instances of the key')])
     }
-    const held = async () => await service.rows<{ id: string }>("select id from instances where id like 'q-%'")
+    const registered = async () => await service.rows<{ id: string }>("select id from instances where id like 'q-%'")
     for (const round of ['x', 'y']) {
-      for (const { id } of await held()) await remove(id)
+      for (const { id } of await registered()) await remove(id)
       expect(accepted(await beatAll(`q-${round}`, 2, key))).toBe(2)
     }
-    for (const { id } of await held()) await remove(id)
+    for (const { id } of await registered()) await remove(id)
     expect((await beat('q-z', key)).status).toBe(429)
   })
 

@@ -129,7 +129,7 @@ export function deletionStatements({ db, dialect }: Database, id: string, versio
     .values({ id, ...remembered })
     .onConflict((conflict) => conflict.column('id').doUpdateSet(remembered))
   return [
-    dialect.hold(asRead.compile()),
+    dialect.lockFound(asRead.compile()),
     db.deleteFrom('instances').where('id', '=', id).compile(),
     db.deleteFrom('instance_hours').where('instance_id', '=', id).compile(),
     ...(version > 0 ? [remember.compile()] : []),
@@ -137,7 +137,7 @@ export function deletionStatements({ db, dialect }: Database, id: string, versio
 }
 
 /** Ids after `after` of instances that sent one heartbeat, before `cutoff`, and that nobody ever suspended. */
-export async function findHeardOnce(db: Db, cutoff: number, after: string, limit: number): Promise<string[]> {
+export async function findSeenOnce(db: Db, cutoff: number, after: string, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('instances')
     .select('id')
@@ -151,8 +151,8 @@ export async function findHeardOnce(db: Db, cutoff: number, after: string, limit
   return rows.map(({ id }) => id)
 }
 
-/** Deletes those of the instances that are still as `findHeardOnce` found them. */
-export async function deleteHeardOnce(db: Db, ids: readonly string[]): Promise<void> {
+/** Deletes those of the instances that are still as `findSeenOnce` found them. */
+export async function deleteSeenOnce(db: Db, ids: readonly string[]): Promise<void> {
   await db
     .deleteFrom('instances')
     .where('id', 'in', ids)

@@ -9,9 +9,9 @@ import { maxInstances } from './max-instances.ts'
 import {
   expireKeyStatement,
   findKey,
-  holdKey,
   insertKeyStatement,
   type KeyRow,
+  lockKey,
   quotasStatement,
   readKeys,
   revokeKeyStatement,
@@ -99,7 +99,7 @@ export function rotateKey(
     const action = { action: 'key.rotate', target: id, before: { expires_at }, after }
     return {
       statements: [
-        holdKey(database, old),
+        lockKey(database, old),
         statement,
         expireKeyStatement(database.db, id, endsAt),
         ...auditStatements(database, actor, action, now),
@@ -122,7 +122,7 @@ export function setKeyQuotas(
     if (!old) throw notFound(id)
     const action = { action: 'key.quotas', target: id, before: { quotas: quotasOf(old) }, after: { quotas } }
     const change = quotasStatement(database.db, id, quotasText(quotas))
-    const statements = [holdKey(database, old), change, ...auditStatements(database, actor, action, now)]
+    const statements = [lockKey(database, old), change, ...auditStatements(database, actor, action, now)]
     return { statements, result: () => {} }
   })
 }
@@ -134,7 +134,7 @@ export function revokeKey(database: Database, id: string, actor: Actor, now: num
     if (!old) throw notFound(id)
     const action = { action: 'key.revoke', target: id, before: { revoked_at: null }, after: { revoked_at: now } }
     const revoke = revokeKeyStatement(database.db, id, now)
-    const statements = [holdKey(database, old), revoke, ...auditStatements(database, actor, action, now)]
+    const statements = [lockKey(database, old), revoke, ...auditStatements(database, actor, action, now)]
     return { statements, result: () => {} }
   })
 }

@@ -24,7 +24,7 @@ export function findKey(db: Db, id: string): Promise<KeyRow | undefined> {
 }
 
 /** Holds a key that is not revoked, and has the end and the quotas that it had as it was read. */
-export function holdKey({ db, dialect }: Database, { id, expires_at, quotas }: KeyRow): Statement {
+export function lockKey({ db, dialect }: Database, { id, expires_at, quotas }: KeyRow): Statement {
   const asRead = db
     .selectFrom('api_keys')
     .select('id')
@@ -32,7 +32,7 @@ export function holdKey({ db, dialect }: Database, { id, expires_at, quotas }: K
     .where('revoked_at', 'is', null)
     .where('expires_at', expires_at === null ? 'is' : '=', expires_at as never)
     .where('quotas', quotas === null ? 'is' : '=', quotas as never)
-  return dialect.hold(asRead.compile())
+  return dialect.lockFound(asRead.compile())
 }
 
 export function insertKeyStatement(db: Db, row: KeyRow): Statement {

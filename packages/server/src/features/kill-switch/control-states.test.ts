@@ -23,7 +23,7 @@ function openStates({ isShared = false, from = service } = {}) {
   const bus = {
     ...createMemoryBus({ alone: true }),
     onReconnect: (listener: (missedSince: number) => void) => void listeners.push(listener),
-    get hearsAll() {
+    get receivesAll() {
       return connection.isUp
     },
   }
@@ -45,7 +45,7 @@ function openStates({ isShared = false, from = service } = {}) {
 }
 
 /** A kill that the states beside the service do not hear of. */
-const killUnheard = () => service.call('POST', `/api/kill/${bot}`, { body: { reason: 'unheard' } })
+const killWithoutMessage = () => service.call('POST', `/api/kill/${bot}`, { body: { reason: 'unheard' } })
 const suspended = (known: { state: { suspended: boolean } } | undefined) => known?.state.suspended
 
 describe('the control states', () => {
@@ -65,7 +65,7 @@ describe('the control states', () => {
     cut()
     expect(states.peek(bot)).toBeUndefined()
     expect(suspended(await states.read(bot))).toBe(false)
-    await killUnheard()
+    await killWithoutMessage()
     expect(states.peek(bot)).toBeUndefined()
     expect(suspended(await states.read(bot))).toBe(true)
   })
@@ -75,7 +75,7 @@ describe('the control states', () => {
     const { states } = openStates({ isShared: true })
     await states.read(bot)
     expect(states.peek(bot)).toBeUndefined()
-    await killUnheard()
+    await killWithoutMessage()
     expect(suspended(await states.read(bot))).toBe(true)
   })
 
@@ -98,7 +98,7 @@ describe('the control states', () => {
     const { states, cut, mend } = openStates()
     await states.read(bot)
     cut()
-    await killUnheard()
+    await killWithoutMessage()
     mend()
     expect(states.peek(bot)).toBeUndefined()
     expect(suspended(await states.read(bot))).toBe(true)
@@ -126,7 +126,7 @@ describe('the control states', () => {
   // A resume of last week, signed as it was, must not set free who was killed since.
   it('take no message for the state of an instance that they have not read', async () => {
     const { states, hear } = openStates()
-    await killUnheard()
+    await killWithoutMessage()
     hear(0, false)
     expect(states.peek(bot)).toBeUndefined()
     const reading = states.read(bot)

@@ -63,7 +63,7 @@ export class ControlStates {
       // A message may have come while the row was read.
       const read = this.#known(instanceId, row, row.issuedAt)
       const state = newest(read, this.#states.get(instanceId), reading.heard)
-      if (this.#deps.bus.hearsAll && epoch === this.#epoch) this.#states.set(instanceId, state)
+      if (this.#deps.bus.receivesAll && epoch === this.#epoch) this.#states.set(instanceId, state)
       return state
     } catch (fault) {
       // Without a database nobody can kill or resume: what was read and heard still holds.
@@ -88,7 +88,7 @@ export class ControlStates {
   }
 
   #recall(instanceId: string): KnownState | undefined {
-    return this.#deps.bus.hearsAll ? this.#states.get(instanceId) : undefined
+    return this.#deps.bus.receivesAll ? this.#states.get(instanceId) : undefined
   }
 
   /**

@@ -161,7 +161,7 @@ describe('the poll', () => {
     expect((await poll()).body).toEqual({ suspended: true, reason: 'second' })
     service.deps.bus.publishControl({ ...messages[1]!, version: 9 })
     // Where other processes write the database and nothing tells of it, only the database is believed.
-    const believed = service.deps.bus.hearsAll
+    const believed = service.deps.bus.receivesAll
       ? { suspended: false, reason: null }
       : { suspended: true, reason: 'second' }
     expect((await poll()).body).toEqual(believed)

@@ -16,8 +16,8 @@ it('tells polls and streams of a change whose message was never sent', async () 
     .where('id', '=', 'bot')
     .execute()
   // Where other processes write the database as well, polls read it each time.
-  const { hearsAll } = service.deps.bus
-  expect(await poll()).toEqual(hearsAll ? { suspended: false, reason: null } : { suspended: true, reason: 'stop' })
+  const { receivesAll } = service.deps.bus
+  expect(await poll()).toEqual(receivesAll ? { suspended: false, reason: null } : { suspended: true, reason: 'stop' })
   expect(heard).toEqual([])
   await republishControl(service.deps)
   expect(await poll()).toEqual({ suspended: true, reason: 'stop' })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { SharedAnswer } from './shared-answer.ts'
 
 /** Answers that count up, and end when they are released. */
-function heldAnswers() {
+function blockedAnswers() {
   const ends: (() => void)[] = []
   let made = 0
   const shared = new SharedAnswer(() => {
@@ -20,7 +20,7 @@ function heldAnswers() {
 describe('an answer that is the same for all', () => {
   // A key that asks for the status on forty connections would otherwise keep every kill waiting.
   test('is made twice for a hundred who ask while it is made', async () => {
-    const { shared, endNext, made } = heldAnswers()
+    const { shared, endNext, made } = blockedAnswers()
     const first = shared.read()
     const others = Array.from({ length: 100 }, () => shared.read())
     await endNext()
@@ -32,7 +32,7 @@ describe('an answer that is the same for all', () => {
 
   // Who asks after a kill must see it, though an answer is being made that does not know of it.
   test('is never one that was begun before it was asked for', async () => {
-    const { shared, endNext } = heldAnswers()
+    const { shared, endNext } = blockedAnswers()
     const first = shared.read()
     await endNext()
     expect(await first).toBe(1)

@@ -60,13 +60,13 @@ it('reads two pages of the database at a time, whoever and how many ask, and bri
   const report = { severity: 'info', source: 's', event_type: 'n', description: 'd' } as const
   await service.services.ingest.store(Array.from({ length: 450 }, () => eventToStore(report, null, 0)))
   await using opened = await openSockets(24)
-  let [running, most, reads] = [0, 0, 0]
+  let [running, peak, reads] = [0, 0, 0]
   const database: typeof deps.database = Object.create(deps.database, {
     scan: {
       value: async (...given: Parameters<typeof deps.database.scan>) => {
         running += 1
         reads += 1
-        most = Math.max(most, running)
+        peak = Math.max(peak, running)
         return await deps.database.scan(...given).finally(() => {
           running -= 1
         })
@@ -80,7 +80,7 @@ it('reads two pages of the database at a time, whoever and how many ask, and bri
   await expect.poll(() => followers.every(({ live }) => live)).toBe(true)
   catchUp.close()
   expect(followers.every(({ seq }) => seq === 450)).toBe(true)
-  expect(most).toBe(2)
+  expect(peak).toBe(2)
   expect(reads).toBe(24 * 5)
 })
 

@@ -40,7 +40,7 @@ export function readOutsideEvent(message: Buffer, now: number): OutsideEvent {
 }
 
 /** Shows what other programs publish on the events channel, and counts what does not fit. */
-export function hearOutsideEvents({ bus, clock, metrics }: Deps, show: (event: OutsideEvent) => void): void {
+export function subscribeToOutsideEvents({ bus, clock, metrics }: Deps, show: (event: OutsideEvent) => void): void {
   const second = { startedAt: -Infinity, count: 0 }
   const refuse = (reason: string) => metrics.backplaneRefused.inc({ channel: 'events', reason })
   bus.onOutsideEvents((message) => {

@@ -114,7 +114,7 @@ describe('the event stream', () => {
     await using service = await openTestService()
     await using listener = await listen(service)
     const rows = await storeElsewhere(service, 300)
-    let told = 0
+    let published = 0
     const piece = fc.record({
       skip: fc.nat(4),
       take: fc.integer({ min: 1, max: 8 }),
@@ -124,13 +124,13 @@ describe('the event stream', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(piece, { minLength: 1, maxLength: 6 }), async (pieces) => {
         for (const { skip, take, back, shuffle } of pieces) {
-          const from = Math.max(0, told + skip - back)
+          const from = Math.max(0, published + skip - back)
           const announced = rows.slice(from, from + take)
           if (announced.length === 0) return
-          told = Math.max(told, from + announced.length)
+          published = Math.max(published, from + announced.length)
           service.deps.bus.publishEvents(shuffle ? announced.toReversed() : announced, eventRowJson)
         }
-        await listener.until(told)
+        await listener.until(published)
       }),
       { numRuns: 20 },
     )

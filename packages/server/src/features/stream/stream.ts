@@ -71,8 +71,8 @@ export class EventStream {
   async open(): Promise<void> {
     if (this.#deps.bus.state !== 'in-process') {
       // The validator takes a tenth of a second to load, which only those pay who have a backplane.
-      const { hearOutsideEvents } = await import('./outside-events.ts')
-      hearOutsideEvents(this.#deps, (row) => this.#receiveOutside(row))
+      const { subscribeToOutsideEvents } = await import('./outside-events.ts')
+      subscribeToOutsideEvents(this.#deps, (row) => this.#receiveOutside(row))
     }
     await Promise.all([this.#sequence.open(), this.#control.open()])
   }

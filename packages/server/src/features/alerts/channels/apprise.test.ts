@@ -3,13 +3,13 @@ import { describe, expect, it } from 'vitest'
 import {
   anyMessage,
   belowLines,
+  deliverOnce,
   hitFacts,
   hostileTexts,
   longestMessages,
   messagesByKind,
   saying,
   testSender,
-  tryOut,
 } from '../../../test-chat.ts'
 import { apprise } from './apprise.ts'
 import type { Message } from './message.ts'
@@ -103,7 +103,7 @@ describe('a message for Apprise', () => {
 
 describe('what Apprise answers', () => {
   it('is success as 200', async () => {
-    const { verdict, received } = await tryOut(apprise, settings, { status: 200, body: '{"error":""}' })
+    const { verdict, received } = await deliverOnce(apprise, settings, { status: 200, body: '{"error":""}' })
     expect(verdict).toEqual({ delivered: true, status: 200, answer: '{"error":""}', error: null })
     expect(received).toMatchObject({ path: '/notify/secret-key', body: payload(messagesByKind.alert) })
   })
@@ -114,12 +114,12 @@ describe('what Apprise answers', () => {
     [202, 'The receiver answered 202, not 200.'],
     [500, 'The receiver answered 500.'],
   ])('is no success as %i', async (status, error) => {
-    const { verdict } = await tryOut(apprise, settings, { status })
+    const { verdict } = await deliverOnce(apprise, settings, { status })
     expect(verdict).toEqual({ delivered: false, status, answer: '', error })
   })
 
   it('says how long to wait', async () => {
-    const { verdict } = await tryOut(apprise, settings, { status: 503, headers: { 'retry-after': '9' } })
+    const { verdict } = await deliverOnce(apprise, settings, { status: 503, headers: { 'retry-after': '9' } })
     expect(verdict).toMatchObject({ delivered: false, status: 503, retryAfterSeconds: 9 })
   })
 })

@@ -70,14 +70,14 @@ test('lets no text add a pair, a header field or a line', () => {
   const sentKeys = [...parseCef(cefOf({ ...sampleAlerts.hostile, metadata: { tool: 'x' } })).pairs.keys()]
   fc.assert(
     fc.property(harmfulText, (text) => {
-      const told = {
+      const texts = {
         description: text,
         source: text,
         session_id: text,
         instance_name: `x${text}x`,
         metadata: { [text]: text, tool: 'x' },
       }
-      const line = cefOf({ ...sampleAlerts.hostile, ...told, event_type: text })
+      const line = cefOf({ ...sampleAlerts.hostile, ...texts, event_type: text })
       expect(line).not.toMatch(/[\p{Cc}\u2028\u2029\u202e]/u)
       const { header, pairs } = parseCef(line)
       expect(header.slice(0, 3)).toEqual(['Wardline', 'Wardline', '1.2.3'])

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import {
   anyMessage,
   belowByKind,
+  deliverOnce,
   hitFacts,
   hostileTexts,
   longestMessages,
@@ -10,7 +11,6 @@ import {
   saying,
   testMessage,
   testSender,
-  tryOut,
 } from '../../../test-chat.ts'
 import { discord } from './discord.ts'
 import type { Message } from './message.ts'
@@ -40,7 +40,7 @@ const hit =
   '12\\:00\\:30 UTC · breach · bot\\-1 \\(Bot one\\) · honeypot\\_triggered · decoy\\: env of the mail bot · tool\\: http\\-request · from\\: 203.0.113.7 · A decoy was used.'
 
 /** Without the commands, which are code. */
-const told = (description: string): string => description.replaceAll(/\nNext: `[a-z0-9_ -]+`(?=\n|$)/g, '')
+const withoutCommands = (description: string): string => description.replaceAll(/\nNext: `[a-z0-9_ -]+`(?=\n|$)/g, '')
 
 /** What is shown: Discord drops a backslash before any sign that is no letter, digit or space. */
 const shown = (text: string): string => text.replaceAll(/\\([^0-9A-Za-z\s])/g, '$1')
@@ -107,11 +107,11 @@ describe('a message in Discord', () => {
     for (const message of [saying(text), testMessage({ title: text.slice(0, 60) })]) {
       const { embeds, allowed_mentions, content } = payload(message)
       const [{ title, description }] = embeds
-      expect(obeyed(`${title}\n${told(description)}`)).not.toMatch(/[\\*_~`|>#\-+[\]()<:@]/)
+      expect(obeyed(`${title}\n${withoutCommands(description)}`)).not.toMatch(/[\\*_~`|>#\-+[\]()<:@]/)
       expect(shown(description)).not.toMatch(/:\/\/|[^\n\P{Cc}]|\p{Cf}/u)
       expect({ allowed_mentions, content }).toEqual({ allowed_mentions: { parse: [] }, content: '' })
     }
-    expect(shown(told(payload(saying(text)).embeds[0].description))).toBe(
+    expect(shown(withoutCommands(payload(saying(text)).embeds[0].description))).toBe(
       `${hitFacts} · ${plainText(text)}\nDone so far: nothing`,
     )
   })
@@ -122,7 +122,7 @@ describe('a message in Discord', () => {
         const [{ title, description }] = payload(message).embeds
         expect(title.length).toBeLessThanOrEqual(256)
         expect(description.length).toBeLessThanOrEqual(4_096)
-        const halves = `${title}\n${told(description)}`.replaceAll(/\\[\\*_~`|>#\-+[\]()<:@]/g, '')
+        const halves = `${title}\n${withoutCommands(description)}`.replaceAll(/\\[\\*_~`|>#\-+[\]()<:@]/g, '')
         expect(halves).not.toContain('\\')
         expect(description.isWellFormed()).toBe(true)
       }),
@@ -135,7 +135,7 @@ describe('what Discord answers', () => {
   // Without wait Discord answers 204 even for a message that it does not keep.
   it('is asked for, and is success as the message that was kept', async () => {
     const kept = JSON.stringify({ id: '9007199254740993', type: 0 })
-    const { verdict, received } = await tryOut(discord, settings, { status: 200, body: kept })
+    const { verdict, received } = await deliverOnce(discord, settings, { status: 200, body: kept })
     expect(verdict).toEqual({ delivered: true, status: 200, answer: kept, error: null })
     expect(received.path).toBe('/api/webhooks/1/secret?thread_id=5&wait=true')
   })
@@ -145,7 +145,7 @@ describe('what Discord answers', () => {
     [200, '<html>Sign in</html>'],
     [200, 'null'],
   ])('is no success as %i %s', async (status, body) => {
-    expect((await tryOut(discord, settings, { status, body })).verdict).toEqual({
+    expect((await deliverOnce(discord, settings, { status, body })).verdict).toEqual({
       delivered: false,
       status,
       answer: body,
@@ -160,7 +160,7 @@ describe('what Discord answers', () => {
     ['{"retry_after":-1}', 7],
     ['not json', 7],
   ])('says how long to wait: %s', async (body, seconds) => {
-    const { verdict } = await tryOut(discord, settings, { status: 429, headers: { 'retry-after': '7' }, body })
+    const { verdict } = await deliverOnce(discord, settings, { status: 429, headers: { 'retry-after': '7' }, body })
     expect(verdict).toMatchObject({ delivered: false, status: 429, answer: body, retryAfterSeconds: seconds })
   })
 })

@@ -87,7 +87,7 @@ function withShortDescription(row: MachineRow): MachineRow {
  * Writes what a machine gets, for a receiver that takes at most `maxBytes` of UTF-8: else without metadata, then with
  * the beginning of the description, and at last without its context. What was left out is said in the row.
  */
-export function writeFitting(
+export function writeBounded(
   message: Message,
   sender: Pick<Sender, 'publicUrl'>,
   maxBytes: number,

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { anyMessage, longestMessages, testMessage, testSender, toldAlert } from '../../../test-chat.ts'
+import { anyMessage, deliveredAlert, longestMessages, testMessage, testSender } from '../../../test-chat.ts'
 import { bodyLines, messageLines } from './message-lines.ts'
 
 describe('messageLines', () => {
   it('gives an alert that is alone more room than several', () => {
-    const alert = toldAlert({ description: 'x'.repeat(1_000) })
+    const alert = deliveredAlert({ description: 'x'.repeat(1_000) })
     const lengths = (count: number) =>
       messageLines(testMessage({ alerts: Array(count).fill(alert) }), testSender, { room: 100_000 }).alerts.map(
         (line) => line.match(/x*/g)?.join('').length,
@@ -16,7 +16,7 @@ describe('messageLines', () => {
 
   it('shows the day of what did not happen on the day of the message', () => {
     const [before, on] = [Date.UTC(2026, 0, 14, 23, 59, 59), Date.UTC(2026, 0, 15, 0, 0, 0)]
-    const alerts = [before, on].map((created_at) => toldAlert({ created_at }))
+    const alerts = [before, on].map((created_at) => deliveredAlert({ created_at }))
     const { alerts: lines } = messageLines(testMessage({ created_at: on, alerts }), testSender, { room: 3_000 })
     expect(lines.map((line) => line.split(' UTC')[0])).toEqual(['2026-01-14 23:59:59', '00:00:00'])
   })

@@ -59,7 +59,7 @@ function timeText(at: number, messageAt: number): string {
 }
 
 /** Text of unknown origin, between facts: it must not look like another fact. */
-const between = (text: string, most: number): string => plainText(text.replaceAll('·', '-'), most)
+const between = (text: string, maxLength: number): string => plainText(text.replaceAll('·', '-'), maxLength)
 
 function agentText({ instance_id, instance_name }: DeliveredAlert): string {
   const id = plainText(instance_id ?? '', 64)
@@ -86,10 +86,10 @@ function namedFacts({ decoys, tool, ip_address, key, suspension }: DeliveredAler
 
 /** The description comes last: it is the longest, and the only part that is cut where room is scarce. */
 function alertText(alert: DeliveredAlert, message: Message): string {
-  const most = message.alerts.length > 1 ? maxTogether : maxAlone
+  const maxLength = message.alerts.length > 1 ? maxTogether : maxAlone
   const type = `${isClaimed(alert) ? 'claimed by a caller: ' : ''}${plainText(alert.event_type, 100)}`
   const facts = [alert.severity, agentText(alert), type, ...namedFacts(alert, message.group !== null)]
-  const texts = [...facts, plainText(alert.description, most)].filter((text) => text !== '')
+  const texts = [...facts, plainText(alert.description, maxLength)].filter((text) => text !== '')
   return `${timeText(alert.created_at, message.created_at)} UTC · ${texts.join(' · ')}`
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { toldAlert } from '../../../test-chat.ts'
+import { deliveredAlert } from '../../../test-chat.ts'
 import type { DeliveredAlert, Message } from './message.ts'
 import { dashboardLink, nextCommands } from './next-commands.ts'
 
@@ -9,7 +9,7 @@ const commands = (
   changes: Partial<DeliveredAlert> = {},
   kind: Message['kind'] = 'alert',
   group: string | null = 'x bot-1',
-) => nextCommands({ kind, group, alerts: [toldAlert(changes)] })
+) => nextCommands({ kind, group, alerts: [deliveredAlert(changes)] })
 const suspension = { by: 'night shift', at: 1, reason: 'odd', confirmed: false }
 
 describe('the next commands', () => {
@@ -62,7 +62,7 @@ describe('the next commands', () => {
   it.each(['x; rm -rf /', '$(id)', '`id`', 'a b', "x'", 'x\nwardline', '', 'Ⅻ'])('hold nothing of %j', (text) => {
     expect(commands({ instance_id: text })).toEqual([ack])
     expect(commands({ event_type: text })).toEqual([ack])
-    expect(nextCommands({ kind: 'alert', group: 'x', alerts: [toldAlert({ id: text })] })).toEqual([])
+    expect(nextCommands({ kind: 'alert', group: 'x', alerts: [deliveredAlert({ id: text })] })).toEqual([])
   })
   it('keep an id that begins with a dash from being an option', () => {
     expect(commands({ instance_id: '--help' })[0]).toBe('wardline kill --reason honeypot_triggered -- --help')
@@ -73,7 +73,7 @@ describe('the next commands', () => {
 })
 
 describe('the link', () => {
-  const one = { group: 'x bot-1', alerts: [toldAlert()] }
+  const one = { group: 'x bot-1', alerts: [deliveredAlert()] }
   it.each([
     ['https://wardline.example.com', `https://wardline.example.com/alerts?id=${id}`],
     ['https://example.com/console/', `https://example.com/console/alerts?id=${id}`],

@@ -4,6 +4,7 @@ import {
   anyMessage,
   belowByKind,
   belowLines,
+  deliverOnce,
   hitFacts,
   hostileTexts,
   longestMessages,
@@ -11,7 +12,6 @@ import {
   saying,
   testMessage,
   testSender,
-  tryOut,
 } from '../../../test-chat.ts'
 import type { Message } from './message.ts'
 import { ntfy } from './ntfy.ts'
@@ -142,7 +142,7 @@ describe('a message in ntfy', () => {
 describe('what ntfy answers', () => {
   it('is success with the id of the message', async () => {
     const body = '{"id":"hwQ2YpKdmg","time":1635528741,"event":"message","topic":"on-call"}'
-    const { verdict, received } = await tryOut(ntfy, settings, { status: 200, body })
+    const { verdict, received } = await deliverOnce(ntfy, settings, { status: 200, body })
     expect(verdict).toEqual({ delivered: true, status: 200, answer: body, error: null })
     expect(received).toMatchObject({
       path: '/',
@@ -152,13 +152,13 @@ describe('what ntfy answers', () => {
   })
 
   it.each(['<html>Sign in</html>', '', '{}'])('is no success as 200 %s', async (body) => {
-    const { verdict } = await tryOut(ntfy, settings, { status: 200, body })
+    const { verdict } = await deliverOnce(ntfy, settings, { status: 200, body })
     expect(verdict).toMatchObject({ delivered: false, error: 'The answer of the receiver is not from ntfy.' })
   })
 
   it('says how long to wait', async () => {
     const body = '{"code":42901,"http":429,"error":"limit reached: too many requests"}'
-    const { verdict } = await tryOut(ntfy, settings, { status: 429, headers: { 'retry-after': '60' }, body })
+    const { verdict } = await deliverOnce(ntfy, settings, { status: 429, headers: { 'retry-after': '60' }, body })
     expect(verdict).toMatchObject({ delivered: false, status: 429, answer: body, retryAfterSeconds: 60 })
   })
 })

@@ -4,8 +4,8 @@ import { cutText, replaceUnsafe } from '@wardline/text'
  * Text of unknown origin as one line that shows what it is: no controls, no hidden characters, and no address that a
  * chat turns into a link, so that one press leads nobody on call to an attacker's page.
  */
-export const plainText = (text: string, most = 1_000): string =>
-  cutText(replaceUnsafe(text.replaceAll(/\s+/gu, ' '), '\ufffd').replaceAll('://', '[:]//').trim(), most)
+export const plainText = (text: string, maxLength = 1_000): string =>
+  cutText(replaceUnsafe(text.replaceAll(/\s+/gu, ' '), '\ufffd').replaceAll('://', '[:]//').trim(), maxLength)
 
 /** A dot between a name and what may be a top-level domain, also in the full-width forms that browsers take for a dot. */
 const domainDot = /(?<=[\p{L}\p{N}\p{M}_-])[.\u3002\uff0e\uff61](?=\p{L}[\p{L}\p{N}\p{M}-])/gu

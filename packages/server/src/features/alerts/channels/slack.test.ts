@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import {
   anyMessage,
   belowByKind,
+  deliverOnce,
   hitFacts,
   hostileTexts,
   longestMessages,
@@ -10,7 +11,6 @@ import {
   saying,
   testMessage,
   testSender,
-  tryOut,
 } from '../../../test-chat.ts'
 import type { Message } from './message.ts'
 import { plainText } from './plain-text.ts'
@@ -138,7 +138,7 @@ describe('a message in Slack', () => {
 
 describe('what Slack answers', () => {
   it('is success only as 200 ok', async () => {
-    const { verdict, received } = await tryOut(slack, settings, { status: 200, body: 'ok' })
+    const { verdict, received } = await deliverOnce(slack, settings, { status: 200, body: 'ok' })
     expect(verdict).toEqual({ delivered: true, status: 200, answer: 'ok', error: null })
     expect(received).toMatchObject({ path: '/services/T0/B0/secret', body: payload(messagesByKind.alert) })
   })
@@ -148,7 +148,7 @@ describe('what Slack answers', () => {
     [200, ''],
     [201, 'ok'],
   ])('is no success as %i %s', async (status, body) => {
-    const { verdict } = await tryOut(slack, settings, { status, body })
+    const { verdict } = await deliverOnce(slack, settings, { status, body })
     expect(verdict).toEqual({
       delivered: false,
       status,
@@ -159,7 +159,7 @@ describe('what Slack answers', () => {
 
   it('says how long to wait', async () => {
     const answer = { status: 429, headers: { 'retry-after': '30' }, body: 'rate_limited' }
-    expect((await tryOut(slack, settings, answer)).verdict).toEqual({
+    expect((await deliverOnce(slack, settings, answer)).verdict).toEqual({
       delivered: false,
       status: 429,
       answer: 'rate_limited',
@@ -169,7 +169,7 @@ describe('what Slack answers', () => {
   })
 
   it('says that the webhook is gone', async () => {
-    const { verdict } = await tryOut(slack, settings, { status: 410, body: 'channel_is_archived' })
+    const { verdict } = await deliverOnce(slack, settings, { status: 410, body: 'channel_is_archived' })
     expect(verdict).toMatchObject({ delivered: false, gone: true, answer: 'channel_is_archived' })
   })
 })

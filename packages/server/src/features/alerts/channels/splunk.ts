@@ -8,7 +8,7 @@ import {
   reporterName,
   userAgent,
 } from './http-receiver.ts'
-import { happenedAt, writeFitting } from './machine-row.ts'
+import { happenedAt, writeBounded } from './machine-row.ts'
 import { plainText } from './plain-text.ts'
 
 const collectorPath = '/services/collector'
@@ -39,7 +39,7 @@ export const splunk: HttpChannel<'splunk'> = {
         'content-type': 'application/json',
         'user-agent': userAgent(sender),
       },
-      body: writeFitting(message, sender, maxBytes, (event) =>
+      body: writeBounded(message, sender, maxBytes, (event) =>
         JSON.stringify({
           time: happenedAt(message) / 1_000,
           host: reporterName(sender),

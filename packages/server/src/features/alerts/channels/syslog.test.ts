@@ -59,8 +59,8 @@ describe('a receiver over TCP gets', () => {
   test('hostile text in one line of JSON that reads back the same', async () => {
     const [frame] = splitFrames(Buffer.from(await sent(messageOf(sampleAlerts.hostile))))
     expect(frame).not.toMatch(/[\p{Cc}\u2028\u202e]/u)
-    const told = JSON.parse(parseSyslog(frame!).text)
-    expect(readBack(told)).toEqual(sampleAlerts.hostile)
+    const received = JSON.parse(parseSyslog(frame!).text)
+    expect(readBack(received)).toEqual(sampleAlerts.hostile)
   })
 })
 
@@ -72,9 +72,9 @@ test.each(['\u0001', '🦊', '"', '\u{e0041}', '\u0301', '='])(
       const [message] = splitFrames(Buffer.from(await sent(messageOf(longestAlert(character)), format)))
       expect(Buffer.byteLength(message!)).toBeLessThanOrEqual(8_000)
       if (format === 'json') {
-        const { description, ...told } = JSON.parse(parseSyslog(message!).text)
-        expect(told).toMatchObject({ metadata_omitted: true, session_id: character.repeat(200) })
-        expect(description).toBe(told.description_cut ? `${character.repeat(249)}…` : character.repeat(1_000))
+        const { description, ...received } = JSON.parse(parseSyslog(message!).text)
+        expect(received).toMatchObject({ metadata_omitted: true, session_id: character.repeat(200) })
+        expect(description).toBe(received.description_cut ? `${character.repeat(249)}…` : character.repeat(1_000))
       }
     }
   },

@@ -7,7 +7,7 @@ import type { Severity } from '../outbox/alert.ts'
 import { toCef } from './cef.ts'
 import type { SocketChannel } from './channel.ts'
 import { receiverHost, receiverUrl, reporterName } from './http-receiver.ts'
-import { happenedAt, typeOf, writeFitting } from './machine-row.ts'
+import { happenedAt, typeOf, writeBounded } from './machine-row.ts'
 import type { Message } from './message.ts'
 
 /** Severities of RFC 5424, table 2, that are used. Not 0: it goes to every terminal of a receiver that is a Unix host. */
@@ -129,7 +129,7 @@ export const syslog: SocketChannel<'syslog'> = {
 
   async deliver(message, { url, format }, sender, egress, signal) {
     const frame = syslogFrame(
-      writeFitting(message, sender, maxBytes, (data) =>
+      writeBounded(message, sender, maxBytes, (data) =>
         syslogMessage({
           severity: syslogSeverities[message.severity],
           at: happenedAt(message),

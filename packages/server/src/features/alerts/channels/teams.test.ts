@@ -3,13 +3,13 @@ import { describe, expect, it } from 'vitest'
 import {
   anyMessage,
   belowByKind,
+  deliverOnce,
   hitFacts,
   hostileTexts,
   longestMessages,
   messagesByKind,
   saying,
   testSender,
-  tryOut,
 } from '../../../test-chat.ts'
 import type { Message } from './message.ts'
 import { plainText } from './plain-text.ts'
@@ -108,7 +108,7 @@ describe('a message in Teams', () => {
 
 describe('what a workflow answers', () => {
   it.each([200, 202])('is success as %i', async (status) => {
-    const { verdict, received } = await tryOut(teams, settings, { status, body: '' })
+    const { verdict, received } = await deliverOnce(teams, settings, { status, body: '' })
     expect(verdict).toEqual({ delivered: true, status, answer: '', error: null })
     expect(received).toMatchObject({
       path: '/workflows/1/triggers/manual/paths/invoke?sig=secret',
@@ -120,14 +120,18 @@ describe('what a workflow answers', () => {
     { status: 200, headers: { 'content-type': 'text/html; charset=utf-8' }, body: '<html>Sign in</html>' },
     { status: 204 },
   ])('is no success as %o', async (answer) => {
-    expect((await tryOut(teams, settings, answer)).verdict).toMatchObject({
+    expect((await deliverOnce(teams, settings, answer)).verdict).toMatchObject({
       delivered: false,
       error: 'The answer of the receiver is not from a Workflow.',
     })
   })
 
   it('says how long to wait', async () => {
-    const { verdict } = await tryOut(teams, settings, { status: 429, headers: { 'retry-after': '12' }, body: '{}' })
+    const { verdict } = await deliverOnce(teams, settings, {
+      status: 429,
+      headers: { 'retry-after': '12' },
+      body: '{}',
+    })
     expect(verdict).toMatchObject({ delivered: false, status: 429, retryAfterSeconds: 12 })
   })
 })

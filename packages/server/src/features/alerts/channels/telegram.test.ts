@@ -4,14 +4,14 @@ import {
   anyMessage,
   belowByKind,
   belowLines,
+  deliveredAlert,
+  deliverOnce,
   hitFacts,
   hostileTexts,
   longestMessages,
   messagesByKind,
   saying,
   testSender,
-  toldAlert,
-  tryOut,
 } from '../../../test-chat.ts'
 import type { Message } from './message.ts'
 import { plainText } from './plain-text.ts'
@@ -105,7 +105,7 @@ describe('a message in Telegram', () => {
   })
 
   it('covers exactly the lines of alerts behind a thousand emoji', () => {
-    const alerts = ['😀'.repeat(1_000), 'evil.com @admin'].map((description) => toldAlert({ description }))
+    const alerts = ['😀'.repeat(1_000), 'evil.com @admin'].map((description) => deliveredAlert({ description }))
     const lines = payload({ ...messagesByKind.digest, alerts, more: 1 })
     const [, , ...rest] = lines.text.split('\n')
     expect(rest.slice(2)).toEqual(['+1 more', ...belowLines('digest')])
@@ -136,7 +136,7 @@ describe('a message in Telegram', () => {
 describe('what Telegram answers', () => {
   it('is success with ok: true', async () => {
     const body = '{"ok":true,"result":{"message_id":1}}'
-    const { verdict, received } = await tryOut(telegram, settings, { status: 200, body })
+    const { verdict, received } = await deliverOnce(telegram, settings, { status: 200, body })
     expect(verdict).toEqual({ delivered: true, status: 200, answer: body, error: null })
     expect(received.path).toBe('/bot123456:secret-token/sendMessage')
     expect(telegram.request(messagesByKind.alert, settings, testSender).url).toBe(
@@ -148,7 +148,7 @@ describe('what Telegram answers', () => {
   it.each(['{"ok":false,"description":"no"}', '<html>Blocked</html>', '{}', '[]'])(
     'is no success as 200 %s',
     async (body) => {
-      const { verdict } = await tryOut(telegram, settings, { status: 200, body })
+      const { verdict } = await deliverOnce(telegram, settings, { status: 200, body })
       expect(verdict).toMatchObject({ delivered: false, status: 200, error: 'Telegram did not answer ok.' })
     },
   )
@@ -156,7 +156,7 @@ describe('what Telegram answers', () => {
   // A token in an error would be shown to everybody who may read the delivery log.
   it('says how long to wait, and the failure does not name the token', async () => {
     const body = '{"ok":false,"error_code":429,"description":"Too Many Requests","parameters":{"retry_after":5}}'
-    const { verdict } = await tryOut(telegram, settings, { status: 429, body })
+    const { verdict } = await deliverOnce(telegram, settings, { status: 429, body })
     expect(verdict).toEqual({
       delivered: false,
       status: 429,
@@ -168,7 +168,7 @@ describe('what Telegram answers', () => {
   })
 
   it.each(['{"parameters":null}', '{"parameters":7}', 'null'])('bears %s', async (body) => {
-    const { verdict } = await tryOut(telegram, settings, { status: 400, body })
+    const { verdict } = await deliverOnce(telegram, settings, { status: 400, body })
     expect(verdict).toMatchObject({ delivered: false, status: 400, answer: body })
     expect(verdict).not.toHaveProperty('retryAfterSeconds')
   })

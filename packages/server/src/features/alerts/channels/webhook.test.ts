@@ -32,8 +32,8 @@ describe('the standard body', () => {
 
   test('carries hostile text as JSON does, no more and no less', () => {
     const { body } = webhook.request(messageOf(sampleAlerts.hostile), { url }, sampleSender)
-    const told = JSON.parse(body).data
-    expect(readBack(told)).toEqual(sampleAlerts.hostile)
+    const received = JSON.parse(body).data
+    expect(readBack(received)).toEqual(sampleAlerts.hostile)
     expect(body).toContain(String.raw`=HYPERLINK(\"https://evil.example\")\u001b[2J\r\nseverity=info cs1=x | `)
   })
 

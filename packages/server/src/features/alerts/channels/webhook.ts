@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { isoTime } from '../../../clock.ts'
 import type { HttpChannel, Sender } from './channel.ts'
 import { judgeByStatus, receiverHost, userAgent } from './http-receiver.ts'
-import { happenedAt, type MachineRow, type MachineTitle, typeOf, writeFitting } from './machine-row.ts'
+import { happenedAt, type MachineRow, type MachineTitle, typeOf, writeBounded } from './machine-row.ts'
 import type { Message } from './message.ts'
 
 const prefix = 'whsec_'
@@ -65,7 +65,7 @@ export const webhook: HttpChannel<'webhook'> = {
 
   request(message, { url, secret, format, previous_secrets = [] }, sender) {
     const isCloudEvent = format === 'cloudevents'
-    const body = writeFitting(message, sender, maxBytes, (data) =>
+    const body = writeBounded(message, sender, maxBytes, (data) =>
       JSON.stringify(isCloudEvent ? cloudEvent(message, data, sender) : standardEvent(message, data)),
     )
     const timestamp = Math.floor(sender.now / 1_000)

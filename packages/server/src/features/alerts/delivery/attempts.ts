@@ -83,8 +83,8 @@ export class Attempts {
   #count(channel: KnownChannel, message: ClaimedMessage, made: { verdict: Verdict; isDead: boolean; started: number }) {
     const { metrics, clock } = this.#deps
     const result = made.verdict.delivered ? 'delivered' : made.isDead ? 'dead' : 'failed'
-    metrics.alertTries.inc({ channel: channel.type, result })
-    metrics.alertTrySeconds.observe({ channel: channel.type }, (clock.monotonic() - made.started) / 1000)
+    metrics.alertAttempts.inc({ channel: channel.type, result })
+    metrics.alertAttemptSeconds.observe({ channel: channel.type }, (clock.monotonic() - made.started) / 1000)
     if (!made.verdict.delivered) return
     metrics.alertDelaySeconds.observe({ channel: channel.type }, Math.max(0, clock.now() - message.created_at) / 1000)
   }

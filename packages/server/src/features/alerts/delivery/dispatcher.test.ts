@@ -113,8 +113,8 @@ describe('an event', () => {
     }))
     await service.call('POST', '/api/events/batch', { body })
     await dispatch()
-    const told = at('/webhook').map(({ body: { data } }) => [data.seq, data.event_seq, data.metadata.index])
-    expect(told.toSorted()).toEqual([
+    const sent = at('/webhook').map(({ body: { data } }) => [data.seq, data.event_seq, data.metadata.index])
+    expect(sent.toSorted()).toEqual([
       [1, 2, 1],
       [2, 4, 3],
     ])
@@ -158,10 +158,10 @@ describe('an event', () => {
     expect(slackTexts()).toHaveLength(16)
     expect(slackTexts()[15]).toContain('45 alerts exceeded the rate of this channel')
     expect(JSON.stringify(at('/slack')[15]!.body)).toContain('+35 more')
-    const untold = await service.rows(
+    const missing = await service.rows(
       'select * from alert_deliveries where message_id is null or message_id not in (select id from alert_messages)',
     )
-    expect(untold).toEqual([])
+    expect(missing).toEqual([])
   })
 })
 
@@ -237,16 +237,16 @@ describe('a receiver', () => {
       receiver.answer = () => ({ status, headers: { location: `${receiver.url}/elsewhere` } })
       await report()
       await dispatch()
-      expect(receiver.tries).toHaveLength(1)
+      expect(receiver.attempts).toHaveLength(1)
       service.clock.advance(3 * second)
       await dispatch()
-      expect(receiver.tries).toHaveLength(1)
+      expect(receiver.attempts).toHaveLength(1)
       receiver.answer = () => ({ status: 200 })
       service.clock.advance(4 * second)
       await dispatch()
-      expect(receiver.tries).toHaveLength(2)
-      expect(new Set(webhookIds(receiver.tries)).size).toBe(1)
-      expect(at('/elsewhere', receiver.tries)).toEqual([])
+      expect(receiver.attempts).toHaveLength(2)
+      expect(new Set(webhookIds(receiver.attempts)).size).toBe(1)
+      expect(at('/elsewhere', receiver.attempts)).toEqual([])
       expect(await messages()).toMatchObject([{ state: 'delivered', attempts: 2 }])
     })
   }
@@ -260,7 +260,7 @@ describe('a receiver', () => {
     await report()
     service.clock.advance(599 * second)
     await dispatch()
-    expect(receiver.tries).toHaveLength(1)
+    expect(receiver.attempts).toHaveLength(1)
     service.clock.advance(second)
     await dispatch()
     expect(receiver.taken).toHaveLength(2)
@@ -274,7 +274,7 @@ describe('a receiver', () => {
       await dispatch()
       service.clock.advance(hour)
     }
-    expect(receiver.tries).toHaveLength(10)
+    expect(receiver.attempts).toHaveLength(10)
     const [dead] = await messages('?state=dead')
     expect(dead).toMatchObject({ attempts: 10, last_status: 500, last_answer: 'out of order', due_at: null })
     expect(await channel('env-webhook')).toMatchObject({ dead: 1, waiting: 0 })
@@ -306,11 +306,11 @@ describe('a receiver', () => {
     receiver.answer = () => ({ status: 503 })
     for (let index = 0; index < 100; index++) await report()
     await dispatch()
-    const tries = receiver.tries.length
-    expect(tries).toBeLessThanOrEqual(16)
+    const attempts = receiver.attempts.length
+    expect(attempts).toBeLessThanOrEqual(16)
     service.clock.advance(5 * minute)
     await dispatch()
-    expect(receiver.tries.length).toBe(tries + 1)
+    expect(receiver.attempts.length).toBe(attempts + 1)
     receiver.answer = () => ({ status: 200 })
     service.clock.advance(10 * minute)
     await dispatch()
@@ -327,17 +327,17 @@ describe('a receiver', () => {
     await dispatch()
     for (let round = 0; round < 40; round++) {
       service.clock.advance(6 * minute)
-      const tries = receiver.tries.length
+      const attempts = receiver.attempts.length
       let isOver = false
       const turns = (async () => {
         while (!isOver) await service.services.dispatcher.run()
       })()
-      while (receiver.tries.length === tries) await nextTurn()
+      while (receiver.attempts.length === attempts) await nextTurn()
       await service.services.dispatcher.whenIdle()
       isOver = true
       await turns
       await dispatch()
-      expect(receiver.tries).toHaveLength(tries + 1)
+      expect(receiver.attempts).toHaveLength(attempts + 1)
     }
   })
 
@@ -468,7 +468,7 @@ describe('what a caller only claims', () => {
     await dispatch()
     expect(slackTexts().at(-1)).toContain('Warning: claimed by a caller: kill_confirmed on agent-1')
     expect(JSON.stringify(at('/slack').at(-1)!.body.blocks)).toContain('· claimed by a caller: kill_confirmed ·')
-    expect(at('/webhook').find(({ body: told }) => told.data.id === body.id)!.body.data.by_service).toBe(false)
+    expect(at('/webhook').find(({ body: sent }) => sent.data.id === body.id)!.body.data.by_service).toBe(false)
     expect(await detail(body.id)).toMatchObject({ by_service: false, status: 'open' })
     expect((await alertRows())[0]).toMatchObject({ event_type: 'instance_suspended', status: 'open' })
   })
@@ -656,7 +656,7 @@ describe('the proof that a channel works', () => {
     expect(await test()).toMatchObject({ ok: false, status: 404, answer: 'no_service' })
     service.clock.advance(hour)
     await dispatch()
-    expect(receiver.tries).toHaveLength(2)
+    expect(receiver.attempts).toHaveLength(2)
     expect((await messages()).map(({ kind, state }) => [kind, state])).toEqual([
       ['test', 'dead'],
       ['test', 'delivered'],
@@ -715,9 +715,9 @@ describe('a channel that fails', () => {
     await watch()
     await watch()
     expect(slackTexts().at(-1)).toContain('Resolved: alert_channel_recovered')
-    const told = slackTexts().length
+    const sent = slackTexts().length
     await watch()
-    expect(slackTexts()).toHaveLength(told)
+    expect(slackTexts()).toHaveLength(sent)
   })
 
   it('at another process alone gets its check there, and none here', async () => {

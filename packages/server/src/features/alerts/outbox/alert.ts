@@ -17,8 +17,8 @@ export type OwnAlert = MatchedFacts & Pick<StoredAlert, 'description'>
 
 const rank = (severity: Severity): number => severities.indexOf(severity)
 
-export const isAtLeast = (severity: Severity, minimum: Severity): boolean => rank(severity) >= rank(minimum)
-export const highest = (left: Severity, right: Severity): Severity => (isAtLeast(left, right) ? left : right)
+export const isAtOrAbove = (severity: Severity, minimum: Severity): boolean => rank(severity) >= rank(minimum)
+export const highest = (left: Severity, right: Severity): Severity => (isAtOrAbove(left, right) ? left : right)
 
 /** Every given part must match. An alert without an instance matches only what names no instances. */
 export function matchesAlert({ severities: among, types, instances }: AlertMatch, alert: MatchedFacts): boolean {

@@ -1,6 +1,6 @@
 import type { AlertQuery } from '@wardline/contract'
 import { CompiledQuery, sql } from 'kysely'
-import { counterValue, holdCounter, raiseCounter, readCounter } from '../../../db/counters.ts'
+import { counterValue, lockCounter, raiseCounter, readCounter } from '../../../db/counters.ts'
 import type { Database, Db, Dialect, Statement, Trx } from '../../../db/database.ts'
 import type { Schema } from '../../../db/schema.ts'
 import type { Severity, StoredAlert } from './alert.ts'
@@ -99,7 +99,7 @@ export async function hasOverflow(db: Db, minutesBefore: number): Promise<boolea
  * before it counts: two locks taken in two orders would block each other.
  */
 export async function takeOverflow(trx: Trx, minutesBefore: number): Promise<OverflowRow[]> {
-  await holdCounter('alert_seq').execute(trx)
+  await lockCounter('alert_seq').execute(trx)
   return trx.deleteFrom('alert_overflow').where('minute', '<', minutesBefore).returningAll().execute()
 }
 

@@ -29,7 +29,7 @@ async function dispatch(): Promise<void> {
     await service.services.dispatcher.whenIdle()
   }
 }
-const told = (type: string) =>
+const delivered = (type: string) =>
   receiver.taken
     .filter(({ path, body }) => path === '/webhook' && body.data.event_type === type)
     .map(({ body }) => body.data)
@@ -51,7 +51,7 @@ describe('an alert of a decoy', () => {
     const { id, key } = await plant()
     await touch(key)
     await dispatch()
-    const [hit] = told('honeypot_triggered')
+    const [hit] = delivered('honeypot_triggered')
     const ack = `wardline alerts ack ${hit.id}`
     expect(hit).toMatchObject({
       instance_id: 'agent-1',
@@ -104,7 +104,7 @@ describe('an alert of a decoy', () => {
     }
     await service.call('POST', '/api/events', { body })
     await dispatch()
-    expect(told('honeypot_triggered')[0]).toMatchObject({ decoys: [], key: null, tool: 'web-search' })
+    expect(delivered('honeypot_triggered')[0]).toMatchObject({ decoys: [], key: null, tool: 'web-search' })
     expect(slackTexts().join()).not.toContain(label)
   })
 })
@@ -124,8 +124,8 @@ describe('what was done', () => {
     }
     await service.call('POST', '/api/events', { body })
     await dispatch()
-    expect(told('instance_suspended')[0].description).toBe('Suspended by operator of a test: odd mails')
-    expect(told('tool_blocked')[0]).toMatchObject({
+    expect(delivered('instance_suspended')[0].description).toBe('Suspended by operator of a test: odd mails')
+    expect(delivered('tool_blocked')[0]).toMatchObject({
       suspension: { by: 'operator of a test', at, reason: 'odd mails', confirmed: false },
       next: ['wardline instances agent-1', expect.stringMatching(/^wardline alerts ack /)],
     })
@@ -149,7 +149,7 @@ describe('what was done', () => {
     }
     await service.call('POST', '/api/events', { body })
     await dispatch()
-    expect(told('tool_blocked')[0].suspension).toMatchObject({
+    expect(delivered('tool_blocked')[0].suspension).toMatchObject({
       by: 'WARDLINE_API_KEY',
       reason: 'second',
       confirmed: true,
@@ -161,7 +161,7 @@ describe('what was done', () => {
     await service.call('POST', '/api/heartbeat', { key: agent.key, body: { instance_id: 'agent-2', name: 'x' } })
     await service.services.ingest.whenIdle()
     await dispatch()
-    expect(told('identity_mismatch')[0]).toMatchObject({
+    expect(delivered('identity_mismatch')[0]).toMatchObject({
       key: { id: agent.id, name: 'agent of a test' },
       next: [`wardline keys revoke ${agent.id}`, expect.stringMatching(/^wardline alerts ack /)],
     })

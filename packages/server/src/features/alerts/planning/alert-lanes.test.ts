@@ -85,10 +85,10 @@ describe('a decoy hit behind a flood of reports', () => {
     await flood(1_500)
     for (let count = 0; count < 6; count++) await service.services.dispatcher.run()
     await turn()
-    receiver.tries.splice(0)
+    receiver.attempts.splice(0)
     await hit()
     await turn()
-    expect(receiver.tries.map(({ body }) => body.type).slice(0, 2)).toContain('alert.honeypot_triggered')
+    expect(receiver.attempts.map(({ body }) => body.type).slice(0, 2)).toContain('alert.honeypot_triggered')
   })
 
   it('reaches people whose limit the flood used up, and stands in no digest of it', async () => {

@@ -1,7 +1,7 @@
 import { uuidV7 } from '../../../ids.ts'
 import type { DeliveredAlert, Message } from '../channels/message.ts'
 import { highest, isClaimed, type Severity } from '../outbox/alert.ts'
-import { held } from './grouping.ts'
+import { delayedNames } from './grouping.ts'
 
 /** As many lines as a phone shows. */
 export const shownAlerts = 10
@@ -12,13 +12,13 @@ const storm = (count: number) => `${count} alerts exceeded the rate of this chan
 const quiet = (count: number) => `${count} alerts during quiet hours`
 const late = (count: number) => `${count} alerts from a time when nothing reached this channel`
 
-const heldTitles: Record<string, (count: number) => string> = {
-  [held.reported.storm]: storm,
-  [held.reported.quiet]: quiet,
-  [held.reported.late]: late,
-  [held.own.storm]: (count) => `From Wardline itself: ${storm(count)}`,
-  [held.own.quiet]: (count) => `From Wardline itself: ${quiet(count)}`,
-  [held.own.late]: (count) => `From Wardline itself: ${late(count)}`,
+const delayedTitles: Record<string, (count: number) => string> = {
+  [delayedNames.reported.storm]: storm,
+  [delayedNames.reported.quiet]: quiet,
+  [delayedNames.reported.late]: late,
+  [delayedNames.own.storm]: (count) => `From Wardline itself: ${storm(count)}`,
+  [delayedNames.own.quiet]: (count) => `From Wardline itself: ${quiet(count)}`,
+  [delayedNames.own.late]: (count) => `From Wardline itself: ${late(count)}`,
 }
 
 const problemOf = (alert: DeliveredAlert): string => {
@@ -42,7 +42,7 @@ interface Parts {
 
 function titleOf({ kind, group, alerts, count }: Parts, severity: Severity): string {
   const newest = alerts.at(-1)
-  if (kind === 'digest') return heldTitles[group]!(count)
+  if (kind === 'digest') return delayedTitles[group]!(count)
   const problem = newest ? problemOf(newest) : group
   if (kind === 'resolved') return `Resolved: ${problem}`
   const more = count > 1 ? ` (${count} alerts)` : ''

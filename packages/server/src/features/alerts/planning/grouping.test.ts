@@ -18,7 +18,7 @@ const alertOf = (fields: Partial<DecidedAlert> = {}): DecidedAlert => ({
 
 type Silences = Parameters<typeof decide>[1]['silences']
 
-interface Told {
+interface Delivered {
   at: number
   kind: string
   name: string
@@ -30,15 +30,15 @@ interface Told {
 function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_resolved?: boolean } = {}) {
   const channel = { send_resolved: options.send_resolved ?? true, quiet_hours: null as never }
   const groups = new Map<string, Group>()
-  const told: Told[] = []
+  const delivered: Delivered[] = []
   let silences: Silences = []
   let silent = 0
   let pending = 0
   let now = start
 
-  const sent = () => told.filter(({ at }) => at > now - minute).length
+  const sent = () => delivered.filter(({ at }) => at > now - minute).length
   const roomNow = () => ({ room: perMinute - sent(), urgentRoom: 2 * perMinute - sent() })
-  const tell = (kind: string, name: string, count: number) => told.push({ at: now, kind, name, count })
+  const record = (kind: string, name: string, count: number) => delivered.push({ at: now, kind, name, count })
 
   function flushOne(group: Group): void {
     const unattended = [alertOf()]
@@ -48,7 +48,7 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
       if (decision.group) groups.set(group.name, decision.group)
       return
     }
-    if (decision.kind !== 'end' && decision.kind !== 'wait') tell(decision.kind, group.name, group.waiting)
+    if (decision.kind !== 'end' && decision.kind !== 'wait') record(decision.kind, group.name, group.waiting)
     if (decision.kind === 'alert' || decision.kind === 'digest' || decision.kind === 'resolved')
       pending -= group.waiting
     if ('group' in decision && decision.group) groups.set(group.name, decision.group)
@@ -57,7 +57,7 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
 
   return {
     groups,
-    told,
+    delivered,
     quiet(hours: { from: string; to: string; time_zone: string }) {
       channel.quiet_hours = hours as never
     },
@@ -88,7 +88,7 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
       if (decision.outcome === 'told') {
         const waiting = groups.get(groupNameOf(alert))?.waiting ?? 0
         pending -= waiting
-        tell(decision.kind, groupNameOf(alert), waiting + 1)
+        record(decision.kind, groupNameOf(alert), waiting + 1)
       }
       if (decision.ended !== undefined) groups.delete(decision.ended)
       if ('group' in decision) groups.set(decision.group.name, decision.group)
@@ -106,7 +106,7 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
   }
 }
 
-const kinds = (told: Told[]) => told.map(({ at, kind, count }) => [(at - start) / second, kind, count])
+const kinds = (delivered: Delivered[]) => delivered.map(({ at, kind, count }) => [(at - start) / second, kind, count])
 
 describe('what follows the first alert of a group', () => {
   it('is told together after ten seconds when it is critical', () => {
@@ -115,7 +115,7 @@ describe('what follows the first alert of a group', () => {
     channel.pass(2 * second)
     for (let index = 0; index < 5; index++) expect(channel.take()).toBe('waiting')
     channel.pass(minute)
-    expect(kinds(channel.told)).toEqual([
+    expect(kinds(channel.delivered)).toEqual([
       [0, 'alert', 1],
       [12, 'alert', 5],
     ])
@@ -126,7 +126,7 @@ describe('what follows the first alert of a group', () => {
     channel.take({ severity: 'warning' })
     channel.take({ severity: 'warning' })
     channel.pass(minute)
-    expect(kinds(channel.told)).toEqual([
+    expect(kinds(channel.delivered)).toEqual([
       [0, 'alert', 1],
       [30, 'alert', 1],
     ])
@@ -138,12 +138,12 @@ describe('what follows the first alert of a group', () => {
       channel.take()
       channel.pass(second)
     }
-    const times = channel.told.map(({ at }) => (at - start) / second)
+    const times = channel.delivered.map(({ at }) => (at - start) / second)
     expect(times.slice(0, 2)).toEqual([0, 11])
     for (const [index, at] of times.slice(2).entries()) expect(at - times[index + 1]!).toBeGreaterThanOrEqual(300)
     expect(times.length).toBeLessThanOrEqual(6)
     channel.pass(10 * minute)
-    expect(channel.told.reduce((sum, { count }) => sum + count, 0)).toBe(20 * 60)
+    expect(channel.delivered.reduce((sum, { count }) => sum + count, 0)).toBe(20 * 60)
   })
 
   it('is told at once when it is worse', () => {
@@ -152,7 +152,7 @@ describe('what follows the first alert of a group', () => {
     channel.take({ severity: 'warning' })
     channel.pass(second)
     expect(channel.take({ severity: 'breach' })).toBe('told')
-    expect(kinds(channel.told)).toEqual([
+    expect(kinds(channel.delivered)).toEqual([
       [0, 'alert', 1],
       [1, 'alert', 2],
     ])
@@ -171,7 +171,7 @@ describe('what nobody acknowledged', () => {
     const channel = channelOf()
     channel.take()
     channel.pass(5 * 24 * 3_600_000)
-    const reminders = channel.told.filter(({ kind }) => kind === 'reminder')
+    const reminders = channel.delivered.filter(({ kind }) => kind === 'reminder')
     expect(reminders).toHaveLength(18)
     expect(reminders[0]!.at - start).toBe(repeatMs)
     expect(channel.groups.size).toBe(0)
@@ -182,7 +182,7 @@ describe('what nobody acknowledged', () => {
     channel.take()
     channel.acknowledge('reported policy_violation agent-1')
     channel.pass(24 * 3_600_000)
-    expect(channel.told).toHaveLength(1)
+    expect(channel.delivered).toHaveLength(1)
     expect(channel.take()).toBe('told')
   })
 
@@ -191,7 +191,7 @@ describe('what nobody acknowledged', () => {
     channel.take({ severity: 'warning' })
     channel.take({ severity: 'warning', event_type: 'instance_offline', by_service: 1 })
     channel.pass(9 * 3_600_000)
-    expect(channel.told.filter(({ kind }) => kind === 'reminder').map(({ name }) => name)).toEqual([
+    expect(channel.delivered.filter(({ kind }) => kind === 'reminder').map(({ name }) => name)).toEqual([
       'instance_offline agent-1',
       'instance_offline agent-1',
     ])
@@ -207,7 +207,7 @@ describe('the end of a problem', () => {
     channel.take(offline)
     channel.pass(minute)
     expect(channel.take(recovered)).toBe('told')
-    expect(channel.told.map(({ kind }) => kind)).toEqual(['alert', 'resolved'])
+    expect(channel.delivered.map(({ kind }) => kind)).toEqual(['alert', 'resolved'])
     expect(channel.groups.size).toBe(0)
   })
 
@@ -224,7 +224,7 @@ describe('the end of a problem', () => {
     channel.take(offline)
     channel.acknowledge('instance_offline agent-1')
     channel.pass(30 * 3_600_000)
-    expect(channel.told).toHaveLength(1)
+    expect(channel.delivered).toHaveLength(1)
     expect(channel.take(recovered)).toBe('told')
     expect(channel.groups.size).toBe(0)
   })
@@ -234,7 +234,7 @@ describe('the end of a problem', () => {
     channel.take()
     channel.resolve('reported policy_violation agent-1')
     channel.pass(second)
-    expect(channel.told.map(({ kind }) => kind)).toEqual(['alert', 'resolved'])
+    expect(channel.delivered.map(({ kind }) => kind)).toEqual(['alert', 'resolved'])
   })
 
   // Whoever holds an agent's key could otherwise end the alarm about its own silence, or explain it away.
@@ -262,7 +262,7 @@ describe('a fleet-wide outage', () => {
     expect(channel.take({ ...offline, instance_id: 'agent-late' })).toBe('told')
     // A reminder of the outage explains nothing new.
     channel.pass(repeatMs - 5 * minute)
-    expect(channel.told.some(({ kind, name }) => kind === 'reminder' && name === 'fleet_outage')).toBe(true)
+    expect(channel.delivered.some(({ kind, name }) => kind === 'reminder' && name === 'fleet_outage')).toBe(true)
     expect(channel.take({ ...offline, instance_id: 'agent-later' })).toBe('told')
   })
 })
@@ -271,9 +271,9 @@ describe('a storm', () => {
   it('becomes one message a minute beyond the limit of the channel, and loses nothing', () => {
     const channel = channelOf()
     for (let index = 0; index < 500; index++) channel.take({ instance_id: `agent-${index}` })
-    expect(channel.told).toHaveLength(20)
+    expect(channel.delivered).toHaveLength(20)
     channel.pass(2 * minute)
-    const digests = channel.told.filter(({ kind }) => kind === 'digest')
+    const digests = channel.delivered.filter(({ kind }) => kind === 'digest')
     expect(digests.map(({ count }) => count)).toEqual([480])
     expect(channel.lost).toBe(0)
   })
@@ -285,7 +285,7 @@ describe('a storm', () => {
     for (let index = 2; index < 40; index++) channel.take({ instance_id: `agent-${index}` })
     expect(channel.take({ severity: 'breach' })).toBe('waiting')
     channel.pass(repeatMs + 2 * minute)
-    const reminded = channel.told.filter(({ kind }) => kind === 'reminder').map(({ name }) => name)
+    const reminded = channel.delivered.filter(({ kind }) => kind === 'reminder').map(({ name }) => name)
     expect(reminded).toContain('reported policy_violation agent-1')
   })
 
@@ -298,7 +298,7 @@ describe('a storm', () => {
     for (let index = 2; index < 40; index++) channel.take({ instance_id: `agent-${index}` })
     expect(channel.take({ ...offline, severity: 'critical' })).toBe('waiting')
     channel.pass(repeatMs + 2 * minute)
-    const reminded = channel.told.filter(({ kind }) => kind === 'reminder').map(({ name }) => name)
+    const reminded = channel.delivered.filter(({ kind }) => kind === 'reminder').map(({ name }) => name)
     expect(reminded).toContain('instance_offline agent-1')
   })
 
@@ -307,9 +307,9 @@ describe('a storm', () => {
     for (let index = 0; index < 5; index++) channel.take({ instance_id: `agent-${index}` })
     for (let index = 0; index < 5; index++) channel.take({ instance_id: `agent-${index}` })
     channel.pass(30 * second)
-    expect(channel.told).toHaveLength(5)
+    expect(channel.delivered).toHaveLength(5)
     channel.pass(2 * minute)
-    expect(kinds(channel.told).slice(5)).toEqual([[70, 'digest', 5]])
+    expect(kinds(channel.delivered).slice(5)).toEqual([[70, 'digest', 5]])
   })
 
   it('does not hold back results of kills, nor the first hit on a decoy', () => {
@@ -328,11 +328,11 @@ describe('a storm', () => {
     const channel = channelOf({ perMinute: 5 })
     const hit = { by_service: 1, event_type: 'honeypot_triggered', severity: 'breach' } as const
     for (let index = 0; index < 100; index++) channel.take({ ...hit, instance_id: `agent-${index}` })
-    expect(channel.told).toHaveLength(10)
+    expect(channel.delivered).toHaveLength(10)
     const kill = { by_service: 1, event_type: 'kill_confirmed', severity: 'info' } as const
     expect(channel.take({ ...kill, instance_id: 'agent-3' })).toBe('told')
     channel.pass(2 * minute)
-    expect(channel.told.filter(({ kind }) => kind === 'digest').map(({ count }) => count)).toEqual([90])
+    expect(channel.delivered.filter(({ kind }) => kind === 'digest').map(({ count }) => count)).toEqual([90])
   })
 
   it('of reminders keeps the limit as well', () => {
@@ -343,9 +343,9 @@ describe('a storm', () => {
     }
     channel.pass(repeatMs - 20 * minute)
     channel.acknowledge('reported policy_violation agent-0')
-    const before = channel.told.length
+    const before = channel.delivered.length
     channel.pass(60 * minute)
-    const reminders = channel.told.slice(before)
+    const reminders = channel.delivered.slice(before)
     expect(reminders).toHaveLength(99)
     for (const { at } of reminders) {
       expect(reminders.filter((other) => other.at > at - minute && other.at <= at).length).toBeLessThanOrEqual(5)
@@ -381,9 +381,9 @@ describe('what is held back', () => {
     channel.silence([{ match: all, ends_at: start + 9 * 3_600_000 }])
     channel.pass(8 * 3_600_000)
     expect(channel.take({ severity: 'info', event_type: 'instance_recovered', by_service: 1 })).toBe('silenced')
-    expect(channel.told).toHaveLength(2)
+    expect(channel.delivered).toHaveLength(2)
     channel.pass(4 * 3_600_000)
-    expect(channel.told.slice(2).map(({ kind, name }) => [kind, name])).toEqual([
+    expect(channel.delivered.slice(2).map(({ kind, name }) => [kind, name])).toEqual([
       ['reminder', 'reported policy_violation agent-1'],
     ])
   })
@@ -395,7 +395,7 @@ describe('what is held back', () => {
     expect(channel.take({ severity: 'warning', event_type: 'other' })).toBe('waiting')
     expect(channel.take()).toBe('told')
     channel.pass(31 * minute)
-    expect(kinds(channel.told)).toEqual([
+    expect(kinds(channel.delivered)).toEqual([
       [0, 'alert', 1],
       [1800, 'digest', 2],
     ])
@@ -411,7 +411,7 @@ describe('what is held back', () => {
     expect(channel.take({ severity: 'info', event_type: 'instance_recovered', by_service: 1 })).toBe('waiting')
     channel.pass(4 * 3_600_000)
     const eight = 8 * 3600
-    expect(kinds(channel.told).slice(2).toSorted()).toEqual([
+    expect(kinds(channel.delivered).slice(2).toSorted()).toEqual([
       [eight, 'digest', 1],
       [eight, 'reminder', 0],
     ])
@@ -423,7 +423,7 @@ describe('what is held back', () => {
     channel.take(offline)
     channel.take(offline)
     expect(channel.take({ severity: 'info', event_type: 'instance_recovered', by_service: 1 })).toBe('told')
-    expect(kinds(channel.told)).toEqual([
+    expect(kinds(channel.delivered)).toEqual([
       [0, 'alert', 1],
       [0, 'resolved', 2],
     ])
@@ -438,10 +438,10 @@ describe('what is held back', () => {
     // What is back before the digest stands in it, once as silent and once as back.
     expect(channel.take({ ...recovered, instance_id: 'a' })).toBe('waiting')
     channel.pass(31 * minute)
-    expect(kinds(channel.told)).toEqual([[1800, 'digest', 4]])
+    expect(kinds(channel.delivered)).toEqual([[1800, 'digest', 4]])
     expect(channel.take({ ...recovered, instance_id: 'b' })).toBe('told')
     channel.pass(4 * 3_600_000)
-    expect(channel.told.slice(1).map(({ kind, name }) => [kind, name])).toEqual([
+    expect(channel.delivered.slice(1).map(({ kind, name }) => [kind, name])).toEqual([
       ['resolved', 'instance_offline b'],
       ['reminder', 'instance_offline c'],
     ])
@@ -454,7 +454,7 @@ describe('what is held back', () => {
     channel.quiet({ from: '11:00', to: '12:30', time_zone: 'UTC' })
     channel.take({ severity: 'warning', event_type: 'other' })
     channel.pass(31 * minute)
-    expect(kinds(channel.told)).toEqual([[1800, 'digest', 2]])
+    expect(kinds(channel.delivered)).toEqual([[1800, 'digest', 2]])
   })
 
   it('by a long pause of the service comes in one message', () => {
@@ -463,7 +463,7 @@ describe('what is held back', () => {
       channel.take({ instance_id: `agent-${index}`, created_at: start - 2 * 3_600_000 })
     }
     channel.pass(minute)
-    expect(kinds(channel.told)).toEqual([[30, 'digest', 30]])
+    expect(kinds(channel.delivered)).toEqual([[30, 'digest', 30]])
   })
 })
 
@@ -493,7 +493,7 @@ describe('whatever comes in whatever order', () => {
         expect(channel.lost).toBe(0)
         channel.pass(3_600_000)
         expect([...channel.groups.values()].filter(({ waiting }) => waiting > 0)).toEqual([])
-        const ordinary = channel.told.filter(({ name, kind }) => kind === 'alert' && name.startsWith('reported'))
+        const ordinary = channel.delivered.filter(({ name, kind }) => kind === 'alert' && name.startsWith('reported'))
         for (const { at } of ordinary) {
           expect(ordinary.filter((other) => other.at > at - minute && other.at <= at).length).toBeLessThanOrEqual(5)
         }

@@ -8,7 +8,7 @@ import {
   hasEnding,
   highest,
   isAlertingChange,
-  isAtLeast,
+  isAtOrAbove,
   isOfKillSwitch,
   type Lane,
   laneOf,
@@ -22,7 +22,7 @@ import { quietUntil } from '../routing/quiet-hours.ts'
 import type { KnownChannel, Silence } from '../routing/routing-table.ts'
 
 /** How long what follows the first alert of a group is collected: long enough to join, short enough to act on. */
-const collectMs = (severity: Severity) => (isAtLeast(severity, 'critical') ? 10_000 : 30_000)
+const collectMs = (severity: Severity) => (isAtOrAbove(severity, 'critical') ? 10_000 : 30_000)
 /** Minimum time between two messages of a group after the first two. */
 const groupIntervalMs = 5 * 60_000
 /** How often people are reminded of what is not acknowledged; a group below critical ends after that time without a new alert. */
@@ -39,16 +39,16 @@ const maxMoved = 500
 const outageExplainsMs = 5 * 60_000
 
 /** Names of what a channel holds back, by lane: what the service says must not vanish among reports. No group of alerts has such a name. */
-export const held = {
+export const delayedNames = {
   own: { storm: '~own storm', quiet: '~own quiet hours', late: '~own late' },
   reported: { storm: '~storm', quiet: '~quiet hours', late: '~late' },
 } as const
-const isHeld = (name: string): boolean => name.startsWith('~')
-const heldReports: readonly string[] = Object.values(held.reported)
+const isDelayedName = (name: string): boolean => name.startsWith('~')
+const delayedReportNames: readonly string[] = Object.values(delayedNames.reported)
 
 /** The lane in which the messages of a group are sent. */
 export const laneOfGroup = (name: string): Lane =>
-  name.startsWith('reported ') || heldReports.includes(name) ? 'reported' : 'own'
+  name.startsWith('reported ') || delayedReportNames.includes(name) ? 'reported' : 'own'
 
 /** One problem at one channel for people, as it is stored: see db/schema/alerts.ts. The planner sets `message_id`. */
 export type Group = Omit<Schema['alert_groups'], 'channel_id'>
@@ -96,7 +96,7 @@ type Decision =
 
 /** What goes out at once besides kills and what came of them, whatever the hour: the service's own first word of something critical. */
 const isUrgent = (alert: AlertFacts, group: Group | undefined): boolean =>
-  group === undefined && laneOf(alert) === 'own' && isAtLeast(alert.severity, 'critical')
+  group === undefined && laneOf(alert) === 'own' && isAtOrAbove(alert.severity, 'critical')
 
 /** The first reminder, or the end of a lesser group. */
 const fresh = (name: string, severity: Severity, now: number): Group => ({
@@ -117,10 +117,10 @@ function afterMessage(group: Group | undefined, name: string, severity: Severity
   return group ? { ...first, severity: highest(group.severity, severity), messages: group.messages + 1 } : first
 }
 
-const isQuietName = (name: string): boolean => name === held.own.quiet || name === held.reported.quiet
+const isQuietName = (name: string): boolean => name === delayedNames.own.quiet || name === delayedNames.reported.quiet
 
 /** What is held back for another reason than its group. */
-function holdBack(name: string, severity: Severity, dueAt: number, groups: ReadonlyMap<string, Group>) {
+function delay(name: string, severity: Severity, dueAt: number, groups: ReadonlyMap<string, Group>) {
   const group = groups.get(name)
   const waiting = (group?.waiting ?? 0) + 1
   // Quiet hours may have been changed meanwhile; anything else is not put off by what follows.
@@ -167,8 +167,8 @@ function isSilenced(alert: AlertFacts, silences: readonly Silence[], now: number
   return silences.some(({ match, ends_at }) => ends_at > now && facesOf(alert).some((face) => keeps(match, face)))
 }
 
-const heldWaiting = (groups: ReadonlyMap<string, Group>, lane: Lane): Group | undefined =>
-  Object.values(held[lane])
+const delayedWaiting = (groups: ReadonlyMap<string, Group>, lane: Lane): Group | undefined =>
+  Object.values(delayedNames[lane])
     .map((name) => groups.get(name))
     .find((group) => group !== undefined && group.waiting > 0)
 
@@ -185,10 +185,10 @@ function decideEnd(
   if (isOfKillSwitch(alert) || hasNews) return { outcome: 'told', kind: 'resolved', ended }
   if (!channel.send_resolved || group === undefined) return { outcome: 'inhibited', ended }
   // A problem that waits in a digest ends there as well.
-  const digest = group.messages === 0 ? heldWaiting(groups, laneOf(alert)) : undefined
-  if (digest) return { ...holdBack(digest.name, alert.severity, digest.due_at ?? now, groups), ended }
+  const digest = group.messages === 0 ? delayedWaiting(groups, laneOf(alert)) : undefined
+  if (digest) return { ...delay(digest.name, alert.severity, digest.due_at ?? now, groups), ended }
   const quiet = quietFor(channel, group.severity, now)
-  if (quiet !== undefined) return { ...holdBack(held[laneOf(alert)].quiet, alert.severity, quiet, groups), ended }
+  if (quiet !== undefined) return { ...delay(delayedNames[laneOf(alert)].quiet, alert.severity, quiet, groups), ended }
   return { outcome: 'told', kind: 'resolved', ended }
 }
 
@@ -206,16 +206,16 @@ export function decide(alert: DecidedAlert, surroundings: Surroundings): Decisio
     group: afterMessage(group, name, alert.severity, now),
   }
   if (isOfKillSwitch(alert) || isAlertingChange(alert) || (isUrgent(alert, group) && urgentRoom > 0)) return sendNow
-  const hold = (reason: keyof (typeof held)[Lane], dueAt: number) => ({
-    ...holdBack(held[laneOf(alert)][reason], alert.severity, dueAt, groups),
+  const delayFor = (reason: keyof (typeof delayedNames)[Lane], dueAt: number) => ({
+    ...delay(delayedNames[laneOf(alert)][reason], alert.severity, dueAt, groups),
     ...remember(alert, group, dueAt, surroundings),
   })
   const quiet = quietFor(channel, alert.severity, now)
-  if (quiet !== undefined) return hold('quiet', quiet)
-  if (now - alert.created_at > lateAfterMs) return hold('late', now + collectMs('info'))
+  if (quiet !== undefined) return delayFor('quiet', quiet)
+  if (now - alert.created_at > lateAfterMs) return delayFor('late', now + collectMs('info'))
   // A higher severity is sent at once.
-  if (group && isAtLeast(group.severity, alert.severity)) return join(group, alert, now)
-  return room > 0 ? sendNow : hold('storm', now + stormMs)
+  if (group && isAtOrAbove(group.severity, alert.severity)) return join(group, alert, now)
+  return room > 0 ? sendNow : delayFor('storm', now + stormMs)
 }
 
 /** A problem that is first sent in a digest is one nevertheless: people are reminded of it and notified of its end. */
@@ -226,7 +226,7 @@ function remember(alert: DecidedAlert, group: Group | undefined, notifiedAt: num
     const news = { severity: highest(group.severity, severity), state: 'open' as const, reminders: 0, due_at }
     return { remembered: { ...group, ...news } }
   }
-  if (!mayRemember || !(alert.by_service === 1 || isAtLeast(severity, 'critical'))) return {}
+  if (!mayRemember || !(alert.by_service === 1 || isAtOrAbove(severity, 'critical'))) return {}
   // Without a reminder before the digest was sent.
   return { remembered: { ...fresh(groupNameOf(alert), severity, notifiedAt), told_at: null, messages: 0 } }
 }
@@ -266,13 +266,13 @@ export function flush(group: Group, surroundings: FlushSurroundings): Flush {
     // The hours may have been changed to others that are quiet now as well.
     const quiet = isQuietName(group.name) ? quietFor(channel, group.severity, now) : undefined
     if (quiet !== undefined) return { kind: 'wait', group: { ...group, due_at: quiet } }
-    if (isHeld(group.name)) return { kind: 'digest', group: null }
+    if (isDelayedName(group.name)) return { kind: 'digest', group: null }
     const after = afterMessage(group, group.name, group.severity, now)
     if (room > 0) return { kind: 'alert', group: after }
     if (group.waiting > maxMoved) return { kind: 'wait', group: { ...group, due_at: now + stormMs } }
-    const { storm: name } = held[laneOfGroup(group.name)]
+    const { storm: name } = delayedNames[laneOfGroup(group.name)]
     const storm = groups.get(name)
-    const joined = holdBack(name, group.severity, now + stormMs, groups)
+    const joined = delay(name, group.severity, now + stormMs, groups)
     return {
       kind: 'join storm',
       storm: { ...joined.group, waiting: (storm?.waiting ?? 0) + group.waiting },
@@ -283,7 +283,7 @@ export function flush(group: Group, surroundings: FlushSurroundings): Flush {
 }
 
 function remind(group: Group, { channel, room, now, unattended, silences }: FlushSurroundings): Flush {
-  const isSerious = isAtLeast(group.severity, 'critical') || group.name.startsWith(`${eventTypes.instanceOffline} `)
+  const isSerious = isAtOrAbove(group.severity, 'critical') || group.name.startsWith(`${eventTypes.instanceOffline} `)
   const isDue = isSerious && group.state === 'open' && unattended.length > 0 && group.reminders < maxReminders
   // A problem without further reminders may still end, of which people want to be notified.
   if (!isDue) return hasEnding(group.name) ? { kind: 'wait', group: { ...group, due_at: null } } : { kind: 'end' }

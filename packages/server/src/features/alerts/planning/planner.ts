@@ -5,7 +5,7 @@ import { uuidV7 } from '../../../ids.ts'
 import { allChannels } from '../channels/all-channels.ts'
 import type { Planner } from '../delivery/dispatcher.ts'
 import { countMessagesSince, countPending, dropMessages, insertMessages } from '../delivery/queries.ts'
-import { groupNameOf, isAtLeast, type Lane, laneOf, lanes } from '../outbox/alert.ts'
+import { groupNameOf, isAtOrAbove, type Lane, laneOf, lanes } from '../outbox/alert.ts'
 import { type PlannedAlert, readAlertHead, readOwnAlerts, readReportedAlerts } from '../outbox/queries.ts'
 import { optionsOf } from '../routing/channel-options.ts'
 import type { Waiting } from '../routing/channels.ts'
@@ -13,7 +13,7 @@ import { advance, type ChannelRow, lockChannel } from '../routing/queries.ts'
 import { type KnownChannel, type RoutingTable, takes } from '../routing/routing-table.ts'
 import { addContext, addContextForPeople } from './alert-context.ts'
 import { composeMessage, shownAlerts } from './compose.ts'
-import { decide, flush, type Group, held, laneOfGroup, roomsOf } from './grouping.ts'
+import { decide, delayedNames, flush, type Group, laneOfGroup, roomsOf } from './grouping.ts'
 import {
   countGroups,
   deleteAllGroups,
@@ -42,7 +42,7 @@ const maxRemembered = 1_000
 /** Alerts among which the ones that a digest shows are chosen. */
 const digestRead = 1_000
 /** Groups that decide about alerts of others. */
-const alwaysRead = [alertTypes.fleetOutage, ...lanes.flatMap((lane) => Object.values(held[lane]))]
+const alwaysRead = [alertTypes.fleetOutage, ...lanes.flatMap((lane) => Object.values(delayedNames[lane]))]
 
 /** What planning holds back for a channel, and what it wrote for it. */
 export const waiting: Waiting = {
@@ -50,7 +50,8 @@ export const waiting: Waiting = {
     await deleteAllGroups(trx, channelId)
     await dropMessages(trx, channelId, reason)
   },
-  releaseQuiet: (trx, channelId, now) => releaseGroups(trx, channelId, [held.own.quiet, held.reported.quiet], now),
+  releaseQuiet: (trx, channelId, now) =>
+    releaseGroups(trx, channelId, [delayedNames.own.quiet, delayedNames.reported.quiet], now),
 }
 
 /** Alerts of a lane that a channel takes, with its place before and after them. */
@@ -178,7 +179,7 @@ export function createPlanner(
       const channel = asLocked(known, row)
       const now = clock.now()
       const lane = laneOfGroup(name)
-      const groups = await readGroups(trx, channel.id, [name, held[lane].storm])
+      const groups = await readGroups(trx, channel.id, [name, delayedNames[lane].storm])
       const group = groups.get(name)
       // Another process was faster.
       if (!group || group.due_at === null || group.due_at > now) return
@@ -289,7 +290,7 @@ async function readLane(
   }
   const upTo = await readAlertHead(db)
   if (after >= upTo) return undefined
-  const wanted = severities.filter((severity) => isAtLeast(severity, min_severity))
+  const wanted = severities.filter((severity) => isAtOrAbove(severity, min_severity))
   const rows = await readReportedAlerts(db, { after, upTo, severities: wanted, limit })
   const to = rows.length === limit ? rows.at(-1)!.seq : upTo
   return { rows, to, hasMore: to < upTo }

@@ -3,7 +3,7 @@ import type { Db, Trx } from '../../../db/database.ts'
 import type { Schema } from '../../../db/schema.ts'
 import type { Lane, StoredAlert } from '../outbox/alert.ts'
 import { type PlannedAlert, readAlerts } from '../outbox/queries.ts'
-import { type Group, held } from './grouping.ts'
+import { delayedNames, type Group } from './grouping.ts'
 
 // The tables of planning: alert_groups, and alert_deliveries, which holds the outcome of each alert at each channel.
 
@@ -33,7 +33,7 @@ export async function readGroups(trx: Trx, channelId: string, names: readonly st
 
 /** The condition of groups whose messages are sent in a lane; `laneOfGroup` says the same of one. */
 const isOfLane = (lane: Lane) => (e: ExpressionBuilder<Schema, 'alert_groups'>) => {
-  const isReported = e.or([e('name', 'like', 'reported %'), e('name', 'in', Object.values(held.reported))])
+  const isReported = e.or([e('name', 'like', 'reported %'), e('name', 'in', Object.values(delayedNames.reported))])
   return lane === 'reported' ? isReported : e.not(isReported)
 }
 

@@ -41,7 +41,7 @@ async function dispatch(): Promise<void> {
   }
 }
 
-const heardAt = (path: string, what: string) =>
+const receivedAt = (path: string, what: string) =>
   receiver.taken
     .filter((alert) => alert.path.startsWith(path))
     .filter(({ body }) => JSON.stringify(body).includes(what))
@@ -59,7 +59,7 @@ describe('the other channels hear from the service who', () => {
     await call('DELETE', `/api/alert-channels/${id}`)
     await dispatch()
     for (const path of ['/slack', '/discord']) {
-      expect(heardAt(path, 'operator of a test removed the channel'), path).toHaveLength(1)
+      expect(receivedAt(path, 'operator of a test removed the channel'), path).toHaveLength(1)
     }
     expect(await changes()).toMatchObject([{ severity: 'critical', by_service: 1 }])
   })
@@ -67,8 +67,8 @@ describe('the other channels hear from the service who', () => {
   it('switched a channel off, and nobody when it was off already', async () => {
     await call('PATCH', '/api/alert-channels/env-slack', { enabled: false })
     await dispatch()
-    expect(heardAt('/slack', 'alerting_changed')).toEqual([])
-    expect(heardAt('/discord', 'operator of a test disabled the channel')).toHaveLength(1)
+    expect(receivedAt('/slack', 'alerting_changed')).toEqual([])
+    expect(receivedAt('/discord', 'operator of a test disabled the channel')).toHaveLength(1)
     await call('PATCH', '/api/alert-channels/env-slack', { min_severity: 'breach' })
     await call('PATCH', '/api/alert-channels/env-slack', { enabled: true })
     expect(await changes()).toHaveLength(1)
@@ -78,7 +78,7 @@ describe('the other channels hear from the service who', () => {
     const { id } = await newWebhook()
     await call('PATCH', `/api/alert-channels/${id}`, { settings: { url: 'https://93.184.215.14/' } })
     await dispatch()
-    const [heard] = heardAt('/slack', 'alerting_changed')
+    const [heard] = receivedAt('/slack', 'alerting_changed')
     expect(JSON.stringify(heard)).toMatch(/replaced the settings of the channel .* 93\.?.*184.* instead of 127/)
   })
 
@@ -100,7 +100,7 @@ describe('the other channels hear from the service who', () => {
     ])
     await dispatch()
     // Neither a route nor a severity of its own keeps this from a channel.
-    expect(heardAt('/slack', 'receives fewer alerts').length).toBeGreaterThan(0)
+    expect(receivedAt('/slack', 'receives fewer alerts').length).toBeGreaterThan(0)
   })
 
   it('silenced everything, at once, and at each channel nevertheless', async () => {
@@ -108,7 +108,7 @@ describe('the other channels hear from the service who', () => {
     await call('POST', '/api/silences', { match: {}, reason: 'Load test', ends_at })
     await dispatch()
     for (const path of ['/slack', '/discord']) {
-      expect(heardAt(path, 'operator of a test silenced everything until '), path).toHaveLength(1)
+      expect(receivedAt(path, 'operator of a test silenced everything until '), path).toHaveLength(1)
     }
     await call('POST', '/api/silences', { match: { instances: ['staging-*'] }, reason: 'Load test', ends_at })
     await call('POST', '/api/silences', { match: { types: ['policy_violation'] }, reason: 'Noise', ends_at })
@@ -153,8 +153,8 @@ describe('a silence', () => {
     })
     await service.call('POST', '/api/kill/agent-1', { body: { reason: 'It touched a decoy' } })
     await dispatch()
-    expect(heardAt('/slack', 'honeypot_triggered on agent-1')).toHaveLength(1)
-    expect(heardAt('/slack', 'instance_suspended on agent-1')).toHaveLength(1)
+    expect(receivedAt('/slack', 'honeypot_triggered on agent-1')).toHaveLength(1)
+    expect(receivedAt('/slack', 'instance_suspended on agent-1')).toHaveLength(1)
   })
 
   it('that names a type or an instance itself keeps them', async () => {
@@ -166,7 +166,7 @@ describe('a silence', () => {
       await service.call('POST', `/api/kill/${id}`, { body: { reason: 'Drill' } })
     }
     await dispatch()
-    expect(heardAt('/slack', 'instance_suspended')).toEqual(heardAt('/slack', 'alerting_changed'))
+    expect(receivedAt('/slack', 'instance_suspended')).toEqual(receivedAt('/slack', 'alerting_changed'))
   })
 })
 

@@ -2,7 +2,7 @@ import { type AlertMatch, alertTypes } from '@wardline/contract'
 import type { Trx } from '../../../db/database.ts'
 import type { Deps } from '../../../deps.ts'
 import { type Action, type Actor, recordAction } from '../../audit/audit.ts'
-import { isAtLeast, mustBeNamed, type Severity } from '../outbox/alert.ts'
+import { isAtOrAbove, mustBeNamed, type Severity } from '../outbox/alert.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { ChannelOptions } from './channel-options.ts'
 import { countChange, countEnabled } from './queries.ts'
@@ -40,8 +40,8 @@ export function reductionsOf(before: ChannelState, after: ChannelState, isRedire
     })
   }
   // What is only information is for machines, which say themselves how much of it they want.
-  const isRaised = before.min_severity !== after.min_severity && isAtLeast(after.min_severity, before.min_severity)
-  if (isRaised && isAtLeast(after.min_severity, 'critical')) {
+  const isRaised = before.min_severity !== after.min_severity && isAtOrAbove(after.min_severity, before.min_severity)
+  if (isRaised && isAtOrAbove(after.min_severity, 'critical')) {
     found.push({ severity: 'critical', text: `raised the minimum severity of ${channel} to ${after.min_severity}` })
   }
   const hours = JSON.stringify(after.quiet_hours)

@@ -23,8 +23,8 @@ import {
   deleteChannelRow,
   findChannel,
   forgetChannel,
-  holdChannel,
   insertChannel,
+  readLockedChannel,
   restartChannel,
   updateChannel,
 } from './queries.ts'
@@ -75,18 +75,18 @@ const shown = (row: Pick<ChannelRow, 'name' | 'type' | 'destination'>, options: 
 })
 
 /** Runs a change of one channel that exists. */
-const changeHeld = <Result>(
+const changeLocked = <Result>(
   change: RoutingChange,
   id: string,
   work: (trx: Trx, row: ChannelRow, now: number) => Promise<Changed<Result>>,
 ): Promise<Result> =>
   runChange(change, async (trx, now) => {
-    const row = await holdChannel(trx, id)
+    const row = await readLockedChannel(trx, id)
     if (!row || !change.table.has(row)) throw notFound(id)
     return work(trx, row, now)
   })
 
-function openHeld({ secrets }: Deps, { id, sealed }: ChannelRow): SecretSettings {
+function openSettingsOf({ secrets }: Deps, { id, sealed }: ChannelRow): SecretSettings {
   if (sealed === null) throw managedByEnvironment()
   try {
     return openSettings(id, sealed, secrets.channelKey)
@@ -129,7 +129,7 @@ export async function createChannel(change: ChannelChanging, request: NewChannel
 /** The settings that replace others. A webhook that moves keeps its secrets, unless it is given another one. */
 function replaced(deps: Deps, row: ChannelRow, settings: AnySettings): SecretSettings {
   if (row.type !== 'webhook' || secretOf(settings) !== undefined) return { settings, previous_secrets: [] }
-  const old = openHeld(deps, row)
+  const old = openSettingsOf(deps, row)
   const secret = secretOf(old.settings)
   return {
     settings: { ...settings, ...(secret === undefined ? {} : { secret }) },
@@ -183,7 +183,7 @@ async function typeOf({ table, deps }: RoutingChange, id: string): Promise<Chann
 
 /** Deletes a channel and what waits for it; routes forget it, and those that named no other go. Throws AppError. */
 export function deleteChannel(change: ChannelChanging, id: string): Promise<void> {
-  return changeHeld(change, id, async (trx, row) => {
+  return changeLocked(change, id, async (trx, row) => {
     if (row.managed_by === 'environment') throw managedByEnvironment()
     await change.waiting.drop(trx, id, 'The channel was deleted.')
     await deleteChannelRow(trx, id)
@@ -215,10 +215,10 @@ export function rotateChannelSecret(
   overlapSeconds = defaultOverlapSeconds,
 ): Promise<string> {
   const { secrets } = change.deps
-  return changeHeld(change, id, async (trx, row, now) => {
+  return changeLocked(change, id, async (trx, row, now) => {
     if (row.managed_by === 'environment') throw managedByEnvironment()
     if (row.type !== 'webhook') throw invalid('Only a channel of type webhook has a signing secret.')
-    const old = openHeld(change.deps, row)
+    const old = openSettingsOf(change.deps, row)
     const secret = newSecret()
     const until = now + overlapSeconds * 1000
     const next = { settings: { ...old.settings, secret }, previous_secrets: stillSigning(old, until, now) }
@@ -244,7 +244,7 @@ export async function switchOffGone(
   const now = clock.now()
   const isFirst = await database.db.transaction().execute(async (trx) => {
     await countChange(trx)
-    const row = await holdChannel(trx, id)
+    const row = await readLockedChannel(trx, id)
     if (row?.enabled !== 1) return false
     await updateChannel(trx, id, { enabled: 0 })
     await waiting.drop(trx, id, 'The receiver no longer exists (410).')

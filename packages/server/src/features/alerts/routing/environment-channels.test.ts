@@ -90,8 +90,8 @@ describe('a service with channels in its environment', () => {
       expect(rows, table).not.toContain('CANARY')
       expect(rows, table).not.toContain('whsec_')
     }
-    const told = [await service.call('GET', '/api/alert-channels'), await service.call('GET', '/api/audit')]
-    for (const { text } of told) expect(text).not.toMatch(/CANARY|whsec_/)
+    const replies = [await service.call('GET', '/api/alert-channels'), await service.call('GET', '/api/audit')]
+    for (const { text } of replies) expect(text).not.toMatch(/CANARY|whsec_/)
     expect(service.logged.join()).not.toMatch(/CANARY|whsec_/)
   })
 

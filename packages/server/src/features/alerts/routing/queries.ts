@@ -60,7 +60,7 @@ export function findNamedChannels(trx: Trx, ids: readonly string[]) {
 }
 
 /** Locks a channel until the transaction ends. */
-export function holdChannel(trx: Trx, id: string): Promise<ChannelRow | undefined> {
+export function readLockedChannel(trx: Trx, id: string): Promise<ChannelRow | undefined> {
   return trx
     .updateTable('alert_channels')
     .set((e) => ({ name: e.ref('name') }))

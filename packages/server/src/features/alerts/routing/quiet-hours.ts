@@ -1,5 +1,5 @@
 import type { QuietHours } from '@wardline/contract'
-import { isAtLeast, type Severity } from '../outbox/alert.ts'
+import { isAtOrAbove, type Severity } from '../outbox/alert.ts'
 
 const minuteMs = 60_000
 const dayMinutes = 24 * 60
@@ -27,7 +27,7 @@ const minutesOf = (clock: string): number => {
  * none do. On the night of a clock change the end may be an hour off, and the digest with it.
  */
 export function quietUntil(quiet: QuietHours, severity: Severity, now: number): number | undefined {
-  if (isAtLeast(severity, quiet.least ?? 'critical')) return undefined
+  if (isAtOrAbove(severity, quiet.least ?? 'critical')) return undefined
   const from = minutesOf(quiet.from)
   const to = minutesOf(quiet.to)
   const minute = minuteOfDay(quiet.time_zone, now)

@@ -4,7 +4,7 @@ import {
   type AlertFacts,
   facesOf,
   isAlertingChange,
-  isAtLeast,
+  isAtOrAbove,
   isSummary,
   type MatchedFacts,
   matchesAlert,
@@ -56,7 +56,7 @@ function takesAs(
   alert: MatchedFacts,
   matches: Matches,
 ): boolean {
-  if (!isAtLeast(alert.severity, min_severity)) return false
+  if (!isAtOrAbove(alert.severity, min_severity)) return false
   const own = routes.filter(({ channels }) => channels.includes(id))
   return own.length === 0 || own.some(({ match }) => matches(match, alert))
 }
