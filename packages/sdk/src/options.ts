@@ -37,7 +37,7 @@ function checkUrl(url: unknown): void {
   try {
     parsed = new URL(url as string)
   } catch {
-    // ControlState below.
+    // Reported below.
   }
   check(
     typeof url === 'string' && parsed !== undefined && /^https?:$/.test(parsed.protocol),

@@ -34,7 +34,7 @@ export function readStateFile(file: string, instanceId: string): Outcome<Control
       return { value: { version, suspended, reason: typeof reason === 'string' ? reason : null } }
     }
   } catch {
-    // ControlState below.
+    // Reported below.
   }
   return {
     fault: new MonitorError(

@@ -28,11 +28,11 @@ const longChecksMs = 3_200
 const reportMs = 500
 
 interface HookRequest {
-  /** ControlState by the call when undefined. */
+  /** Undefined: the call itself says it. */
   tool: CodingTool | undefined
   failClosed: boolean
   env: Environment
-  /** ControlState as soon as the settings are read, for whoever has to answer when this fails. */
+  /** Called as soon as the settings are read, for the caller that must answer when this fails. */
   onFailMode: (failMode: FailMode) => void
 }
 
