@@ -7,7 +7,7 @@ const quota = (value: string): number | null => {
   return fits ? number : refuse('must be a whole number from 1 to 1000000000, or none')
 }
 
-/** Quotas of agent keys that have none of their own; see features/keys/quotas.ts. */
+/** Default quotas of agent keys; see features/keys/quotas.ts. */
 export const quotaSettings = {
   quotaEvents: setting({
     env: 'WARDLINE_QUOTA_EVENTS',

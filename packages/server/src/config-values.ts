@@ -6,7 +6,7 @@ export interface Setting<Value> {
   /** What an unset variable stands for, as it would be written in the environment. */
   unset: string | undefined
   meaning: string
-  /** Throws a sentence without the value when the value does not fit. */
+  /** Throws an error whose message does not contain the value when the value is invalid. */
   parse: (text: string) => Value
   secret?: boolean
 }

@@ -112,7 +112,7 @@ describe('readConfig', () => {
     expect(faultsOf({ ...backplane, DATABASE_URL: 'postgres://user:pass@db.internal/wardline' })).toEqual([])
   })
 
-  // On one channel every kill would be taken for an event, and shown to whoever may read the stream.
+  // On one channel every kill would be read as an event, and shown to all readers of the stream.
   it('refuses one channel for both kinds of messages', () => {
     const refusal = 'EVENTS_CHANNEL and CONTROL_CHANNEL must differ: rename one.'
     expect(faultsOf({ EVENTS_CHANNEL: 'a', CONTROL_CHANNEL: 'a' })).toEqual([refusal])
@@ -120,7 +120,7 @@ describe('readConfig', () => {
     expect(readConfig({ EVENTS_CHANNEL: 'a:{b}', CONTROL_CHANNEL: 'b' })).toMatchObject({ eventsChannel: 'a:{b}' })
   })
 
-  // A setting that is silently ignored, for its name was mistyped, leaves open what somebody meant to close.
+  // If a mistyped name were ignored, the setting that should restrict access would have no effect.
   it.each([
     ['WARDLINE_METRIC_AUTH', 'WARDLINE_METRICS_AUTH'],
     ['WARDLINE_APIKEY', 'WARDLINE_API_KEY'],
@@ -266,7 +266,7 @@ describe('channels of the environment', () => {
     }
   })
 
-  // Half of a channel would be silently none: nobody would be told, and nobody would know.
+  // A half-configured channel would send nothing, without any error.
   it('are refused where a part is missing', () => {
     const telegram = 'TELEGRAM_BOT_TOKEN and TELEGRAM_CHAT_ID belong together: set all of them, or none.'
     const mail = 'SMTP_URL, ALERT_EMAIL_FROM and ALERT_EMAIL_TO belong together: set all of them, or none.'

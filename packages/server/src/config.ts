@@ -21,7 +21,7 @@ import {
   text,
 } from './config-values.ts'
 
-/** The environment does not fit; `faults` holds one sentence for each fault found. */
+/** The configuration is invalid; `faults` holds one sentence for each fault found. */
 export class ConfigError extends Error {
   override name = 'ConfigError'
   readonly faults: string[]

@@ -19,7 +19,7 @@ export interface Deps {
   config: Config
   database: Database
   bus: Bus
-  /** The database's time, as far as it has a clock of its own. */
+  /** The database's time, if its clock is separate from this machine's. */
   clock: Clock
   timekeeping: Timekeeping
   log: Log
@@ -56,7 +56,7 @@ export async function openDeps(config: Config, options: DepsOptions = {}): Promi
     await database.prepareDays(clock.now()).catch((fault) => log.warn({ err: fault }, 'days not prepared yet'))
     const check = createHmac('sha256', secrets.decoyKey).update('secret_check').digest('hex')
     if ((await claimFact(database.db, 'secret_check', check)) !== check) {
-      // With another secret no decoy would ever match again, and nobody would notice.
+      // With another secret no decoy would ever match again, without any error.
       throw new ConfigError([
         'The master secret does not belong to this database: set WARDLINE_SECRET, or the file secret in the data folder, to the secret the database was created with.',
       ])

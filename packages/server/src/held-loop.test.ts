@@ -258,7 +258,7 @@ const requests: Record<string, [Method, string, unknown?]> = {
   ],
 }
 
-// Any of these could be sent by whoever has a key; the first ones took seconds.
+// Any key could send these texts; the first ones blocked the loop for seconds.
 test.each(Object.entries(requests))('%s is answered in turns', async (name, [method, url, body]) => {
   const text = typeof body === 'string' || body === undefined ? body : JSON.stringify(body)
   const headers: Record<string, string> = name.includes('lines') ? { 'content-type': 'application/x-ndjson' } : {}

@@ -46,5 +46,5 @@ export function randomText(length: number, alphabet: string): string {
 /** `bytes` random bytes as base64url. */
 export const randomSecret = (bytes: number): string => randomBytes(bytes).toString('base64url')
 
-/** A whole number from `least` to `most`, for spreading things over time. */
+/** A random whole number from `min` to `max`, to spread load over time. */
 export const randomBetween = (min: number, max: number): number => randomInt(min, max + 1)

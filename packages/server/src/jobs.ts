@@ -132,7 +132,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'instances', everyMs: 3_600_000, run: (stopping) => forgetInstances(deps, stopping) },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },
     {
-      // Logs leave the machine: a checkpoint there betrays whoever rewrites the audit log here.
+      // Logs leave the machine: a checkpoint in them reveals a later rewrite of the audit log here.
       name: 'audit-checkpoint',
       everyMs: 60_000,
       run: async () => {
@@ -145,7 +145,9 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
   ]
 }
 
-/** Calls each job once and then by its timer, never while it still runs. A fault is logged and the next turn tries again. */
+/**
+ * Calls each job once and then by its timer, never while it still runs. A fault is logged and the next turn retries.
+ */
 export function startJobs(jobs: Job[], { log, metrics }: Pick<Deps, 'log' | 'metrics'>): () => Promise<void> {
   const running = new Map<string, Promise<void>>()
   const stopping = new AbortController()

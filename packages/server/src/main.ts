@@ -17,7 +17,7 @@ export interface RunningServer {
   close(): Promise<void>
 }
 
-/** Streams are told to come back spread over this many milliseconds. */
+/** On shutdown, streams get random reconnect delays up to this many milliseconds. */
 const comeBackMs = [1_000, 10_000] as const
 /** A request that is not answered by then is given up. */
 const closeWithinMs = 10_000
@@ -41,7 +41,7 @@ function warnOfExposure(config: Config, { log }: Deps): void {
   log.warn({ host: config.host, open }, 'listening beyond this machine; these paths need no key')
 }
 
-/** Whoever set a channel sees that it counts; no channel at all is worth a word too. */
+/** Logs which channels are active, or that there is none. */
 function logChannels({ routingTable }: Services, { config, log }: Deps): void {
   const channels = routingTable.current.channels.filter(({ enabled }) => enabled).map(({ id }) => id)
   log.info({ channels }, channels.length > 0 ? 'alerts go to these channels' : 'no channel for alerts is set up')
@@ -86,7 +86,7 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
       services.eventStream.close(comeBack)
       services.controlStream.close(comeBack)
       const giveUp = setTimeout(() => app.server.closeAllConnections(), closeWithinMs)
-      // A connection whose last request ends only now is idle then, and nobody else would close it.
+      // A connection whose last request ends only now is idle then, and is closed here.
       const sweep = setInterval(() => app.server.closeIdleConnections(), closeIdleEveryMs)
       await app.close()
       clearTimeout(giveUp)

@@ -14,7 +14,7 @@ const bodies = {
   pglite: effort(300, 20_000),
 }[engine]!
 const atATime = 50
-/** A list that never ends would be a fault of its own. */
+/** An endless list would be a separate fault. */
 const maxPages = effort(1_000, 100_000)
 const maxGrowthBytes = 100 * 1024 * 1024
 const runMs = effort(600_000, 3_600_000)
@@ -101,7 +101,7 @@ async function readEverything({ call }: TestService): Promise<number> {
   return answers
 }
 
-// Whoever has a key chooses the bytes. None of them may end the service, fill its memory, or break a later read.
+// A key holder chooses the bytes. None of them may end the service, fill its memory, or break a later read.
 test(
   'no mutated body makes an error of the service, and all that was stored can be read',
   async () => {

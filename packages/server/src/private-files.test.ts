@@ -33,7 +33,7 @@ const expectPrivate = (path: string) => {
   return Object.keys(found)
 }
 
-// Whoever reads the database reads every event, whoever reads the secret as well finds out the decoys.
+// Read access to the database reveals every event; with the secret, the decoys as well.
 describe('the files of the service', () => {
   it('are private from the first start on, whatever the umask', async () => {
     const dataDir = join(folder, 'data')

@@ -33,8 +33,8 @@ interface FoundFolder {
 }
 
 /**
- * What is to be done about an existing data folder. One that belongs to somebody else, such as a volume that Kubernetes
- * gives to a group, may be listed by others: every file in it is private. Nobody else may put files there.
+ * The fault of an existing data folder. One that belongs to another user, such as a volume that Kubernetes gives to a
+ * group, may be listed by others: every file in it is private. Only the service may create files there.
  */
 export function judgeFolder({ mode, isOurs, holdsFolders }: FoundFolder): 'keep' | 'tighten' | 'warn' | 'refuse' {
   if (!isOurs) return mode & othersMayWrite ? 'refuse' : mode & others ? 'warn' : 'keep'

@@ -33,7 +33,7 @@ describe('the master secret', () => {
     expect(readFileSync(file(), 'utf8')).not.toContain(controlKey.toString('base64url'))
   })
 
-  // Receivers are told the name of the deployment: no key must follow from it, nor the secret itself.
+  // Receivers get the name of the deployment: it must not reveal a key or the secret.
   it('gives the deployment a name that stays, and that is no part of a key', () => {
     const { deployment, ...keys } = openSecrets(config())
     expect(deployment).toMatch(/^[0-9a-f]{16}$/)
@@ -53,7 +53,7 @@ describe('the master secret', () => {
     expect(() => statSync(file())).toThrow('ENOENT')
   })
 
-  // After a full disk or a crash the file may be empty: its keys would be known to everybody who reads this program.
+  // After a full disk or a crash the file may be empty: its keys could be derived from this source code.
   it.each([
     ['is empty', ''],
     ['is a line feed', '\n'],
@@ -66,7 +66,7 @@ describe('the master secret', () => {
     expect(readFileSync(file(), 'utf8')).toBe(text)
   })
 
-  // With another secret no decoy would ever match again, and nobody would notice.
+  // With another secret no decoy would ever match again, without any error.
   it('must be the one that the database was made with', async () => {
     const clock = manualClock()
     const open = (env: Record<string, string>) => openDeps(config({ WARDLINE_LOG_LEVEL: 'silent', ...env }), { clock })

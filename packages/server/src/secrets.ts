@@ -20,7 +20,7 @@ export interface Secrets {
   controlKey: Buffer
   /** Seed of the Ed25519 key pair that signs control messages for agents. */
   controlSeed: Buffer
-  /** Signs the events that processes tell each other. */
+  /** Signs the events that processes publish to each other. */
   eventKey: Buffer
   /** Keys the HMAC under which decoys are stored. */
   decoyKey: Buffer

@@ -24,7 +24,7 @@ const context: AlertContext = {
   suspension: null,
 }
 
-/** What everybody reads of `deliveredAlert()` before its description. */
+/** The text of `deliveredAlert()` before its description. */
 export const hitFacts =
   '12:00:30 UTC · breach · bot-1 (Bot one) · honeypot_triggered · decoy: env of the mail bot · tool: http-request · from: 203.0.113.7'
 

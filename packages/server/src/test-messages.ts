@@ -89,7 +89,7 @@ export const longestAlert = (character: string): DeliveredAlert => ({
   ...longestContext(character),
 })
 
-/** One that tells of one alert; `changes` make it another. */
+/** A message about one alert; `changes` modify it. */
 export const messageOf = (alert: DeliveredAlert, changes: Partial<Message> = {}): Message => ({
   id: '01a1fe0e-e000-7000-8000-000000000001',
   kind: 'alert',

@@ -70,7 +70,7 @@ export async function startSocketReceiver(
     received.push(Buffer.concat(chunks).toString())
     socket.end()
   }
-  // Half open: that the client ends its side must not by itself close the other.
+  // Half open: when the client ends its side, the other must stay open.
   const server = certificate
     ? createTlsServer({ ...certificate, allowHalfOpen: true }, accept)
     : createServer({ allowHalfOpen: true }, accept)

@@ -44,7 +44,7 @@ export interface TestService extends AsyncDisposable, Omit<EmptyDatabase, 'url'>
   logged: string[]
   /** One request without a socket. Throws when the body of a success is not exactly what the contract says. */
   call<Body = unknown>(method: Method, url: string, options?: CallOptions): Promise<Answer<Body>>
-  /** Creates a key; agent keys are bound to `instances`, `agent-*` unless told. */
+  /** Creates a key; agent keys are bound to `instances` (default: `agent-*`). */
   createKey(scope: Scope, instances?: string[], expiresAt?: string): Promise<{ id: string; key: string }>
 }
 
@@ -114,8 +114,8 @@ async function openFolder(): Promise<Folder> {
 }
 
 /**
- * Opens the whole service on a real database of its own, without listening, with a clock that stands. Which engine the
- * database is of depends on the project that the test runs in.
+ * Opens the whole service on a separate real database, without listening, with a clock that stands. The project that
+ * the test runs in decides on the engine.
  */
 export async function openTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const { clock = manualClock() } = options

@@ -50,7 +50,7 @@ test('work is the same at once and in turns', async () => {
   expect(await new WorkLane().open('a', { max: 1 }).inTurns(counted(3, [], 'a'))).toBe(3)
 })
 
-// Twenty costly texts at once held the event loop for twenty first slices, one after the other.
+// Twenty costly texts at once blocked the event loop for twenty first slices, one after the other.
 test('each turn of the event loop serves one slice of one caller, all callers in order', async () => {
   const log: string[] = []
   const lane = new WorkLane()
@@ -97,7 +97,7 @@ test('an owner has so many pieces that wait for their first slice and no more', 
   expect(refusals[0]).toMatchObject({ reason: refused })
 })
 
-// Each of the turns that a kill takes would otherwise wait for a slice of somebody's costly text.
+// Each turn of a kill would otherwise wait for a slice of a costly text.
 test('work pauses while something urgent is under way, and goes on under a flood of it', async () => {
   const log: string[] = []
   const lane = new WorkLane()

@@ -40,7 +40,7 @@ export class WorkBudget {
     return this.#spent
   }
 
-  /** Something was left out for a limit of its own. */
+  /** Something was left out because of a limit. */
   exhaust(): void {
     this.#isExhausted = true
   }
@@ -69,7 +69,7 @@ const urgentPauseMs = 10
 interface PieceOptions {
   /** Pieces of this owner that may be in their second slice or later at a time; more are refused. */
   max: number
-  /** Whether nobody waits for the result any more: the work then ends at its next turn. */
+  /** Whether the caller is gone: the work then ends at its next turn. */
   isAbandoned?: () => boolean
 }
 
@@ -91,7 +91,7 @@ type Waiter = () => void
 
 /** Pieces of one owner that wait for a turn. */
 interface Line {
-  /** In the order in which they go on: the one that had the last turn first, so that few are half done at a time. */
+  /** In order of continuation: the one whose turn was last comes first, so that few are half done at a time. */
   begun: Waiter[]
   fresh: Waiter[]
   /** Begun and fresh pieces take turns: short work is not kept waiting by long work of the same owner. */

@@ -8,8 +8,8 @@ export type EventListener = (rows: readonly EventFields[]) => void
 /** Carries what was committed to every process. It may lose, double or reorder: the database is the truth. */
 export interface Bus {
   /**
-   * Tells the listeners of this process at once and the other processes as soon as may be. Never waits and never fails.
-   * `write` makes the text that travels.
+   * Calls the listeners of this process at once and sends to the other processes as soon as possible. Never blocks,
+   * never fails. `write` makes the text that is published.
    */
   publishEvents(rows: readonly EventFields[], write: WriteEvent): void
   publishControl(message: ControlMessage): void
@@ -17,7 +17,7 @@ export interface Bus {
   onEvents(listener: EventListener, read: ReadEvent): void
   /** Kills and resumes that a process of this deployment signed. */
   onControl(listener: (message: ControlMessage) => void): void
-  /** What other programs published on the events channel, as it came: nobody has looked at it yet. */
+  /** Messages that other programs published on the events channel, not yet validated. */
   onOutsideEvents(listener: (message: Buffer) => void): void
   /**
    * From now on everything is heard again. What was said since an instant (epoch milliseconds) may have been missed,

@@ -2,8 +2,8 @@ import type { ControlMessage } from '@wardline/contract'
 import type { Bus, EventListener } from './bus.ts'
 
 /**
- * The bus within one process: listeners are called at once, in the order of publishing. `alone` tells that no other
- * process uses the database, whose changes it could not hear.
+ * The bus within one process: listeners are called at once, in the order of publishing. `alone`: no other process uses
+ * the database, so no change can be missed.
  */
 export function createMemoryBus({ alone }: { alone: boolean }): Bus {
   const eventListeners: EventListener[] = []
@@ -17,7 +17,7 @@ export function createMemoryBus({ alone }: { alone: boolean }): Bus {
     },
     onEvents: (listener) => void eventListeners.push(listener),
     onControl: (listener) => void controlListeners.push(listener),
-    // Nobody else can publish here, and nothing is ever missed.
+    // No other process publishes here, so nothing is ever missed.
     onOutsideEvents: () => {},
     onReconnect: () => {},
     state: 'in-process',

@@ -63,7 +63,7 @@ async function openMember(redisUrl: string, beside?: Member): Promise<Member> {
       services.eventStream.close(() => 0)
       services.controlStream.close(() => 0)
       const closed = app.close()
-      // The client of the tests connects anew after an aborted stream, and then asks nothing.
+      // The tests' client reconnects after an aborted stream and sends no request then.
       app.server.closeAllConnections()
       await closed
       await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle()])
@@ -182,7 +182,7 @@ describe('two services on one backplane', () => {
     expect([status, body]).toEqual([200, { ok: true, database: 'ok', backplane: 'ok', clock_offset_ms: 0 }])
   })
 
-  // Whoever may listen has seen every resume there was, with its signature.
+  // An attacker who listens has recorded every resume so far, with its signature.
   it('take no old resume for the state of an agent', async () => {
     await using outsider = await connectOutsider(redis.url)
     await beat(one, 'freed')
@@ -196,7 +196,7 @@ describe('two services on one backplane', () => {
     const heard: string[] = []
     late.bus.onControl(({ instance_id }) => heard.push(instance_id))
     for (let turn = 0; turn < 3; turn++) await outsider.publish(resume, 'test:control')
-    // The mark behind them tells that they have come.
+    // The marker published after them proves that they arrived.
     await beat(one, 'mark')
     await one.call('POST', '/api/kill/mark', { reason: 'mark' })
     await vi.waitFor(() => expect(heard).toEqual(['freed', 'freed', 'freed', 'mark']), deadline)
@@ -331,7 +331,8 @@ describe('an event that another program publishes', () => {
     expect(new Set(listener.rows().map(({ id }) => id)).size).toBe(4)
   })
 
-  // Whoever may publish there could otherwise tell SIEMs and people that a kill was confirmed or an outage is over.
+  // A program that can publish could otherwise make SIEMs and people believe that a kill was confirmed or an outage is
+  // over.
   it('is never the word of the service, whatever type it has and whatever it says of itself', async () => {
     await using outsider = await connectOutsider(redis.url)
     await using listener = await listen(one)
@@ -379,7 +380,7 @@ describe('an event that another program publishes', () => {
     ).toEqual(Array(6).fill(null))
   })
 
-  // One reader that fails on a text takes the whole stream from everybody.
+  // A single reader that fails on a text ends the stream for all clients.
   it('is dropped and counted when it does not fit', async () => {
     await using outsider = await connectOutsider(redis.url)
     await using listener = await listen(one)

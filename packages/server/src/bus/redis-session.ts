@@ -14,7 +14,7 @@ const maxUnansweredBytes = 4 * 1024 * 1024
 /** Time for the last messages of a process that stops. */
 const farewellMs = 500
 
-/** Kinds of messages, each with a limit of its own: a flood of events must not keep a kill from being told. */
+/** Kinds of messages, each with its own limit: a flood of events must not delay the notice of a kill. */
 export type Lane = 'events' | 'control'
 
 /** A connection to publish and one to subscribe, which live and end together. */
@@ -86,7 +86,7 @@ export async function openRedisSession({ url, lanes, onFailed, signal }: Session
   async function connect({ client }: typeof publisher): Promise<void> {
     client.on('error', end)
     await client.connect()
-    // It was given up meanwhile, and nobody else would close it.
+    // The connection was abandoned meanwhile, so it is closed here.
     if (isOver) client.destroy()
   }
 

@@ -17,7 +17,7 @@ import { RedisBus } from './redis.ts'
 const deadline = { timeout: 60_000, interval: 10 }
 const hash = (password: string) => createHash('sha256').update(password).digest('hex')
 
-/** The file as its own comment tells to fill it in. */
+/** The file, filled in as its comment describes. */
 function filledIn(): string {
   const text = readFileSync(new URL('../../../../deploy/redis-users.acl', import.meta.url), 'utf8')
   return text
@@ -64,7 +64,7 @@ async function connect(user: string, password: string) {
 
 const connectAgent = () => connect('wardline-agent', 'agent password')
 
-/** What nobody needs who only sends and receives messages. */
+/** Commands that a sender and receiver of messages does not need. */
 const elsewhere = [
   ['GET', 'key'],
   ['SET', 'key', 'value'],

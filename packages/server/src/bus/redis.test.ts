@@ -98,7 +98,7 @@ function kill(version: number, instance_id = 'bot'): ControlMessage {
   return { ...message, signature: signControl(message, secrets.controlKey) }
 }
 
-/** Somebody else who may publish and listen. */
+/** Another client that may publish and subscribe. */
 async function connectOutsider(url: string) {
   const client = new RedisClient({ url })
   client.on('error', () => {})
@@ -279,7 +279,7 @@ describe('a Redis that is killed', () => {
     expect(one.bus.receivesAll).toBe(false)
     expect(await one.count('up')).toBe(0)
     one.clock.advance(60_000)
-    // Many tries, of which the log tells once.
+    // Many attempts, logged once.
     await refuseConnections(own.port, 6)
     await own.start()
     await vi.waitFor(() => expect([one.bus.state, other.bus.state]).toEqual(['ok', 'ok']), deadline)
@@ -313,7 +313,7 @@ describe('a Redis that is killed', () => {
     await vi.waitFor(() => expect([one.bus.state, other.bus.state]).toEqual(['ok', 'ok']), deadline)
     one.bus.publishEvents([event(1_001)], eventRowJson)
     await vi.waitFor(() => expect(other.events).toEqual([event(1_001)]), deadline)
-    // Nobody has carried the kill yet, so the next look at the database tells of it.
+    // No message carried the kill, so the next read of the database publishes it.
     one.bus.publishControl(kill(1))
     await vi.waitFor(() => expect(other.control).toEqual([kill(1)]), deadline)
   })
@@ -407,7 +407,7 @@ describe('a process that stops', () => {
 })
 
 describe('the connection', () => {
-  // The log leaves the machine, and a password in it would open the channel to whoever reads it.
+  // The log leaves the machine; a password in it would let its readers into the channel.
   it('never shows the password, whether it is right or wrong', async () => {
     for (const user of ['default', 'nobody']) {
       await using open = await openBus(`redis://${user}:hunter2%40secret@127.0.0.1:${redis.port}/0`)
@@ -446,7 +446,7 @@ describe('the connection', () => {
   })
 })
 
-/** Listens in the place of a server that is gone and hangs up on whoever comes, until so many came. */
+/** Listens in place of a server that is down, and closes the first connections. */
 async function refuseConnections(port: number, count: number): Promise<void> {
   const server = createServer((socket) => socket.destroy()).listen(port, '127.0.0.1')
   for (let came = 0; came < count; came++) await once(server, 'connection')
@@ -454,7 +454,7 @@ async function refuseConnections(port: number, count: number): Promise<void> {
   await once(server, 'close')
 }
 
-// Of localhost and 127.0.0.1, signed by itself, for nothing but this test.
+// Self-signed for localhost and 127.0.0.1, used by this test only.
 const testKey = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgJKQXi8MwbhaNieW9
 oKeQD2imWbxumiSQeiNrQvz+/cKhRANCAAQ+1q+WVYJH5lF8tzK+bGq/9A4iZ70f

@@ -13,7 +13,10 @@ import { addressOf, type Lane, openRedisSession, type RedisSession } from './red
 import { readControlMessage } from './signed-control.ts'
 import { eventMessage, readEventMessage, signatureOf } from './signed-event.ts'
 
-/** Pauses between tries are drawn from 0 to a bound that doubles up to the last: all are back soon, but not at once. */
+/**
+ * Pauses between attempts are random, from 0 to a bound that doubles up to the last: all processes reconnect soon, but
+ * not at once.
+ */
 const firstPauseMs = 50
 const lastPauseMs = 2_000
 /** Own messages that are still to come back, and instances whose last message is known. */

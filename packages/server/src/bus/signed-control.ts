@@ -22,7 +22,7 @@ function parse(message: Buffer): unknown {
   }
 }
 
-/** The kill or resume that a message of the control channel tells of, or why it is refused. */
+/** The kill or resume in a message of the control channel, or the reason for refusing it. */
 export function readControlMessage(
   message: Buffer,
   key: Buffer,

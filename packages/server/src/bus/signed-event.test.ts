@@ -77,7 +77,7 @@ describe('the message of an event', () => {
     )
   })
 
-  // A single bit that could be changed would let somebody move a breach to another agent, or to another place in time.
+  // If one bit could be changed, an attacker could move a breach to another agent or another time.
   it('is not believed when a single byte was changed, added or taken away', () => {
     fc.assert(
       fc.property(

@@ -2,8 +2,8 @@ import { timingSafeEqual } from 'node:crypto'
 import { limits } from '@wardline/contract'
 import type { Mac } from './mac.ts'
 
-// A message is the row of an event with one more field at its end: the hex HMAC-SHA256 of the row without it. Whoever
-// can publish could otherwise put a row of their own in the place of the one that is stored next.
+// A message is the row of an event with one more field at its end: the hex HMAC-SHA256 of the row without it. Without
+// the HMAC, any program that can publish could replace the row that is stored next.
 
 const opening = ',"signature":"'
 const closing = '"}'

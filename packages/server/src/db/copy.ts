@@ -14,7 +14,7 @@ type ColumnTypes = Record<string, 'text' | 'bigint' | 'double'>
 
 /**
  * Every table but schema_version, with the key in whose order it is copied. A table that only grows at its end is
- * taken up again where an interrupted copy stopped; the others are small beside it and are copied anew.
+ * resumed where an interrupted copy stopped; the others are small and are copied again from the start.
  */
 const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'events', key: ['seq'], grows: true },
@@ -128,7 +128,7 @@ async function readMark({ db }: Database): Promise<string> {
     .selectFrom('instances')
     .select((e) => e.fn.max('last_heartbeat_at').as('last'))
     .execute()
-  // A service that nobody speaks to still does its periodic work.
+  // Without any request the service still does its periodic work.
   const jobs = await db.selectFrom('job_runs').selectAll().orderBy('name').execute()
   return JSON.stringify([counters, head, beats, jobs])
 }
@@ -194,8 +194,8 @@ async function compare(
 }
 
 /**
- * Copies every row of a database that nobody writes into an empty one of either engine, and compares all of them
- * afterwards. An interrupted copy goes on where it stopped when it is called again. Both have the newest schema.
+ * Copies every row of a database without writers into an empty one of either engine, and compares all of them
+ * afterwards. An interrupted copy continues where it stopped when it is called again. Both have the newest schema.
  * Resolves with the rows of each table. Rejects with DatabaseError; the target then stays marked as unfinished.
  */
 async function copyDatabase(

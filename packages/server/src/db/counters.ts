@@ -7,7 +7,7 @@ type Counter = Schema['counters']['name']
 /** Its value, within a statement. */
 export const counterValue = (name: Counter) => sql<number>`(select value from counters where name = ${sql.lit(name)})`
 
-/** Whoever changes a counter has it until the transaction ends: others that change it wait. */
+/** A transaction that changes a counter locks it until it ends: others that change it wait. */
 export const setCounter = (name: Counter, value: RawBuilder<unknown>) =>
   sql`update counters set value = ${value} where name = ${sql.lit(name)}`
 

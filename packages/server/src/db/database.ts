@@ -71,7 +71,7 @@ export interface ExpiredRows {
 }
 
 interface BatchOptions {
-  /** A change of control: goes ahead on a full disk, into the space that is held back for it. */
+  /** A change of control: may use the reserved disk space when the disk is full. */
   isControl?: boolean
 }
 
@@ -88,8 +88,8 @@ export interface Database {
   /** Takes answers that have arrived, where they would else wait for the next turn of the event loop. Costs next to nothing. */
   collect(): void
   /**
-   * Runs reads that may look at many rows on connections of their own, so that no agent waits behind them. Callers, such
-   * as keys, take turns. Rejects with AppError `overloaded` when too much waits already.
+   * Runs reads of many rows on separate connections, so that no agent waits for them. Callers, such as keys, take
+   * turns. Rejects with AppError `overloaded` when too many are waiting.
    */
   scan<Result>(caller: string, read: (db: Db) => Promise<Result>): Promise<Result>
   /** Runs statements that change the schema in one transaction, however long they take. */

@@ -38,7 +38,7 @@ const newcomersShare = 0.25
 export class FairQueue<Entry extends Queued> {
   readonly #bounds: QueueBounds
   readonly #shares = new Map<string, Share<Entry>>()
-  /** The share that had the last turn; the ring goes on with its `next`. */
+  /** The share whose turn was last; the ring continues with its `next`. */
   #last: Share<Entry> | undefined
   #rows = 0
   #bytes = 0

@@ -13,7 +13,7 @@ interface Entry {
   isUrgent?: boolean
 }
 
-/** A queue in front of commits that end when told. */
+/** A queue in front of commits that end when the test says so. */
 function openQueue(write: (names: string[]) => Promise<void> = async () => {}, collect = () => {}) {
   const clock = manualClock()
   const metrics = createMetrics()

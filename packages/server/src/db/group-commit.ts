@@ -145,7 +145,7 @@ export class GroupCommit<Entry, Result> {
     return { batch, started: this.#options.clock.monotonic(), written }
   }
 
-  /** The results of a commit; undefined when it failed and everyone in it was answered. */
+  /** The results of a commit; undefined when it failed and every request in it has been answered. */
   async #settle({ batch, written }: Commit<Entry, Result>): Promise<Result[] | undefined> {
     try {
       return await written

@@ -8,7 +8,10 @@ interface PreparedChange<Result> {
   result(rows: Row[][]): Result
 }
 
-/** An attempt fails when somebody else changed the same row just then. With fifty of them at once, 1 in 10,000 failed 8 times. */
+/**
+ * An attempt fails when another one changes the same row at that moment. With fifty at once, 1 in 10,000 failed 8
+ * times.
+ */
 const maxAttempts = 20
 const retryAfterSeconds = 1
 

@@ -43,7 +43,7 @@ describe('migrate', () => {
     expect(await opened.rows(`select value from counters where name = 'event_seq'`)).toEqual([{ value: 7 }])
   })
 
-  // An older program would write rows that the newer one cannot read, and nobody would notice for weeks.
+  // An older program would write rows that the newer one cannot read, unnoticed for weeks.
   it('refuses a schema that is newer than this program', async () => {
     await using opened = await openTestDatabase()
     await migrate(opened.database, 1)

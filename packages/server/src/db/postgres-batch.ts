@@ -67,7 +67,7 @@ export class PostgresBatch implements Submittable {
     for (const { sql, parameters } of this.#statements) {
       const { name, hasRows } = describeText(sql)
       if (!prepared.has(name)) {
-        // After a fault nobody knows whether it was parsed; closing what is not there is no error.
+        // After an error it is unknown whether the statement was parsed; closing one that does not exist is no error.
         wire.close({ type: 'S', name })
         wire.parse({ name, text: sql })
         prepared.add(name)

@@ -29,8 +29,8 @@ async function attempt(url: string, statements: readonly Statement[]): Promise<v
 }
 
 /**
- * Runs statements in one transaction over a connection of its own, without the limits of other statements: building an
- * index on a large table takes as long as it takes. Only waiting for a lock is limited, and is tried again.
+ * Runs statements in one transaction on a separate connection, without the time limits of other statements: building an
+ * index on a large table is slow. Only the wait for a lock is limited, and retried.
  */
 export async function change(url: string, statements: readonly Statement[]): Promise<void> {
   for (let attempts = 1; ; attempts++) {

@@ -5,7 +5,9 @@ import type { Day, Db, ExpiredRows } from './database.ts'
 
 /** Far enough ahead that a service that was down for days, or a clock that runs ahead, finds its partition. */
 const daysAhead = 7
-/** Whoever changes partitions waits for dumps and long readers, and all writers wait behind: better try again later. */
+/**
+ * A change of partitions waits for dumps and long reads, and all writers queue behind it: fail early and retry later.
+ */
 const lockTimeoutMs = 250
 
 export const startOfDay = (time: number): number => time - (time % dayMs)
@@ -29,7 +31,7 @@ async function changePartitions(db: Db, statement: string): Promise<void> {
   })
 }
 
-/** Somebody else made it at the same moment: that is as good. */
+/** Another process created it at the same moment, which is just as good. */
 async function createPartition(db: Db, name: string, bounds: string): Promise<void> {
   try {
     await changePartitions(db, `create table if not exists ${name} partition of events ${bounds}`)
@@ -40,8 +42,9 @@ async function createPartition(db: Db, name: string, bounds: string): Promise<vo
 }
 
 /**
- * A day of which the default partition holds events already, because a clock was wrong, cannot get one of its own any
- * more: its events go there as well, and later one by one. A day that is still far ahead has time until the next turn.
+ * When a clock was wrong, the default partition may already contain events of a day; that day then gets no partition,
+ * its events stay in the default one and are deleted one by one. A day that is still far ahead is retried at the next
+ * turn.
  */
 function mayBeMissing(day: number, today: number, fault: unknown): boolean {
   return day > today + dayMs || (fault instanceof DatabaseError && fault.constraint)

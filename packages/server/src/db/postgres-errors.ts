@@ -16,7 +16,7 @@ const serverLeaves = ['57P01', '57P02', '57P03', '25006', idleInTransaction]
 const divisionByZero = '22012'
 /** `lock_timeout` passed. */
 const lockTimeout = '55P03'
-/** Another transaction held what this one waited for. */
+/** Another transaction had locked what this one needs. */
 const inTheWay = [deadlock, serializationFailure, lockTimeout, '57014', idleInTransaction]
 
 const codeOf = (fault: unknown): string => String((fault as { code?: unknown } | undefined)?.code ?? '')
@@ -33,7 +33,7 @@ export function isWorthRepeating(fault: unknown): boolean {
   return code === deadlock || code === serializationFailure || lostStatements.includes(code)
 }
 
-/** Another session held a lock for too long, or was in the middle of the same locks. */
+/** Another session kept a lock for too long, or both waited for each other (deadlock). */
 export const isLockedOut = (fault: unknown): boolean => [lockTimeout, deadlock].includes(codeOf(fault))
 
 export function toDatabaseError(fault: unknown): DatabaseError {

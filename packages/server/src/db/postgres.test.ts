@@ -244,7 +244,7 @@ describe('a batch', () => {
     expect(await opened.rows('select name from job_runs')).toEqual([{ name: 'a' }])
   })
 
-  // Each holds what the other one needs: the server ends one of them, through no fault of its own.
+  // Each has locked what the other one needs: the server aborts one of them, which is not at fault.
   it('that the server ends to undo a deadlock is run again, once', async () => {
     await using opened = await open()
     const { database, outside } = opened
@@ -276,7 +276,7 @@ describe('prepared statements', () => {
     await using opened = await open()
     const { database, ingest, outside } = opened
     const count = raw(`update counters set value = value where name = 'event_seq' returning value`)
-    /** Held up by one lock, the four need a connection each. */
+    /** Blocked by one lock, the four need a connection each. */
     async function onFourConnections(...statements: Statement[]): Promise<void> {
       await outside.query('begin')
       await outside.query('lock table counters')
@@ -322,7 +322,7 @@ async function sendHalf(url: string, text: string): Promise<Client> {
 }
 
 describe('a process that is paused', () => {
-  // Every event and every kill of all processes would wait until somebody finds the machine that stands still.
+  // Every event and every kill of all processes would wait until an operator finds the frozen machine.
   it('in the middle of sending a batch is ended, and what waited for its locks goes on', async () => {
     await using opened = await open()
     const paused = await sendHalf(opened.url, 'update counters set value = value + 100')
@@ -340,7 +340,7 @@ describe('a process that is paused', () => {
     await ended
   })
 
-  // Somebody may look something up with the same name and password, and leave the transaction open.
+  // An operator may run a query with the same credentials, and leave the transaction open.
   it('is not taken for a person whose transaction is open', async () => {
     await using opened = await open()
     const { outside, ingest } = opened

@@ -35,7 +35,7 @@ const scanners = 2
 const deadlineMs = 1_750
 const maxAttempts = 3
 
-/** The connections of a database that nobody uses just now, by its pools. */
+/** The idle connections of a database, by pool. */
 const unusedOf = new WeakMap<Pool, Set<PoolClient>>()
 
 /**
@@ -52,7 +52,7 @@ function openPool(url: string, name: string, max: number, unused: Set<PoolClient
     application_name: `wardline ${name}`,
     max,
     connectionTimeoutMillis: deadlineMs,
-    // The server gives up shortly before the caller does: no statement goes on that nobody waits for.
+    // The server cancels shortly before the caller stops waiting, so no abandoned statement keeps running.
     statement_timeout: deadlineMs - 250,
     // A process that is paused within a transaction holds its locks no longer than this.
     idle_in_transaction_session_timeout: abandonedAfterMs,
@@ -60,8 +60,8 @@ function openPool(url: string, name: string, max: number, unused: Set<PoolClient
     keepAlive: true,
     types: { getTypeParser: (oid: number) => parserOf(oid) } as never,
   })
-  // A connection that breaks is replaced: whoever uses it at that moment hears of it by its answer, and nobody else
-  // needs to. Without a listener of its own, one that is lent would end the process.
+  // A broken connection is replaced; its current user gets the error from its query. Without this listener, the error
+  // of a checked-out connection would end the process.
   pool.on('connect', (client) => client.on('error', () => {}))
   pool.on('error', () => {})
   pool.on('release', (_fault, client) => void unused.add(client))
@@ -244,7 +244,7 @@ const adapt = (pools: { reads: Pool; writes: Pool }) =>
 
 /**
  * Opens a PostgreSQL database, version 15 or newer. Rejects with DatabaseError when it cannot be reached or does not
- * keep what it confirms. A server that goes away later is found again by itself.
+ * persist what it confirms. Reconnects automatically when the server comes back.
  */
 export async function openPostgres(url: string): Promise<Database> {
   const unused = new Set<PoolClient>()

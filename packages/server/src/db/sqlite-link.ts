@@ -91,7 +91,7 @@ export class SqliteLink {
     options: { file: string; readOnly: boolean },
     events: LinkEvents,
   ): Promise<{ link: SqliteLink; version: string }> {
-    // A channel of its own: only from such a port can answers be taken without waiting for the event loop.
+    // A separate channel: only from such a port can answers be read without waiting for the event loop.
     const { port1: port, port2 } = new MessageChannel()
     const worker = new Worker(new URL('./sqlite-worker.js', import.meta.url), {
       workerData: { ...options, port: port2 },
@@ -164,7 +164,7 @@ export class SqliteLink {
     while (this.#posted.size < this.#maxPosted) {
       const next = this.#control.shift() ?? this.#others.shift()
       if (!next) return
-      // Nobody waits any more for what is overdue.
+      // The caller of an overdue request has already been answered.
       if (!this.#pending.has(next.id)) continue
       this.#posted.add(next.id)
       this.#port.postMessage(next)

@@ -165,7 +165,7 @@ describe('transactions', () => {
       run(database, `insert into notes values ('single')`).then(() => order.push('single')),
       database.db.transaction().execute((trx) => trx.executeQuery(statement(`insert into notes values ('second')`))),
     ]
-    // Whoever did not wait would be through by the time of these reads.
+    // A client that did not wait would be done before these reads.
     for (let turn = 0; turn < 5; turn++) await run(database, 'select name from notes')
     expect(order).toEqual([])
     gate.resolve()
@@ -193,7 +193,7 @@ describe('transactions', () => {
     expect(names()).toEqual(['after'])
   })
 
-  // An open transaction that nobody knows of would take every later write, answer it, and lose it with the process.
+  // A transaction left open would take every later write, confirm it, and lose it with the process.
   it('do not stay open when their begin succeeds after the caller has given up', async () => {
     // First the batch waits for the foreign lock, then the begin: longer than any caller does.
     outside.exec('begin immediate')
@@ -243,7 +243,7 @@ describe('backup', () => {
 })
 
 describe('the audit table', () => {
-  // Whoever got as far as running SQL through the service still cannot rewrite what was recorded.
+  // An attacker who runs SQL through the service still cannot rewrite what was recorded.
   it.each([
     ['an edit', `update audit_log set actor = 'nobody'`],
     ['a removal', 'delete from audit_log'],

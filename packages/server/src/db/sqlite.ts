@@ -66,7 +66,7 @@ const dialect: Dialect = {
   },
 }
 
-/** One writer and one reader, each a connection in a thread of its own: a long read never holds up a kill. */
+/** One writer and one reader, each a connection in its own thread: a long read never delays a kill. */
 class SqliteConnection implements DatabaseConnection {
   readonly #writer: SqliteLink
   readonly #reader: SqliteLink
@@ -102,7 +102,7 @@ async function* refuseStreaming(): AsyncIterableIterator<never> {
   yield await Promise.reject(new Error('Read in pages instead.'))
 }
 
-/** Whoever holds it has the writer to itself; the others wait in line, control ahead. */
+/** Its holder has exclusive use of the writer; the others queue, control first. */
 class Lock {
   #isTaken = false
   readonly #control: (() => void)[] = []
@@ -119,7 +119,7 @@ class Lock {
   }
 
   async lockFound<T>(work: () => Promise<T>, isControl = false): Promise<T> {
-    // Nobody waits: the worker keeps the order, so no turn of the event loop is spent.
+    // The queue is empty: the worker keeps the order, so no turn of the event loop is spent.
     if (!this.#isTaken) return work()
     const release = await this.acquire(isControl)
     try {
@@ -163,7 +163,7 @@ class SqliteDriver implements Driver {
     try {
       await connection.executeQuery(CompiledQuery.raw('begin immediate'))
     } catch (fault) {
-      // The answer may only be late: a transaction that nobody ends would swallow every later write.
+      // The answer may only be late: a transaction left open would take every later write.
       this.#writer.rollback().catch(() => {})
       throw fault
     }
@@ -283,7 +283,7 @@ export async function openSqlite(file: string, onFatal: (fault: Error) => void):
     async noteDeleted() {},
     async backup(target) {
       if (existsSync(target)) throw new DatabaseError(`${target} already exists.`)
-      // It holds everything that the database holds: nobody else may read it.
+      // The backup contains everything in the database: only its owner may read it.
       closeSync(openSync(target, 'wx', 0o600))
       await writer.backup(target)
     },

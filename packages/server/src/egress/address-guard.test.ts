@@ -5,7 +5,8 @@ import { isForbidden, ranges } from './address-guard.ts'
 const none = ranges([])
 const forbidden = (address: string): boolean => isForbidden(address, none)
 
-// Whoever may create a channel could otherwise make the service speak with what only the service can reach.
+// An operator who may create channels could otherwise make the service connect to hosts that only the service can
+// reach.
 describe('without an allow-list', () => {
   it.each([
     // First and last of each range of the registries.

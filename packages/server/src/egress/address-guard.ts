@@ -52,7 +52,7 @@ const special = ranges([
   '203.0.113.0/24', // documentation
   '224.0.0.0/4', // multicast
   '240.0.0.0/4', // reserved, and broadcast
-  '168.63.129.16', // in no registry: what Azure tells and takes from its machines
+  '168.63.129.16', // in no registry: Azure's platform endpoint for its machines
   '2001::/23', // protocol assignments, Teredo among them
   '2001:db8::/32', // documentation
   '2002::/16', // 6to4, which ends at any IPv4 address

@@ -2,7 +2,7 @@ import { ranges } from './address-guard.ts'
 import { addressFault, formFault, portFault, targetOf } from './destination-rules.ts'
 import { addressesOf, askSystem } from './resolve.ts'
 
-/** Somebody waits for the answer while a channel is being made. */
+/** The request that creates a channel waits for the answer. */
 const resolvedWithinMs = 2_000
 
 /**

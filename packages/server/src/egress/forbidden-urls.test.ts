@@ -6,9 +6,8 @@ import { EgressError } from './egress.ts'
 import { createEgress } from './open-egress.ts'
 import { askSystem, type Resolve } from './resolve.ts'
 
-// Every URL here leads to this machine, to its network or to the metadata of its cloud, for whoever reads it carelessly.
-// Whoever may create a channel would make the service speak with what trusts it, and would read the answer in the log of
-// deliveries.
+// Every URL here leads to this machine, its network or its cloud's metadata when parsed carelessly. An operator who may
+// create channels could make the service call internal hosts, and read the answer in the log of deliveries.
 
 const spellings: Record<string, string[]> = {
   plainly: [
@@ -129,10 +128,10 @@ const names: Record<string, string[]> = {
   'both.example.com': ['93.184.215.14', '2606:2800:21f::1', '127.0.0.1'],
   'xn--bcher-kva.example': ['127.0.0.1'],
   localhost: ['127.0.0.1', '::1'],
-  // Where a name of an attacker leads that URLs hide behind: nobody may be called by way of it either.
+  // The private address behind an attacker's name: no form of URL may reach it.
   'hooks.example.com': ['127.0.0.1'],
 }
-/** Forms of IPv4 addresses that the system reads by itself; with a dot at the end it would ask around for them. */
+/** Forms of IPv4 addresses that the system's resolver accepts; with a trailing dot it would ask DNS for them. */
 const isNumeric = (name: string): boolean =>
   /^[\da-fx.]*[\da-f]$/i.test(name) && isIP(URL.parse(`http://${name}`)?.host ?? '') === 4
 const resolve: Resolve = async (name) => {
@@ -213,7 +212,7 @@ describe('a guarded way out', () => {
     expect(connections).toBe(0)
   })
 
-  // Schemes that browsers do not know keep hosts as they are written, and the system reads them by rules of its own.
+  // Schemes unknown to browsers keep hosts as they are written, and the system parses those by other rules.
   it.each(all)('connects to nothing for tcp://$host ($how)', async ({ host }) => {
     connections = 0
     const url = URL.parse(urlOf('tcp://', host))

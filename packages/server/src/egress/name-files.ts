@@ -32,7 +32,7 @@ interface Search {
   ndots: number
 }
 
-/** Six are what older systems take; whoever has more has far more look-ups than addresses. */
+/** Older systems read six; with more, look-ups outnumber addresses. */
 const maxDomains = 10
 const maxNdots = 15
 

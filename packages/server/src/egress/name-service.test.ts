@@ -14,7 +14,7 @@ import { createEgress } from './open-egress.ts'
 
 const types: Record<number, 'A' | 'AAAA'> = { 1: 'A', 28: 'AAAA' }
 
-/** A name server on a socket of its own. What is below `dead.test` is never answered. */
+/** A name server on its own socket. Names below `dead.test` get no answer. */
 async function startNameServer(records: Record<string, { A?: string[]; AAAA?: string[] | 'silent' }>) {
   const asked: string[] = []
   const socket: Socket = createSocket('udp4')
@@ -162,7 +162,7 @@ describe('a zone that does not answer', () => {
     expect(await open.post(request)).toMatchObject({ status: 200, body: 'ok' })
     open.close()
     receiver.close()
-    // Nobody waits for these any more: they are broken off, and not remembered as names that failed.
+    // These look-ups have no caller left: they are cancelled, and not cached as failed.
     end.abort()
     expect(new Set(await Promise.all(waiting))).toEqual(new Set(['AbortError']))
     const asked = server.asked.length

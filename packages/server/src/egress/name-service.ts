@@ -90,9 +90,9 @@ async function queryBoth(resolver: promises.Resolver, name: string): Promise<str
 
 /**
  * Resolves names by the hosts file and then by DNS, without the resolver of the system: that one runs in the four
- * threads of the process, which files and all other names need too, and cannot be called off. Here a zone that does not
- * answer costs nobody but those who ask for its names: one look-up for each name at a time, and none longer than
- * 8 seconds. Other sources of nsswitch.conf are not asked.
+ * threads of the process, which files and all other names need too, and cannot be cancelled. Here a zone that does not
+ * answer delays only look-ups of its own names: one look-up for each name at a time, none longer than 8 seconds. Other
+ * sources of nsswitch.conf are not used.
  */
 export function createNameService(options: NameServiceOptions = {}): Resolve {
   const { servers, hostsFile = systemHostsFile, resolvConf = systemResolvConf, clock = systemClock } = options
@@ -107,10 +107,10 @@ export function createNameService(options: NameServiceOptions = {}): Resolve {
     if (numeric !== undefined) return [numeric]
     const listed = (await hosts()).get(complete)
     if (listed) return listed
-    // RFC 6761, section 6.3: never asked of anybody.
+    // RFC 6761, section 6.3: never sent to a name server.
     if (/(^|\.)localhost$/.test(complete)) return ['127.0.0.1', '::1']
     for (const candidate of candidatesOf(name, await search())) {
-      // Cancelling ends the queries under way only, and nobody counts a look-up that was given up.
+      // Cancelling ends the running queries only; an abandoned look-up is not counted.
       if (ended.aborted) break
       const addresses = await queryBoth(resolver, candidate)
       if (addresses.length > 0) return addresses
@@ -143,7 +143,7 @@ export function createNameService(options: NameServiceOptions = {}): Resolve {
         throw reason
       })
       .finally(end)
-    // Nobody may be waiting any more.
+    // The callers may be gone.
     addresses.catch(() => {})
     const started: LookUp = {
       addresses,

@@ -51,7 +51,7 @@ async function listen(server: Server): Promise<Listener> {
 
 const serve = (answer: RequestListener): Promise<Listener> => listen(createHttpServer(answer))
 const serveRaw = (accept: (socket: Socket) => void): Promise<Listener> => listen(createServer(accept))
-/** Answers whatever comes with these bytes, and ends unless told otherwise. */
+/** Answers every request with these bytes; closes the connection by default. */
 const answering = (bytes: string) => serveRaw((socket) => void socket.once('data', () => socket.end(bytes)))
 
 const requestTo = (port: number, scheme = 'http', host = name) => ({
@@ -60,7 +60,7 @@ const requestTo = (port: number, scheme = 'http', host = name) => ({
   body: '{"text":"s3cret"}',
 })
 
-/** The sentence that a failure is told with; whatever it is, it shows nothing of what was sent. */
+/** The message of a failure; it contains nothing of what was sent. */
 async function failureOf(work: Promise<unknown>): Promise<string> {
   const fault = await work.then(
     () => new Error('Nothing failed.'),
@@ -106,7 +106,7 @@ describe('a request', () => {
     const closedAt = performance.now()
     egress.close()
     await Promise.all(ends)
-    // An idle connection would end by itself 4 seconds after its last answer.
+    // An idle connection would be closed 4 seconds after its last answer.
     expect(performance.now() - closedAt).toBeLessThan(3_500)
   })
 
@@ -396,7 +396,7 @@ describe('TLS', () => {
     opened.push(() => setDefaultCACertificates(before))
   }
 
-  // Somebody between the service and the receiver could read alerts, and swallow them.
+  // An attacker between the service and the receiver could read alerts, and drop them.
   it('refuses a certificate that nobody vouches for', async () => {
     const { port, ends } = await secure()
     for (const guarded of [true, false]) {
@@ -408,7 +408,7 @@ describe('TLS', () => {
     await Promise.all(ends)
   })
 
-  // Whoever owns any certificate, or the name service, could pose as the receiver.
+  // An attacker with any certificate, or in control of DNS, could pose as the receiver.
   it('refuses the certificate of another host', async () => {
     trust()
     const { port, ends } = await secure()
@@ -462,7 +462,7 @@ describe('an open connection', () => {
     }
   })
 
-  // An error that nobody listens for would end the process.
+  // An error without a listener would end the process.
   it('may break before anybody listens', async () => {
     const { port } = await serveRaw((socket) => void socket.once('data', () => socket.resetAndDestroy()))
     const socket = await egressOf().connect({ host: name, port, tls: false })

@@ -74,7 +74,7 @@ function exchange(protocol: Target['protocol'], options: RequestOptions, body: s
       request.destroy(Object.assign(new Error('endless interim answers'), { code: 'HPE_HEADER_OVERFLOW' }))
     })
     request.on('response', (response) => resolve(readAnswer(response)))
-    // After the answer neither matters, but an error that nobody listens for would end the process.
+    // After the answer neither matters, but an error without a listener would end the process.
     request.on('error', reject)
     // All that comes of an answer that changes the protocol (101).
     request.on('close', () => reject(Object.assign(new Error('no answer'), { code: 'ECONNRESET' })))
@@ -144,7 +144,7 @@ export function createEgress(options: EgressOptions): Egress {
       return inTime(host, signal, async (end) => {
         const route = { ...(await openRoute({ host, port, protocol: 'other' }, end)), port }
         const socket = tls ? connectTls(route) : connectTcp(route)
-        // Whoever gets it may not listen yet when it breaks.
+        // The caller may not have added its listener when the connection breaks.
         socket.on('error', () => {})
         try {
           await once(socket, tls ? 'secureConnect' : 'connect', { signal: end })

@@ -18,7 +18,7 @@ it.each([
   expect(addressGroup(address)).toBe(group)
 })
 
-// Whoever has a /64 has more addresses than could be counted, and would have 20 tries with each.
+// The owner of a /64 has more addresses than could be counted, and would have 20 attempts with each.
 it('counts all addresses of a /64 as one, however they are written, and those of another as others', () => {
   const part = fc.integer({ min: 0, max: 0xffff })
   fc.assert(

@@ -116,7 +116,7 @@ async function sessionPrincipal(
   const known = authenticator.knownSession(token)
   // A browser whose session is over may say so again and again: it guesses nothing, and costs nothing.
   if (known === 'over') return undefined
-  // Nobody guesses at the cost of a query each. A session that was seen before is not kept waiting by others.
+  // Guesses must not cost a query each. A session that was seen before does not wait for others.
   if (known === undefined && watch.isWaiting(clientAddress(request))) return refuseSession(request, watch)
   const principal = await authenticator.bySession(token)
   if (!principal && known === undefined) return refuseSession(request, watch)
@@ -132,7 +132,7 @@ function assertScope(principal: Principal, scopes: readonly Scope[]): void {
   }
 }
 
-/** Whoever has the right key is not asked how many wrong ones came from the same address. */
+/** A caller with the right key is not delayed by wrong ones from the same address. */
 function refuseKey(request: FastifyRequest, watch: RefusalWatch): never {
   const waitSeconds = watch.badKey(clientAddress(request))
   if (waitSeconds === undefined) throw new AppError('unauthorized', 'The key in X-Monitor-Key is not valid.')
@@ -169,7 +169,7 @@ export function authenticate(
     }
     const known = authenticator.byKey(presented)
     if (known) return admitted(known)
-    // Nobody guesses at the cost of more than a few queries a minute.
+    // Guesses must not cost more than a few queries a minute.
     const mayAsk = !watch.isWaiting(clientAddress(request))
     return authenticator
       .byStoredKey(presented, mayAsk)

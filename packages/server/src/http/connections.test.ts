@@ -74,7 +74,7 @@ describe('the connections of one address', () => {
     expect((await service.call('GET', '/metrics')).text).toMatch(/connections_refused_total\{reason="address"\} [1-9]/)
   })
 
-  // Whoever sits behind the same address as an attacker still has to reach the kill switch.
+  // A caller behind the same address as an attacker must still reach the kill switch.
   it('are served beyond the cap with a valid key, and end after any other', async () => {
     await using service = await openCapped()
     await using clients = await clientsOf(service)

@@ -36,8 +36,8 @@ export function exemptAddresses({ trustedProxies = [] }: Pick<Config, 'trustedPr
 }
 
 /**
- * One address must not take the place of everybody. Connections beyond the cap are not refused at once, since a holder
- * of a key may sit behind the same address as an attacker: on as many again, a request with a key is read.
+ * One address must not take all connections. Connections beyond the cap are not refused at once, since a key holder may
+ * share the address of an attacker: on as many again, a request with a key is read.
  */
 export function capConnections(server: Server, config: Config, { connectionsRefused }: Metrics): void {
   const limit = config.maxConnectionsPerAddress

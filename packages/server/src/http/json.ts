@@ -76,7 +76,10 @@ export function bodyText(bytes: Buffer): string {
 /** Shorter texts cannot hold so many values that parsing them takes long. */
 const fewSigns = 32 * 1024
 
-/** Tens of thousands of small objects take longer to parse than the event loop may be held. Throws AppError `invalid`. */
+/**
+ * Tens of thousands of small objects take longer to parse than the event loop may be blocked. Throws AppError
+ * `invalid`.
+ */
 export function assertFewValues(text: string): void {
   if (text.length < fewSigns) return
   let signs = 0

@@ -24,7 +24,7 @@ export function mountOperations(router: Router, { clock, timekeeping, database, 
   router.handle('getReadiness', async (_input, reply) => {
     const ok = await isReady()
     if (!ok) reply.code(503)
-    // Without its backplane a process still stores events and answers polls rightly: taking it away would help nobody.
+    // Without its backplane a process still stores events and answers polls correctly: removing it would only do harm.
     const { offsetMs } = timekeeping
     return { ok, database: ok ? 'ok' : 'unavailable', backplane: bus.state, clock_offset_ms: offsetMs }
   })

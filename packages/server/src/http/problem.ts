@@ -34,7 +34,7 @@ const busyDatabase: Problem = {
   retryAfterSeconds: 1,
 }
 
-/** What the caller is told about a fault. Anything unforeseen is `internal`, without its details. */
+/** The part of an error that the caller sees. Any unknown error is `internal`, without details. */
 function toProblem(fault: unknown): Problem {
   if (fault instanceof AppError) return fault
   if (fault instanceof DatabaseError && fault.busy) return busyDatabase
@@ -60,9 +60,9 @@ const promptRefusals = 200
 const refusalWaitMs = 100
 
 /**
- * Paces the answers that tell a client to come back later: one that asks again at once, on many connections, would
- * otherwise keep the process busy with refusals, and kills waiting. All count together, since a later refusal costs an
- * honest client nothing.
+ * Delays the answers that ask a client to retry later: one that retries at once, on many connections, would otherwise
+ * keep the process busy with refusals, and delay kills. All share one rate, since a later refusal costs an honest
+ * client nothing.
  */
 export class RefusalPace {
   #since = -Infinity

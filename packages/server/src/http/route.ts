@@ -70,7 +70,7 @@ interface RouterOptions {
   configured: Record<'stream' | 'metrics', 'open' | readonly Scope[]>
 }
 
-/** Whoever calls without a key, where none is needed. */
+/** A caller without a key, where none is required. */
 export const open: Principal = {
   keyId: 'none',
   name: 'anonymous',

@@ -194,7 +194,7 @@ describe('the address of the client', () => {
     return row!.ip_address
   }
 
-  // Whoever may choose the address that is recorded can put the blame on another machine.
+  // If a client could choose the recorded address, it could blame another machine.
   it('is not what a client says of itself', async () => {
     expect(await addressBehind(service, '203.0.113.9')).toBe('127.0.0.1')
   })
@@ -354,7 +354,7 @@ describe('a fault inside', () => {
     expect(faults().at(-1)).toEqual(['/broken/:id', 100])
   })
 
-  // Statements, tables and file names are for the log of the operator, not for whoever asks.
+  // Statements, tables and file names belong in the operator's log, not in answers.
   it('is told without its details', async () => {
     await service.deps.database.db.schema.alterTable('metric_baselines').renameTo('hidden_baselines').execute()
     const body = {

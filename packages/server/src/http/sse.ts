@@ -47,7 +47,7 @@ function destroySocket(this: Socket): void {
 function takeFromParser(socket: Socket): void {
   for (const event of ['data', 'end', 'drain', 'error', 'timeout']) socket.removeAllListeners(event)
   socket.setTimeout(0)
-  // A client of a stream has nothing more to say, and one that ended its side cannot be told from one that is gone.
+  // A client of a stream has nothing more to send, and one that ended its side looks the same as one that is gone.
   socket.on('data', destroySocket).on('end', destroySocket).on('error', destroySocket)
   socket.resume()
 }
@@ -85,7 +85,7 @@ export function firstFrame(json: string): string {
   return `data: ${json}\nretry: ${retryMs}\n\n`
 }
 
-/** Ends a stream with a delay of its own for each client, so that they do not all reconnect at once after a restart. */
+/** Ends a stream with a different delay for each client, so that they do not all reconnect at once after a restart. */
 export function closeEventStream(socket: Socket, delayMs: number): void {
   socket.write(`retry: ${Math.round(delayMs)}\n\n`)
   // A client that does not read would otherwise keep the process from ending.

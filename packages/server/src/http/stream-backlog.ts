@@ -4,7 +4,7 @@ import { httpLimits } from './limits.ts'
 
 interface UnsentBytes {
   bytes: number
-  /** Bytes that the socket had sent when it was last looked at. */
+  /** Bytes that the socket had sent at the last check. */
   sent: number
 }
 

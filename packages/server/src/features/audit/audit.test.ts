@@ -44,7 +44,10 @@ describe('verification finds', () => {
   })
   afterAll(() => spoilt[Symbol.asyncDispose]())
 
-  /** What verification says after somebody with the database in hand did this, and the service went on with `afterwards`. */
+  /**
+   * The result of verification after an attacker with the database did this, and the service continued with
+   * `afterwards`.
+   */
   async function verifyTampered(
     statements: string[],
     { checkpoint, afterwards }: { checkpoint?: Checkpoint; afterwards?: (db: Db) => Promise<void> } = {},
@@ -57,7 +60,7 @@ describe('verification finds', () => {
     return verifyAudit(spoilt.deps.database.db, checkpoint)
   }
 
-  // Somebody with write access to the database changes who killed what.
+  // An attacker with write access to the database changes who killed what.
   it.each([
     ['reason', `update audit_log set reason = 'other' where seq = 3`],
     ['actor', `update audit_log set actor = 'nobody' where seq = 3`],
@@ -102,7 +105,7 @@ describe('verification finds', () => {
     })
   })
 
-  // Whoever cuts the tail and corrects the head leaves a log that is sound in itself.
+  // An attacker who cuts the tail and corrects the head leaves a log that is consistent in itself.
   it('a cut tail with a corrected head only by a checkpoint that was kept elsewhere', async () => {
     await verifyTampered([])
     const checkpoint = await auditCheckpoint(spoilt.deps.database.db, spoilt.clock.now())
@@ -181,7 +184,7 @@ describe('the audit log', () => {
     expect(body.next).toBeNull()
   })
 
-  // The database hashes what it appends by itself, and must come to the same as the verification.
+  // The database computes the hash of what it appends, and must get the same result as the verification.
   it('is one chain over whatever texts and states it holds, in batches and interactive transactions', async () => {
     const { database } = service.deps
     const text = fc.string({ unit: 'binary', maxLength: 40 }).map((value) => value.replaceAll('\u0000', ''))

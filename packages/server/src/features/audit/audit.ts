@@ -102,7 +102,7 @@ async function* allRows(db: Db): AsyncGenerator<AuditRow> {
   }
 }
 
-/** The end of the chain, to be kept where nobody who can write the database can write. */
+/** The end of the chain, to be stored where no one with write access to the database can write. */
 export async function auditCheckpoint(db: Db, now: number): Promise<Checkpoint> {
   const head = await readHead(db)
   if (!head) throw new AppError('internal', 'The end of the audit log is missing; run: wardline audit verify')

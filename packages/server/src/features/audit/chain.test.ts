@@ -56,7 +56,7 @@ const headCheckpoint = checkpointAt(head)
 type Forgery = { name: string; rows: AuditRow[]; checkpoint?: Checkpoint }
 const place = fc.nat(length - 1)
 
-/** Any field of any row gets another value of any kind; the attacker may compute the hash of that row anew. */
+/** Any field of any row gets another value of any kind; the attacker may recompute the hash of that row. */
 const edit: fc.Arbitrary<Forgery> = fc
   .tuple(place, fc.constantFrom(...(Object.keys(head) as (keyof AuditRow)[])), fc.oneof(json, text), fc.boolean())
   .filter(([index, field, value]) => JSON.stringify(log[index]![field]) !== JSON.stringify(value))
@@ -101,7 +101,9 @@ const cutTail: fc.Arbitrary<Forgery> = fc
   .nat(length - 1)
   .map((kept) => ({ name: 'tail cut', rows: log.slice(0, kept), checkpoint: headCheckpoint }))
 
-/** From some row on, everything is written anew with right hashes, one entry changed; the checkpoint lies behind. */
+/**
+ * From some row on, everything is rewritten with correct hashes and one changed entry; the checkpoint lies behind it.
+ */
 const rewrite: fc.Arbitrary<Forgery> = fc
   .tuple(place, place, fc.integer({ min: 1, max: 1_000_000 }))
   .map(([from, further, laterMs]) => {
@@ -185,7 +187,8 @@ describe('verifyChain', () => {
     )
   })
 
-  // Whoever can write the database wants a suspension, a resume or a new key to disappear from the record.
+  // An attacker with write access to the database wants a suspension, a resume or a new key to disappear from the
+  // record.
   it('finds 1,000 of 1,000 forgeries', { timeout: 60_000 }, async () => {
     expect(await verify(log, headCheckpoint)).toMatchObject({ ok: true, count: length })
     const forgery = fc.oneof(edit, editAlone, drop, insert, swap, cutTail, rewrite)

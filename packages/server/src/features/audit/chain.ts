@@ -2,9 +2,9 @@ import { hash } from 'node:crypto'
 import canonicalize from 'canonicalize'
 
 /**
- * The audit log is a chain: every row carries the hash of the row before it, so that an edit, an insertion, a
- * removal or a swap shows. A chain alone cannot show that its tail was cut off or that all of it was written anew;
- * a checkpoint that was kept elsewhere can.
+ * The audit log is a chain: every row carries the hash of the row before it, which reveals an edit, an insertion, a
+ * removal or a swap. The chain alone cannot reveal that its tail was cut off or that all of it was rewritten; a
+ * checkpoint stored elsewhere can.
  */
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
@@ -64,9 +64,9 @@ export function auditTextAround(entry: Omit<AuditEntry, 'seq'>): [string, string
 }
 
 /**
- * Walks the rows in the order of `seq` and stops at the first fault. `tampered` names the first row that does not
- * fit: it was changed, or the one before it was, with its hash computed anew. `cut` names the first row that the
- * checkpoint proves to have existed and that is gone.
+ * Walks the rows in the order of `seq` and stops at the first fault. `tampered` names the first row whose hash is
+ * wrong: it was changed, or the one before it was, with its hash recomputed. `cut` names the first row that the
+ * checkpoint proves to have existed and that is missing.
  */
 export async function verifyChain(entries: AsyncIterable<AuditRow>, checkpoint?: Checkpoint): Promise<VerifyResult> {
   let headSeq = 0

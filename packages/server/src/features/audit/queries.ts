@@ -81,7 +81,7 @@ export function readLatestActors(db: Db, action: string, targets: readonly strin
     .execute()
 }
 
-/** The end of the chain; undefined when somebody removed it. */
+/** The end of the chain; undefined when it was removed. */
 export function readHead(db: Db): Promise<{ seq: number; hash: string } | undefined> {
   return db.selectFrom('audit_head').select(['seq', 'hash']).where('id', '=', 1).executeTakeFirst()
 }

@@ -2,10 +2,10 @@
  * Anomalies of the numbers that an agent reports about its sessions, each judged against the baseline of the same
  * instance and metric.
  *
- * Limits, by design. The numbers are the agent's own, so this finds an agent that runs away, not one that lies.
- * A level that rises slowly enough is learnt along the way. And since an anomalous sample does not teach, a level
- * that is higher for good reasons raises an anomaly at every report until the baseline is forgotten and learnt
- * anew from its first samples: a rule that accepted the new level after a while would accept a patient intruder too.
+ * Limits, by design. The numbers are the agent's own, so this finds an agent that runs away, not one that lies. A level
+ * that rises slowly enough is learnt along the way. An anomalous sample does not teach, so a level that is higher for
+ * good reasons raises an anomaly at every report until the baseline is forgotten and learnt again from its first
+ * samples: a rule that accepted the new level after a while would accept a patient intruder too.
  */
 
 /** `m2` is the sum of the squared distances from the mean. */

@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-/** An instance that nobody reported for yet. */
+/** An instance without reports so far. */
 const newAgent = () => `agent-${count++}`
 const report = (agent: string, metrics: Record<string, number> | string, more: object = {}) =>
   service.call<{ error?: string }>('POST', '/api/events', {
@@ -77,7 +77,7 @@ describe('detection', () => {
     expect(found!.metadata.z).toBeCloseTo(10, 6)
   })
 
-  // Whoever repeats an attack would else teach the detector to take it for usual.
+  // Repeating an attack would otherwise teach the detector that it is usual.
   it('does not learn from an anomaly', async () => {
     const agent = newAgent()
     await teach(agent, usual)

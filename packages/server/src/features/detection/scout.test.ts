@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../test-service.ts'
 
 let service: TestService
-/** Each test has names and a time of its own on one service. */
+/** Each test uses separate names and times on one service. */
 let bot = ''
 let count = 0
 beforeAll(async () => {
@@ -123,7 +123,7 @@ describe('silence', () => {
     expect(await reports()).toHaveLength(6)
   })
 
-  // Nobody could send a heartbeat while the service was down: a restart must not raise an alarm for a whole fleet.
+  // No heartbeat could arrive while the service was down: a restart must not raise an alarm for a whole fleet.
   it('proves nothing right after a start', async () => {
     await beat()
     service.clock.advance(3_600_000)
@@ -137,7 +137,7 @@ describe('silence', () => {
     expect(await reports()).toEqual(['bot: instance_offline'])
   })
 
-  // An agent that sends once a minute is not silent because somebody set the clock, or closed the lid.
+  // An agent that sends once a minute is not silent because the clock was set, or the lid was closed.
   it.each([
     ['a clock that was set forward', () => service.clock.jump(3_600_000)],
     ['a pause of the whole machine', () => service.clock.advance(3_600_000)],
@@ -219,7 +219,7 @@ describe('activity while suspended', () => {
     expect(await reports()).toEqual(['bot: activity_while_suspended'])
   })
 
-  // After a kill of the whole fleet nobody must be out of sight.
+  // After a kill of the whole fleet every agent must still be visible.
   it('is seen of every one of a large fleet that was suspended', async () => {
     await beat()
     await suspend()

@@ -18,7 +18,7 @@ import {
 const scoutName = 'scout'
 export const scoutEveryMs = 30_000
 
-/** An agent that was told to stop may finish what it was doing: one poll of the kill switch, and as much again. */
+/** A suspended agent may finish its current call: one interval of the kill-switch poll, and as much again. */
 const suspensionGraceMs = 60_000
 /** A wall clock that moved otherwise than time itself says nothing about agents. */
 const clockJumpMs = 5_000
@@ -28,12 +28,12 @@ const sweepRows = 200
 const maxNamed = 500
 /** So many, and half of all that were online: then something else than single agents is the matter. */
 const outageInstances = 5
-/** When an outage was last told of, and since when all of its fleet were heard, as runs of these names. */
+/** When the last outage was reported, and since when its whole fleet has been seen, as runs of these names. */
 const outageName = 'fleet_outage'
 const outageFleetName = 'fleet_outage_fleet'
-/** Processes that sweep at the same time tell of one outage. */
+/** Processes that sweep at the same time report one outage. */
 const sameOutageMs = 60_000
-/** Whoever was not heard of for a day after an outage is not expected back. */
+/** An agent that was not seen for a day after an outage is not expected back. */
 const expectedBackMs = dayMs
 
 type Liveness = 'offline' | 'recovered'

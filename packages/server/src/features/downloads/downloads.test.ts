@@ -67,7 +67,7 @@ describe('the SDK of a clone', () => {
     expect(packing.runs()).toBe(1)
   })
 
-  // No key is needed to ask: whoever does must not keep the machine busy with packing that fails.
+  // The request needs no key: it must not keep the machine busy with packing that fails.
   test('is packed again a minute after it failed, and the reason is logged, not answered', async () => {
     await using service = await openTestService()
     using packing = program("process.stderr.write('no compiler here')\nprocess.exit(1)")

@@ -30,10 +30,10 @@ const sdkFile = fileOf('sdk.tgz', '../../../../../pack-sdk.ts')
 const packWithinMs = 120_000
 /** The packed SDK has 40 KB. */
 const maxBytes = 4 * 1_048_576
-/** Anybody may ask: a clone that cannot pack is not to be kept busy with it. */
+/** The request needs no key: a clone that cannot be packed must not be packed again for every one. */
 const failureCacheMs = 60_000
 
-/** Runs the program in a process of its own, which prints the packed SDK. */
+/** Runs the program that prints the packed SDK, in a child process. */
 async function packedBy(program: URL): Promise<Buffer> {
   const options = { encoding: 'buffer', maxBuffer: maxBytes, timeout: packWithinMs } as const
   return (await promisify(execFile)(process.execPath, [fileURLToPath(program)], options)).stdout

@@ -98,7 +98,7 @@ function endOfText(text: string, start: number): number {
   return text.length
 }
 
-/** Element by element: parsing a whole batch takes longer than the event loop may be held. */
+/** Element by element: parsing a whole batch takes longer than the event loop may be blocked. */
 function* parseArray(text: string, budget: WorkBudget): Slices<BatchItem[]> {
   const items: BatchItem[] = []
   for (const [start, end] of yield* elementsOf(text, budget)) {

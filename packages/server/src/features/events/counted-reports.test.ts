@@ -76,7 +76,7 @@ describe('reports of the service about what repeats', () => {
     return { rows, total }
   }
 
-  // Whoever holds a key under a prefix invents instances: what others do must still be reported, and every count kept.
+  // A key bound to a prefix invents instances: what others do must still be reported, and every count kept.
   test('name 20 subjects of one owner and kind, count the others together, and silence nobody else', async () => {
     await using service = await openTestService()
     const reports = new CountedReports(service.deps, service.services.ingest)

@@ -14,7 +14,7 @@ export const isUrgent = ({ severity, by_service }: EventToStore): boolean => isC
 
 const isCritical = (severity: unknown): boolean => severity === 'breach' || severity === 'critical'
 
-/** Critical events and breaches in a batch that nobody has looked at yet. */
+/** Critical events and breaches in a batch that is not parsed yet. */
 export function countCritical(items: readonly BatchItem[]): number {
   let count = 0
   for (const item of items) {

@@ -5,8 +5,8 @@ import { type AlertFacts, endedBy, groupNameOf, isClaimed, isOfKillSwitch } from
 import { reportKillResults } from '../kill-switch/kill-results.ts'
 import { readOutsideEvent } from '../stream/outside-events.ts'
 
-// An agent that was taken over holds its own key. With it, and on the backplane, it tries to say what only the service
-// may say: that a kill was confirmed, that an outage is over, that another agent touched a decoy.
+// A compromised agent has its own key. With it, and on the backplane, it tries to report what only the service may
+// report: that a kill was confirmed, that an outage is over, that another agent touched a decoy.
 
 const types = [...Object.values(eventTypes), ...Object.values(alertTypes)]
 const own = 'agent-1'
@@ -72,7 +72,7 @@ beforeAll(async () => {
   service = await openTestService({ env: { ALERT_WEBHOOK_URL: 'http://127.0.0.1:9/' } })
   ;({ key } = await service.createKey('agent', [own]))
   const { clock, deps, services } = service
-  // Over a while: nobody misses an instance that was heard but once.
+  // Over a while: an instance that was seen only once is not missed.
   for (const index of [1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]) {
     clock.advance(offlineAfterMs / 6)
     await service.call('POST', '/api/heartbeat', { body: { instance_id: `agent-${index}`, name: 'Agent' } })

@@ -28,7 +28,7 @@ export async function countUnindexed(db: Db): Promise<number> {
 export async function indexNext({ db, batch }: Database, limit: number): Promise<void> {
   const next = sql`seq > ${indexed} and seq <= ${indexed} + ${limit}`
   const statements = [
-    // Whoever updates first has the row until its commit: another process then goes on where this one ends.
+    // The first update locks the row until its commit: another process then continues where this one ends.
     lockCounter('indexed_seq'),
     sql`insert into event_refs (kind, value, seq) select kind, value, seq from (${refsOf(next)}) as refs
       order by kind, value, seq`,

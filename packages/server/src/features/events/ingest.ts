@@ -29,7 +29,7 @@ interface EventAlerts {
 interface Group {
   events: EventToStore[]
   bytes: number
-  /** The key that reports; what the service itself reports has a place of its own among them. */
+  /** The reporting key; the service's own events have a separate entry. */
   keyId: string
   isDecoyHit: boolean
   isUrgent: boolean

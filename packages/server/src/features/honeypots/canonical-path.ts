@@ -37,7 +37,7 @@ export function fromFolder(folder: CanonicalPath, path: CanonicalPath): Canonica
   return canonicalPath(`${upward(folder)}${start === '' ? '' : `${start}/`}${upward(path)}${path.names.join('/')}`)
 }
 
-/** Compatibility forms, slashes that Unicode does not fold by itself, and invisible characters. */
+/** Compatibility forms, slashes that Unicode normalization does not fold, and invisible characters. */
 function withPlainCharacters(text: string): string {
   if (isAscii(text)) return text
   return text

@@ -103,7 +103,7 @@ describe('a touched decoy', () => {
     for (const path of ['/etc/hostname', 'README.md', '~', '/']) expect(await matches('path', path)).toBe(false)
   })
 
-  // The context is stored and streamed to whoever watches: a key in there would be burnt, or handed on.
+  // The context is stored and streamed to all viewers: a key in it would be exposed.
   it.each(keyTypes)('of kind %s cannot be smuggled into its own event as context', async (keyType) => {
     const { id, key } = await plantKey(keyType)
     const parts = secretsIn(key)
@@ -290,7 +290,7 @@ describe('a folder with a decoy in it', () => {
   })
 })
 
-// Padding must not hide a decoy behind it without anybody hearing of that.
+// Padding that hides a decoy behind it must be reported.
 describe('a check that costs more than it may', () => {
   it('is answered by what was found until then, and reported once a minute with its count', async () => {
     const padding = 'cd a;'.repeat(800)

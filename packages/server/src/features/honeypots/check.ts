@@ -27,7 +27,7 @@ export interface DecoyChecks {
   checkPath(path: string, check: Check): Promise<boolean>
   /** Whether any decoy could match what this caller asks about. */
   reaches(principal: Principal): boolean
-  /** Reads the patterns anew: here after every change, and now and then for changes made by other processes. */
+  /** Reloads the patterns: after every change here, and periodically for changes made by other processes. */
   refresh(): Promise<void>
 }
 

@@ -23,8 +23,8 @@ export function isGitlabRoutableToken(token: string): boolean {
 const low39Bits = (1n << 39n) - 1n
 
 /**
- * The 16 characters after `AKIA`: base32 of one set bit, the 40-bit account number, and 39 further bits. Scanners
- * read the account back, so every decoy needs an account number of its own.
+ * The 16 characters after `AKIA`: base32 of one set bit, the 40-bit account number, and 39 further bits. Scanners read
+ * the account back, so every decoy needs a different account number.
  */
 export function awsKeyIdBody(account: number, tail: bigint): string {
   let bits = (1n << 79n) | (BigInt(account) << 39n) | (tail & low39Bits)

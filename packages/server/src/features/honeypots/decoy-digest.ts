@@ -15,8 +15,8 @@ const padded = (key: Buffer, pad: number): Buffer => {
 
 /**
  * Makes the digests by which decoys are stored and found: HMAC-SHA256 (RFC 2104) of a form of a key or path, so that
- * whoever reads the database alone learns no decoy. Written out over the one-shot hash, because an Hmac object for each
- * of thousands of forms takes eight times as long.
+ * the database alone reveals no decoy. Written out over the one-shot hash, because an Hmac object for each of thousands
+ * of forms takes eight times as long.
  */
 export function createDecoyDigest(key: Buffer): DecoyDigest {
   const block = key.length > blockBytes ? hash('sha256', key, 'buffer') : key

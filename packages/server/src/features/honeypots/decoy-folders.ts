@@ -22,7 +22,7 @@ const maxSwept = 64
 /** What a name of a path costs that is put together, spelled and compared. */
 const unitsOfName = 300
 
-/** A folder with such a name holds what is not everybody's; others are places to work in. */
+/** A folder with such a name contains private files; others are places to work in. */
 const guardedName = /^\.|secret|credential|keystore|private|wallet|passw|vault|backup/
 
 /** The keys of the folder that a decoy lies in, and of those further up. */

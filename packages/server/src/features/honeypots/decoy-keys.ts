@@ -85,7 +85,7 @@ function single(rules: Rules, make: () => string): GeneratedDecoy {
   return { value, fingerprintForms: [value] }
 }
 
-/** Texts that scanners drop as placeholders, or that tell a reader the key is bait; compared in lower case. */
+/** Texts that scanners drop as placeholders, or that reveal the key as bait; compared in lower case. */
 const unconvincing = /example|sample|x{6}|a{6}|abcde|0{5}|12345|test|dummy|fake|canary|decoy|honey|trap|wardline/
 
 /** Draws until a scanner would report the value, and no second key begins inside it. */
@@ -147,7 +147,7 @@ function countingNumber(random: RandomBytes, length: number): string {
 
 function aws(random: RandomBytes): GeneratedDecoy {
   const id = convincing({ kinds: [/[2-7]/, /[A-Z]/] }, () => {
-    // Twelve digits, drawn anew for every decoy: a constant account number would unmask all of them at once.
+    // Twelve random digits for every decoy: a constant account number would unmask all of them at once.
     const account = 100_000_000_000 + randomBelow(random, 900_000_000_000)
     // Three in four real ids have this one of the low bits set.
     const markedBit = randomBelow(random, 4) > 0 ? 1n << 7n : 0n
@@ -165,7 +165,7 @@ function twilio(random: RandomBytes): GeneratedDecoy {
   return { value: `TWILIO_ACCOUNT_SID=${account}\nTWILIO_AUTH_TOKEN=${token}`, fingerprintForms: [account, token] }
 }
 
-/** An invented name of six letters: names from a list could be recognised by whoever has read this file. */
+/** An invented name of six letters: names from a list could be recognised by readers of this file. */
 function organisation(random: RandomBytes): string {
   const syllable = (): string => pick(random, [...'bdfgklmnprstv']) + pick(random, [...'aeiou'])
   return draw(

@@ -8,7 +8,7 @@ function seeded(seed: string): RandomBytes {
 }
 
 describe('randomText', () => {
-  // A biased alphabet would let an attacker tell decoys from real keys by counting characters.
+  // A biased alphabet would let an attacker distinguish decoys from real keys by counting characters.
   test('draws every character of base 62 equally often', () => {
     const draws = 62_000
     const counts = new Map<string, number>()

@@ -1,13 +1,13 @@
 import { mayActFor, type Principal } from '../../http/auth.ts'
 
-/** Where live decoys are planted, as far as callers must be told. */
+/** Where live decoys are planted, as far as callers need to know. */
 interface PlantedDecoys {
   hasKeys: boolean
   /** Instances with decoy paths; undefined when they are too many to keep in memory. */
   pathInstances: readonly string[] | undefined
 }
 
-/** Tells agents that no decoy can trip for them, so that they need not ask before every call. */
+/** Informs agents that no decoy can match for them, so that they need not ask before every call. */
 export class DecoyReach {
   #planted: PlantedDecoys = { hasKeys: true, pathInstances: undefined }
   #answers = new WeakMap<Principal, boolean>()
@@ -17,7 +17,10 @@ export class DecoyReach {
     this.#answers = new WeakMap()
   }
 
-  /** Whether any decoy could match what this caller asks about: keys trip for anyone, paths for their own instances. */
+  /**
+   * Whether any decoy could match what this caller asks about: keys match for every caller, paths for their own
+   * instances.
+   */
   reaches(principal: Principal): boolean {
     const known = this.#answers.get(principal)
     if (known !== undefined) return known

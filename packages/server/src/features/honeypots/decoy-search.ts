@@ -46,7 +46,7 @@ interface Paid {
 
 interface DecoySearch {
   findKeys(text: string, piece: Piece): Promise<Found>
-  /** Paths are those of one host: a bound caller trips over decoys of its own instances only. */
+  /** Paths are those of one host: a bound caller matches only decoys of its instances. */
   findPaths(path: string, context: PathContext, principal: Principal, piece: Piece): Promise<Found>
   /** Reads the patterns again if they changed. */
   refresh(): Promise<void>

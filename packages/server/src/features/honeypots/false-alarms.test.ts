@@ -38,7 +38,7 @@ test('the corpus of ordinary commands has thousands, each once', () => {
   expect(new Set(commands).size).toBeGreaterThan(3_000)
 })
 
-// An alarm that rings every day is switched off, and then rings for nobody.
+// An alarm that rings every day gets switched off.
 test('ordinary commands hit nothing, whatever folder they run in', async () => {
   await using service = await openTestService()
   const create = (body: object) =>

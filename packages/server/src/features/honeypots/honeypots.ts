@@ -27,7 +27,7 @@ import {
   removeHoneypotStatements,
 } from './queries.ts'
 
-/** What tells decoys of these ids apart, removed ones included; neither key nor path. */
+/** Identifies decoys of these ids without key or path, removed ones included. */
 export const readDecoyLabels = async (db: Db, ids: readonly string[]) => (ids.length === 0 ? [] : readLabels(db, ids))
 
 const notFound = (id: string) => unknownId('honeypot', id, 'wardline decoys list')

@@ -154,7 +154,7 @@ describe('key-shaped filler does not push a decoy out', () => {
   })
 })
 
-// A text that makes a search take seconds would stop the service for everybody.
+// A text that makes a search take seconds would block the service for all callers.
 describe('hostile texts of 64 KiB are searched in linear time', () => {
   const units = [
     '\\',

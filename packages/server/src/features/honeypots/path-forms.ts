@@ -9,7 +9,7 @@ export const maxPathBytes = 4096
 /** Names counted from the end of a path by which a decoy without a root can be found. */
 const maxSuffixNames = 16
 
-/** Stands for the home of whatever user: no path typed by anybody reads so, since `~name` becomes `/home/name`. */
+/** Stands for any user's home: no typed path reads like this, since `~name` becomes `/home/name`. */
 const anyHome = '~+'
 
 /** Folders that a command changes to, one from another; no command of an honest agent has as many. */

@@ -14,8 +14,8 @@ export function isPathPattern(path: string): boolean {
 }
 
 /**
- * Null when `path` can be a decoy, else one sentence for the person who registers it. A pattern must name at least
- * two things literally, since a broad one turns everyday work into alarms.
+ * Null when `path` can be a decoy, else one sentence for the person who registers it. A pattern must name at least two
+ * things literally, since a broad one turns everyday work into alarms.
  */
 export function validatePathPattern(path: string): string | null {
   if (path.trim() === '') return 'The path is empty.'
@@ -57,7 +57,7 @@ function isRooted(key: string): boolean {
 
 /** Letters and signs that a name with a wildcard must show to count as literal. */
 const minLiteral = 4
-/** A lone name with a wildcard must be more telling than that: `*.keychain-db`, not `*.json`. */
+/** A lone name with a wildcard must be more specific than that: `*.keychain-db`, not `*.json`. */
 const minLoneLiteral = 8
 
 function isSpecific(names: readonly string[]): boolean {

@@ -14,7 +14,7 @@ function verdict(command: string, decoy: string, cwd?: string): 'hit' | 'swept' 
   return isSwept ? 'swept' : 'nothing'
 }
 
-// Whoever may not name the decoy takes the folder that it lies in.
+// An attacker who may not name the decoy reads the folder that contains it.
 describe('a command that reads the own folder of ~/.aws/credentials is a hit', () => {
   test.each([
     'tar czf /tmp/x.tgz ~/.aws',

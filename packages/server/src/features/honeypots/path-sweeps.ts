@@ -1,6 +1,6 @@
 import { type ShellWord, simpleCommands } from './path-words.ts'
 
-/** Texts in quotes that are read as commands of their own (`sh -c "…"`); no honest command has as many. */
+/** Quoted texts that are parsed as commands (`sh -c "…"`); no honest command has as many. */
 const maxScripts = 16
 
 /** A folder whose whole content a command reads, from the folder that the command changes to beforehand. */

@@ -6,15 +6,15 @@ export function isWebAddress(names: readonly string[]): boolean {
 }
 
 /**
- * The words of a shell command with quotes and escapes removed, braces expanded, and the parts behind `=`, `@`, `,`
- * and `:` on their own (`--file=/x`, `@/x`, `host:/x`). A text without a space or sign of the shell is one word.
- * Words keep their order, so that a `cd` can be told from what follows it. Linear in the text.
+ * The words of a shell command with quotes and escapes removed, braces expanded, and the parts behind `=`, `@`, `,` and
+ * `:` added separately (`--file=/x`, `@/x`, `host:/x`). A text without a space or sign of the shell is one word. Words
+ * keep their order, so that a `cd` can be distinguished from what follows it. Linear in the text.
  */
 export function shellWords(command: string): string[] {
   const spaced = spacedOut(command)
   const words = simpleCommands(command).flat()
   const found = words.flatMap(({ plain, escaped }) => (plain === escaped ? [plain] : [plain, escaped]))
-  // A quoted word may be a program of its own (`sh -c "…"`), so its parts are tried as well.
+  // A quoted word may be a program (`sh -c "…"`), so its parts are checked as well.
   if (/["']/.test(spaced)) found.push(...spaced.split(/[\s;|&<>()`"']+/))
   return found.filter((word) => word !== '').flatMap((word) => withParts(word))
 }

@@ -60,7 +60,7 @@ export function findHoneypot(db: Db, id: string): Promise<HoneypotRow | undefine
   return db.selectFrom('honeypots').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** What tells decoys of these ids apart, removed ones included; neither key nor path. */
+/** Identifies decoys of these ids without key or path, removed ones included. */
 export function readLabels(db: Db, ids: readonly string[]) {
   return db
     .selectFrom('honeypots')

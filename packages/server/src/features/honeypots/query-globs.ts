@@ -10,9 +10,9 @@ const minLiteral = 6
 const minHiddenLiteral = 5
 
 /**
- * The globs among the forms of a question, as lists of names, the most telling first. Agents write `~/.aws/cred*` or
- * `~/.a*s/c*s` where a filter knows the plain path; a match is approximate, and everyday globs (`*`, `src/*`,
- * `*.json`) are left out. `[...]` counts as one character of any kind.
+ * The globs among the forms of a question, as lists of names, the most specific first. Agents write `~/.aws/cred*` or
+ * `~/.a*s/c*s` where a filter knows the plain path; a match is approximate, and everyday globs (`*`, `src/*`, `*.json`)
+ * are left out. `[...]` counts as one character of any kind.
  */
 export function* queryGlobs(forms: readonly string[], budget: WorkBudget): Slices<string[][]> {
   const globs: { names: string[]; weight: number }[] = []

@@ -124,7 +124,7 @@ export function claimedStatement(db: Db, instanceId: string, version: number): S
   return db.updateTable('instances').set({ claimed_version: version }).where('id', '=', instanceId).compile()
 }
 
-/** Suspended instances of whose kill something is to be told: that it was confirmed, or that it is overdue. */
+/** Suspended instances whose kill has an unreported result: it was confirmed, or it is overdue. */
 export async function readKillResults(db: Db, bounds: { since: number; overdueBefore: number; limit: number }) {
   const { since, overdueBefore, limit } = bounds
   const rows = await db
@@ -155,7 +155,7 @@ export async function readKillResults(db: Db, bounds: { since: number; overdueBe
   }))
 }
 
-/** Notes the result that is told of a kill; false when it was told already or the instance was resumed. */
+/** Notes that the result of a kill is reported; false when it already was or the instance was resumed. */
 export async function markKillResult(
   trx: Trx,
   instanceId: string,

@@ -145,7 +145,7 @@ describe('deleting an instance', () => {
     expect(entry).toEqual({ action: 'instance.delete', target: 'gone' })
   })
 
-  // A deleted instance comes back with its next heartbeat, as if it had never been suspended.
+  // A deleted instance would return with its next heartbeat, unsuspended.
   it('never lifts a suspension', async () => {
     await beat('held')
     await service.call('POST', '/api/kill/held', { body: { reason: 'x' } })

@@ -60,7 +60,7 @@ export function createHeartbeats(
       for (const id of latest.keys()) activity.noteHeartbeat(id, now)
       if (unknown.size === 0) return beats.map(() => undefined)
       const strangers = [...unknown].map((id) => latest.get(id)!)
-      // Agents that are refused try again every minute: that costs no quota, and holds up nobody who registers.
+      // Refused agents retry every minute: that costs no quota, and delays no registration.
       const refused = await findBeyondLimits(database, texts, strangers, config.maxInstances)
       const beyondQuota = new Map<string, AppError>()
       const newcomers = strangers.flatMap((newcomer) => {

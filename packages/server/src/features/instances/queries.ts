@@ -40,7 +40,7 @@ export function readNewest(db: Db, limit: number): Promise<InstanceRow[]> {
     .execute()
 }
 
-/** Instances of these ids, as alerts tell of them. */
+/** Instances of these ids, as alerts describe them. */
 export function findAgents(db: Db, ids: readonly string[]) {
   return db
     .selectFrom('instances')
@@ -136,7 +136,7 @@ export function deletionStatements({ db, dialect }: Database, id: string, versio
   ]
 }
 
-/** Ids after `after` of instances that sent one heartbeat, before `cutoff`, and that nobody ever suspended. */
+/** Ids after `after` of instances that sent one heartbeat, before `cutoff`, and were never suspended. */
 export async function findSeenOnce(db: Db, cutoff: number, after: string, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('instances')

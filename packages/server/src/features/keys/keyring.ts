@@ -13,10 +13,10 @@ interface KnownKey {
   expiresAt: number
 }
 
-/** Compared with when the id is unknown, so that a known id cannot be told by the time of the answer. */
+/** Compared with when the id is unknown, so that the time of the answer does not reveal known ids. */
 const noHash = hashKey('')
 
-/** The principal of WARDLINE_API_KEY. Its id tells one value from the next: a session must not survive a replacement. */
+/** The principal of WARDLINE_API_KEY. Its id depends on the value: a session must not survive a replacement. */
 function configuredPrincipal(keyHash: string): Principal {
   const keyId = `${configuredKeyPrefix}${hashKey(keyHash).slice(0, 8)}`
   return { keyId, name: configuredKeyName, scope: 'admin', instances: null, registers: { owner: keyId, max: null } }
@@ -68,7 +68,7 @@ export class Keyring {
     this.#configured = { hash, principal: configuredPrincipal(hash) }
   }
 
-  /** Reads the keys anew. */
+  /** Reloads the keys. */
   async refresh(): Promise<void> {
     const rows = await readKeys(this.#deps.database.db)
     const valid = rows.filter((row) => row.revoked_at === null)

@@ -57,7 +57,7 @@ describe('a key', () => {
     expect(text).toContain('wardline_auth_failures_total{reason="malformed"} 5')
   })
 
-  // Flooding the service with invented keys must not reach the database: whoever waits for it is not in yet.
+  // A flood of invented keys must not reach the database: its callers are not authenticated yet.
   it('is checked without a query', async () => {
     const { key } = await service.createKey('viewer')
     const { keyring } = service.services
@@ -178,7 +178,7 @@ describe('rotation', () => {
     expect(service.services.keyring.find(body.key)).toBeUndefined()
   })
 
-  // Whoever lost a key to revocation must not get a new one out of it.
+  // The holder of a revoked key must not get a new one out of it.
   it('of a revoked or unknown key is refused', async () => {
     const { id } = await service.createKey('viewer')
     await revoke(id)
@@ -229,7 +229,7 @@ describe('the binding of an agent key', () => {
     expect((await service.call('GET', `/api/instances/${instanceId}/status`, { key })).status).toBe(expected)
   })
 
-  // Events of nobody in particular would be a way around the binding.
+  // Events without an instance would be a way around the binding.
   it('asks for the instance of every event', async () => {
     const { key } = await service.createKey('agent', ['bot-1'])
     const body = { severity: 'info', source: 'x', event_type: 'note', description: 'x' }

@@ -17,7 +17,7 @@ import {
   revokeKeyStatement,
 } from './queries.ts'
 
-/** An old key stays valid this long after its rotation, unless told otherwise. */
+/** Default seconds that an old key stays valid after its rotation. */
 const defaultOverlapSeconds = 86_400
 
 const notFound = (id: string) => unknownId('valid key', id, 'wardline keys list')

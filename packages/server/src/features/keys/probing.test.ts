@@ -69,7 +69,7 @@ describe('an address that comes with invalid keys', () => {
     expect((await read(key, '192.0.2.7')).status).toBe(200)
   })
 
-  // Somebody behind the same NAT could otherwise lock out a whole office, or one agent all others of its host.
+  // One caller behind a NAT could otherwise lock out a whole office, or one agent all others of its host.
   it('keeps no valid key waiting, of the same address or another', async () => {
     const { key } = await service.createKey('viewer')
     await fail(50, '192.0.2.7')
@@ -183,7 +183,7 @@ describe('an agent key that is used for another instance', () => {
       source: 'wardline',
       by_service: true,
       description: `The key ${id} was used for the instance agent-2, which it is not bound to`,
-      // Not the victim: who looks at the report, or acts on it by itself, must find who did it.
+      // The report must name the attacker, not the victim: people and automation act on it.
       instance_id: 'agent-1',
       ip_address: '192.0.2.7',
       metadata: { key_id: id, reached_for: 'agent-2', bound_to: ['agent-1'], count: 1 },
@@ -256,7 +256,7 @@ describe('what is known of refused requests', () => {
     }
   })
 
-  // Counting every address that ever came would let anybody fill the memory.
+  // Remembering every address would let an attacker fill the memory.
   it('is bounded: an address that nobody remembers begins again', async () => {
     const { probing } = service.services
     for (let count = 0; count < 20; count++) probing.badKey('192.0.2.7')

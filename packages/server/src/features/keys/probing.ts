@@ -22,8 +22,8 @@ interface Failures {
 }
 
 /**
- * Counts what is refused, makes addresses wait that try one invalid key after the other, and reports both these and keys
- * that are used for an instance of somebody else. Each process counts by itself. Submitted keys never come here.
+ * Counts refusals, delays addresses that submit many invalid keys, and reports both these and keys that are used for an
+ * instance of another key. Each process counts separately. Submitted keys never come here.
  */
 export class Probing implements RefusalWatch {
   readonly #deps: Pick<Deps, 'clock' | 'log' | 'metrics'>

@@ -23,7 +23,7 @@ export function findKey(db: Db, id: string): Promise<KeyRow | undefined> {
   return db.selectFrom('api_keys').selectAll().where('id', '=', id).where('revoked_at', 'is', null).executeTakeFirst()
 }
 
-/** Holds a key that is not revoked, and has the end and the quotas that it had as it was read. */
+/** Locks a key that is not revoked and whose end and quotas are unchanged since it was read. */
 export function lockKey({ db, dialect }: Database, { id, expires_at, quotas }: KeyRow): Statement {
   const asRead = db
     .selectFrom('api_keys')

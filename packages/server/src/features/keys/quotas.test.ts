@@ -118,7 +118,7 @@ describe('a quota', () => {
     expect((await report(limited, large)).body.error).toContain('1000 bytes of events a second')
   })
 
-  // A check that is not answered is no check: nobody may take the refusal for "no decoy".
+  // A check without an answer is no check: a refusal must not read as "no decoy".
   it('of checks refuses without an answer, and the hit is recorded by the retry', async () => {
     const { body: decoy } = await service.call<{ key: string }>('POST', '/api/honeypots', {
       body: { instanceId: 'agent-1', type: 'api_key', keyType: 'openai' },
@@ -148,7 +148,7 @@ describe('a quota', () => {
     expect(refused).toBe(99 - left)
   })
 
-  // One report of 1,000 characters can hold over a hundred figures, each an anomaly of its own.
+  // One report of 1,000 characters can contain over a hundred figures, each a separate anomaly.
   it('is charged with the anomalies that the reports of its agent raise', async () => {
     const limited = await agent({ events_per_second: 1 })
     const metrics = (value: number) => ({

@@ -44,7 +44,7 @@ function openBuckets(limits: Limits, now: number, before: Account['buckets'] = {
       name === 'new_instances_per_hour'
         ? fullBucket(hourMs / limit, limit, now)
         : fullBucket(1_000 / limit, limit * burstSeconds, now)
-    // A change of quotas gives nobody a full bucket.
+    // A change of quotas does not refill a bucket.
     const old = before[name]
     if (old) bucket.tokens = Math.min(bucket.burst, old.tokens)
     buckets[name] = bucket
@@ -115,7 +115,7 @@ export class Quotas {
     const count = ordinary + critical
     const { events_per_second, critical_events_per_second, bytes_per_second } = account.buckets
     const now = this.#tools.clock.monotonic()
-    // A breach is not held up by the ordinary events in its batch: these go on credit.
+    // A breach is not delayed by the ordinary events in its batch: these go on credit.
     const isMixed = critical > 0
     const fault =
       (critical > 0 && this.#missing(account, 'critical_events_per_second', critical, now, count)) ||

@@ -277,7 +277,7 @@ describe('a stream that a session opened', () => {
     await run()
   }
 
-  // Whoever logs out at a screen that others can see must not leave the events running on it.
+  // After a logout at a shared screen no events may run on it.
   it('ends when the session is logged out, also in another process, and no other stream does', async () => {
     await using on = await openTestService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
     await using other = await openTestService({ dataDir: on.deps.config.dataDir, clock: on.clock })

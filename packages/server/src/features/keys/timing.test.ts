@@ -7,7 +7,7 @@ import { openTestService, type TestService } from '../../test-service.ts'
 import { workLane } from '../../work-turns.ts'
 import { generateKey, parseKeyId } from './key-format.ts'
 
-// Whoever can tell by time or form which part of a guess was right finds the rest byte by byte. The work itself is
+// If time or form revealed which part of a guess was right, the rest could be found byte by byte. The work itself is
 // counted: times differ with each text, by its public checksum, more than by anything that is compared.
 
 let service: TestService

@@ -72,7 +72,7 @@ describe('a control message', () => {
     for (const message of heard) expect(isSigned(message, message.signature_ed25519)).toBe(true)
   })
 
-  // Whoever is on the way must not be able to change a single field.
+  // An attacker on the way must not be able to change a single field.
   it('has a signature that fits no other message', () => {
     const message = fc.record({
       instance_id: fc.constantFrom('a', 'b', 'a-1'),

@@ -70,7 +70,7 @@ describe('the control states', () => {
     expect(suspended(await states.read(bot))).toBe(true)
   })
 
-  // Who was told that a kill is done, by one process, would find the agent still free at another.
+  // A caller to whom one process confirmed a kill would find the agent still active at another.
   it('ask the database each time where others share it, though all is heard', async () => {
     const { states } = openStates({ isShared: true })
     await states.read(bot)

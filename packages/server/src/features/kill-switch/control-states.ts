@@ -44,8 +44,8 @@ export class ControlStates {
   }
 
   /**
-   * The state at hand, or undefined when it must be read first. Where others share the database it always must: who was
-   * told by one process that a kill is done may ask another before its message is there.
+   * The state at hand, or undefined when it must be read first. Where several processes share the database it always
+   * must: a caller to whom one process confirmed a kill may ask another before its message arrives.
    */
   peek(instanceId: string): KnownState | undefined {
     return this.#deps.database.isShared ? undefined : this.#recall(instanceId)
@@ -66,7 +66,7 @@ export class ControlStates {
       if (this.#deps.bus.receivesAll && epoch === this.#epoch) this.#states.set(instanceId, state)
       return state
     } catch (fault) {
-      // Without a database nobody can kill or resume: what was read and heard still holds.
+      // While the database is down no one can kill or resume: the last known state still holds.
       const state = this.#recall(instanceId)
       if (!state) throw fault
       return state
@@ -92,8 +92,8 @@ export class ControlStates {
   }
 
   /**
-   * A message counts only beside what the database said: an old one that is published again is signed as
-   * well, and would otherwise bring back a state of long ago for an instance that nobody has asked for yet.
+   * A message counts only beside what the database said: an old one that is published again has a valid signature too,
+   * and would otherwise restore an old state for an instance that has not been read yet.
    */
   #apply({ instance_id, action, reason, version, issued_at }: ControlMessage): void {
     const current = this.#states.get(instance_id)

@@ -6,7 +6,7 @@ import { markKillResult, readKillResults } from '../instances/control-statements
 
 /** Two polls of an agent: one that listens has stopped long before. */
 const confirmWithinMs = 60_000
-/** An agent that comes back after a week is told of by the fleet view only. */
+/** The confirmation of an agent that returns after a week is shown in the fleet view only. */
 const lookBackMs = 7 * dayMs
 /** Kills reported in one run; the others follow a second later. */
 const runRows = 200
@@ -14,8 +14,8 @@ const runRows = 200
 const seconds = (ms: number) => `${Math.max(0, ms / 1_000).toFixed(1)} seconds`
 
 /**
- * Tells what came of kills: that the agent confirmed, or that it did not within a minute. A guarded update decides which
- * process tells.
+ * Reports the results of kills: confirmed by the agent, or not within a minute. A guarded update decides which process
+ * reports.
  */
 export async function reportKillResults({ database: { db }, clock, timekeeping }: Deps, outbox: Outbox): Promise<void> {
   const now = clock.now()

@@ -108,7 +108,7 @@ describe('kill and resume', () => {
     expect((await poll()).body).toEqual({ suspended: true, reason: 'stop' })
   })
 
-  // A change of which no record could be written would be a change that nobody made.
+  // A change without its audit record must not happen.
   it('do not happen when they cannot be recorded', async () => {
     await beat()
     await kill('recorded')
@@ -160,7 +160,7 @@ describe('the poll', () => {
     for (const message of messages.toReversed()) service.deps.bus.publishControl(message)
     expect((await poll()).body).toEqual({ suspended: true, reason: 'second' })
     service.deps.bus.publishControl({ ...messages[1]!, version: 9 })
-    // Where other processes write the database and nothing tells of it, only the database is believed.
+    // Where other processes write the database without a message, only the database counts.
     const believed = service.deps.bus.receivesAll
       ? { suspended: false, reason: null }
       : { suspended: true, reason: 'second' }
@@ -192,7 +192,7 @@ describe('the control message', () => {
     }
   })
 
-  // Whoever can publish on the channel could otherwise turn one signed message into another.
+  // A program that can publish on the channel could otherwise turn one signed message into another.
   it('shares its signature with no other message', () => {
     const message = fc.record({
       instance_id: fc.constantFrom('a', 'b', 'a-1'),

@@ -60,15 +60,15 @@ async function change(deps: KillSwitchDeps, instanceId: string, reason: string |
 }
 
 /**
- * How far back each look goes: a commit that the disk held up may have been answered as failed long before it was made,
+ * How far back each read goes: a commit that the disk delayed may have been answered as failed long before it was made,
  * and the clocks of two machines differ.
  */
 const lookBackMs = 60_000
 
 /**
- * Publishes what changed lately once more: since shortly before `since`, now unless told. A change whose commit was
- * answered too late, or that another process made unheard, is thereby known here within a second; receivers keep the
- * highest version, so a repetition changes nothing.
+ * Publishes recent changes once more: since shortly before `since` (default: now). A change whose commit was answered
+ * too late, or whose message was lost, is thereby known here within a second; receivers keep the highest version, so a
+ * repetition changes nothing.
  */
 export async function republishControl(deps: Deps, since = deps.clock.now()): Promise<void> {
   const { database, bus, clock, controlSigner } = deps

@@ -2,9 +2,9 @@
 const restMs = 50
 
 /**
- * An answer that is the same for all who ask. One is made at a time, and serves everybody who asked before it was
- * begun: whoever asks after a change sees it. A failure is everybody's, since a second wait for a database that is away
- * would take too long.
+ * An answer that is the same for all callers. One is made at a time, and serves all callers who asked before it was
+ * started: a caller after a change sees that change. All share a failure, since a second wait for a database that is
+ * down would take too long.
  */
 export class SharedAnswer<Answer> {
   readonly #make: () => Promise<Answer>

@@ -10,9 +10,9 @@ import { pageOf } from './frames.ts'
 import type { RecentEvents } from './recent-events.ts'
 import { ReplayPace } from './replay-pace.ts'
 
-/** Rows replayed at most: the stream may be open to everybody, the whole history is for key holders (GET /api/events). */
+/** Rows replayed at most: the stream may be open to all, the whole history is for key holders (GET /api/events). */
 const maxReplayRows = 10_000
-/** Rows read for one page: large ones fill it early, and what does not fit is read again. */
+/** Rows read for one page: large ones fill it early, and the rest is read again. */
 const pageRows = 100
 /** Pages that are read from the database at a time; the others wait their turn. */
 const maxReads = 2
@@ -68,7 +68,7 @@ export class CatchUp {
       this.#backlog.write(follower.socket, namedFrame('gap', JSON.stringify(gap)))
       follower.seq = from
     }
-    // A comment tells when everything before it was sent.
+    // The callback of a comment is called when everything before it was sent.
     if (follower.socket.writableLength > 0) this.#write(follower, ':\n\n')
     else this.#enqueue(follower)
   }
@@ -92,7 +92,7 @@ export class CatchUp {
     setImmediate(() => this.#turn())
   }
 
-  /** Serves one page, if anybody may have one now. */
+  /** Serves one page, if a client may have one now. */
   #turn(): void {
     this.#isScheduled = false
     const now = this.#deps.clock.monotonic()

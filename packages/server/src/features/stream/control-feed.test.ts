@@ -75,7 +75,7 @@ describe('a stream that asks for control entries', () => {
     expect(changeOf(await stream.next())).toMatchObject({ action: 'resume' })
   })
 
-  // Who made a kill and why is not for everybody who can reach a stream that is open.
+  // An open stream must not show who made a kill and why.
   it('needs a key that may read, also where the stream is open', async () => {
     await using service = await openFleet()
     const agent = await service.createKey('agent', ['bot'])
@@ -102,7 +102,8 @@ describe('a stream that asks for control entries', () => {
   })
 })
 
-// The wire form of the stream is fixed: whoever does not ask gets the three types of message and nothing else.
+// The wire form of the stream is fixed: without asking for more, a client gets the three types of message and nothing
+// else.
 it('a stream that does not ask brings no control entry', async () => {
   await using service = await openFleet()
   const plain = await listen(service, '/api/stream')

@@ -23,7 +23,7 @@ export class EventSequence {
   #timer: NodeJS.Timeout | undefined
   #filling: Promise<void> | undefined
 
-  /** `next` gets each row in order; `skipped` hears of rows that are no longer to be had. */
+  /** `next` gets each row in order; `skipped` gets the number of rows that are no longer available. */
   constructor(deps: Deps, next: (row: EventFields) => void, skipped: () => void) {
     this.#deps = deps
     this.#next = next
@@ -45,7 +45,7 @@ export class EventSequence {
   async open(): Promise<void> {
     this.#head = await readCounter(this.#deps.database.db, 'event_seq')
     this.#isOpen = true
-    // Another process may have told of its events since the reading.
+    // Another process may have published its events since the read.
     this.#fillGap()
   }
 
@@ -109,7 +109,7 @@ export class EventSequence {
     for (const seq of this.#early.keys()) if (seq <= this.#head || seq > this.#announced) this.#early.delete(seq)
   }
 
-  /** Rows that retention removed before they could be read are no longer to be had. */
+  /** Rows that retention removed before they could be read are no longer available. */
   #passOver(next: EventFields | undefined): void {
     if (!next || next.seq <= this.#head + 1) return
     this.#head = next.seq - 1

@@ -7,8 +7,8 @@ import type { OutsideEvent } from '../events/event-row.ts'
 import { eventFault, eventToStore } from '../events/new-event.ts'
 
 /**
- * Events of other programs that are looked at in a second. Nobody reads a hundred in that time, and a program gone mad
- * must neither bury what the fleet reports nor keep this process busy.
+ * Events of other programs that are processed per second. No reader follows a hundred a second, and a runaway program
+ * must neither bury the fleet's events nor keep this process busy.
  */
 const maxPerSecond = 1_000
 
@@ -39,7 +39,7 @@ export function readOutsideEvent(message: Buffer, now: number): OutsideEvent {
   return { ...row, id: isUuid(id) ? (id as string) : row.id, created_at: instant(created_at) ?? now, seq: null }
 }
 
-/** Shows what other programs publish on the events channel, and counts what does not fit. */
+/** Shows what other programs publish on the events channel, and counts invalid messages. */
 export function subscribeToOutsideEvents({ bus, clock, metrics }: Deps, show: (event: OutsideEvent) => void): void {
   const second = { startedAt: -Infinity, count: 0 }
   const refuse = (reason: string) => metrics.backplaneRefused.inc({ channel: 'events', reason })

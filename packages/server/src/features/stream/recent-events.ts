@@ -29,7 +29,7 @@ export class RecentEvents {
     }
   }
 
-  /** Begins anew after a gap. */
+  /** Starts over after a gap. */
   clear(): void {
     if (this.#rows.length === 0) return
     this.#rows = []

@@ -24,7 +24,7 @@ function urlOf(service: TestService): Promise<string> {
   return known
 }
 
-/** A client of the stream that has had its first heartbeat. */
+/** A client of the stream that has received its first heartbeat. */
 async function listen(service: TestService, headers: Record<string, string> = {}): Promise<Listener> {
   const abort = new AbortController()
   const response = await fetch(`${await urlOf(service)}/api/stream`, { headers, signal: abort.signal })
@@ -66,7 +66,7 @@ async function listen(service: TestService, headers: Record<string, string> = {}
 const event = (service: TestService, severity: 'info' | 'warning' = 'info') =>
   eventToStore({ severity, source: 's', event_type: 'note', description: 'x' }, null, service.clock.now())
 
-/** Stores events behind the back of the service: it hears of them only when somebody tells it. */
+/** Stores events without a message: the service learns of them only when the test notifies it. */
 async function storeElsewhere(service: TestService, count: number): Promise<EventFields[]> {
   await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
   const rows: EventFields[] = []
@@ -213,7 +213,7 @@ describe('the event stream', () => {
     expect(stats).toEqual([{ type: 'stats', data: { critical: 0, warning: 1, info: 1, breach: 0 } }])
   })
 
-  // One address could else take the place of everybody: the stream needs no key.
+  // One address could otherwise take all places: the stream needs no key.
   it.each([
     ['one address', () => '192.0.2.7'],
     ['one /64 of IPv6', (host: number) => `2001:db8::${host.toString(16)}`],

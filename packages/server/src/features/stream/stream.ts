@@ -113,7 +113,7 @@ export class EventStream {
     for (const { socket, holder } of this.#clients) if (!isValid(holder)) socket.destroySoon()
   }
 
-  /** One heartbeat for everybody. */
+  /** One heartbeat for all clients. */
   keepAlive(): void {
     const text = frame(heartbeat)
     for (const { socket } of this.#clients) {

@@ -47,8 +47,8 @@ export function weeklyAttestations(inputs: WeeklyInputs): Attestation[] {
 }
 
 /**
- * Builds one attestation and its hash. It names no agent, event or person, because it is shown to everybody.
- * Throws a RangeError for a risk score that is no whole number of 0 to 100: a false claim must not be published.
+ * Builds one attestation and its hash. It names no agent, event or person, because it is public. Throws a RangeError
+ * for a risk score that is no whole number of 0 to 100: a false claim must not be published.
  */
 export function buildAttestation(inputs: { kind: AttestationKind; nowMs: number; riskScore: number }): Attestation {
   const { kind, nowMs, riskScore } = inputs
@@ -80,8 +80,8 @@ function claim(kind: AttestationKind, score: number): Pick<AttestationRecord, 't
 }
 
 /**
- * `0x` and the SHA-256 in hex of the record as canonical JSON (RFC 8785) in UTF-8. The time goes in as ISO 8601, as
- * the public summary shows it, so that anybody can compute the hash from the published fields.
+ * `0x` and the SHA-256 in hex of the record as canonical JSON (RFC 8785) in UTF-8. The time goes in as ISO 8601, as the
+ * public summary shows it, so that the hash can be computed from the published fields.
  */
 export function attestationHash(record: AttestationRecord): string {
   const { namespace, type, title, summary, tag, score, period } = record

@@ -21,7 +21,7 @@ const testChains = new Set([84532, 11155111])
 /** Finds an address on any chain. */
 const anyExplorer = 'https://blockscan.com'
 
-/** The on-chain identity (https://eips.ethereum.org/EIPS/eip-8004) as the configuration tells it. */
+/** The on-chain identity (https://eips.ethereum.org/EIPS/eip-8004) from the configuration. */
 export function identityOf(config: Config): TrustSummary['identity'] {
   const { trustChainId: chainId, trustAgentId: agentId, trustSlug, trustName, trustWallet } = config
   const registry = config.trustRegistry ?? (testChains.has(chainId) ? testRegistry : mainRegistry)

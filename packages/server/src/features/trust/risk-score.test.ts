@@ -164,7 +164,7 @@ describe('riskScore', () => {
     )
   })
 
-  // Whoever got in must not be able to hide a breach of today behind an otherwise quiet fleet.
+  // An intruder must not be able to hide a breach of today behind an otherwise quiet fleet.
   it('calls any breach of the last 24 hours high, whatever else is quiet', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: dayMs }), (ageMs) => {

@@ -92,7 +92,7 @@ describe('the summary', () => {
     expect(monitoring).toMatchObject({ scout_active: false, last_scan_at: null, last_scan_relative: 'never' })
   })
 
-  // Everybody can read it: a name, an address or a text in there is published.
+  // The summary is public: a name, an address or a text in it is published.
   it('holds no value that any reporter wrote, and no other path than those allowed', async () => {
     const canary = (name: string) => `canary_${name}`
     await using service = await openTestService({ env: { TRUST_AGENT_ID: '7' } })
@@ -224,7 +224,7 @@ describe('identity', () => {
     })
   })
 
-  // Strangers read the label: a default, or a word of the operator, must not promise what nobody configured.
+  // Strangers read the label: neither a default nor an operator's wording may promise what is not configured.
   it.each(['live', 'registering', 'planned'])(
     'is labelled as not configured whatever the status, such as %s',
     (word) => {

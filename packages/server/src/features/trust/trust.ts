@@ -108,7 +108,7 @@ export async function attestWeekly(deps: Deps): Promise<void> {
   await insertAttestations(db, attestations)
 }
 
-/** One snapshot for everybody: neither load nor an attacker's probing gets more out of it than its age allows. */
+/** One snapshot for all callers: neither load nor an attacker's probing gets more out of it than its age allows. */
 export function createTrustSnapshot(deps: Deps): () => Promise<string> {
   let snapshot = { at: -Infinity, body: Promise.resolve('') }
   return () => {

@@ -31,7 +31,7 @@ export interface Verdict {
 
 interface Shape<Type extends ChannelType> {
   type: Type
-  /** Machines get each alert by itself and at once; for people what belongs together is joined. */
+  /** Machines get each alert separately and at once; for people, related alerts are joined. */
   audience: 'people' | 'machines'
   /** Host of the receiver, for lists: the rest of the settings is secret. */
   destination(settings: ChannelSettings[Type]): string

@@ -102,7 +102,7 @@ describe('a message in Discord', () => {
     expect(payload(messagesByKind[kind])).toEqual(expected)
   })
 
-  // An agent that was taken over could ping everybody, hide its alert in a spoiler, or have a link pressed.
+  // A compromised agent could mention everyone, hide its alert in a spoiler, or lure readers to a link.
   it.each(Object.entries(hostileTexts))('shows %s of an event as it is', (_, text) => {
     for (const message of [saying(text), testMessage({ title: text.slice(0, 60) })]) {
       const { embeds, allowed_mentions, content } = payload(message)

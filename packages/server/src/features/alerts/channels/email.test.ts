@@ -30,7 +30,10 @@ const failure = (responseCode: number, message: string) => Object.assign(new Err
 
 const ownCertificate = createTestCertificate()
 
-/** A mail server on a free port that knows the login bob:s3cret, offers STARTTLS with a certificate of its own, and keeps its mail. */
+/**
+ * A mail server on a free port that accepts the login bob:s3cret, offers STARTTLS with its own certificate, and keeps
+ * its mail.
+ */
 async function startMailServer(options: SMTPServerOptions = {}) {
   const mails: Mail[] = []
   const logins: (string | null | undefined)[] = []
@@ -284,7 +287,7 @@ describe('a mail', () => {
     expect(to).toEqual(addresses.to)
   })
 
-  // Read by the grammar of RFC 5322, the second names somebody else: what is in brackets is a comment there.
+  // By the grammar of RFC 5322, the second names another recipient: the text in brackets is a comment.
   it.each([
     ["o'hara@example.com", "o'hara@example.com"],
     ['ann(bob)@example.com', '"ann(bob)"@example.com'],
@@ -367,7 +370,7 @@ describe('a mail server', () => {
     expect(logins).toEqual(['s3cret'])
   })
 
-  // Whoever sits between could take STARTTLS out of the server's greeting and read the password.
+  // An attacker between service and server could remove STARTTLS from the server's greeting and read the password.
   it('elsewhere gets no login in clear', async () => {
     const { port, logins, mails } = await startMailServer({ disabledCommands: ['STARTTLS'], allowInsecureAuth: true })
     expect(
@@ -414,7 +417,7 @@ describe('what a mail server answers', () => {
     expect(mails).toEqual([])
   })
 
-  // The answer is kept in the delivery log, which everybody who may read can see.
+  // The answer is kept in the delivery log, which all viewers can read.
   it('is kept without the login that it repeats', async () => {
     const { port, lines } = await startScript((line) =>
       /^EHLO/.test(line) ? '250-hello\r\n250 AUTH PLAIN' : `535 Cannot ${line} of s3cret p%40ss`,

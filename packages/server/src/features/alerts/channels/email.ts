@@ -17,11 +17,11 @@ interface SmtpServer {
   secure: boolean
   /** Null without a user in the URL. */
   login: { user: string; pass: string } | null
-  /** On this machine: nobody is between, and its certificate is usually made by itself. */
+  /** On this machine: there is no network between, and the certificate is usually self-signed. */
   isLoopback: boolean
 }
 
-/** A password that was pasted with a % of its own stays as it is. */
+/** A pasted password that contains a % stays as it is. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text)
@@ -169,10 +169,10 @@ function transportOptions(server: SmtpServer, egress: Egress, signal: AbortSigna
 }
 
 /**
- * One mail to all recipients by SMTP (RFC 5321). `smtp://` uses STARTTLS where it is offered; when the URL has a user it
- * must be, so that no password goes in clear. Certificates are always checked. Only on loopback, where nobody is
- * between, neither holds. Delivered when at least one recipient was accepted; `error` then names those that were not,
- * which get nothing, since another try would come twice to the others.
+ * One mail to all recipients by SMTP (RFC 5321). `smtp://` uses STARTTLS where it is offered, and requires it when the
+ * URL has a user, so that no password is sent in clear. Certificates are always checked. On loopback, where there is no
+ * network between, neither holds. Delivered when at least one recipient was accepted; `error` then names the others,
+ * which get nothing, since a retry would reach the accepted ones twice.
  */
 export const email: SocketChannel<'email'> = {
   type: 'email',

@@ -106,7 +106,7 @@ export function doneText({ kind, group, alerts, created_at }: Message): string |
   return `Done so far: suspended${who}${when}, ${confirmed ? '' : 'not yet '}confirmed by the agent${why}`
 }
 
-/** The title by itself, for media that show a mark of their own. */
+/** The title without its severity mark, for media that show one. */
 export const titleText = (message: Message, { change = (text) => text }: Pick<Medium, 'change'> = {}): string =>
   change(plainText(message.title, 200))
 

@@ -49,11 +49,12 @@ export interface DeliveredAlert extends Omit<PlannedAlert, 'by_service'>, AlertC
 }
 
 /**
- * What is sent, in no medium's form. It is stored with the message and never changes: every attempt sends the same.
+ * What is sent, independent of the medium. It is stored with the message and never changes: every attempt sends the
+ * same.
  *
- * Kinds: `alert` is about one group (to machines: about exactly one alert); `digest` about what a channel held back;
- * `reminder` about what is not acknowledged; `resolved` about what is over; `test` was asked for by an operator; `check`
- * is the daily proof that a channel works.
+ * Kinds: `alert` is about one group (to machines: about exactly one alert); `digest` about delayed alerts; `reminder`
+ * about what is not acknowledged; `resolved` about what is over; `test` was requested by an operator; `check` is the
+ * daily proof that a channel works.
  */
 export interface Message {
   /** Constant over all attempts: receivers recognize duplicates by it. */

@@ -58,7 +58,7 @@ describe('the next commands', () => {
     expect(commands({ event_type: 'instance_resumed', severity: 'warning' })).toEqual([`wardline alerts show ${id}`])
   })
 
-  // A command is copied into a shell: no text that somebody chose may become a part of one, nor an option.
+  // People paste commands into a shell: no text that an agent chose may become part of one, nor an option.
   it.each(['x; rm -rf /', '$(id)', '`id`', 'a b', "x'", 'x\nwardline', '', 'Ⅻ'])('hold nothing of %j', (text) => {
     expect(commands({ instance_id: text })).toEqual([ack])
     expect(commands({ event_type: text })).toEqual([ack])
@@ -77,7 +77,7 @@ describe('the link', () => {
   it.each([
     ['https://wardline.example.com', `https://wardline.example.com/alerts?id=${id}`],
     ['https://example.com/console/', `https://example.com/console/alerts?id=${id}`],
-    // Whoever reads the channel must not get a password with it.
+    // Readers of the channel must not get a password with it.
     ['https://ada:secret@example.com', `https://example.com/alerts?id=${id}`],
   ])('below %s is %s', (publicUrl, expected) => {
     expect(dashboardLink(one, publicUrl)).toBe(expected)

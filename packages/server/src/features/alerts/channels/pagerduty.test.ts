@@ -72,7 +72,7 @@ test('goes to Europe when told', () => {
   expect(pagerduty.destination({ routing_key })).toBe('events.pagerduty.com')
 })
 
-// An event leads whoever is on call to the page of the attacker, or shows him another text than it holds.
+// A compromised agent lures the person on call to the attacker's page, or shows another text than the event has.
 test('makes no text of an event a link or hidden', () => {
   const [{ description, ip_address, instance_name, decoys }] = eventOf(messageOf(sampleAlerts.hostile)).payload
     .custom_details.alerts

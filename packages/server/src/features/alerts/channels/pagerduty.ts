@@ -79,8 +79,8 @@ function trigger(message: Message, sender: Sender) {
 }
 
 /**
- * Path and body below /v2. The daily check goes to change events, which notify nobody; the test of an operator
- * opens a real incident, since that is what the operator wants to see.
+ * Path and body below /v2. The daily check sends a change event, which notifies no one; an operator's test opens a real
+ * incident, since that is what the operator wants to see.
  */
 function eventOf(message: Message, sender: Sender): [path: string, event: object] {
   if (message.kind === 'check') return ['/change/enqueue', { payload: summaryOf(message, sender) }]

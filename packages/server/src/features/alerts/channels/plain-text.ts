@@ -1,8 +1,8 @@
 import { cutText, replaceUnsafe } from '@wardline/text'
 
 /**
- * Text of unknown origin as one line that shows what it is: no controls, no hidden characters, and no address that a
- * chat turns into a link, so that one press leads nobody on call to an attacker's page.
+ * Text of unknown origin as one line, without controls or hidden characters, and with no address that a chat turns into
+ * a link: the person on call must not land on an attacker's page.
  */
 export const plainText = (text: string, maxLength = 1_000): string =>
   cutText(replaceUnsafe(text.replaceAll(/\s+/gu, ' '), '\ufffd').replaceAll('://', '[:]//').trim(), maxLength)

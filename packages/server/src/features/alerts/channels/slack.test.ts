@@ -101,7 +101,7 @@ describe('a message in Slack', () => {
     expect(slack.destination(settings)).toBe('hooks.slack.com')
   })
 
-  // An agent that was taken over could call everybody, hide its alert behind formatting, or have a link pressed.
+  // A compromised agent could mention everyone, hide its alert behind formatting, or lure readers to a link.
   it.each(Object.entries(hostileTexts))('shows %s of an event as plain text elements', (_, text) => {
     const { blocks, text: fallback } = payload(saying(text))
     const [, { elements }] = blocks

@@ -5,7 +5,7 @@ import { commandLabel, messageLines, openLabel } from './message-lines.ts'
 
 /** A header block holds 150 characters. */
 const maxHeader = 150
-/** The documented limit of a text is 3,000 characters; rich text names none of its own. */
+/** The documented limit of a text is 3,000 characters; rich text has no documented limit. */
 const room = 2_700
 
 /** https://docs.slack.dev/messaging/formatting-message-text#escaping: without these three nothing is a mention or a link. */

@@ -111,7 +111,7 @@ test('finds host, port and TLS in the URL, and knows the ports of syslog', async
 })
 
 describe('counts as not delivered when the receiver', () => {
-  // Whoever can cut the connection would otherwise swallow the alert of what he does.
+  // An attacker who can cut the connection could otherwise suppress the alert about the attack.
   test('resets the connection', async () => {
     const serve = (socket: Socket) => void socket.once('data', () => socket.resetAndDestroy())
     await using broken = await startSocketReceiver({ serve })

@@ -16,13 +16,13 @@ const severities: Record<SyslogSeverity, number> = { alert: 1, critical: 2, warn
 
 /**
  * Log audit (table 1). The facilities of logins, 4 and 10, go into files whose readers expect nothing else; hardly
- * anything uses 13, so that it can be routed by itself.
+ * anything uses 13, so it can be routed separately.
  */
 const facility = 13
 
 /**
- * IANA keeps 32473 for documentation (RFC 5612). Names of one's own need an enterprise number, Wardline has none of its
- * own, and this one is no other's.
+ * IANA reserves 32473 for documentation (RFC 5612). Private names need an enterprise number; Wardline has none, and
+ * this one belongs to no one else.
  */
 const dataName = 'wardline@32473'
 
@@ -115,12 +115,12 @@ async function handOver(socket: Socket, frame: string, signal: AbortSignal): Pro
 const codeOf = (fault: unknown): string => (fault as NodeJS.ErrnoException).code ?? 'unknown'
 
 /**
- * RFC 5424 over TCP, or TLS by RFC 5425; each message on a connection of its own. Syslog has no acknowledgement.
- * "Delivered" means: all was handed to the system, and the receiver closed its side in answer to the end of ours, which
- * servers do when they have read up to it. Whether it was stored, nobody says. A receiver that closes at once, while the
- * message is still on its way, cannot be distinguished from one that read it, nor can a close that an attacker on the way feigns,
- * with TLS as without. A reset, an error of TLS, and a receiver that has not closed when `signal` aborts, count as
- * failures: rather twice than never.
+ * RFC 5424 over TCP, or TLS by RFC 5425; each message on a new connection. Syslog has no acknowledgement. "Delivered"
+ * means: all bytes were handed to the system, and the receiver closed its side after ours, which servers do when they
+ * have read everything. It does not prove that the message was stored. A receiver that closes while the message is
+ * still on its way cannot be distinguished from one that read it, nor can a close that an attacker fakes, with or
+ * without TLS. A reset, a TLS error, and a receiver that has not closed when `signal` aborts count as failures: a
+ * duplicate is better than a loss.
  */
 export const syslog: SocketChannel<'syslog'> = {
   type: 'syslog',

@@ -90,8 +90,8 @@ describe('a message in Telegram', () => {
     expect(payload(messagesByKind[kind])).toEqual(expected)
   })
 
-  // An agent that was taken over could mention people, plant a command, or have a bare domain pressed: Telegram makes
-  // all of these live by itself, but not within code.
+  // A compromised agent could mention people, plant a command, or lure readers to a bare domain: Telegram makes all of
+  // these clickable, except within code.
   it.each(Object.entries(hostileTexts))('shows %s of an event as code, without a parse mode', (_, text) => {
     const post = payload(saying(text))
     expect(covered(post)).toEqual([
@@ -153,7 +153,7 @@ describe('what Telegram answers', () => {
     },
   )
 
-  // A token in an error would be shown to everybody who may read the delivery log.
+  // A token in an error would be shown to all who may read the delivery log.
   it('says how long to wait, and the failure does not name the token', async () => {
     const body = '{"ok":false,"error_code":429,"description":"Too Many Requests","parameters":{"retry_after":5}}'
     const { verdict } = await deliverOnce(telegram, settings, { status: 429, body })

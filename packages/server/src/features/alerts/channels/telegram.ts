@@ -6,8 +6,9 @@ import { bodyLines, commandLabel, isQuiet, messageLines } from './message-lines.
 const room = 3_600
 
 /**
- * https://core.telegram.org/bots/api#sendmessage. Without a parse mode nothing has to be escaped, but Telegram links bare
- * domains, mentions, hashtags and commands by itself; it does not inside code, so each line with a text of unknown origin is a code entity.
+ * https://core.telegram.org/bots/api#sendmessage. Without a parse mode nothing has to be escaped, but Telegram links
+ * bare domains, mentions, hashtags and commands; it does not inside code, so each line with a text of unknown origin is
+ * a code entity.
  */
 export const telegram: HttpChannel<'telegram'> = {
   type: 'telegram',

@@ -110,7 +110,7 @@ describe('a receiver of Standard Webhooks', () => {
     expect(() => new Webhook(oldSecret).verify(body, headers)).toThrow('No matching signature')
   })
 
-  // Somebody on the way turns a breach into a test, replays yesterday's message, or gives one the id of another.
+  // An attacker on the way turns a breach into a test, replays yesterday's message, or gives one the id of another.
   test('refuses another body, another time and another id', () => {
     const settings = { url, secret, previous_secrets: [oldSecret] }
     const { body, headers } = webhook.request(messageOf(sampleAlerts.harmless), settings, sender)

@@ -92,7 +92,7 @@ export class Attempts {
   async #write(results: AttemptResult[]): Promise<true[]> {
     const { database } = this.#deps
     const byChannel = Map.groupBy(results, ({ message }) => message.channel_id)
-    // Channels first and in one order, as everybody locks them who changes both.
+    // Channels first and in one fixed order, as in every transaction that locks both: no deadlock.
     const channels = [...byChannel].sort(([one], [other]) => (one < other ? -1 : 1))
     const states = channels.map(([id, own]) => this.#stateAfter(id, own))
     await database.batch([

@@ -124,7 +124,7 @@ interface Backlog {
   behind(row: ChannelRow): number
 }
 
-/** The service's own alerts have a place of their own, which most channels share. */
+/** The service's own alerts have a separate place, which most channels share. */
 async function readBacklog(db: Db, rows: readonly ChannelRow[]): Promise<Backlog> {
   const head = await readAlertHead(db)
   const ownPlace = ({ own_planned_seq, planned_seq }: ChannelRow) => own_planned_seq ?? planned_seq

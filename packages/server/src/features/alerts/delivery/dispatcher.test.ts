@@ -450,7 +450,7 @@ describe('the kill switch', () => {
 })
 
 describe('what a caller only claims', () => {
-  // A killed agent could otherwise tell everybody with its own key that it stopped.
+  // A killed agent could otherwise report with its own key that it stopped.
   it('is shown as a claim, and ends nothing', async () => {
     await open({ ...slack(), ...webhook() })
     await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'Agent' } })
@@ -476,7 +476,7 @@ describe('what a caller only claims', () => {
 
 describe('a silent fleet', () => {
   const beat = (id: string) => service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
-  /** Heartbeats over as long as it takes to be offline: only then is somebody's silence one of the fleet. */
+  /** Heartbeats for as long as the offline limit: only then does a silent agent count as an outage. */
   async function establish(ids: string[]) {
     for (const id of ids) await beat(id)
     service.clock.advance(90 * second)

@@ -74,11 +74,11 @@ export class Dispatcher {
     this.#closeEgresses = parts.closeEgresses
     this.#onGone = parts.onGone
     const turnsOf = (lane: Lane) => new Turns(() => this.#takeTurn(lane), this.#logFault)
-    // Each by itself: however long a turn through a flood of reports takes, the service's own alerts do not wait for it.
+    // Separately: however long a turn through a flood of reports takes, the service's own alerts do not wait for it.
     this.#turns = { own: turnsOf('own'), reported: turnsOf('reported') }
   }
 
-  /** What a process before this one had taken is free at once, where that cannot be running any more. */
+  /** Messages claimed by an earlier process are free at once, where that process cannot be running any more. */
   async open(): Promise<void> {
     if (!this.#deps.database.isShared) await releaseAllMessages(this.#deps.database.db)
   }

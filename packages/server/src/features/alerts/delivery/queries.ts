@@ -110,7 +110,7 @@ export async function releaseMessages(db: Db, owner: string, ids?: readonly stri
   await (ids ? own.where('id', 'in', [...ids]) : own).execute()
 }
 
-/** Frees what a process that is gone had taken; only where no other process can be sending. */
+/** Frees the messages that an ended process had claimed; only where no other process can be sending. */
 export async function releaseAllMessages(db: Db): Promise<void> {
   await db
     .updateTable('alert_messages')
@@ -129,7 +129,10 @@ export interface AttemptResult {
   dueAt: number | undefined
 }
 
-/** Writes the result of an attempt. A delivery counts whoever held the message; a failure for its holder only. */
+/**
+ * Writes the result of an attempt. A delivery counts even when the lease has passed on; a failure only for the owner of
+ * the lease.
+ */
 export function resultStatement(db: Db, { message, owner, verdict, now, dueAt }: AttemptResult): Statement {
   const { status, answer, error } = verdict
   const update = db

@@ -103,6 +103,6 @@ export function groupNameOf(alert: AlertFacts): string {
 export const lanes = ['own', 'reported'] as const
 export type Lane = (typeof lanes)[number]
 
-/** A summary of reports goes with these: nobody may fill the service's own lane by reporting too much. */
+/** A summary of reports is grouped with these: a flood of reports must not fill the service's own lane. */
 export const laneOf = (alert: Pick<AlertFacts, 'by_service' | 'event_type'>): Lane =>
   alert.by_service === 1 && !isSummary(alert) ? 'own' : 'reported'

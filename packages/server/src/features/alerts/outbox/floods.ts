@@ -52,7 +52,7 @@ export class FloodBound {
       const name = `${event_type} ${instance_id ?? ''}`
       const count = this.#own.get(name) ?? 0
       if (count >= maxOwn) return { minute, by_service, instance_id: instance_id ?? '', event_type, severity }
-      // Beyond that memory nothing of the service's own is held back: it must not be squeezed out by invented names.
+      // Beyond that memory the service's own alerts are not limited: invented names must not crowd them out.
       if (count > 0 || this.#own.size < maxInstances) this.#own.set(name, count + 1)
       return undefined
     }

@@ -17,7 +17,7 @@ import {
 
 const minuteMs = 60_000
 
-/** Decides which alerts are written: those that nobody would get are not. */
+/** Decides which alerts are written: only those that at least one channel takes. */
 export interface Recipients {
   /** Without any, no event is looked at. */
   readonly hasAny: boolean
@@ -54,7 +54,7 @@ export function createOutbox({ database, clock }: Pick<Deps, 'database' | 'clock
   const bound = new FloodBound()
   let listener = () => {}
 
-  /** The end of a problem needs nobody's attention. */
+  /** The end of a problem needs no attention. */
   const statusOf = (alert: AlertFacts) => (endedBy(alert).length > 0 ? ('resolved' as const) : ('open' as const))
 
   /** What is over is over for every channel, whichever is notified. */

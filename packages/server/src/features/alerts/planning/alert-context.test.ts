@@ -77,7 +77,7 @@ describe('an alert of a decoy', () => {
     }
   })
 
-  // Whoever listens to the open stream, or reads events, must not learn where decoys lie.
+  // A reader of events, or of the open stream, must not learn where decoys lie.
   it('is the only place with the label', async () => {
     const { key } = await plant()
     await touch(key)
@@ -91,7 +91,7 @@ describe('an alert of a decoy', () => {
     for (const text of [JSON.stringify([event, alert]), trust.text, list.text]) expect(text).not.toContain('mail bot')
   })
 
-  // An agent that reports a hit of its own with the id of a decoy would else have its label sent about.
+  // An agent that reports a fake hit with the id of a decoy would otherwise have its label sent out.
   it('names no decoy that a caller names', async () => {
     const { id } = await plant()
     const body = {

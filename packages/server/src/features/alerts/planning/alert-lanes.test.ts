@@ -30,7 +30,7 @@ afterEach(async () => {
   await receiver[Symbol.asyncDispose]()
 })
 
-/** Reports of types that nobody has heard of before, by several instances. */
+/** Reports of new types, by several instances. */
 async function flood(count: number, instances = 10, fields: Record<string, unknown> = {}): Promise<void> {
   const batch = async (sent: number) => {
     const body = Array.from({ length: Math.min(500, count - sent) }, (_, index) => ({
@@ -69,7 +69,7 @@ const textsAt = (path: string) =>
 const alertRows = () => service.rows('select * from alerts order by seq')
 const writeSummaries = (on = service) => on.services.outbox.writeSummaries()
 
-// One agent's key keeps everybody from hearing of a decoy: its reports wait before the hit, at every step of the way.
+// A flood of reports from one key delays the alert of a decoy hit: the reports wait before the hit at every step.
 describe('a decoy hit behind a flood of reports', () => {
   it('is the first thing people hear, although thousands wait to be planned', async () => {
     await open(slack())
@@ -110,7 +110,7 @@ describe('a decoy hit behind a flood of reports', () => {
     expect(digest).not.toContain('honeypot_triggered')
   })
 
-  // Whoever found a decoy, and may speak for all under a prefix, touches it again and again in ever new names.
+  // A key that may speak for a whole prefix touches a decoy it found again and again under new names.
   it('of another key has its own alert, however many names one key touches decoys in; every hit is stored', async () => {
     await open(webhook())
     const [{ key }, other] = [await service.createKey('agent', ['bot-*']), await service.createKey('agent', ['victim'])]
@@ -129,7 +129,7 @@ describe('a decoy hit behind a flood of reports', () => {
     expect((await alertRows()).at(-1)).toMatchObject({ instance_id: 'bot-39' })
   })
 
-  // A receiver that refuses a certain text counts as down as soon as somebody reports that text.
+  // A receiver that refuses a certain text would count as down as soon as an agent reports that text.
   it('is sent although the receiver refuses what was reported, and is left alone because of that', async () => {
     await open(webhook())
     receiver.answer = ({ body }) => ({ status: body.type === 'alert.honeypot_triggered' ? 200 : 400 })
@@ -162,7 +162,7 @@ describe('a decoy hit behind a flood of reports', () => {
   })
 })
 
-// Each type is told by its severity: one that was added yesterday needs no line anywhere.
+// Each type is decided by its severity: a new type needs no entry anywhere.
 it('sends whatever the service itself reports before reports, what is critical at any hour', async () => {
   await open(slack())
   const quiet_hours = { from: '00:00', to: '23:59', time_zone: 'UTC', least: 'breach' }
@@ -311,7 +311,7 @@ describe('what one instance reports beyond 600 alerts a minute', () => {
     expect(textsAt('/slack').join()).toContain('alerts_summarized on flood-0')
   })
 
-  // Whoever holds a decoy touches it again and again, and thereby delays the next one.
+  // An attacker who knows a decoy touches it again and again to delay the next alert.
   it('is sixty of one type where the service itself reports them, and stays its own word', async () => {
     await open(webhook())
     for (let count = 0; count < 100; count++) await hit('loud')

@@ -22,7 +22,7 @@ interface Delivered {
   at: number
   kind: string
   name: string
-  /** Alerts that it tells of. */
+  /** Alerts in the message. */
   count: number
 }
 
@@ -70,7 +70,7 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
     get now() {
       return now
     },
-    /** Alerts that were neither told, nor wait, nor were kept back for a reason. */
+    /** Alerts without an outcome: neither delivered, nor waiting, nor suppressed for a reason. */
     get lost() {
       return pending - [...groups.values()].reduce((sum, { waiting }) => sum + waiting, 0)
     },
@@ -95,7 +95,7 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
       if ('remembered' in decision && decision.remembered) groups.set(decision.remembered.name, decision.remembered)
       return decision.outcome
     },
-    /** Lets time pass; what comes due is told at its second. */
+    /** Advances the clock; each due message is sent at its second. */
     pass(ms: number) {
       for (const until = now + ms; now < until; ) {
         now = Math.min(until, now + second)
@@ -237,7 +237,7 @@ describe('the end of a problem', () => {
     expect(channel.delivered.map(({ kind }) => kind)).toEqual(['alert', 'resolved'])
   })
 
-  // Whoever holds an agent's key could otherwise end the alarm about its own silence, or explain it away.
+  // The holder of an agent's key could otherwise end the alarm about its own silence, or explain it away.
   it('is believed only when the service itself says so', () => {
     const channel = channelOf()
     channel.take(offline)
@@ -352,7 +352,7 @@ describe('a storm', () => {
     }
   })
 
-  // Otherwise an agent could wake everybody at any rate by calling its reports decoy hits.
+  // Otherwise an agent could page people at any rate by reporting its events as decoy hits.
   it('holds back what a caller only calls urgent', () => {
     const channel = channelOf()
     for (let index = 0; index < 100; index++) channel.take({ instance_id: `agent-${index}` })

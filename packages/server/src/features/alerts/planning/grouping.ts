@@ -33,7 +33,7 @@ const maxReminders = 18
 const lateAfterMs = 3_600_000
 /** When the limit of a channel is used up, what follows is collected this long. */
 const stormMs = 60_000
-/** Alerts of a group that are moved to a digest; a larger group waits for room of its own, which costs nothing. */
+/** Alerts of a group that are moved to a digest; a larger group stays separate, which costs nothing. */
 const maxMoved = 500
 /** A fleet-wide outage explains single ones for this long. */
 const outageExplainsMs = 5 * 60_000
@@ -65,8 +65,8 @@ interface Room {
 }
 
 /**
- * The service's own messages do not count reported ones. These leave it a quarter of the limit: a receiver with a limit
- * of its own would otherwise refuse the service because of them.
+ * The service's own messages do not count reported ones. Reports leave them a quarter of the limit: otherwise a
+ * receiver with a rate limit would refuse the service because of reports.
  */
 export function roomsOf(perMinute: number, sent: Record<Lane, number>): Record<Lane, Room> {
   const own = { room: perMinute - sent.own, urgentRoom: 2 * perMinute - sent.own }
@@ -119,7 +119,7 @@ function afterMessage(group: Group | undefined, name: string, severity: Severity
 
 const isQuietName = (name: string): boolean => name === delayedNames.own.quiet || name === delayedNames.reported.quiet
 
-/** What is held back for another reason than its group. */
+/** Delays an alert for another reason than its group. */
 function delay(name: string, severity: Severity, dueAt: number, groups: ReadonlyMap<string, Group>) {
   const group = groups.get(name)
   const waiting = (group?.waiting ?? 0) + 1

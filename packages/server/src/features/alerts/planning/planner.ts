@@ -37,7 +37,7 @@ const maxPending = 1_000
 /** Groups flushed in one turn; the others are due in the next. */
 const batchGroups = 100
 const minuteMs = 60_000
-/** Problems of one channel that are remembered before anyone was notified: an attacker could invent as many as types. */
+/** Remembered problems of one channel before any notification: an attacker can invent any number of types. */
 const maxRemembered = 1_000
 /** Alerts among which the ones that a digest shows are chosen. */
 const digestRead = 1_000

@@ -52,7 +52,7 @@ const changes = () =>
 const newWebhook = () =>
   call('POST', '/api/alert-channels', { name: 'SIEM', type: 'webhook', settings: { url: `${receiver.url}/siem` } })
 
-// Whoever got hold of an operator's key first makes sure that nobody hears of what comes next.
+// With a stolen operator's key, an attacker first turns off the alerts about what follows.
 describe('the other channels hear from the service who', () => {
   it('removed a channel', async () => {
     const { id } = await newWebhook()
@@ -99,7 +99,7 @@ describe('the other channels hear from the service who', () => {
       expect.stringContaining('receives fewer alerts'),
     ])
     await dispatch()
-    // Neither a route nor a severity of its own keeps this from a channel.
+    // Neither a route nor a minimum severity hides this from a channel.
     expect(receivedAt('/slack', 'receives fewer alerts').length).toBeGreaterThan(0)
   })
 

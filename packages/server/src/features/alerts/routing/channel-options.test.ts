@@ -39,7 +39,7 @@ describe('every type of channel', () => {
     for (const [name, { type }] of Object.entries(allChannels)) expect(type).toBe(name)
   })
 
-  // The destination is shown to whoever may read: of a URL everything else may be a secret.
+  // All viewers see the destination: every other part of a URL may be a secret.
   it('shows of its settings the host alone', () => {
     const url = 'https://user:CANARY@hooks.example.com/CANARY?token=CANARY#CANARY'
     const settings = {

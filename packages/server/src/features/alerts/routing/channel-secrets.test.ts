@@ -80,10 +80,10 @@ describe('secrets of channels', () => {
     expect(made[0]).toMatch(/^whsec_/)
   })
 
-  // Viewers read replies, and whoever reads a secret URL can post to the channel: false alarms, or an end of all trust.
+  // Viewers read replies, and a secret URL lets them post to the channel: false alarms destroy trust in it.
   it('are in no reply, not even in one that refuses them', () => {
     expect(answers.length).toBeGreaterThan(90)
-    // The name of an unknown field is the caller's own and is told back.
+    // The name of an unknown field is the caller's own input, and is repeated in the error.
     for (const text of answers) expectNone(text.replace(`settings.${canary} is not a known field`, ''), text)
   })
 
@@ -120,7 +120,7 @@ describe('the configuration of channels', () => {
     ['DELETE', `/api/silences/${id}`],
   ]
 
-  // An agent that may silence alerts, or point them elsewhere, is an agent that nobody watches.
+  // An agent that may silence alerts, or redirect them, is unwatched.
   it('is read by viewers, changed by operators, and closed to agents', async () => {
     await using service = await openTestService()
     const keyOf = async (scope: 'agent' | 'viewer' | 'operator') => (await service.createKey(scope)).key

@@ -264,7 +264,7 @@ describe('the signing secret of a webhook', () => {
     expect((await audited(body.id)).at(-1)).toMatchObject({ action: 'alert_channel.rotate_secret' })
   })
 
-  // Whoever rotates without an overlap knows of a leak: no older secret may sign on either.
+  // A rotation without overlap means that the secret leaked: no older secret may sign any longer.
   it('ends at once without an overlap, and with it all that were replaced before', async () => {
     const { body } = await create(hook)
     const second = (await rotate(body.id, { overlap_seconds: 600 })).body.secret
@@ -408,8 +408,8 @@ describe('what is refused', () => {
     expect(await list()).toHaveLength(before)
   })
 
-  // Whoever may set a channel could else read what answers inside the network of the service: its own database, or the
-  // credentials that clouds hand out on 169.254.169.254.
+  // An operator could otherwise read what answers inside the service's network: its database, or the credentials that
+  // clouds serve on 169.254.169.254.
   it.each([
     ['webhook', 'http://127.0.0.1:4747/api/kill', {}],
     ['slack', 'http://169.254.169.254/latest/meta-data', {}],
@@ -442,7 +442,7 @@ describe('what is refused', () => {
     expect(await audited(body.id)).toHaveLength(1)
   })
 
-  // Each alert is held against every channel: without an end to them one operator key could stall all others' alerts.
+  // Each alert is matched against every channel: without a limit on channels one operator key could stall all alerts.
   it('is a channel too many, also of two that come at once', async () => {
     await using full = await openTestService()
     const post = () => full.call<Created>('POST', '/api/alert-channels', { body: pager })

@@ -35,7 +35,7 @@ import { openSettings, type PreviousSecret, type SecretSettings, sealSettings } 
 export interface Waiting {
   /** Gives up all that waits for the channel. The log of messages keeps the reason. */
   drop(trx: Trx, channelId: string, reason: string): Promise<void>
-  /** What the quiet hours held back is decided again. */
+  /** Alerts delayed by quiet hours are decided again. */
   releaseQuiet(trx: Trx, channelId: string, now: number): Promise<void>
 }
 

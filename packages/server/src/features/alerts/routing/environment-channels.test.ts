@@ -105,7 +105,7 @@ describe('a service with channels in its environment', () => {
     expect((await list()).find(({ id }) => id === 'env-discord')).toMatchObject({ state: 'ok', behind: 0 })
   })
 
-  // What the host's administrator set must not be turned to another receiver by whoever got an operator's key.
+  // A stolen operator's key must not redirect what the administrator of the host configured.
   it('refuses to rename, repoint, delete or rotate them, and says where to', async () => {
     const channels = () => service.rows('select id, name, sealed, destination, enabled from alert_channels order by id')
     const before = await channels()

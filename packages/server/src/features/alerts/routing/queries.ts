@@ -192,7 +192,7 @@ export function lockChannel(trx: Trx, channelId: string): Promise<ChannelRow | u
     .executeTakeFirst()
 }
 
-/** In the order in which everybody locks them. */
+/** Sorted: the order in which all transactions lock them. */
 export async function readChannelIds(trx: Trx): Promise<string[]> {
   const rows = await trx.selectFrom('alert_channels').select('id').orderBy('id').execute()
   return rows.map(({ id }) => id)

@@ -73,7 +73,7 @@ describe('the directory', () => {
     expect(directory(other).current.channels).toHaveLength(1)
   })
 
-  // Whoever can write the database could else make every alert of the fleet stop by breaking one row, or send them on
+  // With write access to the database, an attacker could otherwise stop all alerts by breaking one row, or send them
   // with the token of another channel.
   it('leaves out a channel whose settings were edited or come from another one, and goes on with the rest', async () => {
     const first = await post(one, '/api/alert-channels', pager)

@@ -63,7 +63,7 @@ function takesAs(
 
 /**
  * A channel that routes name takes what one of them matches, any other takes all; never below its minimum severity. A
- * change of alerting itself goes to all: whoever makes it could have narrowed the others first.
+ * change of alerting itself goes to all channels: its author could have restricted the others first.
  */
 export function takes(channel: KnownChannel, routes: Routing['routes'], alert: AlertFacts): boolean {
   if (!channel.enabled) return false

@@ -25,7 +25,8 @@ describe('sealed settings', () => {
     }
   })
 
-  // Whoever can write the database could else make one channel send where another one does, with its token.
+  // With write access to the database, an attacker could otherwise make one channel send to the receiver of another,
+  // with its token.
   it('do not open at another channel', () => {
     expect(() => openSettings(id.replace(/1$/, '2'), sealSettings(id, content, key), key)).toThrow(refusal)
   })
