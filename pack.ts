@@ -23,7 +23,7 @@ function placeInPackage(place: string): string {
 const isIdle = (path: string) =>
   /\.(map|[cm]?ts)$|^\/(test|tests|bench|benchmark|benchmarks|docs|\.github)(\/|$)/.test(path)
 
-/** Copies a package without the packages that lie in it: those have places of their own. */
+/** Copies a package without the packages nested in it, which have separate places. */
 function copyPackage(place: string, stage: string): void {
   const to = join(stage, placeInPackage(place))
   const isOurs = place.startsWith('packages/')

@@ -1,8 +1,8 @@
 import type { Reporter, TestCase, TestModule } from 'vitest/node'
 
 /**
- * Ends a run with the slowest files, what was skipped and why, what passed only on a second attempt, and the counts on a
- * line of their own.
+ * Ends a run with the slowest files, what was skipped and why, what passed only on a second attempt, and the counts on
+ * a separate line.
  */
 export default class ClosingLines implements Reporter {
   onTestRunEnd(modules: ReadonlyArray<TestModule>): void {

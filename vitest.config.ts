@@ -47,13 +47,13 @@ const timing = {
 }
 const servers = { globalSetup: './test-servers/setup.ts' }
 
-/** Every test opens a service of its own, so the files need no process of their own. */
+/** Every test opens a separate service, so the files can share a process. */
 const unitOn = (name: string, engine: string, include: string[], setup: object = servers) => ({
   ...shared,
   test: { name, isolate: false, env: { TEST_ENGINE: engine, ...effort }, include, ...setup, ...timing },
 })
 
-/** Tests from outside, with processes of their own. */
+/** Tests from outside, with separate processes. */
 const blackBox = (name: string, include: string, setup: object = {}) => ({
   ...shared,
   test: { name, include: [include], ...setup, ...timing },

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 
-// Documents, help texts, settings and messages use the words of the field. Each word refused here made a sentence that
-// had to be read twice; write the sentence around a noun of the domain instead.
+// Text in this repository uses the words of the field. Each word refused here made a sentence that had to be read
+// twice; write the sentence around a noun of the domain instead.
 
 const root = fileURLToPath(new URL('.', import.meta.url))
 

@@ -25,7 +25,7 @@ async function attack({ port, connections, requests, seconds, streams }: AttackT
   const deadline = performance.now() + seconds * 1000
   let sent = 0
 
-  /** One request on a connection of its own, or as many as the connection lasts. Resolves when it is closed. */
+  /** One request on a new connection, or as many as the connection lasts. Resolves when it is closed. */
   function connection(): Promise<void> {
     return new Promise((resolve) => {
       const socket = connect({ port, host: '127.0.0.1', noDelay: true })

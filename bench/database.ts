@@ -9,7 +9,7 @@ import type { EventBody } from './events.ts'
 /** An event with its time of arrival in epoch milliseconds. */
 type StoredEvent = EventBody & { createdAt: number }
 
-/** The statement that one batch of events costs at the least: rows only, no counts and no index. */
+/** The statement that one batch of events needs at least: rows only, no counts and no index. */
 type EventWriter = {
   /** The parameter of one batch, built apart so that a measurement of the database does not contain it. */
   encode(events: readonly StoredEvent[]): string
@@ -95,7 +95,7 @@ export function openEventWriter(dataDir: string): EventWriter {
   }
 }
 
-/** Stores `count` decoy keys whose values nobody knows, given to the instances in turn. */
+/** Stores `count` decoy keys with unknown values, assigned to the instances in turn. */
 export function writeDecoys(dataDir: string, count: number, instanceIds: readonly string[], createdAt: number): void {
   const db = openFile(dataDir)
   const decoys = Array.from({ length: count }, (_, n) => [

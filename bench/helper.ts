@@ -9,8 +9,8 @@ type Question<Task> = { number: number; task: Task }
 type Answer<Reply> = { number: number; reply?: Reply; error?: string }
 
 /**
- * Starts `file` (next to this one) in its own process, so that the work it does is not on the clock of anybody else.
- * `ask` rejects when the task throws or the process ends before it has answered.
+ * Starts `file` (next to this one) in a separate process, so that its work does not count in this one's time. `ask`
+ * rejects when the task throws or the process ends before it has answered.
  */
 export function startHelper<Task, Reply>(file: string): Helper<Task, Reply> {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })

@@ -34,7 +34,7 @@ async function pausedBefore<T>(measure: () => Promise<T>): Promise<T> {
   return measure()
 }
 
-/** The load generator in a process of its own. */
+/** The load generator, in a separate process. */
 export function startGenerator() {
   return startHelper<LoadTask, LoadResult>('./load.ts')
 }
@@ -83,7 +83,7 @@ export function sideOf(name: string, results: readonly LoadResult[]): Side {
   }
 }
 
-/** Says so when the generator had no core to spare: then the bare server could do more and the ratio flatters. */
+/** A note when the generator had no core to spare: then the bare server could do more and the ratio flatters. */
 export function generatorNotes(bare: readonly LoadResult[]): string[] {
   const cpu = median(bare.map((result) => result.generatorCpu))
   return [`the generator used ${Math.round(cpu * 100)} % of a core against the bare server`]

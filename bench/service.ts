@@ -123,7 +123,7 @@ export function residentKiB(pid: number): number {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
 }
 
-/** Status of GET /healthz, 0 while nobody listens. Shared with the bare server, which answers any path. */
+/** Status of GET /healthz, 0 while nothing listens. Shared with the bare server, which answers any path. */
 function healthStatus(port: number): Promise<number> {
   return new Promise((resolve) => {
     const request = get({ port, host: '127.0.0.1', path: '/healthz', agent: false }, (response) => {

@@ -96,14 +96,14 @@ describe('the compose file', () => {
     expect(readConfig(environmentOf(compose.services.wardline!)).streamAuth).toBe('session')
   })
 
-  // Whoever can name an address of their own gets past limits and lists of addresses.
-  test('trusts the word of the proxy about addresses, and of nobody else', () => {
+  // A client that can choose its recorded address gets past limits and allow lists.
+  test('trusts only the proxy about client addresses', () => {
     const { networks } = compose.services.edge!
     const address = (networks as Record<string, { ipv4_address: string }>).edge!.ipv4_address
     for (const [, service] of members) expect(readConfig(environmentOf(service)).trustedProxies).toEqual([address])
   })
 
-  test('publishes ports on this machine alone unless told, and none twice', () => {
+  test('publishes ports on this machine only by default, and none twice', () => {
     const published = services.flatMap(([, { ports = [] }]) => ports.map(interpolate))
     expect(published.every((port) => port.startsWith('127.0.0.1:'))).toBe(true)
     const bound = published.map((port) => port.split(':').slice(0, 2).join(':'))
@@ -131,10 +131,10 @@ describe('the compose file', () => {
     }
   })
 
-  // A default password is one that everybody knows.
-  test('has no secret in it, and none that the script does not make anew', () => {
+  // A default password is public.
+  test('contains no secret, and none that the script does not generate', () => {
     for (const [name, { environment = {} }] of services) {
-      // What is handed through from the environment of whoever starts it is empty here.
+      // Values passed through from the caller's environment are empty here.
       const inClear = Object.entries(environment).filter(([, value]) => interpolate(value) !== '')
       const secret = inClear
         .map(([key]) => key)
@@ -162,7 +162,7 @@ describe('the compose file', () => {
     expect(users).not.toMatch(/PASSWORD|^#/m)
   })
 
-  test('makes secrets once: a second run would lock everybody out of the database', () => {
+  test('makes secrets once: a second run would lock all users out of the database', () => {
     const before = readFileSync(join(made, 'secrets', 'database-url'), 'utf8')
     expect(spawnSync('sh', [join(made, 'make-secrets.sh')]).status).toBe(1)
     expect(readFileSync(join(made, 'secrets', 'database-url'), 'utf8')).toBe(before)
@@ -189,7 +189,7 @@ describe('the proxy', () => {
   })
 
   // The stream needs no key: without a list of addresses, it must be closed.
-  test('shows the stream to nobody unless told', () => {
+  test('closes the stream by default', () => {
     expect(caddyfile).toMatch(
       /path \/api\/stream \/api\/stream\/\*\n\t\tnot remote_ip \{\$STREAM_ALLOW:127\.0\.0\.1\/32\}/,
     )
@@ -211,7 +211,7 @@ describe('the image', () => {
     expect(/^USER (.*)$/m.exec(lastStage)![1]).toBe('1000:1000')
   })
 
-  // Whoever can move a tag decides what every later build consists of.
+  // The owner of a tag decides what every later build consists of.
   test('is built from a base that is named by its digest, with a Node that the service runs on', () => {
     expect(dockerfile.match(/^FROM /gm)).toHaveLength(2)
     expect(dockerfile.match(/^FROM \$\{NODE_IMAGE\}( AS build)?$/gm)).toHaveLength(2)
@@ -267,7 +267,7 @@ describe('the image', () => {
     expect(await check()).toBe(1)
   })
 
-  // What the builder is sent may end up in a layer that everybody can pull.
+  // Files in the build context may end up in a layer that is public.
   test('is built from what is listed, never from the data folder or a secret', () => {
     const lines = readFileSync(join(folder, '..', '.dockerignore'), 'utf8')
       .split('\n')
@@ -393,7 +393,7 @@ describe('the Helm chart', () => {
     expect([...inTemplates, ...ofAlerts].sort()).toEqual(secrets.map(({ env }) => env).sort())
   })
 
-  test('closes what it does not use to the network, unless told otherwise', () => {
+  test('closes unused ports to the network by default', () => {
     expect(values.networkPolicy).toEqual({
       enabled: true,
       from: [],

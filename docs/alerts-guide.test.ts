@@ -43,7 +43,7 @@ test('the guide shows rules for Prometheus as they are shipped', () => {
   for (const rule of shown) expect(shipped).toContainEqual(expect.objectContaining(rule))
 })
 
-// Whoever copies it believes what it believes.
+// Readers copy it and rely on it.
 test('the guide verifies signatures by code that refuses what is forged, changed or old', async () => {
   const code = blocks('ts').find((block) => block.includes('createHmac'))!
   const folder = mkdtempSync(join(tmpdir(), 'wardline-guide-'))

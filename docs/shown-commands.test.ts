@@ -6,8 +6,8 @@ import { expect, test } from 'vitest'
 import { createProgram } from '../packages/cli/src/command.ts'
 import { help } from '../packages/sdk/src/agent/help.ts'
 
-// What a message or a sentence tells people to type must be a command that there is, with all that it needs.
-// e2e/packages/documents.test.ts runs whole blocks; here is what stands inside of sentences.
+// Every command that a message or a sentence suggests must exist, with all it needs. e2e/documents.test.ts runs whole
+// blocks; this covers commands inside sentences.
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 

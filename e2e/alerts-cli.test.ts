@@ -29,7 +29,7 @@ afterAll(async () => {
   }
 })
 
-/** So that no channel is told what another test is about. */
+/** So that no channel gets the alerts of another test. */
 afterEach(async () => {
   if (isExternal) return
   const { body } = await service.call<{ channels: { id: string }[] }>('GET', '/api/alert-channels')
@@ -103,7 +103,7 @@ interface Added {
   secret: string
 }
 
-/** A channel of its own, and where it leads; without the daily check, which would come in between. */
+/** A new channel and its destination; without the daily check, which would come in between. */
 async function addChannel(type: string, ...more: string[]): Promise<Receiver & Added> {
   const receiver = await startReceiver()
   const args = ['channels', 'add', type, '--name', unique('channel'), '--settings-file', '-', '--no-daily-check']
@@ -111,7 +111,7 @@ async function addChannel(type: string, ...more: string[]): Promise<Receiver & A
   return { ...receiver, ...added.json<Added>() }
 }
 
-/** One message that the channel had to give up, because it was switched off after the first try had failed. */
+/** One message that failed for good, because the channel was switched off after the first attempt. */
 async function giveUpOne(channel: Receiver & Added): Promise<void> {
   const before = channel.received.length
   channel.answers(500)
@@ -145,7 +145,7 @@ interface ShownAlert {
 
 const show = async (id: string) => (await done(['alerts', 'show', id, '--json'])).json<ShownAlert>()
 
-/** What became of an alert at a channel, once that is decided. */
+/** The outcome of an alert at a channel, once that is decided. */
 const deliveryTo = async (alertId: string, channelId: string) => {
   const found = async () => (await show(alertId)).deliveries.find(({ channel_id }) => channel_id === channelId)
   return (await until('a decision', found, (delivery) => delivery !== undefined))!
@@ -184,7 +184,7 @@ describe.skipIf(isExternal)('wardline channels', () => {
     expect(list.stdout).toMatch(new RegExp(`^${id}  ok +webhook +${name}  127\\.0\\.0\\.1(:\\d+)?  from critical`, 'm'))
     const shown = await done(['channels', 'show', id])
     expect(shown.stdout).toMatch(/^Takes +critical and above, at most 20 messages a minute$/m)
-    // Whoever may only read must not learn where to send, or with which secret.
+    // A viewer must not learn the destination or its secret.
     for (const { stdout } of [list, shown, await done(['channels', 'list', '--json'])]) {
       expect(stdout).not.toContain('hidden-path')
       expect(stdout).not.toContain(added.stdout.trim())
@@ -202,11 +202,11 @@ describe.skipIf(isExternal)('wardline channels', () => {
     expect(JSON.parse(failed.stderr)).toEqual({ code: 'not_delivered', error: expect.stringContaining('answered 500') })
     const log = await done(['channels', 'log', channel.id, '--state', 'dead'])
     expect(log.stdout).toMatch(/ test +Test message of Wardline +dead, 1 attempt +500 The receiver answered 500\.\n$/)
-    // Nobody wants an old test again.
+    // An old test message is not worth a retry.
     expect((await done(['channels', 'replay', channel.id])).stdout).toBe('0 messages are sent again.\n')
   })
 
-  test('tries again what was given up when told, under the same id', async () => {
+  test('retries a failed message on request, under the same id', async () => {
     const channel = await addChannel('webhook')
     await giveUpOne(channel)
     const log = await done(['channels', 'log', channel.id, '--state', 'dead'])
@@ -218,7 +218,7 @@ describe.skipIf(isExternal)('wardline channels', () => {
       () => channel.received.length,
       (count) => count === 2,
     )
-    // A receiver that had taken it after all knows it by its id.
+    // A receiver that did accept it recognizes it by its id.
     const [first, second] = channel.received
     expect(second!.headers['webhook-id']).toBe(first!.headers['webhook-id'])
     interface Log {
@@ -305,7 +305,7 @@ describe.skipIf(isExternal)('wardline channels', () => {
 })
 
 describe.skipIf(isExternal)('wardline alerts', () => {
-  test('shows an alert with what became of it, and lets people take and close it', async () => {
+  test('shows an alert with its deliveries, and lets people acknowledge and resolve it', async () => {
     const channel = await addChannel('webhook')
     const instance = await newInstance(service, 'alerted')
     const description = unique('needle')
@@ -364,7 +364,7 @@ describe.skipIf(isExternal)('wardline alerts', () => {
 })
 
 describe.skipIf(isExternal)('wardline routes and silences', () => {
-  test('keep a silenced alert from people, and from nobody else', async () => {
+  test('keep a silenced alert from people only', async () => {
     const people = await addChannel('ntfy')
     const machine = await addChannel('webhook')
     const instance = await newInstance(service, 'silenced')
@@ -457,8 +457,8 @@ describe.skipIf(isExternal)('a decoy that is touched', () => {
 })
 
 describe.skipIf(isExternal)('an alert', () => {
-  // Whoever is called at night copies the commands: one that fails costs minutes.
-  test('tells commands that work as they stand, and names by whom the agent was suspended', async () => {
+  // The person on call copies the commands: one that fails costs minutes.
+  test('suggests commands that work as printed, and names who suspended the agent', async () => {
     const channel = await addChannel('webhook')
     const instanceId = await newInstance(service)
     await service.call('POST', '/api/heartbeat', { body: { instance_id: instanceId, name: 'Night bot' } })
@@ -481,7 +481,7 @@ describe.skipIf(isExternal)('an alert', () => {
     })
     const words = (command: string) => command.split(' ').slice(1)
     const [kill = '', ack = ''] = hit.next
-    // Nobody confirms: there is no agent.
+    // No agent runs, so the kill stays unconfirmed.
     await done([...words(kill), '--no-wait'])
     expect((await done(words(ack))).stdout).toMatch(/^Alert .+ is acknowledged\.\n$/)
 

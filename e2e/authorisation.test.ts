@@ -119,7 +119,8 @@ describe('without a good key', () => {
 describe('with a key of a scope', () => {
   for (const scope of ['agent', 'viewer', 'operator'] as const) {
     const forbidden = keyedRoutes.filter((route) => !route.scopes?.includes(scope))
-    // Whether an operator may confirm for an agent or ask about decoys is left open, so only its other limits are held.
+    // Whether an operator may confirm for an agent or ask about decoys is left open, so only its other limits are
+    // checked.
     const held = forbidden.filter((route) => scope !== 'operator' || !/\/(ack|check)/.test(route.path))
     test.each(titled(held))(`${scope}: %s answers 403`, async (_title, route) => {
       expectRefusal(await send(route, keys[scope]), 403)

@@ -10,7 +10,7 @@ import type { Created } from './shapes.ts'
 
 if (isExternal) process.stdout.write(`The backup tests are left out: ${needsOwnProcess}\n`)
 
-/** Writers that store events until they are told to end; `acknowledged` grows meanwhile. */
+/** Writers that store events until stopped; `acknowledged` grows meanwhile. */
 function writeOn(service: Service, writers: number) {
   const acknowledged: string[] = []
   let isOver = false
@@ -33,7 +33,7 @@ function writeOn(service: Service, writers: number) {
 }
 
 describe.skipIf(isExternal)('a backup under load', () => {
-  test('holds everything acknowledged before it began, and starts as a service of its own', async () => {
+  test('contains everything acknowledged before it began, and starts as a separate service', async () => {
     const backups = effort(3, 20)
     const service = await startService()
     const id = await newInstance(service)

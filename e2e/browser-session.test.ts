@@ -52,7 +52,7 @@ describe.skipIf(isExternal)('a browser session', () => {
     expect(answer.status, answer.text).toBe(200)
   })
 
-  // A page elsewhere that makes the operator's browser resume an agent needs no key of its own.
+  // A page of another origin that makes the operator's browser resume an agent needs no key.
   test('refuses a write that comes from another origin and changes nothing', async () => {
     const cookie = await cookieOf(service.key)
     const id = await newInstance(service)

@@ -160,7 +160,7 @@ describe('kill and resume', () => {
     confirm_ms: number | null
   }
 
-  /** An agent that listens, and confirms whatever it is told. */
+  /** An agent that listens, and confirms every change. */
   async function listeningAgent(id: string): Promise<{ heard: string[]; close(): void }> {
     const stream = await service.openStream(`/api/instances/${id}/control`, { key: service.key })
     await stream.next(() => true)
@@ -191,7 +191,7 @@ describe('kill and resume', () => {
     agent.close()
   })
 
-  test('end with code 5 when nobody confirms in time, though the instance is suspended', async () => {
+  test('end with code 5 without a confirmation in time, though the instance is suspended', async () => {
     const id = await newInstance(service)
     const run = wardline(['kill', id, '--reason', 'why', '--timeout', '0.2', '--json'], asAdmin())
     expect(await run.exited).toBe(5)
@@ -202,7 +202,7 @@ describe('kill and resume', () => {
     expect((await done(['resume', id, '--no-wait', '--json'], asAdmin())).json()).toMatchObject({ confirmed: null })
   })
 
-  test('do not wait when told not to', async () => {
+  test('do not wait with --no-wait', async () => {
     const id = await newInstance(service)
     expect((await done(['kill', id, '--reason', 'why', '--no-wait'], asAdmin())).stdout()).toBe(
       `${id} is suspended: why\n`,
@@ -210,7 +210,7 @@ describe('kill and resume', () => {
     expect((await done(['resume', id, '--no-wait'], asAdmin())).stdout()).toBe(`${id} is resumed\n`)
   })
 
-  test('say when somebody else changed it in the meantime', async () => {
+  test('say when another change came in between', async () => {
     const id = await newInstance(service)
     const run = wardline(['kill', id, '--reason', 'why', '--timeout', '30'], asAdmin())
     await until('the line about the kill', run.stdout, (text) => text.includes('is suspended'))
@@ -260,7 +260,7 @@ describe('events', () => {
     })
   })
 
-  test('end quietly when whoever reads has seen enough', async () => {
+  test('end quietly when the reader closes the pipe', async () => {
     await postEvent(service)
     const command = `"${process.execPath}" --conditions=wardline-source "${main}" events export --format ndjson --include event | head -c 10; echo " \${PIPESTATUS[0]}"`
     const child = spawn('bash', ['-c', command], {
@@ -525,7 +525,7 @@ describe('profile', () => {
       expect((await done([...args], { ...env, ...more })).json()).toHaveProperty('instances')
     }
 
-    // Readable by the group: whoever is in it has the key.
+    // Readable by the group: every member has the key.
     chmodSync(file, 0o640)
     const refused = wardline(['status', '--profile', 'prod', '--json'], env)
     expect(await refused.exited).toBe(78)
@@ -643,7 +643,7 @@ describe('faults', () => {
         ['events', 'export', '--format', 'csv'],
       ]
       const runs = commands.map((args) => wardline(args, as('a-key', url)))
-      // A stream that ends is opened again, for as long as somebody watches.
+      // A stream that ends is reopened as long as the command runs.
       for (const run of runs)
         void until('an end or a notice', run.stderr, (text) => text.includes('disconnected')).then(
           () => run.kill('SIGINT'),
@@ -659,7 +659,7 @@ describe('faults', () => {
     },
   )
 
-  // Whoever answers in place of the service writes the sentence that the operator reads.
+  // A server in place of the service controls the text that the operator reads.
   test('of a refusal: its sentence cannot act on the terminal or pose as another line', async () => {
     const sentence = 'No.\u001b[2J\u001b]0;owned\u0007\r\nsupport-bot-1 is suspended\u202e'
     const url = await serve((_request, response) =>
@@ -684,7 +684,7 @@ describe('faults', () => {
     expect(unsent.stderr()).not.toContain('not known')
   })
 
-  // The admin key of this machine must not go to whatever address somebody typed.
+  // The admin key of this machine must not be sent to a mistyped address.
   test('of an address elsewhere: the key that lies in the data folder is not for it', async () => {
     const dataDir = newDataDir()
     writeFileSync(join(dataDir, 'admin-key'), service.key)
@@ -697,7 +697,7 @@ describe('faults', () => {
     }
   })
 
-  // The key would otherwise go to whoever a page behind a mistyped address points at.
+  // The key would otherwise follow the redirect of a page behind a mistyped address.
   test('of a redirected stream: the key stays where it was meant for', async () => {
     const seen: (string | undefined)[] = []
     const elsewhere = await serve((incoming, response) => {
@@ -754,7 +754,7 @@ describe('tail', () => {
     expect((await list({ NO_COLOR: '1' })).stdout()).not.toContain('\u001b')
   })
 
-  test('begins with what came since a time, when it is told one', async () => {
+  test('begins with the events since a given time', async () => {
     const source = unique('since')
     for (let index = 0; index < 3; index++) await postEvent(service, { source, description: `before ${index}` })
     const run = wardline(['tail', '--since', '1h', '--grep', source, '--json'], asAdmin())
@@ -864,7 +864,7 @@ describe('doctor', () => {
     expect(text).not.toContain(service.key)
   })
 
-  test('kills nothing unless it is told to', async () => {
+  test('kills nothing by default', async () => {
     const before = (await service.call<{ entries: unknown[] }>('GET', '/api/audit?limit=1000')).body.entries.length
     await done(['doctor'], asAdmin())
     expect((await service.call<{ entries: unknown[] }>('GET', '/api/audit?limit=1000')).body.entries).toHaveLength(
@@ -889,7 +889,7 @@ describe('doctor', () => {
     expect(await key({ WARDLINE_URL: service.baseUrl }, 1)).toMatchObject({ detail: 'No key is configured.' })
   })
 
-  test('finds nobody, and somebody else', async () => {
+  test('reports a missing server, and one that is not Wardline', async () => {
     const dead = wardline(['doctor', '--json'], as('k', await deadUrl()))
     expect(await dead.exited).toBe(1)
     expect(verdicts(dead.json())).toEqual({ service: 'fail' })

@@ -4,7 +4,7 @@ import { type PostgresOptions, startPostgres, type TestPostgres } from '../test-
 import { startRedis, type TestRedis } from '../test-servers/redis.ts'
 import { isExternal, needsOwnProcess, newApiKey, type Service, startService } from './service.ts'
 
-/** Servers that nobody else uses, so that a test may kill them. */
+/** Separate servers, so that a test may kill them. */
 export interface Servers {
   postgres: TestPostgres
   redis: TestRedis
@@ -64,7 +64,7 @@ export function useServers({ postgres = {}, open, close }: ServersOptions = {}):
   return servers
 }
 
-/** Settings for processes on these servers, with an empty database of their own. */
+/** Settings for processes on these servers, with a new, empty database. */
 export async function sharedSettings({ postgres, redis }: Servers): Promise<SharedSettings> {
   return {
     DATABASE_URL: await postgres.createDatabase(),
@@ -74,7 +74,7 @@ export async function sharedSettings({ postgres, redis }: Servers): Promise<Shar
   }
 }
 
-/** Starts processes at the same time, each with a data folder and a port of its own. */
+/** Starts processes at the same time, each with a separate data folder and port. */
 export function startProcesses(settings: Record<string, string>, count: number): Promise<Service[]> {
   return Promise.all(Array.from({ length: count }, () => startService({ env: settings })))
 }

@@ -19,7 +19,7 @@ describe.skipIf(isExternal)('a service whose open pages are closed', () => {
     expect((await service.call('GET', '/metrics')).status).toBe(200)
   })
 
-  test('opens the stream to a key or a session, and to nobody else', async () => {
+  test('opens the stream to a key or a session only', async () => {
     expectRefusal(await service.call('GET', '/api/stream', { key: null }), 401)
     expectRefusal(await service.call('GET', '/api/stream', { key: 'nonsense' }), 401)
     const byKey = await service.openStream('/api/stream', { key: service.key })

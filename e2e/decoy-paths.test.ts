@@ -91,7 +91,7 @@ describe('decoy paths', () => {
     expect(missed).toEqual([])
   })
 
-  test('resolves a relative path by the working directory that the agent tells', async () => {
+  test('resolves a relative path by the working directory that the agent sends', async () => {
     await createPathDecoy(service, instanceId, '/opt/vault/seed.bak')
     expect((await check('seed.bak', { tool: 'file-read', cwd: '/opt/vault' })).body).toEqual({ matched: true })
     expect((await check('../vault/seed.bak', { cwd: '/opt/other' })).body).toEqual({ matched: true })

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { effort } from '../test-servers/effort.ts'
 
-/** The id of a message, and of the event that it tells of. */
+/** The id of a message, and of its event. */
 export interface Taken {
   id: string
   event: string

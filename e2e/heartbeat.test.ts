@@ -23,7 +23,7 @@ describe('POST /api/heartbeat', () => {
     expect(answer.body).toEqual({ ok: true })
   })
 
-  test('creates the record of an unknown instance as active, heard from just now', async () => {
+  test('creates the record of an unknown instance as active, seen just now', async () => {
     const id = unique('created')
     const before = Date.now()
     await send({ instance_id: id, name: 'Created' })
@@ -97,7 +97,7 @@ describe('POST /api/heartbeat', () => {
     expect(await view(id)).toBeUndefined()
   })
 
-  test('keeps a suspended instance suspended while refreshing the time it was last heard', async () => {
+  test('keeps a suspended instance suspended while refreshing the time it was last seen', async () => {
     const id = unique('suspended')
     await send({ instance_id: id, name: 'Suspended' })
     await service.call('POST', `/api/kill/${id}`, { body: { reason: 'under review' } })

@@ -100,7 +100,7 @@ describe('decoy keys', () => {
     expect((await check('key', lookAlike)).body).toEqual({ matched: false })
   })
 
-  test('answers exactly { matched: false } for keys that nobody planted, whatever they look like', async () => {
+  test('answers exactly { matched: false } for keys that were not planted, whatever they look like', async () => {
     const others = [
       'AKIAQYLPMN5HHHFPZAM2',
       'sk-proj-nothing',

@@ -129,7 +129,7 @@ describe('GET /api/instances/:instanceId/status', () => {
     expect(answer.body).toEqual({ suspended: false, reason: null })
   })
 
-  // A mistyped id that read as "not suspended" would leave an agent running that everybody believes stopped.
+  // If a mistyped id read as "not suspended", the operator would believe that a running agent is stopped.
   test('answers 404 for an unknown instance', async () => {
     expectRefusal(await poll(unique('nobody')), 404)
   })
@@ -172,7 +172,7 @@ describe('GET /api/instances/:instanceId/control', () => {
     expectRefusal(answer, 401)
   })
 
-  test('tells the current state first, then each change, with rising versions', async () => {
+  test('sends the current state first, then each change, with rising versions', async () => {
     const id = await newInstance(service)
     const stream = await control(id)
     expect(stream.status).toBe(200)
@@ -197,7 +197,7 @@ describe('GET /api/instances/:instanceId/control', () => {
     stream.close()
   })
 
-  test('tells an agent that connects late that it is suspended, and why', async () => {
+  test('sends an agent that connects late its suspension, with the reason', async () => {
     const id = await newInstance(service)
     await kill(id, 'while away')
     const stream = await control(id)

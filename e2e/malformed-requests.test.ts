@@ -40,7 +40,7 @@ function smuggled(): string {
   )
 }
 
-/** How the length of a body is told twice, or in a way that two servers may read differently. */
+/** Duplicate or ambiguous lengths of a body, which two servers may read differently. */
 const ambiguous: readonly string[][] = [
   ['content-length: 4', 'transfer-encoding: chunked'],
   ['transfer-encoding: chunked', 'content-length: 4'],

@@ -12,7 +12,7 @@ const residentKib = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`
 
 // The same as within one process, over sockets: what HTTP makes of the bytes counts as well.
 test('no mutated body ends the process or makes it answer 5xx', async () => {
-  // A process of its own, whose memory can be measured.
+  // A separate process, whose memory can be measured.
   const service = await startService({ env: {} })
   try {
     const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)

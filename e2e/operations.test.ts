@@ -149,7 +149,7 @@ describe('GET /docs', () => {
     expect(answer.text).toContain('Wardline')
   })
 
-  // A page that fetches from elsewhere tells others who reads it, and runs what they send.
+  // A page that loads from elsewhere reveals its readers, and runs foreign code.
   test('refers to no other host, nor does anything that it loads', async () => {
     const page = await open('/docs')
     const references = [...page.text.matchAll(/\s(?:src|href|srcset|action|data|poster)\s*=\s*["']?([^"'\s>]+)/gi)].map(

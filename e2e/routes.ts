@@ -1,6 +1,9 @@
 import { readFileSync } from 'node:fs'
 
-/** Every route, from the reference that is generated from the endpoint table: a new endpoint is tried by itself. */
+/**
+ * Every route, from the reference that is generated from the endpoint table: a new endpoint is covered without a change
+ * here.
+ */
 
 export type Scope = 'agent' | 'viewer' | 'operator' | 'admin'
 
@@ -8,7 +11,7 @@ export interface Route {
   method: string
   /** With `:id` where an instance, honeypot or other id belongs. */
   path: string
-  /** Who may call it; undefined = open to everybody. */
+  /** Who may call it; undefined = public. */
   scopes?: Scope[]
   /** A body that is in order as far as authorisation is concerned. */
   body?: (id: string) => unknown

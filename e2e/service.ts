@@ -121,7 +121,7 @@ export function newApiKey(): string {
   return randomBytes(24).toString('hex')
 }
 
-/** A folder of its own, removed at the latest when the test process ends. */
+/** A new folder, removed at the latest when the test process ends. */
 export function newDataDir(): string {
   const folder = mkdtempSync(join(tmpdir(), 'wardline-e2e-'))
   folders.add(folder)
@@ -129,8 +129,8 @@ export function newDataDir(): string {
 }
 
 /**
- * Each worker has ports of its own, below those that the system gives to outgoing connections: a port that somebody
- * takes between the look and the start of the service would lead the test to a stranger.
+ * Each worker has a separate range of ports, below those that the system assigns to outgoing connections: a port that
+ * is taken between the check and the start of the service would lead the test to another server.
  */
 let nextPort = 20_000 + Number(process.env.VITEST_POOL_ID ?? 0) * 2_000
 
@@ -304,7 +304,7 @@ function spawnService(env: Record<string, string>, wrapper: string[]): SpawnedSe
 async function withDeadline<T>(promise: Promise<T>, timeoutMs: number, complaint: () => string): Promise<T> {
   const timer = new AbortController()
   const late = pause(timeoutMs, undefined, { signal: timer.signal }).then(() => Promise.reject(new Error(complaint())))
-  // The aborted timer rejects too, after nobody listens any more.
+  // The aborted timer rejects too, without a listener.
   late.catch(() => {})
   try {
     return await Promise.race([promise, late])

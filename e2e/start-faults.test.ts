@@ -134,7 +134,7 @@ describe.skipIf(isExternal)('a command on the database of this machine', () => {
     ])
   })
 
-  // The API refuses these: a key that one way lets pass would stand for more than anybody meant.
+  // The API refuses these: a looser rule here would grant a key more than intended.
   test.each([
     [['--instance', '*'], 'instances.0 must be an instance id, or a prefix followed by *; * alone is refused.'],
     [['--instance', 'A'], 'instances.0 must be an instance id, or a prefix followed by *; * alone is refused.'],

@@ -60,7 +60,7 @@ export async function followStream(service: Service): Promise<StreamFollower> {
     }
   }
   const following = follow()
-  // Told of by `reaches` and `stop`.
+  // Reported by `reaches` and `stop`.
   following.catch(() => {})
 
   return {

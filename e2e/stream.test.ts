@@ -9,7 +9,7 @@ let service: Service
 let idleStream: Stream
 beforeAll(async () => {
   service = await startService()
-  // Opened first, so that the keep-alive at the end costs no time of its own.
+  // Opened first, so that the keep-alive at the end costs no extra time.
   idleStream = await service.openStream('/api/stream')
 })
 afterAll(async () => {

@@ -32,7 +32,7 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 
   const track = (socket: Socket) => {
     sockets.add(socket)
-    // A connection that breaks is closed on both sides; nobody needs to hear of it here.
+    // A connection that breaks is closed on both sides; the error itself does not matter here.
     socket.on('error', () => {})
     socket.once('close', () => sockets.delete(socket))
   }

@@ -252,7 +252,7 @@ describe('GET /api/public/trust', () => {
     }
   })
 
-  test('serves everybody the same snapshot, whatever the query asks', async () => {
+  test('serves all callers the same snapshot, whatever the query asks', async () => {
     const pairs = await until(
       'two answers from one snapshot',
       async () => {

@@ -11,7 +11,7 @@ export interface EmptyDatabase extends AsyncDisposable {
   url: string
   /** Reads what is committed. Numbers of any size come as numbers. */
   rows<Row = Record<string, unknown>>(statement: string): Promise<Row[]>
-  /** Runs statements, separated by semicolons, each time over a connection of its own. */
+  /** Runs statements, separated by semicolons, each time over a new connection. */
   execute(statements: string): Promise<void>
   /** Names of all tables. */
   tables(): Promise<string[]>
@@ -98,7 +98,7 @@ function through(url: string, dispose: () => PromiseLike<unknown>): EmptyDatabas
   }
 }
 
-/** A schema of its own in the database that all tests share: made in a few milliseconds. */
+/** A new schema in the database that all tests share: made in a few milliseconds. */
 async function postgresSchema(): Promise<EmptyDatabase> {
   const shared = inject('postgresUrl')
   if (shared === undefined)

@@ -10,14 +10,14 @@ async function freePort(): Promise<number> {
   return port
 }
 
-/** Starts a server on a port of 127.0.0.1 that nobody listens on. Resolves with the port. */
+/** Starts a server on a free port of 127.0.0.1. Resolves with the port. */
 export async function startOnFreePort(start: (port: number) => Promise<void>, attemptsLeft = 5): Promise<number> {
   const port = await freePort()
   try {
     await start(port)
     return port
   } catch (fault) {
-    // Somebody else took it between our looking and the server's listening.
+    // Another process took it between our check and the server's listening.
     if (attemptsLeft === 0 || !/Address already in use/.test((fault as Error).message)) throw fault
     return startOnFreePort(start, attemptsLeft - 1)
   }

@@ -38,7 +38,7 @@ const guard = `
   rm -rf "$GUARD_FOLDER"
 `
 
-/** Starts a command in a session of its own: the Ctrl-C that ends a test run reaches it only through us. */
+/** Starts a command in a separate session: the Ctrl-C that ends a test run reaches it only through us. */
 async function startGuarded(command: readonly string[], options: GuardOptions): Promise<GuardedProcess> {
   const { folder, endSignal, uid, gid } = options
   const shell = spawn('/bin/sh', ['-c', guard, 'guard', ...command], {

@@ -67,7 +67,7 @@ function withOwnNames(bytes: Buffer, mark: string): Buffer {
   return bytes
 }
 
-/** Messages that are answered together, up to a Sync or a simple query: without a transaction, one of their own. */
+/** Messages that are answered together, up to a Sync or a simple query: outside a transaction, a separate one. */
 interface Unit {
   socket: Socket
   bytes: Buffer
@@ -100,7 +100,7 @@ class Turns {
   #runAll(): void {
     for (let unit = this.#takeNext(); unit; unit = this.#takeNext()) {
       const answer = Buffer.from(this.#db.execProtocolRawSync(unit.bytes))
-      // It ends with ReadyForQuery, whose last byte tells whether a transaction is open.
+      // It ends with ReadyForQuery, whose last byte says whether a transaction is open.
       const isIdle = answer.at(-1) === 'I'.charCodeAt(0)
       this.#holder = isIdle ? undefined : unit.socket
       unit.socket.write(answer)

@@ -24,7 +24,7 @@ interface User {
 
 /** An empty database cluster that no server runs on yet. */
 export interface Cluster {
-  /** Holds the data and nothing that anybody needs. */
+  /** Contains only disposable data. */
   folder: string
   /** Runs the server in the foreground; a port and settings may follow. */
   command: string[]
@@ -126,7 +126,7 @@ export async function makeCluster(): Promise<Cluster> {
     const passwordFile = join(folder, 'password')
     writeFileSync(passwordFile, password)
     if (user.uid !== undefined) for (const path of [folder, passwordFile]) chownSync(path, user.uid, user.gid!)
-    // A linguistic order, so that whoever relies on the order of bytes without saying so is found out.
+    // A linguistic order, so that code that silently relies on the order of bytes fails.
     const order = ['--encoding=UTF8', '--locale=C', '--locale-provider=icu', '--icu-locale=und']
     const access = ['--username=test', `--pwfile=${passwordFile}`, '--auth=scram-sha-256']
     await promisify(execFile)(join(binaries, 'initdb'), ['-D', data, '--no-sync', ...order, ...access], {

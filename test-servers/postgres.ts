@@ -50,7 +50,7 @@ function processes(): { pid: number; parent: number }[] {
 }
 
 function killAll(postmaster: number): void {
-  // Stopped, it can neither start another child meanwhile nor tell the others that one died.
+  // Stopped, it can neither start another child meanwhile nor notify the others that one died.
   process.kill(postmaster, 'SIGSTOP')
   for (const { pid, parent } of processes()) if (parent === postmaster) process.kill(pid, 'SIGKILL')
   process.kill(postmaster, 'SIGKILL')

@@ -4,7 +4,7 @@ import { startRedis } from './redis.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Of a database in which a test makes a schema, or a database, of its own. Undefined when there is none. */
+    /** Of a database in which a test creates a schema or a database. Undefined when there is none. */
     postgresUrl: string | undefined
     /** Why there is no PostgreSQL: the reason to skip a test that needs one. */
     postgresMissing: string | undefined
@@ -21,7 +21,7 @@ interface Shared {
   stop(): Promise<void>
 }
 
-/** A server that is given is used as it is. One that merely listens on this machine belongs to somebody else. */
+/** A given server is used as it is. One that merely listens on this machine may be in use. */
 async function share(
   given: string | undefined,
   start: () => Promise<{ url: string; stop(): Promise<void> }>,

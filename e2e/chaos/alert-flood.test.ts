@@ -20,7 +20,7 @@ async function startReceiver() {
   return { url, slack, webhook, close: () => server.close() }
 }
 
-/** Reports critical events of types that nobody has heard of, by a hundred instances, until it is to end. */
+/** Reports critical events of new types, by a hundred instances, until stopped. */
 async function flood(service: Service, isOver: () => boolean): Promise<number> {
   let number = 0
   const one = async () => {
@@ -41,9 +41,9 @@ async function flood(service: Service, isOver: () => boolean): Promise<number> {
   return number
 }
 
-// One agent's key reports so much that nobody hears of the decoy which it touches next.
+// A flood of reports from one key buries the alert of the decoy that it touches next.
 test.skipIf(isExternal)(
-  `people and machines hear of a decoy hit first, however much is being reported (needs a process of its own: ${needsOwnProcess})`,
+  `people and machines receive a decoy hit first, however much is being reported (needs a separate process: ${needsOwnProcess})`,
   async () => {
     const receiver = await startReceiver()
     const service = await startService({
@@ -106,7 +106,7 @@ test.skipIf(isExternal)(
       expect(after.ms).toBeLessThan(5_000)
     }
 
-    // Nothing was lost on the way: what is no alert by itself is counted.
+    // Nothing was lost on the way: reports without a separate alert are counted.
     const { body } = await service.call<{ behind: number }>('GET', '/api/alert-channels/env-webhook')
     expect(body.behind).toBeGreaterThanOrEqual(0)
     await service.stop()

@@ -15,7 +15,7 @@ const eventsOfALife = Math.ceil(alerts / kills)
 const hour = 3_600_000
 
 test.skipIf(isExternal)(
-  `${alerts} alerts reach a receiver that fails 30 % and hangs 10 %, while the service is killed ${kills} times (needs a process of its own: ${needsOwnProcess})`,
+  `${alerts} alerts reach a receiver that fails 30 % and hangs 10 %, while the service is killed ${kills} times (needs a separate process: ${needsOwnProcess})`,
   async () => {
     const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
     console.log(`seed ${seed}`)

@@ -24,7 +24,8 @@ async function toggleUntilCut(service: Service, id: string, round: { left: numbe
 }
 
 describe.skipIf(isExternal)('the audit log', () => {
-  // Without its record a resume by a stolen key would leave no trace; a record without its change would accuse somebody.
+  // Without its record a resume by a stolen key would leave no trace; a record without its change would accuse an
+  // innocent operator.
   test('has one entry for each change of each instance, however often the process is killed', async () => {
     const kills = effort(6, 100)
     const service = await startService()

@@ -27,7 +27,7 @@ const words = (unit: (index: number) => string, length: number) => {
   for (let index = 0; text.length < length; index++) text += unit(index)
   return text
 }
-/** The texts that once held the event loop for seconds, and those that cost most now. */
+/** Texts that once blocked the event loop for seconds, and the most expensive ones now. */
 const attacks: [kind: 'path' | 'key', text: string, meta: Record<string, unknown>][] = [
   ['path', 'cd a;'.repeat(819), { cwd: deep }],
   ['path', 'cd a;'.repeat(819), { cwd: deep, realPath: deep }],

@@ -8,7 +8,7 @@ import { isExternal, needsOwnProcess, newDataDir, startService, until } from '..
 const mebibyte = 1024 * 1024
 const mounted: string[] = []
 
-/** A file system of its own in memory, which can be filled without harm; undefined where it may not be mounted. */
+/** A separate file system in memory, which can be filled without harm; undefined where mounting is not allowed. */
 function smallDisk(mebibytes: number): string | undefined {
   const folder = newDataDir()
   const mount = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${mebibytes}m`, 'tmpfs', folder])

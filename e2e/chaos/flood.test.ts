@@ -28,7 +28,7 @@ describe.skipIf(isExternal)(isExternal ? needsOwnProcess : 'one key that floods'
   }
 
   // Once it took a single bound key to refuse another agent's breach in 24 of 25 attempts.
-  test('costs only that key, and what it was refused is counted exactly', async () => {
+  test('costs only that key, and its refusals are counted exactly', async () => {
     const flooder = await service.call<CreatedKey>('POST', '/api/keys', {
       body: {
         scope: 'agent',

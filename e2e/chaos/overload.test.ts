@@ -60,7 +60,7 @@ test.skipIf(isExternal || !isLinux)(
           await pause(20)
         }
       })()
-      // The floods fill their shares of the queue, not that of an agent with a key of its own.
+      // The floods fill their shares of the queue, not the share of an agent with another key.
       const quietKey = await createKey(service, { scope: 'agent', instances: ['quiet'] })
       let quietEvents = 0
       const quiet = (async () => {

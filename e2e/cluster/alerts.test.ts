@@ -11,7 +11,7 @@ const alerts = 800
 const rounds = 5
 const hour = 3_600_000
 
-test('two processes send what either was told, and while both are killed nothing is lost', async () => {
+test('two processes send the alerts of either, and while both are killed nothing is lost', async () => {
   const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
   const random = seededRandom(seed)
   const receiver = await startFlakyReceiver(random)
@@ -49,7 +49,7 @@ test('two processes send what either was told, and while both are killed nothing
       async () => acknowledged.length - before,
       (count) => count >= some,
     )
-    // One goes on alone for a moment, with what the other had taken still under its lease.
+    // One continues alone for a moment, while the other's messages are still under lease.
     const [first, second] = random() < 0.5 ? services : services.toReversed()
     await first!.kill9()
     await pause(random() * 300)

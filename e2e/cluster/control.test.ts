@@ -111,7 +111,7 @@ test(`${changes} kills and resumes by two processes give each instance one gaple
   expect(verified.code).toBe(0)
 })
 
-// Whoever was told that an agent is stopped must not be able to ask another process and hear that it is not.
+// A caller who was answered that an agent is stopped must not get another answer from another process.
 test('a kill that one process has answered is seen by the very next poll of the other', async () => {
   const [first, second] = services as [Service, Service]
   const id = await newInstance(first)

@@ -87,7 +87,7 @@ describe.each([
     end: async () => backplane.heal(),
   },
 ])('while $outage', ({ begin, end }) => {
-  test('nobody is blind: events are stored and streamed, polls are right, and all is told; then all converge', async () => {
+  test('without the backplane, events are stored and streamed, polls are right, and alerts are sent; then all converge', async () => {
     const id = await newInstance(first)
     const other = await newInstance(second)
     const followers = await Promise.all(services.map(followStream))
@@ -97,7 +97,7 @@ describe.each([
     expect(await Promise.all(services.map((service) => poll(service, id)))).toEqual([false, false])
 
     await begin()
-    // Also before anybody has noticed that the backplane is gone.
+    // Also before any process has noticed that the backplane is down.
     expect((await kill(first, id)).status).toBe(200)
     expect(await poll(second, id), 'the very next poll').toBe(true)
     await control.next<ControlMessage>(({ version }) => version === 1, promised.deliveredWithinMs)
@@ -170,7 +170,7 @@ async function postgresProcesses(): Promise<number[]> {
   return [first, ...processes.filter(([pid, parent]) => parent === first && pid !== rows[0].pid).map(([pid]) => pid)]
 }
 
-/** One of its children may have ended by itself meanwhile. */
+/** One of its children may have ended meanwhile. */
 function signal(pid: number, name: 'SIGSTOP' | 'SIGCONT'): void {
   try {
     process.kill(pid, name)
@@ -184,7 +184,7 @@ function resumePostgres(): void {
   for (const pid of stopped.toReversed()) signal(pid, 'SIGCONT')
   stopped = []
 }
-// Nobody shall suffer from the failure of the test before.
+// The failure of the test before must not affect this one.
 afterEach(() => {
   resumePostgres()
   database?.heal()
@@ -273,7 +273,7 @@ describe.each([
   })
 })
 
-// A firewall that restarts: the server is there for whoever connects anew, but open connections lead nowhere.
+// A restarting firewall: the server accepts new connections, but open ones lead nowhere.
 test('connections that went dead unnoticed are all given up within the time of a recovery', async () => {
   await openEveryConnection()
   database.swallow()

@@ -157,7 +157,7 @@ describe('wardline migrate', () => {
   })
 
   // A machine that fails in the middle of the night must not leave half a fleet behind that looks like a whole one.
-  test('is taken up again after a SIGKILL at any point, and nobody starts on what is unfinished', async () => {
+  test('is resumed after a SIGKILL at any point, and no service starts on an unfinished copy', async () => {
     const whole = await servers.postgres.createDatabase()
     const before = proxy.bytes()
     expect((await finish(source.url, proxy.through(whole))).code).toBe(0)

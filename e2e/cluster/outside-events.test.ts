@@ -9,7 +9,7 @@ import type { ControlMessage, EventRow, StreamBody } from '../shapes.ts'
 let services: Service[]
 let first: Service
 let second: Service
-/** A program of somebody else's on the same backplane. */
+/** A foreign program on the same backplane. */
 let other: Awaited<ReturnType<typeof openClient>>
 const servers = useServers({
   async open() {
@@ -32,7 +32,7 @@ async function openClient() {
   return client
 }
 
-/** What is said on a channel from now on, by anybody. */
+/** Messages on a channel from now on, by any program. */
 async function listen(channel: 'events' | 'control'): Promise<string[]> {
   const heard: string[] = []
   const client = await openClient()
@@ -154,8 +154,8 @@ describe('a row that another program publishes on the events channel', () => {
     }
   })
 
-  // Whoever may publish could otherwise put an event of their own in the place of the one that is stored next, or make
-  // every process believe that it has missed a million events.
+  // A program that can publish could otherwise replace the event that is stored next, or make every process believe
+  // that it has missed a million events.
   test('takes no place in the sequence, whatever number and signature it claims', async () => {
     const heard = await listen('events')
     const streams = await openStreams()
@@ -201,7 +201,7 @@ describe('a control message that another program publishes', () => {
   const poll = (service: Service, id: string) => service.call('GET', `/api/instances/${id}/status`)
 
   // An agent that can reach the backplane would otherwise resume itself.
-  test('resumes nobody, whatever version it claims, nor when it was true once', async () => {
+  test('resumes no agent, whatever version it claims, even if it was true once', async () => {
     const heard = await listen('control')
     const id = await newInstance(first)
     const streams = await Promise.all(

@@ -56,7 +56,7 @@ test('four processes that start together on an empty database all come up, on on
   expect(rows.map(({ seq }) => seq)).toEqual(Array.from({ length: 40 }, (_, index) => 40 - index))
 })
 
-// Each admin key that lies about is one more way in, and nobody would know which of the four to use.
+// Each leftover admin key is one more way in, and it would be unclear which of the four to use.
 test('processes that start together without a key create one admin key between them', async () => {
   const { WARDLINE_API_KEY: _, ...env } = settings
   services = await Promise.all(Array.from({ length: 4 }, () => startService({ withoutKey: true, env })))
@@ -75,7 +75,7 @@ test('processes that start together without a key create one admin key between t
   expect(await query(settings.DATABASE_URL, `select action from audit_log`)).toEqual([{ action: 'key.create' }])
 })
 
-// An older program would write rows that the newer one cannot read, and nobody would notice for weeks.
+// An older program would write rows that the newer one cannot read, unnoticed for weeks.
 test('a process refuses a database whose schema is newer than it knows', async () => {
   services = await startProcesses(settings, 1)
   await query(

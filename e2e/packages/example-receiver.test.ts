@@ -95,7 +95,7 @@ test('the example receiver takes a message once, by either secret', async ({ ski
   expect(output.match(/only once/g)).toHaveLength(1)
 })
 
-// Whoever knows the address could cry wolf, or send again what they overheard.
+// Anyone who knows the address could send false alarms, or replay a recorded message.
 test('the example receiver refuses what is forged, changed, old or not signed', async ({ skip }) => {
   if (isExternal) return skip(needsOwnProcess)
   const body = bodyOf('forged')
@@ -122,7 +122,7 @@ test('the example receiver refuses what is forged, changed, old or not signed', 
   expect(output).not.toContain('forged')
 })
 
-// The description is the word of an agent, and could rewrite the screen of whoever watches.
+// An agent writes the description, and could rewrite the reader's terminal.
 test('the example receiver lets no text act on the terminal', async ({ skip }) => {
   if (isExternal) return skip(needsOwnProcess)
   expect(await send(bodyOf('ok\u001b[2J\u202e\nrefused: hidden'))).toBe(200)

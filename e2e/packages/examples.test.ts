@@ -36,7 +36,7 @@ afterAll(() => {
 function start(name: string, key: string): Run {
   const child = spawn(process.execPath, ['--conditions=wardline-source', join(root, 'examples', name, 'agent.ts')], {
     env: {
-      // The Claude Agent SDK starts a process of its own.
+      // The Claude Agent SDK starts a separate process.
       PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
       HOME: newDataDir(),
       WARDLINE_URL: service.baseUrl,
@@ -99,7 +99,7 @@ test.for<[name: string, calls: unknown[][]]>([
   ['langchain', [search, read, readMissing]],
   ['mcp', [search, read, readMissing]],
 ])(
-  'the example %s works, is reported, touches the decoy and stops when it is told',
+  'the example %s works, is reported, touches the decoy and stops when it is suspended',
   async ([name, calls], { skip }) => {
     if (isExternal) return skip(fixedIds)
     const id = `${name}-example`

@@ -189,7 +189,7 @@ test('a suspended Python agent that is killed and started while the service is a
   expect(stdout).toMatch(/^1 True$/m)
 })
 
-// A decoy that lay in the record, a log or an output would unmask itself to whoever reads those.
+// A decoy in the record, a log or an output would unmask itself to its readers.
 test('a decoy that a Python agent is about to use is stored and printed nowhere', async ({ skip }) => {
   if (python === undefined) return skip(noPython)
   if (isExternal) return skip(needsOwnProcess)
@@ -244,7 +244,7 @@ test('the Python agent of the guide reads its file until it is suspended', async
 const example = (key: string) =>
   new Script([join(root, 'examples/python/agent.py')], { WARDLINE_URL: service.baseUrl, WARDLINE_KEY: key })
 
-test('the Python example works, is reported, touches the decoy and stops when it is told', async ({ skip }) => {
+test('the Python example works, is reported, touches the decoy and stops when it is suspended', async ({ skip }) => {
   if (python === undefined) return skip(noPython)
   if (isExternal) return skip('the example has a fixed instance id, which is suspended here')
   const key = await createKey(service, { scope: 'agent', instances: ['python-example'] })

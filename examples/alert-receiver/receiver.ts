@@ -31,7 +31,10 @@ async function readBody(request: IncomingMessage): Promise<string | undefined> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/** Why a message is not to be believed; undefined when it is. The body must be exactly what arrived, not parsed and written anew. */
+/**
+ * Why a message is not to be believed; undefined when it is. The body must be exactly what arrived, not parsed and
+ * serialized again.
+ */
 function faultOf(headers: IncomingHttpHeaders, body: string): string | undefined {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures } = headers
   if (typeof id !== 'string' || typeof timestamp !== 'string' || typeof signatures !== 'string') return 'not signed'

@@ -18,7 +18,7 @@ const monitor = createMonitor({
   agentType: 'claude-agent-sdk',
 })
 
-// What a model would have decided; the last wish is that of somebody who got a line into the file.
+// What a model would have decided; the last call was injected into the file.
 const plan = [
   { tool: 'Read', input: { file_path: import.meta.filename } },
   { tool: 'Read', input: { file_path: '/srv/backup/wallet.dat' } },

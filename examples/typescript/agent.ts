@@ -22,7 +22,7 @@ const tools = monitor.guardTools({
   'file-read': async (path: string) => (await readFile(path, 'utf8')).slice(0, 40),
 })
 
-// What a model would have decided; the last wish is that of somebody who got a line into one of the pages.
+// What a model would have decided; the last call was injected into one of the pages.
 const plan = [
   ['web-search', 'tides at Ostend'],
   ['file-read', import.meta.filename],

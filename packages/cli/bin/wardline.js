@@ -23,7 +23,7 @@ else {
   await import(isClone ? '../src/main.js' : '../dist/main.js')
 }
 
-/** `npx` takes the clone's Node by itself; a call of the linked file by its path may come from an older one. */
+/** `npx` takes the clone's Node; a call of the linked file by its path may come from an older one. */
 function startOnOwnNode() {
   const own = fileURLToPath(new URL('../../../node_modules/node/bin/node', import.meta.url))
   if (!isClone || !existsSync(own)) {

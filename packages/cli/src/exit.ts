@@ -6,7 +6,7 @@ import { UsageError, usageLines } from './root.ts'
 /** Exit codes that scripts may rely on; docs/guide/terminal.md explains them. */
 export const exitCodes = {
   failed: 1,
-  /** The service said no: an unknown id, a state that does not fit, a bad value. */
+  /** The service refused: an unknown id, a conflicting state, a bad value. */
   refused: 2,
   /** There is no key, it is wrong, or it may not do this. */
   unauthorized: 3,
@@ -18,7 +18,7 @@ export const exitCodes = {
   usage: 64,
   /** A fault after which only a new process may go on (sysexits: EX_SOFTWARE). */
   fatal: 70,
-  /** The configuration does not fit (sysexits: EX_CONFIG). */
+  /** The configuration is invalid (sysexits: EX_CONFIG). */
   configuration: 78,
 } as const
 

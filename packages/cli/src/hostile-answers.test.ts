@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openEventStream } from './events/event-stream.ts'
 import { rawRequest } from './service/raw-request.ts'
 
-// What answers need not be a Wardline: it must not fill the memory of whoever looks, nor get the key by a redirect.
+// A server that is not Wardline must not fill the client's memory, nor get the key by a redirect.
 
 async function start(answer: (request: IncomingMessage, response: ServerResponse) => void): Promise<string> {
   const server = createServer((request, response) => {

@@ -16,7 +16,7 @@ interface WaitOptions extends ServiceFlags {
 const askEveryMs = 250
 
 interface Confirmation {
-  /** Null when nobody waited for it. */
+  /** Null when the command did not wait for it. */
   confirmed: boolean | null
   /** Milliseconds from the change to the agent's word, by the clock of the service. */
   confirm_ms: number | null
@@ -66,7 +66,7 @@ async function confirmation(
   }
 }
 
-/** Says so when nobody can know whether a request that was lost on its way took effect. */
+/** Adds a note when a request was lost on its way and may have taken effect. */
 function withDoubt(fault: unknown, instanceId: string): unknown {
   const neverArrived = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'].includes(systemCode(fault) ?? '')
   if (!(fault instanceof Failure) || fault.code !== 'unreachable' || neverArrived) return fault

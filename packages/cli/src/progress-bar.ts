@@ -23,7 +23,7 @@ export function barText(done: number, total: number): string {
   return `[${'#'.repeat(filled)}${'-'.repeat(barWidth - filled)}] ${String(Math.floor(share * 100)).padStart(3)} %`
 }
 
-/** One line that is written anew on a terminal; elsewhere a line for each new label. */
+/** One line that is rewritten on a terminal; elsewhere a line for each new label. */
 export function startBar(screen: Screen): ProgressBar {
   let done = 0
   let shownAt = Number.NEGATIVE_INFINITY

@@ -43,7 +43,7 @@ async function programFor(name: string | undefined): Promise<Command> {
 /** Runs one command line; sets the exit code, and says in one sentence what went wrong. */
 export async function runCommand(argv: string[]): Promise<void> {
   const asJson = argv.includes('--json')
-  // Whoever reads our output may have seen enough, as `head` does: that is no failure.
+  // A reader such as `head` may close the pipe early: that is no failure.
   process.stdout.on('error', (fault: NodeJS.ErrnoException) => {
     if (fault.code === 'EPIPE') process.exit()
     throw fault

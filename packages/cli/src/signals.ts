@@ -1,6 +1,6 @@
 import { exitCodes } from './exit.ts'
 
-/** npm hands Ctrl-C on to a process that the terminal has told already: both are one wish. */
+/** npm forwards Ctrl-C to a process that the terminal has already signalled: both count as one. */
 const echoMs = 500
 
 /** Calls `stop` on the first SIGINT or SIGTERM; a later one ends the process without waiting. */

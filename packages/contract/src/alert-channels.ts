@@ -3,7 +3,7 @@ import { access, define } from './endpoint.ts'
 import { Count, choice, NotBlank, nullable, Pattern, Severity, Timestamp, Uuid } from './fields.ts'
 import { Type } from './type.ts'
 
-/** Where alerts can go. Of these, webhook, syslog and splunk are machines, which get each alert by itself. */
+/** Where alerts can go. Of these, webhook, syslog and splunk are machines, which get each alert separately. */
 export const channelTypes = [
   'webhook',
   'slack',

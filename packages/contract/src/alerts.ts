@@ -71,7 +71,7 @@ export const AlertQuery = Type.Object({
 export type AlertQuery = Static<typeof AlertQuery>
 const AlertList = Type.Object({ alerts: Type.Array(Alert), next: nullable(Type.String()) })
 
-/** What became of an alert at one channel. */
+/** The outcome of an alert at one channel. */
 const AlertDelivery = Type.Object({
   channel_id: ChannelId,
   outcome: choice(outcomes, 'joined = sent as part of another message; dropped = the channel was deleted or disabled'),

@@ -35,7 +35,7 @@ export interface Endpoint {
   failures?: Record<number, string>
 }
 
-/** Who may call, from the least to the most. */
+/** Who may call, from the fewest rights to the most. */
 export const access = {
   agents: ['agent', 'admin'],
   readers: ['viewer', 'operator', 'admin'],

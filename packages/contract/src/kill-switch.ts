@@ -78,7 +78,7 @@ const ControlAck = Type.Object({
   version: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'The control version applied' }),
 })
 
-/** A kill or a resume as an entry of its own, beside events in lists, streams and exports. */
+/** A kill or a resume as a separate entry, beside events in lists, streams and exports. */
 export const ControlChange = Type.Object({
   kind: Type.Literal('control', { description: 'Distinguishes it from an event, which has no kind' }),
   seq: Type.Integer({

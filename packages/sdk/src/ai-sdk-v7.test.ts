@@ -59,13 +59,13 @@ afterAll(() => fleet[Symbol.asyncDispose]())
 const contents = async (answer: PromiseLike<{ content: { type: string }[] }>) =>
   (await answer).content.map(({ type }) => type)
 
-// A page that the model has somebody else open is out of reach of a guard around a function.
+// A page that the model opens at the provider is out of reach of a guard around a function.
 test('denies and reports calls of tools that run elsewhere', async () => {
   const tools = { 'open-page': tool({ inputSchema }) }
   const model = modelThat('open-page', '/')
   const open = (monitor: Monitor) =>
     generateText({ model, tools, prompt: 'go', toolApproval: guardApproval(monitor), stopWhen: isStepCount(2) })
-  // The model is told, and says more.
+  // The model reads the denial, and continues.
   expect(await contents(open(suspended))).toEqual([
     'tool-call',
     'tool-approval-request',
@@ -84,7 +84,7 @@ test('denies and reports calls of tools that run elsewhere', async () => {
   })
 })
 
-test('guards a tool that nobody wrapped', async () => {
+test('guards a tool that was not wrapped', async () => {
   let runs = 0
   const tools = { bare: tool({ inputSchema, execute: async () => ++runs }) }
   const run = (monitor: Monitor) =>
@@ -95,7 +95,7 @@ test('guards a tool that nobody wrapped', async () => {
   expect(runs).toBe(1)
 })
 
-test('leaves the last word to a rule of your own, and to needsApproval where there is none', async () => {
+test('leaves the last word to your rule, and to needsApproval where there is none', async () => {
   const tools = {
     bare: tool({ inputSchema, execute: async () => 'ran', needsApproval: ({ path }) => path === '/etc' }),
   }

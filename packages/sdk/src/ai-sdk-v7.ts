@@ -48,7 +48,7 @@ export function guardApproval(
 ): (request: ApprovalRequest) => Promise<ApprovalStatus> {
   return async (request) => {
     const { toolName, input, providerExecuted } = request.toolCall
-    // What the provider runs has run before anybody is asked.
+    // Tools of the provider have already run before the guard is asked.
     if (providerExecuted === true || isGuarded(toolOf(request))) return own(request)
     const denial = await monitor.guard({ toolName, args: input, sessionId })
     if (denial) return { type: 'denied', reason: denial.reason }

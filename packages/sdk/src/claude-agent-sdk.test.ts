@@ -76,7 +76,7 @@ test('finds a decoy path by the folder of the session, and goes on with the next
   expect(call).toMatchObject({ session_id: expect.stringMatching(/^[\da-f-]{36}$/), metadata: { durationMs: 1 } })
 })
 
-test('keeps hooks of your own, and loses none of its own to them', async () => {
+test('keeps your hooks, and loses none of its hooks to them', async () => {
   const { monitor } = fleet.monitor()
   await monitor.start()
   const seen: string[] = []
@@ -97,7 +97,7 @@ test('keeps hooks of your own, and loses none of its own to them', async () => {
   expect(await fleet.events('tool_call')).toHaveLength(1)
 })
 
-// A hook that cannot answer lets the call pass, unless Claude Code is told that it must not.
+// A hook that cannot answer lets the call pass, unless Claude Code is configured to block.
 test('has a hook that fails block the call when failing closed, and only then', async () => {
   const [open, closed] = (['open', 'closed'] as const).map((failMode) => fleet.monitor({ failMode }).monitor)
   expect(guardHooks(open!).PreToolUse[0]!.onFailure).toBeUndefined()

@@ -28,9 +28,9 @@ export type GuardHooks = Record<'PreToolUse' | 'PostToolUse' | 'PostToolUseFailu
 
 /**
  * For `hooks` of `query()`: denies calls of tools before they run, subagents' and MCP servers' included, and reports
- * those that ran. Hooks of your own go in as `own`, so that neither replaces the other. What the model reads of a denial
- * is `{ denied: true, reason, retryable: false }`; a suspended agent is stopped as well. With `failMode: 'closed'` a
- * hook that fails blocks the call, which needs a Claude Code that knows `onFailure`.
+ * those that ran. Your hooks go in as `own`, so that neither replaces the other. What the model reads of a denial is `{
+ * denied: true, reason, retryable: false }`; a suspended agent is stopped as well. With `failMode: 'closed'` a hook
+ * that fails blocks the call, which needs a Claude Code that knows `onFailure`.
  */
 export function guardHooks<Own extends Partial<Record<keyof GuardHooks, unknown[]>> = object>(
   monitor: Monitor,

@@ -50,7 +50,7 @@ test('aborts the signal as soon as a kill is pushed, and says why', async () => 
   expect(heard.error).toEqual([])
 })
 
-test('tells the service what it is and which version it applied', async () => {
+test('reports to the service what it is and which version it applied', async () => {
   await using fleet = await TestFleet.open()
   const tags = ['env:production', 'team:payments']
   const about = { name: 'Support bot', agentType: 'custom', version: '1.4.0', failMode: 'closed' as const, tags }
@@ -81,11 +81,11 @@ test('acknowledges at the next contact what could not be acknowledged at once', 
   await eventually(async () => expect((await fleet.instance()).control.confirmed).toBe(true))
 })
 
-// Whoever can hold the stream up, such as a proxy that buffers, must not keep a kill from the agent.
+// A proxy that buffers the stream must not keep a kill from the agent.
 test.each([
   ['cut', { cut: stream }],
   ['silent', { stall: stream }],
-])('hears of a kill by polling while the stream is %s', async (_state, fault) => {
+])('receives a kill by polling while the stream is %s', async (_state, fault) => {
   await using fleet = await TestFleet.open()
   Object.assign(fleet.wire, fault)
   const { monitor } = fleet.monitor()
@@ -156,8 +156,8 @@ test('comes up suspended from its state file without any contact', async () => {
   await eventually(() => expect(monitor.suspended).toBe(false))
 })
 
-// A stream that tells the version of such a file would otherwise have the next poll answered "not changed".
-test('asks for the whole state until the service itself has told the one that its file claims', async () => {
+// If the stream sent the version from such a file, the next poll would be answered "not changed".
+test('requests the whole state until the service itself has sent the one that its file claims', async () => {
   await using fleet = await TestFleet.open()
   const stateFile = join(fleet.folder, 'state.json')
   await fleet.monitor().monitor.start()
@@ -196,7 +196,7 @@ test.each([0, 900])(
       instance_id: agentId,
       metadata: { applied_version: 1 + later, service_version: 1 },
     })
-    // It is kept, should the next start find nobody to ask.
+    // It is stored, in case the service is unreachable at the next start.
     expect(fleet.monitor({ stateFile }).monitor.suspended).toBe(true)
     await fleet.resume()
     await monitor.refresh()
@@ -205,7 +205,7 @@ test.each([0, 900])(
 )
 
 // A process of the service may hear of a resume a moment after another; one poll of it must not stop an agent.
-test('follows a suspension of a lower version when two polls in a row tell it', async () => {
+test('follows a suspension of a lower version when two polls in a row return it', async () => {
   const said = [
     { version: 5, suspended: false },
     { version: 3, suspended: true },
@@ -378,7 +378,7 @@ test('lets the process end while it listens', async () => {
   expect((await run).stdout).toBe('listening\n')
 })
 
-test('tells on a look whether the service answered, for a process that does not stay', async () => {
+test('says after a poll whether the service answered, for a short-lived process', async () => {
   await using fleet = await TestFleet.open()
   const { monitor } = fleet.monitor()
   expect(await monitor.refresh()).toBe(true)

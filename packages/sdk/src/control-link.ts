@@ -33,7 +33,7 @@ export class ControlLink {
   #missedBeats = 0
   #lostStreams = 0
   #polling: Repeat | undefined
-  /** The version of a suspension that contradicts what is known, when the last poll told one. */
+  /** The version of a suspension in the last poll that contradicts the known state. */
   #contradicting: number | undefined
   /** The version that the service knows to be applied. */
   #acknowledged = 0
@@ -48,7 +48,7 @@ export class ControlLink {
     return this.#isStreamOpen
   }
 
-  /** One heartbeat and one poll; whether the service told the state. */
+  /** One heartbeat and one poll; whether the service answered with the state. */
   async ask(): Promise<boolean> {
     const [, answer] = await Promise.all([this.#beat(), this.#poll()])
     // Before the first heartbeat of an instance there is no state to ask for.
@@ -98,7 +98,7 @@ export class ControlLink {
     const verify = await this.#verifier
     const { version, isConfirmed, controlState: known } = killSwitch
     const given = await service.call(`instances/${settings.instanceId}/status`, {
-      // What comes from a file only was not told by the service, and need not be what it told.
+      // State from a file only did not come from the service, and may differ from it.
       headers: isConfirmed ? { 'if-none-match': `W/"${version}"` } : {},
       timeoutMs: pace.request,
     })
@@ -150,7 +150,7 @@ export class ControlLink {
         troubles.over('stream')
         troubles.over('stream signature')
         this.#take(received)
-        // An older message may have come late; a poll tells what holds now.
+        // An older message may have come late; a poll gets the current state.
         if (this.#options.killSwitch.contradicts(received)) this.#polling?.within(jittered(pace.pollWithoutStream))
       },
       onAlive: () => {
@@ -176,7 +176,7 @@ export class ControlLink {
     return Math.max(ended.retryMs ?? 0, backoff(pace, this.#lostStreams++))
   }
 
-  /** What was signed before the state that the service itself told: a copy that somebody kept, and no contact. */
+  /** Signed before the state that the service sent last: a recorded copy, and no contact. */
   #isReplay({ version }: ControlState): boolean {
     const { settings, killSwitch } = this.#options
     const isLive = settings.publicKey !== undefined && killSwitch.isConfirmed
@@ -221,7 +221,7 @@ export class ControlLink {
     void this.#acknowledge()
   }
 
-  /** Until the service has answered; otherwise the next contact tries again. */
+  /** Until the service has answered; otherwise the next contact retries. */
   async #acknowledge(): Promise<void> {
     const { service, killSwitch, settings, pace } = this.#options
     const { version = 0 } = killSwitch

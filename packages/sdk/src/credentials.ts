@@ -32,7 +32,7 @@ const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /**
  * Random letters and digits change between upper case, lower case and digits at every second place; words seldom do,
- * and the capital at the beginning of one does not count. A random text of lower-case letters alone is not told apart.
+ * and the capital at the beginning of one does not count. A random text of lower-case letters alone is not recognized.
  */
 function looksRandom(run: string): boolean {
   const text = run.replace(/[^A-Za-z0-9]/g, '')

@@ -7,8 +7,8 @@ import { type Answer, isBadKey, isSuccess, type Service } from './service.ts'
 import type { Troubles } from './troubles.ts'
 
 /**
- * What is known of a call. `unchecked`: the fail mode decides. What stands in `refusals` is denied in every fail mode,
- * since whoever writes the arguments, or makes many calls, could otherwise choose not to be checked.
+ * The verdict on a call. `unchecked`: the fail mode decides. `refusals` are denied in every fail mode, since an
+ * attacker who controls the arguments, or makes many calls, could otherwise avoid the check.
  */
 export type Verdict = 'clear' | 'decoy' | 'unchecked' | Refusal
 type Refusal = keyof typeof refusals

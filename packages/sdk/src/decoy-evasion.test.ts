@@ -68,7 +68,7 @@ test('denies keys of every kind with a NUL or half a pair anywhere in them', asy
   }
 })
 
-test('denies a path or a key that is checked by itself, whatever stands in it and in its context', async () => {
+test('denies a path or a key that is checked separately, whatever it and its context contain', async () => {
   const { monitor } = openMonitor()
   await monitor.start()
   expect(await monitor.checkPath(`${decoyPath}\0.txt`)).toBe(true)
@@ -141,7 +141,7 @@ test.each<[string, () => unknown]>([
   }
 })
 
-// Whether an object can be read is not up to whoever writes the arguments.
+// The arguments must not decide whether an object can be read.
 test('leaves arguments that are not readable to the fail mode', async () => {
   const args = new Proxy(
     {},

@@ -18,7 +18,7 @@ const isOneWord = (text: string): boolean => !/[\s;|&<>()`"'\\]/.test(text)
 const bytesOf = (text: string): number => Buffer.byteLength(text)
 const fits = (text: string): boolean => text.length <= maxPathBytes && bytesOf(text) <= maxPathBytes
 
-/** The service follows these from folder to folder, so such a command stays by itself. */
+/** The service follows these from folder to folder, so such a command stays separate. */
 const folderChange = /(?:^|[\s;|&(])(?:cd|pushd|chdir|set-location|-C)\s+(?:"([^"\n]*)"|'([^'\n]*)'|([^\s;|&<>()]*))/gi
 const changesFolder = (text: string): boolean => text.search(folderChange) >= 0
 
@@ -36,7 +36,7 @@ export function pathTexts(texts: string[], names: string[]): string[] | undefine
       if (alone.length + pieces > maxRequests) return undefined
       alone.push(...(fits(text) ? [text] : scriptPieces(text)))
     } else if (fits(text)) {
-      // In quotes, as the name of one file; and its words, by themselves or as they stand in a longer text.
+      // In quotes, as the name of one file; and its words, separately or as they stand in a longer text.
       words.add(quoted(text))
       if (text.length <= nameLength) words.add(text)
       else addWords(words, text)

@@ -19,7 +19,10 @@ export interface DecoyTexts {
   keys: string[]
   /** Paths, or commands with paths in them, each for one request. */
   paths: string[]
-  /** Why that is not all there is. Size and depth are chosen by whoever writes the arguments; what is no data is not. */
+  /**
+   * Why the texts are incomplete. An attacker who controls the arguments chooses size and depth, but not what is no
+   * data.
+   */
   gap: 'tooLarge' | 'unreadable' | undefined
 }
 
@@ -131,7 +134,7 @@ class Collector {
   }
 }
 
-/** Whose content is not in fields of its own. */
+/** Objects whose content is not in enumerable fields. */
 const isCollection = (value: object): value is Iterable<unknown> =>
   value instanceof Map || value instanceof Set || value instanceof Headers || value instanceof URLSearchParams
 

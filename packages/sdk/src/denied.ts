@@ -5,8 +5,8 @@
 export type DenialCode = 'suspended' | 'decoy' | 'unchecked'
 
 /**
- * A denial as a model may read it. `reason` does not say that a decoy was touched: whoever steers the model would learn
- * what to keep clear of. `code` tells the program; it is left out of JSON and of copies.
+ * A denial as a model may read it. `reason` does not say that a decoy was touched: an attacker who steers the model
+ * would learn what to avoid. `code` is for the program; it is left out of JSON and of copies.
  */
 export interface Denial {
   denied: true
@@ -37,7 +37,7 @@ export const uncheckedReason = (...faults: readonly string[]): string =>
 export class WardlineDenied extends Error {
   override name = 'WardlineDenied'
   readonly code: DenialCode
-  /** What a model may be told. */
+  /** The part that a model may read. */
   readonly denial: Denial
   readonly retryable = false
 

@@ -61,7 +61,7 @@ export function toolCallEvent(call: ToolCall, instanceId: string): NewEvent | st
   return { ...event, metadata }
 }
 
-/** Tells people that the memory of this agent was changed, or that the service has an older database. */
+/** Reports that the memory of this agent was changed, or that the service has an older database. */
 export const mismatchEvent = (applied: number, serviceVersion: number, instanceId: string): NewEvent => ({
   severity: 'critical',
   source: instanceId,
@@ -71,7 +71,7 @@ export const mismatchEvent = (applied: number, serviceVersion: number, instanceI
   metadata: { applied_version: applied, service_version: serviceVersion },
 })
 
-/** Tells the service what it will never see. */
+/** Reports how many events were dropped. */
 export const droppedEvent = (count: number, instanceId: string): NewEvent => ({
   severity: 'warning',
   source: instanceId,

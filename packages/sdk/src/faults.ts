@@ -1,7 +1,7 @@
 /**
- * What went wrong: no encryption on the way beyond this machine; an answer without a valid signature; no answer; a key that is not valid; an answer that does not fit; events that were lost; a report that
- * is unfit; decoys that were not checked; a state file or a suspend log that cannot be read or written; a listener that
- * threw.
+ * What went wrong: no encryption on the way beyond this machine; an answer without a valid signature; no answer; an
+ * invalid key; an invalid answer; lost events; an invalid report; decoys that were not checked; a state file or a
+ * suspend log that cannot be read or written; a listener that threw.
  */
 export type FaultCode =
   | 'unencrypted'

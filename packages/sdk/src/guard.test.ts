@@ -86,8 +86,7 @@ test('denies a call for which the agent is suspended while its decoys are checke
   await fleet.resume()
 })
 
-// What the decoy was must not reach anybody who could learn from it: not the model, not the log of the agent, not the
-// open stream of events.
+// An attacker must not learn what the decoy was: not from the model, the agent's log or the open stream of events.
 test.each<[string, (key: string) => unknown]>([
   ['a text', (key) => key],
   ['a field', (key) => ({ apiKey: key })],
@@ -202,7 +201,7 @@ test('asks nothing while the service has no decoys, and asks once it has some', 
   expect(await monitor.guard({ toolName: 'file-read', args: ['/home/bot/.aws/credentials'] })).toBeDefined()
 })
 
-// Whoever can delay the service could otherwise hold every tool of an agent, or every check of a decoy, for good.
+// An attacker who delays the service could otherwise block every tool of an agent, or every check of a decoy, for good.
 test.each([
   ['allows, and counts it, when failing open', 'open' as const, undefined],
   ['denies when failing closed', 'closed' as const, 'unchecked'],

@@ -6,7 +6,7 @@ interface AdapterCall<Result> extends GuardedCall {
   run(): Result | PromiseLike<Result>
   /** The denial in the form in which the framework shows it to the model. */
   deny(denial: Denial): Result | PromiseLike<Result>
-  /** For frameworks in which a result, and not only a throw, may tell of a failure. */
+  /** For frameworks in which a result, and not only a throw, may be a failure. */
   hasFailed?(result: Result): boolean
 }
 

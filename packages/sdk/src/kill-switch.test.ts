@@ -33,8 +33,8 @@ function open(given: { stateFile?: string; suspendLog?: string } = {}) {
   return { killSwitch: new KillSwitch({ ...settings, ...given }, listeners), listeners, errors }
 }
 
-// Whoever can delay or repeat answers must not be able to set a suspended agent free.
-test('holds what the highest version says, in whatever order and however often it is told', () => {
+// An attacker who delays or repeats answers must not be able to lift a suspension.
+test('follows the highest version, in whatever order and however often they come', () => {
   const history = fc.array(fc.record({ version: fc.nat(20), rank: fc.nat() }), { minLength: 1 })
   fc.assert(
     fc.property(history, (heard) => {
@@ -49,8 +49,8 @@ test('holds what the highest version says, in whatever order and however often i
   )
 })
 
-// A listener that ends the process is the most natural one: the agent must not come back as if nothing had been.
-test('has kept a suspension before it tells anybody of it', () => {
+// A listener that ends the process is the most natural one: the agent must not come back unsuspended.
+test('has stored a suspension before it notifies listeners', () => {
   const stateFile = newFile()
   const { killSwitch, listeners } = open({ stateFile })
   const kept: unknown[] = []
@@ -150,7 +150,7 @@ test('takes a listener that throws or rejects for an error, not for a reason to 
   expect(errors.map(({ code }) => code)).toEqual(['listener', 'listener'])
 })
 
-test('tells nothing to a listener that was taken off', () => {
+test('notifies no listener that was removed', () => {
   const { killSwitch, listeners } = open()
   const heard: unknown[] = []
   const takeOff = listeners.on('suspend', (change) => heard.push(change))
@@ -163,7 +163,7 @@ const message = { instance_id: 'agent-1', action: 'suspend', reason: 'why', vers
 const state: ControlState = { version: 3, suspended: true, reason: 'why' }
 
 // A message of another instance, or one that is no message, must move nothing.
-test('reads a control message of its own instance and refuses everything else', () => {
+test('reads a control message of its instance and refuses everything else', () => {
   expect(stateFromStream(JSON.stringify(message), 'agent-1')).toEqual(state)
   expect(stateFromStream(JSON.stringify({ ...message, action: 'resume', reason: undefined }), 'agent-1')).toEqual({
     version: 3,

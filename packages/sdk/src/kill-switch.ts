@@ -9,9 +9,9 @@ import { type ControlState, contradicts } from './wire.ts'
 type KillSwitchSettings = Pick<Settings, 'instanceId' | 'failMode' | 'staleAfterMs' | 'stateFile' | 'suspendLog'>
 
 /**
- * The state of one agent's kill switch. Of what the service tells only a higher version counts, so that a late answer
- * undoes nothing and a suspension lasts until it is lifted. With `failMode: 'closed'` a lack of contact suspends as well,
- * until there is contact again.
+ * The state of one agent's kill switch. Of what the service sends only a higher version counts, so that a late answer
+ * undoes nothing and a suspension lasts until it is lifted. With `failMode: 'closed'` a lack of contact suspends as
+ * well, until there is contact again.
  */
 export class KillSwitch {
   readonly #settings: KillSwitchSettings
@@ -37,7 +37,7 @@ export class KillSwitch {
       this.#announced = this.#situation
       this.#abort.abort(new WardlineDenied(this.#denial))
     }
-    // Nobody can listen before the constructor has ended.
+    // No listener can be added before the constructor has ended.
     queueMicrotask(() => {
       if (fault) listeners.emit('error', fault)
       if (value?.suspended && this.#controlState === value) listeners.emit('suspend', this.#change)
@@ -60,7 +60,9 @@ export class KillSwitch {
     return this.#controlState?.version
   }
 
-  /** The service itself has told this state; before that it may come from a file that anything may have written. */
+  /**
+   * The service itself has sent this state; before that it may come from a file that other programs may have written.
+   */
   get isConfirmed(): boolean {
     return this.#isConfirmed
   }
@@ -85,7 +87,7 @@ export class KillSwitch {
     return this.suspended ? this.#denial : undefined
   }
 
-  /** Takes what the service tells, if that is newer than what is known. */
+  /** Applies a state from the service, if it is newer than the known one. */
   take(received: ControlState): 'newer' | 'known' | 'older' {
     const { version = -1 } = this
     const isSame = received.version === version && received.suspended === this.#controlState?.suspended
@@ -93,14 +95,14 @@ export class KillSwitch {
     this.#isConfirmed ||= isSame || received.version > version
     if (received.version > version) {
       this.#controlState = received
-      // Before it is announced: a listener may end the process, which must not come back as if nothing had been.
+      // Before listeners run: one may end the process, which must not come back unsuspended.
       this.#keep(received)
     }
     this.confirm()
     return received.version > version ? 'newer' : received.version === version ? 'known' : 'older'
   }
 
-  /** Takes a suspension of an equal or lower version. Never one that lifts a suspension: a version tells old from new. */
+  /** Applies a suspension of an equal or lower version. Never a resume: only a higher version lifts a suspension. */
   takeInstead(received: ControlState): void {
     this.#controlState = received
     this.#isConfirmed = true
@@ -108,7 +110,7 @@ export class KillSwitch {
     this.confirm()
   }
 
-  /** Whether what the service tells is a suspension that this state denies. */
+  /** Whether the state from the service is a suspension that this state denies. */
   contradicts(received: ControlState): boolean {
     return contradicts(received, this.#controlState)
   }

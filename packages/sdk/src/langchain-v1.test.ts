@@ -88,7 +88,7 @@ test.each(['before', 'after'])('guards a tool that a middleware brings %s it', a
   expect(await read(active)).toBe('the content of a.txt')
 })
 
-test('leaves it to LangChain what becomes of the error of a guarded tool', async () => {
+test('leaves the error of a guarded tool to LangChain', async () => {
   const tools = [[readTool([])], guardTools(active, [readTool([])])] as const
   const results = tools.map(async (tools) => {
     const agent = createAgent({ model: modelThat('missing.txt'), tools: [...tools] })

@@ -12,7 +12,7 @@ interface ToolCallRequest {
  * middleware included. Put it last, so that nothing changes a call after it was allowed. What the model reads of a
  * denial is `{ denied: true, reason, retryable: false }`.
  *
- * With any middleware that wraps calls of tools, LangChain no longer tells the model what a tool throws, but ends the
+ * With any middleware that wraps calls of tools, LangChain no longer returns a tool's error to the model, but ends the
  * run with it; toolErrorMiddleware() changes that.
  */
 export function guardMiddleware(monitor: Monitor) {

@@ -3,7 +3,7 @@ import type { MonitorEvents } from './monitor.ts'
 
 type Listener = (detail: never) => unknown
 
-/** What listens to a monitor. A listener that throws or rejects harms nobody else, least of all the agent. */
+/** The listeners of a monitor. One that throws or rejects affects neither the others nor the agent. */
 export class Listeners {
   readonly #byEvent = new Map<keyof MonitorEvents, Set<Listener>>()
 

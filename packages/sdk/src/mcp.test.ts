@@ -66,7 +66,7 @@ describeAdapter('a low-level server of MCP', async (monitor, path) => {
   }
 })
 
-// Their calls would pass by, and nobody would notice.
+// Their calls would go unguarded, without any error.
 test('refuses a server that has tools already', () => {
   const monitor = createMonitor({ url: 'http://127.0.0.1:9', key: 'key', instanceId: 'agent-1' })
   const server = new McpServer(info)

@@ -16,7 +16,7 @@ export interface MonitorOptions {
   key: string
   /** Lower-case letters, digits, _ and -, at most 64. */
   instanceId: string
-  /** Shown to people, at most 80 characters; the instance id unless told. */
+  /** Shown to people, at most 80 characters; default: the instance id. */
   name?: string
   /** Such as `custom` or `langgraph`, at most 100 characters. */
   agentType?: string
@@ -26,15 +26,15 @@ export interface MonitorOptions {
   tags?: readonly string[]
   /** The `x` of a key in `/.well-known/wardline-keys.json`, or up to 8 separated by commas: what they did not sign is ignored. */
   publicKey?: string | undefined
-  /** `open` unless told. */
+  /** Default: `open`. */
   failMode?: FailMode
-  /** Milliseconds without contact after which the state counts as stale; 120,000 unless told. */
+  /** Milliseconds without contact after which the state counts as stale; default: 120,000. */
   staleAfterMs?: number
-  /** Milliseconds that the decoy checks of one call may take; 1,000 unless told. */
+  /** Milliseconds that the decoy checks of one call may take; default: 1,000. */
   checkTimeoutMs?: number
   /** File that keeps a suspension over restarts of the agent. Its folder must be there. One file for each instance. */
   stateFile?: string
-  /** File to which each suspension and resume is written as a line of JSON; `<stateFile>.log` unless told. */
+  /** File to which each suspension and resume is written as a line of JSON; default: `<stateFile>.log`. */
   suspendLog?: string
 }
 
@@ -55,7 +55,7 @@ export interface Report {
 export interface ToolCall {
   toolName: string
   durationMs?: number | undefined
-  /** Whether the call succeeded; true unless told. */
+  /** Whether the call succeeded; default: true. */
   ok?: boolean | undefined
   sessionId?: string | undefined
   /** Arguments; reported without secrets, and at most 4 KiB of them. */
@@ -67,13 +67,13 @@ export interface GuardedCall {
   /** Whatever the tool is called with: texts in it are compared with the decoys, and never reported. */
   args?: unknown
   sessionId?: string | undefined
-  /** Folder that relative paths start from; the working directory of the process unless told. */
+  /** Folder that relative paths start from; default: the working directory of the process. */
   cwd?: string | undefined
 }
 
 export interface CheckOptions {
   tool?: string
-  /** Folder that a relative path starts from; the working directory of the process unless told. */
+  /** Folder that a relative path starts from; default: the working directory of the process. */
   cwd?: string
   /** Where the path leads when links are followed. */
   realPath?: string
@@ -81,7 +81,7 @@ export interface CheckOptions {
 
 export interface GuardOptions {
   sessionId?: string
-  /** `throw` (unless told) a WardlineDenied, or `return` the denial for a model to read. */
+  /** `throw` a WardlineDenied (default), or `return` the denial for a model to read. */
   onDeny?: 'throw' | 'return'
 }
 
@@ -99,7 +99,7 @@ export interface Health {
   failMode: FailMode
   /** The last kill or resume that was applied; undefined before the first contact. */
   controlVersion: number | undefined
-  /** When the service last told or confirmed the state of the kill switch. */
+  /** When the service last sent or confirmed the state of the kill switch. */
   lastContact: Date | undefined
   /** No contact for `staleAfterMs`: with `open` the state is that of then, with `closed` the agent is suspended. */
   stale: boolean
@@ -138,23 +138,29 @@ export type MetricName =
   | (string & {})
 
 /**
- * Watches one agent. Nothing here throws or rejects, except a guarded tool that was denied: what goes wrong is told to
- * listeners of `error`, once for each kind of trouble until that is over. Nothing keeps the process alive on its own.
+ * Watches one agent. Nothing here throws or rejects, except a guarded tool that was denied: listeners of `error` get
+ * each kind of fault once, until it is over. Nothing keeps the process alive.
  *
- * Adapters for frameworks stand on `guard` before a call and `reportToolCall` after it, or on `guardTool` with
- * `onDeny: 'return'`, and hand `signal` to the framework.
+ * Adapters for frameworks stand on `guard` before a call and `reportToolCall` after it, or on `guardTool` with `onDeny:
+ * 'return'`, and hand `signal` to the framework.
  */
 export interface Monitor {
   readonly instanceId: string
   readonly failMode: FailMode
-  /** Aborts on suspension with a WardlineDenied as its reason. After a resume this is another, fresh signal: read it anew. */
+  /**
+   * Aborts on suspension with a WardlineDenied as its reason. After a resume this is another, fresh signal: read it
+   * again.
+   */
   readonly signal: AbortSignal
   readonly suspended: boolean
   readonly health: Health
 
   /** Registers the instance and listens for kills. Resolves after the first contact, or when that failed, after 5 seconds at most. */
   start(): Promise<void>
-  /** For short-lived processes instead of start(): one heartbeat and one look at the kill switch; false when the service did not tell. */
+  /**
+   * For short-lived processes instead of start(): one heartbeat and one poll of the kill switch; false when the service
+   * did not answer.
+   */
   refresh(): Promise<boolean>
   /** Sends what is queued, for 5 seconds at most, and ends all connections. A suspension stays. */
   stop(): Promise<void>
@@ -166,7 +172,7 @@ export interface Monitor {
   report(report: Report): Promise<boolean>
   /** Queues a `tool_call` event, as report() does. */
   reportToolCall(call: ToolCall): Promise<boolean>
-  /** Sends what is queued; false when something is left after `timeoutMs` (5,000 unless told). */
+  /** Sends what is queued; false when something is left after `timeoutMs` (default: 5,000). */
   flush(timeoutMs?: number): Promise<boolean>
   readonly metrics: {
     /** Adds to a sum that is reported as `session_metrics` every 5 minutes and by stop(). */

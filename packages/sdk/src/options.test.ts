@@ -87,7 +87,7 @@ test.each([
   expect(isUnencrypted(url)).toBe(!isLoopback(new URL(url).hostname))
 })
 
-// Whoever is on the way could forge a resume, or a version that makes the agent ignore kills.
+// An attacker on the way could forge a resume, or a version that makes the agent ignore kills.
 test('warns once of an address without encryption beyond this machine', async () => {
   const monitor = createMonitor({ ...validOptions, url: 'http://wardline.invalid' })
   const codes: string[] = []

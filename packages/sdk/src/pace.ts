@@ -38,7 +38,7 @@ export const usualPace: Pace = {
 /** 20 % less to 20 % more, so that agents that were started together do not ask together. */
 export const jittered = (ms: number): number => ms * (0.8 + 0.4 * Math.random())
 
-/** A random wait whose bound doubles with each attempt; never less than the least, so never a tight loop. */
+/** A random wait whose bound doubles with each attempt; never below the minimum, so never a tight loop. */
 export function backoff({ reconnect, maxReconnect }: Pace, attempt: number): number {
   const bound = Math.min(maxReconnect, reconnect * 2 ** Math.min(attempt + 1, 20))
   return reconnect + Math.random() * (bound - reconnect)

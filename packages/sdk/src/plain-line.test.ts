@@ -2,7 +2,7 @@ import { sanitize } from '@wardline/text'
 import { expect, test } from 'vitest'
 import { plainLine } from './plain-line.ts'
 
-// A kill's reason that acts on a terminal of the agent but not on the operator's would be seen by nobody.
+// A kill's reason must read the same on the agent's terminal and the operator's, or a change goes unnoticed.
 test('is the same as the service and the command line do, for every character', () => {
   for (let plane = 0; plane <= 0x10; plane++) {
     for (let block = 0; block < 0x10000; block += 0x400) {

@@ -136,7 +136,7 @@ test.each([
   expect(withoutCredentials(text)).toBe(text)
 })
 
-test('tells names of secrets from others', () => {
+test('distinguishes names of secrets from others', () => {
   for (const name of ['monitor', 'path', 'author', 'keyboard', 'passenger', 'pinned', 'content']) {
     expect(isSecretName(name), name).toBe(false)
   }

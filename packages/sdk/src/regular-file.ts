@@ -6,8 +6,8 @@ const { O_RDONLY, O_WRONLY, O_APPEND, O_CREAT, O_NONBLOCK = 0, O_NOFOLLOW = 0 } 
 const flags = { read: O_RDONLY, append: O_WRONLY | O_APPEND | O_CREAT }
 
 /**
- * Opens a regular file for its owner only. Whoever may write to its folder could put a FIFO or a device there, at which
- * an agent would wait for ever, or a link to some other file.
+ * Opens a regular file for its owner only. A user who may write to its folder could put a FIFO or a device there, at
+ * which an agent would wait for ever, or a link to another file.
  */
 export function openRegular(file: string, use: keyof typeof flags, link: 'refuse' | 'follow' = 'refuse'): number {
   const descriptor = openSync(file, flags[use] | O_NONBLOCK | (link === 'follow' ? 0 : O_NOFOLLOW), 0o600)

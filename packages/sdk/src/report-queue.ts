@@ -14,7 +14,7 @@ interface Entry {
 }
 
 export interface Batch {
-  /** Sent again word for word: the service tells a repetition by its key. */
+  /** Resent unchanged: the service recognizes a repetition by its key. */
   body: string
   idempotencyKey: string
   events: number
@@ -40,7 +40,7 @@ export class ReportQueue {
     return this.#urgent.length > 0
   }
 
-  /** Events that had to go since this was asked last. */
+  /** Events dropped since the last call. */
   takeDropped(): number {
     const dropped = this.#dropped
     this.#dropped = 0

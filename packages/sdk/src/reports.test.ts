@@ -16,7 +16,7 @@ afterAll(() => fleet[Symbol.asyncDispose]())
 
 const batch = /\/batch$/
 let types = 0
-/** An event type of its own for each test, by which it finds its events. */
+/** A different event type for each test, by which it finds its events. */
 const newType = () => `type_${++types}`
 const report = (eventType: string, more: Partial<Report> = {}): Report => ({
   severity: 'info',
@@ -118,7 +118,7 @@ test('keeps events while the service is away and stores each once when it is bac
   expect(monitor.health.queuedEvents).toBe(0)
 })
 
-test('drops the lesser and older events first when there is no room, and tells the service how many', async () => {
+test('drops the lesser and older events first when the queue is full, and reports how many', async () => {
   const eventType = newType()
   const { monitor, heard } = fleet.monitor()
   fleet.wire.mode = 'refuse'

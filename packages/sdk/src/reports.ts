@@ -20,14 +20,14 @@ export class Reports {
   readonly #queue = new ReportQueue()
   readonly #sender: Repeat
   readonly #waiting = new Set<() => void>()
-  /** The batch under way, which stays the same until it is answered, and how many drops it tells of. */
+  /** The batch in flight, which stays the same until it is answered, and the number of drops that it reports. */
   #batch: Batch | undefined
   #reporting = 0
   #attempts = 0
   #dropped = 0
-  /** Of the dropped events, those that no batch tells of yet. */
+  /** Dropped events that no batch has reported yet. */
   #unreported = 0
-  /** The last answer refused events: one that tells of drops would be refused as well, so it waits for company. */
+  /** The last answer refused events: one that reports drops would be refused as well, so it waits for other events. */
   #wasRefused = false
   /** Until then the service wants no events; urgent ones only if it has refused such as well. */
   #quietUntil = 0
@@ -74,7 +74,7 @@ export class Reports {
     if (this.queued === 0) return true
     this.#sender.within(0)
     await new Promise<void>((resolve) => {
-      // Held: a process that has nothing else to do waits for this.
+      // Not unref'ed: a process that has nothing else to do waits for this.
       const timer = setTimeout(done, timeoutMs)
       const waiting = this.#waiting.add(done)
       function done(): void {

@@ -40,7 +40,7 @@ export const retryWithin = (ms: number): number => Math.min(Math.max(ms, 0), max
 
 export const isSuccess = ({ status }: Pick<Answer, 'status'>): boolean =>
   (status >= 200 && status < 300) || status === 304
-/** The request may succeed when it is sent once more; 401 and 403 only after somebody changed something. */
+/** The request may succeed when it is retried; 401 and 403 only after a change of key or rights. */
 export const isPassing = ({ status }: Pick<Answer, 'status'>): boolean =>
   status < 400 || status >= 500 || status === 408 || status === 429
 /** The second comes in place of 401 once the address has sent many such keys. */
@@ -48,7 +48,7 @@ export const isBadKey = ({ status, header }: Pick<Answer, 'status'> & Partial<An
   status === 401 || (status === 429 && header?.('x-error-code') === 'too_many_failures')
 export const isRefused = ({ status }: Pick<Answer, 'status'>): boolean => status === 401 || status === 403
 
-/** Makes a key for an instance. All coding agents share one: their ids begin with these prefixes unless set. */
+/** Makes a key for an instance. All coding agents share one: their ids begin with these prefixes by default. */
 export const keyCommand = (instanceId: string): string =>
   `wardline keys create --scope agent ${
     /^(claude-code|codex|cursor)-/.test(instanceId)
@@ -85,7 +85,7 @@ export class Service {
    */
   async call(path: string, call: Call): Promise<Answer> {
     const giveUp = new AbortController()
-    // Held: whoever waits for the answer would otherwise see the process end instead.
+    // Not unref'ed: the process would otherwise end before the answer.
     const timer = setTimeout(() => giveUp.abort(), call.timeoutMs)
     try {
       return await this.#send(path, call, giveUp.signal).catch(() => this.#send(path, call, giveUp.signal))
@@ -116,7 +116,7 @@ export class Service {
     }
   }
 
-  /** What to tell the developer of an answer that is no success. */
+  /** What the developer should do about an unsuccessful answer. */
   explain(answer: Pick<Answer, 'status'> & Partial<Answer>): MonitorError {
     const { status, fault } = answer
     const { host } = this.#base

@@ -1,6 +1,6 @@
 import type { NewEvent } from './wire.ts'
 
-/** As many baselines as the service keeps; a name that is made up anew each time must not fill the memory. */
+/** As many baselines as the service keeps; generated names must not fill the memory. */
 const maxNames = 64
 /** Names of one event, which has room for 1,000 characters. */
 const namesPerEvent = 10

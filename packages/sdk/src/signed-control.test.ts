@@ -18,7 +18,7 @@ interface Polled {
   body: string
 }
 
-/** Somebody on the way, who sees and changes every answer. */
+/** An attacker between agent and service, who sees and changes every answer. */
 async function startTamperer(target: string) {
   const tampering: Tampering = {}
   const polled: Polled[] = []
@@ -50,7 +50,7 @@ async function startTamperer(target: string) {
         let given: Polled = { status: answer.statusCode!, headers: own, body: Buffer.concat(parts).toString() }
         if (url.endsWith('/status')) {
           polled.push(given)
-          // Signs of life that nobody signed.
+          // Signs of life without a signature.
           for (const stream of streams) stream.write(':\n\n')
           given = tampering.poll?.(given) ?? given
         }
@@ -81,7 +81,7 @@ beforeAll(async () => {
 })
 afterAll(() => fleet[Symbol.asyncDispose]())
 
-/** An agent of its own behind somebody who tampers. */
+/** A new agent behind a proxy that tampers. */
 async function agentBehindTamperer(options: { publicKey?: string; failMode?: 'closed'; staleAfterMs?: number } = {}) {
   const instanceId = `${agentId}-${count++}`
   const key = await fleet.createKey([instanceId])
@@ -94,7 +94,7 @@ async function agentBehindTamperer(options: { publicKey?: string; failMode?: 'cl
 const codes = (heard: Received) => heard.error.map(({ code }) => code)
 const polls = (between: { polled: Polled[] }) => between.polled.length
 
-/** Waits until several more polls were answered, so that what they said had its effect. */
+/** Waits until several more polls were answered, so that their content took effect. */
 async function somePolls(between: { polled: Polled[] }): Promise<void> {
   const before = polls(between)
   await eventually(() => expect(polls(between)).toBeGreaterThan(before + 4))
@@ -131,7 +131,7 @@ describe('an agent that was given the public key', () => {
     expect(between.polled.some(({ status }) => status === 200)).toBe(true)
   })
 
-  // Somebody on the way turns "suspended" into "active" to keep an agent running that was killed.
+  // An attacker on the way turns "suspended" into "active" to keep a killed agent running.
   test('ignores a forged resume, by stream and by poll, and reports it once each', async () => {
     const { instanceId, between, monitor, heard } = await agentBehindTamperer({ publicKey })
     await monitor.start()
@@ -211,7 +211,7 @@ describe('an agent that was given the public key', () => {
     const { lastContact } = monitor.health
     await somePolls(between)
     expect(monitor.health.lastContact).toEqual(lastContact)
-    // A higher version of somebody else.
+    // A higher version for another agent.
     for (let turn = 0; turn < 2; turn++) {
       await fleet.kill('more', other.instanceId)
       await fleet.resume(other.instanceId)
@@ -237,7 +237,7 @@ test('an agent without the public key goes by what it reads, as ever', async () 
 describe('a hook with the public key', () => {
   const call = { hook_event_name: 'PreToolUse', tool_name: 'Read', tool_input: {}, session_id: 's', tool_use_id: 't' }
 
-  test('blocks by a signed suspension, and by nothing that somebody on the way says', async () => {
+  test('blocks by a signed suspension, and by no message of an attacker on the way', async () => {
     const instanceId = `hook-${count++}`
     const key = await fleet.createKey([instanceId])
     const between = await startTamperer(fleet.wire.target)

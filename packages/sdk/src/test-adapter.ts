@@ -66,7 +66,7 @@ export function describeAdapter(
 
     test('reports that a tool failed', async () => {
       const before = await calls()
-      // What becomes of the error is the framework's own affair.
+      // The framework decides what to do with the error.
       const { ran } = await takeTurn(monitor, 'missing.txt').catch(() => ({ ran: ['missing.txt'] }))
       expect(ran).toEqual(['missing.txt'])
       const after = await calls()
@@ -74,7 +74,7 @@ export function describeAdapter(
       expect(after[0]).toMatchObject({ metadata: { toolName, ok: false } })
     })
 
-    // Whoever steers the model would otherwise go on with the tools that it already has.
+    // An attacker who steers the model would otherwise continue with the tools that it already has.
     test('denies the calls of a suspended agent without running them', async () => {
       const before = await calls()
       await fleet.kill('exfiltration')
@@ -89,8 +89,8 @@ export function describeAdapter(
       expect((await takeTurn(monitor, 'notes.txt')).ran).toEqual(['notes.txt'])
     })
 
-    // A decoy's value in a report would end up in the stream of events, which may be open; a telling denial would show
-    // whoever steers the model what to keep clear of.
+    // A decoy's value in a report would end up in the stream of events, which may be open; a denial that names it would
+    // show an attacker who steers the model what to avoid.
     test('denies a call with a decoy in an argument, whose value is nowhere', async () => {
       const decoy = await fleet.plantKey('openai')
       await monitor.refresh()

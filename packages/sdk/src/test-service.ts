@@ -13,7 +13,7 @@ import type { Pace } from './pace.ts'
 const adminKey = 'the-administrator-key-of-the-tests-of-the-sdk'
 export const agentId = 'agent-1'
 
-/** Fast enough for a test, slow enough to tell what came by push and what by poll. */
+/** Fast enough for a test, slow enough to distinguish push from poll. */
 export const fastPace: Partial<Pace> = {
   poll: 600_000,
   pollWithoutStream: 50,
@@ -113,7 +113,7 @@ export interface Received {
   error: MonitorError[]
 }
 
-/** A real service in a folder of its own, a wire to it, and monitors at the end of the wire. */
+/** A real service in a separate folder, a wire to it, and monitors at the end of the wire. */
 export class TestFleet implements AsyncDisposable {
   readonly folder = mkdtempSync(join(tmpdir(), 'wardline-sdk-'))
   wire!: Wire
@@ -186,7 +186,7 @@ export class TestFleet implements AsyncDisposable {
     }
   }
 
-  /** Lets more than 200 ms pass, told by another agent that polls every 20. */
+  /** Lets more than 200 ms pass, measured by another agent that polls every 20. */
   async letTimePass(): Promise<void> {
     const instanceId = `clock-${++this.#clocks}`
     const { monitor } = this.monitor(
@@ -210,7 +210,7 @@ export class TestFleet implements AsyncDisposable {
     return path
   }
 
-  /** A monitor at the end of the wire, with all that it tells. */
+  /** A monitor at the end of the wire, with all that it reports. */
   monitor(options: Partial<MonitorOptions> = {}, pace: Partial<Pace> = {}): { monitor: Monitor; heard: Received } {
     const given = { url: this.wire.url, key: this.agentKey, instanceId: agentId, ...options }
     const monitor = createMonitorWith(given, { ...fastPace, ...pace })

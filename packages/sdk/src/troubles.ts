@@ -1,7 +1,7 @@
 import type { FaultCode, MonitorError } from './faults.ts'
 import type { Listeners } from './listeners.ts'
 
-/** Tells listeners of `error` what is wrong; a trouble that lasts only once, until it is over. */
+/** Notifies listeners of `error`; a lasting fault once, until it is over. */
 export class Troubles {
   readonly #listeners: Listeners
   readonly #open = new Map<string, FaultCode>()

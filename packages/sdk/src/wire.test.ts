@@ -4,7 +4,7 @@ import { expect, expectTypeOf, test } from 'vitest'
 import type { Severity } from './monitor.ts'
 import type { ControlMessage, EventBatchReply, Heartbeat, KillSwitchState, NewEvent } from './wire.ts'
 
-// This package repeats what it needs of the contract, so that agents install one package. Here the two are held together.
+// This package repeats what it needs of the contract, so that agents install one package. This test compares the two.
 
 test('sends what the service takes', () => {
   expectTypeOf<Heartbeat>().toExtend<contract.Heartbeat>()

@@ -58,7 +58,7 @@ describe('readConfig', () => {
     expect(readConfig({ PORT: '', WARDLINE_API_KEY: '', WARDLINE_API_KEY_FILE: '' })).toEqual(readConfig({}))
   })
 
-  it('tells every fault at once', () => {
+  it('reports every fault at once', () => {
     const faults = faultsOf({
       PORT: '70000',
       WARDLINE_RETENTION_DAYS: '1.5',

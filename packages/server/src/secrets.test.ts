@@ -26,7 +26,7 @@ describe('the master secret', () => {
     expect(openSecrets(config())).toEqual(first)
   })
 
-  it('gives each purpose a key of its own', () => {
+  it('gives each purpose a separate key', () => {
     const { controlKey, decoyKey } = openSecrets(config())
     expect(controlKey).toHaveLength(32)
     expect(controlKey.equals(decoyKey)).toBe(false)

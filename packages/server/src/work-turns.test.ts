@@ -156,7 +156,7 @@ test('an owner has so many pieces in flight and no more, and its place back when
   expect(lane.inFlight).toBe(8)
 })
 
-test('work that nobody waits for any more ends at its next turn', async () => {
+test('work without a caller ends at its next turn', async () => {
   const lane = new WorkLane()
   const log: string[] = []
   let isAbandoned = false

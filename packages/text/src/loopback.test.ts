@@ -6,7 +6,7 @@ describe('isLoopback', () => {
     expect(isLoopback(host)).toBe(true)
   })
 
-  // A name may begin like an address: whoever owns the domain chooses the rest, and where it points.
+  // A name may begin like an address: the owner of the domain chooses the rest, and where it points.
   it.each([
     '127.evil.example',
     '127.0.0.1.evil.example',

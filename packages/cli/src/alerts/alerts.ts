@@ -29,7 +29,7 @@ function alertLine({ id, created_at, severity, status, instance_id, source, ...a
 
 type Delivery = AlertDetail['deliveries'][number]
 
-/** What became of the message, and what the receiver said to it. */
+/** The state of the message, and the receiver's answer. */
 function fateOf({ outcome, state, attempts, last_status, last_answer, last_error, delivered_at }: Delivery): string[] {
   if (state === null) return [outcome, '', '']
   const attemptText = attempts === 1 ? '1 attempt' : `${attempts} attempts`
@@ -38,7 +38,7 @@ function fateOf({ outcome, state, attempts, last_status, last_answer, last_error
   return [outcome, `${fates[state]}, ${attemptText}`, said.filter((part) => part !== '').join(' ')]
 }
 
-/** One alert with what became of it; channels that are gone are shown by their id. */
+/** One alert with its deliveries; deleted channels are shown by their id. */
 function alertText(alert: AlertDetail, channels: readonly Pick<ChannelView, 'id' | 'name'>[]): string {
   const names = new Map(channels.map(({ id, name }) => [id, name]))
   const verdict = alert.verdict === null ? '' : `, ${alert.verdict.replace('_', ' ')}`

@@ -43,7 +43,7 @@ test('leaves out what may be left out, and asks again for what may not', async (
   expect(shown).toContain('one of us, eu')
 })
 
-// Whoever looks over the shoulder, or at a shared screen, could otherwise send in the name of the service.
+// A reader over the shoulder, or of a shared screen, could otherwise send in the name of the service.
 test('shows no secret while it is typed', async () => {
   const { settings, shown } = await asked('telegram', ['123:abcdefghijkl', '@wardens'])
   expect(settings).toEqual({ token: '123:abcdefghijkl', chat_id: '@wardens' })

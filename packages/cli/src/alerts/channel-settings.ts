@@ -72,7 +72,7 @@ export async function askSettings(
   const ended = new Promise<never>((_resolve, reject) => {
     lines.once('close', () => reject(new Failure('Settings are missing.', 'usage', 'usage')))
   })
-  // It also ends when the last answer is there, and then nobody waits for it.
+  // It also ends after the last answer, when nothing waits for it.
   ended.catch(() => {})
 
   async function ask(name: string, field: Field): Promise<string> {

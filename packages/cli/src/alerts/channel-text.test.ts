@@ -43,7 +43,7 @@ const message: MessageView = {
 
 const tested = { ok: true as const, message_id: message.id, status: 200, answer: hostile, error: null, duration_ms: 17 }
 
-// A receiver, or whoever answers in place of the service, writes much of what an operator reads here.
+// A receiver, or a server in place of the service, writes much of what an operator reads here.
 test('lets no text act on the terminal or pose as another line', () => {
   const texts = [channelTable([channel]), messageTable([message]), testedText(tested)]
   for (const text of texts) expect(text).not.toMatch(/\p{Cc}|\u202e/u)
@@ -57,7 +57,7 @@ test('says what a channel still has to do, and what it gave up', () => {
   )
 })
 
-test('says when a message is tried again, and why', () => {
+test('says when a message is retried, and why', () => {
   const calm = { ...message, title: 'Critical: x', last_answer: null }
   expect(messageTable([calm])).toBe(
     `2026-11-21T12:00:00.000Z  ${channel.id}  alert  Critical: x  pending, 2 attempts, next at 2026-11-21T12:05:00.000Z  503 The receiver answered 503.`,

@@ -51,7 +51,7 @@ export function channelText(channel: ChannelView): string {
   return table(rows.flatMap(([name, value]) => (value === null ? [] : [[name, value]])))
 }
 
-/** The way out where alerts reach nobody. */
+/** What to do when no channel receives alerts. */
 export const addChannelHint =
   'Add one: wardline channels add <type> --name <name>; types and settings: wardline channels add --help.'
 

@@ -17,7 +17,7 @@ test('changes nothing that was not named', () => {
   expect(fields(true, '--daily-check', '--resolved')).toEqual({ daily_check: true, send_resolved: true })
 })
 
-test('a new channel checks and resolves unless told not to', () => {
+test('a new channel checks and sends resolved alerts by default', () => {
   expect(fields(false)).toEqual({ daily_check: true, send_resolved: true })
   expect(fields(false, '--no-daily-check')).toMatchObject({ daily_check: false })
 })

@@ -20,7 +20,7 @@ test('lasts from now on, or until an instant', () => {
   expect(() => silenceOf({ reason, all: true }, now)).toThrow('Option --for <duration>')
 })
 
-// A condition that was forgotten would keep the alert of a decoy from everybody.
+// A silence without a condition would also suppress the alert of a decoy.
 test('is about every alert only when that was said', () => {
   expect(() => silenceOf({ reason, for: 1 }, now)).toThrow('Option --severity, --type')
   expect(silenceOf({ reason, for: 1, all: true }, now).match).toEqual({})

@@ -25,7 +25,7 @@ const channel = (fields: Partial<ChannelView> = {}): ChannelView => ({
 })
 const off = channel({ enabled: false, state: 'disabled' })
 
-test('warns when alerts reach nobody', () => {
+test('warns when no channel receives alerts', () => {
   expect(judgeChannels([])).toMatchObject({ status: 'warn', detail: 'No alert channel exists: alerts are not sent.' })
   expect(judgeChannels([off])).toMatchObject({ status: 'warn', detail: expect.stringContaining('disabled') })
 })

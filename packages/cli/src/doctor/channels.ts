@@ -36,7 +36,7 @@ export function judgeChannels(channels: readonly ChannelView[]): Check {
   return ok(name, `Alerts go to ${named(enabled)}.`)
 }
 
-/** Whether alerts reach anybody. */
+/** Whether alerts reach at least one channel. */
 export async function checkChannels({ call, key }: Service): Promise<Check> {
   if (key === undefined) return skip(name, 'The channels cannot be checked without a key.')
   try {

@@ -4,7 +4,7 @@ import { Failure } from '../exit.ts'
 import type { Service } from '../service/service.ts'
 import { type Check, fail, ok } from './check.ts'
 
-/** One name for every probe: instances cannot be removed, and a fleet full of dead probes would help nobody. */
+/** One name for every probe: instances cannot be removed, and a fleet full of dead probes would be useless. */
 const probeId = 'wardline-doctor'
 const arriveWithinMs = 10_000
 
@@ -53,7 +53,7 @@ async function killAndConfirm(
   return [reached, confirmed]
 }
 
-/** Kills, confirms and resumes a throw-away instance of its own. */
+/** Kills, confirms and resumes a temporary instance. */
 export async function checkControlPath(service: Service): Promise<Check> {
   const name = 'control path'
   const end = new AbortController()

@@ -18,7 +18,7 @@ export interface HookAnswer {
   ms: number
 }
 
-/** A coding agent waits longer, but nobody should wait for this one. */
+/** A coding agent waits longer than an operator should for this check. */
 const answerWithinMs = 10_000
 /** An answer has a few hundred characters. */
 const maxCharacters = 64 * 1024

@@ -111,7 +111,7 @@ test('says that a hook blocks when it does', async () => {
 })
 
 // What a hook remembers of the probe would keep the real agent stopped after it.
-test('gives the hook a place of its own to remember, and removes it', async () => {
+test('gives the hook a temporary state folder, and removes it', async () => {
   const home = newHome()
   const seen = join(home, 'seen')
   const script = `
@@ -173,7 +173,7 @@ test('asks the program of a hook how it stands with the service, where install h
   expect(statusCommand('wardline-agent hook | tee /tmp/log', 'cursor')).toBeUndefined()
 })
 
-// It tells nothing of the key, so nobody may believe that it was tried.
+// It says nothing about the key, so it must not read as if the key was checked.
 test('takes a program that says nothing of its key for one without a right key', async () => {
   const home = newHome()
   putSettings(home, '.codex/hooks.json', claudeSettings(hookProgram(home, 'process.exit(0)')))

@@ -140,7 +140,7 @@ function judgeStatus(agent: CodingAgent, { exitCode, stdout, stderr }: StatusAns
   return fail(name, detail, `Correct it, then run: wardline-agent status ${toolOf(agent)}`)
 }
 
-/** The hook answers a stand-in with a key of its own: only the real service knows whether the real key is right. */
+/** The hook runs against a stand-in with a test key: only the real service knows whether the real key is right. */
 async function checkRealKey(agent: CodingAgent, { command }: FoundHook): Promise<Check> {
   const status = statusCommand(command, toolOf(agent))
   if (status !== undefined) return judgeStatus(agent, await askService(status))

@@ -35,7 +35,7 @@ test('grades a skew', () => {
   expect(verdict(-3_600_000)).toMatchObject({ status: 'fail', detail: expect.stringContaining('behind this machine') })
 })
 
-test('tells a scope by what the key may do', () => {
+test('names a scope by what the key may do', () => {
   const nothing = { read: false, control: false, administer: false, report: false }
   const resultOf = (rights: Partial<typeof nothing>) => {
     const { status, detail } = describeRights({ ...nothing, ...rights })

@@ -47,7 +47,10 @@ export async function checkService({
   return { check, health }
 }
 
-/** How far the clock there is ahead of ours, at the least: the header counts whole seconds, and the answer took its time. */
+/**
+ * The minimum by which the service's clock differs from ours: the header counts whole seconds, and the answer took
+ * time.
+ */
 export function clockSkewMs(date: string | null, sentAt: number, answeredAt: number): number | undefined {
   const serverTime = Date.parse(date ?? '')
   if (Number.isNaN(serverTime)) return undefined
@@ -118,7 +121,7 @@ interface Rights {
   report: boolean
 }
 
-/** Requests that change nothing: reading ones, and ones that are refused for their form by whoever lets the key pass. */
+/** Requests that change nothing: reads, and ones that are refused as malformed once the key is accepted. */
 const questions: Record<keyof Omit<Rights, 'invalid'>, [path: string, method: 'GET' | 'POST', body?: unknown]> = {
   read: ['/api/status', 'GET'],
   control: ['/api/kill/NOT-AN-INSTANCE', 'POST'],

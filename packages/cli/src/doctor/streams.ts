@@ -5,7 +5,7 @@ import { rawRequest } from '../service/raw-request.ts'
 import type { Service } from '../service/service.ts'
 import { type Check, fail, ok, skip } from './check.ts'
 
-/** The service sends the first message with the headers: what takes longer is held back on the way. */
+/** The service sends the first message with the headers: a slower one is buffered on the way. */
 const firstMessageWithinMs = 5_000
 
 interface FirstMessage {
@@ -71,7 +71,10 @@ export const checkLiveStream = (service: Service): Promise<Check> =>
     (message) => (message as { type?: unknown } | null)?.type === 'heartbeat',
   )
 
-/** The path by which agents hear of a kill at once; its first message is the current state. Nobody is stopped for that. */
+/**
+ * The stream by which agents receive a kill at once; its first message is the current state. No agent is stopped for
+ * the check.
+ */
 export async function checkControlStream(service: Service): Promise<Check> {
   const name = 'control stream'
   if (service.key === undefined) return skip(name, 'The control stream cannot be checked without a key.')

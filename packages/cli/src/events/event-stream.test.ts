@@ -44,7 +44,7 @@ test('drops a message that was cut off, and what it does not know', async () => 
   expect(await read('color: red\nretry: soon\nid: a\0b\ndata: x\n\n')).toEqual([{ data: 'x' }])
 })
 
-// A server that never ends its line would otherwise fill the memory of whoever watches.
+// A server that never ends its line would otherwise fill the client's memory.
 test('gives up on a message without an end', async () => {
   async function* long() {
     for (let chunks = 0; chunks < 100; chunks++) yield 'x'.repeat(64 * 1024)

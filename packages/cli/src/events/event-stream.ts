@@ -83,7 +83,7 @@ async function* texts(body: ReadableStream<Uint8Array>, silence: AbortController
   }
 }
 
-/** Opens a stream and returns once its headers are there. Throws Failure when it is refused or nobody answers. */
+/** Opens a stream and returns once its headers arrived. Throws Failure when it is refused or unanswered. */
 export async function openEventStream(options: EventStreamOptions): Promise<EventStreamAnswer> {
   const { url, path, key, keyFrom, lastEventId, signal } = options
   const silence = new AbortController()

@@ -18,7 +18,7 @@ test('session metrics are read as names and numbers', () => {
   )
 })
 
-// A stream may come from anybody: what is no object of numbers is shown as it is, and controls nothing.
+// Any server may send a stream: unexpected values are shown as they are, with control characters escaped.
 test.each(['{"a":"x"}', '{"a":{"b":1}}', 'null', '{}', '7', '[]', 'not JSON', '"text"'])(
   'what is no object of numbers is shown as it is: %s',
   (description) => {
@@ -52,7 +52,7 @@ test('an audit entry is one line, without what it does not have', () => {
   )
 })
 
-// Whoever may name a key or give a reason must not act on the terminal of the one who looks into it.
+// The name of a key or a reason must not control the terminal of its reader.
 test('no text of an entry acts on the terminal or poses as another line', () => {
   const hostile = '\u001b[2J\r\n2026-11-21T12:22:27Z  info\u202e'
   const lines = [

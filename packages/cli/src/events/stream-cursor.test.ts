@@ -47,7 +47,7 @@ test('shows what another program published, which has no place, without losing i
 })
 
 // After a restore from a backup the numbers begin lower: dropping them as repeated would hide every new event.
-test('notices that another database counts anew, and shows its events', () => {
+test('notices that another database counts from the start, and shows its events', () => {
   const cursor = new StreamCursor(place(5_000))
   expect(taken(cursor, row(101, 'other-101', at(9_000)), row(102, 'other-102', at(9_001)))).toEqual(['anew', 0])
   expect(cursor.seq).toBe(102)

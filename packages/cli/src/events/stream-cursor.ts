@@ -11,11 +11,11 @@ interface Taken {
   isNew: boolean
   /** Events between the last one and this that never came. */
   skipped: number
-  /** The numbering began anew: another database answers now. */
+  /** The numbering restarted: another database answers now. */
   isRestarted: boolean
 }
 
-/** Rows by which a repetition is told from another database; after a reconnection only the latest can come again. */
+/** Rows to distinguish a repetition from another database; after a reconnection only the latest can repeat. */
 const remembered = 1_000
 
 /** Where a reader of the stream stands: what it has, what it missed, where it goes on. */

@@ -115,7 +115,7 @@ export async function* followEvents(options: FollowOptions): AsyncGenerator<Tail
       for await (const message of stream.messages) {
         if (isFirst) {
           yield { notice: 'connected', url, after_ms: Math.round(performance.now() - lostAt) }
-          // Without an event there is no place to go on from: what came in between nobody sends again.
+          // Without an event there is no place to resume from: what came in between is lost.
           if (wasConnected && cursor.seq === undefined) yield { notice: 'unknown_gap' }
           isFirst = false
           wasConnected = true

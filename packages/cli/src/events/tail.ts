@@ -73,7 +73,7 @@ async function tail(options: TailOptions): Promise<void> {
   const end = new AbortController()
   onStopSignal(() => end.abort())
   const place = await startingPlace(service, since)
-  // Whoever asks for particular events does not mean kills and resumes.
+  // A filter for particular events excludes kills and resumes.
   const meansControl = options.type === undefined && options.grep === undefined
   const controlSeq = meansControl ? await startingChange(service, since) : undefined
   if (meansControl && controlSeq === undefined) showNotice({ notice: 'control_hidden' }, json)

@@ -14,7 +14,7 @@ export type AnyRow =
   | { kind: 'control'; row: ControlChange }
   | { kind: 'audit'; row: AuditEntry }
 
-/** What stands on one axis of time. Each kind has a numbering of its own. */
+/** Entries on one axis of time. Each kind has a separate numbering. */
 export type Entry = AnyRow & { at: string; seq: number }
 
 interface Page {

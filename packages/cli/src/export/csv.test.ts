@@ -23,7 +23,7 @@ test('names every column in the first line', () => {
   )
 })
 
-// An agent describes its event by a formula; whoever opens the export in a spreadsheet runs it.
+// An agent describes its event by a formula, which a spreadsheet runs when the export is opened.
 test('lets no text become a formula, nor leave its field or its line', () => {
   fc.assert(
     fc.property(

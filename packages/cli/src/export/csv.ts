@@ -17,7 +17,7 @@ const columns = [
   'description',
   'ip_address',
   'metadata',
-  // Last: whoever reads columns by their place finds the others where they were.
+  // Last, so that the columns before it keep their positions.
   'by_service',
 ] as const
 

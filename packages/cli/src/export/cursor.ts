@@ -6,14 +6,14 @@ import { Failure } from '../exit.ts'
 
 export type Kind = Entry['kind']
 
-/** A place in the order of one kind: after this entry. `at` tells another database with the same numbers. */
+/** A place in the order of one kind: after this entry. `at` reveals another database with the same numbers. */
 interface Place {
   seq: number
   /** Epoch milliseconds; 0 before the first entry. */
   at: number
 }
 
-/** Where an export ended, for each kind that it held. */
+/** Where an export ended, for each kind in it. */
 export type Cursor = Partial<Record<Kind, Place>>
 
 const letters = { event: 'e', control: 'c', audit: 'a' } as const satisfies Record<Kind, string>

@@ -20,7 +20,7 @@ interface Writers {
   audit(entry: AuditEntry, version: string): string
 }
 
-/** A form in which each kind has lines of its own. */
+/** A format with separate lines for each kind. */
 const formatOf = ({ event, control, audit }: Writers): ExportFormat => ({
   head: '',
   line(entry, version) {

@@ -30,7 +30,7 @@ function evidenceOf(row: EventRow) {
   return Object.keys(evidence).length > 0 ? { evidences: [evidence] } : {}
 }
 
-/** What has no place of its own: who says so, metadata, and a session without an agent. */
+/** Fields without a standard attribute: the author, metadata, and a session without an agent. */
 function unmappedOf({ by_service, metadata, instance_id, session_id }: EventRow) {
   return {
     by_service,

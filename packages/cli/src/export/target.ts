@@ -21,12 +21,12 @@ const standardOutput: ExportTarget = {
   abandon: async () => {},
 }
 
-/** Written beside the file, and put in its place in one step once it is on disk: nobody ever reads half an export. */
+/** Written beside the file, and moved into place in one step once it is on disk: readers never see half an export. */
 async function fileTarget(file: string): Promise<ExportTarget> {
   const draft = `${file}.part`
   try {
     await rm(draft, { force: true })
-    // Events hold addresses and names: for the owner only. Not through a link that somebody else has put there.
+    // Events contain addresses and names: for the owner only. Not through a link that another user put there.
     const handle = await open(draft, 'wx', 0o600)
     return {
       write: async (text) => {

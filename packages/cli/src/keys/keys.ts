@@ -59,8 +59,7 @@ interface CreateOptions extends KeysFlags {
 }
 
 /**
- * The service that somebody chose, else the database of this machine: the first keys are made where nothing but the
- * data folder is there yet.
+ * The chosen service, else the database of this machine: the first keys are created when only the data folder exists.
  */
 async function openKeys(flags: KeysFlags): Promise<KeyStore> {
   if (!flags.local && currentSettings(flags).isChosen) return remoteKeys((await findService(flags)).call)

@@ -36,14 +36,14 @@ test('reads back what it wrote, and leaves nothing beside it', () => {
   expect(readdirSync(dirname(file))).toEqual(['config.json'])
 })
 
-// The file holds keys; on a shared machine the umask of most people lets everybody read a new file.
+// The file contains keys; on a shared machine the usual umask makes a new file readable by all.
 test('writes a file and a folder that only their owner can read', () => {
   writeProfiles(file, new Map([['prod', { url: 'https://prod.example', key: 'wl_secret' }]]))
   expect(mode(file)).toBe('600')
   expect(mode(dirname(file))).toBe('700')
 })
 
-// Whoever can read the file has the keys, and whoever can write it sends them elsewhere.
+// A reader of the file has the keys, and a writer can send them elsewhere.
 test.each([0o640, 0o604, 0o620, 0o602, 0o660, 0o644])('refuses a file of mode %o, and says what to do', (fileMode) => {
   put('{ "profiles": { "prod": { "url": "https://prod.example", "key": "wl_secret" } } }', fileMode)
   expect(() => readProfiles(file)).toThrow(`chmod 600 ${file}`)

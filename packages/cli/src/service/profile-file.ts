@@ -23,7 +23,7 @@ export function profileFile(env: NodeJS.ProcessEnv): string {
   return join(folder, 'wardline', 'config.json')
 }
 
-/** Reads it only when nobody else can, through one descriptor, so that what was checked is what is read. */
+/** Reads it only when other users cannot, through one descriptor, so that what was checked is what is read. */
 function readPrivately(file: string): string | undefined {
   let descriptor: number
   try {

@@ -37,7 +37,7 @@ test('knows a body of the service, also a newer one with more in it', () => {
   expect(hasShape(StreamMessage, { type: 'event', data: { ...sampleEvents.plain, seq: null } })).toBe(true)
 })
 
-test('tells a body of something else', () => {
+test('recognizes a body of something else', () => {
   const { instances: _instances, ...withoutInstances } = fleet
   const wrong = [{}, [], null, 'ok', withoutInstances, { ...fleet, instances: {} }, { ...fleet, instances: [null] }]
   for (const body of wrong) expect(hasShape(status, body), JSON.stringify(body)).toBe(false)

@@ -1,4 +1,4 @@
-/** The part of JSON Schema that tells one body from another. */
+/** The part of JSON Schema that distinguishes one body from another. */
 interface Schema {
   type?: string
   const?: unknown

@@ -72,7 +72,7 @@ test('takes an empty variable for an unset one', () => {
   expect(chosen({}, empty, none)).toEqual([localUrl, 'the address of a service on this machine', undefined])
 })
 
-test('knows whether somebody chose the service', () => {
+test('knows whether the service was chosen', () => {
   const isChosen = (...given: Parameters<typeof resolveSettings>) => resolveSettings(...given).isChosen
   expect(isChosen({}, { WARDLINE_KEY: 'x' }, none)).toBe(false)
   expect(isChosen({}, {}, none)).toBe(false)

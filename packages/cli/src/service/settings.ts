@@ -13,9 +13,9 @@ export interface ServiceSettings {
   url: string
   /** Where the address comes from, for people. */
   urlFrom: string
-  /** Undefined when nobody gave one. */
+  /** Undefined when none was given. */
   key: KeyPlace | undefined
-  /** Somebody chose the service; otherwise it is the one on this machine. */
+  /** Whether the service was chosen; the default is the one on this machine. */
   isChosen: boolean
 }
 

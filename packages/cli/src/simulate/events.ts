@@ -3,7 +3,7 @@ import type { Report } from '@wardline/sdk'
 import { between, pick, type Random } from './random.ts'
 import type { Role } from './story.ts'
 
-/** The event as the agent reports it: tagged, so that nobody takes it for the work of a real agent. */
+/** The event as the agent reports it: tagged, so that it is not taken for a real agent's work. */
 export function demoReport(sessionId: string, report: Report): Report {
   return { ...report, sessionId, metadata: { ...report.metadata, demo: true } }
 }
@@ -36,7 +36,7 @@ const metricsReport = (metrics: Record<string, number>): Report => ({
 })
 
 /**
- * What is usual for the role. Counts stray by one and lengths by 2 %: too little for the detector, whose least
+ * What is usual for the role. Counts vary by one and lengths by 2 %: too little for the detector, whose minimum
  * deviation is 1, or 5 % of the mean.
  */
 export function usualMetrics(random: Random, { usual }: Role): Report {

@@ -35,7 +35,7 @@ test('quotes what a shell would take apart', () => {
   expect(shellWord("it's $(rm -rf x)")).toBe("'it'\\''s $(rm -rf x)'")
 })
 
-test('gives the demo a folder of its own and a quiet log, unless the environment says otherwise', () => {
+test('gives the demo a separate folder and a quiet log, unless the environment says otherwise', () => {
   expect(demoEnvironment({})).toEqual({ WARDLINE_DATA_DIR: './data-demo', WARDLINE_LOG_LEVEL: 'warn' })
   const said = { WARDLINE_DATA_DIR: './data', WARDLINE_LOG_LEVEL: 'info', PORT: '1' }
   expect(demoEnvironment(said)).toEqual(said)

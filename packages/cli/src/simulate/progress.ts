@@ -28,7 +28,7 @@ export function printLines(screen: Screen, figures: () => Figures): Progress {
   return { say, stop: () => clearInterval(timer) }
 }
 
-/** Lines as they come, and below them one line of figures that is written anew: for a terminal. */
+/** For a terminal: lines as they come, and below them one line of figures that is rewritten. */
 export function keepStatusLine(screen: Screen, figures: () => Figures): Progress {
   const draw = () => {
     const line = `${clockText(figures().seconds)}  ${figuresLine(figures())}`

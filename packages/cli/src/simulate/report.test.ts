@@ -88,7 +88,7 @@ function screenOf(columns: number) {
   return { columns, write: (text: string) => written.push(text), text: () => written.join('') }
 }
 
-// The reason of a kill is free text of another person and reaches the terminal of whoever runs the fleet.
+// The reason of a kill is free text of another person and reaches the terminal where the fleet runs.
 test('prints a line of the story without what it could do to a terminal', () => {
   const screen = screenOf(80)
   const progress = printLines(screen, () => summary)

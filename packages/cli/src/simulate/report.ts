@@ -14,7 +14,7 @@ export interface Figures extends TrafficFigures {
   events: Record<Severity, number>
 }
 
-/** What the service found by itself: read back from it, so its texts are not to be trusted. */
+/** What the service detected: read back from it, so its texts are not trusted. */
 export interface Findings {
   anomalies: EventRow[]
   breaches: EventRow[]

@@ -18,7 +18,7 @@ interface SimulateOptions {
   json?: boolean
 }
 
-/** A number of the command line from `least` to `most`. */
+/** A number of the command line from `min` to `max`. */
 const number = (min: number, max: number, whole: boolean) => (text: string) => {
   const value = Number(text)
   const isValid = /^\d+(\.\d+)?$/.test(text) && value >= min && value <= max && (!whole || Number.isInteger(value))

@@ -30,7 +30,7 @@ export interface Stage {
 
 async function plant(stage: Stage, agent: DemoAgent, type: PlantedDecoy['type']): Promise<string> {
   const instanceId = agent.member.id
-  // A path of its own for each run: two decoys of the same path would share one alarm.
+  // A different path for each run: two decoys of the same path would share one alarm.
   const path = `/srv/demo-${stage.runId}/.aws/credentials`
   const label = `Demo: planted for ${agent.member.name}`
   const what = type === 'api_key' ? 'key in the environment' : 'credentials file in the work folder'
@@ -108,8 +108,8 @@ const byPeople = new Set<Step['kind']>(['plant_key', 'plant_path', 'kill_hint'])
 const unlogged = new Set<Step['kind']>(['usual_metrics', 'runaway_metrics'])
 
 /**
- * Plays one step and returns what to tell, if anything. An agent that an operator stopped does not act. A request
- * that failed is told, not thrown.
+ * Plays one step and returns a line to print, if any. An agent that an operator stopped does not act. A failed request
+ * is returned, not thrown.
  */
 export async function playStep(step: Step, stage: Stage): Promise<string | undefined> {
   const agent = stage.agents[step.agent]!

@@ -43,7 +43,7 @@ test('plans the same story for the same size and seed', () => {
   expect(openings.size).toBeGreaterThan(1)
 })
 
-test('tells everything within twenty seconds, decoys planted before they are touched', () => {
+test('plays everything within twenty seconds, decoys planted before they are touched', () => {
   fc.assert(
     fc.property(sizes, seeds, (size, seed) => {
       const { cast, steps } = planStory(size, seed)

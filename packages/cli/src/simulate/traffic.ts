@@ -5,9 +5,9 @@ export interface TrafficFigures {
   /** Heartbeats that the service took. */
   heartbeats: number
   answered: number
-  /** Requests that were refused, or that nobody answered. */
+  /** Requests that were refused or unanswered. */
   failed: number
-  /** Answers 429 and 503, after which an agent waits and tries again. */
+  /** Answers 429 and 503, after which an agent waits and retries. */
   throttled: number
   latencyMs: { p50: number; p99: number }
 }

@@ -26,7 +26,7 @@ const kill = (version: number) => ({ version, suspended: true, reason: `kill ${v
 const resume = (version: number) => ({ version, suspended: false, reason: null })
 
 // Calls of the hook run at the same time: one that heard an older state must not undo what another has written.
-test('keeps the highest version, in whatever order it was told', () => {
+test('keeps the highest version, in whatever order they come', () => {
   const memory = memoryOf()
   for (const received of [kill(3), resume(2), kill(1)]) expect(memory.keep(received)).toBeUndefined()
   expect(memoryOf().latest()).toEqual(kill(3))

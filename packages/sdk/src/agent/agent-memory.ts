@@ -10,9 +10,9 @@ const beatEveryMs = 60_000
 const maxLogBytes = 64 * 1024
 
 /**
- * What outlives one call of the hook. Several calls run at the same time, so nothing is read, changed and written back:
- * the state of the kill switch is the highest version in the suspend log, which only grows; times are times of files.
- * It is kept for each service by itself, because control versions of one mean nothing to another.
+ * State that outlives one call of the hook. Several calls run at the same time, so nothing is read, changed and written
+ * back: the state of the kill switch is the highest version in the suspend log, which only grows; times are times of
+ * files. Each service has separate state, because control versions of one mean nothing to another.
  */
 export class AgentMemory {
   readonly #folder: string
@@ -29,7 +29,7 @@ export class AgentMemory {
     return `${this.#base}.log`
   }
 
-  /** For a process that runs on and keeps its state by itself. */
+  /** For a long-running process that keeps its state in memory. */
   get stateFile(): string {
     return `${this.#base}.state`
   }
@@ -134,7 +134,7 @@ function linesOf(file: string): string[] {
   }
 }
 
-/** A line that was cut off, by a full disk or at the beginning of the tail, tells nothing. */
+/** A line that was cut off, by a full disk or at the beginning of the tail, is ignored. */
 function stateFromLine(line: string, instanceId: string): ControlState | undefined {
   try {
     const { instance, action, version, reason } = JSON.parse(line)

@@ -57,7 +57,7 @@ test('take the strictest of the fail modes', () => {
   expect(read()).toMatchObject({ failMode: 'open' })
 })
 
-// A folder that a coding agent works in may bring an environment: it must not add a key of its own.
+// The folder that a coding agent works in may set variables: it must not add a key.
 test('take the public keys of the file for the address of the file, else those of the environment', () => {
   const [mine, theirs] = ['A'.repeat(43), 'E'.repeat(43)]
   const elsewhere = { WARDLINE_URL: 'https://other.example', WARDLINE_KEY: 'key-of-the-environment' }
@@ -97,8 +97,8 @@ test('take an address of the environment together with its own key', () => {
   expect(read({ WARDLINE_KEY: 'own' })).toMatchObject({ url: 'https://file.example', key: 'own' })
 })
 
-// A hook that waits for somebody to write there never answers, and a hook that never answers lets the call through.
-test('are not read from what is no file, and nobody waits for it', () => {
+// A FIFO without a writer would block the hook for good, and a hook that never answers lets the call through.
+test('are not read from what is no file, without blocking on it', () => {
   mkdirSync(join(folder, 'wardline'), { recursive: true })
   execFileSync('mkfifo', ['-m', '600', join(folder, 'wardline', 'agent.json'), join(folder, 'pipe')])
   expect(read()).toMatchObject({ failMode: 'closed', fault: expect.stringContaining('not a regular file') })
@@ -153,7 +153,7 @@ describe('the derived instance id', () => {
     expect(derivedInstanceId('codex', 'atlas.local', 'anna')).toMatch(/^codex-atlas-local-anna-[0-9a-z]{7}$/)
   })
 
-  test('fits the service whatever host and user are called, and tells them apart', () => {
+  test('is a valid id whatever host and user are called, and distinguishes them', () => {
     const name = fc.string({ unit: 'binary', maxLength: 80 })
     fc.assert(
       fc.property(name, name, name, (host, user, other) => {

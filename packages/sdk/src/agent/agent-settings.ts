@@ -56,7 +56,7 @@ const maxFileBytes = 64 * 1024
 
 const codeOf = (fault: unknown): string => (fault as { code?: string }).code ?? 'unknown'
 
-/** Reads it only when nobody else can, through one descriptor, so that what was looked at is what is read. */
+/** Reads it only when other users cannot, through one descriptor, so that what was checked is what is read. */
 function readPrivately(file: string): string | undefined {
   let descriptor: number
   try {
@@ -114,7 +114,7 @@ function failModeOf(value: string | undefined, where: string): FailMode | undefi
   return value
 }
 
-/** The part of `<kind>-<host>-<user>` that an id may hold; what had to be left out lives on in a hash. */
+/** The part of `<kind>-<host>-<user>` that is valid in an id; the rest is represented by a hash. */
 export function derivedInstanceId(kind: AgentKind, host: string, user: string): string {
   const wanted = `${kind}-${host}-${user}`.toLowerCase()
   const id = wanted.replace(/[^a-z0-9_-]+/g, '-')
@@ -131,9 +131,9 @@ function userName(env: Environment): string {
 }
 
 /**
- * The settings out of the environment, else out of the file. Whoever sets variables, such as a folder that the coding
- * agent trusts, must neither be sent the key of the file nor loosen what it asks for: WARDLINE_URL counts only together
- * with a key, and of the fail modes the strictest does.
+ * The settings from the environment, else from the file. Variables may come from a folder that the coding agent trusts:
+ * they must neither redirect the key of the file nor loosen its settings. So WARDLINE_URL counts only together with a
+ * key, and of the fail modes the strictest does.
  */
 export function readAgentSettings(
   env: Environment,

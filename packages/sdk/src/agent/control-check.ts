@@ -6,13 +6,13 @@ import type { AgentSettings } from './agent-settings.ts'
 export interface ControlCheck {
   /** The state that holds; undefined when the agent was never killed, as far as is known. */
   state: ControlState | undefined
-  /** Whether the service has just told it. */
+  /** Whether the service has just answered with the state. */
   isAnswered: boolean
-  /** What is to be remembered: the service told something newer than was known, or a suspension that contradicts it. */
+  /** State to remember: newer than known, or a suspension that contradicts it. */
   news: ControlState | undefined
   /** The version that was known and the service denies: its database is an older copy, or the log was changed. */
   ahead: number | undefined
-  /** Why it did not tell, for people. */
+  /** Why there was no answer, for people. */
   fault: string | undefined
   /** Whether a heartbeat was sent and taken. */
   hasBeaten: boolean
@@ -52,7 +52,7 @@ export function judge(
 ): Omit<ControlCheck, 'hasBeaten'> {
   const received = answer.status === 200 ? stateFromPoll(answer.body, answer.header('etag')) : undefined
   if (received) {
-    // Only a higher version lifts a suspension, so that a late answer undoes nothing; a suspension holds as it is told.
+    // Only a higher version lifts a suspension, so that a late answer undoes nothing; a suspension always counts.
     const isContradiction = contradicts(received, known)
     const isNews = received.version > (known?.version ?? 0) || isContradiction
     const state = isNews || known === undefined || received.suspended ? received : known

@@ -18,10 +18,10 @@ const cursorPermission = (event: string | undefined): 'allow' | 'ask' =>
   event === undefined || /^before(Shell|MCP)/.test(event) ? 'ask' : 'allow'
 
 /**
- * Lets the call go on to whatever else decides about it. Claude Code and Codex take an answer without a decision for
- * that; "allow" would skip the user's prompt in Claude Code, and Codex refuses it as unsupported. Both show a
- * systemMessage to the user, where standard error of a hook that ends with 0 is shown to nobody
- * (https://code.claude.com/docs/en/hooks, codex-rs/hooks/src/events/pre_tool_use.rs).
+ * Leaves the call to the other permission rules. Claude Code and Codex take an answer without a decision for that;
+ * "allow" would skip the user's prompt in Claude Code, and Codex refuses it as unsupported. Both show a systemMessage
+ * to the user, while standard error of a hook that ends with 0 is not shown (https://code.claude.com/docs/en/hooks,
+ * codex-rs/hooks/src/events/pre_tool_use.rs).
  */
 export function passing(tool: CodingTool | undefined, warnings: readonly string[], event?: string): HookAnswer {
   const lines = warnings.map((sentence) => `wardline-agent: ${plainLine(sentence)}\n`).join('')

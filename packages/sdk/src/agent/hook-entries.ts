@@ -35,7 +35,7 @@ const registrations: Record<CodingTool, Registration> = {
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Whoever looks for the hook knows it by this too, such as `wardline doctor`. */
+/** Also identifies the hook for others, such as `wardline doctor`. */
 const isOurs = (entry: unknown): boolean =>
   isFields(entry) && typeof entry.command === 'string' && /\bwardline-agent\b.*\bhook\b/.test(entry.command)
 
@@ -92,7 +92,7 @@ export function withHook(text: string, tool: CodingTool, command: string): strin
   return withItem(next, ['hooks', event], own.at(-1)?.[0] ?? entries.length, wanted)
 }
 
-/** The text without any hook of ours, and without the lists that held nothing else. Throws InvalidFile. */
+/** The text without our hooks, and without the lists that contained nothing else. Throws InvalidFile. */
 export function withoutHook(text: string): string {
   const hooks = hooksOf(text)
   let next = text

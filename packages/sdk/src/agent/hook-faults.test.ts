@@ -5,8 +5,8 @@ import { AgentHome, ended, sample, startStranger } from '../test-agent-command.t
 import { answerPlainly, sendJson, startHostileService } from '../test-hostile-service.ts'
 import { agentId, eventually, TestFleet } from '../test-service.ts'
 
-// A hook that is in trouble either blocks or lets the call go on with a warning, as it was told; it never hangs, and
-// never ends in a way that a coding agent takes for "nothing against it" when it was told to fail closed.
+// A hook that fails either blocks the call or allows it with a warning, by its fail mode; it never hangs, and when it
+// should fail closed it never ends in a way that a coding agent takes for permission.
 const slow = { timeout: 60_000 }
 
 let fleet: TestFleet
@@ -118,7 +118,7 @@ describe.each(Object.entries(troubles))('while %s', slow, (_name, { says, env = 
     expect(answer.stderr.startsWith(unchecked)).toBe(true)
   })
 
-  // Standard error of a hook that ends with 0 is shown to nobody. A decision would skip the prompt of the user.
+  // Standard error of a hook that ends with 0 is not shown. A decision would skip the prompt of the user.
   test('a hook that fails open lets the call go on, with a warning that the user sees', async () => {
     const answer = await hook(['claude-code'])
     expect(answer).toMatchObject({ code: 0, stderr: expect.stringMatching(says) })
@@ -221,7 +221,7 @@ describe('a hook', slow, () => {
     ['fstatSync', '', 2],
     ['statSync', 'closed', 2],
     ['statSync', '', 0],
-  ])('that fails itself (%s) does what it was told ("%s")', async (broken, failMode, code) => {
+  ])('that fails itself (%s) follows its fail mode ("%s")', async (broken, failMode, code) => {
     const home = newHome({ WARDLINE_FAIL_MODE: failMode })
     home.write('.config/wardline/agent.json', {})
     const program = `import fs from 'node:fs'
@@ -234,7 +234,7 @@ describe('a hook', slow, () => {
     expect(answer).toMatchObject({ code, stdout, stderr: expect.stringContaining('The hook failed: inner') })
   })
 
-  test('counts the calls that it could not report, and tells of them as soon as it can', async () => {
+  test('counts the calls that it could not report, and reports the count as soon as it can', async () => {
     const home = newHome()
     const at = (id: string) => ({ ...call, tool_use_id: id })
     fleet.wire.mode = 'refuse'
@@ -281,7 +281,7 @@ describe('a hook', slow, () => {
     })
   })
 
-  // Whoever may write there could otherwise have it wait until the coding agent gives up on it and makes the call.
+  // Another writer could otherwise make the hook wait until the coding agent gives up on it and makes the call.
   test.each(['log', 'log.1', 'beat', 'contact', 'lost'])('waits for no FIFO in place of its %s', async (name) => {
     const home = newHome()
     await home.hook(['claude-code'], { ...call, tool_use_id: `before ${name}` })

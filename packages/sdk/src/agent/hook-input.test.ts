@@ -15,7 +15,7 @@ test.each([
     'codex.PreToolUse.apply_patch.codex-rs-54ea2bf',
     { tool: 'codex', toolName: 'apply_patch', cwd: '/home/anna/shop', callId: 'call_patch' },
   ],
-  // The folder that the tool is told to work in comes before that of the agent.
+  // The working folder in the tool's arguments comes before that of the agent.
   [
     'cursor.preToolUse.Shell.cursor-docs-2026-08',
     { tool: 'cursor', toolName: 'Bash', cwd: '/home/anna/shop/web', callId: 'tool_shell' },

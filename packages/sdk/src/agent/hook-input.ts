@@ -57,7 +57,7 @@ const before = ['PreToolUse', 'preToolUse', 'beforeShellExecution', 'beforeMCPEx
 /** Names that Cursor has for tools of others. */
 const cursorNames: Record<string, string> = { Shell: 'Bash' }
 
-/** `given`: the coding agent that the hook was installed for; told by the call itself when it was not said. */
+/** `given`: the coding agent that the hook was installed for; by default the call itself says it. */
 export function parseCall(input: string, given: CodingTool | undefined): HookCall | InvalidInput {
   let content: unknown
   try {

@@ -62,7 +62,7 @@ describe('an allowed call', slow, () => {
     expect(event?.metadata).not.toHaveProperty('ok')
   })
 
-  test('is told by its form which coding agent asks', async () => {
+  test('identifies the coding agent by the form of the call', async () => {
     const cursor = JSON.stringify(sample('cursor.preToolUse.Shell.cursor-docs-2026-08'))
     expect(await newHome().hook([], `\ufeff${cursor}`)).toEqual(cursorAllow)
     expect(await newHome().hook([], sample('codex.PreToolUse.apply_patch.codex-rs-54ea2bf'))).toEqual(silence)
@@ -204,7 +204,7 @@ describe('a suspended agent', slow, () => {
     expect((await fleet.instance()).control).toMatchObject({ confirmed: true })
   })
 
-  // Otherwise whoever can cut the agent off from the service, or break its settings, lifts the suspension.
+  // Otherwise an attacker who cuts off the service, or breaks the settings, lifts the suspension.
   test.each<[string, 'pass' | 'refuse' | 'stall', Record<string, string>]>([
     ['the service is away', 'refuse', {}],
     ['the service does not answer', 'stall', {}],
@@ -225,7 +225,7 @@ describe('a suspended agent', slow, () => {
     }
   })
 
-  test('stays so as long as the highest version that it heard says so', async () => {
+  test('stays so as long as the highest known version says so', async () => {
     const home = newHome()
     await fleet.kill('exfiltration')
     await home.hook(['claude-code'], bash('ls'))
@@ -269,7 +269,7 @@ describe('a suspended agent', slow, () => {
     expect(await home.hook(['claude-code'], bash('ls'))).toMatchObject({ code: 2, stderr: `${said}\n` })
   })
 
-  test('is stopped when twenty calls at once hear of it, and remembers it once and for all', async () => {
+  test('is stopped when twenty calls at once receive it, and remembers it for good', async () => {
     const home = newHome()
     await fleet.kill('exfiltration')
     // A busy machine may keep one from asking in time, which must not let it through.

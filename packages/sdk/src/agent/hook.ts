@@ -59,7 +59,7 @@ const eventOf = (call: HookCall | InvalidInput): string | undefined => ('fault' 
 /** An event that is no call about to be made. */
 const isOther = (call: HookCall | InvalidInput): boolean => !('fault' in call) && !call.isBefore
 
-/** Without usable settings there is nobody to ask: what was heard last of a suspension holds, else the fail mode. */
+/** Without valid settings there is no service to ask: the last known suspension holds, else the fail mode. */
 function answerWithout(
   { fault, failMode, url, instanceId }: InvalidSettings,
   folder: string,
@@ -116,7 +116,7 @@ class Decision {
   #denial({ state, fault }: ControlCheck, verdict: DecoyVerdict): string | undefined {
     if (state?.suspended) return suspendedReason(state.reason)
     if (verdict.denial !== undefined) return verdict.denial
-    // What keeps the service from telling the one mostly keeps it from telling the other.
+    // When one request gets no answer, the other mostly gets none either.
     const missing = fault ?? verdict.fault
     if (missing !== undefined) this.#faults.push(missing)
     const isClosed = this.#settings.failMode === 'closed'
@@ -142,7 +142,7 @@ class Decision {
       return this.#memory.latest()
     } catch (fault) {
       const { code } = fault as { code?: string }
-      // While the service tells the state, the log is not needed; while it does not, that is what counts.
+      // When the service answers with the state, the log is not needed; otherwise the log counts.
       this.#warnings.push(`The suspend log ${this.#memory.suspendLog} cannot be read (${code}).`)
       return undefined
     }
@@ -165,7 +165,7 @@ class Decision {
     return verdict === 'unchecked' ? { fault } : {}
   }
 
-  /** Writes down what was heard, and tells the service what it needs to know of it. */
+  /** Stores what was received, and reports to the service what it needs to know. */
   async #settle(call: HookCall | InvalidInput, control: ControlCheck, passes: boolean): Promise<void> {
     const isCall = !('fault' in call)
     // A trial by an operator: it is to leave no trace, since what it talks to is no service.

@@ -17,7 +17,7 @@ const tools = Object.keys(files) as (keyof typeof files)[]
 
 const program = fileURLToPath(new URL('../wardline-agent.ts', import.meta.url))
 
-/** Whether everybody may enter every folder above. */
+/** Whether other users may enter every parent folder. */
 function isReachable(path: string): boolean {
   const folder = dirname(path)
   return (statSync(folder).mode & 0o001) !== 0 && (folder === path || isReachable(folder))
@@ -137,7 +137,7 @@ describe('install', slow, () => {
     home.write(files.codex, '{}', 0o644)
     chmodSync(home.folder, 0o755)
     chmodSync(home.path('.codex'), 0o555)
-    // Root may write everywhere, nobody may not.
+    // Root may write everywhere, the user `nobody` may not.
     const isRoot = process.getuid?.() === 0
     if (isRoot && !isReachable(program)) skip('nobody but root can reach the sources')
     const child = spawn(process.execPath, [program, 'install', 'codex', '--yes'], {
@@ -161,7 +161,7 @@ describe('install', slow, () => {
     })
   })
 
-  test('goes into the folder or into the home, as it is told', async () => {
+  test('goes into the folder or into the home, as requested', async () => {
     const home = new AgentHome()
     const elsewhere = home.path('elsewhere')
     await home.run(['install', 'claude-code', '--yes', '--fail-closed'], '', { CLAUDE_CONFIG_DIR: elsewhere })
@@ -267,7 +267,7 @@ describe('with the key that the guide creates', slow, () => {
     },
   )
 
-  test('is installed while the service is away, and says that its key was not tried', async () => {
+  test('is installed while the service is away, and says that its key was not checked', async () => {
     const home = newHome({ WARDLINE_URL: 'http://127.0.0.1:1' })
     const { code, stdout } = await home.run(['install', 'cursor', '--yes'])
     expect([code, stdout]).toEqual([

@@ -125,7 +125,7 @@ export async function install(request: InstallRequest): Promise<void> {
   if (changed) {
     const earlier = lastChange(file, env)
     const before = earlier?.after === changed.before ? earlier.before : changed.before
-    // What held the hook already is not what an uninstall is to bring back.
+    // A file that already contained the hook is not what an uninstall should restore.
     const isClean = before === null || withoutHook(before) === before
     keepChange(file, env, isClean ? { before, after: changed.after! } : undefined)
   }

@@ -27,7 +27,7 @@ test('gives back every byte in its order, in whole lines while they are short en
   )
 })
 
-test('keeps no more of a long line than it was told to', () => {
+test('keeps no more of a long line than its limit', () => {
   const splitter = new LineSplitter(maxLength)
   const chunk = Buffer.alloc(5, 'a')
   const kept = Array.from({ length: 1_000 }, () =>

@@ -4,7 +4,7 @@ import { realPaths } from './real-paths.ts'
 
 type Message = Record<string, unknown>
 
-/** What becomes of something that the client sent. */
+/** What to do with something that the client sent. */
 export interface Passage {
   /** For the server, byte by byte as it came wherever that is possible. */
   forward: Buffer | undefined
@@ -60,7 +60,7 @@ export class McpGuard {
 
   async pass(piece: Piece): Promise<Passage> {
     const { bytes, kind } = piece
-    // Whoever writes the arguments could otherwise make them too long to be read.
+    // An attacker could otherwise make the arguments too long to be read.
     if (kind !== 'line') return { forward: undefined, answers: kind === 'lastPart' ? [tooLong] : [] }
     const content = parsed(bytes)
     if (Array.isArray(content)) return this.#passBatch(content, bytes)

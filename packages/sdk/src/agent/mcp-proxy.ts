@@ -62,7 +62,7 @@ function startMonitor(settings: AgentSettings, env: Environment, warn: ProxyRequ
 function start(command: string, args: string[], guard: McpGuard | undefined): ChildProcess {
   const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal))
-  // A client that has gone reads no more, and a server that has gone takes no more: its end tells the rest.
+  // A closed client reads no more, and a closed server takes no more: its end settles the rest.
   stdout.on('error', () => child.kill('SIGTERM'))
   const { stdin: input, stdout: output } = child
   if (!input || !output) return child

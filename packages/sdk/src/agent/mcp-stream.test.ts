@@ -149,7 +149,7 @@ describe('the proxy', slow, () => {
     }
   })
 
-  test('puts no answer of its own into the middle of a line of the server', async () => {
+  test('writes no answer into the middle of a line of the server', async () => {
     // Says half a line on the first message, and the rest on the second.
     const halves = `let count = 0
       require('readline').createInterface({ input: process.stdin })
@@ -260,7 +260,7 @@ describe('the end of the server', slow, () => {
     child.stdout!.destroy()
   })
 
-  test('is told apart from a server that cannot be started', async () => {
+  test('is distinguished from a server that cannot be started', async () => {
     expect(await newHome().run(['mcp-proxy', '--', 'no-such-program'])).toMatchObject({
       code: 127,
       stderr: expect.stringContaining('cannot be started (ENOENT)'),

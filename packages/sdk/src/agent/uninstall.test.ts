@@ -64,7 +64,7 @@ const settings = fc
   .filter(({ hooks }: { hooks?: unknown }) =>
     Object.entries(hooks ?? {}).every(([event, list]) => event !== 'PreToolUse' || Array.isArray(list)),
   )
-/** A file as somebody left it: missing, blank, or JSON in any form. */
+/** A file as it may exist before: missing, blank, or JSON in any form. */
 const files0 = fc.oneof(
   fc.constantFrom(
     undefined,
@@ -105,7 +105,7 @@ describe(`uninstall (seed ${seed})`, { timeout: 120_000 }, () => {
     await fc.assert(property, { seed, numRuns: 200 })
   })
 
-  test('takes out its own entries only where somebody changed the file since', async () => {
+  test('removes only its entries when the file was changed since', async () => {
     const property = fc.asyncProperty(anyTool, files0, fc.jsonValue(), async (tool, before, value) => {
       put(tool, before)
       await add(tool)

@@ -158,7 +158,7 @@ describe('two services on one backplane', () => {
     for (const { data } of listener.frames) expect(isStreamMessage.Check(data)).toBe(true)
   })
 
-  it('tell agents at the one of kills at the other', async () => {
+  it('notify agents at the one of kills at the other', async () => {
     await beat(one, 'agent')
     expect(await poll(other, 'agent')).toEqual({ suspended: false, reason: null })
     await using listener = await listen(other, '/api/instances/agent/control')
@@ -268,7 +268,7 @@ describe('while the backplane is away', () => {
     await vi.waitFor(() => expect([events.rows().length, control.frames.length]).toEqual([1, 2]), deadline)
   })
 
-  it('the channel is told, once it is back, of kills that it missed, however long ago', async () => {
+  it('the channel gets, once it is back, the kills that it missed, however long ago', async () => {
     await using own = await startRedis()
     await using here = await openMember(own.url)
     await beat(here, 'agent')
@@ -381,7 +381,7 @@ describe('an event that another program publishes', () => {
   })
 
   // A single reader that fails on a text ends the stream for all clients.
-  it('is dropped and counted when it does not fit', async () => {
+  it('is dropped and counted when it is invalid', async () => {
     await using outsider = await connectOutsider(redis.url)
     await using listener = await listen(one)
     const refused = async () =>

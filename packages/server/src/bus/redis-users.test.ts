@@ -185,7 +185,7 @@ describe('the service', () => {
   })
 })
 
-describe('everybody else', () => {
+describe('all other users', () => {
   it('is refused: without a name, with a wrong password, with the name of another', async () => {
     const plain = new RedisClient({ url: redis.url, socket: { reconnectStrategy: false } })
     plain.on('error', () => {})

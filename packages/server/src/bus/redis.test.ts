@@ -130,7 +130,7 @@ beforeEach(({ skip }) => {
 })
 
 describe('two processes', () => {
-  it('hear of the events of each other, and of their own once', async () => {
+  it('receive the events of each other, and their own once', async () => {
     await using one = await openBus(redis.url)
     await using other = await openBus(redis.url)
     const rows = Array.from({ length: 300 }, (_, index) =>
@@ -146,7 +146,7 @@ describe('two processes', () => {
     expect([one.outside, other.outside]).toEqual([[], []])
   })
 
-  it('hear of the kills of each other', async () => {
+  it('receive the kills of each other', async () => {
     await using one = await openBus(redis.url)
     await using other = await openBus(redis.url)
     one.bus.publishControl(kill(1))
@@ -186,9 +186,9 @@ describe('two processes', () => {
   })
 })
 
-describe('somebody who may publish', () => {
+describe('a program that may publish', () => {
   // A forged resume would set a suspended agent free, an edited reason would speak for the operator.
-  it('cannot make a kill or resume of their own, nor change one', async () => {
+  it('cannot forge a kill or resume, nor change one', async () => {
     await using open = await openBus(redis.url)
     await using outsider = await connectOutsider(redis.url)
     const resume = { instance_id: 'bot', action: 'resume', version: 2, issued_at: '2026-01-15T00:00:00.000Z' }
@@ -268,7 +268,7 @@ describe('somebody who may publish', () => {
 })
 
 describe('a Redis that is killed', () => {
-  it('is found again, and whoever listens learns since when messages may be missing', async () => {
+  it('reconnects, and subscribers learn since when messages may be missing', async () => {
     await using own = await startRedis()
     await using one = await openBus(own.url)
     await using other = await openBus(own.url)

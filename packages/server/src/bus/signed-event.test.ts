@@ -66,7 +66,7 @@ describe('the row of an event', () => {
 })
 
 describe('the message of an event', () => {
-  it('is the row with its signature, and read by whoever has the key', () => {
+  it('is the row with its signature, and read by any holder of the key', () => {
     fc.assert(
       fc.property(event, (given) => {
         const { text: message, signature } = eventMessage(eventRowJson(given), mac)

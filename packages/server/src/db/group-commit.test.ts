@@ -103,7 +103,7 @@ describe('GroupCommit', () => {
     await Promise.all(stored)
   })
 
-  it('keeps the order of arrival and loses nobody, whatever the sizes', async () => {
+  it('keeps the order of arrival and loses no request, whatever the sizes', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(700), { minLength: 1, maxLength: 12 }), async (sizes) => {
         const { queue, commits } = openQueue()
@@ -138,7 +138,7 @@ describe('GroupCommit', () => {
     expect(await faultOf(work[1]!)).toMatchObject({ constraint: true })
   })
 
-  it('fails all at once when the database itself fails, and tries only once', async () => {
+  it('fails all at once when the database itself fails, after one attempt', async () => {
     const { queue, commits } = openQueue(async () => {
       throw new DatabaseError('disk full')
     })

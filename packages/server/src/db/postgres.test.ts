@@ -123,7 +123,7 @@ const faultOf = (work: Promise<unknown>) => work.then(() => undefined).catch((fa
 
 describe('the sequence of events', () => {
   // A reader that saw 2 before 1 would take 1 for lost, or never show it.
-  it('is given in the order of commit: whoever comes second waits until the first has committed', async () => {
+  it('is given in the order of commit: the second transaction waits until the first has committed', async () => {
     await using opened = await open()
     const { outside, ingest, announced } = opened
     await outside.query('begin')
@@ -155,7 +155,7 @@ describe('the sequence of events', () => {
     expect(await seqsOf(opened)).toEqual([1])
   })
 
-  it('shows every reader a whole beginning at any time, whoever stores how in two processes', async () => {
+  it('shows every reader a whole beginning at any time, however two processes store', async () => {
     await using opened = await open()
     const { clock, outside } = opened
     const other = await openPostgres(opened.url)
@@ -206,7 +206,7 @@ describe('the sequence of events', () => {
 
 describe('a batch', () => {
   // One event that the database refuses must not be able to drag down the reports of other agents.
-  it('that is refused is tried row by row: the fault fails alone', async () => {
+  it('that is refused is retried row by row: the fault fails alone', async () => {
     await using opened = await open()
     const bad = { ...event('bad'), severity: 'nonsense' as never }
     const work = [event('a'), bad, event('b'), bad, event('c')].map((entry) => opened.ingest.store([entry]))
@@ -272,7 +272,7 @@ describe('a batch', () => {
 
 describe('prepared statements', () => {
   // What a pooler does between two of its clients.
-  it('are made anew on every connection that has forgotten them', async () => {
+  it('are prepared again on every connection that has forgotten them', async () => {
     await using opened = await open()
     const { database, ingest, outside } = opened
     const count = raw(`update counters set value = value where name = 'event_seq' returning value`)
@@ -353,7 +353,7 @@ describe('a process that is paused', () => {
 })
 
 describe('a server that fails', () => {
-  it('to get a lock in time is a DatabaseError, and no statement goes on that nobody waits for', async () => {
+  it('to get a lock in time is a DatabaseError, and no abandoned statement keeps running', async () => {
     await using opened = await open()
     const { database, outside, ingest } = opened
     await outside.query('begin')
@@ -405,7 +405,7 @@ describe('a server that fails', () => {
   })
 })
 
-describe('a server that does not fit is refused', () => {
+describe('an incompatible server is refused', () => {
   const open = async (change: (name: string) => string[]) => {
     const { name, url } = await createDatabase()
     try {
@@ -525,7 +525,7 @@ describe('the partitions of events', () => {
     expect(await opened.rows('select distinct seq from event_refs')).toEqual([{ seq: '2' }])
   })
 
-  it('stay while somebody uses them, without keeping the writers waiting, and go later', async () => {
+  it('stay while they are in use, without keeping the writers waiting, and go later', async () => {
     await using opened = await open()
     const { clock, ingest, outside } = opened
     await ingest.store([event('old')])

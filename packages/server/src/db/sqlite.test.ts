@@ -116,7 +116,7 @@ describe('batch', () => {
     expect(answers).toEqual([[{ name: 'a' }, { name: 'b' }], [{ count: 2 }], []])
   })
 
-  it('tells a statement that can never succeed from a database that fails', async () => {
+  it('distinguishes a statement that can never succeed from a database that fails', async () => {
     await expect(run(opened, 'insert into notes values (?), (?)', 'a', 'a')).rejects.toMatchObject({
       constraint: true,
     })

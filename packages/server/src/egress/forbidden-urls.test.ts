@@ -191,7 +191,7 @@ const refusal =
   /WARDLINE_ALERT_ALLOW_CIDRS does not allow\.$|must not contain a user|is not valid\.$|could not be resolved/
 
 describe('a guarded way out', () => {
-  it('is tried with more than 150 spellings', () => {
+  it('is checked with more than 150 spellings', () => {
     expect(all.length).toBeGreaterThan(150)
   })
 

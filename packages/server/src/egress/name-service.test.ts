@@ -95,7 +95,7 @@ describe('a name', () => {
     expect((await serviceOf()('both.good.test', never())).toSorted()).toEqual(['127.0.0.1', '127.0.0.2', '::1'])
   })
 
-  it('has the addresses of one family when nobody answers for the other', async () => {
+  it('has the addresses of one family when the other gets no answer', async () => {
     expect(await serviceOf()('half.good.test', never())).toEqual(['127.0.0.1'])
   })
 
@@ -133,7 +133,7 @@ describe('a name', () => {
     expect(server.asked).toHaveLength(4)
   })
 
-  it('that nobody knows is not asked for again within two seconds', async () => {
+  it('that does not exist is not asked for again within two seconds', async () => {
     const resolve = serviceOf()
     expect(await codeOf(resolve('unknown.test', never()))).toBe('ENOTFOUND')
     expect(await codeOf(resolve('unknown.test', never()))).toBe('ENOTFOUND')

@@ -110,7 +110,7 @@ describe('a request', () => {
     expect(performance.now() - closedAt).toBeLessThan(3_500)
   })
 
-  it('is tried with each address of a name', async () => {
+  it('connects to each address of a name', async () => {
     const { port } = await serve((_, response) => response.end())
     const egress = egressOf({ allow: ['127.0.0.0/8', '::1'], resolve: leadingTo('::1', '127.0.0.1') })
     expect(await egress.post(requestTo(port))).toMatchObject({ status: 200 })
@@ -142,7 +142,7 @@ describe('a receiver that answers 1xx for ever', () => {
     expect(await failureOf(egressOf({ deadlineMs: 60_000 }).post(requestTo(port)))).toContain('are too large')
   })
 
-  it('is heard when it answers after two', async () => {
+  it('is read when it answers after two', async () => {
     const { port } = await answering(`${interim}${interim}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok`)
     expect(await egressOf().post(requestTo(port))).toMatchObject({ status: 200, body: 'ok' })
   })
@@ -397,7 +397,7 @@ describe('TLS', () => {
   }
 
   // An attacker between the service and the receiver could read alerts, and drop them.
-  it('refuses a certificate that nobody vouches for', async () => {
+  it('refuses a certificate without a trusted issuer', async () => {
     const { port, ends } = await secure()
     for (const guarded of [true, false]) {
       const egress = egressOf({ guarded })
@@ -463,7 +463,7 @@ describe('an open connection', () => {
   })
 
   // An error without a listener would end the process.
-  it('may break before anybody listens', async () => {
+  it('may break before a listener is added', async () => {
     const { port } = await serveRaw((socket) => void socket.once('data', () => socket.resetAndDestroy()))
     const socket = await egressOf().connect({ host: name, port, tls: false })
     socket.write('x')

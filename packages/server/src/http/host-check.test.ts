@@ -78,7 +78,7 @@ describe('the hosts that are served', () => {
     expect(local(host)).toBe(false)
   })
 
-  it('include no address and no name of the machine on loopback: nobody reaches it by these', () => {
+  it('include no address and no name of the machine on loopback: no client reaches it by these', () => {
     for (const host of ['192.168.0.7', '2001:db8::7', '0.0.0.0', 'box-7']) expect(local(host), host).toBe(false)
   })
 

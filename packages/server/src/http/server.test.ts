@@ -355,7 +355,7 @@ describe('a fault inside', () => {
   })
 
   // Statements, tables and file names belong in the operator's log, not in answers.
-  it('is told without its details', async () => {
+  it('is reported without its details', async () => {
     await service.deps.database.db.schema.alterTable('metric_baselines').renameTo('hidden_baselines').execute()
     const body = {
       severity: 'info',

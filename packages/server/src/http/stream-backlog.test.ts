@@ -63,7 +63,7 @@ describe('the backlog of streams', () => {
     expect(await cuts(metrics)).toEqual({ memory: 1 })
   })
 
-  it('counts again what clients took meanwhile before it cuts anybody', async () => {
+  it('counts again what clients took meanwhile before it cuts one', async () => {
     const metrics = createMetrics()
     const backlog = new StreamBacklog(metrics, 8 * MiB)
     const { socket, client } = await pair()

@@ -152,14 +152,14 @@ describe('the audit log', () => {
     expect(seqs).toEqual([1, 2, 3, 4, 5, 6])
   })
 
-  it('is found whole when nobody touched it', async () => {
+  it('is found whole when it was not touched', async () => {
     expect(await verify()).toMatchObject({ ok: true, count: 6, headSeq: 6 })
     expect(await verify(await auditCheckpoint(service.deps.database.db, service.clock.now()))).toMatchObject({
       ok: true,
     })
   })
 
-  it('tells who did what to whom, when, from where and why', async () => {
+  it('records who did what to whom, when, from where and why', async () => {
     const { key, id } = await service.createKey('operator')
     await service.call('POST', '/api/kill/bot', { key, body: { reason: 'last' } })
     const { body } = await service.call<{ entries: Record<string, unknown>[]; next: null }>('GET', '/api/audit?after=7')

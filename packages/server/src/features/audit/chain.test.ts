@@ -136,7 +136,7 @@ describe('auditHash', () => {
     request_id: null,
   }
 
-  it('is the SHA-256 of one line and the canonical JSON that anybody can write down', () => {
+  it('is the SHA-256 of one line and the canonical JSON that can be written by hand', () => {
     const written =
       'wardline-audit-v1\n{"action":"instance.suspend","actor":"k1","after":{"control_version":4,"suspended":true},' +
       '"at":1795000000000,"before":{"control_version":3,"suspended":false},"ip":"127.0.0.1",' +
@@ -200,7 +200,7 @@ describe('verifyChain', () => {
     )
   })
 
-  it('names the first row that does not fit', async () => {
+  it('names the first row whose hash is wrong', async () => {
     const edited = log.with(41, { ...log[41]!, reason: 'another' })
     expect(await verify(edited)).toEqual({
       ok: false,
@@ -224,7 +224,7 @@ describe('verifyChain', () => {
     expect(await verify(log.slice(1))).toMatchObject({ ok: false, reason: 'tampered', seq: 1 })
   })
 
-  it('tells a cut tail from tampering', async () => {
+  it('distinguishes a cut tail from tampering', async () => {
     expect(await verify(log.slice(0, 250), headCheckpoint)).toMatchObject({ ok: false, reason: 'cut', seq: 251 })
     expect(await verify([], headCheckpoint)).toMatchObject({ ok: false, reason: 'cut', seq: 1 })
   })

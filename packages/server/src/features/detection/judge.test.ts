@@ -64,7 +64,7 @@ describe('detection', () => {
     ])
   })
 
-  it('tells the metric, the value, and what it was measured against', async () => {
+  it('names the metric, the value, and what it was measured against', async () => {
     const agent = newAgent()
     await teach(agent, usual, 'shell_exec_count')
     await report(agent, { shell_exec_count: 200 }, { session_id: 's-1' })
@@ -99,7 +99,7 @@ describe('detection', () => {
     expect((await anomalies(other)).map(({ severity }) => severity)).toEqual(['warning', 'critical'])
   })
 
-  it('knows each instance and each metric by itself', async () => {
+  it('judges each instance and each metric separately', async () => {
     const [first, second] = [newAgent(), newAgent()]
     await teach(first, usual)
     await teach(second, [5_000])
@@ -139,7 +139,7 @@ describe('detection', () => {
     expect(row!.m2).toBeCloseTo(900, 6)
   })
 
-  it('stores metrics of nobody in particular without judging them', async () => {
+  it('stores metrics without an instance without judging them', async () => {
     for (let time = 0; time < 12; time++) await report('x', { n: time * 1_000 }, { instance_id: undefined })
     expect(await service.rows(`select * from metric_baselines where metric = 'n' and instance_id = 'x'`)).toEqual([])
   })

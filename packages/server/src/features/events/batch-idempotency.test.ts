@@ -78,7 +78,7 @@ describe('Idempotency-Key of a batch', () => {
     expect(await count(service)).toBe(2 * pairs.length)
   })
 
-  it('is remembered from before a batch had its ids in a column of their own', async () => {
+  it('is remembered from before a batch had its ids in a separate column', async () => {
     await using service = await openTestService()
     const events = [note(1), note(2)]
     const first = await send(service, 'a', events)
@@ -90,7 +90,7 @@ describe('Idempotency-Key of a batch', () => {
     expect(await count(service)).toBe(2)
   })
 
-  it('is remembered from before events and batches had a column of their own', async () => {
+  it('is remembered from before events and batches had a separate column', async () => {
     await using opened = await openTestDatabase()
     await migrate(opened.database, 1, 3)
     await opened.execute(`insert into idempotency_keys (caller, key, event_id, created_at) values

@@ -77,7 +77,7 @@ describe('reports of the service about what repeats', () => {
   }
 
   // A key bound to a prefix invents instances: what others do must still be reported, and every count kept.
-  test('name 20 subjects of one owner and kind, count the others together, and silence nobody else', async () => {
+  test('name 20 subjects of one owner and kind, count the others together, and silence no other owner', async () => {
     await using service = await openTestService()
     const reports = new CountedReports(service.deps, service.services.ingest)
     for (let index = 0; index < 3_000; index++) {
@@ -92,7 +92,7 @@ describe('reports of the service about what repeats', () => {
     expect(rows.at(-1)!.description).toBe('Seen 2979 times. (the latest of several reports counted together)')
   })
 
-  test('are kept for a bounded number of owners, of each kind by itself, and begin again', async () => {
+  test('are kept for a bounded number of owners, separately for each kind, and begin again', async () => {
     await using service = await openTestService()
     const reports = new CountedReports(service.deps, service.services.ingest)
     for (let index = 0; index < 1_500; index++) reports.note({ kind: 'k', owner: `${index}` }, noted('agent-a'))

@@ -101,7 +101,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-it('begins with every problem that the service tells of', async () => {
+it('covers every problem that the service reports', async () => {
   const open = await service.rows<{ event_type: string }>(
     `select distinct event_type from alerts where by_service = 1 and status = 'open' order by event_type`,
   )
@@ -151,7 +151,7 @@ describe.each(Object.keys(ways))('by way of a %s', (way) => {
     expect(await conclusions()).toEqual(before)
   })
 
-  it.each(types)('a %s under the name of the service is refused and not stored, whoever reports it', async (type) => {
+  it.each(types)('a %s under the name of the service is refused and not stored, with any key', async (type) => {
     const stored = await service.rows('select count(*) as count from events')
     for (const source of ['wardline', ' Wardline ', 'ｗardline']) {
       const { refusal, code } = await ways[way]!(forged(type, { source }))
@@ -173,7 +173,7 @@ describe('what another program publishes on the events channel', () => {
   })
 })
 
-it('says of its own reports, and only of these, that they are its own', async () => {
+it('marks its own reports, and only these, as its own', async () => {
   const list = async (type: string) =>
     (await service.call<{ events: EventRow[] }>('GET', `/api/events?event_type=${type}&limit=1000`)).body.events
   const offline = await list(eventTypes.instanceOffline)

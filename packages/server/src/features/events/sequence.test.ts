@@ -5,7 +5,7 @@ import { parseEventRow } from './event-row.ts'
 import { eventToStore } from './new-event.ts'
 
 describe('the sequence of events', () => {
-  it('has no gap and no double, and is announced in order, whoever stores how at the same time', async () => {
+  it('has no gap and no duplicate, and is announced in order, however concurrent requests store', async () => {
     await using service = await openTestService()
     const { services, deps, clock } = service
     const announced: number[] = []

@@ -97,7 +97,7 @@ describe('a touched decoy', () => {
     for (const part of parts) expect(written.includes(part), part.slice(0, 4)).toBe(false)
   })
 
-  it('is told from everything that is none', async () => {
+  it('is distinguished from everything that is none', async () => {
     await plantKey('stripe')
     for (const text of ['sk_live_nothing', 'hello', 'x'.repeat(1_000)]) expect(await matches('key', text)).toBe(false)
     for (const path of ['/etc/hostname', 'README.md', '~', '/']) expect(await matches('path', path)).toBe(false)
@@ -148,7 +148,7 @@ describe('a touched decoy', () => {
 })
 
 describe('a decoy key', () => {
-  it('trips whoever uses it, wherever it was planted', async () => {
+  it('trips with any key, wherever it was planted', async () => {
     const { id, key } = await plantKey('openai', 'bot-2')
     expect(await matches('key', key, { key: agent })).toBe(true)
     expect((await detail(id)).hitCount).toBe(1)

@@ -96,7 +96,7 @@ describe('checksums of decoys', () => {
 
 describe('aws', () => {
   // Scanners decode the account from the id; one constant account would unmask every decoy of every installation.
-  test('gives every decoy an account of its own', () => {
+  test('gives every decoy a different account', () => {
     const accounts = samples('aws').map(({ fingerprintForms }) => awsAccountOf(fingerprintForms[0]!))
     expect(new Set(accounts).size).toBe(accounts.length)
     for (const account of accounts) expect(String(account)).toMatch(/^\d{12}$/)

@@ -21,7 +21,7 @@ async function plant(service: TestService, body: object): Promise<string> {
   return answer.body.id
 }
 
-describe('an agent is told whether decoys could trip for it', () => {
+describe('an agent learns whether decoys could trip for it', () => {
   it('none before the first and after the last one is removed', async () => {
     await using service = await openTestService()
     const { key } = await service.createKey('agent', ['bot-1'])
@@ -32,7 +32,7 @@ describe('an agent is told whether decoys could trip for it', () => {
     expect(await reachOf(service, 'bot-1', key)).toBe('none')
   })
 
-  it('paths concern their own instances, keys concern everyone', async () => {
+  it('paths concern their own instances, keys concern all', async () => {
     await using service = await openTestService()
     const { key } = await service.createKey('agent', ['bot-1'])
     const fleet = await service.createKey('agent', ['bot-*'])

@@ -54,7 +54,7 @@ describe('an everyday glob covers nothing', () => {
   })
 })
 
-test('a question yields a bounded number of globs, the most telling first', () => {
+test('a question yields a bounded number of globs, the most specific first', () => {
   const many = Array.from({ length: 100 }, (_, index) => `/srv/app/x${index}*`).join(' ')
   const globs = globsOf(formsOf(`${many} /home/eve/.aws/credentials_backup*`))
   expect(globs).toHaveLength(16)

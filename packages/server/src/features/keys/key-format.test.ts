@@ -47,7 +47,7 @@ describe('parseKeyId', () => {
 })
 
 describe('sameHash', () => {
-  it('tells equal hashes from different ones', () => {
+  it('distinguishes equal hashes from different ones', () => {
     expect(sameHash(hashKey('a'), hashKey('a'))).toBe(true)
     expect(sameHash(hashKey('a'), hashKey('b'))).toBe(false)
   })

@@ -26,7 +26,7 @@ const list = async () =>
   ).body.keys
 
 describe('a key', () => {
-  it('lets in whoever presents it, from the moment it was created', async () => {
+  it('authenticates every caller that presents it, from the moment it was created', async () => {
     const { body } = await create({ scope: 'viewer', name: 'dashboard' })
     expect(await status(body.key)).toBe(200)
   })
@@ -44,7 +44,7 @@ describe('a key', () => {
     expect(service.logged.join()).not.toContain(secret)
   })
 
-  it('of nobody is refused, with a right checksum or a wrong one, and each is counted', async () => {
+  it('that does not exist is refused, with a right checksum or a wrong one, and each is counted', async () => {
     await using fresh = await openTestService()
     const { key } = generateKey('admin')
     const body = await fresh.createKey('viewer')
@@ -239,7 +239,7 @@ describe('the binding of an agent key', () => {
     expect(await service.rows('select * from events where instance_id is null and by_service = 0')).toEqual([])
   })
 
-  it('is required for agents and refused for everybody else', async () => {
+  it('is required for agents and refused for all other scopes', async () => {
     expect((await create({ scope: 'agent', name: 'x' })).status).toBe(400)
     expect((await create({ scope: 'agent', name: 'x', instances: [] })).status).toBe(400)
     expect((await create({ scope: 'admin', name: 'x', instances: ['bot-1'] })).status).toBe(400)

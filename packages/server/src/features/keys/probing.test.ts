@@ -85,7 +85,7 @@ describe('an address that comes with invalid keys', () => {
     expect(await fail(1, '2001:db8:0:2::1')).toEqual([401])
   })
 
-  it('does not wait for a missing key or a session that is over: nobody guesses with these', async () => {
+  it('does not wait for a missing key or a session that is over: neither helps to guess', async () => {
     for (let count = 0; count < 50; count++) {
       const answer = await service.call('GET', '/api/status', {
         key: null,
@@ -97,7 +97,7 @@ describe('an address that comes with invalid keys', () => {
   })
 
   // Each costs a query, which no key is needed for.
-  it('waits as well after 20 sessions that nobody opened, without a query; sessions and keys in use do not', async () => {
+  it('waits as well after 20 invalid sessions, without a query; sessions and keys in use do not', async () => {
     const get = (cookie: string) =>
       service.call('GET', '/api/status', { key: null, headers: { 'x-forwarded-for': '192.0.2.7', cookie } })
     const { headers } = await service.call('POST', '/api/session')
@@ -257,7 +257,7 @@ describe('what is known of refused requests', () => {
   })
 
   // Remembering every address would let an attacker fill the memory.
-  it('is bounded: an address that nobody remembers begins again', async () => {
+  it('is bounded: a forgotten address begins again', async () => {
     const { probing } = service.services
     for (let count = 0; count < 20; count++) probing.badKey('192.0.2.7')
     expect(probing.badKey('192.0.2.7')).toBe(60)

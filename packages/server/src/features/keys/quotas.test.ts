@@ -85,7 +85,7 @@ describe('a quota', () => {
   })
 
   // An agent that floods the service with trifles, or is made to, must still be able to report a breach.
-  it('of ordinary events leaves room for breaches, which have one of their own', async () => {
+  it('of ordinary events leaves room for breaches, which have a separate one', async () => {
     const limited = await agent({ events_per_second: 1, critical_events_per_second: 2, bytes_per_second: 300 })
     expect((await statuses(30, () => report(limited)))[429]).toBeGreaterThan(15)
     expect(await statuses(25, () => report(limited, note('breach')))).toEqual({ 201: 20, 429: 5 })

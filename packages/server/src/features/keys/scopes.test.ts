@@ -96,7 +96,7 @@ describe('who may call what', () => {
     ])
   })
 
-  it('closes the stream and the metrics when it is told to', async () => {
+  it('closes the stream and the metrics when configured', async () => {
     for (const name of ['streamEvents', 'getMetrics'] as const) {
       for (const key of [null, 'bad', keys.expired, keys.revoked]) {
         expect((await call(endpoints[name], key, guarded)).status, name).toBe(401)

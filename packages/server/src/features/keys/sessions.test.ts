@@ -57,7 +57,7 @@ describe('a browser session', () => {
     expect(await status(planted)).toBe(401)
   })
 
-  // Whoever reads the database must not be able to sit down at the browser of an operator.
+  // A reader of the database must not be able to take over the browser session of an operator.
   it('is stored only as a hash', async () => {
     const { cookie } = await logIn()
     expect(JSON.stringify(await service.rows('select * from sessions'))).not.toContain(cookie.split('=')[1])

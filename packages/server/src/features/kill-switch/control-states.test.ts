@@ -49,7 +49,7 @@ const killWithoutMessage = () => service.call('POST', `/api/kill/${bot}`, { body
 const suspended = (known: { state: { suspended: boolean } } | undefined) => known?.state.suspended
 
 describe('the control states', () => {
-  it('answer from memory while every change is heard', async () => {
+  it('answer from memory while every change is received', async () => {
     const { states, hear } = openStates()
     expect(states.peek(bot)).toBeUndefined()
     await states.read(bot)
@@ -71,7 +71,7 @@ describe('the control states', () => {
   })
 
   // A caller to whom one process confirmed a kill would find the agent still active at another.
-  it('ask the database each time where others share it, though all is heard', async () => {
+  it('ask the database each time where others share it, though all changes are received', async () => {
     const { states } = openStates({ isShared: true })
     await states.read(bot)
     expect(states.peek(bot)).toBeUndefined()
@@ -79,7 +79,7 @@ describe('the control states', () => {
     expect(suspended(await states.read(bot))).toBe(true)
   })
 
-  it('answer with what they read and heard while the database is away, unless they may have missed something', async () => {
+  it('answer from their last known state while the database is away, unless they may have missed a change', async () => {
     const from = await openTestService()
     await from.call('POST', '/api/heartbeat', { body: { instance_id: bot, name: bot } })
     const { states, cut, mend, hear } = openStates({ isShared: true, from })
@@ -94,7 +94,7 @@ describe('the control states', () => {
     await expect(states.read(bot)).rejects.toThrow()
   })
 
-  it('forget, once all is heard again, what was known before', async () => {
+  it('forget, once all changes are received again, what was known before', async () => {
     const { states, cut, mend } = openStates()
     await states.read(bot)
     cut()
@@ -105,7 +105,7 @@ describe('the control states', () => {
     expect(suspended(states.peek(bot))).toBe(true)
   })
 
-  it('do not keep what was read before all was heard again', async () => {
+  it('do not keep what was read before all changes were received again', async () => {
     const { states, cut, mend } = openStates()
     cut()
     const reading = states.read(bot)
@@ -136,7 +136,7 @@ describe('the control states', () => {
     expect(suspended(states.peek(bot))).toBe(true)
   })
 
-  it('know nothing of an instance that nobody registered, whatever they hear', async () => {
+  it('know nothing of an unregistered instance, whatever messages arrive', async () => {
     const { states, hear } = openStates()
     const reading = states.read('nobody')
     hear(1, true, 'nobody')

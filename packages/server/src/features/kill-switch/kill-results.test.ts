@@ -4,7 +4,7 @@ import { markKillResult } from '../instances/control-statements.ts'
 import { reportKillResults } from './kill-results.ts'
 
 // Otherwise an agent that confirmed an earlier kill would count as stopped by the present one.
-it('tells nothing of a kill that another one has followed since it was read', async () => {
+it('reports nothing of a kill that another one has followed since it was read', async () => {
   await using service = await openTestService()
   const beat = { instance_id: 'bot', name: 'Bot' }
   await service.call('POST', '/api/heartbeat', { body: beat })
@@ -19,7 +19,7 @@ it('tells nothing of a kill that another one has followed since it was read', as
   expect(await mark(3)).toBe(false)
 })
 
-it('is told by one of two processes', async () => {
+it('is reported by one of two processes', async () => {
   await using receiverless = await openTestService({ env: { SLACK_WEBHOOK_URL: 'http://127.0.0.1:9/none' } })
   const { dataDir } = receiverless.deps.config
   await using other = await openTestService({

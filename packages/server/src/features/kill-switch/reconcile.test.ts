@@ -3,7 +3,7 @@ import { openTestService } from '../../test-service.ts'
 import { republishControl } from './kill-switch.ts'
 
 // A disk that hangs while a kill is committed: the caller hears of a failure, but the kill is in the database.
-it('tells polls and streams of a change whose message was never sent', async () => {
+it('sends polls and streams a change whose message was never sent', async () => {
   await using service = await openTestService()
   const heard: number[] = []
   service.deps.bus.onControl(({ version }) => heard.push(version))

@@ -54,7 +54,7 @@ it('serves one page for all followers in each turn of the event loop', async () 
   expect(served.length).toBeGreaterThanOrEqual(60 * 8)
 })
 
-it('reads two pages of the database at a time, whoever and how many ask, and brings everybody to the head', async () => {
+it('reads two pages of the database at a time, whatever the number of clients, and brings them all to the head', async () => {
   await using service = await openTestService()
   const { deps } = service
   const report = { severity: 'info', source: 's', event_type: 'n', description: 'd' } as const
@@ -84,7 +84,7 @@ it('reads two pages of the database at a time, whoever and how many ask, and bri
   expect(reads).toBe(24 * 5)
 })
 
-it('lets a caller who replays again and again wait, and nobody else', async () => {
+it('makes a caller who replays again and again wait, and no other', async () => {
   await using service = await openTestService()
   await using opened = await openSockets(13)
   const recent = new RecentEvents()

@@ -62,7 +62,7 @@ describe('a stream that asks for control entries', () => {
     expect(killed).toMatchObject({ action: 'suspend', reason: 'first', actor_name: 'WARDLINE_API_KEY' })
   })
 
-  it('brings what another process did, without having heard of it, once', async () => {
+  it('sends what another process did, without its message, once', async () => {
     await using service = await openFleet()
     const stream = await listen(service, '/api/stream?include=control', adminKey)
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })

@@ -91,7 +91,7 @@ describe('the event stream', () => {
     )
   })
 
-  it('brings whoever resumes also what came while nobody listened', async () => {
+  it('sends a resuming client also what came while it was away', async () => {
     await using service = await openTestService()
     const { eventStream, ingest } = service.services
     {
@@ -139,7 +139,7 @@ describe('the event stream', () => {
     expect(listener.seqs).toEqual(count(1, 300))
   })
 
-  it('brings each event once to a client that caught up further than the service had heard', async () => {
+  it('sends each event once to a client that caught up further than the service had received', async () => {
     await using service = await openTestService()
     await storeElsewhere(service, 2)
     await using restarted = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })

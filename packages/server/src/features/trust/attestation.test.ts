@@ -83,7 +83,7 @@ describe('buildAttestation', () => {
 describe('attestationHash', () => {
   const { hash, ...record } = buildAttestation({ kind: 'runtime.clean', nowMs: now, riskScore: 10 })
 
-  it('is the SHA-256 of the canonical JSON that anybody can write down', () => {
+  it('is the SHA-256 of the canonical JSON that can be written by hand', () => {
     const text =
       '{"at":"2026-11-20T12:00:00.000Z","namespace":"wardline.v1","period":"2026-W47","score":90,' +
       '"summary":"720h without critical incidents. Security score 90/100","tag":"runtime.clean",' +

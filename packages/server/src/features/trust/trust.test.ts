@@ -15,7 +15,7 @@ const report = (service: TestService, severity: string, event_type = 'note') =>
 const beat = (service: TestService) => service.call('POST', '/api/heartbeat', { body: { instance_id: 'a', name: 'a' } })
 
 describe('the snapshot', () => {
-  it('serves everybody the same until it is as old as configured', async () => {
+  it('serves all callers the same until it is as old as configured', async () => {
     await using service = await openTestService({ env: { TRUST_SNAPSHOT_SECONDS: '60' } })
     const first = await service.call('GET', path, { key: null })
     expect(first.headers).toMatchObject({
@@ -35,7 +35,7 @@ describe('the snapshot', () => {
     expect(next.generated_at).toBe(new Date(service.clock.now()).toISOString())
   })
 
-  it('is made anew when the clock was set back', async () => {
+  it('is rebuilt when the clock was set back', async () => {
     await using service = await openTestService({ env: { TRUST_SNAPSHOT_SECONDS: '3600' } })
     await trust(service)
     service.clock.jump(-dayMs)
@@ -85,7 +85,7 @@ describe('the summary', () => {
     expect((await trust(service)).monitoring.scout_active).toBe(false)
   })
 
-  it('of an empty service is calm and says that nobody looked yet', async () => {
+  it('of an empty service is calm and says that nothing was assessed yet', async () => {
     await using service = await openTestService()
     const { monitoring, ...summary } = await trust(service)
     expect(summary).toMatchObject({ risk_score: 0, risk_tier: 'low', risk_tier_label: 'Low risk', attestations: [] })

@@ -88,7 +88,7 @@ describe('the link', () => {
     expect(dashboardLink(one, `https://example.com/${'x'.repeat(500)}`)).toBeNull()
   })
 
-  it('leads to the list for what tells of several problems', () => {
+  it('leads to the list for a message about several problems', () => {
     expect(dashboardLink({ group: null, alerts: one.alerts }, 'https://example.com')).toBe('https://example.com/alerts')
   })
 })

@@ -34,7 +34,7 @@ test('repeats and resolves under the key of the first', () => {
   )
 })
 
-test('tells of several problems in an incident of its own, of no one type and instance', () => {
+test('reports several problems in a separate incident, of no one type and instance', () => {
   const alerts = [sampleAlerts.harmless, sampleAlerts.hostile]
   const digest = eventOf(messageOf(sampleAlerts.hostile, { kind: 'digest', group: null, alerts, more: 12 }))
   expect(digest).toMatchObject({ event_action: 'trigger', dedup_key: '01a1fe0e-e000-7000-8000-000000000001' })
@@ -49,7 +49,7 @@ test('opens an incident of the least severity for a test', () => {
   )
 })
 
-test('sends the daily check as a change, which pages nobody', () => {
+test('sends the daily check as a change, which pages no one', () => {
   const { url, body } = requestOf(checkMessage)
   expect(url).toBe('https://events.pagerduty.com/v2/change/enqueue')
   expect(body).toBe(
@@ -64,7 +64,7 @@ test('grades severities in the words of PagerDuty', () => {
   expect(grades).toEqual(['info', 'warning', 'critical', 'critical'])
 })
 
-test('goes to Europe when told', () => {
+test('uses the European service when configured', () => {
   expect(pagerduty.request(checkMessage, { routing_key, region: 'eu' }, sampleSender).url).toBe(
     'https://events.eu.pagerduty.com/v2/change/enqueue',
   )

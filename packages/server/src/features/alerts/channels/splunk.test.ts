@@ -29,7 +29,7 @@ test('posts an alert as one event of the collector', () => {
   )
 })
 
-test('says of a test and of a check what they are, and names the index when told', () => {
+test('marks a test and a check as such, and names the index when configured', () => {
   expect(splunk.request(testMessage, { ...settings, index: 'security' }, sampleSender).body).toBe(
     '{"time":1795263750,"host":"wardline-0123456789abcdef","source":"wardline","sourcetype":"wardline:alert","index":"security","event":{"title":"Wardline: a test, asked for by an operator."}}',
   )

@@ -24,7 +24,7 @@ const bodyOf = (message: Message, settings: Settings = { url }): string =>
   webhook.request(message, settings, sampleSender).body
 
 describe('the standard body', () => {
-  test('tells of an alert in the fields of a stored event', () => {
+  test('sends an alert in the fields of a stored event', () => {
     expect(bodyOf(messageOf(sampleAlerts.harmless))).toBe(
       String.raw`{"type":"alert.egress_blocked","timestamp":"2026-11-21T12:22:30.000Z","data":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","by_service":false,"event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z","instance_name":"Billing","tool":"http-request","decoys":[],"key":null,"suspension":{"by":"night shift","at":"2026-11-21T12:22:20.000Z","reason":"odd invoices","confirmed":true},"next":["wardline instances billing_1","wardline alerts ack 01a1fe0e-d6d1-75e4-9aa0-4232d19875ae"],"url":"https://w.example/alerts?id=01a1fe0e-d6d1-75e4-9aa0-4232d19875ae"}}`,
     )

@@ -78,7 +78,7 @@ describe('an event', () => {
     expect(await alertRows()).toMatchObject([{ id, event_type: 'policy_violation', status: 'open' }])
   })
 
-  it('goes to a machine by itself, with all it says', async () => {
+  it('goes to a machine separately, with all its fields', async () => {
     await open(webhook())
     const id = await report({ severity: 'info', metadata: { path: '/etc/shadow' }, session_id: 's-1' })
     await report({ severity: 'breach' })
@@ -131,7 +131,7 @@ describe('an event', () => {
     expect(await alertRows()).toHaveLength(1)
   })
 
-  it('is told to people once at once, then together', async () => {
+  it('is sent to people once at once, then together', async () => {
     await open(slack())
     const first = await report()
     await dispatch()
@@ -148,7 +148,7 @@ describe('an event', () => {
       expect((await detail(id)).deliveries[0]).toMatchObject({ outcome: 'joined', state: 'delivered' })
   })
 
-  it('of a storm is told in one message, which says how many more there are', async () => {
+  it('of a storm is sent in one message, which says how many more there are', async () => {
     await open(slack())
     for (let index = 0; index < 60; index++) await report({ instance_id: `agent-${index}` })
     await dispatch()
@@ -205,7 +205,7 @@ describe('a digest', () => {
   })
 })
 
-describe('a group that cannot be told', () => {
+describe('a group that cannot be sent', () => {
   it('holds up no other group and no other channel', async () => {
     await open({ ...slack(), ...webhook() })
     await report()
@@ -290,7 +290,7 @@ describe('a receiver', () => {
     expect((await service.call('POST', `/api/alert-messages/${dead!.id}/replay`)).status).toBe(400)
   })
 
-  it('that says it is gone is switched off, and another channel is told', async () => {
+  it('that answers that it is gone is switched off, and another channel is notified', async () => {
     await open({ ...webhook(), ...slack() })
     receiver.answer = ({ path }) => ({ status: path === '/webhook' ? 410 : 200, body: 'ok' })
     await report()
@@ -407,7 +407,7 @@ describe('the kill switch', () => {
     await dispatch()
   }
 
-  it('tells people of the kill and of its proof, each at once', async () => {
+  it('notifies people of the kill and of its proof, each at once', async () => {
     await open(slack())
     await beat()
     await kill()
@@ -424,7 +424,7 @@ describe('the kill switch', () => {
     expect(slackTexts()[2]).toContain('instance_resumed on agent-1')
   })
 
-  it('tells people when an agent does not confirm within a minute, and when it does later', async () => {
+  it('notifies people when an agent does not confirm within a minute, and when it does later', async () => {
     await open(slack())
     await beat()
     await kill()
@@ -493,7 +493,7 @@ describe('a silent fleet', () => {
     await dispatch()
   }
 
-  it('is told as one outage, and a single agent by itself', async () => {
+  it('is sent as one outage, and a single agent separately', async () => {
     await open(slack())
     await establish(agents(8))
     await sweep(5, 'agent-0')
@@ -550,7 +550,7 @@ describe('a silent fleet', () => {
     )
   })
 
-  it('that comes back ends what was told', async () => {
+  it('that comes back ends what was sent', async () => {
     await open(slack())
     await beat('agent-1')
     await sweep(5)
@@ -604,7 +604,7 @@ describe('people', () => {
     ])
   })
 
-  it('are told plainly what of a change does not fit', async () => {
+  it('name the invalid part of a change plainly', async () => {
     await open(slack())
     const id = await report()
     const change = async (body: unknown) => {
@@ -663,7 +663,7 @@ describe('the proof that a channel works', () => {
     ])
   })
 
-  it('arrives daily, and when it does not the other channels are told, and told again when it does', async () => {
+  it('arrives daily; when it does not, the other channels are notified, and again when it does', async () => {
     await open({ ...webhook(), ...slack() })
     const watch = async () => {
       await watchChannels(service.deps, service.services.outbox, service.services.routingTable)
@@ -731,7 +731,7 @@ describe('a channel that fails', () => {
 })
 
 describe('a channel that fails for a moment', () => {
-  it('is not told of', async () => {
+  it('is not reported', async () => {
     await open({ ...webhook(), ...slack() })
     await report()
     await dispatch()

@@ -45,7 +45,7 @@ it('names the instances with the most', () => {
 })
 
 // An attacker invents instances, so that those of others are no longer counted one by one.
-it('never counts what the service itself says because of instances that somebody invented', () => {
+it('never counts events of the service itself because of invented instances', () => {
   const bound = new FloodBound()
   const own = { severity: 'breach', event_type: 'honeypot_triggered', by_service: 1 } as const
   const reported = { severity: 'critical', event_type: 'x', by_service: 0 } as const

@@ -109,7 +109,7 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
 const kinds = (delivered: Delivered[]) => delivered.map(({ at, kind, count }) => [(at - start) / second, kind, count])
 
 describe('what follows the first alert of a group', () => {
-  it('is told together after ten seconds when it is critical', () => {
+  it('is sent together after ten seconds when it is critical', () => {
     const channel = channelOf()
     expect(channel.take()).toBe('told')
     channel.pass(2 * second)
@@ -121,7 +121,7 @@ describe('what follows the first alert of a group', () => {
     ])
   })
 
-  it('is told together after thirty seconds when it is a warning', () => {
+  it('is sent together after thirty seconds when it is a warning', () => {
     const channel = channelOf()
     channel.take({ severity: 'warning' })
     channel.take({ severity: 'warning' })
@@ -146,7 +146,7 @@ describe('what follows the first alert of a group', () => {
     expect(channel.delivered.reduce((sum, { count }) => sum + count, 0)).toBe(20 * 60)
   })
 
-  it('is told at once when it is worse', () => {
+  it('is sent at once when it is worse', () => {
     const channel = channelOf()
     channel.take({ severity: 'warning' })
     channel.take({ severity: 'warning' })
@@ -166,8 +166,8 @@ describe('what follows the first alert of a group', () => {
   })
 })
 
-describe('what nobody acknowledged', () => {
-  it('is told again every four hours for three days when it is critical, and then no more', () => {
+describe('an unacknowledged alert', () => {
+  it('is sent again every four hours for three days when it is critical, and then no more', () => {
     const channel = channelOf()
     channel.take()
     channel.pass(5 * 24 * 3_600_000)
@@ -177,7 +177,7 @@ describe('what nobody acknowledged', () => {
     expect(channel.groups.size).toBe(0)
   })
 
-  it('is not told again once it was acknowledged, until there is news', () => {
+  it('is not sent again once it was acknowledged, until there is news', () => {
     const channel = channelOf()
     channel.take()
     channel.acknowledge('reported policy_violation agent-1')
@@ -186,7 +186,7 @@ describe('what nobody acknowledged', () => {
     expect(channel.take()).toBe('told')
   })
 
-  it('is not told again when it is a warning, unless an agent is still offline', () => {
+  it('is not sent again when it is a warning, unless an agent is still offline', () => {
     const channel = channelOf()
     channel.take({ severity: 'warning' })
     channel.take({ severity: 'warning', event_type: 'instance_offline', by_service: 1 })
@@ -202,7 +202,7 @@ describe('the end of a problem', () => {
   const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
   const recovered = { severity: 'info', event_type: 'instance_recovered', by_service: 1 } as const
 
-  it('is told to whom the problem was told', () => {
+  it('is sent to the recipients of the problem', () => {
     const channel = channelOf()
     channel.take(offline)
     channel.pass(minute)
@@ -211,7 +211,7 @@ describe('the end of a problem', () => {
     expect(channel.groups.size).toBe(0)
   })
 
-  it('is not told when the problem was not, or when the channel does not want it', () => {
+  it('is not sent when the problem was not, or when the channel does not want it', () => {
     expect(channelOf().take(recovered)).toBe('inhibited')
     const channel = channelOf({ send_resolved: false })
     channel.take(offline)
@@ -219,7 +219,7 @@ describe('the end of a problem', () => {
     expect(channel.groups.size).toBe(0)
   })
 
-  it('is told although nobody is reminded any more', () => {
+  it('is sent although the reminders have ended', () => {
     const channel = channelOf()
     channel.take(offline)
     channel.acknowledge('instance_offline agent-1')
@@ -229,7 +229,7 @@ describe('the end of a problem', () => {
     expect(channel.groups.size).toBe(0)
   })
 
-  it('is told when people resolved it', () => {
+  it('is sent when people resolved it', () => {
     const channel = channelOf()
     channel.take()
     channel.resolve('reported policy_violation agent-1')
@@ -289,7 +289,7 @@ describe('a storm', () => {
     expect(reminded).toContain('reported policy_violation agent-1')
   })
 
-  it('is remembered of a problem of which nobody was to be reminded any more', () => {
+  it('is remembered of a problem whose reminders have ended', () => {
     const channel = channelOf({ perMinute: 5 })
     const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
     channel.take(offline)
@@ -363,7 +363,7 @@ describe('a storm', () => {
 })
 
 describe('what is held back', () => {
-  it('by a silence is told to nobody, as long as the silence lasts', () => {
+  it('by a silence is not sent, as long as the silence lasts', () => {
     const channel = channelOf()
     channel.silence([{ match: { types: ['policy_*'], instances: ['agent-1'] }, ends_at: start + minute }])
     expect(channel.take()).toBe('silenced')
@@ -417,7 +417,7 @@ describe('what is held back', () => {
     ])
   })
 
-  it('is told with its end, although nobody wants to hear of ends', () => {
+  it('is sent with its end, although the channel does not send ends', () => {
     const channel = channelOf({ send_resolved: false })
     const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
     channel.take(offline)
@@ -429,7 +429,7 @@ describe('what is held back', () => {
     ])
   })
 
-  it('and first told in a digest is a problem like any other: people are reminded, and told when it is over', () => {
+  it('and first sent in a digest is a problem like any other: people are reminded, and notified when it is over', () => {
     const channel = channelOf()
     const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
     const recovered = { severity: 'info', event_type: 'instance_recovered', by_service: 1 } as const
@@ -482,7 +482,7 @@ describe('whatever comes in whatever order', () => {
     { weight: 1, arbitrary: fc.integer({ min: 1, max: 600 }) },
   )
 
-  it('no alert is lost, and no message is told beyond the limit but urgent ones', () => {
+  it('no alert is lost, and no message is sent beyond the limit but urgent ones', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 150 }), (steps) => {
         const channel = channelOf({ perMinute: 5 })

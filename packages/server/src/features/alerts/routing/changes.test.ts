@@ -64,7 +64,7 @@ describe('the other channels hear from the service who', () => {
     expect(await changes()).toMatchObject([{ severity: 'critical', by_service: 1 }])
   })
 
-  it('switched a channel off, and nobody when it was off already', async () => {
+  it('switched a channel off, and no one when it was off already', async () => {
     await call('PATCH', '/api/alert-channels/env-slack', { enabled: false })
     await dispatch()
     expect(receivedAt('/slack', 'alerting_changed')).toEqual([])
@@ -116,7 +116,7 @@ describe('the other channels hear from the service who', () => {
   })
 })
 
-it('nobody is left to hear it when the last channel goes: the log warns, and the audit log has it', async () => {
+it('without any channel left the log warns, and the audit log has it', async () => {
   await call('PATCH', '/api/alert-channels/env-discord', { enabled: false })
   await call('PATCH', '/api/alert-channels/env-slack', { enabled: false })
   const warnings = service.logged

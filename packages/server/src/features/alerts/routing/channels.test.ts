@@ -172,7 +172,7 @@ describe('a channel', () => {
     expect(entry!.before).not.toHaveProperty('settings_replaced')
   })
 
-  it('that is switched off drops what waits for it, and switched on begins anew', async () => {
+  it('that is switched off drops its waiting alerts, and starts over when switched on', async () => {
     const { body } = await create(pager)
     await plantBacklog(body.id)
     await service.execute(
@@ -251,7 +251,7 @@ describe('the signing secret of a webhook', () => {
     expect(known(given.body.id)?.settings).toMatchObject({ secret: givenSecret })
   })
 
-  it('is rotated with an overlap, of a day unless told', async () => {
+  it('is rotated with an overlap, one day by default', async () => {
     const { body } = await create(hook)
     const { status, body: rotated } = await rotate(body.id)
     expect(status).toBe(201)
