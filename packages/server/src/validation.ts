@@ -66,7 +66,7 @@ export function faultFinder(schema: TSchema): (value: unknown) => string | undef
 }
 
 /** Throws AppError `invalid` when the value does not fit. */
-export function assertFits(schema: TSchema, value: unknown): void {
+export function assertValid(schema: TSchema, value: unknown): void {
   const fault = faultFinder(schema)(value)
   if (fault !== undefined) throw new AppError('invalid', fault)
 }

@@ -20,7 +20,7 @@ export const localKeys: KeyStore = {
   create: (request: NewKey): Promise<KeyCreated> =>
     inDatabase(
       async ({ database, clock }) => {
-        assertFits(NewKey, request)
+        assertValid(NewKey, request)
         return await createKey(database, request, actor(), clock.now())
       },
       { mayCreate: true },
@@ -28,12 +28,12 @@ export const localKeys: KeyStore = {
   list: (): Promise<KeyView[]> => inDatabase(({ database }) => listKeys(database.db)),
   rotate: (id: string, overlapSeconds: number | undefined): Promise<KeyCreated> =>
     inDatabase(async ({ database, clock }) => {
-      assertFits(KeyRotation, overlapSeconds === undefined ? {} : { overlap_seconds: overlapSeconds })
+      assertValid(KeyRotation, overlapSeconds === undefined ? {} : { overlap_seconds: overlapSeconds })
       return await rotateKey(database, id, overlapSeconds, actor(), clock.now())
     }),
   setQuotas: (id: string, quotas: KeyQuotas): Promise<void> =>
     inDatabase(async ({ database, clock }) => {
-      assertFits(KeyQuotas, quotas)
+      assertValid(KeyQuotas, quotas)
       await setKeyQuotas(database, id, quotas, actor(), clock.now())
     }),
   revoke: (id: string): Promise<void> =>

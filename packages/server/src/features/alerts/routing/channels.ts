@@ -146,7 +146,7 @@ export async function changeChannel(change: ChannelChanging, id: string, request
   assertHours(request.quiet_hours)
   const settings = request.settings && settingsOfType(await typeOf(change, id), request.settings)
   if (settings !== undefined) await assertUsable(settings, deps.config.alertAllowCidrs ?? [])
-  await changeHeld(change, id, async (trx, row, now) => {
+  await changeLocked(change, id, async (trx, row, now) => {
     if (row.managed_by === 'environment' && (settings !== undefined || request.name !== undefined)) {
       throw managedByEnvironment()
     }
