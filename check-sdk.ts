@@ -57,7 +57,7 @@ function checkTypes(scratch: string): void {
 const monitor = createMonitor({ url: 'http://127.0.0.1', key: 'key', instanceId: 'agent-1' })
 const size = (path: string) => path.length
 export const read: (path: string) => Promise<number> = monitor.guardTool('read', size)
-export const told: (path: string) => Promise<number | Denial> = monitor.guardTool('read', size, { onDeny: 'return' })
+export const readOrDenial: (path: string) => Promise<number | Denial> = monitor.guardTool('read', size, { onDeny: 'return' })
 // @ts-expect-error a tool keeps its arguments
 void read(7)
 // @ts-expect-error there are two fail modes

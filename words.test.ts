@@ -11,6 +11,13 @@ const root = fileURLToPath(new URL('.', import.meta.url))
 const refused =
   /\b(anew|who(m)?ever|somebody|anybody|told|tries|unless (told|set|given)|that is all|what (became|becomes) of|can(not)? be had|do(es)? not fit|so that nobody|keeps? waiting|of (its|their|your) own|looks? after|takes? care of|is no (wardline|json))\b/gi
 
+/** Parts of names: `told`, `isTold`, `untold`, `mostBytes`, and constants in another case than the rest. */
+const refusedNames =
+  /(?<![a-z])(?:un)?told(?![a-z])|(?<=[a-z])Told(?![a-z])|\b(?:anew|unfit|misfit|tries|triesLeft|whoever)\b|\b(?:most|least)(?=[A-Z])|(?<!at )\bmost\b|(?<=[a-z])(?:Tries|Anew|AtMost|AtLeast)(?![a-z])|\bconst [A-Z]+(?:_[A-Z0-9]+)+(?= =)/g
+
+/** Names that others gave: the column `told_at` and an option of `node:dns`. */
+const given = /\btold_at\b|\btimeout: 2_000, tries\b/g
+
 interface Text {
   place: string
   text: string
@@ -28,14 +35,44 @@ const literals = /'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`/g
 /** A pattern of code, whose quotes begin no text. */
 const pattern = /(?<=[(=,:]\s*)\/(?![*/\s])(?:[^/\\\n]|\\.)+\/[dgimsuy]*/g
 
+const comments = /(?<=^|[\s{(,])\/\/ .*|^\s*\/?\*.*$|\/\*\*? .*?\*\//gm
+const pythonComments = /(?<=^|\s)#.*$/gm
+
+const at = (path: string, source: string, index: number, text: string): Text => ({
+  place: `${path}:${source.slice(0, index).split('\n').length}`,
+  text: prose(text),
+})
+
+const commentsOf = (path: string, source: string): Text[] =>
+  [...source.matchAll(path.endsWith('.py') ? pythonComments : comments)].map(({ 0: text, index }) =>
+    at(path, source, index, text),
+  )
+
+const blank = (text: string): string => text.replaceAll(/[^\n]/g, ' ')
+const withoutComments = (path: string, source: string): string =>
+  source.replaceAll(path.endsWith('.py') ? pythonComments : comments, blank)
+
 /** The sentences among the literals of a program: a text with a space in it. What fills a template is code. */
 function sentencesOf(path: string, source: string): Text[] {
-  const code = source.replaceAll(/^\s*(\/\/|\/?\*|#).*$/gm, '').replaceAll(pattern, '/…/')
+  const code = withoutComments(path, source).replaceAll(pattern, '/…/')
   return [...code.matchAll(literals)].flatMap(({ 0: literal, index }) => {
     const text = literal.slice(1, -1).replaceAll(/\$?\{[^{}]*\}/g, '…')
-    const line = code.slice(0, index).split('\n').length
-    return text.includes(' ') ? [{ place: `${path}:${line}`, text: prose(text) }] : []
+    return text.includes(' ') ? [at(path, code, index, text)] : []
   })
+}
+
+/** What a test is called: the first argument, after the table of `each` if there is one. */
+const testNames = /(?:\b(?:it|test|describe)(?:\.\w+)*\(|\]\)\(|^ *\)\()\s*(['`"])((?:\\.|(?!\1)[^\\])*)\1/gm
+const testNamesOf = (path: string, source: string): Text[] =>
+  [...source.matchAll(testNames)].map(({ 2: name, index }) => at(path, source, index, name!))
+
+function namesOf(path: string, source: string): Text[] {
+  if (path.endsWith('.py')) return []
+  const code = withoutComments(path, source).replaceAll(pattern, '/…/')
+  const names = code.replaceAll(literals, (text) =>
+    text.startsWith('`') ? text.replaceAll(/(^`|\})[^`{}]*?(\$\{|`$)/g, '$1$2') : "''",
+  )
+  return names.split('\n').map((text, index) => ({ place: `${path}:${index + 1}`, text: text.replaceAll(given, '') }))
 }
 
 /** The history up to the last release stays as it was published. */
@@ -43,34 +80,40 @@ const unreleased = (changes: string): string => changes.split(/^## (?!Unreleased
 
 function textsOf(path: string, content: string): Text[] {
   if (path === 'CHANGELOG.md') return linesOf(path, unreleased(content))
-  return /\.(ts|js|py)$/.test(path) ? sentencesOf(path, content) : linesOf(path, content)
+  if (!/\.(ts|js|py)$/.test(path)) return linesOf(path, content)
+  // The other texts of a test are what strangers send.
+  const texts = /\btest\b/.test(path) ? testNamesOf(path, content) : sentencesOf(path, content)
+  return [...texts, ...commentsOf(path, content)]
 }
 
-const faultsOf = (path: string, content: string): string[] =>
-  textsOf(path, content).flatMap(({ place, text }) =>
-    [...text.matchAll(refused)].map(([word]) => `${place} says "${word}": ${text.trim().slice(0, 160)}`),
+const faultsIn = (texts: Text[], words: RegExp): string[] =>
+  texts.flatMap(({ place, text }) =>
+    [...text.matchAll(words)].map(([word]) => `${place} says "${word}": ${text.trim().slice(0, 160)}`),
   )
+
+const faultsOf = (path: string, content: string): string[] => [
+  ...faultsIn(textsOf(path, content), refused),
+  ...(/\.(ts|js)$/.test(path) ? faultsIn(namesOf(path, content), refusedNames) : []),
+]
 
 function filesIn(folder: string, kind: RegExp): string[] {
   return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(root.length))
-    .filter((path) => kind.test(path) && !/(^|\/)(node_modules|dist|fixtures|migrations)\/|test/.test(path))
+    .filter((path) => kind.test(path) && !/(^|\/)(node_modules|dist|fixtures|migrations)\//.test(path))
 }
 
 const files = [
-  ...readdirSync(root).filter((name) => name.endsWith('.md')),
-  ...filesIn('docs', /\.md$/),
-  ...filesIn('packages', /\.(md|ts|js)$/),
-  ...filesIn('clients', /\.(md|py)$/),
+  ...readdirSync(root).filter((name) => /\.(md|ts)$/.test(name) && name !== 'words.test.ts'),
+  ...['docs', 'packages', 'clients', 'examples', 'bench', 'e2e', 'test-servers'].flatMap((folder) =>
+    filesIn(folder, /\.(md|ts|js|py)$/),
+  ),
   ...filesIn('deploy', /\.\w+$|file$/),
-  ...filesIn('examples', /\.(ts|py)$/),
-  'bench/README.md',
 ]
 
-describe('the words of documents, help and messages', () => {
+describe('the words of documents, help, messages, comments, names and tests', () => {
   test('are those of the field', () => {
-    expect(files.length).toBeGreaterThan(400)
+    expect(files.length).toBeGreaterThan(700)
     expect(files.flatMap((path) => faultsOf(path, readFileSync(join(root, path), 'utf8')))).toEqual([])
   })
 
@@ -84,6 +127,18 @@ describe('the words of documents, help and messages', () => {
     ['packages/contract/src/a.ts', "Type.String({ description: 'Whoever holds the key' })"],
     ['clients/python/a.py', "raise ValueError(f'{name} keeps waiting')"],
     ['deploy/values.yaml', 'replicas: 2 # two, so that nobody waits'],
+    ['packages/server/src/a.ts', 'const limit = 3 // unless told'],
+    ['packages/sdk/src/a.ts', '/** Whoever holds the lock. */'],
+    ['e2e/a.test.ts', '/**\n * Begins anew.\n */'],
+    ['clients/python/a.py', 'limit = 3  # of its own'],
+    ['e2e/a.test.ts', "test('is refused to anybody', () => {})"],
+    ['packages/cli/src/a.test.ts', "describe.each(['a'])('a server of its own', () => {})"],
+    ['packages/cli/src/a.test.ts', "test.each([\n  ['a'],\n])('is told %s', () => {})"],
+    ['packages/server/src/a.ts', 'const told = 1'],
+    ['packages/server/src/a.ts', 'if (isTold) return'],
+    ['packages/server/src/a.test.ts', 'const text = `at ${untold.length}`'],
+    ['packages/sdk/src/a.ts', 'const mostBytes = 1_024'],
+    ['bench/a.ts', 'const AT_MOST = 1.2'],
   ])('are refused in %s: %s', (path, content) => {
     expect(faultsOf(path, content)).not.toEqual([])
   })
@@ -91,7 +146,10 @@ describe('the words of documents, help and messages', () => {
   test.each([
     ['docs/guide/alerts.md', 'The outcome `told` means sent.'],
     ['CHANGELOG.md', '## Unreleased\n\n- New.\n\n## 0.1.0\n\n- Nobody is told.'],
-    ['packages/server/src/a.ts', 'const told = alerts.filter(({ outcome }) => outcome === `told`)'],
+    ['packages/server/src/a.ts', "const sent = alerts.filter(({ outcome }) => outcome === 'told')"],
+    ['packages/server/src/a.ts', 'const last = group.told_at'],
+    ['packages/server/src/a.test.ts', "const text = 'Nobody told me.'"],
+    ['packages/cli/src/a.ts', "const { WARDLINE_KEY } = env, url = 'https://example.com/anew'"],
   ])('may stay in %s: %s', (path, content) => {
     expect(faultsOf(path, content)).toEqual([])
   })

@@ -120,7 +120,7 @@ describe.each(Object.entries(targets))('the %s', (_name, target) => {
     for (const body of [[], [target.valid()], 'text', 7, true, null]) expectRefusal(await send(target, body), 400)
   })
 
-  test('refuses what is no JSON', async () => {
+  test('refuses what is not JSON', async () => {
     const path = target.path.replace(':id', instanceId)
     const whole = JSON.stringify(target.valid())
     for (const raw of [

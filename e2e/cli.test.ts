@@ -97,7 +97,7 @@ afterAll(() => {
   }
 })
 
-/** An HTTP server that is no Wardline, or stands before one. */
+/** An HTTP server that is not Wardline, or a proxy before it. */
 async function serve(listener: RequestListener): Promise<string> {
   const server = createServer(listener)
   servers.push(server)

@@ -60,7 +60,7 @@ describe('POST /api/events/batch', () => {
     expect(answer.body.ids.filter((id) => id !== null)).toHaveLength(3)
   })
 
-  test('names the line that is no JSON and stores the others', async () => {
+  test('names the line that is not JSON and stores the others', async () => {
     const [first, last] = [anEvent(), anEvent()]
     const answer = await sendLines(`${JSON.stringify(first)}\n{"severity":\n${JSON.stringify(last)}\n`)
     expect(answer.status, answer.text).toBeLessThan(500)

@@ -31,7 +31,7 @@ const ways = {
   poll: (id: string, key: string) => service.call('GET', `/api/instances/${id}/status`, { key }),
 }
 
-// A compromised agent tries its key on every other agent of the fleet.
+// A compromised agent uses its key for every other agent of the fleet.
 test(`${agents} keys open their own instance, and none of the others`, { timeout: 120_000 }, async () => {
   const prefix = unique('pair')
   // Ids that begin with others, so that a comparison of beginnings would let some through.

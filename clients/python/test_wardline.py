@@ -478,7 +478,7 @@ class KillSwitchTest(ServiceTest):
         self.assertFalse(monitor.wait_suspended(0))
         until('both calls', lambda: list(calls), lambda made: made == ['suspend first', 'resume'])
 
-    # Whoever kills an agent while it is not running must find it stopped when it comes back.
+    # An agent that is killed while it is not running must be stopped when it comes back.
     def test_an_agent_that_was_suspended_while_away_does_not_begin(self) -> None:
         self.monitor().start().stop()
         self.kill('while away')
@@ -625,7 +625,7 @@ class KillSwitchTest(ServiceTest):
         self.assertEqual(entries[0]['instance'], self.instance_id)
         self.assertEqual(stat.S_IMODE(os.stat(log).st_mode), 0o600)
 
-    # Otherwise an agent that ends itself when it is told, and is started again, would go on as if nothing had been.
+    # Otherwise an agent that ends itself on a suspension, and is started again, would continue unsuspended.
     def test_a_suspension_is_written_down_before_anybody_is_told(self) -> None:
         state_file = self.file('agent.state')
         monitor = self.monitor(state_file=state_file)
@@ -1032,7 +1032,7 @@ class DecoyTest(ServiceTest):
             patch.start()
             self.addCleanup(patch.stop)
 
-    # A decoy that lay in a report, a log or an error would unmask itself to whoever reads those.
+    # A decoy that lay in a report, a log or an error would unmask itself to their readers.
     def test_a_decoy_in_an_argument_is_denied_and_its_value_is_nowhere(self) -> None:
         value, path = self.plant_key(), '/srv/vault/ledger.dat'
         self.plant(type='file_path', path=path)
@@ -1051,7 +1051,7 @@ class DecoyTest(ServiceTest):
             fetch('https://example.com/', headers={'Authorization': f'token {value}', 'From': path})
         self.assertEqual(denied.exception.code, 'decoy')
         self.assertFalse(denied.exception.retryable)
-        # Whoever steers the model would learn what to keep clear of.
+        # An attacker who steers the model would learn what to avoid.
         self.assertNotIn('decoy', json.dumps(denied.exception.as_dict()))
         self.assertEqual(ran, [])
         self.kill('after the decoy')
@@ -1495,7 +1495,7 @@ print("end", monitor.flush(20))
 
 
 class TransportTest(ServiceTest):
-    # Whoever answers in the place of the service could send the key on to a host of its own.
+    # A server in place of the service could redirect the key to another host.
     def test_a_redirect_is_not_followed(self) -> None:
         connections: List[Any] = []
         with socket.create_server(('127.0.0.1', 0)) as elsewhere, socket.create_server(('127.0.0.1', 0)) as listener:

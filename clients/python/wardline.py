@@ -77,12 +77,12 @@ _CHECKS_AT_ONCE = 4
 _USUAL_CHECKS = 16
 # The service sends a comment every 30 seconds: a stream that is silent for so long is dead.
 _STREAM_SILENCE = 75.0
-_BACKOFF_LEAST = 1.0
-_BACKOFF_MOST = 30.0
+_BACKOFF_MIN = 1.0
+_BACKOFF_MAX = 30.0
 # Only a person can change that a key is refused.
 _REFUSED = 60.0
 # Nobody keeps an agent from asking for longer than this, whatever Retry-After says.
-_RETRY_AFTER_MOST = 300.0
+_RETRY_AFTER_MAX = 300.0
 # Reports that come together travel together.
 _LINGER = 0.5
 
@@ -114,7 +114,7 @@ _ENTRIES = 50
 _DEPTH = 6
 # Rotation with overlap takes two, and each key can cost a verification for every message.
 _PUBLIC_KEYS = 8
-# As many baselines as the service keeps; a name that is made up anew each time must not fill the memory.
+# As many baselines as the service keeps; generated names must not fill the memory.
 _METRIC_NAMES = 64
 
 # What the service takes in one check: 64 Ki UTF-16 units of text, 4,096 bytes of a path or command.
@@ -150,7 +150,7 @@ class Denied(Exception):
 
     `code` is 'suspended'; 'decoy' when an argument holds one; or 'unchecked' when that could not be found out: because
     the service did not answer and the fail mode is 'closed', or, in both fail modes, because of the arguments. Trying again is never the answer: `retryable` is False. `reason` is for a model: it does not
-    say that a decoy was touched, because whoever steers the model would learn what to keep clear of.
+    say that a decoy was touched, because an attacker who steers the model would learn what to avoid.
     """
 
     retryable = False
@@ -301,9 +301,9 @@ class _Redaction:
     """Copies values as plain JSON of at most so many bytes, without what looks like a secret, and with what is deep,
     long or no data replaced by a word for it."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         # Room for the brackets and marks with which containers that were begun are ended.
-        self._left = most_bytes - 512
+        self._left = max_bytes - 512
 
     def of(self, value: Any, depth: int = _DEPTH) -> Any:
         try:
@@ -491,7 +491,7 @@ def _link_target(text: str) -> List[str]:
 
 def _full_jitter(failures: int) -> float:
     """Seconds to wait after so many failures in a row."""
-    return random.uniform(0.1, min(_BACKOFF_MOST, _BACKOFF_LEAST * 2 ** min(failures, 10)))
+    return random.uniform(0.1, min(_BACKOFF_MAX, _BACKOFF_MIN * 2 ** min(failures, 10)))
 
 
 def _describe(error: BaseException) -> str:
@@ -747,7 +747,7 @@ class _Answer:
             seconds = float(self.headers.get('retry-after') or 0)
         except ValueError:
             return 0.0
-        return min(max(seconds, 0.0), _RETRY_AFTER_MOST) if math.isfinite(seconds) else 0.0
+        return min(max(seconds, 0.0), _RETRY_AFTER_MAX) if math.isfinite(seconds) else 0.0
 
     def refusal(self) -> str:
         said = self.json().get('error')
@@ -809,7 +809,7 @@ class _Transport:
     ) -> _Answer:
         """One answer to a GET, or to a POST when there is a body, within the time. Raises _NoAnswer.
 
-        The request runs in a thread of its own: neither a name that does not resolve nor a service that sends a byte
+        The request runs in a separate thread: neither a name that does not resolve nor a service that sends a byte
         now and then can keep the caller longer."""
         deadline = time.monotonic() + timeout
         places = self._places
@@ -869,7 +869,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-# --- What fails, and who is told -------------------------------------------------------------------------------------
+# --- Errors and listeners --------------------------------------------------------------------------------------------
 
 
 class _Notices:
@@ -951,7 +951,7 @@ class _Outbox:
         self._failed_attempt = 0
         self._batches = 0
         self._dropped: Dict[str, int] = {}
-        self._untold: Dict[str, int] = {}
+        self._unreported: Dict[str, int] = {}
 
     def state(self) -> Tuple[int, Dict[str, int]]:
         """Reports that wait, and those that were lost by reason."""
@@ -976,7 +976,7 @@ class _Outbox:
 
     def drop(self, reason: str, count: int) -> None:
         with self._changed:
-            for counts in (self._dropped, self._untold):
+            for counts in (self._dropped, self._unreported):
                 counts[reason] = counts.get(reason, 0) + count
 
     def flush(self, timeout: float) -> bool:
@@ -1043,8 +1043,8 @@ class _Outbox:
     def _deliver(self, batch: Sequence[bytes], stopping: threading.Event) -> None:
         """Sends one batch until the service takes or refuses it. Each attempt is the same bytes under the same key,
         so that the service stores them once, also when its answer was lost."""
-        told = self._take_untold()
-        notice = [self._encode(_drop_notice(told))] if told else []
+        dropped = self._take_unreported()
+        notice = [self._encode(_drop_notice(dropped))] if dropped else []
         body = b'[' + b','.join([*batch, *notice]) + b']'
         self._batches += 1
         headers = {'Idempotency-Key': f'{self._boot_id}-{self._batches}'}
@@ -1062,7 +1062,7 @@ class _Outbox:
                     return
                 if _is_final(answer.status):
                     self._problems.note('report', f'Reports were refused: {answer.refusal()}')
-                    self._drop_batch('refused', len(batch), told)
+                    self._drop_batch('refused', len(batch), dropped)
                     return
                 problem, pause = answer.refusal(), answer.retry_after()
             except _NoAnswer as error:
@@ -1071,7 +1071,7 @@ class _Outbox:
             self._problems.note('report', f'Reports are queued, because sending them failed: {problem}')
             self._pause(attempt, hurries, failures, pause, stopping)
             if stopping.is_set():
-                self._drop_batch('stopped', len(batch), told)
+                self._drop_batch('stopped', len(batch), dropped)
                 return
 
     def _pause(self, attempt: int, hurries: int, failures: int, asked: float, stopping: threading.Event) -> None:
@@ -1081,7 +1081,7 @@ class _Outbox:
             if asked > 0:
                 self._changed.wait_for(stopping.is_set, asked + random.uniform(0, 1))
             else:
-                # Somebody who flushes wants to know now, not after the pause.
+                # A caller of flush waits for the result now, not after the pause.
                 self._changed.wait_for(
                     lambda: stopping.is_set() or self._hurries != hurries, _full_jitter(failures)
                 )
@@ -1096,26 +1096,26 @@ class _Outbox:
         self.drop('refused', min(len(errors), reports))
         self._problems.note('report', f'{len(errors)} reports were refused: {_one_line(str(first))}')
 
-    def _take_untold(self) -> Dict[str, int]:
+    def _take_unreported(self) -> Dict[str, int]:
         with self._changed:
-            told, self._untold = self._untold, {}
-            return told
+            dropped, self._unreported = self._unreported, {}
+            return dropped
 
-    def _drop_batch(self, reason: str, reports: int, told: Mapping[str, int]) -> None:
+    def _drop_batch(self, reason: str, reports: int, dropped: Mapping[str, int]) -> None:
         """Earlier losses that the batch did not report are reported by the next one."""
         self.drop(reason, reports)
         with self._changed:
-            for earlier, count in told.items():
-                self._untold[earlier] = self._untold.get(earlier, 0) + count
+            for earlier, count in dropped.items():
+                self._unreported[earlier] = self._unreported.get(earlier, 0) + count
 
 
-def _drop_notice(told: Mapping[str, int]) -> Dict[str, Any]:
-    count = sum(told.values())
+def _drop_notice(dropped: Mapping[str, int]) -> Dict[str, Any]:
+    count = sum(dropped.values())
     return {
         'severity': 'warning',
         'event_type': 'sdk_events_dropped',
         'description': f'{count} events of this agent were dropped before the service stored them',
-        'metadata': {'count': count, 'reasons': dict(told)},
+        'metadata': {'count': count, 'reasons': dict(dropped)},
     }
 
 
@@ -1444,9 +1444,9 @@ class _KillSwitch:
         self._notices = notices
         self._problems = problems
         self._lock = threading.RLock()
-        # Held while a change is told and written down, so that changes keep their order. Nobody who only asks waits.
+        # Locked while a change is announced and written, so that changes keep their order. Reads do not wait.
         self._telling = threading.RLock()
-        self._told = ''
+        self._announced = ''
         self.control = control
         self.heard = False
         """The service itself has sent `control`; before that it may come from a file."""
@@ -1495,7 +1495,7 @@ class _KillSwitch:
                         self.control = control
                     same = (control.version, control.suspended) == (applied.version, applied.suspended)
                     self.heard = self.heard or newer or same
-            # Before it is told: whoever hears it may end the process, which must not come back as if nothing had been.
+            # Before listeners are notified: one may end the process, which must not come back unsuspended.
             written = newer and self._write_down('state file', self._record.write, self.control, instead)
             self.settle()
             if instead:
@@ -1505,18 +1505,18 @@ class _KillSwitch:
             return newer
 
     def settle(self) -> None:
-        """Tells everybody when the agent became suspended, for another reason, or free."""
+        """Notifies listeners when the agent is suspended, suspended for another reason, or resumed."""
         with self._telling:
             with self._lock:
                 suspended, reason = self.state()
-                told, self._told = self._told, self._situation(suspended)
+                before, self._announced = self._announced, self._situation(suspended)
             if suspended:
                 self.event.set()
             else:
                 self.event.clear()
-            if told == self._told:
+            if before == self._announced:
                 return
-            cause = self._told if suspended else told
+            cause = self._announced if suspended else before
             version = None if cause == _CUT_OFF else self.control.version
             if suspended:
                 _log.warning('The agent is suspended: %s', _one_line(reason or '', 500))
@@ -1541,13 +1541,13 @@ class _KillSwitch:
         return True
 
 
-def _mismatch_notice(applied: int, told: int) -> Dict[str, Any]:
+def _mismatch_notice(applied: int, service_version: int) -> Dict[str, Any]:
     return {
         'severity': 'critical',
         'event_type': 'control_version_mismatch',
         'description': f'This agent had applied control version {applied} as active, but the service suspended it at '
-        f'version {told}; it is suspended',
-        'metadata': {'applied_version': applied, 'service_version': told},
+        f'version {service_version}; it is suspended',
+        'metadata': {'applied_version': applied, 'service_version': service_version},
     }
 
 
@@ -1690,7 +1690,7 @@ class _Link:
 
     def _poll(self) -> float:
         """Asks for the state. Returns how long to wait at least before the next time."""
-        # What comes from a file only was not told by the service, and need not be what it told.
+        # State from a file only did not come from the service, and may differ from it.
         heard, asked = self._kill_switch.heard, self._kill_switch.control
         known = {'If-None-Match': f'W/"{asked.version}"'} if heard else {}
         self._in_doubt = False
@@ -1722,7 +1722,7 @@ class _Link:
         return 0.0
 
     def _contradicts(self, control: _Control) -> bool:
-        # What was signed before the state that the service itself told may be a replay.
+        # What was signed before the state that the service sent last may be a replay.
         switch = self._kill_switch
         is_replay = self._public_keys is not None and switch.heard and control.version < switch.control.version
         return not is_replay and switch.contradicts(control)
@@ -1882,7 +1882,7 @@ class Monitor:
     fail_mode       'open' keeps the last known state while the service is away. 'closed' suspends `stale_after`
                     seconds after the last contact, and before the first one
     state_file      keeps a suspension over a restart; made with mode 0600
-    suspend_log     JSON lines, one for each suspension and resume; `<state_file>.log` unless told. Without either
+    suspend_log     JSON lines, one for each suspension and resume; default: `<state_file>.log`. Without either
                     file the logger `wardline` has the only record
     ssl_context     to trust a private authority; certificates are verified unless this says otherwise
     tags            up to 20, such as 'env:production', shown and filtered by in the fleet. Default: the last ones stay
@@ -1891,7 +1891,7 @@ class Monitor:
 
     Proxies are taken from the environment as urllib does: http_proxy, https_proxy, no_proxy.
 
-    After a fork the child keeps the state, sends nothing of what waited in the parent, and starts threads of its own
+    After a fork the child keeps the state, sends nothing of what waited in the parent, and starts new threads
     when the monitor is first used in it.
     """
 
@@ -1982,7 +1982,7 @@ class Monitor:
     # --- Start and stop
 
     def start(self, timeout: float = 5.0) -> Monitor:
-        """Starts the threads and waits until the service has told the state, at most `timeout` seconds: an agent that
+        """Starts the threads and waits until the service has sent the state, at most `timeout` seconds: an agent that
         was suspended while it was away does not begin to work. In asyncio: `await asyncio.to_thread(monitor.start)`."""
         self._launch()
         self._link.polled.wait(timeout)
@@ -2260,8 +2260,8 @@ class _Call:
         self._monitor._resume_after_fork()
         suspended, reason = self._monitor._kill_switch.state()
         if suspended:
-            told = f'This agent is suspended ({reason}). It must stop here and not retry.'
-            raise Denied('suspended', self._tool, told)
+            reason_text = f'This agent is suspended ({reason}). It must stop here and not retry.'
+            raise Denied('suspended', self._tool, reason_text)
 
     def refuse_decoys(self) -> None:
         """Raises Denied, and nothing else."""

@@ -99,8 +99,8 @@ async function inAgentFolder(): Promise<Partial<Walk>> {
 
 /** A program of Node 24 that has the packages. */
 async function fromSource({ clone }: { clone: string }): Promise<Partial<Walk>> {
-  const NODE_OPTIONS = '--conditions=wardline-source'
-  return { env: { NODE_OPTIONS }, bins: [join(clone, 'node_modules', '.bin')] }
+  const nodeOptions = '--conditions=wardline-source'
+  return { env: { NODE_OPTIONS: nodeOptions }, bins: [join(clone, 'node_modules', '.bin')] }
 }
 
 /** The real `npm ci` at night, if the registry can be reached. Otherwise what is installed here serves: `.ci/run` begins with it. */

@@ -10,7 +10,7 @@ import os
 import pathlib
 import sys
 
-# An agent of your own has wardline.py beside it.
+# Put wardline.py beside your agent.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'clients' / 'python'))
 
 from wardline import Denied, Monitor  # noqa: E402
@@ -38,7 +38,7 @@ def read_file(path: str) -> str:
     return pathlib.Path(path).read_text(encoding='utf-8')[:40].replace('\n', ' ')
 
 
-# What a model would have decided; the last wish is that of somebody who got a line into one of the pages.
+# What a model would have decided; the last call was injected into one of the pages.
 plan = [
     (search, 'tides at Ostend'),
     (read_file, __file__),

@@ -10,7 +10,7 @@ export const exitCodes = {
   refused: 2,
   /** There is no key, it is wrong, or it may not do this. */
   unauthorized: 3,
-  /** Nothing answers, or what answers is no Wardline. */
+  /** Nothing answers, or the server is not Wardline. */
   unreachable: 4,
   /** It is done, but the agent did not confirm it in time. */
   unconfirmed: 5,

@@ -71,7 +71,7 @@ function guardFunction(monitor: Monitor, tool: FunctionTool, callOf: CallOf): Fu
   })
 }
 
-/** As escaped text a decoy could pass for something else. What is no JSON is refused by the tool. */
+/** As escaped text a decoy could pass for something else. The tool refuses what is not JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -241,9 +241,9 @@ test.each<[string, unknown]>([
       },
     },
   ],
-])('refuses %s without throwing, and says why', async (_fault, unfit) => {
+])('refuses %s without throwing, and says why', async (_fault, invalidReport) => {
   const { monitor, heard } = fleet.monitor()
-  expect(await monitor.report(unfit as Report)).toBe(false)
+  expect(await monitor.report(invalidReport as Report)).toBe(false)
   expect(heard.error).toMatchObject([{ code: 'invalid' }])
   expect(heard.error[0]?.message).toMatch(/^A report was not sent: .+\.$/)
 })

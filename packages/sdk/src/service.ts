@@ -24,7 +24,7 @@ export interface Call {
 /** The service answers in a few KiB; whatever else listens there must not fill the memory. */
 export const maxBytes = 1024 * 1024
 export const unsigned = 'not signed by the deployment'
-export const unfit = 'an answer that is compressed or too long'
+export const invalidAnswer = 'an answer that is compressed or too long'
 
 /** However long an answer asks to wait: no proxy may blind the kill switch for longer. */
 const maxRetryAfterMs = 60_000
@@ -107,7 +107,7 @@ export class Service {
       signal,
     })
     const text = await boundedText(response)
-    if (text === undefined) return noAnswer(unfit)
+    if (text === undefined) return noAnswer(invalidAnswer)
     return {
       status: response.status,
       body: parsedObject(text),

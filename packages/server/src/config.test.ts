@@ -216,8 +216,10 @@ describe('channels of the environment', () => {
   })
 
   it('come from files too', () => {
-    const SLACK_WEBHOOK_URL_FILE = fileWith('https://hooks.slack.com/services/x\n')
-    expect(readConfig({ SLACK_WEBHOOK_URL_FILE }).slackWebhookUrl).toBe('https://hooks.slack.com/services/x')
+    const secretFile = fileWith('https://hooks.slack.com/services/x\n')
+    expect(readConfig({ SLACK_WEBHOOK_URL_FILE: secretFile }).slackWebhookUrl).toBe(
+      'https://hooks.slack.com/services/x',
+    )
   })
 
   it.each([

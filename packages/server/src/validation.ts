@@ -40,7 +40,7 @@ const customOptions = {
   keywords: ['x-rule'],
 }
 
-/** One Ajv for the process, which compiles a schema once, whoever asks. */
+/** One Ajv for the process, which compiles each schema once. */
 let compile: ((route: { schema: TSchema }) => SchemaCheck) | undefined
 
 /**
@@ -59,13 +59,13 @@ export function lazyCheck(schema: TSchema): SchemaCheck {
   return checkLate
 }
 
-/** Says in a sentence why a value does not fit a schema; undefined when it does. */
+/** The sentence that says why a value does not match a schema; undefined when it does. */
 export function faultFinder(schema: TSchema): (value: unknown) => string | undefined {
   const check = lazyCheck(schema)
   return (value) => (check(value) ? undefined : validationSentence(check.errors![0]!))
 }
 
-/** Throws AppError `invalid` when the value does not fit. */
+/** Throws AppError `invalid` when the value is invalid. */
 export function assertValid(schema: TSchema, value: unknown): void {
   const fault = faultFinder(schema)(value)
   if (fault !== undefined) throw new AppError('invalid', fault)

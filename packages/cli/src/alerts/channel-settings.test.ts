@@ -56,7 +56,7 @@ test('ends when the input does', async () => {
 })
 
 // The sentence ends up in logs of scripts, and the parser's own would quote the text.
-test('refuses what is no JSON object without repeating it', () => {
+test('refuses what is not a JSON object without repeating it', () => {
   for (const text of ['', '{"url":"https://hooks.example/SECRET"', '["SECRET"]', '"SECRET"', 'null']) {
     expect(() => parseSettings(text)).toThrow(/^The settings (are not valid JSON|must be one JSON object)(?!.*SECRET)/)
   }

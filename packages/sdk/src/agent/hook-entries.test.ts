@@ -151,7 +151,7 @@ test.each([
   ['{"a": 1', 1, 8],
   ['{\n"a": tru }', 2, 9],
   ['nope', 1, 2],
-])('says where %j is no JSON, and nothing of what stands there', (text, line, column) => {
+])('names the place where %j is not JSON, without its content', (text, line, column) => {
   expect(() => parseSettings(text)).toThrow(`It is not JSON: line ${line}, column ${column}.`)
 })
 

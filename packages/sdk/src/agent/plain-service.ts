@@ -2,13 +2,13 @@ import { type IncomingMessage, type RequestOptions, request as requestPlainly } 
 import {
   type Answer,
   type Call,
+  invalidAnswer,
   isPlain,
   maxBytes,
   noAnswer,
   parsedObject,
   retryAfterMs,
   Service,
-  unfit,
 } from '../service.ts'
 
 /**
@@ -63,7 +63,7 @@ function collect(message: IncomingMessage, done: (answer: Answer) => void, faile
   message.on('data', (part: Buffer) => {
     bytes += part.length
     parts.push(part)
-    if (bytes > maxBytes || !isPlain(headers['content-encoding'])) message.destroy(new Error(unfit))
+    if (bytes > maxBytes || !isPlain(headers['content-encoding'])) message.destroy(new Error(invalidAnswer))
   })
   message.on('error', failed)
   message.on('end', () => {

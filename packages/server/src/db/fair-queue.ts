@@ -100,8 +100,8 @@ export class FairQueue<Entry extends Queued> {
   take(batch: Entry[], maxRows: number): number {
     let rows = 0
     // Shares in succession whose next entry is too large for what is left.
-    let unfit = 0
-    while (this.#last && rows < maxRows && unfit < this.#shares.size) {
+    let skipped = 0
+    while (this.#last && rows < maxRows && skipped < this.#shares.size) {
       const share = this.#last.next
       share.credit = Math.min(share.credit + turnRows, turnRows)
       const before = rows
@@ -112,8 +112,8 @@ export class FairQueue<Entry extends Queued> {
         share.credit -= head.rows
         head = this.#drop(share, head)
       }
-      if (rows > before) unfit = 0
-      else if (share.credit > 0) unfit += 1
+      if (rows > before) skipped = 0
+      else if (share.credit > 0) skipped += 1
       if (head) this.#last = share
     }
     return rows

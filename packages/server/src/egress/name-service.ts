@@ -91,7 +91,7 @@ async function queryBoth(resolver: promises.Resolver, name: string): Promise<str
 /**
  * Resolves names by the hosts file and then by DNS, without the resolver of the system: that one runs in the four
  * threads of the process, which files and all other names need too, and cannot be cancelled. Here a zone that does not
- * answer delays only look-ups of its own names: one look-up for each name at a time, none longer than 8 seconds. Other
+ * answer delays only look-ups of its names: one look-up for each name at a time, none longer than 8 seconds. Other
  * sources of nsswitch.conf are not used.
  */
 export function createNameService(options: NameServiceOptions = {}): Resolve {

@@ -98,7 +98,7 @@ export function assertFewValues(text: string): void {
   }
 }
 
-/** Parses one JSON value. Throws AppError `invalid` when it is no JSON, or not storable. */
+/** Parses one JSON value. Throws AppError `invalid` when it is not JSON, or not storable. */
 export function parseJson(text: string): unknown {
   assertFewValues(text)
   let value: unknown

@@ -5,7 +5,7 @@ import { type AlertFacts, endedBy, groupNameOf, isClaimed, isOfKillSwitch } from
 import { reportKillResults } from '../kill-switch/kill-results.ts'
 import { readOutsideEvent } from '../stream/outside-events.ts'
 
-// A compromised agent has its own key. With it, and on the backplane, it tries to report what only the service may
+// A compromised agent has its own key. With it, and on the backplane, an attempt is made to report what only the service may
 // report: that a kill was confirmed, that an outage is over, that another agent touched a decoy.
 
 const types = [...Object.values(eventTypes), ...Object.values(alertTypes)]

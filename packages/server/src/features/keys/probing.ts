@@ -81,9 +81,9 @@ export class Probing implements RefusalWatch {
     for (const [group, { since }] of this.#failures) if (now - since >= windowMs) this.#failures.delete(group)
     this.#reported.clear()
     if (this.#refusals.size === 0) return
-    const most = [...this.#refusals].toSorted(([, one], [, other]) => other - one).slice(0, maxLogged)
+    const top = [...this.#refusals].toSorted(([, one], [, other]) => other - one).slice(0, maxLogged)
     this.#deps.log.info(
-      { refused: Object.fromEntries(most), callers: this.#refusals.size, more: this.#uncounted },
+      { refused: Object.fromEntries(top), callers: this.#refusals.size, more: this.#uncounted },
       'requests without the required permission within the last minute',
     )
     this.#refusals.clear()

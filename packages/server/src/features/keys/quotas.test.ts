@@ -135,9 +135,9 @@ describe('a quota', () => {
   // Reading bodies of some kilobytes only to refuse them kept kills waiting.
   it('of checks refuses before the body is read', async () => {
     const limited = await agent({ checks_per_second: 1 })
-    const unfit = () =>
+    const invalidRequest = () =>
       service.call('POST', '/api/honeypots/check/path', { key: limited.key, body: '{"path":', headers: json })
-    expect(await statuses(12, unfit)).toEqual({ 400: 10, 429: 2 })
+    expect(await statuses(12, invalidRequest)).toEqual({ 400: 10, 429: 2 })
   })
 
   it('of checks is charged with the work of a costly text', async () => {

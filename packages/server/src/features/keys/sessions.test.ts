@@ -44,7 +44,7 @@ describe('a browser session', () => {
     expect(setCookie).toMatch(/^__Host-wardline=[\w-]{43}; HttpOnly; SameSite=Strict; Path=\/; Max-Age=43200; Secure$/)
   })
 
-  // A neighbour such as blog.example.com can give the browser a cookie for all of example.com, with a session of its own.
+  // A neighbour such as blog.example.com can give the browser a cookie for all of example.com, with a session of the attacker.
   it('is not replaced by a cookie of the plain name where it is bound to its host', async () => {
     await using behind = await openTestService({ env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1' } })
     const https = { 'x-forwarded-proto': 'https' }

@@ -64,7 +64,7 @@ describe('a receiver over TCP gets', () => {
   })
 })
 
-// A log server cuts what is longer, and what is left is no JSON: an agent would hide its alert by filling it up.
+// A log server cuts what is longer, and the rest is not JSON: an agent would hide its alert by filling it up.
 test.each(['\u0001', '🦊', '"', '\u{e0041}', '\u0301', '='])(
   'stays within 8,000 octets with texts of %j',
   async (character) => {

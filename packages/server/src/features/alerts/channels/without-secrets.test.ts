@@ -85,7 +85,7 @@ describe('the address of a receiver', () => {
   })
 })
 
-// The answer is read by the process that has to send the next kill. Whoever may add a channel chooses its URL as well.
+// The answer is read by the process that has to send the next kill. The operator who adds a channel chooses its URL as well.
 it.each([
   ['a long path', `${'ab'.repeat(900)}?x=${'%5C'.repeat(50)}`],
   ['a path of one letter', 'a'.repeat(2_000)],

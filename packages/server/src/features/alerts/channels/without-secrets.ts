@@ -86,7 +86,7 @@ const lookAhead = 4_096
  * percent-encoded, escaped for JSON or HTML, in part or twice. To be made once for each set of secrets. Who receives
  * alerts chooses the text: the work grows with its length alone.
  */
-export function secretRemover(secrets: readonly string[]): (text: string, most?: number) => string {
+export function secretRemover(secrets: readonly string[]): (text: string, maxLength?: number) => string {
   const forms = new Set<string>()
   for (const secret of secrets)
     for (const { text } of readings(bytesOf(secret))) if (text !== '') forms.add(folded(text))
@@ -104,10 +104,10 @@ export function secretRemover(secrets: readonly string[]): (text: string, most?:
     return end
   }
 
-  return (text, most = 2_048) => {
-    const searched = bytesOf(text.slice(0, most + lookAhead))
-    const isCut = text.length > most + lookAhead
-    const shownLength = Buffer.byteLength(text.slice(0, most))
+  return (text, maxLength = 2_048) => {
+    const searched = bytesOf(text.slice(0, maxLength + lookAhead))
+    const isCut = text.length > maxLength + lookAhead
+    const shownLength = Buffer.byteLength(text.slice(0, maxLength))
     const found: [start: number, end: number][] = []
     for (const { text: reading, from } of readings(searched)) {
       const plain = folded(reading)

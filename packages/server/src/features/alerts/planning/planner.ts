@@ -213,7 +213,7 @@ export function createPlanner(
           await send('alert', await waited(shownAlerts), group.waiting)
           return put(decision.group)
         case 'digest':
-          await send('digest', mostImportant(await waited(digestRead)), group.waiting)
+          await send('digest', leadingAlerts(await waited(digestRead)), group.waiting)
           return put(null)
         case 'reminder':
           await send('reminder', unattended.alerts, unattended.count)
@@ -311,7 +311,7 @@ const outcomeOf = (
 })
 
 /** The alerts of a digest that a person must see: first those of the service itself, then the worst, then the newest. */
-function mostImportant(rows: readonly PlannedAlert[]): PlannedAlert[] {
+function leadingAlerts(rows: readonly PlannedAlert[]): PlannedAlert[] {
   const weight = ({ by_service, severity }: PlannedAlert) => by_service * 10 + severities.indexOf(severity)
   const chosen = rows.toSorted((one, other) => weight(one) - weight(other) || one.seq - other.seq).slice(-shownAlerts)
   return chosen.sort((one, other) => one.seq - other.seq)
