@@ -137,9 +137,9 @@ const layers: [name: string, files: RegExp][] = [
   ['deps', /^deps\.ts$/],
   ['the bus', /^bus\//],
   ['the database', /^db\//],
-  ['the way out', /^egress\//],
+  ['egress', /^egress\//],
   [
-    'the ground',
+    'the base layer',
     /^(errors|clock|ids|log|log-pretty|metrics|secrets|config|config-values|config-alerts|config-hosts|config-limits|config-log|config-quotas|private-files|setting-faults|validation|version|work-turns)\.ts$/,
   ],
 ]
@@ -333,7 +333,7 @@ const rules: Rule[] = [
     }),
   },
   {
-    says: 'the service is layered: main → app → features → http → deps → bus → db → egress → ground',
+    says: 'the service is layered: main → app → features → http → deps → bus → db → egress → base layer',
     broken: {
       'packages/server/src/http/a.ts': "import { viewFleet } from '../features/instances/instances.ts'",
       'packages/server/src/db/a.ts': "import type { Deps } from '../deps.ts'",
