@@ -112,7 +112,7 @@ const files = [
 ]
 
 describe('the words of documents, help, messages, comments, names and tests', () => {
-  test('are those of the field', () => {
+  test('are those of the field', { timeout: 60_000 }, () => {
     expect(files.length).toBeGreaterThan(700)
     expect(files.flatMap((path) => faultsOf(path, readFileSync(join(root, path), 'utf8')))).toEqual([])
   })
