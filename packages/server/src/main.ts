@@ -97,7 +97,7 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
       await services.activityCounts
         .write()
         .catch((fault) => deps.log.warn({ err: fault }, 'the history of the last minute was not stored'))
-      await services.dispatcher.close(finishTriesWithinMs)
+      await services.dispatcher.close(finishAttemptsWithinMs)
       await services.keyring.flushUsage()
       await deps.close()
       deps.log.info('stopped')

@@ -166,7 +166,7 @@ describe('events counted for a chart', () => {
   })
 })
 
-// Whoever may read could else make each look of a dashboard read a year of events.
+// A viewer could otherwise make each refresh of a dashboard read a year of events.
 describe('of more events than a look may read', () => {
   /** One more than are looked at without an index. */
   const count = 100_001

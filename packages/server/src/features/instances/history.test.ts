@@ -89,7 +89,7 @@ it('writes again what the database refused, once', async () => {
   expect((await history(service, 'agent-1')).heartbeats.filter((count) => count > 0)).toEqual([1, 1])
 })
 
-// Whoever reports events of invented instances would otherwise fill the memory and the table.
+// Reports about invented instances would otherwise fill the memory and the table.
 it('keeps nothing of instances that are not registered', async () => {
   await using service = await openTestService({ clock: clock(), env: { WARDLINE_MAX_INSTANCES: '3' } })
   for (const id of ['invented-1', 'invented-2', 'invented-3', 'invented-4']) await report(service, id)

@@ -112,7 +112,7 @@ export function tagStatements(
     .where('id', '=', id)
     .where('operator_tags', before === null ? 'is' : '=', before as never)
   const update = db.updateTable('instances').set({ operator_tags: after }).where('id', '=', id)
-  return [dialect.hold(asRead.compile()), update.compile()]
+  return [dialect.lockFound(asRead.compile()), update.compile()]
 }
 
 /** Deletes an instance and keeps its control version, in a batch that fails as stale when that changed meanwhile. */

@@ -18,7 +18,7 @@ interface HeartbeatStatements {
   unknown: string
   applied: string
   tags: string
-  hold: string
+  lock: string
   register: string
   refused: string
   beyond: string
@@ -68,7 +68,7 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
       from ${dialect.rowsFromJson('', { id: 'text', tags: 'text' })} as batch
       where instances.id = batch.id and coalesce(agent_tags, '[]') <> batch.tags`),
     // Of processes that register at the same time each sees what the one before has counted.
-    lockFound: text(sql`update instance_counts set count = count where owner = ''`),
+    lock: text(sql`update instance_counts set count = count where owner = ''`),
     // Places are given first within the allowance of each key, then within that of the service.
     register: text(sql`insert into instances (${names}, owner, first_seen_at, last_heartbeat_at, control_version)
       select ${names}, owner, ${0}, ${0},
@@ -164,7 +164,7 @@ export async function registerInstances(
 ): Promise<{ refused: Refused; claims: VersionClaim[] }> {
   const rows = rowsOf(beats)
   const [, , refused, ...others] = await batch([
-    CompiledQuery.raw(texts.hold, []),
+    CompiledQuery.raw(texts.lock, []),
     CompiledQuery.raw(texts.register, [now, now, rows, max]),
     CompiledQuery.raw(texts.refused, [rows]),
     ...appliedStatements(texts, beats, now),

@@ -37,7 +37,7 @@ it('are seen by their owner, when shared by all, and by an admin in any case', a
   expect((await list(viewer.key))[0]).toMatchObject({ own: true, shared: false })
 })
 
-// A viewer is often a screen on a wall, or somebody outside: it must not speak to all others.
+// A viewer is often a screen on a wall, or an outsider: it must not change what others see.
 it('are shared by operators only, and changed by their owner or an admin', async () => {
   const [viewer, operator] = [await service.createKey('viewer'), await service.createKey('operator')]
   expect((await save(viewer.key, view('loud', { shared: true }))).status).toBe(403)
@@ -47,7 +47,7 @@ it('are shared by operators only, and changed by their owner or an admin', async
   expect((await replace(viewer.key, own, view('own', { shared: true }))).status).toBe(403)
   for (const change of [replace, remove]) {
     expect((await change(viewer.key, shared, view('stolen'))).status).toBe(403)
-    // Whether somebody keeps a private view is nobody else's business.
+    // The existence of a private view is its owner’s business.
     expect((await change(viewer.key, hidden, view('stolen'))).status).toBe(404)
   }
   expect((await replace(viewer.key, own, view('renamed'))).status).toBe(200)
@@ -93,7 +93,7 @@ it.each([
   expect([status, body.error]).toEqual([400, sentence])
 })
 
-// One key that saves without end would otherwise leave no place to anybody else.
+// One key that saves without end would otherwise leave no room for others.
 it('are bounded, for each key and for all, also when many are saved at the same time', async () => {
   await service.execute('delete from views')
   const keys = await Promise.all(Array.from({ length: 5 }, () => service.createKey('viewer')))
