@@ -5,8 +5,10 @@ export type Db = Kysely<Schema>
 export type Trx = Transaction<Schema>
 /** A statement with its parameters, ready to run. */
 export type Statement = CompiledQuery & {
-  /** JSON array of arrays: the statement runs for each, with the count of rows that follow and then the row as parameters. */
+  /** JSON array of arrays: the statement runs once for each, with its values as parameters. */
   rows?: string
+  /** Query for the number of the last of `rows`: each run has the number of its row ahead of the other parameters. */
+  lastNumber?: string
 }
 /** A row read by hand-written SQL. */
 export type Row = Record<string, unknown>
@@ -51,6 +53,14 @@ export interface Dialect {
     counter: Schema['counters']['name'],
     back?: Record<string, Schema['counters']['name']>,
   ): (rows: readonly (readonly unknown[])[]) => Statement
+  /**
+   * Makes statements that add to the column `count` of a table. A row: the values of the keys, which are its primary key,
+   * and what is added.
+   */
+  addCounts(
+    table: string,
+    keys: Record<string, 'text' | 'bigint'>,
+  ): (rows: readonly (readonly (string | number)[])[]) => Statement
 }
 
 /** A day whose events all expired. */

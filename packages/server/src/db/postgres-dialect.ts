@@ -80,4 +80,17 @@ export const postgresDialect: Dialect = {
         names.map((_, index) => arrayLiteral(rows.map((row) => row[index]))),
       )
   },
+
+  addCounts(table, keys) {
+    const names = Object.keys(keys).join(', ')
+    const types = [...Object.values(keys), 'bigint' as const]
+    const arrays = types.map((type, index) => `$${index + 1}::${typeNames[type]}[]`).join(', ')
+    const text = `insert into ${table} (${names}, count) select * from unnest(${arrays})
+      on conflict (${names}) do update set count = ${table}.count + excluded.count`
+    return (rows) =>
+      CompiledQuery.raw(
+        text,
+        types.map((_, index) => arrayLiteral(rows.map((row) => row[index]))),
+      )
+  },
 }

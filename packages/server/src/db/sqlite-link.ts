@@ -8,12 +8,14 @@ export interface BareStatement {
   sql: string
   parameters: readonly SQLInputValue[]
   rows: string | undefined
+  lastNumber: string | undefined
 }
 
-const bare = ({ sql, parameters, rows }: Statement): BareStatement => ({
+const bare = ({ sql, parameters, rows, lastNumber }: Statement): BareStatement => ({
   sql,
   parameters: parameters as readonly SQLInputValue[],
   rows,
+  lastNumber,
 })
 
 /** Asked of the thread. A `run` of several statements is one transaction. */

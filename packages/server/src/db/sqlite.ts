@@ -59,9 +59,16 @@ const dialect: Dialect = {
     const names = Object.keys(columns)
     const behind = (name: string) => `(select value from counters where name = '${name}') - ?`
     const marks = names.map((name) => (back[name] === undefined ? '?' : behind(back[name]))).join(', ')
-    const seq = behind(counter)
-    const text = `insert into ${table} (seq, ${names.join(', ')}) values (${seq}, ${marks})`
-    const statement = CompiledQuery.raw(text)
+    const text = `insert into ${table} (seq, ${names.join(', ')}) values (?, ${marks})`
+    const lastNumber = `select value from counters where name = '${counter}'`
+    const statement = { ...CompiledQuery.raw(text), lastNumber }
+    return (rows) => ({ ...statement, rows: JSON.stringify(rows) })
+  },
+  addCounts(table, keys) {
+    const names = Object.keys(keys).join(', ')
+    const marks = '?, '.repeat(Object.keys(keys).length)
+    const statement = CompiledQuery.raw(`insert into ${table} (${names}, count) values (${marks}?)
+      on conflict (${names}) do update set count = ${table}.count + excluded.count`)
     return (rows) => ({ ...statement, rows: JSON.stringify(rows) })
   },
 }

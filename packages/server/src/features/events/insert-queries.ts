@@ -27,9 +27,9 @@ export interface Once {
 interface InsertStatements {
   takeSeqs: CompiledQuery
   events: ReturnType<Dialect['insertSequenced']>
-  counts: CompiledQuery
+  counts: ReturnType<Dialect['addCounts']>
   minutes: CompiledQuery
-  tools: CompiledQuery
+  tools: ReturnType<Dialect['addCounts']>
   idempotency: CompiledQuery
 }
 
@@ -74,21 +74,11 @@ export function compileInserts({ db, dialect }: Database): InsertStatements {
   return {
     takeSeqs: compile(sql`${raiseCounter('event_seq', 0)} returning value`),
     events: dialect.insertSequenced('events', eventColumns, 'event_seq'),
-    counts: compile(sql`insert into event_counts (unit, severity, class, bucket, count)
-      select unit, severity, class, bucket, count from ${rows({
-        unit: 'text',
-        severity: 'text',
-        class: 'text',
-        bucket: 'bigint',
-        count: 'bigint',
-      })} as batch where true
-      on conflict (unit, severity, class, bucket) do update set count = event_counts.count + excluded.count`),
+    counts: dialect.addCounts('event_counts', { unit: 'text', severity: 'text', class: 'text', bucket: 'bigint' }),
     minutes: compile(sql`insert into event_minutes (minute, first_seq, last_seq)
       select ${0}, ${lastSeq} - ${0} + 1, ${lastSeq} where true
       on conflict (minute) do update set last_seq = excluded.last_seq`),
-    tools: compile(sql`insert into tool_counts (tool, minute, count)
-      select tool, minute, count from ${rows({ tool: 'text', minute: 'bigint', count: 'bigint' })} as batch where true
-      on conflict (tool, minute) do update set count = tool_counts.count + excluded.count`),
+    tools: dialect.addCounts('tool_counts', { tool: 'text', minute: 'bigint' }),
     idempotency: compile(sql`insert into idempotency_keys (caller, kind, key, event_id, batch_ids, created_at)
       select caller, kind, key, event_id, batch_ids, ${0}
       from ${rows({ caller: 'text', kind: 'text', key: 'text', event_id: 'text', batch_ids: 'text' })} as batch`),
@@ -134,10 +124,10 @@ export function insertStatements(
   const statements: Statement[] = [
     { ...inserts.takeSeqs, parameters: [events.length] },
     inserts.events(rows),
-    { ...inserts.counts, parameters: [JSON.stringify(countRows(events, createdAt))] },
+    inserts.counts(countRows(events, createdAt)),
     { ...inserts.minutes, parameters: [minute, events.length] },
   ]
-  if (toolCounts.length > 0) statements.push({ ...inserts.tools, parameters: [JSON.stringify(toolCounts)] })
+  if (toolCounts.length > 0) statements.push(inserts.tools(toolCounts))
   if (idempotency.length > 0) {
     const keys = idempotency.map(({ caller, kind, key, ids }) => {
       return [caller, kind, key, ids[0], kind === 'batch' ? JSON.stringify(ids) : null]
