@@ -14,6 +14,8 @@ import { mountStream } from './features/stream/routes.ts'
 import { mountTrust } from './features/trust/routes.ts'
 import { mountViews } from './features/views/routes.ts'
 import type { Authenticator } from './http/auth.ts'
+import { openDirectRoutes } from './http/direct.ts'
+import { createHostCheck } from './http/host-check.ts'
 import { mountOperations } from './http/operations.ts'
 import { mountReference } from './http/reference.ts'
 import { createRouter } from './http/route.ts'
@@ -32,12 +34,16 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
     bySession: (token) => sessions.bySession(token),
     knownSession: (token) => sessions.knownSession(token),
   }
-  const app = createServer(deps)
+  const assertHost = createHostCheck(deps.config)
+  const app = createServer(deps, assertHost)
+  const hasProxies = deps.config.trustedProxies !== undefined
+  const directRoutes = openDirectRoutes(app, { authenticator, assertHost, hasProxies })
   mountReference(app, deps)
   const router = createRouter(app, {
     authenticator,
     watch: services.probing,
     metrics: deps.metrics,
+    directRoutes,
     openStream: (keyId) => services.quotas.openStream(keyId),
     configured: {
       stream: deps.config.streamAuth === 'none' ? 'open' : readers,

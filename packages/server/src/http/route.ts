@@ -17,6 +17,7 @@ import type { Metrics } from '../metrics.ts'
 import { clientAddress } from './actor.ts'
 import { type Authenticator, authenticate, IdentityMismatch, type Principal, type RefusalWatch } from './auth.ts'
 import { admitConnection } from './connections.ts'
+import { type Call, type DirectRoutes, earlierFault } from './direct.ts'
 import { assertSearchable } from './json.ts'
 import { claimSocket, releaseSocket } from './sse.ts'
 
@@ -54,6 +55,8 @@ export interface Router {
    * an AppError to refuse it: reading a body costs more than a refusal.
    */
   handle<Name extends EndpointName>(name: Name, handler: Handler<Name>, admit?: (principal: Principal) => void): void
+  /** Serves an endpoint of which there are so many requests that they do not take the general way; see direct.ts. */
+  direct<Name extends EndpointName>(name: Name, handler: (call: Call<BodyOf<Name>>) => Promise<ReplyOf<Name>>): void
   /** Serves an endpoint that answers with Server-Sent Events. */
   stream<Name extends EndpointName>(name: Name, handler: StreamHandler<Name>): void
   /** Notes that the caller was refused; what a handler throws is noted anyway. */
@@ -64,6 +67,7 @@ interface RouterOptions {
   authenticator: Authenticator
   watch: RefusalWatch
   metrics: Metrics
+  directRoutes: DirectRoutes
   /** Takes a place for a stream of the key; the result gives it back. Throws an AppError when there is none left. */
   openStream(keyId: string): () => void
   /** Who may call the endpoints whose access depends on the configuration. */
@@ -99,7 +103,7 @@ function inputOf<Name extends EndpointName>(request: FastifyRequest): Input<Name
 
 /** Binds handlers to the endpoint table: authenticate, validate, handle, reply. */
 export function createRouter(app: FastifyInstance, options: RouterOptions): Router {
-  const { authenticator, watch, metrics, openStream, configured } = options
+  const { authenticator, watch, metrics, directRoutes, openStream, configured } = options
   app.decorateRequest('principal', null as unknown as Principal)
 
   function noteRefusal(request: FastifyRequest, fault: unknown): void {
@@ -157,11 +161,39 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
     })
   }
 
+  const answeredMetric = (name: EndpointName) =>
+    metrics.requests.labels(name, `${Math.floor(endpoints[name].status / 100)}xx`)
+
+  const failEarlier: onRequestHookHandler = (request, _reply, done) =>
+    done(earlierFault(request.raw) as Error | undefined)
+
+  function handleDirectly<Name extends EndpointName>(
+    name: Name,
+    handler: (call: Call<BodyOf<Name>>) => Promise<ReplyOf<Name>>,
+  ): void {
+    const { status }: Endpoint = endpoints[name]
+    const answered = answeredMetric(name)
+    directRoutes.add(endpoints[name], handler, () => answered.inc())
+    const respond = (request: FastifyRequest, reply: FastifyReply) => {
+      const { body, principal, headers } = request
+      const address = clientAddress(request)
+      new Promise((resolve) => resolve(handler({ body: body as BodyOf<Name>, principal, address, headers }))).then(
+        (result) => {
+          answered.inc()
+          reply.code(status).send(result)
+        },
+        (fault) => reply.send(fault),
+      )
+    }
+    mount(name, respond, { last: failEarlier })
+  }
+
   return {
     noteRefusal,
+    direct: handleDirectly,
     handle(name, handler, admit) {
       const { status } = endpoints[name]
-      const answered = metrics.requests.labels(name, `${Math.floor(status / 100)}xx`)
+      const answered = answeredMetric(name)
       const finish = (reply: FastifyReply, body: unknown) => {
         if (reply.sent) {
           metrics.requests.inc({ endpoint: name, status: `${Math.floor(reply.statusCode / 100)}xx` })

@@ -58,8 +58,10 @@ export type ServerTools = Pick<Deps, 'config' | 'log' | 'clock' | 'metrics'>
 const malformedPath = new AppError('invalid', 'The path is malformed.')
 
 /** The HTTP server without a route: limits, body parsing, error answers. */
-export function createServer({ config, log, clock, metrics }: ServerTools): FastifyInstance {
-  const assertHost = createHostCheck(config)
+export function createServer(
+  { config, log, clock, metrics }: ServerTools,
+  assertHost = createHostCheck(config),
+): FastifyInstance {
   /** What holds for every request, whatever it asks for. False when it gets no answer. Throws AppError. */
   function admit(request: FastifyRequest, reply: FastifyReply): boolean {
     // No answer may be taken for anything but what it says it is.

@@ -18,7 +18,9 @@ export function mountEvents(
   { database, clock }: Pick<Deps, 'database' | 'clock'>,
   { events }: { events: Events },
 ): void {
-  router.handle('createEvent', ({ body, request }) => events.report(body, reporterOf(request)))
+  router.direct('createEvent', ({ body, principal, address, headers }) =>
+    events.report(body, { principal, address, idempotencyKey: headers['idempotency-key'] as string | undefined }),
+  )
 
   router.handle('createEvents', ({ request }) => {
     const batch = {
