@@ -1,6 +1,6 @@
 import { execFileSync, type SpawnSyncOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -60,7 +60,7 @@ function checkContents(name: string): void {
   const paths = packed.files.map(({ path }) => path)
   const strange = paths.filter(
     (path) =>
-      !/^(dist\/[\w./-]+\.(js|js\.map|d\.ts)|(dist\/cjs\/)?package\.json|bin\/wardline\.js|dist\/features\/downloads\/(sdk\.tgz|wardline\.py)|README\.md|LICENSE)$/.test(
+      !/^(dist\/[\w./-]+\.(js|js\.map|d\.ts)|(dist\/cjs\/)?package\.json|bin\/wardline\.js|dist\/features\/downloads\/(sdk\.tgz|wardline\.py)|dist\/features\/dashboard\/built\/(screens\.json|(index|assets\/[\w-]+)\.(html|js|css|svg)(\.br|\.gz)?)|README\.md|LICENSE)$/.test(
         path,
       ) || /\.test\.|dist\/test-/.test(path),
   )
@@ -93,6 +93,8 @@ async function checkService(scratch: string): Promise<void> {
       if (answer.status !== 200) throw new Error(`The compiled service answers ${path} with ${answer.status}.`)
       await answer.arrayBuffer()
     }
+    const page = await (await fetch(url, { headers: { accept: 'text/html' } })).text()
+    if (!page.includes('/assets/')) throw new Error('The compiled service has no dashboard.')
     service.stdout.resume()
     service.kill('SIGTERM')
     const [code] = await once(service, 'exit')
@@ -142,6 +144,14 @@ function writeSbom(): void {
   console.log(`dist/sbom.cdx.json: ${sbom.components.length} components`)
 }
 
+/** The dashboard lies beside the code that serves it, as files that a browser takes. */
+function addDashboard(): void {
+  process.stdout.write(run(process.execPath, ['--conditions=wardline-source', inPackage('dashboard', 'build.ts')]))
+  const built = inPackage('server', 'dist', 'features', 'dashboard', 'built')
+  cpSync(inPackage('dashboard', 'dist'), built, { recursive: true })
+  rmSync(join(built, 'sources.sha256'))
+}
+
 /** The service serves to agents what they need: the files lie beside the code that does so. */
 function addDownloads(sdk: string): void {
   const downloads = inPackage('server', 'dist', 'features', 'downloads')
@@ -157,6 +167,7 @@ try {
   for (const name of packages) compile(name, scratch)
   const sdk = packSdk(inPackage('sdk', 'dist'), scratch, join(root, 'dist'))
   addDownloads(sdk.file)
+  addDashboard()
   chmodSync(command, 0o755)
   checkTypes(scratch)
   const version = run(process.execPath, [command, '--version'], { env: bareEnv }).trim()

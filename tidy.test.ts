@@ -63,7 +63,7 @@ function importsOf(path: string, code: string): Import[] {
 function sourceOf(path: string, text: string): Source {
   const lines = text.split('\n').map((line) => (/^\s*(\/\/|\/\*|\*)/.test(line) ? '' : line))
   const code = lines.join('\n')
-  const mentions = [...code.matchAll(/'(\.{1,2}\/[\w./-]+\.(?:ts|js))'/g)].map((match) =>
+  const mentions = [...code.matchAll(/'(\.{1,2}\/[\w./-]+\.(?:tsx?|js))'/g)].map((match) =>
     join(dirname(path), match[1]!),
   )
   return { path, text, lines, imports: importsOf(path, code), mentions, isTest: testCode.test(path) }
@@ -75,7 +75,7 @@ function readSources(): Source[] {
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)),
   )
   return [...readdirSync(root), ...inFolders]
-    .filter((path) => /\.(ts|js)$/.test(path) && path !== 'tidy.test.ts' && !/(^|\/)(node_modules|dist)\//.test(path))
+    .filter((path) => /\.(tsx?|js)$/.test(path) && path !== 'tidy.test.ts' && !/(^|\/)(node_modules|dist)\//.test(path))
     .sort()
     .map((path) => sourceOf(path, readFileSync(join(root, path), 'utf8')))
 }
@@ -112,12 +112,14 @@ const mayImport: Record<string, readonly string[]> = {
   text: [],
   contract: [],
   server: ['@wardline/contract', '@wardline/text'],
+  // Runs in browsers, and knows of the service only what crosses the wire.
+  dashboard: ['@wardline/contract'],
   // `wardline serve` runs the service, and `wardline simulate` agents.
   cli: ['@wardline/contract', '@wardline/sdk', '@wardline/server', '@wardline/text'],
   // Runs inside agents, and knows of the service only what crosses the wire.
   sdk: [],
-  // The black box speaks HTTP; what it knows of the product it knows by heart.
-  e2e: [],
+  // The black box speaks HTTP; what it knows of the product it knows by heart. Its agents are real ones.
+  e2e: ['@wardline/sdk'],
   bench: ['@wardline/sdk'],
   // Servers and empty databases, which know nothing of what is stored in them.
   'test-servers': [],
@@ -161,7 +163,7 @@ function findCycles(sources: Source[]): string[] {
 
 /** Run or imported from outside: commands, package entries, configuration. Threads and child processes are mentioned by path. */
 const entries =
-  /^(packages\/cli\/bin\/wardline|packages\/cli\/src\/main|packages\/\w+\/src\/index|bench\/main|bench\/\w+-server|docs\/generate|build|pack|vitest\.config|test-reporter)\.(ts|js)$/
+  /^(packages\/cli\/bin\/wardline|packages\/cli\/src\/main|packages\/\w+\/src\/index|packages\/dashboard\/(build|vite\.config|src\/(main|theme-start|service\/live-worker))|bench\/main|bench\/\w+-server|docs\/generate|build|pack|vitest\.config|test-reporter)\.(tsx?|js)$/
 
 /** What the SDK's package.json names as its exports and commands. */
 const sdkPackage = readFileSync(join(root, 'packages', 'sdk', 'package.json'), 'utf8')
@@ -195,8 +197,9 @@ const namedTable =
 
 /** Installed names are importable by accident: what a package imports must stand in its own package.json. */
 function declaredBy(owner: string): string[] {
-  const { dependencies = {} } = JSON.parse(readFileSync(join(root, 'packages', owner, 'package.json'), 'utf8'))
-  return Object.keys(dependencies)
+  const declared = JSON.parse(readFileSync(join(root, 'packages', owner, 'package.json'), 'utf8'))
+  // What is never published is built from tools, and brings nothing to an installation.
+  return Object.keys({ ...declared.dependencies, ...(declared.private ? declared.devDependencies : {}) })
 }
 const bareName = (name: string): string =>
   name
@@ -495,7 +498,7 @@ const rules: Rule[] = [
     broken: { 'packages/server/src/log.ts': 'const level = process.env.LEVEL' },
     find: onlyIn(
       /\bprocess\.env\b/,
-      /^packages\/(cli\/|server\/src\/config\.ts$)/,
+      /^packages\/(cli\/|dashboard\/build\.ts$|server\/src\/config\.ts$)/,
       'reads process.env; only config.ts may',
     ),
   },
@@ -504,7 +507,7 @@ const rules: Rule[] = [
     broken: { 'packages/server/src/jobs.ts': 'const started = new Date()' },
     find: onlyIn(
       /\bDate\.now\b|\bnew Date\(\)|\bperformance\.now\b|\bprocess\.hrtime\b/,
-      /^packages\/((cli|sdk)\/|server\/src\/(clock|db\/sqlite-link)\.ts$)/,
+      /^packages\/((cli|sdk|dashboard)\/|server\/src\/(clock|db\/sqlite-link)\.ts$)/,
       'reads the clock; take the time as a value, or a Clock',
     ),
   },
@@ -520,7 +523,7 @@ const rules: Rule[] = [
   {
     says: 'only the command line prints; the service logs',
     broken: { 'packages/server/src/jobs.ts': "console.log('done')" },
-    find: onlyIn(/\bconsole\.\w/, /^packages\/cli\//, 'uses console; the service has a log'),
+    find: onlyIn(/\bconsole\.\w/, /^packages\/(cli\/|dashboard\/build\.ts$)/, 'uses console; the service has a log'),
   },
   {
     says: `a source file has at most ${maxLines} lines`,
@@ -565,7 +568,7 @@ const rules: Rule[] = [
       sources.flatMap(({ path }) => {
         const name = path.split('/').at(-1)!
         if (/(^|-)(utils?|helpers|misc|common)(\.test)?\.(ts|js)$/.test(name)) return [`${path} is named for nothing`]
-        return /^[a-z0-9-]+(\.test|\.config)?\.(ts|js)$/.test(name) ? [] : [`${path} is not kebab-case`]
+        return /^[a-z0-9-]+(\.test|\.config)?\.(tsx?|js)$/.test(name) ? [] : [`${path} is not kebab-case`]
       }),
   },
   {

@@ -86,6 +86,7 @@ export default defineConfig({
       ...(withPglite ? [unitOn('unit-pglite', 'pglite', databaseTests)] : []),
       blackBox('e2e-cluster', 'e2e/cluster/*.test.ts', servers),
       blackBox('e2e-chaos', 'e2e/chaos/*.test.ts'),
+      blackBox('e2e-browser', 'e2e/browser/*.test.ts', { globalSetup: './e2e/browser/build-dashboard.ts' }),
       blackBox('e2e-packages', 'e2e/packages/*.test.ts', servers),
     ],
   },

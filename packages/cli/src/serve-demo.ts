@@ -41,7 +41,7 @@ export function welcome(url: string, dataDir: string, key: Omit<FoundKey, 'key'>
   return `
   Wardline demo: ${demoAgents} simulated agents, all tagged demo, in ${dataDir}
 
-    Overview      ${url}/
+    Dashboard     ${url}/
     Interface     ${url}/docs
     Live stream   curl -N ${shellWord(`${url}/api/stream`)}
     Admin key     ${key.place}

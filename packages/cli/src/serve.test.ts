@@ -11,7 +11,7 @@ test('the first screen names the address, the place of the admin key and the nex
   onTestFinished(() => rmSync(dataDir, { recursive: true }))
   writeFileSync(join(dataDir, 'admin-key'), key)
   const screen = welcome('http://127.0.0.1:4747', { apiKey: undefined, dataDir })
-  expect(screen).toContain('Address      http://127.0.0.1:4747\n')
+  expect(screen).toContain('Dashboard    http://127.0.0.1:4747\n')
   expect(screen).toContain(`Admin key    in the file ${join(dataDir, 'admin-key')}\n`)
   expect(screen).toMatch(/^ {4}npx wardline keys create --scope agent --instance my-agent$/m)
   expect(screen).not.toContain(key)

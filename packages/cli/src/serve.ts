@@ -26,7 +26,7 @@ export function welcome(url: string, config: Pick<Config, 'apiKey' | 'dataDir'>)
   return `
   Wardline ${version} is running.
 
-    Address      ${url}
+    Dashboard    ${url}
     API docs     ${url}/docs
     Admin key    ${key ?? 'as issued: the file admin-key no longer exists'}
 

@@ -17,9 +17,12 @@ export function assertPlain(response: Response): void {
   throw new InvalidAnswer(`the answer is compressed (${encoding.slice(0, 20)}), although no compression was requested`)
 }
 
-/** The body of an answer as text. Throws InvalidAnswer when it is compressed or has more bytes, and ends the connection. */
-export async function boundedText(response: Response, maxBytes: number): Promise<string> {
-  assertPlain(response)
+/**
+ * The body of an answer as text. Throws InvalidAnswer when it has more bytes, or is compressed and must not be, and ends the
+ * connection.
+ */
+export async function boundedText(response: Response, maxBytes: number, acceptsCompressed = false): Promise<string> {
+  if (!acceptsCompressed) assertPlain(response)
   const decoder = new TextDecoder()
   let text = ''
   let bytes = 0

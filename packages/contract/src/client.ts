@@ -24,6 +24,8 @@ interface ClientOptions {
   url: string
   /** Sent as X-Monitor-Key. */
   key?: string
+  /** For browsers, which unpack answers themselves: a proxy may compress them. */
+  acceptsCompressed?: boolean
 }
 
 export type Client = <Name extends EndpointName>(name: Name, call: Call<Name>) => Promise<ReplyOf<Name>>
@@ -32,7 +34,7 @@ export type Client = <Name extends EndpointName>(name: Name, call: Call<Name>) =
 const answerWithinMs = 60_000
 
 /** A client of every endpoint that answers with one JSON body. Throws WardlineError on every other answer than success. */
-export function createClient({ url, key }: ClientOptions): Client {
+export function createClient({ url, key, acceptsCompressed = false }: ClientOptions): Client {
   return async (name, call) => {
     const endpoint: Endpoint = endpoints[name]
     const input = call as { params?: object; query?: object; body?: unknown; headers?: object; signal?: AbortSignal }
@@ -59,7 +61,11 @@ export function createClient({ url, key }: ClientOptions): Client {
         ...(hasBody ? { body: JSON.stringify(input.body) } : {}),
         signal: input.signal ?? AbortSignal.timeout(answerWithinMs),
       })
-      text = await boundedText(response, endpoint.method === 'GET' ? answerLimits.list : answerLimits.other)
+      text = await boundedText(
+        response,
+        endpoint.method === 'GET' ? answerLimits.list : answerLimits.other,
+        acceptsCompressed,
+      )
     } catch (cause) {
       if (cause instanceof InvalidAnswer) throw new WardlineError(cause.message, 0, 'unfit_answer', { cause })
       throw new WardlineError(`No answer from ${target.origin}.`, 0, 'unreachable', { cause })

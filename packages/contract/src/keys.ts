@@ -91,6 +91,12 @@ const KeyRevoked = Type.Object({ ok: Type.Literal(true), id: KeyId })
 
 const SessionCreated = Type.Object({ ok: Type.Literal(true), scope: choice(scopes), expires_at: Timestamp })
 
+/** Who is signed in. */
+const SessionView = Type.Object({
+  scope: choice(scopes),
+  name: Type.String({ description: 'Name of the key' }),
+})
+
 export const keyEndpoints = {
   listKeys: define({
     method: 'GET',
@@ -155,6 +161,15 @@ export const keyEndpoints = {
       'Exchange a key for a browser session: an HttpOnly, SameSite=Strict cookie that ends after 30 minutes without use, and after 12 hours',
     status: 201,
     reply: SessionCreated,
+  }),
+  getSession: define({
+    method: 'GET',
+    path: '/api/session',
+    access: access.readers,
+    feature: 'keys',
+    summary: 'Get the scope and name of the key, or of the key that the browser session acts with',
+    status: 200,
+    reply: SessionView,
   }),
   deleteSession: define({
     method: 'DELETE',

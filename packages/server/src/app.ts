@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Deps } from './deps.ts'
 import { mountAlerts } from './features/alerts/routes.ts'
 import { mountAudit } from './features/audit/routes.ts'
+import { mountDashboard } from './features/dashboard/routes.ts'
 import { mountDownloads } from './features/downloads/routes.ts'
 import { mountEvents } from './features/events/routes.ts'
 import { mountHoneypots } from './features/honeypots/routes.ts'
@@ -65,5 +66,6 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountAudit(router, deps)
   mountViews(router, deps)
   mountDownloads(router, deps)
+  mountDashboard(app)
   return app
 }

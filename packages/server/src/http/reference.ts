@@ -24,6 +24,14 @@ const home = `<!doctype html>
 const homePolicy =
   "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
+/** `/` for programs, and where no dashboard was built: a list of what else is there. */
+export function sendHome(reply: FastifyReply): void {
+  reply
+    .headers({ 'content-security-policy': homePolicy, 'referrer-policy': 'no-referrer' })
+    .type('text/html; charset=utf-8')
+    .send(home)
+}
+
 // The reference page sets its styles by script.
 const referencePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -50,7 +58,7 @@ async function openPages(tools: ServerTools): Promise<FastifyInstance> {
   return pages.ready().then(() => pages)
 }
 
-/** `/`, `/openapi.json` and `/docs`. Every byte comes from this process. */
+/** `/openapi.json` and `/docs`. Every byte comes from this process. */
 export function mountReference(app: FastifyInstance, tools: ServerTools): void {
   let text: string | undefined
   // Written once: it has 150 KiB, and a caller without a key would pay nothing for asking again and again.
@@ -67,10 +75,4 @@ export function mountReference(app: FastifyInstance, tools: ServerTools): void {
   }
   for (const url of ['/docs', '/docs/*']) app.route({ method: ['GET', 'HEAD'], url, handler: servePage })
   for (const url of ['/openapi.json', '/docs/json']) app.get(url, sendDocument)
-  app.get('/', (_request, reply) => {
-    reply
-      .headers({ 'content-security-policy': homePolicy, 'referrer-policy': 'no-referrer' })
-      .type('text/html; charset=utf-8')
-      .send(home)
-  })
 }

@@ -56,6 +56,8 @@ export function mountKeys(router: Router, deps: Deps, keyring: Keyring, sessions
     return { ok: true, scope: principal.scope, expires_at: isoTime(expiresAt) }
   })
 
+  router.handle('getSession', ({ principal: { scope, name } }) => ({ scope, name }))
+
   router.handle('deleteSession', async ({ request }, reply) => {
     const token = sessionToken(request)
     if (token) await sessions.end(token)

@@ -1,0 +1,141 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
+import { createKey } from '../fleet.ts'
+import { isExternal, needsOwnProcess, type Service, startService, until } from '../service.ts'
+
+const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync)
+const missing = isExternal
+  ? needsOwnProcess
+  : executablePath === undefined
+    ? 'No Chromium: install the package chromium'
+    : undefined
+
+/** Only where the machine is busy with other tests does anything take so long. */
+const waitMs = 30_000
+
+export interface Screens {
+  service: Service
+  browser: Browser
+  /** A browser profile of its own. What breaks the policy of the page, fails in it or leaves the service is noted. */
+  open(options?: { scheme?: 'light' | 'dark'; width?: number }): Promise<BrowserContext>
+  /** The same, signed in with the admin key. */
+  signedIn(options?: { scheme?: 'light' | 'dark'; width?: number; key?: string }): Promise<Page>
+  /** Starts an agent with the real SDK. */
+  agent(id: string): Promise<Agent>
+  /** What went wrong in the pages of this test. */
+  faults: string[]
+}
+
+export interface Agent {
+  id: string
+  /** Reports an event. */
+  say(description: string): void
+  heard(word: string): Promise<void>
+  end(): Promise<void>
+}
+
+async function startAgent(service: Service, id: string, running: Set<ChildProcess>): Promise<Agent> {
+  const key = await createKey(service, { scope: 'agent', instances: [id] })
+  const program = fileURLToPath(new URL('./sdk-agent.js', import.meta.url))
+  const child = spawn(process.execPath, ['--conditions=wardline-source', program, service.baseUrl, id], {
+    env: { PATH: process.env.PATH ?? '', WARDLINE_KEY: key },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  running.add(child)
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
+  const heard = async (word: string) =>
+    void (await until(
+      `${id}: ${word}`,
+      () => output,
+      (text) => text.includes(word),
+      waitMs,
+    ))
+  await heard('ready')
+  return {
+    id,
+    say: (description) => void child.stdin.write(`${description}\n`),
+    heard,
+    async end() {
+      running.delete(child)
+      if (child.exitCode !== null) return
+      child.kill('SIGKILL')
+      await once(child, 'close')
+    },
+  }
+}
+
+/** Notes what a page must never do. */
+function watch(context: BrowserContext, { service, faults }: Pick<Screens, 'service' | 'faults'>): void {
+  context.on('page', (page) => {
+    page.on('pageerror', (fault) => faults.push(`failed: ${fault.message}`))
+    page.on('console', (message) => {
+      const text = message.text()
+      if (/Content.Security.Policy|TrustedHTML|TrustedScript|Refused to/i.test(text)) faults.push(`policy: ${text}`)
+    })
+    page.on('dialog', (dialog) => {
+      faults.push(`a script of somebody else runs: ${dialog.message()}`)
+      void dialog.dismiss()
+    })
+  })
+  context.on('request', (request) => {
+    if (!request.url().startsWith(service.baseUrl)) faults.push(`asks another host: ${request.url()}`)
+  })
+}
+
+/** One service and one browser for the tests of a file, which are skipped with the reason where there is no browser. */
+export function useScreens(): Screens {
+  const screens = { faults: [] as string[] } as Screens
+  const contexts: BrowserContext[] = []
+  const running = new Set<ChildProcess>()
+  beforeAll(async () => {
+    if (missing || executablePath === undefined) return
+    screens.service = await startService()
+    // Its sandbox needs rights that tests in a container, as root, do not have; the pages are our own.
+    screens.browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
+  })
+  beforeEach(({ skip }) => {
+    if (missing) skip(missing)
+    screens.faults.length = 0
+  })
+  afterEach(async () => {
+    for (const context of contexts.splice(0)) await context.close()
+    expect(screens.faults).toEqual([])
+  })
+  afterAll(async () => {
+    for (const child of running) child.kill('SIGKILL')
+    await screens.browser?.close()
+    await screens.service?.stop()
+  })
+  screens.open = async ({ scheme = 'dark', width = 1280 } = {}) => {
+    const context = await screens.browser.newContext({
+      baseURL: screens.service.baseUrl,
+      colorScheme: scheme,
+      viewport: { width, height: 860 },
+      reducedMotion: 'reduce',
+    })
+    context.setDefaultTimeout(waitMs)
+    contexts.push(context)
+    watch(context, screens)
+    return context
+  }
+  screens.signedIn = async ({ key, ...options } = {}) => {
+    const context = await screens.open(options)
+    const page = await context.newPage()
+    await signIn(page, key ?? screens.service.key)
+    return page
+  }
+  screens.agent = (id) => startAgent(screens.service, id, running)
+  return screens
+}
+
+export async function signIn(page: Page, key: string): Promise<void> {
+  await page.goto('/')
+  await page.getByLabel('Key of scope').fill(key)
+  await page.keyboard.press('Enter')
+  await page.getByText('Live', { exact: true }).waitFor()
+}

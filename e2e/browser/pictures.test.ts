@@ -1,0 +1,84 @@
+import { mkdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { createKeyDecoy, postEvent } from '../fleet.ts'
+import { newDataDir } from '../service.ts'
+import { useScreens } from './browser.ts'
+
+// `npm run pictures` writes the pictures of the documents; in a test run they only have to come about.
+
+const screens = useScreens()
+const folder = process.env.PICTURES ? fileURLToPath(new URL('../../docs/images', import.meta.url)) : newDataDir()
+const names = ['billing', 'code-review', 'data-analyst', 'deploy-helper', 'inbox-triage', 'research', 'support-bot']
+
+/** A fleet after a bad minute: one agent used a decoy and was suspended, another one behaves unlike before. */
+async function tellStory(): Promise<() => Promise<void>> {
+  const { service } = screens
+  const beats = Array.from({ length: 84 }, (_, index) => {
+    const id = `${names[index % names.length]}-${1 + Math.floor(index / names.length)}`
+    return service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id, version: '4.2.0' } })
+  })
+  for (const { status } of await Promise.all(beats)) expect(status).toBe(200)
+  const agent = await screens.agent('billing-1')
+  const { key } = await createKeyDecoy(service, 'billing-1')
+  for (const [index, name] of names.entries()) {
+    const event_type = ['egress_blocked', 'policy_violation', 'tool_blocked'][index % 3]!
+    await postEvent(service, {
+      severity: 'warning',
+      event_type,
+      instance_id: `${name}-2`,
+      description: 'Refused a host that is not on the list',
+    })
+    await postEvent(service, {
+      event_type: 'tool_call',
+      instance_id: `${name}-3`,
+      description: 'Searched the knowledge base',
+      metadata: { toolName: 'web-search' },
+    })
+  }
+  await postEvent(service, {
+    severity: 'critical',
+    event_type: 'data_export',
+    instance_id: 'data-analyst-3',
+    description: 'Sent 41 requests in five minutes to six hosts, two of them new',
+  })
+  await service.call('POST', '/api/honeypots/check/key', {
+    body: { key, meta: { tool: 'shell-exec', instance_id: 'billing-1' } },
+  })
+  await service.call('POST', '/api/kill/billing-1', {
+    body: { reason: 'Decoy touched: shell-exec used the key from its environment' },
+  })
+  await agent.heard('suspended')
+  return agent.end
+}
+
+const paths = { overview: '/', fleet: '/fleet', agent: '/fleet/billing-1', events: '/events', trust: '/trust' }
+
+test('every screen can be shown in both themes and three widths', async () => {
+  mkdirSync(folder, { recursive: true })
+  const end = await tellStory()
+  for (const [scheme, width] of [
+    ['dark', 1440],
+    ['light', 1440],
+    ['dark', 900],
+    ['dark', 390],
+  ] as const) {
+    const page = await screens.signedIn({ scheme, width })
+    for (const [name, path] of Object.entries(paths)) {
+      await page.goto(path)
+      await page.getByRole('heading').first().waitFor()
+      await page.waitForLoadState('networkidle', { timeout: 3_000 }).catch(() => {})
+      const file = join(folder, `${name}-${width === 1440 ? scheme : width}.png`)
+      await page.screenshot({ path: file })
+      expect(statSync(file).size, file).toBeGreaterThan(10_000)
+    }
+    await page.context().close()
+  }
+  const page = await screens.signedIn({ scheme: 'light' })
+  await page.goto('/fleet/data-analyst-3')
+  await page.getByRole('button', { name: 'Suspend data-analyst-3' }).click()
+  await page.getByRole('dialog').getByText('A command that is running already').waitFor()
+  await page.screenshot({ path: join(folder, 'suspend-light.png') })
+  await end()
+})

@@ -1,0 +1,130 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { postEvent, unique } from '../fleet.ts'
+import { isExternal } from '../service.ts'
+import { useScreens } from './browser.ts'
+
+const screens = useScreens()
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+const markup = '"><img src=x onerror=alert(1)><script>alert(2)</script><svg onload=alert(3)>{{7*7}}'
+/** Right-to-left override and zero-width characters: `exe.txt` that is shown as `txt.exe`. */
+const unseen = 'safe\u202Etxt.exe\u200B\u2066'
+const long = `${'long '.repeat(190)}end`
+const hostile = unique('hostile')
+
+beforeAll(async () => {
+  const { service } = screens
+  if (isExternal || !service) return
+  const beat = (name: string) =>
+    service.call('POST', '/api/heartbeat', { body: { instance_id: hostile, name, version: markup.slice(0, 90) } })
+  expect((await beat(`${unseen}${markup}`.slice(0, 80))).status).toBe(200)
+  for (const description of [markup, unseen, long]) {
+    const metadata = { [markup]: unseen, nested: { text: markup } }
+    await postEvent(service, {
+      severity: 'breach',
+      source: markup.slice(0, 100),
+      description,
+      instance_id: hostile,
+      session_id: unseen,
+      metadata,
+    })
+  }
+})
+
+const paths = () => ['/login', '/', '/fleet', `/fleet/${hostile}`, '/events', '/trust', '/nowhere']
+
+interface AxeResult {
+  violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[]
+}
+
+describe.each([
+  ['dark', 1280],
+  ['dark', 390],
+  ['light', 1280],
+  ['light', 390],
+] as const)('in %s, %d pixels wide', (scheme, width) => {
+  test('no screen keeps anybody out', async () => {
+    const page = await screens.signedIn({ scheme, width })
+    for (const path of paths()) {
+      await page.goto(path)
+      await page.getByRole('heading').first().waitFor()
+      await page.waitForLoadState('networkidle', { timeout: 3_000 }).catch(() => {})
+      await page.evaluate(axe)
+      const { violations } = (await page.evaluate('axe.run(document, { resultTypes: ["violations"] })')) as AxeResult
+      const serious = violations
+        .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+        .map(
+          ({ id, nodes }) =>
+            `${path} ${id}: ${nodes
+              .slice(0, 3)
+              .map(({ html, failureSummary }) => `${html} ${failureSummary}`)
+              .join(' | ')}`,
+        )
+      expect(serious).toEqual([])
+      const overflow = (await page.evaluate(
+        'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+      )) as number
+      expect(overflow, `${path} scrolls sideways`).toBeLessThanOrEqual(0)
+    }
+  })
+})
+
+describe('texts of others', () => {
+  test('run nothing and hide nothing, on any screen', async () => {
+    const page = await screens.signedIn()
+    for (const path of [...paths(), '/events?severity=breach']) {
+      await page.goto(path)
+      await page.getByRole('heading').first().waitFor()
+      expect(await page.locator('img, svg[onload], script:not([src])').count(), path).toBe(0)
+    }
+    await page.getByText('U+202E').first().waitFor()
+    await page.getByRole('button', { name: /safe/ }).first().click()
+    const drawer = page.getByRole('dialog')
+    await drawer.getByText('U+2066').first().waitFor()
+    await drawer.getByText('<script>alert(2)</script>').first().waitFor()
+    await page.keyboard.press('j')
+    await page.keyboard.press('Escape')
+    await drawer.waitFor({ state: 'detached' })
+  })
+
+  test('show what was cut on request', async () => {
+    const page = await screens.signedIn()
+    await page.goto('/')
+    await page
+      .getByRole('button', { name: /more characters$/ })
+      .first()
+      .click()
+    await page
+      .getByText(/long end$/)
+      .first()
+      .waitFor()
+  })
+})
+
+describe('the fleet', () => {
+  test('lists thousands of agents with the rows in view alone, filters, and keeps it in the address', async () => {
+    const { service } = screens
+    const count = 2_300
+    const ids = Array.from({ length: count }, (_, index) => `many-${String(index).padStart(4, '0')}`)
+    for (let from = 0; from < count; from += 100) {
+      const beats = ids
+        .slice(from, from + 100)
+        .map((id) => service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } }))
+      for (const { status, text } of await Promise.all(beats)) expect(status, text).toBe(200)
+    }
+    const page = await screens.signedIn()
+    await page.goto('/fleet')
+    await page.getByRole('heading', { name: /^2,3\d\d agents/ }).waitFor()
+    expect(await page.locator('.sheet [role=row]').count()).toBeLessThan(80)
+    await page.getByLabel('Filter by id').fill('many-1999')
+    await page.getByRole('link', { name: 'many-1999' }).waitFor()
+    await page.reload()
+    await page.getByRole('link', { name: 'many-1999' }).waitFor()
+    expect(await page.locator('.sheet [role=row]').count()).toBe(1)
+    await page.goto('/')
+    await page.getByText('A mark stands for 6 agents').waitFor()
+    expect(await page.locator('.marks .mark').count()).toBeLessThanOrEqual(400)
+  })
+})

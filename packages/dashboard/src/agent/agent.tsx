@@ -1,0 +1,248 @@
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { EventLine } from '../parts/event-rows.tsx'
+import { HostileText } from '../parts/hostile-text.tsx'
+import { type ShownStatus, StatusMark } from '../parts/marks.tsx'
+import { spanText } from '../parts/span.ts'
+import { dayTimeText, Time, useNow, useZone } from '../parts/time.tsx'
+import { call, sentenceOf } from '../service/client.ts'
+import { eventsQuery } from '../service/event-tail.ts'
+import { type Agent, type AgentDetail, agentQuery, refreshMs } from '../service/fleet.ts'
+import { useTitle } from '../shell/title.ts'
+import { ControlButton } from '../suspend/control-button.tsx'
+import { StageRow } from '../suspend/stage-row.tsx'
+import { confirmedAfter, stagesOfAgent } from '../suspend/stages.ts'
+import './agent.css'
+import { Timeline } from './timeline.tsx'
+
+const route = getRouteApi('/inside/fleet/$id')
+const hourMs = 3_600_000
+const ranges = [1, 6, 24] as const
+
+const changesQuery = (id: string) => ({
+  queryKey: ['agent', id, 'changes'],
+  queryFn: async () => (await call('listControlChanges', { query: { instance_id: id, limit: '100' } })).changes,
+})
+const decoysQuery = (id: string) => ({
+  queryKey: ['agent', id, 'decoys'],
+  queryFn: async () => (await call('listHoneypots', { query: { instance_id: id, include: 'details' } })).honeypots,
+  refetchInterval: 6 * refreshMs,
+})
+
+/** The sentence above the stages: what happened last, and whether the agent confirmed it. */
+function controlHeading(detail: AgentDetail, now: number): string {
+  const { confirmed, changed_at } = detail.control
+  const after = confirmedAfter(detail)
+  const word = detail.status === 'suspended' ? 'Suspended' : 'Resumed'
+  if (confirmed) return after === undefined ? word : `${word}, confirmed after ${after.toLocaleString('en')} ms`
+  return `${word}, not confirmed for ${spanText(now - Date.parse(changed_at ?? ''))}`
+}
+
+function Said({ detail, now }: { detail: AgentDetail; now: number }) {
+  const { name, version, agent_type, fail_mode, last_heartbeat, control } = detail
+  return (
+    <p className="quiet lead">
+      <HostileText text={name} most={80} />
+      {version !== null && (
+        <>
+          {' · version '}
+          <HostileText text={version} most={60} />
+        </>
+      )}
+      {agent_type !== null && (
+        <>
+          {' · '}
+          <HostileText text={agent_type} most={60} />
+        </>
+      )}
+      {' · '}
+      {fail_mode === null ? 'did not say whether it fails open or closed' : `fails ${fail_mode}`}
+      {` · last heartbeat ${spanText(now - Date.parse(last_heartbeat))} ago`}
+      {control.applied_version === null ? ' · never confirmed a control message' : ' · listens to control messages'}
+      {control.mismatch && (
+        <span className="critical"> · claims control version {control.claimed_version}, which was never issued</span>
+      )}
+    </p>
+  )
+}
+
+function Decoys({ id }: { id: string }) {
+  const { data, error } = useQuery(decoysQuery(id))
+  return (
+    <section className="panel" aria-labelledby="decoys">
+      <header>
+        <h2 id="decoys">Decoys here</h2>
+      </header>
+      {error && <p className="empty fault">{sentenceOf(error)}</p>}
+      {data?.length === 0 && (
+        <p className="empty">
+          None. Plant one: <code>wardline decoys create --help</code>
+        </p>
+      )}
+      {data && data.length > 0 && (
+        <table>
+          <thead>
+            <tr>
+              <th>label</th>
+              <th>kind</th>
+              <th>hits</th>
+              <th>planted</th>
+            </tr>
+          </thead>
+          <tbody>
+            {data.map((decoy) => (
+              <tr key={decoy.id}>
+                <td>
+                  <HostileText text={decoy.details?.label ?? decoy.details?.path ?? 'no label'} most={80} />
+                </td>
+                <td>{decoy.keyType ?? 'path'}</td>
+                <td className={decoy.details?.hitCount ? 'breach' : ''}>{decoy.details?.hitCount ?? 0}</td>
+                <td>
+                  <Time at={decoy.createdAt} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  )
+}
+
+export function AgentPage() {
+  const { id } = route.useParams()
+  const { hours = 1 } = route.useSearch()
+  const navigate = route.useNavigate()
+  const now = useNow()
+  const zone = useZone()
+  const { data: detail, error } = useQuery(agentQuery(id))
+  const { data: changes = [] } = useQuery(changesQuery(id))
+  const events = useInfiniteQuery(eventsQuery({ instance_id: id }))
+  const rows = events.data?.pages.flatMap((page) => page.events) ?? []
+  useTitle(detail ? `${id} ${detail.status}` : id)
+  if (error && !detail) {
+    return (
+      <div className="rows">
+        <h1>{id}</h1>
+        <p role="alert">{sentenceOf(error)}</p>
+        <p>
+          <Link to="/fleet">Open the fleet</Link>
+        </p>
+      </div>
+    )
+  }
+  if (!detail) return <h1>{id}</h1>
+  const status: ShownStatus = detail.status === 'suspended' && !detail.control.confirmed ? 'unconfirmed' : detail.status
+  const agent: Agent = { ...detail, secondsAgo: Math.floor((now - Date.parse(detail.last_heartbeat)) / 1_000) }
+  const stages = stagesOfAgent(
+    detail,
+    now,
+    detail.control.changed_at ? dayTimeText(zone, Date.parse(detail.control.changed_at)) : '',
+  )
+  const from = now - hours * hourMs
+  const oldest = rows.at(-1)
+  const isCovered = !events.hasNextPage || (oldest !== undefined && Date.parse(oldest.created_at) <= from)
+  const last = changes[0]
+  return (
+    <div className="rows">
+      <div>
+        <div className="agent-head">
+          <h1>{id}</h1>
+          <StatusMark status={status} />
+          <span className="end">
+            <ControlButton agent={agent} />
+          </span>
+        </div>
+        <Said detail={detail} now={now} />
+      </div>
+      {stages.length > 0 && (
+        <section className="panel" aria-labelledby="control">
+          <header>
+            <h2 id="control" aria-live="polite">
+              {controlHeading(detail, now)}
+            </h2>
+            {last && (
+              <span className="quiet">
+                by <HostileText text={last.actor_name ?? last.actor} most={60} />
+              </span>
+            )}
+          </header>
+          <div className="control">
+            {detail.suspension_reason !== null && (
+              <p>
+                <HostileText text={detail.suspension_reason} />
+              </p>
+            )}
+            <StageRow stages={stages} />
+          </div>
+        </section>
+      )}
+      <section className="panel" aria-labelledby="timeline">
+        <header>
+          <h2 id="timeline">Timeline</h2>
+          <span className="quiet">
+            {isCovered ? '' : 'The loaded events do not reach back so far: load older ones below.'}
+          </span>
+          <span className="end chips">
+            {ranges.map((range) => (
+              <button
+                key={range}
+                type="button"
+                className="chip"
+                aria-pressed={range === hours}
+                onClick={() => void navigate({ search: { hours: range }, replace: true })}
+              >
+                {range} h
+              </button>
+            ))}
+          </span>
+        </header>
+        <Timeline
+          rows={rows}
+          changes={changes.toReversed()}
+          isSuspended={detail.status === 'suspended'}
+          from={from}
+          to={now}
+        />
+      </section>
+      <section className="panel" aria-labelledby="happened">
+        <header>
+          <h2 id="happened">What happened</h2>
+          <span className="quiet">newest first</span>
+          <span className="end">
+            <Link to="/events" search={{ instance_id: id }} className="quiet">
+              Open in events
+            </Link>
+          </span>
+        </header>
+        {events.data && rows.length === 0 && <p className="empty">No event of this agent is stored.</p>}
+        <ul>
+          {rows.slice(0, 100).map((row) => (
+            <li key={row.id}>
+              <Link
+                to="/events"
+                search={{ instance_id: id, open: row.seq ?? undefined }}
+                className="event-line no-agent"
+              >
+                <EventLine row={row} hasAgent={false} />
+              </Link>
+            </li>
+          ))}
+        </ul>
+        {rows.length > 100 && (
+          <p className="empty">
+            The newest 100 of {rows.length.toLocaleString('en')} loaded events; the others are in events.
+          </p>
+        )}
+        {events.hasNextPage && !isCovered && (
+          <p className="empty">
+            <button type="button" disabled={events.isFetchingNextPage} onClick={() => void events.fetchNextPage()}>
+              Load older events
+            </button>
+          </p>
+        )}
+      </section>
+      <Decoys id={id} />
+    </div>
+  )
+}

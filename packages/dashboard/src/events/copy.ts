@@ -1,0 +1,20 @@
+import type { EventFilter, Row } from '../service/event-tail.ts'
+
+/** A text between single quotes for a shell. */
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
+
+export const asJson = (row: Row): string => JSON.stringify(row, null, 2)
+
+/** The request that lists the same events; the key stays out of it. */
+export function asCurl(origin: string, filter: EventFilter): string {
+  const query = new URLSearchParams(
+    Object.entries(filter).filter(([, value]) => value !== undefined) as [string, string][],
+  )
+  return `curl -H "X-Monitor-Key: $WARDLINE_KEY" ${quoted(`${origin}/api/events?${query}`)}`
+}
+
+/** The request that finds one event. */
+export function curlOfEvent(origin: string, { seq }: Row): string | undefined {
+  if (seq === null) return undefined
+  return `curl -H "X-Monitor-Key: $WARDLINE_KEY" ${quoted(`${origin}/api/events?before=${seq + 1}&limit=1`)}`
+}

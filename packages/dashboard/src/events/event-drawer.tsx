@@ -1,0 +1,151 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { Dialog } from '../parts/dialog.tsx'
+import { HostileText } from '../parts/hostile-text.tsx'
+import { SeverityMark } from '../parts/marks.tsx'
+import { Time } from '../parts/time.tsx'
+import { call } from '../service/client.ts'
+import type { Row } from '../service/event-tail.ts'
+import { asJson, curlOfEvent } from './copy.ts'
+
+function CopyButton({ name, text }: { name: string; text: string | undefined }) {
+  const [word, setWord] = useState('')
+  if (text === undefined) return null
+  return (
+    <button
+      type="button"
+      onClick={() =>
+        // Outside of a secure context, as on http://10.0.0.5, a page may not write to the clipboard.
+        void Promise.resolve(navigator.clipboard?.writeText(text)).then(
+          () => setWord(navigator.clipboard ? 'Copied' : 'Not possible without HTTPS'),
+          () => setWord('Not allowed here'),
+        )
+      }
+    >
+      <span role="status">{word || name}</span>
+    </button>
+  )
+}
+
+/** One event. `j` and `k` walk on, and Escape closes. */
+export function EventDrawer({
+  seq,
+  rows,
+  onOpen,
+  onClose,
+}: {
+  seq: number
+  rows: readonly Row[]
+  onOpen(seq: number): void
+  onClose(): void
+}) {
+  const index = rows.findIndex((row) => row.seq === seq)
+  const lookUp = useQuery({
+    queryKey: ['event', seq],
+    queryFn: async () =>
+      (await call('listEvents', { query: { before: String(seq + 1), limit: '1' } })).events[0] ?? null,
+    enabled: index < 0,
+  })
+  const found = rows[index] ?? lookUp.data ?? undefined
+  const row = found?.seq === seq ? found : undefined
+  const step = (by: number) => {
+    const next = rows[index + by]?.seq
+    if (index >= 0 && next) onOpen(next)
+  }
+  return (
+    <Dialog label="Event" onClose={onClose} className="drawer">
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: keys of the dialog */}
+      <div
+        onKeyDown={(event) => {
+          if (event.key === 'j') step(1)
+          if (event.key === 'k') step(-1)
+        }}
+      >
+        <div className="chips">
+          <button type="button" onClick={onClose}>
+            Close <kbd>Esc</kbd>
+          </button>
+          <button type="button" disabled={index < 0 || !rows[index + 1]} onClick={() => step(1)}>
+            Older <kbd>j</kbd>
+          </button>
+          <button type="button" disabled={index < 1} onClick={() => step(-1)}>
+            Newer <kbd>k</kbd>
+          </button>
+        </div>
+        {!row && (
+          <p className="event-facts">
+            {lookUp.isPending ? 'Reading the event…' : `No event with seq ${seq}: retention may have removed it.`}
+          </p>
+        )}
+        {row && <EventFacts row={row} />}
+      </div>
+    </Dialog>
+  )
+}
+
+function EventFacts({ row }: { row: Row }) {
+  const facts: [name: string, value: string | null][] = [
+    ['source', row.source],
+    ['session', row.session_id],
+    ['address', row.ip_address],
+    ['seq', row.seq === null ? 'not stored' : String(row.seq)],
+    ['id', row.id],
+  ]
+  return (
+    <div className="event-facts">
+      <p>
+        <SeverityMark severity={row.severity} /> <Time at={row.created_at} />
+      </p>
+      <h2 className="mono">
+        <HostileText text={row.event_type} />
+      </h2>
+      <p>
+        <HostileText text={row.description} most={1_000} />
+      </p>
+      <p className="quiet">
+        {row.by_service ? 'Reported by the service itself.' : 'As a caller reported it: nobody checked it.'}
+      </p>
+      <table>
+        <tbody>
+          {row.instance_id !== null && (
+            <tr>
+              <th scope="row">agent</th>
+              <td>
+                <Link to="/fleet/$id" params={{ id: row.instance_id }}>
+                  {row.instance_id}
+                </Link>
+              </td>
+            </tr>
+          )}
+          {facts.map(
+            ([name, value]) =>
+              value !== null && (
+                <tr key={name}>
+                  <th scope="row">{name}</th>
+                  <td className="mono">
+                    <HostileText text={value} />
+                  </td>
+                </tr>
+              ),
+          )}
+        </tbody>
+      </table>
+      {row.metadata !== null && (
+        <pre className="mono metadata">
+          {JSON.stringify(row.metadata, null, 2)
+            .split('\n')
+            .map((text, index) => (
+              <div key={index}>
+                <HostileText text={text} most={500} />
+              </div>
+            ))}
+        </pre>
+      )}
+      <div className="chips">
+        <CopyButton name="Copy as JSON" text={asJson(row)} />
+        <CopyButton name="Copy as curl" text={curlOfEvent(location.origin, row)} />
+      </div>
+    </div>
+  )
+}

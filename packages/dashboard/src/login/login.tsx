@@ -1,0 +1,70 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { getRouteApi, useRouter } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import { sentenceOf } from '../service/client.ts'
+import { signIn } from '../service/session.ts'
+import { WardlineMark } from '../shell/wardline-mark.tsx'
+
+const route = getRouteApi('/login')
+
+export function Login() {
+  const { to } = route.useSearch()
+  const router = useRouter()
+  const client = useQueryClient()
+  const [fault, setFault] = useState<string>()
+  const [isBusy, setBusy] = useState(false)
+
+  async function submit(event: FormEvent<HTMLFormElement>) {
+    event.preventDefault()
+    const form = event.currentTarget
+    const key = String(new FormData(form).get('key') ?? '').trim()
+    setBusy(true)
+    setFault(undefined)
+    try {
+      await signIn(key)
+      form.reset()
+      client.clear()
+      router.history.push(to ?? '/')
+    } catch (problem) {
+      setFault(sentenceOf(problem))
+      setBusy(false)
+    }
+  }
+
+  return (
+    <main className="alone">
+      <p className="brand">
+        <WardlineMark /> Wardline
+      </p>
+      <h1>Sign in with a key</h1>
+      <form onSubmit={submit} className="rows">
+        <label>
+          Key of scope viewer, operator or admin
+          <input
+            name="key"
+            type="password"
+            autoComplete="current-password"
+            required
+            maxLength={200}
+            aria-describedby="key-fault"
+          />
+        </label>
+        <p id="key-fault" role="alert" className="fault">
+          {fault}
+        </p>
+        <p>
+          <button type="submit" className="go" disabled={isBusy}>
+            {isBusy ? 'Signing in…' : 'Sign in'}
+          </button>
+        </p>
+      </form>
+      <p className="quiet">
+        The first start of the service printed an admin key and stored it as <code>admin-key</code> in its data folder.
+        An admin creates keys for others: <code>wardline keys create --scope operator --name ada</code>
+      </p>
+      <p className="quiet">
+        The browser keeps a cookie that no script can read: for 12 hours, or until 30 minutes without use.
+      </p>
+    </main>
+  )
+}

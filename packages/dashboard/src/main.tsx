@@ -1,0 +1,34 @@
+import { QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { RouterProvider } from '@tanstack/react-router'
+import { createRoot } from 'react-dom/client'
+import { createDashboardRouter } from './router.tsx'
+import { isSignedOut } from './service/client.ts'
+import './styles.css'
+
+const client = new QueryClient({
+  queryCache: new QueryCache({
+    onError: (fault) => {
+      if (isSignedOut(fault)) void askToSignIn()
+    },
+  }),
+  defaultOptions: {
+    queries: {
+      retry: (failures, fault) => !isSignedOut(fault) && failures < 2,
+      retryDelay: 1_000,
+      networkMode: 'always',
+    },
+  },
+})
+const router = createDashboardRouter(client)
+
+async function askToSignIn(): Promise<void> {
+  const { pathname, href } = router.state.location
+  if (pathname === '/login' || pathname === '/trust') return
+  await router.navigate({ to: '/login', search: { to: href } })
+}
+
+createRoot(document.getElementById('root')!).render(
+  <QueryClientProvider client={client}>
+    <RouterProvider router={router} />
+  </QueryClientProvider>,
+)

@@ -1,0 +1,110 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { HostileText } from '../parts/hostile-text.tsx'
+import { SeverityMark } from '../parts/marks.tsx'
+import { Time } from '../parts/time.tsx'
+import { call, sentenceOf } from '../service/client.ts'
+import type { Agent } from '../service/fleet.ts'
+import { useMayOperate } from '../service/session.ts'
+import { ControlButton } from '../suspend/control-button.tsx'
+import type { AttentionItem } from './attention.ts'
+
+/** More do not help at 3 a.m.; the others come up as these are dealt with. */
+const mostShown = 8
+
+function Acknowledge({ id }: { id: string }) {
+  const client = useQueryClient()
+  const mayOperate = useMayOperate()
+  const { mutate, error, isPending } = useMutation({
+    mutationFn: () => call('changeAlert', { params: { id }, body: { status: 'acknowledged', whole_group: true } }),
+    onSettled: () => client.invalidateQueries({ queryKey: ['alerts'] }),
+  })
+  return (
+    <>
+      <button
+        type="button"
+        disabled={isPending || !mayOperate}
+        onClick={() => mutate()}
+        title={mayOperate ? undefined : 'Needs a key of scope operator'}
+      >
+        Acknowledge
+      </button>
+      {error && (
+        <span role="alert" className="fault">
+          {sentenceOf(error)}
+        </span>
+      )}
+    </>
+  )
+}
+
+/** The first action is the one that ends the trouble, the second one looks closer. */
+function Actions({ item, agent }: { item: AttentionItem; agent: Agent | undefined }) {
+  return (
+    <span className="actions">
+      {item.alertId ? (
+        <Acknowledge id={item.alertId} />
+      ) : item.agentId ? (
+        <Link className="button" to="/fleet/$id" params={{ id: item.agentId }}>
+          Look
+        </Link>
+      ) : (
+        <Link className="button" to="/fleet" search={{ status: 'offline' }}>
+          Look
+        </Link>
+      )}
+      {agent && item.kind !== 'offline' && <ControlButton agent={agent} because={`${item.headline}: `} />}
+    </span>
+  )
+}
+
+export function AttentionQueue({
+  items,
+  agents,
+  checkedAt,
+}: {
+  items: readonly AttentionItem[]
+  agents: ReadonlyMap<string, Agent>
+  checkedAt: number
+}) {
+  if (items.length === 0) {
+    return (
+      <p className="empty">
+        Nothing. Checked breaches and critical events of 24 hours, suspensions without a confirmation, and silent agents
+        at {checkedAt > 0 ? <Time at={new Date(checkedAt).toISOString()} /> : 'no time yet'}.
+      </p>
+    )
+  }
+  return (
+    <ul className="attention">
+      {items.slice(0, mostShown).map((item) => (
+        <li key={item.key}>
+          <SeverityMark severity={item.severity} />
+          <div>
+            <b>
+              {item.agentId ? (
+                <Link to="/fleet/$id" params={{ id: item.agentId }}>
+                  {item.headline}
+                </Link>
+              ) : (
+                item.headline
+              )}
+            </b>
+            <p className="quiet">
+              <Time at={item.at} />
+              {item.facts && ` · ${item.facts}`}
+              {item.report !== undefined && (
+                <>
+                  {' · '}
+                  <HostileText text={item.report} most={160} />
+                </>
+              )}
+            </p>
+          </div>
+          <Actions item={item} agent={item.agentId === undefined ? undefined : agents.get(item.agentId)} />
+        </li>
+      ))}
+      {items.length > mostShown && <li className="quiet">and {items.length - mostShown} more, none of them worse</li>}
+    </ul>
+  )
+}

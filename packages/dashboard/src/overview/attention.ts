@@ -1,0 +1,143 @@
+import type { Severity } from '@wardline/contract'
+import { counted } from '../parts/counted.ts'
+import { spanText } from '../parts/span.ts'
+import type { Row } from '../service/event-tail.ts'
+import type { Agent, AgentDetail } from '../service/fleet.ts'
+
+export interface AttentionItem {
+  key: string
+  kind: 'breach' | 'unconfirmed' | 'critical' | 'offline'
+  severity: Severity
+  /** One plain sentence, of words of ours and ids only. */
+  headline: string
+  /** What the reporter wrote: a hostile text. */
+  report: string | undefined
+  /** How often and since when, in words of ours. */
+  facts: string
+  at: string
+  agentId: string | undefined
+  /** An open alert to acknowledge; where no channel takes alerts there is none. */
+  alertId: string | undefined
+  eventId: string | undefined
+}
+
+interface AttentionFacts {
+  fleet: readonly Agent[]
+  /** Of suspended agents. */
+  details: ReadonlyMap<string, AgentDetail>
+  /** Events of severity breach and critical, newest first. */
+  events: readonly Row[]
+  /** Status of alerts by id, which is the id of their event. */
+  alerts: ReadonlyMap<string, string>
+  now: number
+}
+
+const dayMs = 86_400_000
+
+/** What an event of a known type says in one sentence; of any other only its type is known. */
+function sentenceOf({ event_type, by_service, source }: Row, who: string): string {
+  const known: Record<string, string> = {
+    honeypot_triggered: `${who} used a decoy`,
+    activity_while_suspended: `${who} works although it is suspended`,
+    anomaly_detected: `${who} behaves unlike before`,
+    control_version_mismatch: `${who} claims a control version that was never issued`,
+    identity_mismatch: `A key was used for ${who}, which is not its own`,
+    auth_probing: 'Many invalid keys came from one address',
+  }
+  const sentence = known[event_type]
+  // A caller may report any type: only the service itself is believed to know.
+  return by_service && sentence
+    ? sentence
+    : `${who} reports ${event_type}${by_service || source === who ? '' : ' (as another reporter says)'}`
+}
+
+function itemsOfEvents({ events, alerts, now }: AttentionFacts, kind: 'breach' | 'critical'): AttentionItem[] {
+  const groups = new Map<string, Row[]>()
+  for (const row of events) {
+    if (row.severity !== kind || now - Date.parse(row.created_at) > dayMs) continue
+    const status = alerts.get(row.id)
+    if (status !== undefined && status !== 'open') continue
+    const key = `${row.severity} ${row.instance_id ?? row.source} ${row.event_type} ${row.by_service}`
+    groups.set(key, [...(groups.get(key) ?? []), row])
+  }
+  return [...groups].map(([key, rows]) => {
+    const [last] = rows as [Row]
+    return {
+      key,
+      kind,
+      severity: last.severity,
+      headline: sentenceOf(last, last.instance_id ?? 'An unnamed agent'),
+      report: last.description,
+      facts: rows.length === 1 ? '' : `${rows.length} times in 24 h`,
+      at: last.created_at,
+      agentId: last.instance_id ?? undefined,
+      alertId: rows.find(({ id }) => alerts.get(id) === 'open')?.id,
+      eventId: last.id,
+    }
+  })
+}
+
+function unconfirmedItems({ details, now }: AttentionFacts): AttentionItem[] {
+  return [...details.values()]
+    .filter(({ status, control }) => status === 'suspended' && !control.confirmed)
+    .map(({ id, control, fail_mode }) => ({
+      key: `unconfirmed ${id}`,
+      kind: 'unconfirmed' as const,
+      severity: 'critical' as const,
+      headline: `${id} has not confirmed its suspension`,
+      report: undefined,
+      facts: `for ${spanText(now - Date.parse(control.changed_at ?? ''))}: it may still be working${fail_mode ? ` · fails ${fail_mode}` : ''}`,
+      at: control.changed_at ?? '',
+      agentId: id,
+      alertId: undefined,
+      eventId: undefined,
+    }))
+}
+
+/** Agents whose last heartbeats are so close stopped for one cause. */
+const togetherMs = 30_000
+const mostNamed = 3
+
+function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
+  const offline = fleet
+    .filter(({ status }) => status === 'offline')
+    .sort((one, other) => Date.parse(one.last_heartbeat) - Date.parse(other.last_heartbeat))
+  const groups: Agent[][] = []
+  for (const agent of offline) {
+    const last = groups.at(-1)?.at(-1)
+    if (last && Date.parse(agent.last_heartbeat) - Date.parse(last.last_heartbeat) < togetherMs)
+      groups.at(-1)!.push(agent)
+    else groups.push([agent])
+  }
+  return groups.reverse().map((group) => {
+    const [first] = group as [Agent]
+    const names = group.slice(0, mostNamed).map(({ id }) => id)
+    const more = group.length - names.length
+    return {
+      key: `offline ${first.id} ${first.last_heartbeat}`,
+      kind: 'offline' as const,
+      severity: 'warning' as const,
+      headline: group.length === 1 ? `${first.id} is silent` : `${counted(group.length, 'agent')} went silent together`,
+      report: undefined,
+      facts:
+        group.length === 1
+          ? 'no heartbeat since then'
+          : `${names.join(', ')}${more > 0 ? ` and ${more} more` : ''} · one host or network is likely`,
+      at: first.last_heartbeat,
+      agentId: group.length === 1 ? first.id : undefined,
+      alertId: undefined,
+      eventId: undefined,
+    }
+  })
+}
+
+/** Everything that needs a person, the worst first. */
+export function attentionOf(facts: AttentionFacts): AttentionItem[] {
+  const newestFirst = (one: AttentionItem, other: AttentionItem) => Date.parse(other.at) - Date.parse(one.at)
+  return [
+    ...itemsOfEvents(facts, 'breach').sort(newestFirst),
+    ...unconfirmedItems(facts).sort(newestFirst),
+    ...itemsOfEvents(facts, 'critical').sort(newestFirst),
+    ...offlineItems(facts),
+  ]
+}

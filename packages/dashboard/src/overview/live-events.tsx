@@ -1,0 +1,52 @@
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { EventLine } from '../parts/event-rows.tsx'
+import { eventsQuery, type Row } from '../service/event-tail.ts'
+import { useKeys } from '../shell/keys.ts'
+
+const mostShown = 10
+
+/** The newest events. Paused, the list stands still and says how many came since. */
+export function LiveEvents() {
+  const { data } = useInfiniteQuery(eventsQuery({}))
+  const rows = data?.pages[0]?.events ?? []
+  const [frozen, setFrozen] = useState<readonly Row[]>()
+  const toggle = () => setFrozen(frozen ? undefined : rows)
+  useKeys({ p: toggle })
+  const newest = frozen?.[0]?.id
+  const since = frozen
+    ? Math.max(
+        0,
+        rows.findIndex(({ id }) => id === newest),
+      )
+    : 0
+  return (
+    <section className="panel" aria-labelledby="live-events">
+      <header>
+        <h2 id="live-events">Live events</h2>
+        <Link to="/events" className="quiet">
+          Open events
+        </Link>
+        <span className="end">
+          {frozen && (
+            <span role="status" className="quiet">
+              Paused · {since} new
+            </span>
+          )}
+          <button type="button" onClick={toggle}>
+            {frozen ? 'Continue' : 'Pause'} <kbd>p</kbd>
+          </button>
+        </span>
+      </header>
+      {data && rows.length === 0 && <p className="empty">No event was stored yet.</p>}
+      <ul>
+        {(frozen ?? rows).slice(0, mostShown).map((row) => (
+          <li key={row.id} className="event-line">
+            <EventLine row={row} />
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}

@@ -1,0 +1,119 @@
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { counted } from '../parts/counted.ts'
+import type { ShownStatus } from '../parts/marks.tsx'
+import { useNow } from '../parts/time.tsx'
+import { call, sentenceOf } from '../service/client.ts'
+import { eventsQuery } from '../service/event-tail.ts'
+import { type Agent, fleetQuery, refreshMs, statusQuery, useSuspendedDetails } from '../service/fleet.ts'
+import { countsOf } from '../service/fleet-counts.ts'
+import { useTitle } from '../shell/title.ts'
+import { attentionOf } from './attention.ts'
+import { AttentionQueue } from './attention-queue.tsx'
+import { FirstAgent } from './first-agent.tsx'
+import { FleetStrip } from './fleet-strip.tsx'
+import { LiveEvents } from './live-events.tsx'
+import './overview.css'
+import { Tiles } from './tiles.tsx'
+import { staleAfterMs, verdictOf } from './verdict.ts'
+
+/** Alerts that somebody dealt with do not need attention. Newest first, of the two severities of the queue. */
+const alertsQuery = (severity: 'breach' | 'critical') => ({
+  queryKey: ['alerts', severity],
+  queryFn: async () => (await call('listAlerts', { query: { severity, limit: '500' } })).alerts,
+  refetchInterval: refreshMs,
+})
+
+function useFacts() {
+  const fleet = useQuery(fleetQuery)
+  const status = useQuery(statusQuery)
+  const details = useSuspendedDetails()
+  const breaches = useInfiniteQuery(eventsQuery({ severity: 'breach' }))
+  const critical = useInfiniteQuery(eventsQuery({ severity: 'critical' }))
+  const alerts = [useQuery(alertsQuery('breach')), useQuery(alertsQuery('critical'))]
+  const events = [breaches, critical].flatMap(({ data }) => data?.pages.flatMap((page) => page.events) ?? [])
+  const statuses = new Map(alerts.flatMap(({ data = [] }) => data.map((alert) => [alert.id, alert.status] as const)))
+  const isComplete = [fleet, status, breaches, critical, ...alerts].every(({ data }) => data !== undefined)
+  const fault = [fleet, status, breaches, critical, ...alerts].find(({ error }) => error)?.error
+  return { fleet, status, details, events, statuses, isComplete, fault }
+}
+
+export function Overview() {
+  const { fleet, status, details, events, statuses, isComplete, fault } = useFacts()
+  const now = useNow()
+  const agents = fleet.data ?? []
+  const checkedAt = Math.min(fleet.dataUpdatedAt, status.dataUpdatedAt)
+  const ageMs = Math.max(0, now - checkedAt)
+  const isStale = isComplete && ageMs > staleAfterMs
+  const items = attentionOf({ fleet: agents, details, events, alerts: statuses, now })
+  const verdict = isComplete
+    ? verdictOf({ fleet: agents, details, items, ageMs })
+    : fault
+      ? 'The service does not answer.'
+      : 'Reading the fleet…'
+  useTitle(verdict)
+
+  const unconfirmed = [...details.values()].filter(
+    ({ status: state, control }) => state === 'suspended' && !control.confirmed,
+  )
+  const statusOf = (agent: Agent): ShownStatus =>
+    agent.status === 'suspended' && unconfirmed.some(({ id }) => id === agent.id) ? 'unconfirmed' : agent.status
+  const troubled = new Map(
+    items
+      .toReversed()
+      .flatMap(({ kind, agentId }) =>
+        agentId && (kind === 'breach' || kind === 'critical') ? [[agentId, kind] as const] : [],
+      ),
+  )
+  const counts = countsOf(agents)
+  return (
+    <div className="rows">
+      <div>
+        <h1 aria-live="polite">{verdict}</h1>
+        <p className="quiet lead">
+          {isStale && 'What follows was true then. '}
+          {fault && <span className="fault">{sentenceOf(fault)} </span>}
+          {isComplete && agents.length > 0 && (
+            <>
+              {counts.active.toLocaleString('en')} of {counted(counts.all, 'agent')} active
+              {items.length > 0 ? `; ${counted(items.length, 'thing')} need${items.length === 1 ? 's' : ''} you` : ''}.
+            </>
+          )}
+        </p>
+      </div>
+      {isComplete && agents.length === 0 ? (
+        <FirstAgent />
+      ) : (
+        <div className={`rows ${isStale ? 'stale' : ''}`}>
+          <Tiles fleet={fleet.data} stats={status.data?.stats} unconfirmed={unconfirmed.length} />
+          <section className="panel" aria-labelledby="strip">
+            <header>
+              <h2 id="strip">Fleet</h2>
+              <span className="quiet">one mark per agent, in the order of ids</span>
+              <span className="end">
+                <Link to="/fleet" className="quiet">
+                  Open fleet <kbd>g f</kbd>
+                </Link>
+              </span>
+            </header>
+            <FleetStrip fleet={agents} statusOf={statusOf} troubled={troubled} />
+          </section>
+          <section className="panel" aria-labelledby="attention">
+            <header>
+              <h2 id="attention">Needs attention</h2>
+              <span className="quiet">{items.length > 0 ? `${items.length} open` : ''}</span>
+            </header>
+            {isComplete && (
+              <AttentionQueue
+                items={items}
+                agents={new Map(agents.map((agent) => [agent.id, agent]))}
+                checkedAt={checkedAt}
+              />
+            )}
+          </section>
+          <LiveEvents />
+        </div>
+      )}
+    </div>
+  )
+}

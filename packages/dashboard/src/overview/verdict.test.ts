@@ -1,0 +1,119 @@
+import { describe, expect, test } from 'vitest'
+import type { Row } from '../service/event-tail.ts'
+import type { Agent, AgentDetail } from '../service/fleet.ts'
+import { attentionOf } from './attention.ts'
+import { verdictOf } from './verdict.ts'
+
+const now = Date.parse('2026-11-22T14:00:00Z')
+const at = (secondsAgo: number) => new Date(now - secondsAgo * 1_000).toISOString()
+
+const agent = (id: string, status: Agent['status'] = 'active', secondsAgo = 3): Agent =>
+  ({ id, name: id, status, secondsAgo, last_heartbeat: at(secondsAgo), suspension_reason: null }) as Agent
+const suspended = (id: string, confirmedMs?: number): AgentDetail => {
+  const confirmed = confirmedMs !== undefined
+  const applied_at = confirmed ? new Date(now - 40_000 + confirmedMs).toISOString() : null
+  const control = { version: 1, changed_at: at(40), applied_version: confirmed ? 1 : 0, applied_at, confirmed }
+  return { ...agent(id, 'suspended'), fail_mode: 'open', control } as unknown as AgentDetail
+}
+let seq = 0
+const row = (fields: Partial<Row>): Row =>
+  ({
+    id: `id-${++seq}`,
+    seq,
+    severity: 'breach',
+    source: 'x',
+    by_service: true,
+    event_type: 'honeypot_triggered',
+    description: 'd',
+    instance_id: 'a',
+    session_id: null,
+    metadata: null,
+    ip_address: null,
+    created_at: at(60),
+    ...fields,
+  }) as Row
+
+interface Facts {
+  fleet?: Agent[]
+  details?: AgentDetail[]
+  events?: Row[]
+  alerts?: [string, string][]
+  ageMs?: number
+}
+function verdict({ fleet = [agent('a'), agent('b')], details = [], events = [], alerts = [], ageMs = 0 }: Facts) {
+  const byId = new Map(details.map((detail) => [detail.id, detail]))
+  const items = attentionOf({ fleet, details: byId, events, alerts: new Map(alerts), now })
+  return { sentence: verdictOf({ fleet, details: byId, items, ageMs }), kinds: items.map(({ kind }) => kind), items }
+}
+
+describe('the verdict', () => {
+  test('claims nothing from data that is old, whatever the data says', () => {
+    expect(verdict({ ageMs: 23_400, events: [row({})] }).sentence).toBe('No answer from the service for 23 s.')
+  })
+
+  test.each([
+    [{ fleet: [] }, 'No agent has reported yet.'],
+    [{}, 'All 2 agents are well.'],
+    [{ fleet: [agent('a'), agent('b', 'offline', 300)] }, '1 of 2 agents is silent.'],
+    [{ fleet: [agent('a', 'offline', 300)] }, 'Every agent is silent.'],
+    [
+      { fleet: [agent('a'), agent('b', 'suspended')], details: [suspended('b', 21)] },
+      'All 1 working agents are well; 1 is suspended.',
+    ],
+    [{ events: [row({})] }, 'a used a decoy and is still working.'],
+    [{ events: [row({}), row({ instance_id: 'b' })] }, '2 agents reported breaches; both are still working.'],
+    [
+      { fleet: [agent('a', 'suspended'), agent('b')], details: [suspended('a', 21)], events: [row({})] },
+      'a used a decoy. It is suspended, and confirmed that after 21 ms.',
+    ],
+    [
+      { events: [row({ severity: 'critical', event_type: 'data_export', by_service: false, source: 'a' })] },
+      'a reports data_export.',
+    ],
+  ] satisfies [Facts, string][])('of %j is "%s"', (facts, sentence) => {
+    expect(verdict(facts).sentence).toBe(sentence)
+  })
+
+  // "Suspended" reads like "stopped" at night: an agent that has not confirmed comes before everything else.
+  test('names an unconfirmed suspension first', () => {
+    const facts = { fleet: [agent('a', 'suspended'), agent('b')], details: [suspended('a')], events: [row({})] }
+    expect(verdict(facts).sentence).toBe('a has not confirmed its suspension.')
+  })
+
+  // Any caller may report a type that only the service knows: an attacker could blame another agent.
+  test('does not believe a caller who reports what only the service knows', () => {
+    const { items } = verdict({ events: [row({ by_service: false, source: 'b' })] })
+    expect(items[0]?.headline).toBe('a reports honeypot_triggered (as another reporter says)')
+  })
+})
+
+describe('the queue', () => {
+  test('has the worst first', () => {
+    const { kinds } = verdict({
+      fleet: [agent('a'), agent('b', 'suspended'), agent('c', 'offline', 300)],
+      details: [suspended('b')],
+      events: [row({ severity: 'critical' }), row({})],
+    })
+    expect(kinds).toEqual(['breach', 'unconfirmed', 'critical', 'offline'])
+  })
+
+  test('leaves out what was acknowledged, and what is a day old', () => {
+    const seen = row({})
+    expect(verdict({ events: [seen], alerts: [[seen.id, 'acknowledged']] }).items).toEqual([])
+    expect(verdict({ events: [row({ created_at: at(90_000) })] }).items).toEqual([])
+    const open = row({})
+    expect(verdict({ events: [open], alerts: [[open.id, 'open']] }).items[0]?.alertId).toBe(open.id)
+  })
+
+  test('groups repeats, and agents that went silent together', () => {
+    const { items } = verdict({
+      fleet: [agent('a', 'offline', 300), agent('b', 'offline', 310), agent('c', 'offline', 900)],
+      events: [row({}), row({}), row({})],
+    })
+    expect(items.map(({ headline, facts }) => [headline, facts])).toEqual([
+      ['a used a decoy', '3 times in 24 h'],
+      ['2 agents went silent together', 'b, a · one host or network is likely'],
+      ['c is silent', 'no heartbeat since then'],
+    ])
+  })
+})

@@ -1,0 +1,63 @@
+import { counted } from '../parts/counted.ts'
+import { spanText } from '../parts/span.ts'
+import type { Agent, AgentDetail } from '../service/fleet.ts'
+import { countsOf } from '../service/fleet-counts.ts'
+import { confirmedAfter } from '../suspend/stages.ts'
+import type { AttentionItem } from './attention.ts'
+
+interface VerdictFacts {
+  fleet: readonly Agent[]
+  details: ReadonlyMap<string, AgentDetail>
+  items: readonly AttentionItem[]
+  /** Age of the oldest data that the verdict rests on. */
+  ageMs: number
+}
+
+/** Older data says nothing of now. */
+export const staleAfterMs = 10_000
+
+const agentsOf = (items: readonly AttentionItem[]) => [...new Set(items.flatMap(({ agentId }) => agentId ?? []))]
+
+function breachSentence(items: readonly AttentionItem[], facts: VerdictFacts): string {
+  const ids = agentsOf(items)
+  const status = new Map(facts.fleet.map((agent) => [agent.id, agent.status]))
+  const working = ids.filter((id) => status.get(id) === 'active')
+  if (ids.length > 1) {
+    const who = working.length === ids.length ? (ids.length === 2 ? 'both' : 'all') : String(working.length)
+    const rest = working.length === 0 ? 'none of them works now' : `${who} ${who === '1' ? 'is' : 'are'} still working`
+    return `${counted(ids.length, 'agent')} reported breaches; ${rest}.`
+  }
+  const [item] = items as [AttentionItem]
+  const id = ids[0]
+  if (id === undefined || !status.has(id)) return `${item.headline}.`
+  if (working.length > 0) return `${item.headline} and is still working.`
+  if (status.get(id) === 'offline') return `${item.headline} and is silent now.`
+  const detail = facts.details.get(id)
+  const after = detail && confirmedAfter(detail)
+  return after === undefined
+    ? `${item.headline} and is suspended.`
+    : `${item.headline}. It is suspended, and confirmed that after ${after.toLocaleString('en')} ms.`
+}
+
+/** What happened, to whom, and whether it is over. */
+export function verdictOf(facts: VerdictFacts): string {
+  const { fleet, items, ageMs } = facts
+  if (ageMs > staleAfterMs) return `No answer from the service for ${spanText(ageMs)}.`
+  if (fleet.length === 0) return 'No agent has reported yet.'
+  const of = (kind: AttentionItem['kind']) => items.filter((item) => item.kind === kind)
+  const [unconfirmed, breaches, critical] = [of('unconfirmed'), of('breach'), of('critical')]
+  if (unconfirmed.length === 1) return `${unconfirmed[0]!.headline}.`
+  if (unconfirmed.length > 1) return `${counted(unconfirmed.length, 'agent')} have not confirmed their suspension.`
+  if (breaches.length > 0) return breachSentence(breaches, facts)
+  if (critical.length === 1) return `${critical[0]!.headline}.`
+  if (critical.length > 1)
+    return `${counted(agentsOf(critical).length, 'agent')} need you: ${counted(critical.length, 'critical report')} in 24 h.`
+  const { offline, suspended, all } = countsOf(fleet)
+  if (offline > 0)
+    return offline === all
+      ? 'Every agent is silent.'
+      : `${offline.toLocaleString('en')} of ${counted(all, 'agent')} ${offline === 1 ? 'is' : 'are'} silent.`
+  if (suspended > 0)
+    return `All ${(all - suspended).toLocaleString('en')} working agents are well; ${suspended.toLocaleString('en')} ${suspended === 1 ? 'is' : 'are'} suspended.`
+  return all === 1 ? 'The only agent is well.' : `All ${all.toLocaleString('en')} agents are well.`
+}

@@ -1,0 +1,36 @@
+import { type ReactNode, useEffect, useRef } from 'react'
+
+interface DialogProps {
+  label: string
+  onClose(): void
+  children: ReactNode
+  className?: string
+}
+
+/** The browser's own modal dialog: it keeps the focus, closes on Escape, and gives the focus back. */
+export function Dialog({ label, onClose, children, className }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  useEffect(() => {
+    const before = document.activeElement
+    dialog.current?.showModal()
+    return () => {
+      if (before instanceof HTMLElement) before.focus()
+    }
+  }, [])
+  return (
+    <dialog
+      ref={dialog}
+      aria-label={label}
+      className={className}
+      onClose={onClose}
+      onPointerDown={(event) => {
+        if (event.target !== dialog.current) return
+        const { left, right, top, bottom } = dialog.current.getBoundingClientRect()
+        const { clientX: x, clientY: y } = event
+        if (x < left || x > right || y < top || y > bottom) dialog.current.close()
+      }}
+    >
+      {children}
+    </dialog>
+  )
+}

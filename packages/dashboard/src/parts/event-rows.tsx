@@ -1,0 +1,26 @@
+import type { Row } from '../service/event-tail.ts'
+import { HostileText } from './hostile-text.tsx'
+import { SeverityMark } from './marks.tsx'
+import { Time } from './time.tsx'
+import './event-rows.css'
+
+/** One event as one line; on the page of an agent its id would only repeat. */
+export function EventLine({ row, hasAgent = true }: { row: Row; hasAgent?: boolean }) {
+  return (
+    <>
+      <Time at={row.created_at} />
+      <SeverityMark severity={row.severity} />
+      <span className="mono cut">
+        <HostileText text={row.event_type} line />
+      </span>
+      {hasAgent && (
+        <span className="cut agent">
+          <HostileText text={row.instance_id ?? row.source} line />
+        </span>
+      )}
+      <span className="cut">
+        <HostileText text={row.description} line />
+      </span>
+    </>
+  )
+}

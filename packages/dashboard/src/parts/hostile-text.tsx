@@ -1,0 +1,47 @@
+import { useState } from 'react'
+import { splitUnseen } from './unseen-characters.ts'
+
+function Shown({ text }: { text: string }) {
+  return splitUnseen(text).map(({ text: part, code }, index) =>
+    code === undefined ? (
+      <span key={index}>{part}</span>
+    ) : (
+      <span key={index} className="unseen" title="A character that would be invisible here">
+        {code}
+      </span>
+    ),
+  )
+}
+
+/**
+ * A text that somebody else wrote: agents, and those who attack them. What would be invisible, or would turn the text
+ * around, is shown by its code. In a line it is cut by the width; elsewhere after `most` characters, with the rest behind
+ * a button.
+ */
+export function HostileText({ text, most = 300, line = false }: { text: string; most?: number; line?: boolean }) {
+  const [isOpen, setOpen] = useState(false)
+  if (line) {
+    const start = text.slice(0, most)
+    return (
+      <bdi
+        className="cut"
+        title={splitUnseen(start)
+          .map(({ text: part, code }) => code ?? part)
+          .join('')}
+      >
+        <Shown text={start} />
+      </bdi>
+    )
+  }
+  const hidden = isOpen ? 0 : Math.max(0, text.length - most)
+  return (
+    <bdi className="hostile">
+      <Shown text={hidden > 0 ? text.slice(0, most) : text} />
+      {hidden > 0 && (
+        <button type="button" className="plain" onClick={() => setOpen(true)}>
+          … {hidden.toLocaleString('en')} more characters
+        </button>
+      )}
+    </bdi>
+  )
+}

@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest'
+import { splitUnseen } from './unseen-characters.ts'
+
+const shown = (text: string) =>
+  splitUnseen(text)
+    .map(({ text: part, code }) => (code ? `[${code}]` : part))
+    .join('')
+
+test.each([
+  ['plain text: ä, 日本, 👍', 'plain text: ä, 日本, 👍'],
+  ['safe\u202Etxt.exe', 'safe[U+202E]txt.exe'],
+  ['a\u200Bb\u2066c', 'a[U+200B]b[U+2066]c'],
+  ['two\nlines\u0007', 'two[↵]lines[U+0007]'],
+  ['\u{E0041}tag', '[U+E0041]tag'],
+  ['<b>&amp;', '<b>&amp;'],
+])('shows what would be invisible in %j', (text, expected) => {
+  expect(shown(text)).toBe(expected)
+})

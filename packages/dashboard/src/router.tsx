@@ -1,0 +1,117 @@
+import type { QueryClient } from '@tanstack/react-query'
+import {
+  createRootRouteWithContext,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  redirect,
+} from '@tanstack/react-router'
+import { severities } from '@wardline/contract'
+import type { EventSearch } from './events/events.tsx'
+import { type FleetSearch, sortKeys, statusFilters } from './fleet/view.ts'
+import { isSignedOut } from './service/client.ts'
+import { sessionQuery } from './service/session.ts'
+import { FaultPage, UnknownPage } from './shell/other-pages.tsx'
+import { Shell } from './shell/shell.tsx'
+
+const root = createRootRouteWithContext<{ client: QueryClient }>()({
+  notFoundComponent: UnknownPage,
+  errorComponent: FaultPage,
+})
+
+/** A value of the address, where it is a text that is not empty. */
+const textOf = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined
+
+const login = createRoute({
+  getParentRoute: () => root,
+  path: '/login',
+  validateSearch: (search): { to?: string } => {
+    const to = textOf(search.to)
+    // Only an address of this service: a link must not lead from the sign-in to another site.
+    return { to: to !== undefined && /^\/(?![/\\])/.test(to) ? to : undefined }
+  },
+  component: lazyRouteComponent(() => import('./login/login.tsx'), 'Login'),
+})
+
+/** Everything behind the sign-in. */
+const inside = createRoute({
+  getParentRoute: () => root,
+  id: 'inside',
+  component: Shell,
+  beforeLoad: async ({ context: { client }, location }) => {
+    try {
+      await client.ensureQueryData(sessionQuery)
+    } catch (fault) {
+      if (isSignedOut(fault))
+        throw redirect({ to: '/login', search: { to: location.href === '/' ? undefined : location.href } })
+      throw fault
+    }
+  },
+})
+
+const overview = createRoute({
+  getParentRoute: () => inside,
+  path: '/',
+  component: lazyRouteComponent(() => import('./overview/overview.tsx'), 'Overview'),
+})
+
+// A value that is refused stands as undefined: the router would pass on the one of the address for a missing name.
+const number = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isFinite(value) ? value : undefined
+const oneOf = <Value extends string>(values: readonly Value[], value: unknown): Value | undefined =>
+  values.find((known) => known === value)
+const fleet = createRoute({
+  getParentRoute: () => inside,
+  path: '/fleet',
+  validateSearch: ({ status, q, sort, down, from }): FleetSearch => ({
+    status: oneOf(statusFilters, status),
+    q: textOf(q),
+    sort: oneOf(sortKeys, sort),
+    down: down === true || undefined,
+    from: textOf(from),
+  }),
+  component: lazyRouteComponent(() => import('./fleet/fleet.tsx'), 'Fleet'),
+})
+
+const agent = createRoute({
+  getParentRoute: () => inside,
+  path: '/fleet/$id',
+  validateSearch: ({ hours }): { hours?: 1 | 6 | 24 } => ({
+    hours: ([1, 6, 24] as const).find((known) => known === hours),
+  }),
+  component: lazyRouteComponent(() => import('./agent/agent.tsx'), 'AgentPage'),
+})
+
+const events = createRoute({
+  getParentRoute: () => inside,
+  path: '/events',
+  validateSearch: ({ severity, instance_id, event_type, session_id, q, open }): EventSearch => ({
+    severity: oneOf(severities, severity),
+    instance_id: textOf(instance_id),
+    event_type: textOf(event_type),
+    session_id: textOf(session_id),
+    q: textOf(q),
+    open: number(open),
+  }),
+  component: lazyRouteComponent(() => import('./events/events.tsx'), 'Events'),
+})
+
+/** Public: nothing of it asks who looks. */
+const trust = createRoute({
+  getParentRoute: () => root,
+  path: '/trust',
+  component: lazyRouteComponent(() => import('./trust/trust.tsx'), 'Trust'),
+})
+
+const routeTree = root.addChildren([login, trust, inside.addChildren([overview, fleet, agent, events])])
+
+export function createDashboardRouter(client: QueryClient) {
+  return createRouter({ routeTree, context: { client }, defaultPreload: 'intent', defaultPendingMs: 300 })
+}
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: ReturnType<typeof createDashboardRouter>
+  }
+}

@@ -1,0 +1,52 @@
+import type { QueryClient } from '@tanstack/react-query'
+import type { ControlChange } from '@wardline/contract'
+import { type EventFilter, type EventPages, matchesFilter, rememberRows, withNewRows } from './event-tail.ts'
+import { type Agent, fleetQuery, statusQuery } from './fleet.ts'
+import { onLiveBatch } from './live.ts'
+import { sessionQuery } from './session.ts'
+
+/** Reports of the service itself that say that the state of agents changed. */
+const fleetTypes = new Set(['instance_offline', 'instance_recovered', 'instances_offline', 'instances_recovered'])
+
+function withControl(fleet: readonly Agent[], changes: readonly ControlChange[]): Agent[] {
+  const last = new Map(changes.map((change) => [change.instance_id, change]))
+  return fleet.map((agent) => {
+    const change = last.get(agent.id)
+    if (!change) return agent
+    return change.action === 'suspend'
+      ? { ...agent, status: 'suspended', suspension_reason: change.reason }
+      : { ...agent, status: 'active', suspension_reason: null }
+  })
+}
+
+/** Writes what the stream brings into the cache that every screen reads. */
+export function applyLive(client: QueryClient): void {
+  let connection = 0
+  onLiveBatch((batch) => {
+    if (batch.phase === 'signed-out') void client.invalidateQueries({ queryKey: sessionQuery.queryKey })
+    // The first connection of this page comes after its first lists, and may lack what was stored in between.
+    if (batch.hasGap || (batch.connection !== connection && connection === 0)) {
+      void client.invalidateQueries({ queryKey: ['events'] })
+    }
+    if (batch.connection !== connection) void client.invalidateQueries({ queryKey: fleetQuery.queryKey })
+    connection = batch.connection
+    rememberRows(batch.events)
+    for (const query of batch.events.length > 0 ? client.getQueryCache().findAll({ queryKey: ['events'] }) : []) {
+      const filter = query.queryKey[1] as EventFilter
+      const rows = batch.events.filter((row) => matchesFilter(filter, row))
+      if (rows.length === 0) continue
+      client.setQueryData<EventPages>(query.queryKey, (pages) => pages && withNewRows(pages, rows))
+    }
+    if (batch.stats) {
+      const { stats } = batch
+      client.setQueryData(statusQuery.queryKey, (status) => status && { ...status, stats })
+    }
+    if (batch.control.length > 0) {
+      client.setQueryData(fleetQuery.queryKey, (fleet) => fleet && withControl(fleet, batch.control))
+      for (const { instance_id } of batch.control) void client.invalidateQueries({ queryKey: ['agent', instance_id] })
+    }
+    if (batch.events.some(({ by_service, event_type }) => by_service && fleetTypes.has(event_type))) {
+      void client.invalidateQueries({ queryKey: fleetQuery.queryKey })
+    }
+  })
+}

@@ -1,0 +1,74 @@
+import { useSyncExternalStore } from 'react'
+import { type LiveBatch, openLiveConnection } from './live-connection.ts'
+import workerAddress from './live-worker.ts?worker&url'
+
+type LiveState = Pick<LiveBatch, 'phase' | 'heardAt' | 'connection'>
+
+const hereEveryMs = 20_000
+
+let state: LiveState = { phase: 'connecting', heardAt: undefined, connection: 0 }
+const stateListeners = new Set<() => void>()
+const batchListeners = new Set<(batch: LiveBatch) => void>()
+
+function take(batch: LiveBatch): void {
+  state = { phase: batch.phase, heardAt: batch.heardAt, connection: batch.connection }
+  for (const listen of batchListeners) listen(batch)
+  for (const listen of stateListeners) listen()
+}
+
+interface ScriptPolicy {
+  createScriptURL(address: string): string
+}
+declare const trustedTypes:
+  | { createPolicy(name: string, rules: { createScriptURL(address: string): string }): ScriptPolicy }
+  | undefined
+
+/** The only script address that this page makes: that of its own worker. */
+function trustedWorker(): string {
+  const createScriptURL = (address: string) => {
+    if (address !== workerAddress) throw new Error('Only the worker of the stream is loaded by address.')
+    return address
+  }
+  if (typeof trustedTypes === 'undefined') return workerAddress
+  return trustedTypes.createPolicy('wardline', { createScriptURL }).createScriptURL(workerAddress)
+}
+
+let wakeConnection: (() => void) | undefined
+
+/** Opens the stream of this browser, or joins it. */
+export function startLive(): void {
+  if (wakeConnection) {
+    wakeConnection()
+    return
+  }
+  // Chrome on Android has no shared workers: there the page has a stream for itself.
+  if (typeof SharedWorker === 'undefined') {
+    const { wake } = openLiveConnection(take)
+    wakeConnection = wake
+    return
+  }
+  const { port } = new SharedWorker(trustedWorker(), { type: 'module', name: 'wardline' })
+  const say = (word: 'here' | 'wake' | 'leave') => port.postMessage(word)
+  port.onmessage = ({ data }: MessageEvent<LiveBatch>) => take(data)
+  wakeConnection = () => say('wake')
+  say('wake')
+  setInterval(() => say('here'), hereEveryMs)
+  addEventListener('pagehide', () => say('leave'))
+  addEventListener('pageshow', () => say('wake'))
+  addEventListener('online', () => say('wake'))
+}
+
+export function onLiveBatch(listen: (batch: LiveBatch) => void): () => void {
+  batchListeners.add(listen)
+  return () => void batchListeners.delete(listen)
+}
+
+export function useLiveState(): LiveState {
+  return useSyncExternalStore(
+    (changed) => {
+      stateListeners.add(changed)
+      return () => void stateListeners.delete(changed)
+    },
+    () => state,
+  )
+}

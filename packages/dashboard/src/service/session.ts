@@ -1,0 +1,22 @@
+import { queryOptions, useQuery } from '@tanstack/react-query'
+import type { Scope } from '@wardline/contract'
+import { call } from './client.ts'
+
+export const sessionQuery = queryOptions({
+  queryKey: ['session'],
+  queryFn: ({ signal }) => call('getSession', { signal }),
+  staleTime: Number.POSITIVE_INFINITY,
+})
+
+/** Trades the key for a cookie that no script can read. The key is kept nowhere. Throws WardlineError. */
+export const signIn = (key: string) => call('createSession', { headers: { 'x-monitor-key': key } })
+
+export const signOut = () => call('deleteSession', {})
+
+const operators: readonly Scope[] = ['operator', 'admin']
+
+/** Whether the key behind the session may suspend and resume. */
+export function useMayOperate(): boolean {
+  const { data } = useQuery(sessionQuery)
+  return data !== undefined && operators.includes(data.scope)
+}

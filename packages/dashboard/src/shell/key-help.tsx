@@ -1,0 +1,38 @@
+import { Dialog } from '../parts/dialog.tsx'
+import { places } from './places.ts'
+
+const keys: [key: string, what: string][] = [
+  ['⌘K or Ctrl K', 'search agents, screens and actions'],
+  ...places.map(({ key, name }): [string, string] => [`g ${key}`, `open ${name}`]),
+  ['/', 'filter'],
+  ['j k', 'next and previous row'],
+  ['Enter', 'open the row'],
+  ['x', 'select the row'],
+  ['K', 'suspend the row or the selected agents'],
+  ['p', 'pause live events'],
+  ['t', 'local time or UTC'],
+  ['Esc', 'close, or clear the selection'],
+]
+
+export function KeyHelp({ onClose }: { onClose(): void }) {
+  return (
+    <Dialog label="Keys" onClose={onClose}>
+      <h2>Keys</h2>
+      <table>
+        <tbody>
+          {keys.map(([key, what]) => (
+            <tr key={key}>
+              <td>
+                <kbd>{key}</kbd>
+              </td>
+              <td>{what}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <form method="dialog" className="foot">
+        <button type="submit">Close</button>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,37 @@
+import { spanText } from '../parts/span.ts'
+import { useNow } from '../parts/time.tsx'
+import { useLiveState } from '../service/live.ts'
+
+const words = {
+  connecting: 'Connecting…',
+  live: 'Live',
+  waiting: 'Reconnecting…',
+  'signed-out': 'Signed out',
+} as const
+
+/** Whether the stream is open, and how old the last word of the service is. */
+export function LiveMark() {
+  const { phase, heardAt } = useLiveState()
+  const now = useNow()
+  const age = heardAt === undefined ? undefined : now - heardAt
+  return (
+    <span className={`live ${phase}`} role="status">
+      <svg viewBox="0 0 12 12" aria-hidden="true" width="9" height="9">
+        <circle
+          cx="6"
+          cy="6"
+          r="4.6"
+          fill={phase === 'live' ? 'currentColor' : 'none'}
+          stroke="currentColor"
+          strokeWidth="2"
+        />
+      </svg>
+      <span>{words[phase]}</span>
+      {age !== undefined && phase !== 'signed-out' && (
+        <span className="quiet" aria-hidden="true">
+          · heard {age < 1_000 ? 'now' : `${spanText(age)} ago`}
+        </span>
+      )}
+    </span>
+  )
+}

@@ -1,0 +1,7 @@
+/** The screens behind the sign-in, in the order of the navigation; `key` comes after `g`. */
+export const places = [
+  { to: '/', name: 'Overview', key: 'o' },
+  { to: '/fleet', name: 'Fleet', key: 'f' },
+  { to: '/events', name: 'Events', key: 'e' },
+  { to: '/trust', name: 'Trust', key: 't' },
+] as const

@@ -1,0 +1,20 @@
+import { useState } from 'react'
+
+/** The script that runs before the first paint reads it, see theme-start.js. */
+const stored = 'wardline.theme'
+const themes = ['system', 'dark', 'light'] as const
+type Theme = (typeof themes)[number]
+
+const current = (): Theme => themes.find((theme) => theme === localStorage.getItem(stored)) ?? 'system'
+
+function nextTheme(): Theme {
+  const theme = themes[(themes.indexOf(current()) + 1) % themes.length]!
+  localStorage.setItem(stored, theme)
+  document.documentElement.style.colorScheme = theme === 'system' ? '' : theme
+  return theme
+}
+
+export function useTheme(): [Theme, () => void] {
+  const [theme, setTheme] = useState(current)
+  return [theme, () => setTheme(nextTheme())]
+}

@@ -1,0 +1,63 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { matchesTag } from '../../http/etag.ts'
+import { sendProblem } from '../../http/problem.ts'
+import { sendHome } from '../../http/reference.ts'
+import { type BuiltDashboard, type BuiltFile, builtFolder, encodings, readDashboard } from './built-files.ts'
+
+/**
+ * Texts of agents are shown in these pages: no script but ours runs, nothing of ours is sent elsewhere, and no other page
+ * frames them. With Trusted Types a text cannot become markup or a script address by mistake either.
+ */
+const policy =
+  "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types wardline"
+const headers = {
+  'content-security-policy': policy,
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'permissions-policy': 'camera=(), geolocation=(), microphone=()',
+  vary: 'accept, accept-encoding',
+}
+
+const asksForPage = ({ headers: { accept } }: FastifyRequest) => accept?.includes('text/html') === true
+const pathOf = ({ url }: FastifyRequest) => url.split('?')[0]!
+
+function sendFile({ headers: asked }: FastifyRequest, reply: FastifyReply, file: BuiltFile, cache: string): void {
+  reply.headers({ ...headers, etag: file.etag, 'cache-control': cache })
+  if (reply.statusCode === 200 && matchesTag(asked['if-none-match'], file.etag)) return void reply.code(304).send()
+  const offered = String(asked['accept-encoding'] ?? '')
+  const encoding = encodings.find(
+    (name) => file.compressed[name] && new RegExp(`\\b${name}\\b(?!;q=0(\\.0*)?(,|$))`).test(offered),
+  )
+  if (encoding) reply.header('content-encoding', encoding)
+  reply.type(file.contentType).send(encoding ? file.compressed[encoding] : file.bytes)
+}
+
+function sendPage(request: FastifyRequest, reply: FastifyReply, { page, isScreen }: BuiltDashboard): void {
+  if (!isScreen(pathOf(request))) reply.code(404)
+  sendFile(request, reply, page, 'no-cache')
+}
+
+/** The pages for people. Whoever asks for something else than a page gets what was there before the dashboard. */
+export function mountDashboard(app: FastifyInstance, folder = builtFolder): void {
+  const built = readDashboard(folder)
+  const method = ['GET', 'HEAD']
+  app.route({
+    method,
+    url: '/',
+    handler: (request, reply) => {
+      if (built && asksForPage(request)) sendPage(request, reply, built)
+      else sendHome(reply)
+    },
+  })
+  app.route({
+    method,
+    url: '/*',
+    handler: (request, reply) => {
+      const asset = built?.assets.get(pathOf(request))
+      if (asset) return sendFile(request, reply, asset, 'public, max-age=31536000, immutable')
+      if (built && asksForPage(request)) return sendPage(request, reply, built)
+      sendProblem({ code: 'not_found', message: 'Unknown route.' }, reply)
+    },
+  })
+}
