@@ -20,7 +20,7 @@ const waitMs = 30_000
 export interface Screens {
   service: Service
   browser: Browser
-  /** A browser profile of its own. What breaks the policy of the page, fails in it or leaves the service is noted. */
+  /** A separate browser profile. What breaks the policy of the page, fails in it or leaves the service is noted. */
   open(options?: { scheme?: 'light' | 'dark'; width?: number }): Promise<BrowserContext>
   /** The same, signed in with the admin key. */
   signedIn(options?: { scheme?: 'light' | 'dark'; width?: number; key?: string }): Promise<Page>
@@ -78,7 +78,7 @@ function watch(context: BrowserContext, { service, faults }: Pick<Screens, 'serv
       if (/Content.Security.Policy|TrustedHTML|TrustedScript|Refused to/i.test(text)) faults.push(`policy: ${text}`)
     })
     page.on('dialog', (dialog) => {
-      faults.push(`a script of somebody else runs: ${dialog.message()}`)
+      faults.push(`a foreign script runs: ${dialog.message()}`)
       void dialog.dismiss()
     })
   })

@@ -33,6 +33,7 @@ describe('suspending an agent', () => {
     await page.keyboard.press('g')
     await page.keyboard.press('f')
     await page.waitForURL('**/fleet')
+    await page.getByLabel('Filter by id').waitFor()
     await page.keyboard.press('/')
     await page.keyboard.type(agent.id)
     await page.keyboard.press('Enter')

@@ -45,7 +45,7 @@ describe.each([
   ['light', 1280],
   ['light', 390],
 ] as const)('in %s, %d pixels wide', (scheme, width) => {
-  test('no screen keeps anybody out', async () => {
+  test('every screen passes the checks of axe', async () => {
     const page = await screens.signedIn({ scheme, width })
     for (const path of paths()) {
       await page.goto(path)

@@ -13,8 +13,8 @@ const dist = join(root, 'dist')
 const sourcesFile = 'sources.sha256'
 
 /** Bytes after gzip. On a slow line, 1 Mbit/s, the first screen then shows within two seconds. */
-const mostEntryBytes = 180_000
-const mostRouteBytes = 60_000
+const maxEntryBytes = 180_000
+const maxRouteBytes = 60_000
 
 /** Everything that the result depends on: a change of any makes another hash. */
 function hashOfSources(): string {
@@ -88,10 +88,10 @@ function checkSizes(folder: string): string {
     .filter((name) => chunks[name]!.isDynamicEntry)
     .map((name) => ({ name, bytes: sum([...filesOf(name)].filter((file) => !entry.has(file))) }))
   const heavy = [
-    ...(entryBytes > mostEntryBytes ? [`the entry has ${entryBytes} bytes, ${mostEntryBytes} are the most`] : []),
+    ...(entryBytes > maxEntryBytes ? [`the entry has ${entryBytes} bytes, ${maxEntryBytes} are the most`] : []),
     ...routes
-      .filter((route) => route.bytes > mostRouteBytes)
-      .map((route) => `${route.name} has ${route.bytes} bytes, ${mostRouteBytes} are the most`),
+      .filter((route) => route.bytes > maxRouteBytes)
+      .map((route) => `${route.name} has ${route.bytes} bytes, ${maxRouteBytes} are the most`),
   ]
   if (heavy.length > 0) throw new Error(`The dashboard is too heavy: ${heavy.join('; ')}.`)
   const kb = (count: number) => `${(count / 1_000).toFixed(1)} kB`
@@ -102,7 +102,7 @@ function checkSizes(folder: string): string {
 async function build(hash: string): Promise<void> {
   const started = performance.now()
   console.error('Building the dashboard, once: about ten seconds.')
-  // Several processes may start at once: each builds into a folder of its own.
+  // Several processes may start at once: each builds into a separate folder.
   const scratch = `${dist}-${process.pid}`
   try {
     // React has twice the size for developers, and a shell or a test runner may say that this is for one.

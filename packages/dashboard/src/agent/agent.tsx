@@ -42,17 +42,17 @@ function Said({ detail, now }: { detail: AgentDetail; now: number }) {
   const { name, version, agent_type, fail_mode, last_heartbeat, control } = detail
   return (
     <p className="quiet lead">
-      <HostileText text={name} most={80} />
+      <HostileText text={name} max={80} />
       {version !== null && (
         <>
           {' · version '}
-          <HostileText text={version} most={60} />
+          <HostileText text={version} max={60} />
         </>
       )}
       {agent_type !== null && (
         <>
           {' · '}
-          <HostileText text={agent_type} most={60} />
+          <HostileText text={agent_type} max={60} />
         </>
       )}
       {' · '}
@@ -93,7 +93,7 @@ function Decoys({ id }: { id: string }) {
             {data.map((decoy) => (
               <tr key={decoy.id}>
                 <td>
-                  <HostileText text={decoy.details?.label ?? decoy.details?.path ?? 'no label'} most={80} />
+                  <HostileText text={decoy.details?.label ?? decoy.details?.path ?? 'no label'} max={80} />
                 </td>
                 <td>{decoy.keyType ?? 'path'}</td>
                 <td className={decoy.details?.hitCount ? 'breach' : ''}>{decoy.details?.hitCount ?? 0}</td>
@@ -163,7 +163,7 @@ export function AgentPage() {
             </h2>
             {last && (
               <span className="quiet">
-                by <HostileText text={last.actor_name ?? last.actor} most={60} />
+                by <HostileText text={last.actor_name ?? last.actor} max={60} />
               </span>
             )}
           </header>

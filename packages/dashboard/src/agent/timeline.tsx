@@ -56,7 +56,7 @@ export function Timeline({ rows, changes, isSuspended, from, to }: TimelineProps
     }
     return { severity, counts }
   })
-  const most = Math.max(1, ...lanes.flatMap(({ counts }) => [...counts.values()]))
+  const highest = Math.max(1, ...lanes.flatMap(({ counts }) => [...counts.values()]))
   const y = (index: number) => 6 + index * laneHeight
   const ticks = Array.from({ length: 5 }, (_, index) => from + ((to - from) * index) / 4)
   const total = (severity: Severity) =>
@@ -72,7 +72,7 @@ export function Timeline({ rows, changes, isSuspended, from, to }: TimelineProps
               {severity}
             </text>
             {[...counts].map(([slot, count]) => {
-              const height = 5 + (count / most) * (laneHeight - 8)
+              const height = 5 + (count / highest) * (laneHeight - 8)
               return (
                 <rect
                   key={slot}

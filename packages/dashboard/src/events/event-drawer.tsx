@@ -101,7 +101,7 @@ function EventFacts({ row }: { row: Row }) {
         <HostileText text={row.event_type} />
       </h2>
       <p>
-        <HostileText text={row.description} most={1_000} />
+        <HostileText text={row.description} max={1_000} />
       </p>
       <p className="quiet">
         {row.by_service ? 'Reported by the service itself.' : 'As a caller reported it: nobody checked it.'}
@@ -137,7 +137,7 @@ function EventFacts({ row }: { row: Row }) {
             .split('\n')
             .map((text, index) => (
               <div key={index}>
-                <HostileText text={text} most={500} />
+                <HostileText text={text} max={500} />
               </div>
             ))}
         </pre>

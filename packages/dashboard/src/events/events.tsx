@@ -7,7 +7,7 @@ import { counted } from '../parts/counted.ts'
 import { EventLine } from '../parts/event-rows.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { sentenceOf } from '../service/client.ts'
-import { type EventFilter, eventsQuery, mostRows, type Row } from '../service/event-tail.ts'
+import { type EventFilter, eventsQuery, maxRows, type Row } from '../service/event-tail.ts'
 import { statusQuery } from '../service/fleet.ts'
 import { useKeys } from '../shell/keys.ts'
 import { useTitle } from '../shell/title.ts'
@@ -80,7 +80,7 @@ export function Events() {
     k: () => setAt(Math.max(0, at - 1)),
     Enter: () => openEvent(shown[at]?.seq ?? undefined),
   })
-  const isFull = (list.data?.pages[0]?.events.length ?? 0) >= mostRows
+  const isFull = (list.data?.pages[0]?.events.length ?? 0) >= maxRows
   return (
     <div className="rows events">
       <h1>Events</h1>
@@ -137,7 +137,7 @@ export function Events() {
                   aria-pressed="true"
                   onClick={() => show({ [name]: undefined })}
                 >
-                  {name} <HostileText text={value} line most={60} /> ×
+                  {name} <HostileText text={value} line max={60} /> ×
                 </button>,
               ]
         })}
@@ -151,7 +151,7 @@ export function Events() {
         <header>
           <span role="status" className="quiet">
             {frozen ? `Paused · ${counted(since, 'new event')}` : 'Live'}
-            {isFull ? ` · the newest ${mostRows.toLocaleString('en')} are kept here, load older ones at the end` : ''}
+            {isFull ? ` · the newest ${maxRows.toLocaleString('en')} are kept here, load older ones at the end` : ''}
           </span>
           <span className="end">
             <code className="curl only-wide">{asCurl(location.origin, filter)}</code>

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { HostileText } from '../parts/hostile-text.tsx'
-import { SeverityMark } from '../parts/marks.tsx'
+import { SeverityMark, StatusMark } from '../parts/marks.tsx'
 import { Time } from '../parts/time.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import type { Agent } from '../service/fleet.ts'
@@ -10,7 +10,7 @@ import { ControlButton } from '../suspend/control-button.tsx'
 import type { AttentionItem } from './attention.ts'
 
 /** More do not help at 3 a.m.; the others come up as these are dealt with. */
-const mostShown = 8
+const maxShown = 8
 
 function Acknowledge({ id }: { id: string }) {
   const client = useQueryClient()
@@ -53,7 +53,9 @@ function Actions({ item, agent }: { item: AttentionItem; agent: Agent | undefine
           Look
         </Link>
       )}
-      {agent && item.kind !== 'offline' && <ControlButton agent={agent} because={`${item.headline}: `} />}
+      {agent && (item.kind === 'breach' || item.kind === 'critical') && (
+        <ControlButton agent={agent} because={`${item.headline}: `} />
+      )}
     </span>
   )
 }
@@ -75,9 +77,10 @@ export function AttentionQueue({
       </p>
     )
   }
+  const unconfirmed = new Set(items.filter(({ kind }) => kind === 'unconfirmed').map(({ agentId }) => agentId))
   return (
     <ul className="attention">
-      {items.slice(0, mostShown).map((item) => (
+      {items.slice(0, maxShown).map((item) => (
         <li key={item.key}>
           <SeverityMark severity={item.severity} />
           <div>
@@ -89,14 +92,17 @@ export function AttentionQueue({
               ) : (
                 item.headline
               )}
-            </b>
+            </b>{' '}
+            {agents.get(item.agentId ?? '')?.status === 'suspended' && item.kind !== 'unconfirmed' && (
+              <StatusMark status={unconfirmed.has(item.agentId) ? 'unconfirmed' : 'suspended'} />
+            )}
             <p className="quiet">
               <Time at={item.at} />
               {item.facts && ` · ${item.facts}`}
               {item.report !== undefined && (
                 <>
                   {' · '}
-                  <HostileText text={item.report} most={160} />
+                  <HostileText text={item.report} max={160} />
                 </>
               )}
             </p>
@@ -104,7 +110,7 @@ export function AttentionQueue({
           <Actions item={item} agent={item.agentId === undefined ? undefined : agents.get(item.agentId)} />
         </li>
       ))}
-      {items.length > mostShown && <li className="quiet">and {items.length - mostShown} more, none of them worse</li>}
+      {items.length > maxShown && <li className="quiet">and {items.length - maxShown} more, none of them worse</li>}
     </ul>
   )
 }

@@ -96,7 +96,7 @@ function unconfirmedItems({ details, now }: AttentionFacts): AttentionItem[] {
 
 /** Agents whose last heartbeats are so close stopped for one cause. */
 const togetherMs = 30_000
-const mostNamed = 3
+const maxNamed = 3
 
 function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
   const offline = fleet
@@ -111,7 +111,7 @@ function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
   }
   return groups.reverse().map((group) => {
     const [first] = group as [Agent]
-    const names = group.slice(0, mostNamed).map(({ id }) => id)
+    const names = group.slice(0, maxNamed).map(({ id }) => id)
     const more = group.length - names.length
     return {
       key: `offline ${first.id} ${first.last_heartbeat}`,

@@ -17,7 +17,7 @@ const words: Record<MarkState, string> = {
 }
 
 /** So many marks are still told apart. */
-const mostMarks = 400
+const maxMarks = 400
 
 interface StripProps {
   fleet: readonly Agent[]
@@ -33,9 +33,10 @@ export function FleetStrip({ fleet, statusOf, troubled }: StripProps) {
   const [picked, setPicked] = useState<number>()
   const stateOf = (agent: Agent): MarkState => {
     const status = statusOf(agent)
-    return status === 'active' || troubled.get(agent.id) === 'breach' ? (troubled.get(agent.id) ?? status) : status
+    // A suspended agent is where it should be, whatever led there.
+    return status === 'active' || status === 'offline' ? (troubled.get(agent.id) ?? status) : status
   }
-  const size = Math.ceil(fleet.length / mostMarks)
+  const size = Math.ceil(fleet.length / maxMarks)
   const marks = Array.from({ length: Math.ceil(fleet.length / Math.max(1, size)) }, (_, index) => {
     const group = fleet.slice(index * size, (index + 1) * size)
     const all = group.map(stateOf)

@@ -5,7 +5,7 @@ import { EventLine } from '../parts/event-rows.tsx'
 import { eventsQuery, type Row } from '../service/event-tail.ts'
 import { useKeys } from '../shell/keys.ts'
 
-const mostShown = 10
+const maxShown = 10
 
 /** The newest events. Paused, the list stands still and says how many came since. */
 export function LiveEvents() {
@@ -41,7 +41,7 @@ export function LiveEvents() {
       </header>
       {data && rows.length === 0 && <p className="empty">No event was stored yet.</p>}
       <ul>
-        {(frozen ?? rows).slice(0, mostShown).map((row) => (
+        {(frozen ?? rows).slice(0, maxShown).map((row) => (
           <li key={row.id} className="event-line">
             <EventLine row={row} />
           </li>

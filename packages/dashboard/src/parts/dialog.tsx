@@ -13,6 +13,8 @@ export function Dialog({ label, onClose, children, className }: DialogProps) {
   useEffect(() => {
     const before = document.activeElement
     dialog.current?.showModal()
+    // React focuses before the dialog is open, and the browser then takes the first button.
+    dialog.current?.querySelector<HTMLElement>('[data-first]')?.focus()
     return () => {
       if (before instanceof HTMLElement) before.focus()
     }

@@ -15,13 +15,13 @@ function Shown({ text }: { text: string }) {
 
 /**
  * A text that somebody else wrote: agents, and those who attack them. What would be invisible, or would turn the text
- * around, is shown by its code. In a line it is cut by the width; elsewhere after `most` characters, with the rest behind
+ * around, is shown by its code. In a line it is cut by the width; elsewhere after `max` characters, with the rest behind
  * a button.
  */
-export function HostileText({ text, most = 300, line = false }: { text: string; most?: number; line?: boolean }) {
+export function HostileText({ text, max = 300, line = false }: { text: string; max?: number; line?: boolean }) {
   const [isOpen, setOpen] = useState(false)
   if (line) {
-    const start = text.slice(0, most)
+    const start = text.slice(0, max)
     return (
       <bdi
         className="cut"
@@ -33,10 +33,10 @@ export function HostileText({ text, most = 300, line = false }: { text: string; 
       </bdi>
     )
   }
-  const hidden = isOpen ? 0 : Math.max(0, text.length - most)
+  const hidden = isOpen ? 0 : Math.max(0, text.length - max)
   return (
     <bdi className="hostile">
-      <Shown text={hidden > 0 ? text.slice(0, most) : text} />
+      <Shown text={hidden > 0 ? text.slice(0, max) : text} />
       {hidden > 0 && (
         <button type="button" className="plain" onClick={() => setOpen(true)}>
           … {hidden.toLocaleString('en')} more characters

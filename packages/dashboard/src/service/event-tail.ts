@@ -16,15 +16,15 @@ interface EventPage {
 export type EventPages = InfiniteData<EventPage, string | null>
 
 /** Rows that a page keeps: the memory of a tab that is open for weeks stays flat. */
-export const mostRows = 2_000
+export const maxRows = 2_000
 const pageRows = '200'
 
 /** What the stream brought lately, for lists that were read from the service while it came. */
 let recent: Row[] = []
-const mostRecent = 1_000
+const maxRecent = 1_000
 
 export function rememberRows(rows: readonly Row[]): void {
-  recent = [...recent, ...rows].slice(-mostRecent)
+  recent = [...recent, ...rows].slice(-maxRecent)
 }
 
 function withRecent(filter: EventFilter, page: EventPage): EventPage {
@@ -63,15 +63,15 @@ export function matchesFilter(filter: EventFilter, row: Row): boolean {
 }
 
 /** Adds what the stream brought. Beyond the bound the oldest rows go, and can be loaded again from there. */
-export function withNewRows(pages: EventPages, rows: readonly Row[], most = mostRows): EventPages {
+export function withNewRows(pages: EventPages, rows: readonly Row[], max = maxRows): EventPages {
   const [first, ...older] = pages.pages
   if (!first) return pages
   const known = new Set(first.events.map(({ id }) => id))
   const added = rows.filter(({ id }) => !known.has(id)).reverse()
   if (added.length === 0) return pages
   const events = [...added, ...first.events]
-  if (events.length <= most) return { ...pages, pages: [{ ...first, events }, ...older] }
-  const kept = events.slice(0, most)
+  if (events.length <= max) return { ...pages, pages: [{ ...first, events }, ...older] }
+  const kept = events.slice(0, max)
   const oldest = kept.findLast(({ seq }) => seq !== null)
   return {
     pages: [{ events: kept, next: oldest ? String(oldest.seq) : null }],

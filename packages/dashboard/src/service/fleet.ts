@@ -43,14 +43,14 @@ export const agentQuery = (id: string) =>
   })
 
 /** Each is one request: of more, the first ones. */
-const mostDetails = 30
+const maxDetails = 30
 
 /** Details of agents that are suspended: whether each confirmed. */
 export function useSuspendedDetails(): Map<string, AgentDetail> {
   const { data: fleet = [] } = useQuery(fleetQuery)
   const ids = fleet.filter(({ status }) => status === 'suspended').map(({ id }) => id)
   return useQueries({
-    queries: ids.slice(0, mostDetails).map(agentQuery),
+    queries: ids.slice(0, maxDetails).map(agentQuery),
     combine: (results) => new Map(results.flatMap(({ data }) => (data ? [[data.id, data] as const] : []))),
   })
 }

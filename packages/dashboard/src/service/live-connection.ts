@@ -152,7 +152,7 @@ export function openLiveConnection(deliver: (batch: LiveBatch) => void) {
   void connect()
   return {
     state,
-    /** Tries again at once: somebody signed in, or the machine woke up. */
+    /** Connects at once instead of after the delay, as after a sign-in. */
     wake(): void {
       if (phase !== 'live') void connect()
     },

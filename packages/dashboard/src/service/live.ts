@@ -23,7 +23,7 @@ declare const trustedTypes:
   | { createPolicy(name: string, rules: { createScriptURL(address: string): string }): ScriptPolicy }
   | undefined
 
-/** The only script address that this page makes: that of its own worker. */
+/** The only script address that this page makes: that of the shared worker. */
 function trustedWorker(): string {
   const createScriptURL = (address: string) => {
     if (address !== workerAddress) throw new Error('Only the worker of the stream is loaded by address.')

@@ -26,7 +26,7 @@ interface Entry {
 }
 
 /** A list that a person reads; more letters find the rest. */
-const mostEntries = 12
+const maxEntries = 12
 
 /** Every word of the query is in the text, in any order. */
 const findsAll = (query: string, text: string): boolean =>
@@ -68,7 +68,7 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
     })
   }
   const found = entries.filter(({ text }) => findsAll(query.trim(), text))
-  const shown = found.slice(0, mostEntries)
+  const shown = found.slice(0, maxEntries)
   const active = Math.min(picked, shown.length - 1)
 
   function run(entry: Entry | undefined) {
@@ -81,7 +81,7 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
   return (
     <Dialog label="Search" onClose={onClose} className="palette">
       <input
-        autoFocus
+        data-first
         role="combobox"
         aria-label="Search agents, screens and actions"
         aria-expanded="true"

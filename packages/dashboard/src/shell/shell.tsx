@@ -66,7 +66,7 @@ export function Shell() {
           {session && (
             <>
               <span>
-                Signed in as <HostileText text={session.name} most={60} />
+                Signed in as <HostileText text={session.name} max={60} />
               </span>
               <span>{session.scope}</span>
             </>

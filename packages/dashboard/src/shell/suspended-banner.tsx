@@ -1,17 +1,19 @@
 import { useQuery } from '@tanstack/react-query'
 import { counted } from '../parts/counted.ts'
-import { fleetQuery } from '../service/fleet.ts'
+import { fleetQuery, useSuspendedDetails } from '../service/fleet.ts'
 import { countsOf } from '../service/fleet-counts.ts'
 
 /** Stays as long as several agents are suspended: a fleet that was stopped must not be forgotten. */
 export function SuspendedBanner() {
   const { data } = useQuery(fleetQuery)
+  const details = useSuspendedDetails()
   const { suspended, all } = countsOf(data ?? [])
+  const unconfirmed = [...details.values()].filter(({ control }) => !control.confirmed).length
   if (suspended < 2) return null
   return (
     <p className="notice suspended banner">
-      {counted(suspended, 'agent')} of {all.toLocaleString('en')} {suspended === 1 ? 'is' : 'are'} suspended and{' '}
-      {suspended === 1 ? 'does' : 'do'} no work until resumed.
+      {counted(suspended, 'agent')} of {all.toLocaleString('en')} are suspended until an operator resumes them
+      {unconfirmed > 0 ? `; ${unconfirmed} of them may still be working` : ''}.
     </p>
   )
 }

@@ -11,9 +11,9 @@ import { StageRow } from './stage-row.tsx'
 import { runsSentence, stagesOfRun } from './stages.ts'
 
 const reasons = ['Unusual traffic', 'Decoy touched', 'Wrong output', 'Maintenance']
-const mostReason = 500
+const maxReason = 500
 /** Stages of so many agents are shown row by row; of more, only the sentence and those that failed. */
-const mostShown = 12
+const maxShown = 12
 
 interface ControlDialogProps {
   agents: readonly Agent[]
@@ -88,7 +88,7 @@ function Progress({
   const zone = useZone()
   const all = [...runs.values()]
   const failed = agents.filter(({ id }) => runs.get(id)?.fault !== undefined)
-  const shown = agents.length <= mostShown ? agents : failed.slice(0, mostShown)
+  const shown = agents.length <= maxShown ? agents : failed.slice(0, maxShown)
   return (
     <>
       <p role="alert" className="outcome">
@@ -151,10 +151,10 @@ export function SuspendDialog({ agents, because = '', onClose }: ControlDialogPr
             <label className="reason">
               <span className="only-read">Reason</span>
               <textarea
-                autoFocus
+                data-first
                 rows={3}
                 required
-                maxLength={mostReason}
+                maxLength={maxReason}
                 placeholder="Reason: everybody who looks at the agent reads it"
                 value={reason}
                 onChange={(event) => setReason(event.target.value)}

@@ -28,10 +28,10 @@ function reasonOf({ metrics, monitoring }: TrustSummary): string {
 
 /** An address of the summary, shown as a link only if it leads to a web page. */
 function Outside({ href, children }: { href: string | null; children: string }) {
-  if (href === null || !/^https:\/\//.test(href)) return <HostileText text={children} most={80} />
+  if (href === null || !/^https:\/\//.test(href)) return <HostileText text={children} max={80} />
   return (
     <a href={href} rel="noreferrer noopener" target="_blank">
-      <HostileText text={children} most={80} /> ↗
+      <HostileText text={children} max={80} /> ↗
     </a>
   )
 }
@@ -180,7 +180,7 @@ export function Trust() {
     <main className="trust rows">
       <div className="chips">
         <h1 className="brand">
-          <WardlineMark /> {data ? <HostileText text={data.identity.name} most={60} /> : 'Wardline'}
+          <WardlineMark /> {data ? <HostileText text={data.identity.name} max={60} /> : 'Wardline'}
         </h1>
         <span className="end quiet">
           {data && `made ${spanText(now - Date.parse(data.generated_at))} ago `}

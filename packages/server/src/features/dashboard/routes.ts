@@ -38,7 +38,7 @@ function sendPage(request: FastifyRequest, reply: FastifyReply, { page, isScreen
   sendFile(request, reply, page, 'no-cache')
 }
 
-/** The pages for people. Whoever asks for something else than a page gets what was there before the dashboard. */
+/** The pages for people. Requests that do not accept HTML get JSON, and at `/` the list of addresses. */
 export function mountDashboard(app: FastifyInstance, folder = builtFolder): void {
   const built = readDashboard(folder)
   const method = ['GET', 'HEAD']
