@@ -1798,7 +1798,7 @@ class SignatureTest(ServiceTest):
         def complaint() -> str:
             return monitor.health.problems.get('stream', '')
 
-        with mock.patch.object(wardline, '_BACKOFF_MOST', 0.2):
+        with mock.patch.object(wardline, '_BACKOFF_MAX', 0.2):
             for message in forgeries:
                 with self.subTest(message):
                     impostor.says(message)
@@ -1823,7 +1823,7 @@ class SignatureTest(ServiceTest):
     def test_a_stream_is_left_after_one_forgery(self) -> None:
         impostor = self.impostor()
         impostor.stream = [f'data: {json.dumps(self.message(1, signer=Signer(b"x" * 32)))}', ''] * 100
-        with mock.patch.object(wardline, '_BACKOFF_MOST', 0.2), mock.patch.object(
+        with mock.patch.object(wardline, '_BACKOFF_MAX', 0.2), mock.patch.object(
             wardline._PublicKey, 'verifies', return_value=False
         ) as verifies:
             monitor = self.monitor(impostor.url, public_key=self.signer.x).start()
