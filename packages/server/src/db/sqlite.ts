@@ -97,7 +97,7 @@ class SqliteConnection implements DatabaseConnection {
     // A reader sees every commit that was answered before it asked.
     const reads = query.query.kind === 'SelectQueryNode' || /^\s*select\b/i.test(query.sql)
     if (reads) return (await this.#reader.run([query]))[0]!
-    return (await this.#lock.lockFound(() => this.#writer.run([query])))[0]!
+    return (await this.#lock.exclusive(() => this.#writer.run([query])))[0]!
   }
 
   streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
@@ -125,7 +125,7 @@ class Lock {
     }
   }
 
-  async lockFound<T>(work: () => Promise<T>, isControl = false): Promise<T> {
+  async exclusive<T>(work: () => Promise<T>, isControl = false): Promise<T> {
     // The queue is empty: the worker keeps the order, so no turn of the event loop is spent.
     if (!this.#isTaken) return work()
     const release = await this.acquire(isControl)
@@ -267,14 +267,14 @@ export async function openSqlite(file: string, onFatal: (fault: Error) => void):
     db,
     dialect,
     isShared: false,
-    change: async (statements) => void (await lock.lockFound(() => writer.change(statements))),
+    change: async (statements) => void (await lock.exclusive(() => writer.change(statements))),
     serverTime: async () => undefined,
     async prepareDays() {},
     expired: async (cutoff) => ({ days: [], rowsBefore: cutoff }),
     async batch(statements, { isControl = false } = {}) {
       // What is left of the disk is for control.
       if (reserve.isFull && !isControl) throw new DatabaseError('The disk is full.')
-      const results = await lock.lockFound(() => {
+      const results = await lock.exclusive(() => {
         if (isControl) reserve.makeRoom()
         return writer.run(statements, isControl)
       }, isControl)
