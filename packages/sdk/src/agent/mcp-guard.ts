@@ -25,6 +25,10 @@ const isMessage = (value: unknown): value is Message =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 const isCall = (message: unknown): message is Message => isMessage(message) && message.method === 'tools/call'
 
+/** What tells one call from another. Ids are texts or numbers; anything else, nested deep, would exhaust the stack. */
+const keyOf = (id: unknown): string | undefined =>
+  typeof id === 'string' || typeof id === 'number' ? JSON.stringify(id) : undefined
+
 function parsed(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString())
@@ -79,7 +83,8 @@ export class McpGuard {
     for (const message of forwarded) if (isCall(message)) this.#await(message)
     const answers = messages.flatMap((message, place) => {
       const { id } = message as Message
-      return reasons[place] === undefined || id === undefined ? [] : [denied(id, reasons[place])]
+      if (reasons[place] === undefined || id === undefined) return []
+      return [denied(keyOf(id) === undefined ? null : id, reasons[place])]
     })
     if (forwarded.length === messages.length) return { forward: bytes, answers }
     return { forward: forwarded.length > 0 ? Buffer.from(`${JSON.stringify(forwarded)}\n`) : undefined, answers }
@@ -98,8 +103,9 @@ export class McpGuard {
   #await({ id, params }: Message): void {
     const { arguments: args } = isMessage(params) ? params : {}
     const call = { toolName: toolNameOf(params), params: args, startedAt: performance.now() }
-    if (id === undefined) this.#report(call)
-    else this.#keep(JSON.stringify(id), call)
+    const key = keyOf(id)
+    if (key === undefined) this.#report(call)
+    else this.#keep(key, call)
   }
 
   #keep(id: string, call: PendingCall): void {
@@ -113,9 +119,10 @@ export class McpGuard {
     if (this.#pending.size === 0 || kind !== 'line') return
     const content = parsed(bytes)
     for (const message of Array.isArray(content) ? content : [content]) {
-      if (!isMessage(message) || message.id === undefined || message.method !== undefined) continue
-      const { result, error } = message
-      this.#end(JSON.stringify(message.id), error === undefined && !(isMessage(result) && result.isError === true))
+      if (!isMessage(message) || message.method !== undefined) continue
+      const { id, result, error } = message
+      const key = keyOf(id)
+      if (key !== undefined) this.#end(key, error === undefined && !(isMessage(result) && result.isError === true))
     }
   }
 

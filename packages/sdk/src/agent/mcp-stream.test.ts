@@ -219,6 +219,19 @@ describe('the proxy', slow, () => {
   })
 })
 
+// A server that ended the proxy by one answer would thereby keep the report of its last calls from the service.
+test('the proxy survives an answer whose id is nested deeper than a stack reaches', slow, async () => {
+  const deep = `'['.repeat(200_000) + ']'.repeat(200_000)`
+  const server = `process.stdin.once('data', () => {
+    console.log('{"jsonrpc":"2.0","id":' + ${deep} + ',"result":{}}')
+    console.log('{"jsonrpc":"2.0","id":1,"result":{"content":[]}}')
+  })`
+  const { code, stdout, stderr } = await newHome().run(proxy('-e', server), call(1, 'fine'))
+  expect(linesOf(stdout).at(-1)).toBe('{"jsonrpc":"2.0","id":1,"result":{"content":[]}}')
+  expect(stderr).not.toContain('RangeError')
+  expect(code).toBe(0)
+})
+
 describe('the end of the server', slow, () => {
   const startedWith = async (child: ChildProcess) => {
     let shown = ''
