@@ -5,6 +5,8 @@ import { createClient } from '@wardline/contract'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openEventStream } from './events/event-stream.ts'
 import { rawRequest } from './service/raw-request.ts'
+import { leadsOn } from './service/reply-shape.ts'
+import { findService } from './service/service.ts'
 
 // A server that is not Wardline must not fill the client's memory, nor get the key by a redirect.
 
@@ -86,5 +88,47 @@ describe.each(callers)('%s', (_name, ask) => {
     const url = await start((_request, response) => response.writeHead(307, { location: other }).end('{}'))
     await ask(url).catch(() => {})
     expect(keys).toEqual([])
+  })
+})
+
+describe('what answers in place of the service', () => {
+  // The command would go on asking, and collecting what it is given, until it is interrupted.
+  test('cannot keep a list going by the same cursor', async () => {
+    vi.stubEnv('WARDLINE_KEY', 'key')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    let asked = 0
+    const url = await start((_request, response) => {
+      asked += 1
+      response.end('{"events":[],"next":"5"}')
+    })
+    const { call } = await findService({ url })
+    const { next } = await call('listEvents', { query: {} })
+    await expect(call('listEvents', { query: { before: next! } })).rejects.toThrow('a list that repeats itself')
+    expect(asked).toBe(2)
+  })
+
+  test.each<[string, Parameters<typeof leadsOn>, boolean]>([
+    ['a first page', [{}, { next: '5' }], true],
+    ['a last page', [{ before: '5' }, { next: null }], true],
+    ['a page further down', [{ before: '10', after: '3' }, { next: '9' }], true],
+    ['a page further up', [{ after: '9' }, { next: '10' }], true],
+    ['ids in order', [{ after: 'agent-9' }, { next: 'agent-a' }], true],
+    ['the same page', [{ before: '9' }, { next: '9' }], false],
+    ['a page higher up', [{ before: '9', after: '3' }, { next: '10' }], false],
+    ['the same ids', [{ after: 'agent-a' }, { next: 'agent-a' }], false],
+    ['earlier ids', [{ after: 'b' }, { next: 'a' }], false],
+  ])('leads on or not: %s', (_what, page, isSo) => {
+    expect(leadsOn(...page)).toBe(isSo)
+  })
+
+  test('fills no terminal with what it calls an error', async () => {
+    vi.stubEnv('WARDLINE_KEY', 'key')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const url = await start((_request, response) => {
+      response.writeHead(500, { 'x-error-code': 'internal' }).end(JSON.stringify({ error: 'x'.repeat(100_000) }))
+    })
+    const { call } = await findService({ url })
+    const fault = await call('listKeys', {}).catch((thrown: Error) => thrown)
+    expect((fault as Error).message).toBe(`${'x'.repeat(499)}…`)
   })
 })

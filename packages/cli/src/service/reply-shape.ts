@@ -33,3 +33,17 @@ export function hasShape(schema: object, value: unknown): boolean {
     ([name, field]) => !Object.hasOwn(fields, name) || hasShape(field, fields[name]),
   )
 }
+
+/**
+ * Whether the cursor of a page leads on from the one that was asked with: a list that goes in circles would be read for
+ * ever. `before` comes first, because `after` may stand beside it as a filter.
+ */
+export function leadsOn(query: object, answer: object): boolean {
+  const { before, after } = query as { before?: unknown; after?: unknown }
+  const { next } = answer as { next?: unknown }
+  if (typeof next !== 'string') return true
+  const isLess = (one: string, other: string) =>
+    /^\d+$/.test(one) && /^\d+$/.test(other) ? Number(one) < Number(other) : one < other
+  if (typeof before === 'string') return isLess(next, before)
+  return typeof after !== 'string' || isLess(after, next)
+}

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { type Client, createClient, type Endpoint, endpoints, WardlineError } from '@wardline/contract'
+import { cutText } from '@wardline/text'
 import { Failure } from '../exit.ts'
 import { profileFile, readProfiles } from './profile-file.ts'
-import { hasShape } from './reply-shape.ts'
+import { hasShape, leadsOn } from './reply-shape.ts'
 import { isLocal, type KeyPlace, resolveSettings, type ServiceFlags, type ServiceSettings } from './settings.ts'
 
 /** A service that has not answered by then does not: its own slowest answer takes less. */
@@ -98,8 +99,12 @@ export function unreachable(url: string, fault: unknown): Failure {
   )
 }
 
+/** No sentence of the service is longer; whatever else answers must not fill the terminal. */
+const longestSentence = 500
+
 /** What a refusal of the service means to the caller. */
-export function refusal(url: string, keyFrom: string, { status, code, message }: WardlineError): Failure {
+export function refusal(url: string, keyFrom: string, { status, code, message: said }: WardlineError): Failure {
+  const message = cutText(said, longestSentence)
   if (code === 'unexpected') return notWardline(url, `status ${status} without a code`)
   if (status === 401) {
     return new Failure(`${message} The key came from ${keyFrom}.`, code, 'unauthorized')
@@ -131,6 +136,7 @@ function createCall(url: string, key: string | undefined, keyFrom: string): Clie
     }
     if (timeout.aborted) throw unreachable(url, timeout.reason)
     if (reply && !hasShape(reply, answer)) throw notWardline(url, 'an answer in another form')
+    if (!leadsOn(call.query ?? {}, answer)) throw notWardline(url, 'a list that repeats itself')
     return answer as Awaited<ReturnType<typeof client<typeof name>>>
   }
 }
