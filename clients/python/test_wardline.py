@@ -569,9 +569,27 @@ class KillSwitchTest(ServiceTest):
         active, suspended = (4, False), (3, True)
         self.assertEqual(seen, [(0, False), active, active, active, active, suspended, suspended])
 
+    # The service would refuse every heartbeat with such a version, also long after its sender has gone.
+    def test_a_version_that_no_service_gives_is_not_taken(self) -> None:
+        monitor = self.monitor(self.nowhere())
+        for version in (-1, 2**53, 10**300, True, 1.0, '5', None):
+            with self.subTest(version):
+                message = {'instance_id': self.instance_id, 'action': 'suspend', 'reason': 'x', 'version': version}
+                monitor._link._take_message(json.dumps(message))
+                self.assertEqual((monitor.suspended, monitor.health.control_version), (False, 0))
+        message = {'instance_id': self.instance_id, 'action': 'suspend', 'reason': 'x', 'version': 2**53 - 1}
+        monitor._link._take_message(json.dumps(message))
+        self.assertEqual((monitor.suspended, monitor.health.control_version), (True, 2**53 - 1))
+
+    def test_text_from_elsewhere_is_one_line_that_hides_nothing(self) -> None:
+        said = 'ok\u202e\u2066kill\u200b\x1b[2J\r\nall is fine\ud800'
+        self.assertEqual(wardline._one_line(said), 'ok kill [2J all is fine?')
+        self.assertEqual(wardline._one_line('Größe 日本語 🦊 ' + 'x' * 500, 12), 'Größe 日本語 🦊')
+
     def test_a_state_file_that_is_none_is_told_and_not_believed(self) -> None:
         foreign = {'instance_id': 'other', 'version': 1, 'suspended': True, 'reason': None}
-        for text in ['', '{', '[]', '{"version":1}', json.dumps(foreign)]:
+        beyond = {'instance_id': self.instance_id, 'version': 2**53, 'suspended': True, 'reason': None}
+        for text in ['', '{', '[]', '{"version":1}', json.dumps(foreign), json.dumps(beyond)]:
             with self.subTest(text):
                 state_file = self.file('broken.state')
                 pathlib.Path(state_file).write_text(text, encoding='utf-8')

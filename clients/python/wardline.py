@@ -44,6 +44,7 @@ import stat
 import tempfile
 import threading
 import time
+import unicodedata
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -210,6 +211,11 @@ class _Control:
     reason: Optional[str] = None
 
 
+def _is_version(value: object) -> bool:
+    """Whether the service can have given this number: it counts exactly, and refuses heartbeats with any other."""
+    return type(value) is int and 0 <= value < 2**53
+
+
 # --- Values ----------------------------------------------------------------------------------------------------------
 
 
@@ -218,8 +224,13 @@ def _storable(text: str) -> str:
     return text.replace('\0', '\ufffd').encode('utf-8', 'replace').decode('utf-8')
 
 
+# Controls, separators of lines, and what reverses or hides the text beside it: a terminal or a log may obey them.
+_UNSHOWN = ('Cc', 'Cf', 'Zl', 'Zp', 'Co', 'Cs')
+
+
 def _one_line(value: str, most: int = 200) -> str:
-    return re.sub(r'[\x00-\x1f\x7f-\x9f\u2028\u2029]+', ' ', _storable(value))[:most].strip()
+    shown = [' ' if unicodedata.category(one) in _UNSHOWN else one for one in _storable(value[: 4 * most])]
+    return re.sub(' +', ' ', ''.join(shown)).strip()[:most].strip()
 
 
 def _to_json(value: Any) -> bytes:
@@ -1319,7 +1330,7 @@ class _HostRecord:
             with open(handle, encoding='utf-8') as file:
                 state = json.loads(file.read(_STATE_FILE_BYTES))
             control = _Control(state['version'], state['suspended'], state['reason'])
-            if state['instance_id'] != self._instance_id or type(control.version) is not int or control.version < 0:
+            if state['instance_id'] != self._instance_id or not _is_version(control.version):
                 return None
             if not isinstance(control.suspended, bool) or not isinstance(control.reason, (str, type(None))):
                 return None
@@ -1862,9 +1873,9 @@ def _is_signed_answer(answer: _Answer, control: _Control, keys: _PublicKeys) -> 
 def _control_in(message: Mapping[str, Any], instance_id: str) -> Optional[_Control]:
     """The state that a message of the control stream tells, if it is for this instance."""
     version, action, reason = message.get('version'), message.get('action'), message.get('reason')
-    if message.get('instance_id') != instance_id or type(version) is not int or action not in ('suspend', 'resume'):
+    if message.get('instance_id') != instance_id or not _is_version(version) or action not in ('suspend', 'resume'):
         return None
-    return _Control(version, action == 'suspend', reason if isinstance(reason, str) else None)
+    return _Control(cast(int, version), action == 'suspend', reason if isinstance(reason, str) else None)
 
 
 # --- The monitor -----------------------------------------------------------------------------------------------------
