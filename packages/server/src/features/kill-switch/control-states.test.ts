@@ -136,6 +136,18 @@ describe('the control states', () => {
     expect(suspended(states.peek(bot))).toBe(true)
   })
 
+  // An attacker who can publish on the backplane, and recorded a resume before a backup was restored, would undo every kill.
+  it('believe the database, where others share it, and no message with a version that it does not know yet', async () => {
+    const { states, hear } = openStates({ isShared: true })
+    await states.read(bot)
+    await killWithoutMessage()
+    hear(9, false)
+    expect(suspended(await states.read(bot))).toBe(true)
+    const reading = states.read(bot)
+    hear(10, false)
+    expect(suspended(await reading)).toBe(true)
+  })
+
   it('know nothing of an unregistered instance, whatever messages arrive', async () => {
     const { states, hear } = openStates()
     const reading = states.read('nobody')

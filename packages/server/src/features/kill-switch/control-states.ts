@@ -51,7 +51,10 @@ export class ControlStates {
     return this.#deps.database.isShared ? undefined : this.#recall(instanceId)
   }
 
-  /** The state from the database; undefined for an unknown instance. */
+  /**
+   * The state from the database; undefined for an unknown instance. Where others share the database, only it is right:
+   * after a backup was restored, messages of the time before are signed, and have higher versions.
+   */
   async read(instanceId: string): Promise<KnownState | undefined> {
     const epoch = this.#epoch
     const reading = this.#readings.get(instanceId) ?? { readers: 0, heard: undefined }
@@ -64,7 +67,7 @@ export class ControlStates {
       const read = this.#known(instanceId, row, row.issuedAt)
       const state = newest(read, this.#states.get(instanceId), reading.heard)
       if (this.#deps.bus.receivesAll && epoch === this.#epoch) this.#states.set(instanceId, state)
-      return state
+      return this.#deps.database.isShared ? read : state
     } catch (fault) {
       // While the database is down no one can kill or resume: the last known state still holds.
       const state = this.#recall(instanceId)
