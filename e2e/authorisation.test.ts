@@ -64,7 +64,8 @@ describe('without a good key', () => {
     expectRefusal(await service.call('GET', `/api/status${query}`, { key: null, headers }), 401)
   })
 
-  test.each(titled(openRoutes))('%s is open, also to a client with a bad key', async (_title, route) => {
+  const openPages = openRoutes.filter(({ method }) => method === 'GET')
+  test.each(titled(openPages))('%s is open, also to a client with a bad key', async (_title, route) => {
     for (const key of [undefined, 'nonsense']) {
       const stream = await service.openStream(route.path, { key })
       expect(stream.status).toBe(200)

@@ -10,6 +10,7 @@ import { addTail } from './events/tail.ts'
 import { addInstances } from './instances.ts'
 import { addKeys } from './keys/keys.ts'
 import { addKill } from './kill.ts'
+import { addLogin } from './login.ts'
 import { addProfile } from './service/profile.ts'
 import { addStatus } from './status.ts'
 
@@ -18,5 +19,5 @@ export function addOperatorCommands(program: Command): void {
   program.commandsGroup('From anywhere:')
   const ofTheFleet = [addStatus, addInstances, addKill, addTail, addEvents, addDecoys]
   const ofAlerts = [addAlerts, addChannels, addRoutes, addSilences]
-  for (const add of [...ofTheFleet, ...ofAlerts, addKeys, addDoctor, addProfile]) add(program)
+  for (const add of [...ofTheFleet, ...ofAlerts, addKeys, addLogin, addDoctor, addProfile]) add(program)
 }

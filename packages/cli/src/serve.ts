@@ -1,4 +1,4 @@
-import { type Config, isLogPretty, type RunningServer, readConfig, startServer } from '@wardline/server'
+import { type Config, isLogPretty, loginUrl, type RunningServer, readConfig, startServer } from '@wardline/server'
 import type { Command } from 'commander'
 import { exitCodes, fail } from './exit.ts'
 import { type Demo, reachableUrl, readDemoConfig, startDemo } from './serve-demo.ts'
@@ -8,12 +8,14 @@ import { storedAdminKey } from './simulate/key.ts'
 import { version } from './version.ts'
 
 /** Where nobody sits at a terminal, standard error is a log, which is kept and sent elsewhere. */
-function showCreatedKey({ createdKey }: RunningServer): void {
+function showCreatedKey({ createdKey, url }: RunningServer, { publicUrl }: Config): void {
   if (!createdKey) return
-  const { file, key } = createdKey
-  if (process.stderr.isTTY)
+  const { file, key, loginCode } = createdKey
+  if (process.stderr.isTTY) {
+    const link = loginUrl(publicUrl ?? reachableUrl(url), loginCode)
     console.error(`\n  First start: this admin key is shown once, and stored in ${file}\n\n    ${key}\n`)
-  else console.error(`First start: the admin key is stored in ${file}`)
+    console.error(`  This link signs a browser in with it, once and within 10 minutes:\n\n    ${link}\n`)
+  } else console.error(`First start: the admin key is stored in ${file}`)
 }
 
 /** The command line as it is called here: in a clone it is not installed. */
@@ -59,7 +61,7 @@ const onFatal = (fault: Error) => {
 async function serve(): Promise<void> {
   const config = readConfig()
   const server = await startServer(config, { onFatal })
-  showCreatedKey(server)
+  showCreatedKey(server, config)
   if (process.stdout.isTTY && isLogPretty(config)) console.log(welcome(reachableUrl(server.url), config))
   closeOnSignal(() => server.close())
 }

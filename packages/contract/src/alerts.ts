@@ -180,6 +180,39 @@ export const MessageView = Type.Object({
 export type MessageView = Static<typeof MessageView>
 const MessageList = Type.Object({ messages: Type.Array(MessageView), next: nullable(Uuid) })
 
+const previewOutcomes = ['receives', 'silenced', 'disabled', 'below_severity', 'no_route', 'never_alerted'] as const
+
+const AlertPreviewRequest = Type.Object(
+  {
+    severity: Severity,
+    event_type: EventType,
+    instance_id: Type.Optional(InstanceId),
+    by_service: Type.Optional(
+      Type.Boolean({
+        description: 'Whether the service itself reports it; default: true for types that only the service reports',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
+export type AlertPreviewRequest = Static<typeof AlertPreviewRequest>
+
+const AlertPreview = Type.Object({
+  channels: Type.Array(
+    Type.Object({
+      channel_id: ChannelId,
+      name: Type.String(),
+      type: Type.String(),
+      outcome: choice(
+        previewOutcomes,
+        'receives = sent now, or together with others; silenced = suppressed by a silence; no_route = routes name the channel and none matches',
+      ),
+      routes: Type.Array(Uuid, { description: 'Routes to this channel that match' }),
+    }),
+  ),
+})
+export type AlertPreview = Static<typeof AlertPreview>
+
 export const alertEndpoints = {
   listAlerts: define({
     method: 'GET',
@@ -243,6 +276,16 @@ export const alertEndpoints = {
     summary: 'List routes: which alerts go to which channels',
     status: 200,
     reply: RouteList,
+  }),
+  previewAlert: define({
+    method: 'POST',
+    path: '/api/alert-routes/preview',
+    access: access.readers,
+    feature: 'alerts',
+    summary: 'Show which channels would receive an alert now, and which routes match it; nothing is sent',
+    body: AlertPreviewRequest,
+    status: 200,
+    reply: AlertPreview,
   }),
   createRoute: define({
     method: 'POST',

@@ -97,6 +97,21 @@ const SessionView = Type.Object({
   name: Type.String({ description: 'Name of the key' }),
 })
 
+const LoginLink = Type.Object({
+  ok: Type.Literal(true),
+  url: Type.String({
+    description:
+      'The address to open in a browser; what follows # is the code. Below WARDLINE_PUBLIC_URL when it is set',
+  }),
+  expires_at: Timestamp,
+})
+
+const LoginCode = Type.Object({
+  code: Pattern('^[A-Za-z0-9_-]{43}$', 'must be the code of a login link', {
+    description: 'What follows # in the link',
+  }),
+})
+
 export const keyEndpoints = {
   listKeys: define({
     method: 'GET',
@@ -170,6 +185,31 @@ export const keyEndpoints = {
     summary: 'Get the scope and name of the key, or of the key that the browser session acts with',
     status: 200,
     reply: SessionView,
+  }),
+  createLoginLink: define({
+    method: 'POST',
+    path: '/api/login-links',
+    access: access.readers,
+    feature: 'keys',
+    summary:
+      'Make a link that opens one browser session with the key, within 10 minutes; an earlier unused link of the key ends',
+    status: 201,
+    reply: LoginLink,
+  }),
+  redeemLoginLink: define({
+    method: 'POST',
+    path: '/api/login',
+    access: 'open',
+    feature: 'keys',
+    summary: 'Exchange the code of a login link for a browser session, once',
+    body: LoginCode,
+    status: 201,
+    reply: SessionCreated,
+    failures: {
+      401: 'The link was used, has expired or is invalid',
+      403: 'The page of another site sent it',
+      429: 'Too many invalid keys or codes came from this address; retry after Retry-After seconds',
+    },
   }),
   deleteSession: define({
     method: 'DELETE',

@@ -62,7 +62,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountHoneypots(router, deps, services)
   mountAlerts(router, deps, services)
   mountTrust(app, router, deps)
-  mountKeys(router, deps, keyring, sessions)
+  mountKeys(router, deps, { keyring, sessions, watch: services.probing })
   mountAudit(router, deps)
   mountViews(router, deps)
   mountDownloads(router, deps)

@@ -4,7 +4,9 @@ import { isLoopback } from '@wardline/text'
 import { createApp } from './app.ts'
 import type { Config } from './config.ts'
 import { type Deps, type DepsOptions, openDeps } from './deps.ts'
+import { localActor } from './features/audit/audit.ts'
 import { ensureAdminKey } from './features/keys/bootstrap.ts'
+import { createLoginCode } from './features/keys/login-codes.ts'
 import { randomBetween } from './ids.ts'
 import { type JobOptions, listJobs, startJobs } from './jobs.ts'
 import { openServices, type Services } from './services.ts'
@@ -12,7 +14,7 @@ import { openServices, type Services } from './services.ts'
 export interface RunningServer {
   url: string
   /** The admin key that this first start created; undefined on every other start. */
-  createdKey: { key: string; file: string } | undefined
+  createdKey: { key: string; file: string; loginCode: string } | undefined
   /** Stops taking requests, finishes those under way, writes what is queued, closes the database. */
   close(): Promise<void>
 }
@@ -63,11 +65,20 @@ function listenFault({ host, port }: Config, fault: NodeJS.ErrnoException): Erro
   return new Error(message, { cause: fault })
 }
 
+/** The first admin key, with the code of a login link for it; undefined on every other start. */
+async function letOperatorIn(deps: Deps): Promise<{ key: string; loginCode: string } | undefined> {
+  const created = await ensureAdminKey(deps)
+  if (!created) return undefined
+  const actor = localActor('system')
+  const { code } = await createLoginCode(deps.database, created.id, actor, deps.clock.now())
+  return { key: created.key, loginCode: code }
+}
+
 /** Opens everything and listens. Rejects with a plain sentence when something cannot be opened. */
 export async function startServer(config: Config, options: DepsOptions & JobOptions = {}): Promise<RunningServer> {
   const deps = await openDeps(config, options)
   try {
-    const createdKey = await ensureAdminKey(deps)
+    const createdKey = await letOperatorIn(deps)
     const services = await openServices(deps)
     const app = await createApp(deps, services)
     await app
@@ -104,7 +115,7 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
     }
     return {
       url,
-      createdKey: createdKey === undefined ? undefined : { key: createdKey, file: join(config.dataDir, 'admin-key') },
+      createdKey: createdKey && { ...createdKey, file: join(config.dataDir, 'admin-key') },
       close,
     }
   } catch (fault) {

@@ -1,11 +1,18 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, useRouter } from '@tanstack/react-router'
-import { type FormEvent, useState } from 'react'
+import { type FormEvent, useEffect, useState } from 'react'
 import { sentenceOf } from '../service/client.ts'
-import { signIn } from '../service/session.ts'
+import { redeemLink, signIn } from '../service/session.ts'
 import { WardlineMark } from '../shell/wardline-mark.tsx'
 
 const route = getRouteApi('/login')
+
+/** The code behind # of a login link. It is taken out of the address, so that the history does not keep it. */
+function takeLinkCode(): string | undefined {
+  const code = /^#([\w-]{43})$/.exec(location.hash)?.[1]
+  if (code !== undefined) history.replaceState(history.state, '', location.pathname + location.search)
+  return code
+}
 
 export function Login() {
   const { to } = route.useSearch()
@@ -14,15 +21,11 @@ export function Login() {
   const [fault, setFault] = useState<string>()
   const [isBusy, setBusy] = useState(false)
 
-  async function submit(event: FormEvent<HTMLFormElement>) {
-    event.preventDefault()
-    const form = event.currentTarget
-    const key = String(new FormData(form).get('key') ?? '').trim()
+  async function enter(signingIn: () => Promise<unknown>) {
     setBusy(true)
     setFault(undefined)
     try {
-      await signIn(key)
-      form.reset()
+      await signingIn()
       client.clear()
       router.history.push(to ?? '/')
     } catch (problem) {
@@ -30,6 +33,21 @@ export function Login() {
       setBusy(false)
     }
   }
+
+  async function submit(event: FormEvent<HTMLFormElement>) {
+    event.preventDefault()
+    const form = event.currentTarget
+    const key = String(new FormData(form).get('key') ?? '').trim()
+    await enter(async () => {
+      await signIn(key)
+      form.reset()
+    })
+  }
+
+  useEffect(() => {
+    const code = takeLinkCode()
+    if (code !== undefined) void enter(() => redeemLink(code))
+  }, [])
 
   return (
     <main className="alone">

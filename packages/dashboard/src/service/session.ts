@@ -11,6 +11,9 @@ export const sessionQuery = queryOptions({
 /** Trades the key for a cookie that no script can read. The key is kept nowhere. Throws WardlineError. */
 export const signIn = (key: string) => call('createSession', { headers: { 'x-monitor-key': key } })
 
+/** Trades the code of a login link for the same cookie; it works once. Throws WardlineError. */
+export const redeemLink = (code: string) => call('redeemLoginLink', { body: { code } })
+
 export const signOut = () => call('deleteSession', {})
 
 const operators: readonly Scope[] = ['operator', 'admin']

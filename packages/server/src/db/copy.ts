@@ -34,6 +34,7 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'honeypot_hits', key: ['id'], grows: false },
   { table: 'api_keys', key: ['id'], grows: false },
   { table: 'sessions', key: ['token_hash'], grows: false },
+  { table: 'login_codes', key: ['key_id'], grows: false },
   { table: 'metric_baselines', key: ['instance_id', 'metric'], grows: false },
   { table: 'alerts', key: ['seq'], grows: false },
   { table: 'alert_channels', key: ['id'], grows: false },

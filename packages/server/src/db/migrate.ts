@@ -17,6 +17,7 @@ import { batchIds } from './migrations/0013-batch-ids.ts'
 import { instanceTags } from './migrations/0014-instance-tags.ts'
 import { instanceHours } from './migrations/0015-instance-hours.ts'
 import { savedViews } from './migrations/0016-saved-views.ts'
+import { loginCodes } from './migrations/0017-login-codes.ts'
 
 interface Migration {
   version: number
@@ -44,6 +45,7 @@ const migrations: Migration[] = [
   { version: 14, name: 'instance-tags', statements: instanceTags },
   { version: 15, name: 'instance-hours', statements: instanceHours },
   { version: 16, name: 'saved-views', statements: savedViews },
+  { version: 17, name: 'login-codes', statements: loginCodes },
 ]
 
 const newest = migrations.at(-1)!.version

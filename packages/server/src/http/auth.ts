@@ -106,6 +106,12 @@ function isForeignWrite(request: FastifyRequest): boolean {
   return origin === undefined || !URL.canParse(origin) || new URL(origin).host !== host
 }
 
+/** Whether a page of another site sends the request: it could log the user in to another session. */
+export function isForeignPage(request: FastifyRequest): boolean {
+  const { origin, 'sec-fetch-site': site } = request.headers
+  return (origin !== undefined || site !== undefined) && isForeignWrite(request)
+}
+
 async function sessionPrincipal(
   request: FastifyRequest,
   authenticator: Authenticator,

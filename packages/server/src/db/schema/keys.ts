@@ -27,7 +27,15 @@ interface SessionsTable {
   family: string | null
 }
 
+/** A code that opens one browser session. A new one of the same key takes the place of the last. */
+interface LoginCodesTable {
+  key_id: string
+  code_hash: string
+  expires_at: number
+}
+
 export interface KeyTables {
+  login_codes: LoginCodesTable
   api_keys: ApiKeysTable
   sessions: SessionsTable
 }

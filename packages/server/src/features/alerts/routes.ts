@@ -9,6 +9,7 @@ import { listChannels, viewChannel } from './delivery/channel-health.ts'
 import { listMessages, replay, testChannel } from './delivery/messages.ts'
 import type { Alerting } from './open-alerts.ts'
 import { waiting } from './planning/planner.ts'
+import { previewAlert } from './preview.ts'
 import {
   type ChannelChanging,
   changeChannel,
@@ -106,6 +107,8 @@ export function mountAlerts(router: Router, deps: Deps, { routingTable: table, d
   })
 
   router.handle('listRoutes', async () => ({ routes: await listRoutes(db) }))
+
+  router.handle('previewAlert', ({ body }) => previewAlert(db, table, body, deps.clock.now()))
 
   router.handle('createRoute', async (input) => {
     return { ok: true, id: await known(createRoute(changeOf(input), input.body)) }

@@ -6,6 +6,11 @@ import { localActor, recordAction } from '../audit/audit.ts'
 import { generateKey } from './key-format.ts'
 import { insertKeyStatement, readKeys } from './queries.ts'
 
+interface FirstKey {
+  id: string
+  key: string
+}
+
 /** Undoes the transaction of a process that was not the first one. */
 const notFirst = new Error('Another process has created a key.')
 
@@ -13,7 +18,7 @@ const notFirst = new Error('Another process has created a key.')
  * Several processes may start together: the entry in the audit log makes each wait for the one before it, so that it
  * then sees whether there is a key.
  */
-async function createFirstKey(database: Database, trx: Trx, now: number): Promise<string> {
+async function createFirstKey(database: Database, trx: Trx, now: number): Promise<FirstKey> {
   const { id, key, secretHash } = generateKey('admin')
   const grant = { scope: 'admin' as const, name: 'first admin', expires_at: null }
   const after = { ...grant, instances: [] }
@@ -32,19 +37,19 @@ async function createFirstKey(database: Database, trx: Trx, now: number): Promis
     owner: null,
   }
   await trx.executeQuery(insertKeyStatement(trx, row))
-  return key
+  return { id, key }
 }
 
 /**
  * Lets the operator in: where neither WARDLINE_API_KEY nor any key exists, creates an admin key
  * and stores it for this user only. Resolves with the key, once.
  */
-export async function ensureAdminKey({ config, database, clock }: Deps): Promise<string | undefined> {
+export async function ensureAdminKey({ config, database, clock }: Deps): Promise<FirstKey | undefined> {
   if (config.apiKey !== undefined || (await readKeys(database.db)).length > 0) return undefined
   try {
-    const key = await database.db.transaction().execute((trx) => createFirstKey(database, trx, clock.now()))
-    writePrivateFile(join(config.dataDir, 'admin-key'), `${key}\n`)
-    return key
+    const created = await database.db.transaction().execute((trx) => createFirstKey(database, trx, clock.now()))
+    writePrivateFile(join(config.dataDir, 'admin-key'), `${created.key}\n`)
+    return created
   } catch (fault) {
     if (fault === notFirst) return undefined
     throw fault

@@ -92,3 +92,28 @@ export async function deleteStaleSessions(db: Db, expiredBefore: number, idleBef
     .where((e) => e.or([e('expires_at', '<', expiredBefore), e('last_used_at', '<', idleBefore)]))
     .execute()
 }
+
+/** Stores a code in place of the one that the key may have. */
+export function loginCodeStatement(db: Db, row: Schema['login_codes']): Statement {
+  const { key_id: _keyId, ...columns } = row
+  return db
+    .insertInto('login_codes')
+    .values(row)
+    .onConflict((conflict) => conflict.column('key_id').doUpdateSet(columns))
+    .compile()
+}
+
+/** Takes a code that has not expired: of two that present it at the same time one gets its key. */
+export async function takeLoginCode(db: Db, codeHash: string, now: number): Promise<string | undefined> {
+  const row = await db
+    .deleteFrom('login_codes')
+    .where('code_hash', '=', codeHash)
+    .where('expires_at', '>', now)
+    .returning('key_id')
+    .executeTakeFirst()
+  return row?.key_id
+}
+
+export async function deleteLoginCodesBefore(db: Db, expiredBefore: number): Promise<void> {
+  await db.deleteFrom('login_codes').where('expires_at', '<=', expiredBefore).execute()
+}

@@ -2,11 +2,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isoTime } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
-import { requestActor } from '../../http/actor.ts'
-import { sessionCookie, sessionToken } from '../../http/auth.ts'
+import { clientAddress, requestActor } from '../../http/actor.ts'
+import { isForeignPage, type RefusalWatch, sessionCookie, sessionToken } from '../../http/auth.ts'
 import type { Router } from '../../http/route.ts'
 import type { Keyring } from './keyring.ts'
 import { createKey, listKeys, revokeKey, rotateKey, setKeyQuotas } from './keys.ts'
+import { createLoginCode, loginUrl, redeemLoginCode } from './login-codes.ts'
 import { type Sessions, startSession } from './sessions.ts'
 
 /** The `__Host-` prefix and Secure need HTTPS, which a trusted proxy in front speaks for us. */
@@ -17,7 +18,22 @@ function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, 
   reply.header('set-cookie', `${name}=${value}; ${attributes}`)
 }
 
-export function mountKeys(router: Router, deps: Deps, keyring: Keyring, sessions: Pick<Sessions, 'end'>): void {
+/** Guessed codes make an address wait like guessed keys. */
+function refuseCode(request: FastifyRequest, watch: RefusalWatch): never {
+  const waitSeconds = watch.badKey(clientAddress(request))
+  const sentence = 'The login link was used, has expired or is invalid: get another one with "wardline login".'
+  if (waitSeconds === undefined) throw new AppError('unauthorized', sentence)
+  throw new AppError('too_many_failures', sentence, waitSeconds)
+}
+
+interface KeyRoutes {
+  keyring: Keyring
+  sessions: Pick<Sessions, 'end'>
+  /** Counts invalid login codes like invalid keys. */
+  watch: RefusalWatch
+}
+
+export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch }: KeyRoutes): void {
   const { database } = deps
 
   router.handle('listKeys', async () => ({ keys: await listKeys(database.db) }))
@@ -57,6 +73,29 @@ export function mountKeys(router: Router, deps: Deps, keyring: Keyring, sessions
   })
 
   router.handle('getSession', ({ principal: { scope, name } }) => ({ scope, name }))
+
+  router.handle('createLoginLink', async ({ principal, request }) => {
+    if (principal.session !== undefined) {
+      throw new AppError('unauthorized', 'Only a key makes a login link: send it in the header X-Monitor-Key.')
+    }
+    const now = deps.clock.now()
+    const { code, expiresAt } = await createLoginCode(database, principal.keyId, requestActor(request), now)
+    const base = deps.config.publicUrl ?? `${request.protocol}://${request.host}`
+    return { ok: true, url: loginUrl(base, code), expires_at: isoTime(expiresAt) }
+  })
+
+  router.handle('redeemLoginLink', async ({ body, request }, reply) => {
+    if (isForeignPage(request)) {
+      throw new AppError('forbidden', 'A login link is opened by the page of this service only.')
+    }
+    if (watch.isWaiting(clientAddress(request))) refuseCode(request, watch)
+    const keyId = await redeemLoginCode(database.db, body.code, deps.clock.now())
+    const principal = keyId === undefined ? undefined : keyring.findById(keyId)
+    if (!principal) refuseCode(request, watch)
+    const { token, expiresAt } = await startSession(deps, principal.keyId, sessionToken(request))
+    setCookie(request, reply, token, Math.floor((expiresAt - deps.clock.now()) / 1000))
+    return { ok: true, scope: principal.scope, expires_at: isoTime(expiresAt) }
+  })
 
   router.handle('deleteSession', async ({ request }, reply) => {
     const token = sessionToken(request)

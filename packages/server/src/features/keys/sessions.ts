@@ -4,6 +4,7 @@ import { randomSecret, uuidV7 } from '../../ids.ts'
 import { hashKey } from './key-format.ts'
 import type { Keyring } from './keyring.ts'
 import {
+  deleteLoginCodesBefore,
   deleteSessionFamily,
   deleteStaleSessions,
   findSession,
@@ -139,7 +140,8 @@ export async function liveSessions(deps: Deps, sessions: ReadonlySet<string>): P
   return live
 }
 
-export function forgetStaleSessions(deps: Deps): Promise<void> {
+export async function forgetStaleSessions(deps: Deps): Promise<void> {
   const now = deps.clock.now()
-  return deleteStaleSessions(deps.database.db, now, now - idleMs)
+  await deleteStaleSessions(deps.database.db, now, now - idleMs)
+  await deleteLoginCodesBefore(deps.database.db, now)
 }

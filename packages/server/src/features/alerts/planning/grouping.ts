@@ -160,7 +160,7 @@ const names = ({ types, instances }: AlertMatch, { event_type, instance_id }: Ma
  * Whether people asked not to be notified: of the alert, or of the problem that it ends. A silence of everything, or
  * of a prefix, does not suppress decoys and kills.
  */
-function isSilenced(alert: AlertFacts, silences: readonly Silence[], now: number): boolean {
+export function isSilenced(alert: AlertFacts, silences: readonly Silence[], now: number): boolean {
   if (isAlertingChange(alert)) return false
   const keeps = (match: AlertMatch, face: MatchedFacts) =>
     matchesAlert(match, face) && (alert.by_service === 0 || !mustBeNamed(alert.event_type) || names(match, face))

@@ -1,0 +1,109 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { openTestService, type TestService } from '../../test-service.ts'
+
+let service: TestService
+beforeAll(async () => {
+  service = await openTestService()
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+const minuteMs = 60_000
+const origin = { origin: 'http://localhost:80', host: 'localhost:80', 'sec-fetch-site': 'same-origin' }
+
+async function link(key?: string): Promise<{ url: string; code: string; expires_at: string }> {
+  const { status, body } = await service.call<{ url: string; expires_at: string }>('POST', '/api/login-links', {
+    ...(key === undefined ? {} : { key }),
+    headers: { host: 'localhost:4747' },
+  })
+  expect(status).toBe(201)
+  return { ...body, code: body.url.split('#')[1]! }
+}
+const redeem = (code: string, headers: Record<string, string> = {}, to = service) =>
+  to.call<{ scope: string; error: string }>('POST', '/api/login', { key: null, body: { code }, headers })
+const cookieOf = (answer: Awaited<ReturnType<typeof redeem>>) => String(answer.headers['set-cookie']).split(';')[0]!
+const statusWith = async (cookie: string) =>
+  (await service.call('GET', '/api/status', { key: null, headers: { cookie } })).status
+
+it('opens one session, which may do what the key may', async () => {
+  const { key } = await service.createKey('viewer')
+  const { code, url, expires_at } = await link(key)
+  expect(url).toBe(`http://localhost:4747/login#${code}`)
+  expect(expires_at).toBe(new Date(service.clock.now() + 10 * minuteMs).toISOString())
+  const answer = await redeem(code, origin)
+  expect([answer.status, answer.body.scope]).toEqual([201, 'viewer'])
+  expect(String(answer.headers['set-cookie'])).toMatch(/^wardline=[\w-]{43}; HttpOnly; SameSite=Strict; Path=\//)
+  expect(await statusWith(cookieOf(answer))).toBe(200)
+  const again = await redeem(code)
+  expect([again.status, again.headers['set-cookie']]).toEqual([401, undefined])
+})
+
+// A link stays in the history of a terminal or a chat, where others find it.
+it('ends after 10 minutes, with its key, and with the next link of the key', async () => {
+  const late = await link()
+  service.clock.advance(10 * minuteMs)
+  expect((await redeem(late.code)).status).toBe(401)
+  const [first, second] = [await link(), await link()]
+  expect((await redeem(first.code)).status).toBe(401)
+  expect((await redeem(second.code)).status).toBe(201)
+  const viewer = await service.createKey('viewer')
+  const { code } = await link(viewer.key)
+  await service.call('DELETE', `/api/keys/${viewer.id}`)
+  expect((await redeem(code)).status).toBe(401)
+})
+
+it('opens one session for two who present it at the same time, in two processes', async () => {
+  await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+  const { code } = await link()
+  const answers = await Promise.all([redeem(code), redeem(code, {}, other), redeem(code), redeem(code, {}, other)])
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 401, 401, 401])
+})
+
+// A page elsewhere that logs the operator in to its own session would see what they do from then on.
+it('is opened by no page of another site', async () => {
+  const { code } = await link()
+  for (const headers of [
+    { origin: 'https://evil.example', host: 'localhost:80' },
+    { ...origin, 'sec-fetch-site': 'cross-site' },
+    { ...origin, 'sec-fetch-site': 'same-site' },
+  ]) {
+    expect((await redeem(code, headers)).status).toBe(403)
+  }
+  expect((await redeem(code, origin)).status).toBe(201)
+})
+
+// A stolen cookie would otherwise renew itself for ever.
+it('is made by a key, never by a session', async () => {
+  const cookie = cookieOf(await redeem((await link()).code))
+  const headers = { cookie, ...origin }
+  expect((await service.call('POST', '/api/login-links', { key: null, headers })).status).toBe(401)
+  const { key } = await service.createKey('agent')
+  expect((await service.call('POST', '/api/login-links', { key })).status).toBe(403)
+})
+
+it('is stored as a hash, logged nowhere, and its making is in the audit log', async () => {
+  const { key, id } = await service.createKey('operator')
+  const { code } = await link(key)
+  expect(JSON.stringify(await service.rows('select * from login_codes'))).not.toContain(code)
+  expect(service.logged.join()).not.toContain(code)
+  const { text } = await service.call('GET', `/api/audit?target=${id}&action=key.login_link`)
+  expect(text).toContain('"action":"key.login_link"')
+  expect(text).not.toContain(code)
+})
+
+it('has the form of its kind', async () => {
+  for (const code of ['', 'x', 'A'.repeat(44), `${'A'.repeat(42)}%`]) {
+    const { status, body } = await redeem(code)
+    expect([status, body.error]).toEqual([400, 'code must be the code of a login link.'])
+  }
+})
+
+it('names the public address where one is set, and makes those who guess wait', async () => {
+  await using open = await openTestService({ env: { WARDLINE_PUBLIC_URL: 'https://wardline.example/ops/' } })
+  const { body } = await open.call<{ url: string }>('POST', '/api/login-links')
+  expect(body.url).toMatch(/^https:\/\/wardline\.example\/ops\/login#[\w-]{43}$/)
+  const statuses = []
+  for (let guess = 0; guess < 22; guess++) statuses.push((await redeem('A'.repeat(43), {}, open)).status)
+  expect([statuses[0], statuses.at(-1)]).toEqual([401, 429])
+  const { status } = await redeem(body.url.split('#')[1]!, {}, open)
+  expect(status).toBe(429)
+})
