@@ -103,6 +103,14 @@ describe('texts of others', () => {
   })
 })
 
+test('the chart has the same numbers as a table', async () => {
+  const page = await screens.signedIn()
+  await page.getByRole('img', { name: /^Events of 24 hours: .* [1-9]\d* breach$/ }).waitFor()
+  await page.getByRole('button', { name: 'Table' }).click()
+  const counts = await page.getByRole('group', { name: 'Counts' }).locator('td:nth-child(2)').allTextContents()
+  expect(counts.reduce((sum, count) => sum + Number(count), 0)).toBeGreaterThan(0)
+})
+
 describe('the fleet', () => {
   test('lists thousands of agents with the rows in view alone, filters, and keeps it in the address', async () => {
     const { service } = screens

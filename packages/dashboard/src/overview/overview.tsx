@@ -14,6 +14,7 @@ import { FirstAgent } from './first-agent.tsx'
 import { FleetStrip } from './fleet-strip.tsx'
 import { LiveEvents } from './live-events.tsx'
 import './overview.css'
+import { SeverityChart } from './severity-chart.tsx'
 import { Tiles } from './tiles.tsx'
 import { staleAfterMs, verdictOf } from './verdict.ts'
 
@@ -98,19 +99,22 @@ export function Overview() {
             </header>
             <FleetStrip fleet={agents} statusOf={statusOf} troubled={troubled} />
           </section>
-          <section className="panel" aria-labelledby="attention">
-            <header>
-              <h2 id="attention">Needs attention</h2>
-              <span className="quiet">{items.length > 0 ? `${items.length} open` : ''}</span>
-            </header>
-            {isComplete && (
-              <AttentionQueue
-                items={items}
-                agents={new Map(agents.map((agent) => [agent.id, agent]))}
-                checkedAt={checkedAt}
-              />
-            )}
-          </section>
+          <div className="pair">
+            <section className="panel" aria-labelledby="attention">
+              <header>
+                <h2 id="attention">Needs attention</h2>
+                <span className="quiet">{items.length > 0 ? `${items.length} open` : ''}</span>
+              </header>
+              {isComplete && (
+                <AttentionQueue
+                  items={items}
+                  agents={new Map(agents.map((agent) => [agent.id, agent]))}
+                  checkedAt={checkedAt}
+                />
+              )}
+            </section>
+            <SeverityChart />
+          </div>
           <LiveEvents />
         </div>
       )}
