@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Deps } from './deps.ts'
 import { mountAlerts } from './features/alerts/routes.ts'
 import { mountAudit } from './features/audit/routes.ts'
-import { mountDashboard } from './features/dashboard/routes.ts'
+import { createDashboardPages } from './features/dashboard/routes.ts'
 import { mountDownloads } from './features/downloads/routes.ts'
 import { mountEvents } from './features/events/routes.ts'
 import { mountHoneypots } from './features/honeypots/routes.ts'
@@ -36,7 +36,8 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
     knownSession: (token) => sessions.knownSession(token),
   }
   const assertHost = createHostCheck(deps.config)
-  const app = createServer(deps, assertHost)
+  const dashboard = createDashboardPages()
+  const app = createServer(deps, { assertHost, answerUnknown: dashboard.answerUnknown })
   const hasProxies = deps.config.trustedProxies !== undefined
   const directRoutes = openDirectRoutes(app, { authenticator, assertHost, hasProxies })
   mountReference(app, deps)
@@ -66,6 +67,6 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountAudit(router, deps)
   mountViews(router, deps)
   mountDownloads(router, deps)
-  mountDashboard(app)
+  dashboard.mount(app)
   return app
 }

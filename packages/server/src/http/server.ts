@@ -57,10 +57,20 @@ export type ServerTools = Pick<Deps, 'config' | 'log' | 'clock' | 'metrics'>
 /** The path cannot be decoded, or a part of it is longer than any id: no route, and none of its hooks, sees it. */
 const malformedPath = new AppError('invalid', 'The path is malformed.')
 
+/** The answer where there is no route. */
+export function sendUnknownRoute(_request: FastifyRequest, reply: FastifyReply): void {
+  sendProblem({ code: 'not_found', message: 'Unknown route.' }, reply)
+}
+
+interface ServerParts {
+  assertHost?: ReturnType<typeof createHostCheck>
+  answerUnknown?: (request: FastifyRequest, reply: FastifyReply) => void
+}
+
 /** The HTTP server without a route: limits, body parsing, error answers. */
 export function createServer(
   { config, log, clock, metrics }: ServerTools,
-  assertHost = createHostCheck(config),
+  { assertHost = createHostCheck(config), answerUnknown = sendUnknownRoute }: ServerParts = {},
 ): FastifyInstance {
   /** What holds for every request, whatever it asks for. False when it gets no answer. Throws AppError. */
   function admit(request: FastifyRequest, reply: FastifyReply): boolean {
@@ -133,6 +143,6 @@ export function createServer(
     }
   })
   app.setErrorHandler(problemHandler({ log, clock, metrics }))
-  app.setNotFoundHandler((_request, reply) => sendProblem({ code: 'not_found', message: 'Unknown route.' }, reply))
+  app.setNotFoundHandler(answerUnknown)
   return app
 }

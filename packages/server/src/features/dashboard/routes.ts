@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { matchesTag } from '../../http/etag.ts'
-import { sendProblem } from '../../http/problem.ts'
 import { sendHome } from '../../http/reference.ts'
+import { sendUnknownRoute } from '../../http/server.ts'
 import { type BuiltDashboard, type BuiltFile, builtFolder, encodings, readDashboard } from './built-files.ts'
 
 /**
@@ -34,30 +34,36 @@ function sendFile({ headers: asked }: FastifyRequest, reply: FastifyReply, file:
 }
 
 function sendPage(request: FastifyRequest, reply: FastifyReply, { page, isScreen }: BuiltDashboard): void {
-  if (!isScreen(pathOf(request))) reply.code(404)
-  sendFile(request, reply, page, 'no-cache')
+  sendFile(request, reply.code(isScreen(pathOf(request)) ? 200 : 404), page, 'no-cache')
+}
+
+interface DashboardPages {
+  mount(app: FastifyInstance): void
+  /** Answers what no route serves: a file or a page, or the JSON that programs expect. */
+  answerUnknown(request: FastifyRequest, reply: FastifyReply): void
 }
 
 /** The pages for people. Requests that do not accept HTML get JSON, and at `/` the list of addresses. */
-export function mountDashboard(app: FastifyInstance, folder = builtFolder): void {
+export function createDashboardPages(folder = builtFolder): DashboardPages {
   const built = readDashboard(folder)
-  const method = ['GET', 'HEAD']
-  app.route({
-    method,
-    url: '/',
-    handler: (request, reply) => {
-      if (built && asksForPage(request)) sendPage(request, reply, built)
-      else sendHome(reply)
+  return {
+    mount(app) {
+      app.route({
+        method: ['GET', 'HEAD'],
+        url: '/',
+        handler: (request, reply) => {
+          if (built && asksForPage(request)) sendPage(request, reply, built)
+          else sendHome(reply)
+        },
+      })
     },
-  })
-  app.route({
-    method,
-    url: '/*',
-    handler: (request, reply) => {
-      const asset = built?.assets.get(pathOf(request))
-      if (asset) return sendFile(request, reply, asset, 'public, max-age=31536000, immutable')
-      if (built && asksForPage(request)) return sendPage(request, reply, built)
-      sendProblem({ code: 'not_found', message: 'Unknown route.' }, reply)
+    // No route for every path: the router would take it for those whose parameters are too long or malformed as well.
+    answerUnknown(request, reply) {
+      const isRead = request.method === 'GET' || request.method === 'HEAD'
+      const asset = isRead ? built?.assets.get(pathOf(request)) : undefined
+      if (asset) sendFile(request, reply.code(200), asset, 'public, max-age=31536000, immutable')
+      else if (isRead && built && asksForPage(request)) sendPage(request, reply, built)
+      else sendUnknownRoute(request, reply)
     },
-  })
+  }
 }
