@@ -161,6 +161,27 @@ function findCycles(sources: Source[]): string[] {
   return cycles
 }
 
+const featureOf = (path = ''): string | undefined => /^features\/([\w-]+)\//.exec(inServer(path) ?? '')?.[1]
+
+/** Each import by which a feature reaches itself again. */
+function findFeatureCircles(sources: Source[]): string[] {
+  const edges = sources
+    .filter(({ isTest }) => !isTest)
+    .flatMap(({ path, imports }) =>
+      imports.map(({ line, target }) => ({ place: `${path}:${line}`, from: featureOf(path), to: featureOf(target) })),
+    )
+    .filter(({ from, to }) => from && to && from !== to)
+  const reaches = (from: string | undefined, goal: string | undefined, seen: Set<unknown>): boolean => {
+    if (from === goal) return true
+    if (seen.has(from)) return false
+    seen.add(from)
+    return edges.some((edge) => edge.from === from && reaches(edge.to, goal, seen))
+  }
+  return edges
+    .filter(({ from, to }) => reaches(to, from, new Set()))
+    .map(({ place, from, to }) => `${place} is of ${from} and imports ${to}, which depends on ${from}`)
+}
+
 /** Run or imported from outside: commands, package entries, configuration. Threads and child processes are mentioned by path. */
 const entries =
   /^(packages\/cli\/bin\/wardline|packages\/cli\/src\/main|packages\/\w+\/src\/index|packages\/dashboard\/(build|vite\.config|src\/(main|theme-start|service\/live-worker))|bench\/main|bench\/\w+-server|docs\/generate|build|pack|vitest\.config|test-reporter)\.(tsx?|js)$/
@@ -441,6 +462,14 @@ const rules: Rule[] = [
       const other = /^features\/([\w-]+)\//.exec(inServer(target ?? '') ?? '')?.[1]
       return isEvents && other && other !== 'events' && `imports ${name} of the feature ${other}; events imports none`
     }),
+  },
+  {
+    says: 'features depend on each other without a circle, types included',
+    broken: {
+      'packages/server/src/features/audit/a.ts': "import { keyNames } from '../keys/key-names.ts'",
+      'packages/server/src/features/instances/a.ts': "import type { Acks } from '../kill-switch/acks.ts'",
+    },
+    find: findFeatureCircles,
   },
   {
     says: 'there is no cycle of imports',

@@ -6,9 +6,8 @@ import {
   limits,
   type NewHoneypot,
 } from '@wardline/contract'
-import { safeJson, sanitize } from '@wardline/text'
+import { counted, safeJson, sanitize } from '@wardline/text'
 import { type Command, Option } from 'commander'
-import { counted } from './counted.ts'
 import { Failure } from './exit.ts'
 import { withService } from './service/options.ts'
 import { findService } from './service/service.ts'

@@ -1,5 +1,6 @@
 import { type Config, type RunningServer, readConfig, settings } from '@wardline/server'
-import { type FoundKey, givenKey, killCommand, shellWord, storedAdminKey } from './simulate/key.ts'
+import { type FoundKey, shellWord, storedAdminKey } from './service/admin-key.ts'
+import { givenKey, killCommand } from './simulate/key.ts'
 import { printLines } from './simulate/progress.ts'
 
 const demoAgents = 20

@@ -2,9 +2,9 @@ import { type Config, isLogPretty, loginUrl, type RunningServer, readConfig, sta
 import type { Command } from 'commander'
 import { exitCodes, fail } from './exit.ts'
 import { type Demo, reachableUrl, readDemoConfig, startDemo } from './serve-demo.ts'
+import { storedAdminKey } from './service/admin-key.ts'
 import { localUrl } from './service/settings.ts'
 import { onStopSignal } from './signals.ts'
-import { storedAdminKey } from './simulate/key.ts'
 import { version } from './version.ts'
 
 /** Where nobody sits at a terminal, standard error is a log, which is kept and sent elsewhere. */

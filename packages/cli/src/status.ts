@@ -1,7 +1,6 @@
 import { type FleetStatus, severities } from '@wardline/contract'
-import { safeJson, sanitize } from '@wardline/text'
+import { counted, safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
-import { counted } from './counted.ts'
 import { severityText, statusText } from './events/event-text.ts'
 import { withService } from './service/options.ts'
 import { findService } from './service/service.ts'

@@ -64,6 +64,16 @@ export const serviceSource = 'wardline'
 export const knownTools = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec'] as const
 export type KnownTool = (typeof knownTools)[number]
 
+/** The tool that an event names in its metadata. */
+export function toolOf(metadata: Record<string, unknown> | null | undefined): string | null {
+  const name = metadata?.toolName ?? metadata?.tool ?? metadata?.tool_name
+  return typeof name === 'string' && name !== '' ? name : null
+}
+
+/** Whether something was kept from happening: by the type of the event, or because its metadata says so. */
+export const isBlocked = (eventType: string, metadata: Record<string, unknown> | null | undefined): boolean =>
+  eventType === eventTypes.injectionDetected || eventType.endsWith('_blocked') || metadata?.blocked === true
+
 const Metadata = Type.Record(Type.String(), Type.Unknown(), {
   description: `Any JSON object, at most ${limits.metadataBytes / 1024} KiB as JSON and ${limits.jsonDepth} levels deep`,
 })

@@ -7,6 +7,7 @@ import { mountDownloads } from './features/downloads/routes.ts'
 import { mountEvents } from './features/events/routes.ts'
 import { mountHoneypots } from './features/honeypots/routes.ts'
 import { mountInstances } from './features/instances/routes.ts'
+import { keyNames } from './features/keys/key-names.ts'
 import { mountKeys } from './features/keys/routes.ts'
 import { Sessions } from './features/keys/sessions.ts'
 import { mountKillSwitch } from './features/kill-switch/routes.ts'
@@ -64,7 +65,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountAlerts(router, deps, services)
   mountTrust(app, router, deps)
   mountKeys(router, deps, { keyring, sessions, watch: services.probing })
-  mountAudit(router, deps)
+  mountAudit(router, deps, keyNames)
   mountViews(router, deps)
   mountDownloads(router, deps)
   dashboard.mount(app)

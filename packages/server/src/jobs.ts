@@ -1,3 +1,4 @@
+import { hourMs } from './clock.ts'
 import type { Deps } from './deps.ts'
 import { forgetOldAlerts } from './features/alerts/alerts.ts'
 import { watchChannels } from './features/alerts/delivery/channel-health.ts'
@@ -129,7 +130,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
         await forgetHistory(deps, stopping)
       },
     },
-    { name: 'instances', everyMs: 3_600_000, run: (stopping) => forgetInstances(deps, stopping) },
+    { name: 'instances', everyMs: hourMs, run: (stopping) => forgetInstances(deps, stopping) },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },
     {
       // Logs leave the machine: a checkpoint in them reveals a later rewrite of the audit log here.

@@ -1,6 +1,5 @@
 import type { ChannelTested, ChannelView, MessageView } from '@wardline/contract'
-import { sanitize } from '@wardline/text'
-import { counted } from '../counted.ts'
+import { counted, sanitize } from '@wardline/text'
 import { textTable } from '../text-table.ts'
 
 const table = (rows: readonly (readonly string[])[]): string => textTable(rows.map((row) => row.map(sanitize)))

@@ -1,5 +1,5 @@
+import { counted } from '@wardline/text'
 import { expect, test } from 'vitest'
-import { counted } from '../counted.ts'
 import { sampleEntries, sampleEvents } from '../test-events.ts'
 import { auditLine, controlLine, eventLine } from './event-text.ts'
 

@@ -1,7 +1,6 @@
 import { severities } from '@wardline/contract'
-import { safeJson, sanitize } from '@wardline/text'
+import { counted, safeJson, sanitize } from '@wardline/text'
 import { type Command, Option } from 'commander'
-import { counted } from '../counted.ts'
 import { Failure } from '../exit.ts'
 import { instantOption } from '../instant.ts'
 import { withService } from '../service/options.ts'

@@ -1,6 +1,5 @@
-import type { AuditEntry, ControlChange, EventRow } from '@wardline/contract'
+import { type AuditEntry, type ControlChange, type EventRow, isBlocked, toolOf } from '@wardline/contract'
 import { type CefEntry, type CefPair, cefAddress, cefCustom, cefLine, safeJson } from '@wardline/text'
-import { isBlocked, toolOf } from './event-facts.ts'
 
 const lineOf = (entry: CefEntry): string => `${cefLine(entry)}\n`
 
@@ -10,12 +9,12 @@ export function toCef(row: EventRow, version: string): string {
     ['externalId', row.id],
     ['cat', row.severity],
     ['msg', row.description],
-    ['act', isBlocked(row) ? 'blocked' : null],
+    ['act', isBlocked(row.event_type, row.metadata) ? 'blocked' : null],
     ...cefAddress(row.ip_address),
     ...cefCustom(1, 'instance', row.instance_id),
     ...cefCustom(2, 'session', row.session_id),
     ...cefCustom(3, 'source', row.source),
-    ...cefCustom(4, 'tool', toolOf(row)),
+    ...cefCustom(4, 'tool', toolOf(row.metadata)),
     ...cefCustom(5, 'metadata', row.metadata === null ? null : safeJson(row.metadata)),
     ...cefCustom(6, 'by_service', String(row.by_service)),
     ['cn1Label', 'seq'],

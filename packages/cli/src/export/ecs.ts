@@ -1,6 +1,13 @@
-import { type AuditEntry, type ControlChange, type EventRow, eventTypes, type Severity } from '@wardline/contract'
+import {
+  type AuditEntry,
+  type ControlChange,
+  type EventRow,
+  eventTypes,
+  isBlocked,
+  type Severity,
+  toolOf,
+} from '@wardline/contract'
 import { safeJson } from '@wardline/text'
-import { isBlocked, toolOf } from './event-facts.ts'
 
 // Elastic Common Schema (https://www.elastic.co/docs/reference/ecs). 9.1.0 is the first with `gen_ai`, where an AI agent
 // belongs: `agent` of ECS is what ships the logs. The severities are those that Elastic's own alerts have.
@@ -9,17 +16,17 @@ const severities: Record<Severity, number> = { info: 21, warning: 47, critical: 
 
 /** Values out of the lists that ECS allows; an event that is none of them has no category. */
 function categoryOf(row: EventRow): { category?: string[]; type: string[] } {
-  if (isBlocked(row)) return { category: ['intrusion_detection'], type: ['denied'] }
+  if (isBlocked(row.event_type, row.metadata)) return { category: ['intrusion_detection'], type: ['denied'] }
   if (row.event_type === eventTypes.toolCall) return { category: ['api'], type: ['access'] }
   if (row.severity !== 'info') return { category: ['intrusion_detection'], type: ['info'] }
   return { type: ['info'] }
 }
 
 function agentOf(row: EventRow) {
-  const tool = toolOf(row)
+  const tool = toolOf(row.metadata)
   const genAi = {
     ...(row.instance_id === null ? {} : { agent: { id: row.instance_id } }),
-    ...(tool === undefined ? {} : { tool: { name: tool } }),
+    ...(tool === null ? {} : { tool: { name: tool } }),
   }
   return Object.keys(genAi).length > 0 ? { gen_ai: genAi } : {}
 }

@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Client, EventList, EventQuery } from '@wardline/contract'
-import { safeJson } from '@wardline/text'
-import { counted } from '../counted.ts'
+import { counted, safeJson } from '@wardline/text'
 import { eventPages, newestEvent } from '../events/event-pages.ts'
 import {
   auditEntries,

@@ -1,6 +1,5 @@
-import type { AuditEntry, ControlChange, EventRow, Severity } from '@wardline/contract'
+import { type AuditEntry, type ControlChange, type EventRow, type Severity, toolOf } from '@wardline/contract'
 import { safeJson } from '@wardline/text'
-import { toolOf } from './event-facts.ts'
 
 // Open Cybersecurity Schema Framework 1.9.0 (https://schema.ocsf.io/1.9.0/classes/detection_finding): one Detection
 // Finding an event. The agent stands in `evidences[].ai_agent`, which 1.9.0 added for findings: its profile
@@ -19,12 +18,12 @@ const severities: Record<Severity, { severity_id: number; severity: string }> = 
 
 function evidenceOf(row: EventRow) {
   const { instance_id, session_id, ip_address } = row
-  const tool = toolOf(row)
+  const tool = toolOf(row.metadata)
   const evidence = {
     ...(instance_id === null
       ? {}
       : { ai_agent: { uid: instance_id, ...(session_id === null ? {} : { instance_uid: session_id }) } }),
-    ...(tool === undefined ? {} : { api: { operation: tool } }),
+    ...(tool === null ? {} : { api: { operation: tool } }),
     ...(ip_address === null ? {} : { src_endpoint: { ip: ip_address } }),
   }
   return Object.keys(evidence).length > 0 ? { evidences: [evidence] } : {}

@@ -49,10 +49,7 @@ function readKey(place: KeyPlace): string {
 /** The key that the first start stored, for the service on this machine only. */
 async function storedKey(url: string): Promise<{ key: string; place: string } | undefined> {
   if (!isLocal(url)) return undefined
-  const [{ storedAdminKey }, { settings }] = await Promise.all([
-    import('../simulate/key.ts'),
-    import('@wardline/server'),
-  ])
+  const [{ storedAdminKey }, { settings }] = await Promise.all([import('./admin-key.ts'), import('@wardline/server')])
   return storedAdminKey(process.env[settings.dataDir.env] || String(settings.dataDir.unset))
 }
 

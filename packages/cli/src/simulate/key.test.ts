@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { demoEnvironment, reachableUrl, readDemoConfig, welcome } from '../serve-demo.ts'
-import { findKey, killCommand, shellWord, storedAdminKey } from './key.ts'
+import { shellWord, storedAdminKey } from '../service/admin-key.ts'
+import { findKey, killCommand } from './key.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'wardline-key-'))
 afterAll(() => rmSync(folder, { recursive: true }))

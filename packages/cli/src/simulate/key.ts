@@ -1,36 +1,11 @@
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { readConfig } from '@wardline/server'
 import { Failure } from '../exit.ts'
+import { type FoundKey, shellWord, storedAdminKey } from '../service/admin-key.ts'
 import { isLocal } from '../service/settings.ts'
-
-export interface FoundKey {
-  key: string
-  /** How a shell reads the same key: the key itself is never printed. */
-  shellText: string
-  /** Where a person finds it. */
-  place: string
-}
 
 /** A key that only its giver can name. */
 export function givenKey(key: string, place: string): FoundKey {
   return { key, shellText: '<your key>', place }
-}
-
-/** A word that a shell takes as it is. */
-export function shellWord(text: string): string {
-  return /^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
-}
-
-/** The admin key that the first start stored in the data folder; undefined when it is not there or not readable. */
-export function storedAdminKey(dataDir: string): FoundKey | undefined {
-  const file = join(dataDir, 'admin-key')
-  try {
-    const key = readFileSync(file, 'utf8').trim()
-    return key === '' ? undefined : { key, shellText: `$(cat ${shellWord(file)})`, place: `in the file ${file}` }
-  } catch {
-    return undefined
-  }
 }
 
 /**

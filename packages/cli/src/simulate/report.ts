@@ -1,6 +1,5 @@
 import { type EventRow, type Severity, severities } from '@wardline/contract'
-import { sanitize } from '@wardline/text'
-import { counted } from '../counted.ts'
+import { counted, sanitize } from '@wardline/text'
 import type { PlantedDecoy } from './steps.ts'
 import type { TrafficFigures } from './traffic.ts'
 

@@ -1,5 +1,5 @@
+import { counted } from '@wardline/text'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { counted } from '../counted.ts'
 import { exitCodes } from '../exit.ts'
 import { address } from '../service/options.ts'
 import { localUrl } from '../service/settings.ts'

@@ -11,9 +11,8 @@ import { createLog } from '../log.ts'
 import { createMetrics } from '../metrics.ts'
 import { manualClock } from '../test-clock.ts'
 import { signControl } from './control-signature.ts'
-import { createMac } from './mac.ts'
 import { RedisBus } from './redis.ts'
-import { eventMessage } from './signed-event.ts'
+import { createMac, eventMessage } from './signed-event.ts'
 
 const secrets = {
   controlKey: Buffer.alloc(32, 'control'),

@@ -8,10 +8,9 @@ import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Bus, EventListener, ReadEvent, WriteEvent } from './bus.ts'
-import { createMac, type Mac } from './mac.ts'
 import { addressOf, type Lane, openRedisSession, type RedisSession } from './redis-session.ts'
 import { readControlMessage } from './signed-control.ts'
-import { eventMessage, readEventMessage, signatureOf } from './signed-event.ts'
+import { createMac, eventMessage, type Mac, readEventMessage, signatureOf } from './signed-event.ts'
 
 /**
  * Pauses between attempts are random, from 0 to a bound that doubles up to the last: all processes reconnect soon, but

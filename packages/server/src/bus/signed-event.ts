@@ -1,6 +1,5 @@
-import { timingSafeEqual } from 'node:crypto'
+import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
 import { limits } from '@wardline/contract'
-import type { Mac } from './mac.ts'
 
 // A message is the row of an event with one more field at its end: the hex HMAC-SHA256 of the row without it. Without
 // the HMAC, any program that can publish could replace the row that is stored next.
@@ -9,6 +8,18 @@ const opening = ',"signature":"'
 const closing = '"}'
 const hexLength = 64
 const tailLength = opening.length + hexLength + closing.length
+
+/** A message authentication code over bytes. */
+export type Mac = (bytes: Buffer) => Buffer
+
+/**
+ * HMAC-SHA256, paid once or twice for each event. The key as an object: from raw bytes each call makes one, 15 instead of
+ * 3 µs of CPU for a row of 300 bytes.
+ */
+export function createMac(key: Buffer): Mac {
+  const secret = createSecretKey(key)
+  return (bytes) => createHmac('sha256', secret).update(bytes).digest()
+}
 
 /** The message that carries the row of an event, a JSON object, and its signature. */
 export function eventMessage(row: string, mac: Mac): { text: string; signature: string } {

@@ -4,7 +4,9 @@ import { isForbidden, type Ranges } from './address-guard.ts'
 // What is asked of a destination before anything is sent. Each rule gives the predicate of a sentence about what is
 // broken, to be put behind whatever names the destination.
 
-/** Schemes of receivers with their ports: RFC 9110, section 4.2; RFC 6409; RFC 8314; RFC 6587; RFC 5425. */
+/**
+ * Schemes of receivers with their ports: RFC 9110, section 4.2; RFC 6409; RFC 8314; RFC 5425. For syslog over plain TCP none is registered, and 514 is what
+ * servers are set up with. */
 const schemePorts: Record<string, number> = {
   'https:': 443,
   'http:': 80,

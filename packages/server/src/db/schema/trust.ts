@@ -1,4 +1,5 @@
-interface AttestationsTable {
+export interface AttestationsTable {
+  /** The versioned family of claims that it belongs to. */
   namespace: string
   /** ISO week; with the tag it keeps two processes from writing two. */
   period: string
@@ -6,7 +7,9 @@ interface AttestationsTable {
   title: string
   summary: string
   tag: string
+  /** A security score: 100 is best. */
   score: number
+  /** Epoch milliseconds. */
   at: number
   hash: string
 }

@@ -1,5 +1,5 @@
 import type { Alert, AlertChange, AlertDetail, AlertQuery } from '@wardline/contract'
-import { isoTime } from '../../clock.ts'
+import { dayMs, isoTime } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
@@ -30,7 +30,6 @@ const chunkRows = 500
 const maxChunks = 200
 /** Rows removed in one run; the rest goes in the next. */
 const maxRemoved = 200_000
-const dayMs = 86_400_000
 
 const notFound = (id: string) => unknownId('alert', id, 'wardline alerts list')
 

@@ -26,6 +26,14 @@ export const localActor = (name: keyof typeof localNames): Actor => ({
   requestId: null,
 })
 
+/** Names of the keys that acted. The feature of keys knows them: it writes audit entries, so it is handed in. */
+export interface KeyNames {
+  /** By id, also of keys that were revoked or have expired. */
+  names(db: Db, actors: readonly string[]): Promise<Map<string, string>>
+  /** The ids of the keys with this id or name: several keys may have one name. */
+  called(db: Db, given: string): Promise<string[]>
+}
+
 export interface Action {
   action: string
   target: string | null

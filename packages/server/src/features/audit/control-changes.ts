@@ -1,7 +1,7 @@
 import type { ControlChange } from '@wardline/contract'
 import { isoTime } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
-import { keyNames } from '../keys/key-names.ts'
+import type { KeyNames } from './audit.ts'
 import { type EntryFilter, findEntries } from './queries.ts'
 
 /** A version that an edit of the row made unreadable is 0; `audit verify` finds the edit. */
@@ -17,12 +17,13 @@ function versionOf(after: string | null): number {
 /** Kills and resumes in the order of commit, or the newest first, at most `limit`. */
 export async function readControlChanges(
   db: Db,
+  keys: Pick<KeyNames, 'names'>,
   filter: Pick<EntryFilter, 'after' | 'before' | 'from' | 'to' | 'target'>,
   order: 'oldest' | 'newest',
   limit: number,
 ): Promise<ControlChange[]> {
   const rows = await findEntries(db, { ...filter, isControl: true }, order, limit)
-  const names = await keyNames(
+  const names = await keys.names(
     db,
     rows.map(({ actor }) => actor),
   )

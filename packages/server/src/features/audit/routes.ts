@@ -2,6 +2,7 @@ import type { ControlChangeQuery } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { cursorBounds, pageLimit, timeBounds } from '../../http/page.ts'
 import type { Router } from '../../http/route.ts'
+import type { KeyNames } from './audit.ts'
 import { listAudit } from './audit-list.ts'
 import { readControlChanges } from './control-changes.ts'
 
@@ -14,7 +15,7 @@ const boundsOf = (query: Pick<ControlChangeQuery, 'after' | 'before' | 'from' | 
   ...timeBounds(query),
 })
 
-export function mountAudit(router: Router, { database }: Deps): void {
+export function mountAudit(router: Router, { database }: Deps, keys: KeyNames): void {
   router.handle('listAudit', async ({ query, principal }) => {
     const limit = pageLimit(query.limit)
     const { actor, action, target, order = 'oldest' } = query
@@ -24,7 +25,7 @@ export function mountAudit(router: Router, { database }: Deps): void {
       ...(action === undefined ? {} : { action }),
       ...(target === undefined ? {} : { target }),
     }
-    const entries = await database.scan(principal.keyId, (db) => listAudit(db, filter, order, limit))
+    const entries = await database.scan(principal.keyId, (db) => listAudit(db, keys, filter, order, limit))
     return { entries, next: nextOf(entries, limit) }
   })
 
@@ -32,7 +33,7 @@ export function mountAudit(router: Router, { database }: Deps): void {
     const limit = pageLimit(query.limit)
     const { instance_id: target } = query
     const filter = { ...boundsOf(query), ...(target === undefined ? {} : { target }) }
-    const changes = await database.scan(principal.keyId, (db) => readControlChanges(db, filter, 'newest', limit))
+    const changes = await database.scan(principal.keyId, (db) => readControlChanges(db, keys, filter, 'newest', limit))
     return { changes, next: nextOf(changes, limit) }
   })
 }

@@ -6,12 +6,11 @@ import {
   limits,
   severities,
 } from '@wardline/contract'
-import { dayMs, hourMs, isoTime, isoTimeOrNull, minuteMs } from '../../clock.ts'
+import { dayMs, hourMs, isoTime, isoTimeOrNull, minuteMs, startOf } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { AppError } from '../../errors.ts'
 import { timeBounds } from '../../http/page.ts'
 import { type Bounds, countBuckets, countFacets, facetFields, sumBuckets } from './aggregate-queries.ts'
-import { startOf } from './buckets.ts'
 import { minutesKeptDays } from './retention.ts'
 
 const defaultBuckets = 60

@@ -1,4 +1,4 @@
-import { eventTypes, knownTools } from '@wardline/contract'
+import { eventTypes, isBlocked, knownTools, toolOf } from '@wardline/contract'
 import type { EventClass } from '../../db/schema/events.ts'
 
 type Metadata = Record<string, unknown> | undefined
@@ -9,14 +9,7 @@ type Metadata = Record<string, unknown> | undefined
  */
 export function classifyEvent(eventType: string, metadata: Metadata): EventClass {
   if (eventType === eventTypes.injectionDetected || eventType === eventTypes.injectionBlocked) return 'injection'
-  if (eventType.endsWith('_blocked') || metadata?.blocked === true) return 'blocked'
-  return 'none'
-}
-
-/** The tool that an event names. */
-export function toolOf(metadata: Metadata): string | null {
-  const name = metadata?.toolName ?? metadata?.tool ?? metadata?.tool_name
-  return typeof name === 'string' && name !== '' ? name : null
+  return isBlocked(eventType, metadata) ? 'blocked' : 'none'
 }
 
 /** What tool_call events are counted by. */

@@ -1,7 +1,6 @@
-import { hourMs, minuteMs } from '../../clock.ts'
+import { ceilingOf, hourMs, minuteMs } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import type { EventClass, StoredEvent } from '../../db/schema/events.ts'
-import { ceilingOf } from './buckets.ts'
 import { countedTools } from './classify.ts'
 import { countPartialMinute } from './minute-queries.ts'
 

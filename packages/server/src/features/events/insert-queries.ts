@@ -1,9 +1,8 @@
 import { type CompiledQuery, sql } from 'kysely'
-import { hourMs, minuteMs } from '../../clock.ts'
+import { hourMs, minuteMs, startOf } from '../../clock.ts'
 import { counterValue, raiseCounter } from '../../db/counters.ts'
 import type { Database, Db, Dialect, Statement } from '../../db/database.ts'
 import type { EventClass, StoredEvent } from '../../db/schema/events.ts'
-import { startOf } from './buckets.ts'
 import type { SessionMetrics } from './session-metrics.ts'
 
 type Severity = StoredEvent['severity']

@@ -1,7 +1,6 @@
-import { minuteMs } from '../../clock.ts'
+import { ceilingOf, minuteMs } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
-import { ceilingOf } from './buckets.ts'
 import { seqRange } from './queries.ts'
 
 /** Events of one kind, and how many. */

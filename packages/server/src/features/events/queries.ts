@@ -1,10 +1,9 @@
 import { type EventQuery, eventTypes } from '@wardline/contract'
 import { sql } from 'kysely'
-import { minuteMs } from '../../clock.ts'
+import { minuteMs, startOf } from '../../clock.ts'
 import { readCounters } from '../../db/counters.ts'
 import type { Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
-import { startOf } from './buckets.ts'
 import { deleteRefs, type RefKind, readRefs } from './index-queries.ts'
 import type { Once } from './insert-queries.ts'
 

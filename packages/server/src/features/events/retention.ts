@@ -1,8 +1,7 @@
-import { dayMs, minuteMs } from '../../clock.ts'
+import { dayMs, minuteMs, startOf } from '../../clock.ts'
 import { readCounter } from '../../db/counters.ts'
 import type { Day, Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
-import { startOf } from './buckets.ts'
 import { deleteRefs } from './index-queries.ts'
 import {
   deleteEventsBefore,

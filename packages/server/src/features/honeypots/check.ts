@@ -1,4 +1,5 @@
 import { eventTypes } from '@wardline/contract'
+import { onlyName } from '@wardline/text'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { mayActFor, type Principal } from '../../http/auth.ts'
@@ -50,8 +51,7 @@ const safeContext = (value: unknown): string | null => {
 function askingInstance({ principal, meta }: Check): string | undefined {
   const named = text(meta?.instance_id) ?? text(meta?.instanceId)
   if (named !== undefined && /^[a-z0-9_-]{1,64}$/.test(named) && mayActFor(principal, named)) return named
-  const [bound, ...others] = principal.instances ?? []
-  return bound !== undefined && others.length === 0 && !bound.endsWith('*') ? bound : undefined
+  return onlyName(principal.instances ?? [])
 }
 
 export function createDecoyChecks(deps: Deps, ingest: Ingest, reports: CountedReports): DecoyChecks {

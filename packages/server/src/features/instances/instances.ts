@@ -6,7 +6,6 @@ import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { Quotas } from '../keys/quotas.ts'
-import { reportClaim } from '../kill-switch/version-claims.ts'
 import { type ActivityCounts, coarseBucketMs, readHistories } from './history.ts'
 import { deriveStatus } from './liveness.ts'
 import { findInstance, type InstanceRow, readInstances } from './queries.ts'
@@ -18,6 +17,7 @@ import {
   registerInstances,
 } from './registration-queries.ts'
 import { allTags, readTags } from './tags.ts'
+import { reportClaim } from './version-claims.ts'
 
 export interface Heartbeats {
   /**

@@ -1,8 +1,8 @@
 import type { Heartbeat } from '@wardline/contract'
 import { CompiledQuery, sql } from 'kysely'
 import type { Database, Row, Statement } from '../../db/database.ts'
-import type { VersionClaim } from '../kill-switch/version-claims.ts'
 import { tagsText } from './tags.ts'
+import type { VersionClaim } from './version-claims.ts'
 
 /** A heartbeat, and to whom the instance belongs if it is new. */
 export interface Beat {

@@ -1,4 +1,5 @@
 import { eventTypes } from '@wardline/contract'
+import { onlyName } from '@wardline/text'
 import type { Deps } from '../../deps.ts'
 import { addressGroup } from '../../http/address-group.ts'
 import type { Refusal, RefusalWatch } from '../../http/auth.ts'
@@ -62,7 +63,7 @@ export class Probing implements RefusalWatch {
     const { keyId, instances } = principal
     const bound = instances ?? []
     // Who acts is the instance of the key; the one that it reached for has done nothing.
-    const [suspect] = bound.length === 1 && !bound[0]!.endsWith('*') ? bound : []
+    const suspect = onlyName(bound)
     this.#reports.note({ kind: eventTypes.identityMismatch, owner: keyId }, (count) => ({
       severity: 'critical',
       event_type: eventTypes.identityMismatch,

@@ -1,4 +1,5 @@
 import { eventTypes, type QuotaName, quotaNames } from '@wardline/contract'
+import { onlyName } from '@wardline/text'
 import { hourMs } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
@@ -94,12 +95,10 @@ export class Quotas {
   ): void {
     if (quotaNames.every((name) => limits[name] === null)) return
     const known = this.#accounts.get(keyId)
-    const [bound, ...others] = JSON.parse(instances) as string[]
-    const isSingle = bound !== undefined && others.length === 0 && !bound.endsWith('*')
     accounts.set(keyId, {
       keyId,
       quotas,
-      instance: isSingle ? bound : undefined,
+      instance: onlyName(JSON.parse(instances) as string[]),
       limits,
       buckets: openBuckets(limits, this.#tools.clock.monotonic(), known?.buckets),
     })

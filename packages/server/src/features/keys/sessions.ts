@@ -1,3 +1,4 @@
+import { hourMs } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import type { Authenticator, Principal } from '../../http/auth.ts'
 import { randomSecret, uuidV7 } from '../../ids.ts'
@@ -16,7 +17,7 @@ import {
 
 /** A browser left alone is logged out after this long, and in any case after the second. */
 const idleMs = 30 * 60_000
-const absoluteMs = 12 * 3_600_000
+const absoluteMs = 12 * hourMs
 /** Use is written at most this often. */
 const touchEveryMs = 60_000
 

@@ -3,8 +3,8 @@ import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import { type AckedControl, appliedStatement, claimedStatement, readAcked } from '../instances/control-statements.ts'
+import { reportClaim } from '../instances/version-claims.ts'
 import type { Quotas } from '../keys/quotas.ts'
-import { reportClaim } from './version-claims.ts'
 
 interface Ack {
   instanceId: string

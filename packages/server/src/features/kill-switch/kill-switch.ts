@@ -5,9 +5,9 @@ import { AppError } from '../../errors.ts'
 import type { Outbox } from '../alerts/outbox/outbox.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { type ControlRow, controlStatements, readChangedControl, readControl } from '../instances/control-statements.ts'
+import { nextVersion } from '../instances/version-claims.ts'
 import { unknownInstance } from './acks.ts'
 import { controlMessage } from './control-message.ts'
-import { nextVersion } from './version-claims.ts'
 
 /** What a kill or a resume needs besides the database. */
 export interface KillSwitchDeps extends Deps {

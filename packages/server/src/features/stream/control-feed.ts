@@ -4,6 +4,7 @@ import type { Deps } from '../../deps.ts'
 import { namedFrame } from '../../http/sse.ts'
 import type { StreamBacklog } from '../../http/stream-backlog.ts'
 import { readControlChanges } from '../audit/control-changes.ts'
+import { keyNames } from '../keys/key-names.ts'
 
 const pageRows = 100
 /** Unsent bytes after which a client is cut: a page of its replay and as much again. It reads the list when it is back. */
@@ -38,7 +39,7 @@ export class ControlFeed {
 
   /** Starts after the newest change. */
   async open(): Promise<void> {
-    const [newest] = await readControlChanges(this.#deps.database.db, {}, 'newest', 1)
+    const [newest] = await readControlChanges(this.#deps.database.db, keyNames, {}, 'newest', 1)
     this.#seq = newest?.seq ?? 0
     this.#isOpen = true
   }
@@ -68,7 +69,13 @@ export class ControlFeed {
   async #read(): Promise<void> {
     while (this.#isDue && this.#isOpen) {
       this.#isDue = false
-      const changes = await readControlChanges(this.#deps.database.db, { after: this.#seq }, 'oldest', pageRows)
+      const changes = await readControlChanges(
+        this.#deps.database.db,
+        keyNames,
+        { after: this.#seq },
+        'oldest',
+        pageRows,
+      )
       if (changes.length === 0) continue
       this.#seq = changes.at(-1)!.seq
       this.#send(Buffer.from(changes.map(changeFrame).join('')))

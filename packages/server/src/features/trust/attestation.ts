@@ -1,26 +1,16 @@
 import { hash } from 'node:crypto'
 import canonicalize from 'canonicalize'
 import { dayMs, hourMs } from '../../clock.ts'
+import type { AttestationsTable as Attestation } from '../../db/schema/trust.ts'
 import { riskTier, riskTierLabel } from './risk-score.ts'
 
 /** The versioned family of claims that every attestation of this service belongs to. */
 const attestationNamespace = 'wardline.v1'
 
+/** What the hash covers. */
+export type AttestationRecord = Omit<Attestation, 'hash'>
+
 type AttestationKind = 'posture' | 'runtime.clean'
-
-/** What the hash covers. `at` is epoch milliseconds; `score` is a security score: 100 is best. */
-export type AttestationRecord = {
-  namespace: string
-  type: string
-  title: string
-  summary: string
-  tag: string
-  score: number
-  at: number
-  period: string
-}
-
-export type Attestation = AttestationRecord & { hash: string }
 
 type WeeklyInputs = {
   nowMs: number

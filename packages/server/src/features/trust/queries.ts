@@ -1,5 +1,5 @@
 import type { Db, Trx } from '../../db/database.ts'
-import type { Attestation } from './attestation.ts'
+import type { AttestationsTable } from '../../db/schema/trust.ts'
 
 export function readAttestations(db: Db, limit: number) {
   return db.selectFrom('attestations').selectAll().orderBy('at', 'desc').orderBy('tag').limit(limit).execute()
@@ -14,7 +14,7 @@ export async function readLastAttestation(trx: Trx | Db): Promise<number | null>
 }
 
 /** Stores attestations; one that another process wrote for the same week stays as it is. */
-export async function insertAttestations(db: Db, attestations: readonly Attestation[]): Promise<void> {
+export async function insertAttestations(db: Db, attestations: readonly AttestationsTable[]): Promise<void> {
   await db
     .insertInto('attestations')
     .values(attestations)

@@ -1,3 +1,4 @@
+import { counted } from '@wardline/text'
 import { dayMs, hourMs, minuteMs } from '../../clock.ts'
 
 /**
@@ -16,5 +17,5 @@ export function relativeTime(thenMs: number | null, nowMs: number): string {
 
 function ago(amount: number, unit: string): string {
   const whole = Math.floor(amount)
-  return `${whole} ${unit}${whole === 1 ? '' : 's'} ago`
+  return `${counted(whole, unit)} ago`
 }

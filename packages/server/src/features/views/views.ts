@@ -33,7 +33,7 @@ function columnsOf({ name, screen, query, shared = false }: NewView, { scope }: 
 export async function listViews(db: Db, principal: Principal): Promise<SavedView[]> {
   const rows = await readViews(db)
   const seen = rows.filter((row) => row.shared === 1 || isOwn(row, principal) || principal.scope === 'admin')
-  const names = await keyNames(
+  const names = await keyNames.names(
     db,
     seen.map(({ owner }) => owner),
   )

@@ -1,5 +1,5 @@
+import { isBlocked } from '@wardline/contract'
 import { type CefPair, cefAddress, cefCustom, cefLine, safeJson } from '@wardline/text'
-import { classifyEvent } from '../../events/classify.ts'
 import type { MachineContext, MachineRow, MachineTitle } from './machine-row.ts'
 import type { Message } from './message.ts'
 import { decoyText } from './message-lines.ts'
@@ -25,13 +25,13 @@ function contextPairs({ instance_name, decoys = [], suspension, url }: Partial<M
 
 function alertPairs(row: MachineRow & Partial<MachineContext>): CefPair[] {
   const metadata = row.metadata ?? null
-  const isBlocked = classifyEvent(row.event_type, metadata ?? undefined) !== 'none'
+  const isPrevented = isBlocked(row.event_type, metadata)
   return [
     ['rt', Date.parse(row.created_at)],
     ['externalId', row.id],
     ['cat', row.severity],
     ['msg', row.description],
-    ['act', isBlocked ? 'blocked' : null],
+    ['act', isPrevented ? 'blocked' : null],
     ...cefAddress(row.ip_address),
     ...cefCustom(1, 'instance', row.instance_id),
     ...cefCustom(2, 'session', row.session_id),

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { ChannelSettings } from '@wardline/contract'
 import { isLoopback } from '@wardline/text'
 import type { SMTPTransportOptions } from 'nodemailer'
+import { targetOf } from '../../../egress/destination-rules.ts'
 import { type Egress, EgressError } from '../../../egress/egress.ts'
 import type { Sender, SocketChannel, Verdict } from './channel.ts'
 import { receiverHost, receiverUrl } from './http-receiver.ts'
@@ -30,15 +31,15 @@ function decoded(text: string): string {
   }
 }
 
-/** Reads `smtp(s)://<user>:<password>@<host>:<port>`; default ports: 587 (RFC 6409) and 465 (RFC 8314). */
+/** Reads `smtp(s)://<user>:<password>@<host>:<port>`. */
 function smtpServer(text: string): SmtpServer {
   const url = receiverUrl(text)
-  const host = url.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase()
-  const secure = url.protocol === 'smtps:'
+  const target = targetOf(url)
+  const host = target.host.toLowerCase()
   return {
     host,
-    port: url.port === '' ? (secure ? 465 : 587) : Number(url.port),
-    secure,
+    port: target.port,
+    secure: url.protocol === 'smtps:',
     login: url.username === '' ? null : { user: decoded(url.username), pass: decoded(url.password) },
     isLoopback: isLoopback(host),
   }

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import { finished } from 'node:stream/promises'
 import { safeJson, sanitize } from '@wardline/text'
 import { isoTime } from '../../../clock.ts'
+import { targetOf } from '../../../egress/destination-rules.ts'
 import { type Destination, EgressError } from '../../../egress/egress.ts'
 import type { Severity } from '../outbox/alert.ts'
 import { toCef } from './cef.ts'
@@ -71,17 +72,10 @@ const syslogSeverities: Record<Severity, SyslogSeverity> = {
 /** RFC 5425, section 4.3.1, asks receivers to take 8,192 octets; rsyslog cuts what is longer than 8 k by default. */
 const maxBytes = 8_000
 
-/** Port of RFC 5425, section 4.1; for plain TCP none is registered, and 514 is what servers are set up with. */
-const defaultPorts = { tls: 6514, tcp: 514 }
-
 function destinationOf(given: string): Destination {
-  const { protocol, hostname, port } = receiverUrl(given)
-  const tls = protocol === 'tls:'
-  return {
-    host: hostname.replaceAll(/[[\]]/g, ''),
-    port: Number(port || (tls ? defaultPorts.tls : defaultPorts.tcp)),
-    tls,
-  }
+  const url = receiverUrl(given)
+  const { host, port } = targetOf(url)
+  return { host, port, tls: url.protocol === 'tls:' }
 }
 
 /** What distinguishes a message stands in the structured data too, so that no receiver has to parse the text for it. */

@@ -1,5 +1,5 @@
 import { alertTypes, type ChannelView } from '@wardline/contract'
-import { isoTime } from '../../../clock.ts'
+import { dayMs, isoTime } from '../../../clock.ts'
 import type { Db } from '../../../db/database.ts'
 import { endRun, readRun, recordRun } from '../../../db/runs.ts'
 import type { Deps } from '../../../deps.ts'
@@ -22,7 +22,7 @@ import { quietUntil } from '../routing/quiet-hours.ts'
 import type { RoutingTable } from '../routing/routing-table.ts'
 import { countMessages, insertMessages } from './queries.ts'
 
-const checkEveryMs = 86_400_000
+const checkEveryMs = dayMs
 /** Since when some channel fails, as a run of this name. */
 const failingName = 'alert_channels_failing'
 /** A receiver that restarts is back by then; who waits for an alert does not want to wait longer for this one. */

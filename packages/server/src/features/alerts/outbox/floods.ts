@@ -1,4 +1,5 @@
 import { alertTypes, severities } from '@wardline/contract'
+import { counted } from '@wardline/text'
 import { isoTime } from '../../../clock.ts'
 import type { AlertFacts, OwnAlert } from './alert.ts'
 import type { OverflowRow } from './queries.ts'
@@ -100,7 +101,7 @@ function summaryOf(
   { minute, by_service, instance_id, event_type, severity, count }: OverflowRow,
   of: string,
 ): OwnAlert {
-  const alerts = `${count} more alert${count === 1 ? '' : 's'} of severity ${severity}`
+  const alerts = `${counted(count, 'more alert')} of severity ${severity}`
   const reason = `within the minute of ${minuteOf(minute)}: too many to list separately; the events are stored.`
   return {
     severity,

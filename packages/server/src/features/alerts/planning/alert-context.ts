@@ -1,6 +1,6 @@
+import { toolOf } from '@wardline/contract'
 import type { Db } from '../../../db/database.ts'
 import { lastActors, localNames } from '../../audit/audit.ts'
-import { toolOf } from '../../events/classify.ts'
 import { readEventDetails } from '../../events/log-statements.ts'
 import { readDecoyLabels } from '../../honeypots/honeypots.ts'
 import { type AgentState, readAgentStates } from '../../instances/agent-states.ts'
@@ -52,7 +52,7 @@ export async function addContext(db: Db, rows: readonly PlannedAlert[]): Promise
   const labels = await readDecoyLabels(db, unique(read.flatMap((one) => one.decoyIds)))
   const suspended = [...agents].flatMap(([id, { suspension }]) => (suspension ? [id] : []))
   const suspendedBy = await lastActors(db, 'instance.suspend', suspended)
-  const keys = await keyNames(db, unique([...suspendedBy.values(), ...read.map((one) => one.keyId)]))
+  const keys = await keyNames.names(db, unique([...suspendedBy.values(), ...read.map((one) => one.keyId)]))
   const names = new Map<string, string>([...Object.entries(localNames), ...keys])
   const decoys = new Map(
     labels.map((decoy): [string, DecoyContext] => [
@@ -72,7 +72,7 @@ export async function addContext(db: Db, rows: readonly PlannedAlert[]): Promise
       ip_address,
       metadata,
       instance_name: agent?.name ?? null,
-      tool: beginning(toolOf(metadata ?? undefined), toolCharacters),
+      tool: beginning(toolOf(metadata), toolCharacters),
       decoys: ids.decoyIds.flatMap((id) => decoys.get(id) ?? []),
       key,
       suspension: suspensionOf(agent, by),

@@ -1,4 +1,5 @@
 import { type AlertMatch, alertTypes, eventTypes } from '@wardline/contract'
+import { hourMs } from '../../../clock.ts'
 import type { Schema } from '../../../db/schema.ts'
 import {
   type AlertFacts,
@@ -26,11 +27,11 @@ const collectMs = (severity: Severity) => (isAtOrAbove(severity, 'critical') ? 1
 /** Minimum time between two messages of a group after the first two. */
 const groupIntervalMs = 5 * 60_000
 /** How often people are reminded of what is not acknowledged; a group below critical ends after that time without a new alert. */
-export const repeatMs = 4 * 3_600_000
+export const repeatMs = 4 * hourMs
 /** Three days: later reminders would only be noise. */
 const maxReminders = 18
 /** An alert that is planned later than this was delayed by a pause of the service or of the channel: it is old. */
-const lateAfterMs = 3_600_000
+const lateAfterMs = hourMs
 /** When the limit of a channel is used up, what follows is collected this long. */
 const stormMs = 60_000
 /** Alerts of a group that are moved to a digest; a larger group stays separate, which costs nothing. */

@@ -1,5 +1,5 @@
 import type { NewRoute, NewSilence, RouteView, SilenceView } from '@wardline/contract'
-import { isoTime } from '../../../clock.ts'
+import { dayMs, isoTime } from '../../../clock.ts'
 import type { Db, Trx } from '../../../db/database.ts'
 import { AppError, unknownId } from '../../../errors.ts'
 import { uuidV7 } from '../../../ids.ts'
@@ -26,7 +26,7 @@ import {
 const maxRoutes = 200
 const maxSilences = 1_000
 /** A forgotten silence is a hole in alerting; what should never be sent belongs into a route. */
-const maxSilenceMs = 366 * 86_400_000
+const maxSilenceMs = 366 * dayMs
 
 const invalid = (sentence: string) => new AppError('invalid', sentence)
 const routeNotFound = (id: string) => unknownId('route', id, 'wardline routes list')
