@@ -134,8 +134,8 @@ function leaves(command: Command, names: string[]): [string, Command][] {
   return command.commands.flatMap((child) => leaves(child, [...names, child.name()]))
 }
 
-function commandLine(): string {
-  const sections = leaves(createProgram(), ['wardline']).map(([name, command]) => {
+async function commandLine(): Promise<string> {
+  const sections = leaves(await createProgram(), ['wardline']).map(([name, command]) => {
     command.configureHelp({ helpWidth })
     return `## ${name}\n\n\`\`\`\n${command.helpInformation().trimEnd()}\n\`\`\``
   })
@@ -155,6 +155,6 @@ export async function referencePages(): Promise<Record<string, string>> {
     'openapi.json': `${JSON.stringify(openApiDocument(version), null, 2)}\n`,
     'configuration.md': configuration(),
     'schema.md': await schema(),
-    'cli.md': commandLine(),
+    'cli.md': await commandLine(),
   }
 }

@@ -112,6 +112,8 @@ function faultOf(root: Command, words: string[], isDocument: boolean): string | 
   return args.length < needed ? `${name} needs ${command.registeredArguments[args.length]!.name()}` : undefined
 }
 
+const program = await createProgram()
+
 /** Names by which connections to a database are known to its operator, and words of other languages. */
 const others = ['writes', 'migration', 'import', 'cat', 'login', 'owner']
 
@@ -121,7 +123,6 @@ test.each([
 ] as const)('every wardline command in the sentences of %s exists and has what it needs', (_what, files, fewest) => {
   const shown = files.flatMap((path) => shownIn(path))
   expect(shown.length).toBeGreaterThan(fewest)
-  const program = createProgram()
   const faults = shown
     .filter(({ words }) => !others.includes(words[0]!))
     .flatMap(({ place, words }) => {
@@ -140,7 +141,7 @@ test.each([
   ['takes no fax', 'wardline channels add fax --name y', false],
   ['takes no fatal', 'wardline tail --severity fatal', true],
 ])('a command is wrong when it %s: %s', (fault, text, isDocument) => {
-  expect(faultOf(createProgram(), wordsOf(text.replace('wardline ', '')), isDocument)).toContain(fault)
+  expect(faultOf(program, wordsOf(text.replace('wardline ', '')), isDocument)).toContain(fault)
 })
 
 test('every wardline-agent and npm command that is shown exists', () => {

@@ -114,6 +114,14 @@ async function deadUrl(): Promise<string> {
 }
 
 describe('status and instances', () => {
+  // Loading `fetch`, or the service, takes longer than all else that such a command does.
+  test('load neither fetch nor the service', async () => {
+    const report =
+      "process.on('exit', () => console.error(process.moduleLoadList.filter((name) => /undici|sqlite/.test(name))))"
+    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(report)}` }
+    expect((await done(['status'], { ...asAdmin(), ...env })).stderr()).toBe('[]\n')
+  })
+
   test('show the fleet, in text and as the service says it', async () => {
     const id = await newInstance(service, 'fleet')
     const text = await done(['status'], asAdmin())

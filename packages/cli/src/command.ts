@@ -1,14 +1,54 @@
 import type { Command } from 'commander'
-import { addCompletion } from './completion.ts'
-import { addOperatorCommands } from './operator-commands.ts'
 import { createRoot } from './root.ts'
-import { addServiceCommands } from './service-commands.ts'
+
+type Add = (program: Command) => void
+/** By name. A command loads its own modules alone: the service takes longer to load than most commands run. */
+type Commands = Record<string, () => Promise<Add>>
+
+const whereTheServiceRuns: Commands = {
+  serve: async () => (await import('./serve.ts')).addServe,
+  config: async () => (await import('./config.ts')).addConfig,
+  audit: async () => (await import('./audit.ts')).addAudit,
+  backup: async () => (await import('./backup.ts')).addBackup,
+  migrate: async () => (await import('./migrate.ts')).addMigrate,
+  simulate: async () => (await import('./simulate/simulate.ts')).addSimulate,
+}
+
+const fromAnywhere: Commands = {
+  status: async () => (await import('./status.ts')).addStatus,
+  instances: async () => (await import('./instances.ts')).addInstances,
+  kill: async () => (await import('./kill.ts')).addKill,
+  resume: async () => (await import('./kill.ts')).addResume,
+  tail: async () => (await import('./events/tail.ts')).addTail,
+  events: async () => (await import('./events/events.ts')).addEvents,
+  decoys: async () => (await import('./decoys.ts')).addDecoys,
+  alerts: async () => (await import('./alerts/alerts.ts')).addAlerts,
+  channels: async () => (await import('./alerts/channels.ts')).addChannels,
+  routes: async () => (await import('./alerts/routes.ts')).addRoutes,
+  silences: async () => (await import('./alerts/silences.ts')).addSilences,
+  keys: async () => (await import('./keys/keys.ts')).addKeys,
+  login: async () => (await import('./login.ts')).addLogin,
+  doctor: async () => (await import('./doctor/doctor.ts')).addDoctor,
+  profile: async () => (await import('./service/profile.ts')).addProfile,
+}
 
 /** Every command with its options. */
-export function createProgram(): Command {
-  const program = createRoot()
-  addServiceCommands(program)
-  addOperatorCommands(program)
+export async function createProgram(): Promise<Command> {
+  const program = createRoot().commandsGroup('Where the service runs:')
+  for (const load of Object.values(whereTheServiceRuns)) (await load())(program)
+  program.commandsGroup('From anywhere:')
+  for (const load of Object.values(fromAnywhere)) (await load())(program)
+  const { addCompletion } = await import('./completion.ts')
   addCompletion(program)
+  return program
+}
+
+/** A program that has the named command alone; every command when there is none of this name. */
+export async function createProgramFor(name: string | undefined): Promise<Command> {
+  const commands = { ...whereTheServiceRuns, ...fromAnywhere }
+  if (name === undefined || !Object.hasOwn(commands, name)) return createProgram()
+  const program = createRoot()
+  const add = await commands[name]!()
+  add(program)
   return program
 }

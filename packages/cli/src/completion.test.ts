@@ -1,15 +1,21 @@
 import { execFileSync } from 'node:child_process'
 import { Command, Option } from 'commander'
 import { expect, test } from 'vitest'
-import { createProgram } from './command.ts'
+import { createProgram, createProgramFor } from './command.ts'
 import { completionScripts, completionTree } from './completion.ts'
-import { operatorCommands, serviceCommands } from './run.ts'
 
-const tree = completionTree(createProgram())
+const program = await createProgram()
+const tree = completionTree(program)
 
-test('every command is known to the part of the program that is loaded for it', () => {
-  const names = createProgram().commands.map((command) => command.name())
-  expect([...serviceCommands, ...operatorCommands, 'completion'].sort()).toEqual(names.sort())
+test('each command is loaded by itself, and is the same as among all', async () => {
+  for (const command of program.commands.filter((command) => command.name() !== 'completion')) {
+    const { commands } = await createProgramFor(command.name())
+    expect(commands.map((loaded) => loaded.name())).toEqual([command.name()])
+    expect(completionTree(commands[0]!)).toEqual(completionTree(command))
+  }
+  for (const name of [undefined, 'nosuch', 'toString']) {
+    expect((await createProgramFor(name)).commands).toHaveLength(program.commands.length)
+  }
 })
 
 /** What bash offers for the last of the words. */

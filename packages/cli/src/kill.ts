@@ -125,13 +125,15 @@ function withWait(command: Command): Command {
   return withService(waiting)
 }
 
-/** `kill` and `resume`. */
 export function addKill(program: Command): void {
   const kill = program
     .command('kill <id>')
     .description('suspend an instance, and wait for its agent to confirm')
     .requiredOption('--reason <text>', 'reason; sent to the agent and stored in the audit log')
   withWait(kill).action((id: string, options: WaitOptions & { reason: string }) => change(id, options, options.reason))
+}
+
+export function addResume(program: Command): void {
   const resume = program.command('resume <id>').description('resume a suspended instance')
   withWait(resume).action((id: string, options: WaitOptions) => change(id, options, undefined))
 }

@@ -1,44 +1,6 @@
 import type { Command } from 'commander'
+import { createProgramFor } from './command.ts'
 import { fail } from './exit.ts'
-import { createRoot } from './root.ts'
-
-/** Commands that run the service or work on its data where they lie. */
-export const serviceCommands: readonly string[] = ['serve', 'config', 'audit', 'backup', 'migrate', 'simulate']
-/** Commands that ask a service over HTTP. */
-export const operatorCommands: readonly string[] = [
-  'status',
-  'instances',
-  'kill',
-  'resume',
-  'tail',
-  'events',
-  'decoys',
-  'alerts',
-  'channels',
-  'routes',
-  'silences',
-  'keys',
-  'doctor',
-  'profile',
-]
-
-/** Loads what one command needs and no more: the service alone takes longer to load than most commands run. */
-async function programFor(name: string | undefined): Promise<Command> {
-  const isOf = (names: readonly string[]) => name !== undefined && names.includes(name)
-  const program = createRoot()
-  if (isOf(operatorCommands)) {
-    const { addOperatorCommands } = await import('./operator-commands.ts')
-    addOperatorCommands(program)
-    return program
-  }
-  if (isOf(serviceCommands)) {
-    const { addServiceCommands } = await import('./service-commands.ts')
-    addServiceCommands(program)
-    return program
-  }
-  const { createProgram } = await import('./command.ts')
-  return createProgram()
-}
 
 /** Runs one command line; sets the exit code, and says in one sentence what went wrong. */
 export async function runCommand(argv: string[]): Promise<void> {
@@ -50,7 +12,7 @@ export async function runCommand(argv: string[]): Promise<void> {
   })
   let running: Command | undefined
   try {
-    const program = await programFor(argv[2])
+    const program = await createProgramFor(argv[2])
     program.hook('preAction', (_root, command) => {
       running = command
     })

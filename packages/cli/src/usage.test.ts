@@ -8,17 +8,17 @@ function leavesOf(command: Command, words: string[] = []): string[][] {
   if (command.commands.length === 0) return [words]
   return command.commands.flatMap((child) => leavesOf(child, [...words, child.name()]))
 }
-const leaves = leavesOf(createProgram()).map((words) => words.join(' '))
-const groups = createProgram().commands.filter(({ commands }) => commands.length > 0)
+const program = await createProgram()
+const leaves = leavesOf(program).map((words) => words.join(' '))
+const groups = program.commands.filter(({ commands }) => commands.length > 0)
 
 /** How the command line is refused, before anything of it is run. */
 async function refusalOf(words: string[]): Promise<{ error: string; usage: string[] }> {
-  const fault = await createProgram()
-    .parseAsync(['node', 'wardline', ...words])
-    .then(
-      () => expect.fail(`wardline ${words.join(' ')} was accepted`),
-      (cause: unknown) => cause,
-    )
+  const fresh = await createProgram()
+  const fault = await fresh.parseAsync(['node', 'wardline', ...words]).then(
+    () => expect.fail(`wardline ${words.join(' ')} was accepted`),
+    (cause: unknown) => cause,
+  )
   if (!(fault instanceof UsageError)) throw fault
   return { error: fault.message, usage: usageLines(fault.command) }
 }
@@ -26,7 +26,7 @@ async function refusalOf(words: string[]): Promise<{ error: string; usage: strin
 /** The words of a command, and a value for each option that it requires. */
 function withRequired(words: string): string[] {
   const path = words.split(' ')
-  const command = path.reduce((at, name) => at.commands.find((child) => child.name() === name)!, createProgram())
+  const command = path.reduce((at, name) => at.commands.find((child) => child.name() === name)!, program)
   const value = ({ argChoices, long }: Command['options'][number]) =>
     argChoices?.[0] ?? (long === '--url' ? 'http://127.0.0.1:1' : 'x')
   const required = command.options.filter(({ mandatory, defaultValue }) => mandatory && defaultValue === undefined)

@@ -9,8 +9,15 @@ export class InvalidAnswer extends Error {
   override name = 'InvalidAnswer'
 }
 
+/** What is read of an answer over HTTP: the `Response` of `fetch`, or one of another client in the same form. */
+export interface HttpAnswer {
+  status: number
+  headers: { get(name: string): string | null }
+  body: (AsyncIterable<Uint8Array> & { cancel(): Promise<void> }) | null
+}
+
 /** Throws InvalidAnswer when the body is compressed, before any of it is unpacked. */
-export function assertPlain(response: Response): void {
+export function assertPlain(response: HttpAnswer): void {
   const encoding = response.headers.get('content-encoding') ?? 'identity'
   if (encoding.toLowerCase() === 'identity') return
   response.body?.cancel().catch(() => {})
@@ -21,7 +28,7 @@ export function assertPlain(response: Response): void {
  * The body of an answer as text. Throws InvalidAnswer when it has more bytes, or is compressed and must not be, and ends the
  * connection.
  */
-export async function boundedText(response: Response, maxBytes: number, acceptsCompressed = false): Promise<string> {
+export async function boundedText(response: HttpAnswer, maxBytes: number, acceptsCompressed = false): Promise<string> {
   if (!acceptsCompressed) assertPlain(response)
   const decoder = new TextDecoder()
   let text = ''

@@ -1,4 +1,4 @@
-import { answerLimits, boundedText, InvalidAnswer, parsedJson, plainEncoding } from './bounded-answer.ts'
+import { answerLimits, boundedText, type HttpAnswer, InvalidAnswer, parsedJson, plainEncoding } from './bounded-answer.ts'
 import type { Endpoint } from './endpoint.ts'
 import { type BodyOf, type EndpointName, endpoints, type ParamsOf, type QueryOf, type ReplyOf } from './endpoints.ts'
 
@@ -19,6 +19,16 @@ type Given<Key extends string, Value> = [Value] extends [undefined] ? { [K in Ke
 type Call<Name extends EndpointName> = Given<'params', ParamsOf<Name>> &
   Given<'body', BodyOf<Name>> & { query?: QueryOf<Name>; headers?: Record<string, string>; signal?: AbortSignal }
 
+export interface HttpCall {
+  method: string
+  headers: Record<string, string>
+  body?: string
+  signal: AbortSignal
+}
+
+/** Sends one request, follows no redirect, and returns once the headers of the answer are there. */
+export type SendHttp = (url: URL, call: HttpCall) => Promise<HttpAnswer>
+
 interface ClientOptions {
   /** Base address of the service, for example http://127.0.0.1:4747 */
   url: string
@@ -26,6 +36,8 @@ interface ClientOptions {
   key?: string
   /** For browsers, which unpack answers themselves: a proxy may compress them. */
   acceptsCompressed?: boolean
+  /** Default: `fetch`. */
+  send?: SendHttp
 }
 
 export type Client = <Name extends EndpointName>(name: Name, call: Call<Name>) => Promise<ReplyOf<Name>>
@@ -33,11 +45,20 @@ export type Client = <Name extends EndpointName>(name: Name, call: Call<Name>) =
 /** For calls without a signal: a service that has not answered by then does not. */
 const answerWithinMs = 60_000
 
+// A redirect would take the key to wherever it points.
+const sendByFetch: SendHttp = (url, call) => fetch(url, { ...call, redirect: 'error' })
+
 /** A client of every endpoint that answers with one JSON body. Throws WardlineError on every other answer than success. */
-export function createClient({ url, key, acceptsCompressed = false }: ClientOptions): Client {
+export function createClient({ url, key, acceptsCompressed = false, send = sendByFetch }: ClientOptions): Client {
   return async (name, call) => {
     const endpoint: Endpoint = endpoints[name]
-    const input = call as { params?: object; query?: object; body?: unknown; headers?: object; signal?: AbortSignal }
+    const input = call as {
+      params?: object
+      query?: object
+      body?: unknown
+      headers?: Record<string, string>
+      signal?: AbortSignal
+    }
     const params = (input.params ?? {}) as Record<string, string>
     const path = endpoint.path.replaceAll(/:(\w+)/g, (_, field: string) => encodeURIComponent(params[field] ?? ''))
     const target = new URL(path, url)
@@ -45,13 +66,11 @@ export function createClient({ url, key, acceptsCompressed = false }: ClientOpti
       if (value !== undefined) target.searchParams.set(field, String(value))
     }
     const hasBody = input.body !== undefined
-    let response: Response
+    let response: HttpAnswer
     let text: string
     try {
-      response = await fetch(target, {
+      response = await send(target, {
         method: endpoint.method,
-        // A redirect would take the key to wherever it points.
-        redirect: 'error',
         headers: {
           ...plainEncoding,
           ...(key ? { 'x-monitor-key': key } : {}),

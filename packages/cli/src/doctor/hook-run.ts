@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
+import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -32,7 +32,8 @@ interface StandIn {
 /** Says of every instance that it is suspended, and takes whatever is reported: the hook must say no, and changes nothing. */
 async function startStandIn(): Promise<StandIn> {
   let asked = 0
-  const server: Server = createServer((request, response) => {
+  // See send-http.ts for why it is not imported.
+  const server: Server = process.getBuiltinModule('node:http').createServer((request, response) => {
     asked++
     request.resume()
     const path = request.url ?? ''

@@ -2,6 +2,7 @@ import {
   answerLimits,
   assertPlain,
   boundedText,
+  type HttpAnswer,
   InvalidAnswer,
   parsedJson,
   plainEncoding,
@@ -9,6 +10,7 @@ import {
 } from '@wardline/contract'
 import { createParser } from 'eventsource-parser'
 import { Failure } from '../exit.ts'
+import { sendHttp } from '../service/send-http.ts'
 import { notWardline, refusal, unreachable } from '../service/service.ts'
 
 /** One message of a Server-Sent Events stream, or a new delay. */
@@ -54,12 +56,12 @@ interface EventStreamOptions {
 }
 
 interface EventStreamAnswer {
-  headers: Headers
+  headers: HttpAnswer['headers']
   messages: AsyncGenerator<SentEvent>
 }
 
 /** Why a stream was refused, in the terms of every other refusal. */
-async function refused(url: string, keyFrom: string, response: Response): Promise<Failure> {
+async function refused(url: string, keyFrom: string, response: HttpAnswer): Promise<Failure> {
   const body = (parsedJson(await boundedText(response, answerLimits.other)) ?? {}) as { error?: unknown }
   const message = typeof body.error === 'string' ? body.error : `Unexpected answer ${response.status}.`
   const code = response.headers.get('x-error-code') ?? 'unexpected'
@@ -67,16 +69,17 @@ async function refused(url: string, keyFrom: string, response: Response): Promis
 }
 
 /** Text as it arrives; ends the connection when nothing came for too long. */
-async function* texts(body: ReadableStream<Uint8Array>, silence: AbortController): AsyncGenerator<string> {
+async function* texts(body: AsyncIterable<Uint8Array>, silence: AbortController): AsyncGenerator<string> {
   const end = () => silence.abort(new Error(`nothing came for ${silentMs / 1_000} s`))
   // A reader that stops half-way leaves the clock behind, which must not hold up the end of the program.
   const start = () => setTimeout(end, silentMs).unref()
   let timer = start()
+  const decoder = new TextDecoder()
   try {
-    for await (const chunk of body.pipeThrough(new TextDecoderStream())) {
+    for await (const chunk of body) {
       clearTimeout(timer)
       timer = start()
-      yield chunk
+      yield decoder.decode(chunk, { stream: true })
     }
   } finally {
     clearTimeout(timer)
@@ -88,17 +91,16 @@ export async function openEventStream(options: EventStreamOptions): Promise<Even
   const { url, path, key, keyFrom, lastEventId, signal } = options
   const silence = new AbortController()
   const headersTimer = setTimeout(() => silence.abort(new DOMException('No headers', 'TimeoutError')), 15_000)
-  let response: Response
+  let response: HttpAnswer
   try {
-    response = await fetch(new URL(path, url), {
+    response = await sendHttp(new URL(path, url), {
+      method: 'GET',
       headers: {
         ...plainEncoding,
         accept: 'text/event-stream',
         ...(key === undefined ? {} : { 'x-monitor-key': key }),
         ...(lastEventId === undefined ? {} : { 'last-event-id': String(lastEventId) }),
       },
-      // The key is for this address; a redirect could lead anywhere.
-      redirect: 'manual',
       signal: AbortSignal.any([signal, silence.signal]),
     })
     assertPlain(response)

@@ -1,11 +1,12 @@
-import { answerLimits, boundedText, parsedJson, plainEncoding } from '@wardline/contract'
+import { answerLimits, boundedText, type HttpAnswer, parsedJson, plainEncoding } from '@wardline/contract'
+import { sendHttp } from './send-http.ts'
 
 /** Longer than any answer of a healthy service takes. */
 const answerWithinMs = 10_000
 
 export interface RawAnswer {
   status: number
-  headers: Headers
+  headers: HttpAnswer['headers']
   /** The JSON of the body; undefined when it is none. */
   body: unknown
   /** Epoch milliseconds of this machine, before and after. */
@@ -26,7 +27,7 @@ export async function rawRequest(
   { method = 'GET', key, body }: RawRequest = {},
 ): Promise<RawAnswer> {
   const sentAt = Date.now()
-  const response = await fetch(new URL(path, url), {
+  const response = await sendHttp(new URL(path, url), {
     method,
     headers: {
       ...plainEncoding,
@@ -34,7 +35,6 @@ export async function rawRequest(
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    redirect: 'manual',
     signal: AbortSignal.timeout(answerWithinMs),
   })
   const answeredAt = Date.now()

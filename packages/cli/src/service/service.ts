@@ -4,6 +4,7 @@ import { cutText } from '@wardline/text'
 import { Failure } from '../exit.ts'
 import { profileFile, readProfiles } from './profile-file.ts'
 import { hasShape, leadsOn } from './reply-shape.ts'
+import { sendHttp } from './send-http.ts'
 import { isLocal, type KeyPlace, resolveSettings, type ServiceFlags, type ServiceSettings } from './settings.ts'
 
 /** A service that has not answered by then does not: its own slowest answer takes less. */
@@ -117,7 +118,7 @@ export function refusal(url: string, keyFrom: string, { status, code, message: s
 }
 
 function createCall(url: string, key: string | undefined, keyFrom: string): Client {
-  const client = createClient({ url, ...(key === undefined ? {} : { key }) })
+  const client = createClient({ url, send: sendHttp, ...(key === undefined ? {} : { key }) })
   return async (name, call) => {
     const { access, reply }: Endpoint = endpoints[name]
     if (key === undefined && Array.isArray(access)) throw noKey(url)

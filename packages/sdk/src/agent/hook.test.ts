@@ -37,6 +37,15 @@ const cursorAllow = { code: 0, stdout: '{"continue":true,"permission":"allow"}\n
 const cursorAsk = { code: 0, stdout: '{"continue":true,"permission":"ask"}\n', stderr: '' }
 
 describe('an allowed call', slow, () => {
+  // A person waits for the hook at every call of a tool; `fetch` alone takes longer to load than all the rest.
+  test('does not load fetch', async () => {
+    const report =
+      "process.on('exit', () => console.error(process.moduleLoadList.filter((name) => /undici/.test(name))))"
+    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(report)}` }
+    const { code, stderr } = await newHome().hook(['claude-code'], bash('ls'), env)
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '[]\n' })
+  })
+
   test.each([
     ['claude-code', 'claude-code.PreToolUse.Bash.agent-sdk-0.3.330', silence, 'Bash'],
     ['claude-code', 'claude-code.PreToolUse.Write.hooks-reference', silence, 'Write'],

@@ -1,4 +1,4 @@
-import { type IncomingMessage, type RequestOptions, request as requestPlainly } from 'node:http'
+import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http'
 import {
   type Answer,
   type Call,
@@ -27,7 +27,7 @@ export class PlainService extends Service {
     const url = this.url(path)
     const ms = Math.max(1, Math.min(call.timeoutMs, this.#deadline - performance.now()))
     try {
-      const request = url.protocol === 'https:' ? (await import('node:https')).request : requestPlainly
+      const { request } = await (url.protocol === 'https:' ? load('node:https') : load('node:http'))
       const { body } = call
       const sized =
         body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
@@ -41,7 +41,11 @@ export class PlainService extends Service {
   }
 }
 
-type Open = (onAnswer: (message: IncomingMessage) => void) => ReturnType<typeof requestPlainly>
+/** An import of `node:http` reads all that it exports, and so loads `fetch` with it; Node before 20.16 has no other way. */
+const load = async <Name extends 'node:http' | 'node:https'>(name: Name) =>
+  process.getBuiltinModule?.(name) ?? (await import(name))
+
+type Open = (onAnswer: (message: IncomingMessage) => void) => ClientRequest
 
 function send(open: Open, body: string | undefined, ms: number): Promise<Answer> {
   return new Promise((resolve, reject) => {
