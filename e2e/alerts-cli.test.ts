@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { Webhook } from 'standardwebhooks'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { createKey, createKeyDecoy, newInstance, postEvent, unique } from './fleet.ts'
+import { endWithTests } from './left-behind.ts'
 import { isExternal, needsOwnProcess, newDataDir, type Service, startService, until } from './service.ts'
 
 const main = fileURLToPath(new URL('../packages/cli/src/main.js', import.meta.url))
@@ -56,6 +57,7 @@ async function run(args: string[], { input = '', key = service.key } = {}): Prom
       WARDLINE_KEY: key,
     },
   })
+  endWithTests(child)
   const closed = once(child, 'close')
   child.stdin.end(input)
   const [stdout, stderr] = await Promise.all([textOf(child.stdout), textOf(child.stderr)])

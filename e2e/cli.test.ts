@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { allEvents, anEvent, beat, createKey, newInstance, postEvent, unique } from './fleet.ts'
+import { endWithTests } from './left-behind.ts'
 import { isExternal, needsOwnProcess, newDataDir, type Service, startService, until } from './service.ts'
 import type { BatchAnswer, ControlMessage, EventRow, StatusView } from './shapes.ts'
 
@@ -48,6 +49,7 @@ function wardline(args: string[], env: Record<string, string> = {}): Run {
     env: { PATH: process.env.PATH ?? '', HOME: home, TMPDIR: tmpdir(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
+  endWithTests(child)
   let [stdout, stderr] = ['', '']
   child.stdout.setEncoding('utf8').on('data', (text) => {
     stdout += text

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
+import { endWithTests } from './left-behind.ts'
 import type { Exit } from './service.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -21,6 +22,7 @@ export function startCommand(args: string[], env: Record<string, string>): Comma
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
+  endWithTests(child)
   onTestFinished(() => {
     child.kill('SIGKILL')
   })

@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll } from 'vitest'
 import { type Answer, type CallOptions, request } from './call.ts'
 import { openStream, type Stream, type StreamOptions } from './event-stream.ts'
+import { endWithTests, removeWithTests } from './left-behind.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -121,10 +122,10 @@ export function newApiKey(): string {
   return randomBytes(24).toString('hex')
 }
 
-/** A new folder, removed at the latest when the test process ends. */
+/** A new folder, removed at the latest when the test process has ended. */
 export function newDataDir(): string {
   const folder = mkdtempSync(join(tmpdir(), 'wardline-e2e-'))
-  folders.add(folder)
+  removeWithTests(folder)
   return folder
 }
 
@@ -274,15 +275,10 @@ interface SpawnedService {
 }
 
 const children = new Set<ChildProcess>()
-const folders = new Set<string>()
-const leaveNothingBehind = () => {
+// Registered while a test file is read, so it runs after that file's own hooks, also when a test failed half-way.
+afterAll(() => {
   for (const child of children) child.kill('SIGKILL')
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
-}
-// Registered while a test file is read, so it runs after that file's own hooks, also when a test failed half-way. The
-// runner may end a worker without an exit event, and an interrupted one without the hook.
-afterAll(leaveNothingBehind)
-process.once('exit', leaveNothingBehind)
+})
 
 // Only what a process needs to run is inherited: a WARDLINE_* or TRUST_* of the shell must not colour a test.
 function spawnService(env: Record<string, string>, wrapper: string[]): SpawnedService {
@@ -291,6 +287,7 @@ function spawnService(env: Record<string, string>, wrapper: string[]): SpawnedSe
   const inherited = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir() }
   const child = spawn(command, args, { cwd: root, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
   children.add(child)
+  endWithTests(child)
   const exited = new Promise<Exit>((resolve, reject) => {
     child.once('error', reject)
     child.once('close', (code, signal) => {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { allEvents } from './fleet.ts'
+import { endWithTests } from './left-behind.ts'
 import {
   freePort,
   isExternal,
@@ -36,6 +37,7 @@ function wardline(args: string[], env: Record<string, string>): Run {
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
+  endWithTests(child)
   running.add(child)
   let stdout = ''
   let stderr = ''
