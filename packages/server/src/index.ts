@@ -1,3 +1,5 @@
+import type { startServer as start } from './main.ts'
+
 export { systemClock } from './clock.ts'
 export { type Config, ConfigError, databaseFile, describeConfig, readConfig, settings } from './config.ts'
 export { type CopyProgress, copyBetween } from './db/copy.ts'
@@ -7,6 +9,9 @@ export { formatCheckpoint, parseCheckpoint } from './features/audit/chain.ts'
 export { createKey, listKeys, revokeKey, rotateKey, setKeyQuotas } from './features/keys/keys.ts'
 export { loginUrl } from './features/keys/login-codes.ts'
 export { createLog, isLogPretty } from './log.ts'
-export { type RunningServer, startServer } from './main.ts'
+export type { RunningServer } from './main.ts'
 export { assertValid } from './validation.ts'
 export { version } from './version.ts'
+
+/** See main.ts. Loaded by the call: routes and jobs take longer to load than a command on the database runs. */
+export const startServer: typeof start = async (...given) => (await import('./main.ts')).startServer(...given)
