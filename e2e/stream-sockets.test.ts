@@ -65,7 +65,7 @@ describe.skipIf(isExternal).each(Object.entries(streams))('the connection of %s'
   test.each(cases)('ends after %s, and nothing else does', async (_what, steps) => {
     const pid = service.pid()
     const witness = await service.openStream('/api/stream')
-    const { text, closed } = await play(service.port, steps(), 2_000)
+    const { text, closed } = await play(service.port, steps(), 20_000)
     expect(closed, text).toBe(true)
     // One answer at most: what follows a stream is never answered.
     expect(statuses(text).length, text).toBeLessThanOrEqual(1)

@@ -227,7 +227,6 @@ describe('GET /api/stream', () => {
       'the state of the first stream',
       () => heartbeats(idleStream),
       (count) => count >= 1,
-      2_000,
     )
     if (!open) idleStream = await service.openStream('/api/stream')
     await until(

@@ -107,7 +107,6 @@ describe('GET /api/public/trust', () => {
       'a first scan and heartbeat in the summary',
       async () => (await readTrust(service)).body,
       (body) => body.monitoring.last_scan_at !== null && body.monitoring.last_heartbeat_at !== null,
-      35_000,
     )
     expect(fields(monitoring)).toEqual([
       'agents_active',
@@ -202,7 +201,6 @@ describe('GET /api/public/trust', () => {
       'a first attestation',
       async () => (await readTrust(service)).body,
       (body) => body.attestations.length > 0,
-      35_000,
     )
     expect(attestations.length).toBeLessThanOrEqual(20)
     for (const attestation of attestations) {

@@ -302,7 +302,7 @@ describe('an answer that is none', () => {
       if (request.url?.includes('/check/') && answered++ >= 20) return
       answerPlainly(request, response, body)
     })
-    const monitor = createMonitorWith({ url, key: 'key', instanceId: 'agent-1', checkTimeoutMs: 100 }, fastPace)
+    const monitor = createMonitorWith({ url, key: 'key', instanceId: 'agent-1', checkTimeoutMs: 500 }, fastPace)
     await monitor.refresh()
     const args = filler(2_000_000)
     expect(await monitor.guard({ toolName: 'file-write', args })).toMatchObject({ code: 'unchecked' })

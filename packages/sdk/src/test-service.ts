@@ -212,7 +212,8 @@ export class TestFleet implements AsyncDisposable {
 
   /** A monitor at the end of the wire, with all that it reports. */
   monitor(options: Partial<MonitorOptions> = {}, pace: Partial<Pace> = {}): { monitor: Monitor; heard: Received } {
-    const given = { url: this.wire.url, key: this.agentKey, instanceId: agentId, ...options }
+    // Longer than the usual second: a check that a busy machine delays is not what most tests are about.
+    const given = { url: this.wire.url, key: this.agentKey, instanceId: agentId, checkTimeoutMs: 10_000, ...options }
     const monitor = createMonitorWith(given, { ...fastPace, ...pace })
     this.#monitors.push(monitor)
     const heard: Received = { suspend: [], resume: [], error: [] }
