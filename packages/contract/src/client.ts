@@ -27,7 +27,7 @@ export interface HttpCall {
 }
 
 /** Sends one request, follows no redirect, and returns once the headers of the answer are there. */
-export type SendHttp = (url: URL, call: HttpCall) => Promise<HttpAnswer>
+type SendHttp = (url: URL, call: HttpCall) => Promise<HttpAnswer>
 
 interface ClientOptions {
   /** Base address of the service, for example http://127.0.0.1:4747 */
