@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
 
 /** Takes lines: `+ <pid>`, `- <pid>`, `/ <folder>`. When they end, it kills the processes and removes the folders. */
-const undertaker = `
+const cleanup = `
 pids=
 folders=
 while read -r sign what; do
@@ -21,9 +21,9 @@ let input: Writable | undefined
 
 // A handler of the exit event does not run in a worker that is killed. The end of its pipe is noticed in any case, by a
 // process that a signal to the group of the runner does not reach.
-function tell(line: string): void {
+function write(line: string): void {
   if (!input) {
-    const child = spawn('sh', ['-c', undertaker], { stdio: ['pipe', 'ignore', 'ignore'], detached: true })
+    const child = spawn('sh', ['-c', cleanup], { stdio: ['pipe', 'ignore', 'ignore'], detached: true })
     child.unref()
     input = child.stdin
     ;(child.stdin as unknown as { unref(): void }).unref()
@@ -35,11 +35,11 @@ function tell(line: string): void {
 export function endWithTests(child: ChildProcess): void {
   const { pid } = child
   if (pid === undefined) return
-  tell(`+ ${pid}`)
-  child.once('exit', () => tell(`- ${pid}`))
+  write(`+ ${pid}`)
+  child.once('exit', () => write(`- ${pid}`))
 }
 
 /** However the tests end, this folder is removed. */
 export function removeWithTests(folder: string): void {
-  tell(`/ ${folder}`)
+  write(`/ ${folder}`)
 }

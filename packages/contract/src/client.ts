@@ -1,4 +1,11 @@
-import { answerLimits, boundedText, type HttpAnswer, InvalidAnswer, parsedJson, plainEncoding } from './bounded-answer.ts'
+import {
+  answerLimits,
+  boundedText,
+  type HttpAnswer,
+  InvalidAnswer,
+  parsedJson,
+  plainEncoding,
+} from './bounded-answer.ts'
 import type { Endpoint } from './endpoint.ts'
 import { type BodyOf, type EndpointName, endpoints, type ParamsOf, type QueryOf, type ReplyOf } from './endpoints.ts'
 
