@@ -119,7 +119,8 @@ async function migratedFile(): Promise<Buffer> {
   }
 }
 
-async function openFolder(startMs: number): Promise<Folder> {
+/** Migrated already where a service begins at the usual time, else empty. */
+async function openFolder(startMs?: number): Promise<Folder> {
   const dataDir = mkdtempSync(join(tmpdir(), 'wardline-test-'))
   const stored = await makeEmptyDatabase(dataDir)
   if (stored.url.startsWith('sqlite:') && startMs === usualStart) {
