@@ -38,9 +38,7 @@ describe.skipIf(isExternal)('npm run pack', () => {
   const env = { ...bare, PATH: [dirname(process.execPath), machinePath].join(delimiter) }
 
   beforeAll(async () => {
-    // `.ci/run` has just built; `npm run pack` builds first.
-    const [program, args] = process.env.TEST_BUILT ? [process.execPath, ['pack.ts']] : ['npm', ['run', 'pack']]
-    await run(program, args, { cwd: root, env: bare, maxBuffer: 1e8 })
+    await run('npm', ['run', 'pack'], { cwd: root, env: bare, maxBuffer: 1e8 })
     const file = `./dist/wardline-${version}.tgz`
     await run('npm', ['install', '-g', '--prefix', prefix, file], { cwd: root, env: bare })
   }, patientMs)

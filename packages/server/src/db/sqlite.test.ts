@@ -41,7 +41,7 @@ const names = () =>
 
 /** Takes a good part of a second. */
 const slowSelect = `select count(*) from
-  (with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < 2000000) select n from numbers)`
+  (with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < 8000000) select n from numbers)`
 
 describe('the version rule', () => {
   it.each([
