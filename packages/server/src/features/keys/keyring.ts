@@ -1,4 +1,5 @@
 import type { Deps } from '../../deps.ts'
+import { AppError } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
 import { configuredKeyPrefix, hashKey, parseKeyId, sameHash } from './key-format.ts'
 import { configuredKeyName } from './key-names.ts'
@@ -90,7 +91,8 @@ export class Keyring {
 
   /**
    * The same once more, after a look into the database: another process, or the command line, may have made the key a
-   * moment ago. Whether the id is known makes no difference to the work.
+   * moment ago. Whether the id is known makes no difference to the work. Throws AppError `unavailable` when the database
+   * cannot be asked: the key may be valid, so it must count as no failed attempt.
    */
   async findStored(presented: string): Promise<Principal | undefined> {
     const id = parseKeyId(presented)
@@ -101,7 +103,7 @@ export class Keyring {
         const isRight = sameHash(hashKey(presented), row?.secret_hash ?? noHash)
         if (isRight && !this.#known.has(id)) await this.refresh()
       } catch {
-        // Without the database nothing is known of other keys than those in memory.
+        throw new AppError('unavailable', 'The key in X-Monitor-Key cannot be checked: the database is unavailable.', 1)
       } finally {
         this.#lookUps -= 1
       }

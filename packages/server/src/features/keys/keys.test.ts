@@ -74,6 +74,23 @@ describe('a key', () => {
     expect((await fresh.call('GET', '/metrics')).text).not.toMatch(/wardline_auth_failures_total\{/)
   })
 
+  it('that cannot be looked up without the database is no failed attempt, however often it comes', async () => {
+    await using fresh = await openTestService()
+    const { key } = await createKey(
+      fresh.deps.database,
+      { scope: 'viewer', name: 'from elsewhere' },
+      localActor('cli'),
+      fresh.clock.now(),
+    )
+    await fresh.execute('alter table api_keys rename to api_keys_away')
+    for (let attempt = 0; attempt < 25; attempt++) {
+      const { status, headers } = await fresh.call('GET', '/api/status', { key })
+      expect([status, headers['retry-after']]).toEqual([503, '1'])
+    }
+    await fresh.execute('alter table api_keys_away rename to api_keys')
+    expect((await fresh.call('GET', '/api/status', { key })).status).toBe(200)
+  })
+
   // Keys that were revoked or never were are in the database as little as in memory.
   it('is not let in by the look into the database when it was revoked or has another secret', async () => {
     const { id, key } = await service.createKey('viewer')
