@@ -58,8 +58,9 @@ describe('the verdict', () => {
     [{ fleet: [agent('a', 'offline', 300)] }, 'Every agent is silent.'],
     [
       { fleet: [agent('a'), agent('b', 'suspended')], details: [suspended('b', 21)] },
-      'All 1 working agents are well; 1 is suspended.',
+      'The working agent is well; 1 is suspended.',
     ],
+    [{ fleet: [agent('a', 'suspended')], details: [suspended('a', 21)] }, 'Every agent is suspended.'],
     [{ events: [row({})] }, 'a used a decoy and is still working.'],
     [{ events: [row({}), row({ instance_id: 'b' })] }, '2 agents reported breaches; both are still working.'],
     [
@@ -78,6 +79,14 @@ describe('the verdict', () => {
   test('names an unconfirmed suspension first', () => {
     const facts = { fleet: [agent('a', 'suspended'), agent('b')], details: [suspended('a')], events: [row({})] }
     expect(verdict(facts).sentence).toBe('a has not confirmed its suspension.')
+  })
+
+  test('names a critical agent that works before a breach whose agent is suspended', () => {
+    const critical = row({ severity: 'critical', event_type: 'anomaly_detected', instance_id: 'b' })
+    const facts = { details: [suspended('a', 21)], events: [row({}), critical] }
+    const fleet = (status: Agent['status']) => [agent('a', status), agent('b')]
+    expect(verdict({ ...facts, fleet: fleet('suspended') }).sentence).toBe('b behaves unlike before.')
+    expect(verdict({ ...facts, fleet: fleet('active') }).sentence).toBe('a used a decoy and is still working.')
   })
 
   // Any caller may report a type that only the service knows: an attacker could blame another agent.

@@ -48,7 +48,10 @@ export function verdictOf(facts: VerdictFacts): string {
   const [unconfirmed, breaches, critical] = [of('unconfirmed'), of('breach'), of('critical')]
   if (unconfirmed.length === 1) return `${unconfirmed[0]!.headline}.`
   if (unconfirmed.length > 1) return `${counted(unconfirmed.length, 'agent')} have not confirmed their suspension.`
-  if (breaches.length > 0) return breachSentence(breaches, facts)
+  const isSuspended = (id: string | undefined) => fleet.some((agent) => agent.id === id && agent.status === 'suspended')
+  // An agent that still works needs a person before one that is suspended.
+  const isContained = critical.length > 0 && breaches.every(({ agentId }) => isSuspended(agentId))
+  if (breaches.length > 0 && !isContained) return breachSentence(breaches, facts)
   if (critical.length === 1) return `${critical[0]!.headline}.`
   if (critical.length > 1)
     return `${counted(agentsOf(critical).length, 'agent')} need you: ${counted(critical.length, 'critical report')} in 24 h.`
@@ -57,7 +60,11 @@ export function verdictOf(facts: VerdictFacts): string {
     return offline === all
       ? 'Every agent is silent.'
       : `${offline.toLocaleString('en')} of ${counted(all, 'agent')} ${offline === 1 ? 'is' : 'are'} silent.`
-  if (suspended > 0)
-    return `All ${(all - suspended).toLocaleString('en')} working agents are well; ${suspended.toLocaleString('en')} ${suspended === 1 ? 'is' : 'are'} suspended.`
+  if (suspended === all) return 'Every agent is suspended.'
+  if (suspended > 0) {
+    const working = all - suspended
+    const well = working === 1 ? 'The working agent is' : `All ${working.toLocaleString('en')} working agents are`
+    return `${well} well; ${suspended.toLocaleString('en')} ${suspended === 1 ? 'is' : 'are'} suspended.`
+  }
   return all === 1 ? 'The only agent is well.' : `All ${all.toLocaleString('en')} agents are well.`
 }
