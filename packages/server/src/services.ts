@@ -49,16 +49,14 @@ export async function openServices(deps: Deps): Promise<Services> {
   const countedReports = new CountedReports(deps, ingest)
   const quotas = new Quotas(deps, countedReports)
   const streamBacklog = new StreamBacklog(deps.metrics)
+  const parts = { ingest, outbox, activityCounts, countedReports, quotas }
   const services = {
-    ingest,
-    activityCounts,
-    countedReports,
-    quotas,
-    events: createEvents(deps, { ingest, judge: createJudge(deps), quotas }),
-    scout: createScout(deps, ingest, outbox),
-    decoyChecks: createDecoyChecks(deps, ingest, countedReports),
-    heartbeats: createHeartbeats(deps, countedReports, quotas, activityCounts),
-    acks: createAcks(deps, countedReports, quotas),
+    ...parts,
+    events: createEvents(deps, { ...parts, judge: createJudge(deps) }),
+    scout: createScout(deps, parts),
+    decoyChecks: createDecoyChecks(deps, parts),
+    heartbeats: createHeartbeats(deps, parts),
+    acks: createAcks(deps, parts),
     fleetLists: new FleetLists(deps),
     keyring: new Keyring(deps, quotas),
     probing: new Probing(deps, countedReports),

@@ -4,12 +4,7 @@ import type { Schema } from './schema.ts'
 export type Db = Kysely<Schema>
 export type Trx = Transaction<Schema>
 /** A statement with its parameters, ready to run. */
-export type Statement = CompiledQuery & {
-  /** JSON array of arrays: the statement runs once for each, with its values as parameters. */
-  rows?: string
-  /** Query for the number of the last of `rows`: each run has the number of its row ahead of the other parameters. */
-  lastNumber?: string
-}
+export type Statement = CompiledQuery
 /** A row read by hand-written SQL. */
 export type Row = Record<string, unknown>
 

@@ -3,7 +3,14 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from '
 import { DatabaseError } from '../errors.ts'
 import type { Statement } from './database.ts'
 
-/** See Statement in database.ts. */
+/** What the dialect of SQLite adds to a statement, and the thread carries out. */
+export interface RepeatedStatement extends Statement {
+  /** JSON array of arrays: the statement runs once for each, with its values as parameters. */
+  rows?: string
+  /** Query for the number of the last of `rows`: each run has the number of its row ahead of the other parameters. */
+  lastNumber?: string
+}
+
 export interface BareStatement {
   sql: string
   parameters: readonly SQLInputValue[]
@@ -11,7 +18,7 @@ export interface BareStatement {
   lastNumber: string | undefined
 }
 
-const bare = ({ sql, parameters, rows, lastNumber }: Statement): BareStatement => ({
+const bare = ({ sql, parameters, rows, lastNumber }: RepeatedStatement): BareStatement => ({
   sql,
   parameters: parameters as readonly SQLInputValue[],
   rows,

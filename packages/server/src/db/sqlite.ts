@@ -16,7 +16,7 @@ import { DiskReserve } from './disk-reserve.ts'
 import { ScanLane } from './scan-lane.ts'
 import type { Schema } from './schema.ts'
 import { openPrivately } from './sqlite-files.ts'
-import { SqliteLink } from './sqlite-link.ts'
+import { type RepeatedStatement, SqliteLink } from './sqlite-link.ts'
 
 /** Older versions can corrupt a WAL file that several connections write (fixed in 3.51.3). */
 const oldestVersion = '3.51.3'
@@ -62,14 +62,14 @@ const dialect: Dialect = {
     const text = `insert into ${table} (seq, ${names.join(', ')}) values (?, ${marks})`
     const lastNumber = `select value from counters where name = '${counter}'`
     const statement = { ...CompiledQuery.raw(text), lastNumber }
-    return (rows) => ({ ...statement, rows: JSON.stringify(rows) })
+    return (rows): RepeatedStatement => ({ ...statement, rows: JSON.stringify(rows) })
   },
   addCounts(table, keys) {
     const names = Object.keys(keys).join(', ')
     const marks = '?, '.repeat(Object.keys(keys).length)
     const statement = CompiledQuery.raw(`insert into ${table} (${names}, count) values (${marks}?)
       on conflict (${names}) do update set count = ${table}.count + excluded.count`)
-    return (rows) => ({ ...statement, rows: JSON.stringify(rows) })
+    return (rows): RepeatedStatement => ({ ...statement, rows: JSON.stringify(rows) })
   },
 }
 

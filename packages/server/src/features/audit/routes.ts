@@ -15,7 +15,7 @@ const boundsOf = (query: Pick<ControlChangeQuery, 'after' | 'before' | 'from' | 
   ...timeBounds(query),
 })
 
-export function mountAudit(router: Router, { database }: Deps, keys: KeyNames): void {
+export function mountAudit(router: Router, { database }: Deps, { keyNames: keys }: { keyNames: KeyNames }): void {
   router.handle('listAudit', async ({ query, principal }) => {
     const limit = pageLimit(query.limit)
     const { actor, action, target, order = 'oldest' } = query

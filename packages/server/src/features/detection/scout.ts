@@ -47,7 +47,10 @@ export interface Scout {
  * Looks at the fleet every 30 seconds: who fell silent, who came back, who goes on although suspended.
  * Guarded updates decide who reports, so any number of processes may sweep.
  */
-export function createScout({ database: { db }, clock }: Deps, ingest: Ingest, outbox: Outbox): Scout {
+export function createScout(
+  { database: { db }, clock }: Deps,
+  { ingest, outbox }: { ingest: Ingest; outbox: Outbox },
+): Scout {
   let watchingSince = clock.monotonic()
   let last = { wall: clock.now(), monotonic: watchingSince }
 

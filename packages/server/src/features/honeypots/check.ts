@@ -54,7 +54,10 @@ function askingInstance({ principal, meta }: Check): string | undefined {
   return onlyName(principal.instances ?? [])
 }
 
-export function createDecoyChecks(deps: Deps, ingest: Ingest, reports: CountedReports): DecoyChecks {
+export function createDecoyChecks(
+  deps: Deps,
+  { ingest, countedReports: reports }: { ingest: Ingest; countedReports: CountedReports },
+): DecoyChecks {
   const { database, clock, metrics } = deps
   const search = createDecoySearch(deps)
   const reach = new DecoyReach()

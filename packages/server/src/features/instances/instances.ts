@@ -38,11 +38,15 @@ function limitFault(byKey: boolean, keyMax: number | null, max: number): AppErro
   return new AppError('instance_limit', `${limit}: delete unused instances, or raise the limit.`)
 }
 
+interface HeartbeatParts {
+  countedReports: Pick<CountedReports, 'note'>
+  quotas: Pick<Quotas, 'takeInstance' | 'returnInstance'>
+  activityCounts: Pick<ActivityCounts, 'noteHeartbeat'>
+}
+
 export function createHeartbeats(
   { config, database, clock, metrics }: Deps,
-  reports: Pick<CountedReports, 'note'>,
-  quotas: Pick<Quotas, 'takeInstance' | 'returnInstance'>,
-  activity: Pick<ActivityCounts, 'noteHeartbeat'>,
+  { countedReports: reports, quotas, activityCounts: activity }: HeartbeatParts,
 ): Heartbeats {
   const texts = compileHeartbeats(database)
   const queue = new GroupCommit<Beat, AppError | undefined>({

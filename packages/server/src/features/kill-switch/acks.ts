@@ -35,8 +35,10 @@ type Noted = AckedControl & { newApplied?: number; newClaimed?: number | undefin
 /** Acks share commits, and those that say nothing new write nothing: a flood of them takes one writer at a time. */
 export function createAcks(
   { database, clock, metrics }: Deps,
-  reports: Pick<CountedReports, 'note'>,
-  quotas: Pick<Quotas, 'takeEvents'>,
+  {
+    countedReports: reports,
+    quotas,
+  }: { countedReports: Pick<CountedReports, 'note'>; quotas: Pick<Quotas, 'takeEvents'> },
 ): Acks {
   function note(control: Noted | undefined, { instanceId, version, keyId }: Ack): AppError | undefined {
     if (!control) return unknownInstance(instanceId)

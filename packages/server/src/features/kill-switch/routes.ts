@@ -1,5 +1,6 @@
 import { controlHeader, decoysHeader, type KillSwitchState } from '@wardline/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Deps } from '../../deps.ts'
 import { requestActor } from '../../http/actor.ts'
 import { assertMayActFor, type Principal } from '../../http/auth.ts'
 import { matchesTag } from '../../http/etag.ts'
@@ -24,24 +25,29 @@ function answerPoll(
   return known.state
 }
 
-/** `reaches`: whether any decoy could trip for this caller. */
+interface KillSwitchRoutes extends Pick<KillSwitchDeps, 'outbox'> {
+  controlStates: ControlStates
+  controlStream: ControlStream
+  acks: Pick<Acks, 'acknowledge'>
+  /** Whether any decoy could trip for this caller. */
+  reaches(principal: Principal): boolean
+}
+
 export function mountKillSwitch(
   router: Router,
-  deps: KillSwitchDeps,
-  states: ControlStates,
-  stream: ControlStream,
-  acks: Pick<Acks, 'acknowledge'>,
-  reaches: (principal: Principal) => boolean,
+  deps: Deps,
+  { outbox, controlStates: states, controlStream: stream, acks, reaches }: KillSwitchRoutes,
 ): void {
+  const changing = { ...deps, outbox }
   router.handle('killInstance', async ({ params, body, request }) => {
     const actor = requestActor(request)
-    await workLane.aheadOfWork(() => suspendInstance(deps, params.instanceId, body.reason, actor))
+    await workLane.aheadOfWork(() => suspendInstance(changing, params.instanceId, body.reason, actor))
     return { ok: true, instance_id: params.instanceId, status: 'suspended' }
   })
 
   router.handle('resumeInstance', async ({ params, request }) => {
     const actor = requestActor(request)
-    await workLane.aheadOfWork(() => resumeInstance(deps, params.instanceId, actor))
+    await workLane.aheadOfWork(() => resumeInstance(changing, params.instanceId, actor))
     return { ok: true, instance_id: params.instanceId, status: 'active' }
   })
 

@@ -8,9 +8,9 @@ function lastSeq(header: string | string[] | undefined): number | undefined {
   return typeof header === 'string' && /^\d{1,15}$/.test(header) ? Number(header) : undefined
 }
 
-export function mountStream(router: Router, stream: EventStream): void {
+export function mountStream(router: Router, { eventStream }: { eventStream: EventStream }): void {
   router.stream('streamEvents', ({ query, request, principal }, reply) => {
-    stream.subscribe(reply, {
+    eventStream.subscribe(reply, {
       // Without an address the connection is gone, and no stream will open.
       address: addressGroup(clientAddress(request) ?? ''),
       holder: principal,

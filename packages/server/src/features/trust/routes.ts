@@ -5,7 +5,7 @@ import { AppError } from '../../errors.ts'
 import type { Router } from '../../http/route.ts'
 import { createTrustSnapshot } from './trust.ts'
 
-export function mountTrust(app: FastifyInstance, router: Router, deps: Deps): void {
+export function mountTrust(router: Router, deps: Deps, { app }: { app: FastifyInstance }): void {
   const snapshot = createTrustSnapshot(deps)
 
   router.handle('getTrust', async (_input, reply) => {
