@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
-import type { Connection, FieldDef, Submittable } from 'pg'
+import { type Connection, type FieldDef, type Submittable, types } from 'pg'
 import type { Row, Statement } from './database.ts'
-import { parserOf } from './postgres-types.ts'
 
 // The driver's types lack what a query object of one's own needs.
 interface Wire {
@@ -112,3 +111,10 @@ export class PostgresBatch implements Submittable {
     else this.#resolve(this.#results.slice(0, -1))
   }
 }
+
+const int8 = 20
+const numeric = 1700
+
+/** 64-bit integers and their sums as numbers: times, counts and seq stay far below 2^53. */
+export const parserOf = (oid: number): ((text: string) => unknown) =>
+  oid === int8 || oid === numeric ? Number : types.getTypeParser(oid)

@@ -1,4 +1,4 @@
-import type { Db } from './database.ts'
+import type { Database, Db } from './database.ts'
 
 // When something was last done, or since when something lasts, by name; the same for all processes.
 
@@ -32,4 +32,13 @@ export async function readRun(db: Db, name: string): Promise<number | null> {
 export async function endRun(db: Db, name: string): Promise<boolean> {
   const { numDeletedRows } = await db.deleteFrom('job_runs').where('name', '=', name).executeTakeFirstOrThrow()
   return numDeletedRows === 1n
+}
+
+/** Rejects with DatabaseError when the database does not answer, or cannot be written as events are. */
+export async function probe({ db, batch }: Database, now: number): Promise<void> {
+  const mark = db
+    .insertInto('job_runs')
+    .values({ name: 'probe', last_run_at: now })
+    .onConflict((conflict) => conflict.column('name').doUpdateSet({ last_run_at: now }))
+  await batch([mark.compile()])
 }

@@ -1,4 +1,5 @@
 import { closeSync, existsSync, openSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -11,11 +12,11 @@ import {
   sql,
 } from 'kysely'
 import { DatabaseError } from '../errors.ts'
+import { createPrivate, makePrivate } from '../private-files.ts'
 import type { Database, Dialect, Row } from './database.ts'
 import { DiskReserve } from './disk-reserve.ts'
 import { ScanLane } from './scan-lane.ts'
 import type { Schema } from './schema.ts'
-import { openPrivately } from './sqlite-files.ts'
 import { type RepeatedStatement, SqliteLink } from './sqlite-link.ts'
 
 /** Older versions can corrupt a WAL file that several connections write (fixed in 3.51.3). */
@@ -71,6 +72,13 @@ const dialect: Dialect = {
       on conflict (${names}) do update set count = ${table}.count + excluded.count`)
     return (rows): RepeatedStatement => ({ ...statement, rows: JSON.stringify(rows) })
   },
+}
+
+/** Makes the files of a database private before it is opened. SQLite gives its log the mode of the database. */
+function openPrivately(file: string): void {
+  createPrivate(file)
+  for (const suffix of ['-wal', '-shm', '-journal']) makePrivate(file + suffix)
+  makePrivate(join(dirname(file), 'reserve'))
 }
 
 /** One writer and one reader, each a connection in its own thread: a long read never delays a kill. */

@@ -1,4 +1,4 @@
-import { probe } from '../db/health.ts'
+import { probe } from '../db/runs.ts'
 import type { Deps } from '../deps.ts'
 import type { Router } from './route.ts'
 

@@ -1,4 +1,12 @@
-import type { Heartbeat, InstanceDetail, InstanceList, InstanceQuery, InstanceView } from '@wardline/contract'
+import {
+  type Heartbeat,
+  type InstanceDetail,
+  type InstanceList,
+  type InstanceQuery,
+  type InstanceStatus,
+  type InstanceView,
+  offlineAfterMs,
+} from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
@@ -7,7 +15,6 @@ import { AppError, unknownId } from '../../errors.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { Quotas } from '../keys/quotas.ts'
 import { type ActivityCounts, coarseBucketMs, readHistories } from './history.ts'
-import { deriveStatus } from './liveness.ts'
 import { findInstance, type InstanceRow, readInstances } from './queries.ts'
 import {
   type Beat,
@@ -36,6 +43,12 @@ function limitFault(byKey: boolean, keyMax: number | null, max: number): AppErro
     ? `This key may register at most ${keyMax} instances (max_instances of the key)`
     : `This service keeps at most ${max} instances (WARDLINE_MAX_INSTANCES)`
   return new AppError('instance_limit', `${limit}: delete unused instances, or raise the limit.`)
+}
+
+/** What an instance is at this moment: suspended, else active for 90 seconds after its last heartbeat, else offline. */
+function deriveStatus(suspended: boolean, lastHeartbeatMs: number, nowMs: number): InstanceStatus {
+  if (suspended) return 'suspended'
+  return nowMs - lastHeartbeatMs <= offlineAfterMs ? 'active' : 'offline'
 }
 
 interface HeartbeatParts {

@@ -3,9 +3,8 @@ import { AppError } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
 import { configuredKeyPrefix, hashKey, parseKeyId, sameHash } from './key-format.ts'
 import { configuredKeyName } from './key-names.ts'
-import { maxInstances } from './max-instances.ts'
 import { findKey, type KeyRow, readKeys, touchKeys } from './queries.ts'
-import { type Limits, limitsOfConfiguredKey } from './quota-limits.ts'
+import { type Limits, limitsOfConfiguredKey, maxInstances } from './quota-limits.ts'
 import type { Quotas } from './quotas.ts'
 
 interface KnownKey {

@@ -5,7 +5,6 @@ import { changeGuarded } from '../../db/guarded-change.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { generateKey } from './key-format.ts'
-import { maxInstances } from './max-instances.ts'
 import {
   expireKeyStatement,
   findKey,
@@ -16,6 +15,7 @@ import {
   readKeys,
   revokeKeyStatement,
 } from './queries.ts'
+import { maxInstances } from './quota-limits.ts'
 
 /** Default seconds that an old key stays valid after its rotation. */
 const defaultOverlapSeconds = 86_400

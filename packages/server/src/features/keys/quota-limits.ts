@@ -1,4 +1,4 @@
-import { type KeyQuotas, type QuotaName, quotaNames } from '@wardline/contract'
+import { type KeyQuotas, limits, type QuotaName, quotaNames } from '@wardline/contract'
 import type { Config } from '../../config.ts'
 import type { KeyRow } from './queries.ts'
 
@@ -37,3 +37,7 @@ export function limitsOf(key: Pick<KeyRow, 'scope' | 'instances' | 'quotas'>, co
 /** The quotas of WARDLINE_API_KEY, which simple installations share among all agents. */
 export const limitsOfConfiguredKey = (config: Config): Limits =>
   config.apiKeyQuotas ? defaultLimits(config, fleetFactor) : noLimits
+
+/** Instances that a key may register; null = the default limit. */
+export const maxInstances = ({ scope, max_instances }: Pick<KeyRow, 'scope' | 'max_instances'>): number | null =>
+  scope === 'agent' ? (max_instances ?? limits.keyInstances) : null
