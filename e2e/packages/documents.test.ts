@@ -67,7 +67,6 @@ async function pythonBin(): Promise<string> {
 /** By document: what its readers have besides a clone. */
 const scenes: Record<string, (made: { clone: string; port: number }) => Promise<Partial<Walk>>> = {
   'README.md': async () => ({ standIns: { ...receivers(), ...(await install()) } }),
-  'docs/guide/dashboard.md': async () => ({}),
   'docs/guide/terminal.md': async ({ clone }) => ({
     bins: [commandOf(clone)],
     standIns: { 'https://wardline.example': 'http://127.0.0.1:4747' },

@@ -8,11 +8,11 @@ import { onStopSignal } from './signals.ts'
 import { version } from './version.ts'
 
 /** Where nobody sits at a terminal, standard error is a log, which is kept and sent elsewhere. */
-function showCreatedKey({ createdKey, url }: RunningServer, { publicUrl }: Config): void {
+async function showCreatedKey({ createdKey, url }: RunningServer, { publicUrl }: Config): Promise<void> {
   if (!createdKey) return
-  const { file, key, loginCode } = createdKey
+  const { file, key } = createdKey
   if (process.stderr.isTTY) {
-    const link = loginUrl(publicUrl ?? reachableUrl(url), loginCode)
+    const link = loginUrl(publicUrl ?? reachableUrl(url), await createdKey.createLoginCode())
     console.error(`\n  First start: this admin key is shown once, and stored in ${file}\n\n    ${key}\n`)
     console.error(`  This link signs a browser in with it, once and within 10 minutes:\n\n    ${link}\n`)
   } else console.error(`First start: the admin key is stored in ${file}`)
@@ -61,7 +61,7 @@ const onFatal = (fault: Error) => {
 async function serve(): Promise<void> {
   const config = readConfig()
   const server = await startServer(config, { onFatal })
-  showCreatedKey(server, config)
+  await showCreatedKey(server, config)
   if (process.stdout.isTTY && isLogPretty(config)) console.log(welcome(reachableUrl(server.url), config))
   closeOnSignal(() => server.close())
 }

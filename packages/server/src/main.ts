@@ -14,7 +14,7 @@ import { openServices, type Services } from './services.ts'
 export interface RunningServer {
   url: string
   /** The admin key that this first start created; undefined on every other start. */
-  createdKey: { key: string; file: string; loginCode: string } | undefined
+  createdKey: { key: string; file: string; createLoginCode(): Promise<string> } | undefined
   /** Stops taking requests, finishes those under way, writes what is queued, closes the database. */
   close(): Promise<void>
 }
@@ -65,20 +65,11 @@ function listenFault({ host, port }: Config, fault: NodeJS.ErrnoException): Erro
   return new Error(message, { cause: fault })
 }
 
-/** The first admin key, with the code of a login link for it; undefined on every other start. */
-async function letOperatorIn(deps: Deps): Promise<{ key: string; loginCode: string } | undefined> {
-  const created = await ensureAdminKey(deps)
-  if (!created) return undefined
-  const actor = localActor('system')
-  const { code } = await createLoginCode(deps.database, created.id, actor, deps.clock.now())
-  return { key: created.key, loginCode: code }
-}
-
 /** Opens everything and listens. Rejects with a plain sentence when something cannot be opened. */
 export async function startServer(config: Config, options: DepsOptions & JobOptions = {}): Promise<RunningServer> {
   const deps = await openDeps(config, options)
   try {
-    const createdKey = await letOperatorIn(deps)
+    const created = await ensureAdminKey(deps)
     const services = await openServices(deps)
     const app = await createApp(deps, services)
     await app
@@ -115,7 +106,12 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
     }
     return {
       url,
-      createdKey: createdKey && { ...createdKey, file: join(config.dataDir, 'admin-key') },
+      createdKey: created && {
+        key: created.key,
+        file: join(config.dataDir, 'admin-key'),
+        createLoginCode: async () =>
+          (await createLoginCode(deps.database, created.id, localActor('system'), deps.clock.now())).code,
+      },
       close,
     }
   } catch (fault) {
