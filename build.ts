@@ -135,10 +135,10 @@ export const now: number = systemClock.now('utc')
   }
 }
 
-/** The parts of an installation, for tools that look for known vulnerabilities. */
+/** The parts of an installation, with those in the files of the dashboard, for tools that look for known vulnerabilities. */
 function writeSbom(): void {
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
-  const sbom = makeSbom(lock, [...packages, 'sdk'])
+  const sbom = makeSbom(lock, [...packages, 'sdk', 'dashboard'])
   mkdirSync(join(root, 'dist'), { recursive: true })
   writeFileSync(join(root, 'dist', 'sbom.cdx.json'), `${JSON.stringify(sbom, null, 2)}\n`)
   console.log(`dist/sbom.cdx.json: ${sbom.components.length} components`)

