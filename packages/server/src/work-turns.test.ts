@@ -73,6 +73,26 @@ test('the pieces of one caller are worked off one after the other', async () => 
   expect(log.join('')).toBe('a0a1a2b0b1b2c0c1c2')
 })
 
+// Batches of a busy key were answered after half a minute, when their connections were given up.
+test('the oldest piece of a caller ends although younger ones keep coming', async () => {
+  const lane = new WorkLane()
+  const run = async (steps: number) => {
+    const piece = lane.open('one', { max: 8 })
+    await paid(piece, steps, [], '')
+    piece.end()
+  }
+  let isDone = false
+  let younger = 0
+  const old = run(5).then(() => {
+    isDone = true
+  })
+  const keepComing = async () => {
+    for (; !isDone && younger < 1_000; younger++) await run(2)
+  }
+  await Promise.all([old, keepComing(), keepComing(), keepComing()])
+  expect(younger).toBeLessThan(100)
+})
+
 test('a short piece waits for one turn of a long one of the same caller', async () => {
   const log: string[] = []
   const lane = new WorkLane()

@@ -65,6 +65,8 @@ const maxWaiting = { ofOwner: 1_024, inAll: 8_192 }
 const retryAfterSeconds = 1
 /** Milliseconds between two turns while something urgent is under way; enough for work to go on under a flood of it. */
 const urgentPauseMs = 10
+/** Of the turns of an owner's begun pieces one in so many goes to the one that waits longest, or it might wait for ever. */
+const longestEvery = 8
 
 interface PieceOptions {
   /** Pieces of this owner that may be in their second slice or later at a time; more are refused. */
@@ -93,6 +95,7 @@ type Waiter = () => void
 interface Line {
   /** In order of continuation: the one whose turn was last comes first, so that few are half done at a time. */
   begun: Waiter[]
+  begunTurns: number
   fresh: Waiter[]
   /** Begun and fresh pieces take turns: short work is not kept waiting by long work of the same owner. */
   isFreshNext: boolean
@@ -208,7 +211,7 @@ export class WorkLane {
   #line(owner: string): Line {
     let line = this.#waiting.get(owner)
     if (!line) {
-      line = { begun: [], fresh: [], isFreshNext: true }
+      line = { begun: [], begunTurns: 0, fresh: [], isFreshNext: true }
       this.#waiting.set(owner, line)
     }
     this.#schedule()
@@ -240,10 +243,15 @@ export class WorkLane {
     this.#waiting.delete(owner)
     const isFresh = line.begun.length === 0 || (line.isFreshNext && line.fresh.length > 0)
     line.isFreshNext = !isFresh
-    const resolve = (isFresh ? line.fresh : line.begun).shift()!
+    const resolve = isFresh ? line.fresh.shift()! : nextBegun(line)
     if (line.begun.length + line.fresh.length > 0) this.#waiting.set(owner, line)
     resolve()
   }
+}
+
+function nextBegun(line: Line): Waiter {
+  line.begunTurns += 1
+  return (line.begunTurns % longestEvery === 0 ? line.begun.pop() : line.begun.shift())!
 }
 
 const refusal = () =>
