@@ -11,7 +11,8 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const launcher = join(root, 'packages/cli/bin/wardline.js')
 const { version } = JSON.parse(readFileSync(join(root, 'packages/cli/package.json'), 'utf8'))
 const run = promisify(execFile)
-const env = { PATH: machinePath, HOME: newDataDir() }
+// In a new home folder npm would print a notice of its newer versions beside what our command prints.
+const env = { PATH: machinePath, HOME: newDataDir(), npm_config_update_notifier: 'false' }
 
 let machineNode: string
 beforeAll(async () => {
