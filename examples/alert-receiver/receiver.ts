@@ -25,10 +25,11 @@ async function readBody(request: IncomingMessage): Promise<string | undefined> {
   let size = 0
   for await (const chunk of request as AsyncIterable<Buffer>) {
     size += chunk.length
-    if (size > maxBytes) return undefined
-    chunks.push(chunk)
+    // Reading on for a while lets the sender read the refusal: the connection would be reset under what it still sends.
+    if (size > 16 * maxBytes) return undefined
+    if (size <= maxBytes) chunks.push(chunk)
   }
-  return Buffer.concat(chunks).toString('utf8')
+  return size > maxBytes ? undefined : Buffer.concat(chunks).toString('utf8')
 }
 
 /**
