@@ -98,14 +98,15 @@ test('the example receiver takes a message once, by either secret', async ({ ski
 // Anyone who knows the address could send false alarms, or replay a recorded message.
 test('the example receiver refuses what is forged, changed, old or not signed', async ({ skip }) => {
   if (isExternal) return skip(needsOwnProcess)
-  const body = bodyOf('forged')
+  const forged = unique('forged')
+  const body = bodyOf(forged)
   const id = randomUUID()
   const at = seconds()
   const withoutKey = createHmac('sha256', '').update(`${id}.${at}.${body}`).digest('base64')
   const refused = [
     await send(body, { key: newSecret() }),
     await send(body, { headers: { 'webhook-id': randomUUID() } }),
-    await send(body, { headers: { 'webhook-timestamp': String(at + 1) } }),
+    await send(body, { at, headers: { 'webhook-timestamp': String(at + 1) } }),
     await send(body, { at: at - 301 }),
     await send(body, { at: at + 400 }),
     await send(body, { id, at, headers: { 'webhook-signature': `v1,${withoutKey}` } }),
@@ -119,7 +120,7 @@ test('the example receiver refuses what is forged, changed, old or not signed', 
     () => output,
     (text) => text.includes('refused: too long'),
   )
-  expect(output).not.toContain('forged')
+  expect(output).not.toContain(forged)
 })
 
 // An agent writes the description, and could rewrite the reader's terminal.
