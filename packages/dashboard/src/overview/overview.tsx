@@ -18,7 +18,7 @@ import { SeverityChart } from './severity-chart.tsx'
 import { Tiles } from './tiles.tsx'
 import { staleAfterMs, verdictOf } from './verdict.ts'
 
-/** Alerts that somebody dealt with do not need attention. Newest first, of the two severities of the queue. */
+/** Acknowledged and resolved alerts need no attention. Newest first, of the two severities of the queue. */
 const alertsQuery = (severity: 'breach' | 'critical') => ({
   queryKey: ['alerts', severity],
   queryFn: async () => (await call('listAlerts', { query: { severity, limit: '500' } })).alerts,

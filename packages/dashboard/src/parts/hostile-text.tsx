@@ -14,7 +14,7 @@ function Shown({ text }: { text: string }) {
 }
 
 /**
- * A text that somebody else wrote: agents, and those who attack them. What would be invisible, or would turn the text
+ * An untrusted text, of an agent or an attacker. What would be invisible, or would turn the text
  * around, is shown by its code. In a line it is cut by the width; elsewhere after `max` characters, with the rest behind
  * a button.
  */

@@ -1,7 +1,7 @@
 import type { Dialect } from '../database.ts'
 
 /**
- * Keys of events and of batches are told apart by a column, not by a word appended to the caller, and the ids of a
+ * Keys of events and of batches differ by a column, not by a word appended to the caller, and the ids of a
  * batch are a JSON array. A new table, because SQLite cannot change a primary key.
  */
 export const idempotencyKinds = ({ bigint, text }: Dialect['ddl']): string[] => [
