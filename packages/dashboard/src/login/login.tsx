@@ -77,8 +77,8 @@ export function Login() {
         </p>
       </form>
       <p className="quiet">
-        The first start of the service printed an admin key and stored it as <code>admin-key</code> in its data folder.
-        An admin creates keys for others: <code>wardline keys create --scope operator --name ada</code>
+        The first start of the service stored an admin key as <code>admin-key</code> in its data folder. An admin
+        creates keys for others: <code>wardline keys create --scope operator --name ada</code>
       </p>
       <p className="quiet">
         The browser keeps a cookie that no script can read: for 12 hours, or until 30 minutes without use.
