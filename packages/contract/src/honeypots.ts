@@ -70,6 +70,7 @@ const WhereAndHits = Type.Object({
     maximum: limits.listedHits,
     description: `${limits.listedHits} means ${limits.listedHits} or more`,
   }),
+  firstHitAt: nullable(Timestamp),
   lastHitAt: nullable(Timestamp),
 })
 
@@ -96,6 +97,7 @@ export const HoneypotDetail = Type.Object({
   createdAt: Timestamp,
   deletedAt: nullable(Timestamp),
   hitCount: Count,
+  firstHitAt: nullable(Timestamp),
   hits: Type.Array(
     Type.Object({
       id: Uuid,
@@ -109,6 +111,25 @@ export const HoneypotDetail = Type.Object({
   ),
 })
 export type HoneypotDetail = Static<typeof HoneypotDetail>
+
+/** A decoy worth planting: what to create, and what to write where. */
+const DecoyPreset = Type.Object({
+  id: Type.String(),
+  title: Type.String(),
+  type: choice(honeypotTypes),
+  keyType: Type.Optional(choice(keyTypes)),
+  path: Type.Optional(Type.String({ description: 'A path to start from' })),
+  label: Type.String({ description: 'A label to start from' }),
+  place: Type.String({ description: 'The file where it is planted' }),
+  snippet: Type.String({
+    description:
+      'What to plant: {{value}} stands for the decoy key, {{path}} for the path, quoted for a shell. Empty where nothing needs to be planted',
+  }),
+  note: nullable(Type.String({ description: 'What to mind' })),
+})
+export type DecoyPreset = Static<typeof DecoyPreset>
+
+const DecoyPresetList = Type.Object({ presets: Type.Array(DecoyPreset) })
 
 const CheckMeta = Type.Record(Type.String(), Type.Unknown(), {
   description: 'Context, for example { "tool": "shell-exec" }',
@@ -137,6 +158,15 @@ export const honeypotEndpoints = {
     query: HoneypotQuery,
     status: 200,
     reply: HoneypotList,
+  }),
+  listHoneypotPresets: define({
+    method: 'GET',
+    path: '/api/honeypots/presets',
+    access: access.readers,
+    feature: 'honeypots',
+    summary: 'List presets: decoys worth planting, one for each kind of key and some paths',
+    status: 200,
+    reply: DecoyPresetList,
   }),
   getHoneypot: define({
     method: 'GET',

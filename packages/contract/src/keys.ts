@@ -93,6 +93,7 @@ const SessionCreated = Type.Object({ ok: Type.Literal(true), scope: choice(scope
 
 /** Who is signed in. */
 const SessionView = Type.Object({
+  key_id: Type.String({ description: 'Id of the key' }),
   scope: choice(scopes),
   name: Type.String({ description: 'Name of the key' }),
 })
@@ -182,7 +183,7 @@ export const keyEndpoints = {
     path: '/api/session',
     access: access.readers,
     feature: 'keys',
-    summary: 'Get the scope and name of the key, or of the key that the browser session acts with',
+    summary: 'Get the id, scope and name of the key, or of the key that the browser session acts with',
     status: 200,
     reply: SessionView,
   }),

@@ -176,6 +176,7 @@ export async function listHoneypots(
       instanceId: row.instance_id,
       label: row.label,
       hitCount: row.hits ?? 0,
+      firstHitAt: isoTimeOrNull(row.first_hit),
       lastHitAt: isoTimeOrNull(row.last_hit),
     },
   }))
@@ -196,7 +197,7 @@ const shownHits = 100
 export async function viewHoneypot(db: Db, id: string): Promise<HoneypotDetail> {
   const row = await findHoneypot(db, id)
   if (!row) throw notFound(id)
-  const { hits, count } = await readHits(db, id, shownHits)
+  const { hits, count, first } = await readHits(db, id, shownHits)
   return {
     id,
     type: row.type,
@@ -207,6 +208,7 @@ export async function viewHoneypot(db: Db, id: string): Promise<HoneypotDetail> 
     createdAt: isoTime(row.created_at),
     deletedAt: isoTimeOrNull(row.deleted_at),
     hitCount: count,
+    firstHitAt: isoTimeOrNull(first),
     hits: hits.map((hit) => ({
       id: hit.id,
       at: isoTime(hit.at),

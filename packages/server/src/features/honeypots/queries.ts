@@ -1,5 +1,5 @@
 import { limits } from '@wardline/contract'
-import { sql } from 'kysely'
+import { type ExpressionBuilder, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
@@ -30,6 +30,15 @@ export function listHoneypotRows(db: Db, instanceId: string | undefined) {
   return listed(db, instanceId).select(['id', 'type', 'key_type', 'created_at']).execute()
 }
 
+/** When the decoy of the row was hit first, or last. */
+const hitAt = (e: ExpressionBuilder<Schema, 'honeypots'>, order: 'asc' | 'desc') =>
+  e
+    .selectFrom('honeypot_hits')
+    .select('at')
+    .whereRef('honeypot_hits.honeypot_id', '=', 'honeypots.id')
+    .orderBy('at', order)
+    .limit(1)
+
 export function listHoneypotDetails(db: Db, instanceId: string | undefined) {
   return listed(db, instanceId)
     .select(['id', 'type', 'key_type', 'created_at', 'instance_id', 'path', 'label'])
@@ -45,13 +54,8 @@ export function listHoneypotDetails(db: Db, instanceId: string | undefined) {
         )
         .select((counting) => counting.fn.countAll<number>().as('hits'))
         .as('hits'),
-      e
-        .selectFrom('honeypot_hits')
-        .select('at')
-        .whereRef('honeypot_hits.honeypot_id', '=', 'honeypots.id')
-        .orderBy('at', 'desc')
-        .limit(1)
-        .as('last_hit'),
+      hitAt(e, 'asc').as('first_hit'),
+      hitAt(e, 'desc').as('last_hit'),
     ])
     .execute()
 }
@@ -175,10 +179,17 @@ export function insertHit(db: Db, hit: HitRow): Statement {
   return db.insertInto('honeypot_hits').values(hit).compile()
 }
 
-export async function readHits(db: Db, honeypotId: string, limit: number): Promise<{ hits: HitRow[]; count: number }> {
-  const { count } = await db
+interface Hits {
+  /** The latest ones. */
+  hits: HitRow[]
+  count: number
+  first: number | null
+}
+
+export async function readHits(db: Db, honeypotId: string, limit: number): Promise<Hits> {
+  const { count, first } = await db
     .selectFrom('honeypot_hits')
-    .select((e) => e.fn.countAll<number>().as('count'))
+    .select((e) => [e.fn.countAll<number>().as('count'), e.fn.min<number | null>('at').as('first')])
     .where('honeypot_id', '=', honeypotId)
     .executeTakeFirstOrThrow()
   const hits = await db
@@ -188,7 +199,7 @@ export async function readHits(db: Db, honeypotId: string, limit: number): Promi
     .orderBy('at', 'desc')
     .limit(limit)
     .execute()
-  return { hits, count }
+  return { hits, count, first }
 }
 
 /** Removes the oldest hits, of those whose id is below `floor`; resolves with their number. */

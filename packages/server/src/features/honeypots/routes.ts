@@ -6,6 +6,7 @@ import { type Piece, sliceUnits, workLane } from '../../work-turns.ts'
 import type { Quotas } from '../keys/quotas.ts'
 import type { DecoyChecks } from './check.ts'
 import { createHoneypot, deleteHoneypot, listHoneypots, viewHoneypot } from './honeypots.ts'
+import { decoyPresets } from './presets.ts'
 
 interface HoneypotRoutes {
   decoyChecks: DecoyChecks
@@ -26,6 +27,8 @@ export function mountHoneypots(router: Router, deps: Deps, { decoyChecks: checks
       listHoneypots(scanned, query.instance_id, query.include === 'details'),
     ),
   }))
+
+  router.handle('listHoneypotPresets', () => ({ presets: [...decoyPresets] }))
 
   router.handle('getHoneypot', ({ params }) => viewHoneypot(db, params.id))
 

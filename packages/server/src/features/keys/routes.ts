@@ -72,7 +72,7 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
     return { ok: true, scope: principal.scope, expires_at: isoTime(expiresAt) }
   })
 
-  router.handle('getSession', ({ principal: { scope, name } }) => ({ scope, name }))
+  router.handle('getSession', ({ principal: { keyId, scope, name } }) => ({ key_id: keyId, scope, name }))
 
   router.handle('createLoginLink', async ({ principal, request }) => {
     if (principal.session !== undefined) {

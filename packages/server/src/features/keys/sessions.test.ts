@@ -64,9 +64,11 @@ describe('a browser session', () => {
   })
 
   it('acts with the scope of its key', async () => {
-    const { key } = await service.createKey('viewer')
+    const { id, key } = await service.createKey('viewer')
     const { cookie } = await logIn(key)
     expect(await read(cookie)).toBe(200)
+    const session = await service.call('GET', '/api/session', { key: null, headers: { cookie } })
+    expect(session.body).toMatchObject({ key_id: id, scope: 'viewer' })
     expect(await write(cookie, { origin: 'http://localhost:4747', host: 'localhost:4747' })).toBe(403)
     expect((await service.call('GET', '/api/keys', { key: null, headers: { cookie } })).status).toBe(403)
   })
