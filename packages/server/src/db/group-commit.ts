@@ -18,7 +18,7 @@ interface GroupCommitOptions<Entry, Result> {
 
 /** Beyond these a queue only hides that the disk is too slow: better say so while the caller can still wait. */
 const waitMs = 2_000
-const ordinaryBounds = { rows: 20_000, bytes: 48 * 1024 * 1024, waitMs }
+const ordinaryBounds = { rows: 12_000, bytes: 48 * 1024 * 1024, waitMs }
 const urgentBounds = { rows: 5_000, bytes: 16 * 1024 * 1024, waitMs }
 /** A larger transaction is hardly faster, and keeps a kill waiting. */
 const maxBatchRows = 1_024

@@ -75,7 +75,7 @@ interface EventsTools {
 const unitsOfEvent = 10_000
 
 /** Large batches of one key that are checked at a time: each takes several MiB, and more would only wait for each other. */
-const maxBatches = 16
+const maxBatches = 6
 
 /** The one way of what callers report: checked → judged → stored. */
 export function createEvents(
