@@ -157,7 +157,7 @@ describe('GroupCommit', () => {
     })
     const work = [queue.add({ name: 'first' })]
     await nextTurn()
-    work.push(queue.add({ name: 'waiting', rows: 9_000 }))
+    work.push(queue.add({ name: 'waiting', rows: 5_000 }))
     clock.advance(1_650)
     work.push(queue.add({ name: 'newcomer' }))
     clock.advance(100)
@@ -165,7 +165,7 @@ describe('GroupCommit', () => {
     await Promise.allSettled(work.slice(0, 2))
     broken = false
     // What has failed takes no room any more.
-    const large = queue.add({ name: 'large', rows: 9_000 })
+    const large = queue.add({ name: 'large', rows: 5_000 })
     await nextTurn()
     for (const open of gates.splice(0)) open()
     await nextTurn()
@@ -187,7 +187,7 @@ describe('GroupCommit', () => {
 
   // A flood must meet a refusal while there is memory left, and hear when to come back.
   it.each<[string, Entry, Entry]>([
-    ['rows', { name: 'a', rows: 9_999 }, { name: 'b', rows: 3 }],
+    ['rows', { name: 'a', rows: 5_999 }, { name: 'b', rows: 3 }],
     ['bytes', { name: 'a', bytes: 32 * 1024 * 1024 }, { name: 'b', bytes: 1 }],
   ])(
     'refuses more than its bound of %s, counts that, and takes more once there is room',
@@ -230,14 +230,14 @@ describe('GroupCommit', () => {
   // and one of them failing would then end the process.
   it('refuses by a rejection, never by throwing', async () => {
     const { queue } = openQueue()
-    expect(await faultOf(queue.add({ name: 'huge', rows: 20_001 }))).toMatchObject({ code: 'overloaded' })
+    expect(await faultOf(queue.add({ name: 'huge', rows: 12_001 }))).toMatchObject({ code: 'overloaded' })
   })
 
   // Refusals must be cheap: a batch of a thousand events is not even read.
   it('says beforehand that an owner has no room left, and that others have', async () => {
     const { hang, gates } = blocked()
     const { queue } = openQueue(hang)
-    const first = queue.add({ name: 'a', rows: 10_000, owner: 'flooder' })
+    const first = queue.add({ name: 'a', rows: 6_000, owner: 'flooder' })
     expect(() => queue.assertRoom('flooder', 1, 1)).toThrow(AppError)
     queue.assertRoom('quiet', 1_000, 1)
     await nextTurn()
@@ -253,7 +253,7 @@ describe('GroupCommit', () => {
     const stored = [queue.add({ name: 'under way' })]
     await nextTurn()
     const rows = 1_000
-    for (let count = 0; count < 10; count++) stored.push(queue.add({ name: 'info', rows }))
+    for (let count = 0; count < 6; count++) stored.push(queue.add({ name: 'info', rows }))
     expect(await faultOf(queue.add({ name: 'info', rows }))).toMatchObject({ code: 'overloaded' })
     stored.push(queue.add({ name: 'breach', isUrgent: true }))
     gates.shift()!()
