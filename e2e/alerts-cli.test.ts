@@ -416,6 +416,13 @@ describe.skipIf(isExternal)('wardline routes and silences', () => {
     expect(routes).toContain(
       `${id}  ${name}  severity critical, breach; type policy_*; instance ${instance}  → ${channel.id}`,
     )
+    const preview = ['routes', 'preview', '--severity', 'critical', '--instance', instance]
+    const previewed = (await done([...preview, 'policy_violation'])).stdout
+    expect(previewed).toMatch(new RegExp(`^${channel.id}  webhook  .*  receives it +by ${name}$`, 'm'))
+    expect((await done([...preview, 'egress_blocked'])).stdout).toMatch(
+      new RegExp(`^${channel.id}  webhook  .*  no route to it matches`, 'm'),
+    )
+    expect((await run([...preview.slice(0, 2), 'policy_violation'])).exit).toBe(64)
     const report = (event_type: string) =>
       postEvent(service, { severity: 'critical', instance_id: instance, event_type, description: unique('routed') })
     const unwanted = await report('egress_blocked')

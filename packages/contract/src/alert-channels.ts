@@ -219,6 +219,10 @@ export const ChannelView = Type.Object({
   waiting: { ...Count, description: 'Messages that wait for delivery' },
   dead: { ...Count, description: 'Messages that could not be delivered; they can be replayed' },
   behind: { ...Count, description: 'Alerts that are not yet planned for this channel' },
+  paused_until: nullable({
+    ...Timestamp,
+    description: 'After failed attempts none is made until then, except one for each new alert of the service itself',
+  }),
   last_delivered_at: nullable(Timestamp),
   last_error: nullable(Type.String()),
   last_error_at: nullable(Timestamp),

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import { ChannelId, Replayed } from './alert-channels.ts'
+import { ChannelId } from './alert-channels.ts'
 import { access, define } from './endpoint.ts'
 import { EventType } from './events.ts'
 import {
@@ -34,7 +34,7 @@ export const alertTypes = {
 } as const
 
 export const alertStatuses = ['open', 'acknowledged', 'resolved'] as const
-const alertVerdicts = ['true_positive', 'false_positive'] as const
+export const alertVerdicts = ['true_positive', 'false_positive'] as const
 
 const outcomes = ['waiting', 'told', 'joined', 'silenced', 'inhibited', 'dropped'] as const
 
@@ -60,16 +60,35 @@ export const Alert = Type.Object({
 })
 export type Alert = Static<typeof Alert>
 
+const Assignee = NotBlank({ minLength: 1, maxLength: 100 })
+
 export const AlertQuery = Type.Object({
   status: Type.Optional(choice(alertStatuses)),
   severity: Type.Optional(Severity),
   event_type: Type.Optional(EventType),
   instance_id: Type.Optional(InstanceId),
+  assignee: Type.Optional(Assignee),
   before: Type.Optional(Digits('Alerts below this seq: `next` of the previous page')),
   limit: Type.Optional(Digits('Alerts a page, 1 to 1000; default: 100')),
 })
 export type AlertQuery = Static<typeof AlertQuery>
 const AlertList = Type.Object({ alerts: Type.Array(Alert), next: nullable(Type.String()) })
+
+export const AlertCountQuery = Type.Object({
+  event_type: Type.Optional(EventType),
+  instance_id: Type.Optional(InstanceId),
+  assignee: Type.Optional(Assignee),
+})
+export type AlertCountQuery = Static<typeof AlertCountQuery>
+const AlertCounts = Type.Object({
+  counts: Type.Array(Type.Object({ status: choice(alertStatuses), severity: Severity, count: Count }), {
+    description: 'Those that are not 0',
+  }),
+  complete: Type.Boolean({
+    description: `False when there are more than ${limits.countedAlerts} alerts: only the newest are counted`,
+  }),
+})
+export type AlertCounts = Static<typeof AlertCounts>
 
 /** The outcome of an alert at one channel. */
 const AlertDelivery = Type.Object({
@@ -81,9 +100,34 @@ const AlertDelivery = Type.Object({
   last_status: nullable(Type.Integer()),
   last_answer: nullable(Type.String({ description: 'The beginning of the answer of the receiver' })),
   last_error: nullable(Type.String()),
+  due_at: nullable({ ...Timestamp, description: 'When the next attempt is made' }),
   delivered_at: nullable(Timestamp),
 })
-export const AlertDetail = Type.Object({ ...Alert.properties, deliveries: Type.Array(AlertDelivery) })
+
+/** What people change. A value that an edit of the audit log made unreadable is null. */
+const AlertState = Type.Object({
+  status: nullable(choice(alertStatuses)),
+  verdict: nullable(choice(alertVerdicts)),
+  assignee: nullable(Type.String()),
+  note: nullable(Type.String()),
+})
+const AlertHistory = Type.Array(
+  Type.Object({
+    at: Timestamp,
+    by: Type.String({ description: 'Name of the key, `Wardline` or `the command line`' }),
+    before: AlertState,
+    after: AlertState,
+    alerts: { ...Count, description: 'How many alerts of the same problem were changed together' },
+  }),
+  {
+    description: `Who changed this alert, newest first, at most ${limits.alertHistory}. Changed together with another alert, it is in the history of that one`,
+  },
+)
+export const AlertDetail = Type.Object({
+  ...Alert.properties,
+  deliveries: Type.Array(AlertDelivery),
+  history: AlertHistory,
+})
 export type AlertDetail = Static<typeof AlertDetail>
 
 const AlertParams = Type.Object({ id: Uuid })
@@ -91,7 +135,7 @@ export const AlertChange = Type.Object(
   {
     status: Type.Optional(choice(alertStatuses)),
     verdict: Type.Optional(nullable(choice(alertVerdicts, 'Only with status resolved'))),
-    assignee: Type.Optional(nullable(NotBlank({ minLength: 1, maxLength: 100 }))),
+    assignee: Type.Optional(nullable(Assignee)),
     note: Type.Optional(nullable(NotBlank({ minLength: 1, maxLength: 1000 }))),
     whole_group: Type.Optional(
       Type.Boolean({ description: 'Also update every unresolved alert of the same type and instance' }),
@@ -154,32 +198,6 @@ export const SilenceView = Type.Object({
 export type SilenceView = Static<typeof SilenceView>
 const SilenceList = Type.Object({ silences: Type.Array(SilenceView) })
 
-export const messageKinds = ['alert', 'digest', 'reminder', 'resolved', 'test', 'check'] as const
-export const MessageQuery = Type.Object({
-  channel_id: Type.Optional(ChannelId),
-  state: Type.Optional(choice(['pending', 'delivered', 'dead'])),
-  before: Type.Optional(Uuid),
-  limit: Type.Optional(Digits('Messages a page, 1 to 1000; default: 100')),
-})
-export type MessageQuery = Static<typeof MessageQuery>
-export const MessageView = Type.Object({
-  id: Uuid,
-  channel_id: ChannelId,
-  kind: choice(messageKinds),
-  title: Type.String(),
-  severity: Severity,
-  state: choice(['pending', 'delivered', 'dead']),
-  attempts: Count,
-  created_at: Timestamp,
-  due_at: nullable(Timestamp),
-  delivered_at: nullable(Timestamp),
-  last_status: nullable(Type.Integer()),
-  last_answer: nullable(Type.String()),
-  last_error: nullable(Type.String()),
-})
-export type MessageView = Static<typeof MessageView>
-const MessageList = Type.Object({ messages: Type.Array(MessageView), next: nullable(Uuid) })
-
 const previewOutcomes = ['receives', 'silenced', 'disabled', 'below_severity', 'no_route', 'never_alerted'] as const
 
 const AlertPreviewRequest = Type.Object(
@@ -224,12 +242,22 @@ export const alertEndpoints = {
     status: 200,
     reply: AlertList,
   }),
+  countAlerts: define({
+    method: 'GET',
+    path: '/api/alert-counts',
+    access: access.readers,
+    feature: 'alerts',
+    summary: 'Count alerts by status and severity',
+    query: AlertCountQuery,
+    status: 200,
+    reply: AlertCounts,
+  }),
   getAlert: define({
     method: 'GET',
     path: '/api/alerts/:id',
     access: access.readers,
     feature: 'alerts',
-    summary: 'Get an alert with its delivery state at each channel',
+    summary: 'Get an alert with its delivery state at each channel, and who changed it',
     params: AlertParams,
     status: 200,
     reply: AlertDetail,
@@ -246,27 +274,6 @@ export const alertEndpoints = {
     status: 200,
     reply: AlertChanged,
     failures: { 404: 'Unknown alert' },
-  }),
-  listMessages: define({
-    method: 'GET',
-    path: '/api/alert-messages',
-    access: access.readers,
-    feature: 'alerts',
-    summary: 'List messages, newest first: where each was sent, and the answer of the receiver',
-    query: MessageQuery,
-    status: 200,
-    reply: MessageList,
-  }),
-  replayMessage: define({
-    method: 'POST',
-    path: '/api/alert-messages/:id/replay',
-    access: access.operators,
-    feature: 'alerts',
-    summary: 'Retry an undelivered message',
-    params: RuleParams,
-    status: 200,
-    reply: Replayed,
-    failures: { 404: 'Unknown message' },
   }),
   listRoutes: define({
     method: 'GET',

@@ -1,5 +1,6 @@
 import type { Static, TSchema } from 'typebox'
 import { channelEndpoints } from './alert-channels.ts'
+import { messageEndpoints } from './alert-messages.ts'
 import { alertEndpoints } from './alerts.ts'
 import { auditEndpoints } from './audit.ts'
 import { downloadEndpoints } from './downloads.ts'
@@ -27,6 +28,7 @@ export const endpoints = {
   ...keyEndpoints,
   ...auditEndpoints,
   ...alertEndpoints,
+  ...messageEndpoints,
   ...channelEndpoints,
   ...viewEndpoints,
   ...downloadEndpoints,

@@ -53,6 +53,12 @@ export const limits = {
   /** Instances that one key may register; a key is rarely meant for more agents. */
   keyInstances: 1_000,
   maxKeyInstances: 1_000_000,
+  /** The newest alerts that are counted: some 5 ms each time a dashboard asks. */
+  countedAlerts: 10_000,
+  /** Changes of one alert: people make a handful, a script that flips it must not fill a page. */
+  alertHistory: 50,
+  /** Ten alerts in the longest form of a channel take less; 15 ms are spent on looking for secrets in it. */
+  shownContent: 32 * 1024,
   idempotencyKey: 200,
   decoyPath: 1024,
   label: 1000,

@@ -1,4 +1,5 @@
 export * from './alert-channels.ts'
+export * from './alert-messages.ts'
 export * from './alerts.ts'
 export * from './audit.ts'
 export * from './bounded-answer.ts'

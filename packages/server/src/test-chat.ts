@@ -97,7 +97,7 @@ export const messagesByKind: Record<Message['kind'], Message> = {
 const kill = 'wardline kill --reason honeypot_triggered bot-1'
 const ack = 'wardline alerts ack 019bbf6e-0000-7000-8000-000000000001'
 const link = 'https://wardline.example.com/alerts'
-const ofAlert = `${link}?id=019bbf6e-0000-7000-8000-000000000001`
+const ofAlert = `${link}?alert=019bbf6e-0000-7000-8000-000000000001`
 
 /** What stands below the alerts of each of them. */
 export const belowByKind: Record<Message['kind'], { done: string | null; commands: string[]; link: string }> = {

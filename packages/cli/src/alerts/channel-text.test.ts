@@ -20,6 +20,7 @@ const channel: ChannelView = {
   waiting: 3,
   dead: 2,
   behind: 0,
+  paused_until: '2026-11-21T12:01:00.000Z',
   last_delivered_at: null,
   last_error: hostile,
   last_error_at: '2026-11-21T12:00:00.000Z',

@@ -44,6 +44,7 @@ export function channelText(channel: ChannelView): string {
     ['Waiting', String(channel.waiting)],
     ['Behind', String(channel.behind)],
     ['Undelivered', String(channel.dead)],
+    ['Paused until', channel.paused_until],
     ['Last delivered', channel.last_delivered_at],
     ['Last error', error === null ? null : `${error}${errorAt === null ? '' : ` (${errorAt})`}`],
   ]

@@ -18,6 +18,7 @@ const channel = (fields: Partial<ChannelView> = {}): ChannelView => ({
   waiting: 0,
   dead: 0,
   behind: 0,
+  paused_until: null,
   last_delivered_at: null,
   last_error: null,
   last_error_at: null,

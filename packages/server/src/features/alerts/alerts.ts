@@ -1,16 +1,18 @@
-import type { Alert, AlertChange, AlertDetail, AlertQuery } from '@wardline/contract'
+import type { Alert, AlertChange, AlertCountQuery, AlertCounts, AlertDetail, AlertQuery } from '@wardline/contract'
 import { dayMs, isoTime } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { uuidV7Floor } from '../../ids.ts'
 import { type Actor, recordAction } from '../audit/audit.ts'
+import { readHistory } from './alert-history.ts'
 import { deleteMessagesBefore, findMessages } from './delivery/queries.ts'
 import { groupNameOf, type StoredAlert } from './outbox/alert.ts'
 import {
   type AlertState,
   changeOne,
   changeSiblings,
+  countAlertRows,
   deleteAlerts,
   findAlert,
   hasUnresolved,
@@ -49,6 +51,9 @@ export async function listAlerts(db: Db, query: AlertQuery, limit: number) {
   return { alerts: rows.map(viewOf), next: lookedDownTo === undefined ? null : String(lookedDownTo) }
 }
 
+/** Counts that are filters: how many alerts each status and severity has. */
+export const countAlerts = (db: Db, filter: AlertCountQuery): Promise<AlertCounts> => countAlertRows(db, filter)
+
 /** One alert, and its outcome at each channel. Throws AppError `not_found`. */
 export async function viewAlert(db: Db, id: string): Promise<AlertDetail> {
   const alert = await findAlert(db, id)
@@ -68,10 +73,11 @@ export async function viewAlert(db: Db, id: string): Promise<AlertDetail> {
       last_status: message?.last_status ?? null,
       last_answer: message?.last_answer ?? null,
       last_error: message?.last_error ?? null,
+      due_at: message?.state === 'pending' ? isoTime(message.due_at) : null,
       delivered_at: time(message?.delivered_at ?? null),
     }
   })
-  return { ...viewOf(alert), deliveries }
+  return { ...viewOf(alert), deliveries, history: await readHistory(db, id) }
 }
 
 /** What joined a message that is not written waits as long as a group holds it, and is dropped without one. */

@@ -4,8 +4,9 @@ import { unknownId } from '../../errors.ts'
 import { requestActor } from '../../http/actor.ts'
 import { pageLimit } from '../../http/page.ts'
 import type { Input, Router } from '../../http/route.ts'
-import { changeAlert, listAlerts, viewAlert } from './alerts.ts'
+import { changeAlert, countAlerts, listAlerts, viewAlert } from './alerts.ts'
 import { listChannels, viewChannel } from './delivery/channel-health.ts'
+import { viewContent } from './delivery/message-content.ts'
 import { listMessages, replay, testChannel } from './delivery/messages.ts'
 import type { Alerting } from './open-alerts.ts'
 import { waiting } from './planning/planner.ts'
@@ -50,6 +51,10 @@ export function mountAlerts(router: Router, deps: Deps, { routingTable: table, d
     return database.scan(principal.keyId, (scanned) => listAlerts(scanned, query, limit))
   })
 
+  router.handle('countAlerts', ({ query, principal }) =>
+    database.scan(principal.keyId, (scanned) => countAlerts(scanned, query)),
+  )
+
   router.handle('getAlert', ({ params }) => viewAlert(db, params.id))
 
   router.handle('changeAlert', async ({ params, body, request }) => {
@@ -62,6 +67,8 @@ export function mountAlerts(router: Router, deps: Deps, { routingTable: table, d
     const limit = pageLimit(query.limit)
     return database.scan(principal.keyId, (scanned) => listMessages(scanned, query, limit))
   })
+
+  router.handle('getMessageContent', ({ params }) => viewContent(deps, table.current.channels, params.id))
 
   router.handle('testChannel', ({ params }) => testChannel(deps, dispatcher, channelOf(params.id)))
 
@@ -84,9 +91,9 @@ export function mountAlerts(router: Router, deps: Deps, { routingTable: table, d
     return result
   }
 
-  router.handle('listChannels', async () => ({ channels: await listChannels(db, table) }))
+  router.handle('listChannels', async () => ({ channels: await listChannels(db, table, deps.clock.now()) }))
 
-  router.handle('getChannel', ({ params }) => viewChannel(db, table, params.id))
+  router.handle('getChannel', ({ params }) => viewChannel(db, table, params.id, deps.clock.now()))
 
   router.handle('createChannel', (input) => known(createChannel(changeOf(input), input.body)))
 

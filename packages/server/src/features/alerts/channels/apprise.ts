@@ -15,6 +15,7 @@ const typeOf = ({ kind, severity }: Message): string => (kind === 'resolved' ? '
 export const apprise: HttpChannel<'apprise'> = {
   type: 'apprise',
   audience: 'people',
+  confided: ['tag'],
   destination: receiverHost,
   request(message, { url, tags }, sender) {
     const lines = messageLines(message, sender, { room, change: unlinked })

@@ -39,6 +39,8 @@ interface Shape<Type extends ChannelType> {
 
 /** A receiver that takes one POST for each message. */
 export interface HttpChannel<Type extends ChannelType = ChannelType> extends Shape<Type> {
+  /** Fields of the body that are settings: they are not shown to who reads what was sent. */
+  confided?: readonly string[]
   /** Pure: the same message, settings and sender give the same bytes. */
   request(message: Message, settings: ChannelSettings[Type] & Rotated, sender: Sender): OutboundRequest
   /** Reads the answer; `judgeByStatus` unless the receiver hides failures behind a 200. */
@@ -59,4 +61,6 @@ export interface SocketChannel<Type extends ChannelType = ChannelType> extends S
     egress: Egress,
     signal: AbortSignal,
   ): Promise<Verdict>
+  /** The text that `deliver` sends, for people who look at it later: without addresses and other settings. */
+  written(message: Message, settings: ChannelSettings[Type], sender: Sender): string
 }

@@ -266,7 +266,7 @@ describe('a mail', () => {
     expect(`${headline}\n${line?.replace('203.0.113[.]7', '')}`).not.toMatch(/:\/\/|\w\.\w{2}|\w@|[^\n\P{Cc}]|\p{Cf}/u)
     expect(
       html.match(/<\/?[a-z][^>]*>/g)?.filter((tag) => !/^<\/?(html|head|meta|body|p|strong|ul|li|code)\b/.test(tag)),
-    ).toEqual(['<a href="https://wardline.example.com/alerts?id=019bbf6e-0000-7000-8000-000000000001">', '</a>'])
+    ).toEqual(['<a href="https://wardline.example.com/alerts?alert=019bbf6e-0000-7000-8000-000000000001">', '</a>'])
     expect(html.match(/<li>/g)).toHaveLength(1)
     expect(headers.map(([name]) => name)).toEqual(mailNames)
     expect(to).toEqual(addresses.to)

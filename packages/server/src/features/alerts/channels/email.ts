@@ -179,6 +179,10 @@ export const email: SocketChannel<'email'> = {
   type: 'email',
   audience: 'people',
   destination: receiverHost,
+  written(message, settings, sender) {
+    const { subject, text } = mailOf(message, settings, sender)
+    return `Subject: ${subject}\n\n${text}`
+  },
   async deliver(message, settings, sender, egress, signal) {
     const server = smtpServer(settings.url)
     // Most deployments send no mail and never load it.

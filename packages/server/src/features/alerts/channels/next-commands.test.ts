@@ -75,10 +75,10 @@ describe('the next commands', () => {
 describe('the link', () => {
   const one = { group: 'x bot-1', alerts: [deliveredAlert()] }
   it.each([
-    ['https://wardline.example.com', `https://wardline.example.com/alerts?id=${id}`],
-    ['https://example.com/console/', `https://example.com/console/alerts?id=${id}`],
+    ['https://wardline.example.com', `https://wardline.example.com/alerts?alert=${id}`],
+    ['https://example.com/console/', `https://example.com/console/alerts?alert=${id}`],
     // Readers of the channel must not get a password with it.
-    ['https://ada:secret@example.com', `https://example.com/alerts?id=${id}`],
+    ['https://ada:secret@example.com', `https://example.com/alerts?alert=${id}`],
   ])('below %s is %s', (publicUrl, expected) => {
     expect(dashboardLink(one, publicUrl)).toBe(expected)
   })

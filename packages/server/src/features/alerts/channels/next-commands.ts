@@ -53,6 +53,6 @@ export function dashboardLink({ group, alerts }: Pick<Message, 'group' | 'alerts
   url.password = ''
   url.pathname = `${url.pathname.replace(/\/+$/, '')}/alerts`
   const newest = group === null ? undefined : alerts.at(-1)
-  if (newest !== undefined) url.searchParams.set('id', newest.id)
+  if (newest !== undefined) url.searchParams.set('alert', newest.id)
   return url.href.length > maxLink ? null : url.href
 }

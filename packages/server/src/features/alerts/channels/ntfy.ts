@@ -32,6 +32,7 @@ const tags: Record<Severity, string> = {
 export const ntfy: HttpChannel<'ntfy'> = {
   type: 'ntfy',
   audience: 'people',
+  confided: ['topic'],
   destination: receiverHost,
   request(message, settings, sender) {
     const url = receiverUrl(settings.url)

@@ -95,6 +95,7 @@ function eventOf(message: Message, sender: Sender): [path: string, event: object
 export const pagerduty: HttpChannel<'pagerduty'> = {
   type: 'pagerduty',
   audience: 'people',
+  confided: ['routing_key'],
   destination: ({ region = 'us' }) => hosts[region],
 
   request(message, { routing_key, region = 'us' }, sender) {

@@ -29,6 +29,7 @@ function eventUrl(given: string): string {
 export const splunk: HttpChannel<'splunk'> = {
   type: 'splunk',
   audience: 'machines',
+  confided: ['index'],
   destination: receiverHost,
 
   request(message, { url, token, index }, sender) {

@@ -121,19 +121,21 @@ export const syslog: SocketChannel<'syslog'> = {
   audience: 'machines',
   destination: receiverHost,
 
-  async deliver(message, { url, format }, sender, egress, signal) {
-    const frame = syslogFrame(
-      writeBounded(message, sender, maxBytes, (data) =>
-        syslogMessage({
-          severity: syslogSeverities[message.severity],
-          at: happenedAt(message),
-          host: reporterName(sender),
-          type: typeOf(message),
-          data: dataOf(message),
-          text: format === 'cef' ? toCef(message, data, sender.version) : safeJson(data),
-        }),
-      ),
-    )
+  written: (message, { format }, sender) =>
+    writeBounded(message, sender, maxBytes, (data) =>
+      syslogMessage({
+        severity: syslogSeverities[message.severity],
+        at: happenedAt(message),
+        host: reporterName(sender),
+        type: typeOf(message),
+        data: dataOf(message),
+        text: format === 'cef' ? toCef(message, data, sender.version) : safeJson(data),
+      }),
+    ),
+
+  async deliver(message, settings, sender, egress, signal) {
+    const { url } = settings
+    const frame = syslogFrame(syslog.written(message, settings, sender))
     await handOver(await egress.connect(destinationOf(url), signal), frame, signal)
     return { delivered: true, status: null, answer: null, error: null }
   },

@@ -140,7 +140,7 @@ async function readBacklog(db: Db, rows: readonly ChannelRow[]): Promise<Backlog
   }
 }
 
-function viewOf(row: ChannelRow, { pending, dead, behind }: Backlog, opens: boolean): ChannelView {
+function viewOf(row: ChannelRow, { pending, dead, behind }: Backlog, opens: boolean, now: number): ChannelView {
   const { id, name, type, managed_by, destination } = row
   return {
     id,
@@ -153,6 +153,7 @@ function viewOf(row: ChannelRow, { pending, dead, behind }: Backlog, opens: bool
     waiting: pending.get(id) ?? 0,
     dead: dead.get(id) ?? 0,
     behind: behind(row),
+    paused_until: row.enabled === 1 && row.resume_at !== null && row.resume_at > now ? isoTime(row.resume_at) : null,
     last_delivered_at: time(row.last_delivered_at),
     last_error: opens
       ? row.last_error
@@ -162,17 +163,17 @@ function viewOf(row: ChannelRow, { pending, dead, behind }: Backlog, opens: bool
 }
 
 /** All channels and their health, oldest first. */
-export async function listChannels(db: Db, table: RoutingTable): Promise<ChannelView[]> {
+export async function listChannels(db: Db, table: RoutingTable, now: number): Promise<ChannelView[]> {
   await table.refresh()
   const known = new Set(table.current.channels.map(({ id }) => id))
   const rows = (await readChannelRows(db)).filter((row) => table.has(row))
   const backlog = await readBacklog(db, rows)
-  return rows.map((row) => viewOf(row, backlog, known.has(row.id)))
+  return rows.map((row) => viewOf(row, backlog, known.has(row.id), now))
 }
 
 /** One channel. Throws AppError `not_found`. */
-export async function viewChannel(db: Db, table: RoutingTable, id: string): Promise<ChannelView> {
-  const found = (await listChannels(db, table)).find((channel) => channel.id === id)
+export async function viewChannel(db: Db, table: RoutingTable, id: string, now: number): Promise<ChannelView> {
+  const found = (await listChannels(db, table, now)).find((channel) => channel.id === id)
   if (!found) throw unknownId('channel', id, 'wardline channels list')
   return found
 }

@@ -224,6 +224,11 @@ export function findMessage(db: Db, id: string): Promise<LoggedMessage | undefin
   return db.selectFrom('alert_messages').select(viewColumns).where('id', '=', id).executeTakeFirst()
 }
 
+/** What is sent, for one who looks at it. */
+export function findContent(db: Db, id: string) {
+  return db.selectFrom('alert_messages').select(['channel_id', 'content']).where('id', '=', id).executeTakeFirst()
+}
+
 export async function findMessages(db: Db, ids: readonly string[]): Promise<LoggedMessage[]> {
   if (ids.length === 0) return []
   return db

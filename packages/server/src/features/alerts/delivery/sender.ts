@@ -2,7 +2,7 @@ import type { Deps } from '../../../deps.ts'
 import { type Egress, EgressError } from '../../../egress/egress.ts'
 import { version } from '../../../version.ts'
 import { allChannels } from '../channels/all-channels.ts'
-import type { HttpChannel, SocketChannel, Verdict } from '../channels/channel.ts'
+import type { HttpChannel, Sender, SocketChannel, Verdict } from '../channels/channel.ts'
 import type { Message } from '../channels/message.ts'
 import { plainText } from '../channels/plain-text.ts'
 import { secretRemover, secretsOfSettings } from '../channels/without-secrets.ts'
@@ -35,8 +35,16 @@ function removerOf(channel: KnownChannel): (text: string) => string {
 /** Makes one attempt; resolves with its result, also when it failed. */
 export type Send = (channel: KnownChannel, message: Message, signal: AbortSignal) => Promise<Verdict>
 
+/** What an adapter is given besides message and settings. */
+export const senderAt = ({ config, secrets }: Pick<Deps, 'config' | 'secrets'>, now: number): Sender => ({
+  deployment: secrets.deployment,
+  version,
+  publicUrl: config.publicUrl,
+  now,
+})
+
 export function createSend(
-  { config, clock, log, secrets }: Pick<Deps, 'config' | 'clock' | 'log' | 'secrets'>,
+  { clock, log, ...deps }: Pick<Deps, 'config' | 'clock' | 'log' | 'secrets'>,
   egresses: () => Promise<Egresses>,
 ): Send {
   async function attempt(channel: KnownChannel, message: Message, signal: AbortSignal): Promise<Verdict> {
@@ -44,7 +52,7 @@ export function createSend(
     const { guarded, open } = await egresses()
     const egress = channel.managed_by === 'api' ? guarded : open
     const settings = signingSettings(channel, now) as never
-    const sender = { deployment: secrets.deployment, version, publicUrl: config.publicUrl, now }
+    const sender = senderAt(deps, now)
     const adapter = allChannels[channel.type] as HttpChannel | SocketChannel
     if ('deliver' in adapter) return adapter.deliver(message, settings, sender, egress, signal)
     return adapter.judge(await egress.post(adapter.request(message, settings, sender), signal))

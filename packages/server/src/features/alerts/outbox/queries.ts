@@ -1,5 +1,5 @@
-import type { AlertQuery } from '@wardline/contract'
-import { CompiledQuery, sql } from 'kysely'
+import { type AlertCountQuery, type AlertQuery, limits } from '@wardline/contract'
+import { CompiledQuery, type SelectQueryBuilder, sql } from 'kysely'
 import { counterValue, lockCounter, raiseCounter, readCounter } from '../../../db/counters.ts'
 import type { Database, Db, Dialect, Statement, Trx } from '../../../db/database.ts'
 import type { Schema } from '../../../db/schema.ts'
@@ -165,6 +165,15 @@ interface AlertPage {
   lookedDownTo: number | undefined
 }
 
+function matching<Row>(query: SelectQueryBuilder<Schema, 'alerts', Row>, filter: AlertQuery) {
+  let chosen = query
+  for (const column of ['status', 'severity', 'event_type', 'instance_id', 'assignee'] as const) {
+    const value = filter[column]
+    if (value !== undefined) chosen = chosen.where(column, '=', value as never)
+  }
+  return chosen
+}
+
 /** One page, newest first; the next one goes on at `lookedDownTo`. */
 export async function readAlertPage(db: Db, filter: AlertQuery, before: number, limit: number): Promise<AlertPage> {
   const { head, oldest } = await db
@@ -173,14 +182,25 @@ export async function readAlertPage(db: Db, filter: AlertQuery, before: number, 
     .executeTakeFirstOrThrow()
   const below = Math.min(before, (head ?? 0) + 1)
   const floor = Math.max(oldest ?? 0, below - scanWindow)
-  let query = db.selectFrom('alerts').selectAll().where('seq', '<', below).where('seq', '>=', floor)
-  for (const column of ['status', 'severity', 'event_type', 'instance_id'] as const) {
-    const value = filter[column]
-    if (value !== undefined) query = query.where(column, '=', value as never)
-  }
-  const rows = await query.orderBy('seq', 'desc').limit(limit).execute()
+  const query = db.selectFrom('alerts').selectAll().where('seq', '<', below).where('seq', '>=', floor)
+  const rows = await matching(query, filter).orderBy('seq', 'desc').limit(limit).execute()
   if (rows.length === limit) return { rows, lookedDownTo: rows.at(-1)!.seq }
   return { rows, lookedDownTo: floor > (oldest ?? 0) ? floor : undefined }
+}
+
+/** How many of the newest alerts there are of each status and severity. */
+export async function countAlertRows(db: Db, filter: AlertCountQuery) {
+  const { head, oldest } = await db
+    .selectFrom('alerts')
+    .select((e) => [e.fn.max('seq').as('head'), e.fn.min('seq').as('oldest')])
+    .executeTakeFirstOrThrow()
+  const floor = (head ?? 0) - limits.countedAlerts
+  const query = db
+    .selectFrom('alerts')
+    .select((e) => ['status', 'severity', e.fn.countAll<number>().as('count')])
+    .where('seq', '>', floor)
+  const counts = await matching(query, filter).groupBy(['status', 'severity']).execute()
+  return { counts, complete: (oldest ?? 0) > floor }
 }
 
 export function findAlert(db: Db, id: string): Promise<StoredAlert | undefined> {

@@ -61,7 +61,7 @@ describe('an alert of a decoy', () => {
       decoys: [{ id, label, type: 'api_key', key_type: 'openai', instance_id: 'agent-1' }],
       suspension: null,
       next: ['wardline kill --reason honeypot_triggered agent-1', ack],
-      url: `https://wardline.example.com/alerts?id=${hit.id}`,
+      url: `https://wardline.example.com/alerts?alert=${hit.id}`,
     })
     const [text] = slackTexts()
     // The dot between facts cannot be brought in by a name that an agent chose.

@@ -101,6 +101,7 @@ describe('a channel', () => {
       max_per_minute: 20,
       quiet_hours: null,
       state: 'ok',
+      paused_until: null,
       waiting: 0,
       dead: 0,
       behind: 0,

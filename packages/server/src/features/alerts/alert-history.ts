@@ -1,0 +1,38 @@
+import { type AlertDetail, alertStatuses, alertVerdicts, limits } from '@wardline/contract'
+import type { Db } from '../../db/database.ts'
+import { localNames } from '../audit/audit.ts'
+import { listAudit } from '../audit/audit-list.ts'
+import { keyNames } from '../keys/key-names.ts'
+
+type Change = AlertDetail['history'][number]
+
+const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+
+/** A row of the audit log may have been edited: `wardline audit verify` finds that, and a list must still come. */
+function stateOf(value: unknown): Change['after'] {
+  const { status, verdict, assignee, note } = Object(value) as Record<string, unknown>
+  return {
+    status: alertStatuses.find((known) => known === status) ?? null,
+    verdict: alertVerdicts.find((known) => known === verdict) ?? null,
+    assignee: textOf(assignee),
+    note: textOf(note),
+  }
+}
+
+function countOf(value: unknown): number {
+  const { alerts } = Object(value) as { alerts?: unknown }
+  return Number.isSafeInteger(alerts) ? Math.max(1, alerts as number) : 1
+}
+
+/** Who acknowledged, assigned or resolved an alert, newest first: the audit log knows. */
+export async function readHistory(db: Db, id: string): Promise<Change[]> {
+  const entries = await listAudit(db, keyNames, { target: id, action: 'alert.change' }, 'newest', limits.alertHistory)
+  const locals: Record<string, string> = localNames
+  return entries.map(({ at, actor, actor_name, before, after }) => ({
+    at,
+    by: actor_name ?? locals[actor] ?? actor,
+    before: stateOf(before),
+    after: stateOf(after),
+    alerts: countOf(after),
+  }))
+}

@@ -1,0 +1,96 @@
+import type { AlertCounts, AlertDetail } from '@wardline/contract'
+import { limits } from '@wardline/contract'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { openTestService, type TestService } from '../../test-service.ts'
+import { localActor, recordAction } from '../audit/audit.ts'
+
+let service: TestService
+beforeEach(async () => {
+  const opened = await openTestService({ env: { ALERT_WEBHOOK_URL: 'http://127.0.0.1:9/hook' } })
+  service = opened
+  onTestFinished(() => opened[Symbol.asyncDispose]())
+})
+
+async function report(severity: string, instance_id: string): Promise<string> {
+  const body = { severity, source: 'test', event_type: 'policy_violation', description: 'x', instance_id }
+  const { status, text, body: stored } = await service.call<{ id: string }>('POST', '/api/events', { body })
+  expect(status, text).toBe(201)
+  return stored.id
+}
+const change = (id: string, body: object, key?: string) =>
+  service.call('PATCH', `/api/alerts/${id}`, { body, ...(key === undefined ? {} : { key }) })
+const detail = async (id: string) => (await service.call<AlertDetail>('GET', `/api/alerts/${id}`)).body
+const counts = async (query = '') => (await service.call<AlertCounts>('GET', `/api/alert-counts${query}`)).body
+
+describe('counts of alerts', () => {
+  it('are by status and severity, and follow the other filters', async () => {
+    const first = await report('critical', 'agent-1')
+    await report('critical', 'agent-2')
+    await report('breach', 'agent-2')
+    await change(first, { status: 'acknowledged', assignee: 'Ada' })
+    const all = await counts()
+    expect(all.complete).toBe(true)
+    expect(all.counts).toHaveLength(3)
+    expect(all.counts).toContainEqual({ status: 'acknowledged', severity: 'critical', count: 1 })
+    expect(await counts('?instance_id=agent-2')).toMatchObject({ counts: [{ count: 1 }, { count: 1 }] })
+    expect((await counts('?assignee=Ada')).counts).toEqual([{ status: 'acknowledged', severity: 'critical', count: 1 }])
+    const { body } = await service.call<{ alerts: { id: string }[] }>('GET', '/api/alerts?assignee=Ada')
+    expect(body.alerts.map(({ id }) => id)).toEqual([first])
+  })
+
+  it('are of none where there is none', async () => {
+    expect(await counts()).toEqual({ counts: [], complete: true })
+  })
+
+  // A dashboard asks every few seconds: what it costs must not grow with the history.
+  it('are of the newest alerts, and say so', async () => {
+    await report('critical', 'agent-1')
+    await service.deps.database.db
+      .updateTable('counters')
+      .set({ value: limits.countedAlerts + 5 })
+      .where('name', '=', 'alert_seq')
+      .execute()
+    await report('critical', 'agent-2')
+    expect(await counts()).toEqual({ counts: [{ status: 'open', severity: 'critical', count: 1 }], complete: false })
+  })
+})
+
+describe('the history of an alert', () => {
+  it('names who did what, newest first', async () => {
+    const operator = await service.createKey('operator')
+    const id = await report('critical', 'agent-1')
+    expect((await detail(id)).history).toEqual([])
+    await change(id, { assignee: 'Ada' })
+    service.clock.advance(1_000)
+    await change(id, { status: 'resolved', verdict: 'false_positive', note: 'Expected' }, operator.key)
+    const { history } = await detail(id)
+    expect(history.map(({ after }) => after)).toEqual([
+      { status: 'resolved', verdict: 'false_positive', assignee: 'Ada', note: 'Expected' },
+      { status: 'open', verdict: null, assignee: 'Ada', note: null },
+    ])
+    expect(history[0]).toMatchObject({ before: { status: 'open', assignee: 'Ada' }, alerts: 1 })
+    expect(history.map(({ by }) => by)).toEqual([expect.stringMatching(/\S/), 'WARDLINE_API_KEY'])
+  })
+
+  it('says how many alerts were changed together', async () => {
+    const [first, second] = [await report('critical', 'agent-1'), await report('critical', 'agent-1')]
+    await change(first, { status: 'acknowledged', whole_group: true })
+    expect((await detail(first)).history).toMatchObject([{ alerts: 2 }])
+    expect(await detail(second)).toMatchObject({ status: 'acknowledged', history: [] })
+  })
+
+  // Who can write into the database is found by the hashes of the log; the page of the alert must come all the same.
+  it('shows as nothing what in the log is no state', async () => {
+    const id = await report('critical', 'agent-1')
+    const { database, clock } = service.deps
+    const after = { status: 'gone', assignee: 7, alerts: 'many' }
+    const action = { action: 'alert.change', target: id, before: null, after }
+    const nothing = { status: null, verdict: null, assignee: null, note: null }
+    await database.db
+      .transaction()
+      .execute((trx) => recordAction(database, trx, localActor('cli'), action, clock.now()))
+    expect((await detail(id)).history).toMatchObject([
+      { by: 'the command line', before: nothing, after: nothing, alerts: 1 },
+    ])
+  })
+})

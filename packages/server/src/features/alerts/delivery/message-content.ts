@@ -1,0 +1,65 @@
+import { limits, type MessageContent } from '@wardline/contract'
+import type { Deps } from '../../../deps.ts'
+import { AppError, unknownId } from '../../../errors.ts'
+import { allChannels } from '../channels/all-channels.ts'
+import type { HttpChannel, SocketChannel } from '../channels/channel.ts'
+import { readMessage } from '../channels/message.ts'
+import { secretRemover, secretsOfSettings } from '../channels/without-secrets.ts'
+import type { KnownChannel } from '../routing/routing-table.ts'
+import { signingSettings } from '../routing/sealed-settings.ts'
+import { findContent } from './queries.ts'
+import { senderAt } from './sender.ts'
+
+/** Parts of an address that are shorter, such as `services`, are ordinary words: taken out they would tear holes into texts. */
+const minSecret = 16
+
+/** The body with the fields that are settings hidden. */
+function withoutConfided(body: string, confided: readonly string[]): string {
+  if (confided.length === 0) return body
+  const fields = Object.entries(JSON.parse(body) as Record<string, unknown>)
+  return JSON.stringify(
+    Object.fromEntries(fields.map(([name, value]) => [name, confided.includes(name) ? '[secret]' : value])),
+  )
+}
+
+/**
+ * A message as its channel receives it, composed again by the code that sends it. Throws AppError `not_found` for an
+ * unknown message, and when the settings of its channel are gone.
+ */
+export async function viewContent(
+  deps: Pick<Deps, 'database' | 'clock' | 'config' | 'secrets'>,
+  channels: readonly KnownChannel[],
+  id: string,
+): Promise<MessageContent> {
+  const stored = await findContent(deps.database.db, id)
+  if (!stored) throw unknownId('message', id, 'wardline channels log')
+  const channel = channels.find((known) => known.id === stored.channel_id)
+  if (!channel) {
+    throw new AppError('not_found', `Channel ${stored.channel_id} was deleted, and with it how its messages looked.`)
+  }
+  const now = deps.clock.now()
+  const message = readMessage(stored.content)
+  const settings = signingSettings(channel, now) as never
+  const sender = senderAt(deps, now)
+  const adapter = allChannels[channel.type] as HttpChannel | SocketChannel
+  const { type, body } =
+    'deliver' in adapter
+      ? { type: 'text/plain', body: adapter.written(message, settings, sender) }
+      : requested(adapter, adapter.request(message, settings, sender))
+  // A second net: whatever an adapter makes of tokens and addresses.
+  const secrets = secretsOfSettings([channel.settings, channel.previous_secrets])
+  const remove = secretRemover(secrets.filter(({ length }) => length >= minSecret))
+  return {
+    id,
+    channel_id: channel.id,
+    channel_type: channel.type,
+    content_type: type,
+    body: remove(body, limits.shownContent),
+    cut: body.length > limits.shownContent,
+  }
+}
+
+const requested = ({ confided = [] }: HttpChannel, { headers, body }: ReturnType<HttpChannel['request']>) => ({
+  type: headers['content-type'] ?? 'application/json',
+  body: withoutConfided(body, confided),
+})
