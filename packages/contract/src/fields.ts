@@ -39,6 +39,9 @@ export const limits = {
   histogramBuckets: 500,
   /** Values of a facet: a list to choose from. The others are in `total`. */
   facetValues: 20,
+  /** Instances of a page of GET /api/fleet, which is made once for all who ask, and the bytes at which it ends early. */
+  fleetPage: 10_000,
+  fleetBytes: 8 * 1024 * 1024,
   /** Instances of a page with their history: some 600 bytes each, from 25 rows each. */
   historyPage: 200,
   /** Saved views of a deployment and of one key, and characters of a query: 1 MiB in all. */

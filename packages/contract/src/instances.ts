@@ -105,6 +105,33 @@ export const InstanceList = Type.Object({
 })
 export type InstanceList = Static<typeof InstanceList>
 
+/** An instance as dashboards show it: what `getInstance` says of it, without what only a page of its own needs. */
+const SharedFleetInstance = Type.Object({
+  ...InstanceView.properties,
+  tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
+  version: nullable(Type.String()),
+  fail_mode: nullable(choice(['open', 'closed'])),
+  control: Type.Optional({
+    ...Type.Object({
+      version: Type.Integer({ minimum: 0 }),
+      changed_at: nullable(Timestamp),
+      applied_version: nullable(Type.Integer()),
+      applied_at: nullable(Timestamp),
+      confirmed: Type.Boolean({ description: 'The agent has applied the current version' }),
+    }),
+    description: 'Absent while the instance was never suspended and its agent never reported a control version',
+  }),
+})
+export const SharedFleet = Type.Object({
+  at: { ...Timestamp, description: 'When it was read' },
+  instances: Type.Array(SharedFleetInstance),
+  next: nullable(Type.String({ description: 'Pass it as `after` for the next page; null on the last page' })),
+})
+export type SharedFleet = Static<typeof SharedFleet>
+const SharedFleetQuery = Type.Object({
+  after: Type.Optional({ ...InstanceId, description: 'Cursor: `next` of the previous page' }),
+})
+
 const InstanceTags = Type.Object({ tags: Tags('Replace the tags that operators set before') })
 export type InstanceTags = Static<typeof InstanceTags>
 const InstanceTagsSet = Type.Object({
@@ -170,6 +197,16 @@ export const instanceEndpoints = {
     query: InstanceQuery,
     status: 200,
     reply: InstanceList,
+  }),
+  getFleet: define({
+    method: 'GET',
+    path: '/api/fleet',
+    access: access.readers,
+    feature: 'instances',
+    summary: `All instances by id, in pages of ${limits.fleetPage}: read once for all dashboards, and at most two seconds old`,
+    query: SharedFleetQuery,
+    status: 200,
+    reply: SharedFleet,
   }),
   setInstanceTags: define({
     method: 'PUT',

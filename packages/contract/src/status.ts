@@ -1,9 +1,13 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
 import { knownTools, SeverityCounts } from './events.ts'
-import { Count, limits } from './fields.ts'
+import { Count, choice, limits } from './fields.ts'
 import { InstanceView } from './instances.ts'
 import { Type } from './type.ts'
+
+const StatusQuery = Type.Object({
+  omit: Type.Optional(choice(['instances'], 'Leaves the list of instances empty: counts alone cost little')),
+})
 
 export const FleetStatus = Type.Object({
   instances: Type.Array(InstanceView, {
@@ -26,6 +30,7 @@ export const statusEndpoints = {
     access: access.readers,
     feature: 'status',
     summary: 'Instances, severity counts of 24 hours, tool calls of one hour',
+    query: StatusQuery,
     status: 200,
     reply: FleetStatus,
   }),

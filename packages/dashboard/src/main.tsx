@@ -14,7 +14,8 @@ const client = new QueryClient({
   defaultOptions: {
     queries: {
       retry: (failures, fault) => !isSignedOut(fault) && failures < 2,
-      retryDelay: 1_000,
+      // Spread: after a restart all dashboards ask at once.
+      retryDelay: () => 500 + 1_000 * Math.random(),
       networkMode: 'always',
     },
   },

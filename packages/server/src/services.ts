@@ -10,6 +10,7 @@ import { completeFolders } from './features/honeypots/honeypots.ts'
 import { FleetLists } from './features/instances/fleet-list.ts'
 import { ActivityCounts } from './features/instances/history.ts'
 import { createHeartbeats, type Heartbeats } from './features/instances/instances.ts'
+import { SharedFleets } from './features/instances/shared-fleet.ts'
 import { Keyring } from './features/keys/keyring.ts'
 import { Probing } from './features/keys/probing.ts'
 import { Quotas } from './features/keys/quotas.ts'
@@ -31,6 +32,7 @@ export interface Services extends Alerting {
   heartbeats: Heartbeats
   acks: Acks
   fleetLists: FleetLists
+  sharedFleets: SharedFleets
   keyring: Keyring
   quotas: Quotas
   probing: Probing
@@ -58,6 +60,7 @@ export async function openServices(deps: Deps): Promise<Services> {
     heartbeats: createHeartbeats(deps, parts),
     acks: createAcks(deps, parts),
     fleetLists: new FleetLists(deps),
+    sharedFleets: new SharedFleets(deps),
     keyring: new Keyring(deps, quotas),
     probing: new Probing(deps, countedReports),
     controlStates: new ControlStates(deps),

@@ -5,14 +5,14 @@ import { HostileText } from '../parts/hostile-text.tsx'
 import { type ShownStatus, StatusMark } from '../parts/marks.tsx'
 import { spanText } from '../parts/span.ts'
 import { Time } from '../parts/time.tsx'
-import type { Agent, AgentDetail } from '../service/fleet.ts'
+import type { Agent, SuspendedAgent } from '../service/fleet.ts'
 import { confirmedAfter } from '../suspend/stages.ts'
 import type { FleetSearch, SortKey } from './view.ts'
 
 interface AgentTableProps {
   agents: readonly Agent[]
   statusOf(agent: Agent): ShownStatus
-  details: ReadonlyMap<string, AgentDetail>
+  details: ReadonlyMap<string, SuspendedAgent>
   search: FleetSearch
   selected: ReadonlySet<string>
   /** The row that the keys act on. */
@@ -29,7 +29,7 @@ const columns: [key: SortKey, name: string][] = [
   ['heartbeat', 'last heartbeat'],
 ]
 
-function noteOf(agent: Agent, detail: AgentDetail | undefined) {
+function noteOf(agent: Agent, detail: SuspendedAgent | undefined) {
   if (agent.status === 'suspended') {
     const after = detail && confirmedAfter(detail)
     return (

@@ -4,7 +4,7 @@ import { useRef, useState } from 'react'
 import { counted } from '../parts/counted.ts'
 import type { ShownStatus } from '../parts/marks.tsx'
 import { sentenceOf } from '../service/client.ts'
-import { type Agent, fleetQuery, useSuspendedDetails } from '../service/fleet.ts'
+import { type Agent, fleetQuery, useSuspendedAgents } from '../service/fleet.ts'
 import { countsOf } from '../service/fleet-counts.ts'
 import { useMayOperate } from '../service/session.ts'
 import { useKeys } from '../shell/keys.ts'
@@ -21,7 +21,7 @@ export function Fleet() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const { data: fleet, error } = useQuery(fleetQuery)
-  const details = useSuspendedDetails()
+  const details = useSuspendedAgents()
   const mayOperate = useMayOperate()
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const [at, setAt] = useState(0)

@@ -2,7 +2,7 @@ import type { Severity } from '@wardline/contract'
 import { counted } from '../parts/counted.ts'
 import { spanText } from '../parts/span.ts'
 import type { Row } from '../service/event-tail.ts'
-import type { Agent, AgentDetail } from '../service/fleet.ts'
+import type { Agent, SuspendedAgent } from '../service/fleet.ts'
 
 export interface AttentionItem {
   key: string
@@ -24,7 +24,7 @@ export interface AttentionItem {
 interface AttentionFacts {
   fleet: readonly Agent[]
   /** Of suspended agents. */
-  details: ReadonlyMap<string, AgentDetail>
+  details: ReadonlyMap<string, SuspendedAgent>
   /** Events of severity breach and critical, newest first. */
   events: readonly Row[]
   /** Status of alerts by id, which is the id of their event. */

@@ -5,7 +5,7 @@ import type { ShownStatus } from '../parts/marks.tsx'
 import { useNow } from '../parts/time.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import { eventsQuery } from '../service/event-tail.ts'
-import { type Agent, fleetQuery, refreshMs, statusQuery, useSuspendedDetails } from '../service/fleet.ts'
+import { type Agent, fleetQuery, statusQuery, useSuspendedAgents } from '../service/fleet.ts'
 import { countsOf } from '../service/fleet-counts.ts'
 import { useTitle } from '../shell/title.ts'
 import { attentionOf } from './attention.ts'
@@ -18,17 +18,20 @@ import { SeverityChart } from './severity-chart.tsx'
 import { Tiles } from './tiles.tsx'
 import { staleAfterMs, verdictOf } from './verdict.ts'
 
+/** The stream says when an alert may have been added; what colleagues did with one is seen so much later. */
+const alertsRefreshMs = 15_000
+
 /** Acknowledged and resolved alerts need no attention. Newest first, of the two severities of the queue. */
 const alertsQuery = (severity: 'breach' | 'critical') => ({
   queryKey: ['alerts', severity],
   queryFn: async () => (await call('listAlerts', { query: { severity, limit: '500' } })).alerts,
-  refetchInterval: refreshMs,
+  refetchInterval: alertsRefreshMs,
 })
 
 function useFacts() {
   const fleet = useQuery(fleetQuery)
   const status = useQuery(statusQuery)
-  const details = useSuspendedDetails()
+  const details = useSuspendedAgents()
   const breaches = useInfiniteQuery(eventsQuery({ severity: 'breach' }))
   const critical = useInfiniteQuery(eventsQuery({ severity: 'critical' }))
   const alerts = [useQuery(alertsQuery('breach')), useQuery(alertsQuery('critical'))]
@@ -43,7 +46,7 @@ export function Overview() {
   const { fleet, status, details, events, statuses, isComplete, fault } = useFacts()
   const now = useNow()
   const agents = fleet.data ?? []
-  const checkedAt = Math.min(fleet.dataUpdatedAt, status.dataUpdatedAt)
+  const checkedAt = fleet.dataUpdatedAt
   const ageMs = Math.max(0, now - checkedAt)
   const isStale = isComplete && ageMs > staleAfterMs
   const items = attentionOf({ fleet: agents, details, events, alerts: statuses, now })

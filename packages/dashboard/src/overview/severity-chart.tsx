@@ -8,7 +8,7 @@ import { call, sentenceOf } from '../service/client.ts'
 type Histogram = ReplyOf<'getEventHistogram'>
 
 /** Counts of a day change slowly, and each answer is a look at many rows. */
-const refreshMs = 30_000
+const refreshMs = 60_000
 const buckets = '48'
 const height = 132
 const axis = 20

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Row } from '../service/event-tail.ts'
-import type { Agent, AgentDetail } from '../service/fleet.ts'
+import type { Agent, SuspendedAgent } from '../service/fleet.ts'
 import { attentionOf } from './attention.ts'
 import { verdictOf } from './verdict.ts'
 
@@ -9,11 +9,11 @@ const at = (secondsAgo: number) => new Date(now - secondsAgo * 1_000).toISOStrin
 
 const agent = (id: string, status: Agent['status'] = 'active', secondsAgo = 3): Agent =>
   ({ id, name: id, status, secondsAgo, last_heartbeat: at(secondsAgo), suspension_reason: null }) as Agent
-const suspended = (id: string, confirmedMs?: number): AgentDetail => {
+const suspended = (id: string, confirmedMs?: number): SuspendedAgent => {
   const confirmed = confirmedMs !== undefined
   const applied_at = confirmed ? new Date(now - 40_000 + confirmedMs).toISOString() : null
   const control = { version: 1, changed_at: at(40), applied_version: confirmed ? 1 : 0, applied_at, confirmed }
-  return { ...agent(id, 'suspended'), fail_mode: 'open', control } as unknown as AgentDetail
+  return { ...agent(id, 'suspended'), fail_mode: 'open', control } as unknown as SuspendedAgent
 }
 let seq = 0
 const row = (fields: Partial<Row>): Row =>
@@ -35,7 +35,7 @@ const row = (fields: Partial<Row>): Row =>
 
 interface Facts {
   fleet?: Agent[]
-  details?: AgentDetail[]
+  details?: SuspendedAgent[]
   events?: Row[]
   alerts?: [string, string][]
   ageMs?: number

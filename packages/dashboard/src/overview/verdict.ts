@@ -1,13 +1,13 @@
 import { counted } from '../parts/counted.ts'
 import { spanText } from '../parts/span.ts'
-import type { Agent, AgentDetail } from '../service/fleet.ts'
+import type { Agent, SuspendedAgent } from '../service/fleet.ts'
 import { countsOf } from '../service/fleet-counts.ts'
 import { confirmedAfter } from '../suspend/stages.ts'
 import type { AttentionItem } from './attention.ts'
 
 interface VerdictFacts {
   fleet: readonly Agent[]
-  details: ReadonlyMap<string, AgentDetail>
+  details: ReadonlyMap<string, SuspendedAgent>
   items: readonly AttentionItem[]
   /** Age of the oldest data that the verdict rests on. */
   ageMs: number

@@ -13,15 +13,22 @@ function withControl(fleet: readonly Agent[], changes: readonly ControlChange[])
   return fleet.map((agent) => {
     const change = last.get(agent.id)
     if (!change) return agent
+    const { control = { version: 0, applied_version: null, applied_at: null } } = agent
+    // Nothing is confirmed before the service says so.
+    const changed = { ...control, version: control.version + 1, changed_at: change.at, confirmed: false }
     return change.action === 'suspend'
-      ? { ...agent, status: 'suspended', suspension_reason: change.reason }
-      : { ...agent, status: 'active', suspension_reason: null }
+      ? { ...agent, control: changed, status: 'suspended', suspension_reason: change.reason }
+      : { ...agent, control: changed, status: 'active', suspension_reason: null }
   })
 }
+
+/** In a flood of breaches the alerts are still read again only so often. */
+const alertsAgainMs = 5_000
 
 /** Writes what the stream brings into the cache that every screen reads. */
 export function applyLive(client: QueryClient): void {
   let connection = 0
+  let alertsReadAt = 0
   onLiveBatch((batch) => {
     if (batch.phase === 'signed-out') void client.invalidateQueries({ queryKey: sessionQuery.queryKey })
     // The first connection of this page comes after its first lists, and may lack what was stored in between.
@@ -44,6 +51,11 @@ export function applyLive(client: QueryClient): void {
     if (batch.control.length > 0) {
       client.setQueryData(fleetQuery.queryKey, (fleet) => fleet && withControl(fleet, batch.control))
       for (const { instance_id } of batch.control) void client.invalidateQueries({ queryKey: ['agent', instance_id] })
+    }
+    const isSerious = batch.events.some(({ severity }) => severity === 'breach' || severity === 'critical')
+    if (isSerious && Date.now() - alertsReadAt > alertsAgainMs) {
+      alertsReadAt = Date.now()
+      void client.invalidateQueries({ queryKey: ['alerts'] })
     }
     if (batch.events.some(({ by_service, event_type }) => by_service && fleetTypes.has(event_type))) {
       void client.invalidateQueries({ queryKey: fleetQuery.queryKey })

@@ -1,19 +1,21 @@
-import { queryOptions, useQueries, useQuery } from '@tanstack/react-query'
+import { type QueryClient, queryOptions, useQuery } from '@tanstack/react-query'
 import type { ReplyOf } from '@wardline/contract'
+import { useMemo } from 'react'
 import { call } from './client.ts'
 
-export type Agent = ReplyOf<'listInstances'>['instances'][number]
+export type Agent = ReplyOf<'getFleet'>['instances'][number]
 export type AgentDetail = ReplyOf<'getInstance'>
 
 /** Looked at, a page is never older than this by more than the time of an answer. */
 export const refreshMs = 5_000
-const pageRows = '1000'
+/** Counts of a day change slowly, and the stream brings those of severities as they change. */
+const countsRefreshMs = 30_000
 
 /** Every agent, in the order of ids: the order that a person learns. */
 async function readFleet(signal: AbortSignal): Promise<Agent[]> {
   const agents: Agent[] = []
   for (let after: string | undefined; ; ) {
-    const page = await call('listInstances', { query: { limit: pageRows, ...(after ? { after } : {}) }, signal })
+    const page = await call('getFleet', { query: after ? { after } : {}, signal })
     agents.push(...page.instances)
     if (page.next === null) return agents
     after = page.next
@@ -24,15 +26,17 @@ export const fleetQuery = queryOptions({
   queryKey: ['fleet'],
   queryFn: ({ signal }) => readFleet(signal),
   refetchInterval: refreshMs,
+  // Heartbeats make each answer another one: comparing ten thousand agents finds nothing to keep.
+  structuralSharing: false,
 })
 
 export const statusQuery = queryOptions({
   queryKey: ['status'],
   queryFn: async ({ signal }) => {
-    const { stats, toolCalls } = await call('getStatus', { signal })
+    const { stats, toolCalls } = await call('getStatus', { query: { omit: 'instances' }, signal })
     return { stats, toolCalls }
   },
-  refetchInterval: refreshMs,
+  refetchInterval: countsRefreshMs,
 })
 
 export const agentQuery = (id: string) =>
@@ -42,15 +46,21 @@ export const agentQuery = (id: string) =>
     refetchInterval: refreshMs,
   })
 
-/** Each is one request: of more, the first ones. */
-const maxDetails = 30
+/** What was read of one agent is newer than what the fleet says of it. */
+export function noteDetail(client: QueryClient, { id, status, suspension_reason, control }: AgentDetail): void {
+  client.setQueryData(fleetQuery.queryKey, (fleet) =>
+    fleet?.map((agent) => (agent.id === id ? { ...agent, status, suspension_reason, control } : agent)),
+  )
+}
 
-/** Details of agents that are suspended: whether each confirmed. */
-export function useSuspendedDetails(): Map<string, AgentDetail> {
-  const { data: fleet = [] } = useQuery(fleetQuery)
-  const ids = fleet.filter(({ status }) => status === 'suspended').map(({ id }) => id)
-  return useQueries({
-    queries: ids.slice(0, maxDetails).map(agentQuery),
-    combine: (results) => new Map(results.flatMap(({ data }) => (data ? [[data.id, data] as const] : []))),
-  })
+/** A suspended agent, with whether and when it confirmed. */
+export type SuspendedAgent = Agent & { control: NonNullable<Agent['control']> }
+
+const isSuspended = (agent: Agent): agent is SuspendedAgent =>
+  agent.status === 'suspended' && agent.control !== undefined
+
+/** Agents that are suspended, by id. */
+export function useSuspendedAgents(): Map<string, SuspendedAgent> {
+  const { data: fleet } = useQuery(fleetQuery)
+  return useMemo(() => new Map((fleet ?? []).filter(isSuspended).map((agent) => [agent.id, agent])), [fleet])
 }

@@ -143,7 +143,8 @@ export function openLiveConnection(deliver: (batch: LiveBatch) => void) {
     } catch (fault) {
       if ((fault as { status?: number }).status === 401) return void enter('signed-out')
       enter('waiting')
-      retry = setTimeout(connect, retryMs[Math.min(failures++, retryMs.length - 1)])
+      // Spread: all dashboards lost the service in the same moment.
+      retry = setTimeout(connect, retryMs[Math.min(failures++, retryMs.length - 1)]! * (0.5 + Math.random()))
     } finally {
       isConnecting = false
     }

@@ -1,12 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { counted } from '../parts/counted.ts'
-import { fleetQuery, useSuspendedDetails } from '../service/fleet.ts'
+import { fleetQuery, useSuspendedAgents } from '../service/fleet.ts'
 import { countsOf } from '../service/fleet-counts.ts'
 
 /** Stays as long as several agents are suspended: a fleet that was stopped must not be forgotten. */
 export function SuspendedBanner() {
   const { data } = useQuery(fleetQuery)
-  const details = useSuspendedDetails()
+  const details = useSuspendedAgents()
   const { suspended, all } = countsOf(data ?? [])
   const unconfirmed = [...details.values()].filter(({ control }) => !control.confirmed).length
   if (suspended < 2) return null

@@ -2,7 +2,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { WardlineError } from '@wardline/contract'
 import { useEffect, useRef, useState } from 'react'
 import { call, sentenceOf } from '../service/client.ts'
-import { type AgentDetail, fleetQuery } from '../service/fleet.ts'
+import { type AgentDetail, fleetQuery, noteDetail } from '../service/fleet.ts'
 import { type ControlRun, confirmedAfter } from './stages.ts'
 
 /** Requests under way at once: a browser has six connections to an address, and one is the stream. */
@@ -60,7 +60,10 @@ export function useControlRuns(action: 'suspend' | 'resume') {
       )
       const confirmedMs = detail && confirmedAfter(detail)
       if (detail) client.setQueryData(['agent', id], detail)
-      if (confirmedMs !== undefined) return note(id, { confirmedMs })
+      if (detail && confirmedMs !== undefined) {
+        noteDetail(client, detail)
+        return note(id, { confirmedMs })
+      }
       await pause(askEveryMs)
     }
   }

@@ -21,7 +21,11 @@ export interface ControlRun {
 }
 
 /** Milliseconds between the change and the agent's word; undefined before that. */
-export function confirmedAfter({ control }: AgentDetail): number | undefined {
+export function confirmedAfter({
+  control,
+}: {
+  control: Pick<AgentDetail['control'], 'confirmed' | 'changed_at' | 'applied_at'>
+}): number | undefined {
   const { confirmed, changed_at, applied_at } = control
   if (!confirmed || changed_at === null || applied_at === null) return undefined
   return Math.max(0, Date.parse(applied_at) - Date.parse(changed_at))

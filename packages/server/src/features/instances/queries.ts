@@ -95,6 +95,22 @@ export function readInstances(
   return query.orderBy('id').limit(limit).execute()
 }
 
+const controlColumns = ['control_version', 'control_changed_at', 'applied_version', 'applied_at'] as const
+export type SharedRow = InstanceRow &
+  TagColumns &
+  Pick<Schema['instances'], (typeof controlColumns)[number] | 'version' | 'fail_mode'>
+
+/** Instances after an id as dashboards show them, in the order of ids. */
+export function readShared(db: Db, after: string, limit: number): Promise<SharedRow[]> {
+  return db
+    .selectFrom('instances')
+    .select([...viewColumns, ...tagColumns, ...controlColumns, 'version', 'fail_mode'])
+    .where('id', '>', after)
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+}
+
 export function findInstance(db: Db, id: string) {
   return db.selectFrom('instances').selectAll().where('id', '=', id).executeTakeFirst()
 }

@@ -7,12 +7,18 @@ import type { Router } from '../../http/route.ts'
 import { deleteInstance } from './deletion.ts'
 import { viewHistory } from './history.ts'
 import { type Heartbeats, listInstances, viewInstance } from './instances.ts'
+import type { SharedFleets } from './shared-fleet.ts'
 import { setTags } from './tags.ts'
+
+/** `gzip` in the list, and not refused by `;q=0`. */
+const acceptsGzip = (given: string | string[] | undefined): boolean =>
+  /\bgzip\b(?!;q=0(\.0*)?(,|$))/.test(String(given ?? ''))
 
 const ok = { ok: true } as const
 
 interface InstanceRoutes {
   heartbeats: Heartbeats
+  sharedFleets: SharedFleets
   /** Whether any decoy could trip for this caller. */
   reaches(principal: Principal): boolean
   /** What polls are answered with from memory. */
@@ -21,7 +27,7 @@ interface InstanceRoutes {
 
 export function mountInstances(router: Router, { database, clock }: Deps, parts: InstanceRoutes): void {
   const { db } = database
-  const { heartbeats, reaches, controlStates } = parts
+  const { heartbeats, sharedFleets, reaches, controlStates } = parts
 
   router.handle('sendHeartbeat', ({ body, principal }, reply) => {
     assertMayActFor(principal, body.instance_id)
@@ -35,18 +41,28 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
     return database.scan(principal.keyId, (scanned) => listInstances(scanned, query, limit, clock.now()))
   })
 
+  router.handle('getFleet', async ({ query, principal, request }, reply) => {
+    const { text, gzip } = await sharedFleets.read(query.after ?? '', principal.keyId)
+    reply.headers({ 'content-type': 'application/json; charset=utf-8', vary: 'accept-encoding' })
+    if (!gzip || !acceptsGzip(request.headers['accept-encoding'])) return text as never
+    reply.header('content-encoding', 'gzip')
+    return gzip as never
+  })
+
   router.handle('getInstance', ({ params }) => viewInstance(db, params.instanceId, clock.now()))
 
   router.handle('getInstanceHistory', ({ params }) => viewHistory(db, params.instanceId, clock.now()))
 
   router.handle('setInstanceTags', async ({ params, body, request }) => {
     const tags = await setTags(database, params.instanceId, body, requestActor(request), clock.now())
+    sharedFleets.forget()
     return { ok: true, id: params.instanceId, tags }
   })
 
   router.handle('deleteInstance', async ({ params, request }) => {
     await deleteInstance(database, params.instanceId, requestActor(request), clock.now())
     controlStates.forget(params.instanceId)
+    sharedFleets.forget()
     return { ok: true, id: params.instanceId }
   })
 }

@@ -9,17 +9,21 @@ export function mountStatus(
   { database, clock }: Deps,
   { fleetLists }: { fleetLists: FleetLists },
 ): void {
-  const answer = new SharedAnswer(async () => {
+  const counts = async (now: number) => {
+    const [stats, toolCalls] = await database.scan('status', (db) =>
+      Promise.all([severityCounts(db, now), toolCounts(db, now)]),
+    )
+    return { stats, toolCalls }
+  }
+  const whole = new SharedAnswer(async () => {
     const now = clock.now()
-    const [{ instances, omitted }, [stats, toolCalls]] = await Promise.all([
-      fleetLists.read(now),
-      database.scan('status', (db) => Promise.all([severityCounts(db, now), toolCounts(db, now)])),
-    ])
-    const rest = JSON.stringify({ ...(omitted > 0 ? { instances_omitted: omitted } : {}), stats, toolCalls })
+    const [{ instances, omitted }, counted] = await Promise.all([fleetLists.read(now), counts(now)])
+    const rest = JSON.stringify({ ...(omitted > 0 ? { instances_omitted: omitted } : {}), ...counted })
     return `{"instances":[${instances.join(',')}],${rest.slice(1)}`
   })
-  router.handle('getStatus', async (_input, reply) => {
+  const countsAlone = new SharedAnswer(async () => JSON.stringify({ instances: [], ...(await counts(clock.now())) }))
+  router.handle('getStatus', async ({ query }, reply) => {
     reply.type('application/json; charset=utf-8')
-    return (await answer.read()) as never
+    return (await (query.omit ? countsAlone : whole).read()) as never
   })
 }

@@ -1,0 +1,98 @@
+import { gunzipSync } from 'node:zlib'
+import { limits, type SharedFleet } from '@wardline/contract'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { adminKey, openTestService, type TestService } from '../../test-service.ts'
+
+let service: TestService
+beforeAll(async () => {
+  service = await openTestService()
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+const fleet = async (query = '') => (await service.call<SharedFleet>('GET', `/api/fleet${query}`)).body
+const beat = (id: string, more = {}) =>
+  service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id, ...more } })
+
+describe('the fleet as dashboards read it', () => {
+  it('says of each agent what it is, says and confirmed', async () => {
+    await beat('a', { version: '1.2', fail_mode: 'closed', tags: ['env:test'] })
+    await beat('b')
+    await service.call('POST', '/api/kill/a', { body: { reason: 'why' } })
+    const [suspended, plain] = (await fleet()).instances
+    expect(suspended).toMatchObject({
+      id: 'a',
+      status: 'suspended',
+      suspension_reason: 'why',
+      version: '1.2',
+      fail_mode: 'closed',
+      tags: ['env:test'],
+      control: { version: 1, confirmed: false, applied_version: null },
+    })
+    expect(plain).toMatchObject({ id: 'b', status: 'active', version: null, fail_mode: null })
+    expect(plain).not.toHaveProperty('control')
+  })
+
+  it('is read once in two seconds for all who ask', async () => {
+    const before = await fleet()
+    await beat('c')
+    expect(await fleet()).toEqual(before)
+    service.clock.advance(2_000)
+    expect((await fleet()).instances.map(({ id }) => id)).toEqual(['a', 'b', 'c'])
+  })
+
+  // An operator who suspends looks at once whether it happened.
+  it('shows a kill, a resume, tags and a deletion to all who ask after it', async () => {
+    const find = async (id: string) => (await fleet()).instances.find((agent) => agent.id === id)
+    await service.call('POST', '/api/kill/b', { body: { reason: 'x' } })
+    expect(await find('b')).toMatchObject({ status: 'suspended' })
+    await service.call('POST', '/api/resume/b')
+    expect(await find('b')).toMatchObject({ status: 'active' })
+    await service.call('PUT', '/api/instances/b/tags', { body: { tags: ['new'] } })
+    expect(await find('b')).toMatchObject({ tags: ['new'] })
+    await service.call('DELETE', '/api/instances/b')
+    expect(await find('b')).toBeUndefined()
+  })
+
+  it('comes in pages that hold every instance once, and compressed for those who take it', async () => {
+    const last = limits.fleetPage + 500
+    await service.execute(`insert into instances (id, name, first_seen_at, last_heartbeat_at)
+      select 'i' || substr('00000' || n, length('00000' || n) - 5), 'agent', 0, ${service.clock.now()}
+      from (with recursive more(n) as (select 1 union all select n + 1 from more where n < ${last}) select n from more) as m`)
+    service.clock.advance(2_000)
+    const first = await fleet()
+    expect(first.instances).toHaveLength(limits.fleetPage)
+    const second = await fleet(`?after=${first.next}`)
+    expect(second.next).toBeNull()
+    const ids = [...first.instances, ...second.instances].map(({ id }) => id)
+    expect(ids).toHaveLength(last + 2)
+    expect(ids).toEqual([...new Set(ids)].toSorted())
+    const headers = { 'x-monitor-key': adminKey, 'accept-encoding': 'br, gzip' }
+    const answer = await service.app.inject({ method: 'GET', url: '/api/fleet', headers })
+    expect(answer.headers['content-encoding']).toBe('gzip')
+    expect(JSON.parse(gunzipSync(answer.rawPayload).toString())).toEqual(first)
+    const plain = { ...headers, 'accept-encoding': 'br, gzip;q=0' }
+    const whole = await service.app.inject({ method: 'GET', url: '/api/fleet', headers: plain })
+    expect(whole.headers).not.toHaveProperty('content-encoding')
+    expect(whole.json()).toEqual(first)
+  })
+
+  // Names and reasons are texts of others: a page must stay one that a browser reads.
+  it('ends a page early whose texts are long', async () => {
+    const longest = '\u0001'.repeat(80)
+    await service.execute(
+      `update instances set name = '${longest}', suspended = 1, suspension_reason = '${longest.repeat(6)}'`,
+    )
+    service.clock.advance(2_000)
+    const { text, body } = await service.call<SharedFleet>('GET', '/api/fleet')
+    expect(Buffer.byteLength(text)).toBeLessThan(1.01 * limits.fleetBytes)
+    expect(body.next).toBe(body.instances.at(-1)!.id)
+  })
+})
+
+describe('the status without instances', () => {
+  it('has the counts alone', async () => {
+    const { body } = await service.call<{ instances: unknown[]; stats: object }>('GET', '/api/status?omit=instances')
+    expect(body.instances).toEqual([])
+    expect(body.stats).toHaveProperty('breach')
+  })
+})

@@ -1,0 +1,103 @@
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import { limits, type SharedFleet } from '@wardline/contract'
+import { isoTime, isoTimeOrNull } from '../../clock.ts'
+import type { Deps } from '../../deps.ts'
+import { viewRow } from './instances.ts'
+import { readShared, type SharedRow } from './queries.ts'
+import { allTags } from './tags.ts'
+
+/** Two hundred dashboards ask every five seconds each: all who ask within this time get one reading. */
+const keptMs = 2_000
+/** Rows that are read and written as JSON without a pause: some five milliseconds. */
+const chunkRows = 1_000
+/** A service has one fleet; whoever invents cursors must not fill memory. */
+const maxPages = 16
+/** Below, compressing costs more than it saves. */
+const minGzipBytes = 4_096
+
+const compress = promisify(gzip)
+
+interface SharedPage {
+  text: string
+  /** Absent where it would save little. */
+  gzip: Buffer | undefined
+}
+
+interface Reading {
+  at: number
+  page: Promise<SharedPage>
+}
+
+function viewShared(row: SharedRow, now: number): SharedFleet['instances'][number] {
+  const { control_version: version, applied_version } = row
+  const control = {
+    version,
+    changed_at: isoTimeOrNull(row.control_changed_at),
+    applied_version,
+    applied_at: isoTimeOrNull(row.applied_at),
+    confirmed: version === 0 || applied_version === version,
+  }
+  return {
+    ...viewRow(row, now),
+    tags: allTags(row),
+    version: row.version,
+    fail_mode: row.fail_mode,
+    ...(version === 0 && applied_version === null ? {} : { control }),
+  }
+}
+
+/** The fleet as dashboards show it, read and compressed once for all who ask within two seconds. */
+export class SharedFleets {
+  readonly #deps: Pick<Deps, 'database' | 'clock'>
+  readonly #readings = new Map<string, Reading>()
+
+  constructor(deps: Pick<Deps, 'database' | 'clock' | 'bus'>) {
+    this.#deps = deps
+    // Who was just killed or resumed has another status.
+    deps.bus.onControl(() => this.forget())
+  }
+
+  /** The page after an id; `caller` is who waits in the lane of scans when it has to be read. */
+  read(after: string, caller: string): Promise<SharedPage> {
+    const now = this.#deps.clock.monotonic()
+    const known = this.#readings.get(after)
+    if (known && now - known.at < keptMs) return known.page
+    if (this.#readings.size >= maxPages) this.#readings.clear()
+    const reading = { at: now, page: this.#make(after, caller) }
+    this.#readings.set(after, reading)
+    reading.page.catch(() => {
+      if (this.#readings.get(after) === reading) this.#readings.delete(after)
+    })
+    return reading.page
+  }
+
+  /** What is asked for from now on is read again. */
+  forget(): void {
+    this.#readings.clear()
+  }
+
+  async #make(first: string, caller: string): Promise<SharedPage> {
+    const { database, clock } = this.#deps
+    const now = clock.now()
+    const texts: string[] = []
+    let bytes = 0
+    let last = first
+    let next: string | null = null
+    for (let isEnd = false; !isEnd; ) {
+      const rows = await database.scan(caller, (db) => readShared(db, last, chunkRows))
+      for (const row of rows) {
+        const text = JSON.stringify(viewShared(row, now))
+        texts.push(text)
+        bytes += Buffer.byteLength(text)
+        last = row.id
+        if (bytes > limits.fleetBytes) break
+      }
+      const isFull = texts.length >= limits.fleetPage || bytes > limits.fleetBytes
+      if (isFull) next = last
+      isEnd = isFull || rows.length < chunkRows
+    }
+    const text = `{"at":"${isoTime(now)}","instances":[${texts.join(',')}],"next":${JSON.stringify(next)}}`
+    return { text, gzip: bytes < minGzipBytes ? undefined : await compress(text, { level: 2 }) }
+  }
+}
