@@ -545,7 +545,7 @@ const rules: Rule[] = [
     broken: { 'packages/server/src/jobs.ts': 'const delay = Math.random() * 1000' },
     find: onlyIn(
       /\b(randomBytes|randomInt|randomUUID|getRandomValues|Math\.random)\b/,
-      /^packages\/((cli|sdk)\/|server\/src\/(ids|features\/honeypots\/decoy-[\w-]+)\.ts$)/,
+      /^packages\/((cli|sdk|dashboard)\/|server\/src\/(ids|features\/honeypots\/decoy-[\w-]+)\.ts$)/,
       'draws random numbers; only ids.ts and the decoy generators may',
     ),
   },

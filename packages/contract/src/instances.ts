@@ -105,7 +105,7 @@ export const InstanceList = Type.Object({
 })
 export type InstanceList = Static<typeof InstanceList>
 
-/** An instance as dashboards show it: what `getInstance` says of it, without what only a page of its own needs. */
+/** An instance as dashboards show it: what `getInstance` says of it, without what only the page of one agent needs. */
 const SharedFleetInstance = Type.Object({
   ...InstanceView.properties,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),

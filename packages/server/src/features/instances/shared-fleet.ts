@@ -11,7 +11,7 @@ import { allTags } from './tags.ts'
 const keptMs = 2_000
 /** Rows that are read and written as JSON without a pause: some five milliseconds. */
 const chunkRows = 1_000
-/** A service has one fleet; whoever invents cursors must not fill memory. */
+/** A service has one fleet; cursors that a caller invents must not fill memory. */
 const maxPages = 16
 /** Below, compressing costs more than it saves. */
 const minGzipBytes = 4_096
