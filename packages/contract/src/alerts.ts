@@ -65,6 +65,7 @@ const Assignee = NotBlank({ minLength: 1, maxLength: 100 })
 export const AlertQuery = Type.Object({
   status: Type.Optional(choice(alertStatuses)),
   severity: Type.Optional(Severity),
+  min_severity: Type.Optional(Severity),
   event_type: Type.Optional(EventType),
   instance_id: Type.Optional(InstanceId),
   assignee: Type.Optional(Assignee),
@@ -85,7 +86,7 @@ const AlertCounts = Type.Object({
     description: 'Those that are not 0',
   }),
   complete: Type.Boolean({
-    description: `False when there are more than ${limits.countedAlerts} alerts: only the newest are counted`,
+    description: `False when there are more than ${limits.countedAlerts}: of the unresolved ones above info only the newest so many are counted, of the others those among the newest so many alerts`,
   }),
 })
 export type AlertCounts = Static<typeof AlertCounts>

@@ -18,6 +18,7 @@ import { instanceTags } from './migrations/0014-instance-tags.ts'
 import { instanceHours } from './migrations/0015-instance-hours.ts'
 import { savedViews } from './migrations/0016-saved-views.ts'
 import { loginCodes } from './migrations/0017-login-codes.ts'
+import { alertsToHandle } from './migrations/0018-alerts-to-handle.ts'
 
 interface Migration {
   version: number
@@ -46,6 +47,7 @@ const migrations: Migration[] = [
   { version: 15, name: 'instance-hours', statements: instanceHours },
   { version: 16, name: 'saved-views', statements: savedViews },
   { version: 17, name: 'login-codes', statements: loginCodes },
+  { version: 18, name: 'alerts-to-handle', statements: alertsToHandle },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -43,15 +43,46 @@ describe('counts of alerts', () => {
   })
 
   // A dashboard asks every few seconds: what it costs must not grow with the history.
-  it('are of the newest alerts, and say so', async () => {
-    await report('critical', 'agent-1')
+  it('are of the newest alerts, and say so; what is to be handled is counted however old', async () => {
+    await change(await report('critical', 'agent-1'), { status: 'resolved' })
+    await report('breach', 'agent-1')
     await service.deps.database.db
       .updateTable('counters')
       .set({ value: limits.countedAlerts + 5 })
       .where('name', '=', 'alert_seq')
       .execute()
     await report('critical', 'agent-2')
-    expect(await counts()).toEqual({ counts: [{ status: 'open', severity: 'critical', count: 1 }], complete: false })
+    expect(await counts()).toEqual({
+      counts: expect.arrayContaining([
+        { status: 'open', severity: 'breach', count: 1 },
+        { status: 'open', severity: 'critical', count: 1 },
+      ]),
+      complete: false,
+    })
+    expect((await counts()).counts).toHaveLength(2)
+  })
+})
+
+describe('the list of what is to be handled', () => {
+  // A machine may take every tool call as an alert: two days of them must not hide what is open since before.
+  it('goes back as far as it has to', async () => {
+    const old = await report('warning', 'agent-1')
+    const { db } = service.deps.database
+    await db.updateTable('counters').set({ value: 300_000 }).where('name', '=', 'alert_seq').execute()
+    await report('info', 'agent-1')
+    const list = async (query: string) => {
+      const { body } = await service.call<{ alerts: { id: string }[]; next: string | null }>(
+        'GET',
+        `/api/alerts${query}`,
+      )
+      return { ids: body.alerts.map(({ id }) => id), next: body.next }
+    }
+    expect(await list('?status=open&min_severity=warning')).toEqual({ ids: [old], next: null })
+    expect(await list('?status=open&severity=warning')).toEqual({ ids: [old], next: null })
+    expect(await list('?status=open&severity=breach')).toEqual({ ids: [], next: null })
+    expect((await list('?min_severity=warning')).ids).toEqual([])
+    expect((await list('?min_severity=warning')).next).not.toBeNull()
+    expect((await list('?status=open')).ids).toHaveLength(1)
   })
 })
 

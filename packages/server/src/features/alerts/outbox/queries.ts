@@ -1,5 +1,5 @@
-import { type AlertCountQuery, type AlertQuery, limits } from '@wardline/contract'
-import { CompiledQuery, type SelectQueryBuilder, sql } from 'kysely'
+import { type AlertCountQuery, type AlertQuery, limits, severities } from '@wardline/contract'
+import { CompiledQuery, type ExpressionBuilder, type SelectQueryBuilder, sql } from 'kysely'
 import { counterValue, lockCounter, raiseCounter, readCounter } from '../../../db/counters.ts'
 import type { Database, Db, Dialect, Statement, Trx } from '../../../db/database.ts'
 import type { Schema } from '../../../db/schema.ts'
@@ -165,42 +165,86 @@ interface AlertPage {
   lookedDownTo: number | undefined
 }
 
-function matching<Row>(query: SelectQueryBuilder<Schema, 'alerts', Row>, filter: AlertQuery) {
+/** Alerts that may need a person. Literals, as in the condition of their index: with parameters it would not be used. */
+const toHandle = (e: ExpressionBuilder<Schema, 'alerts'>) =>
+  e.and([e('status', '<>', sql.lit('resolved')), e('severity', '<>', sql.lit('info'))])
+
+const asksForToHandle = ({ status, severity = 'info', min_severity = 'info' }: AlertQuery): boolean =>
+  (status === 'open' || status === 'acknowledged') && (severity !== 'info' || min_severity !== 'info')
+
+/** The lowest seq of `max` alerts to handle below one; undefined when there are fewer. */
+async function lowestToHandle(db: Db, below: number, max: number): Promise<number | undefined> {
+  const row = await db
+    .selectFrom('alerts')
+    .select('seq')
+    .where('seq', '<', below)
+    .where(toHandle)
+    .orderBy('seq', 'desc')
+    .offset(max - 1)
+    .limit(1)
+    .executeTakeFirst()
+  return row?.seq
+}
+
+/** The lowest seq of the `max` seqs below one; undefined when there are fewer. */
+async function lowestOfAll(db: Db, below: number, max: number): Promise<number | undefined> {
+  const { head, oldest } = await db
+    .selectFrom('alerts')
+    .select((e) => [e.fn.max('seq').as('head'), e.fn.min('seq').as('oldest')])
+    .executeTakeFirstOrThrow()
+  const lowest = Math.min(below, (head ?? 0) + 1) - max
+  return lowest > (oldest ?? 0) ? lowest : undefined
+}
+
+function matching<Row>(query: SelectQueryBuilder<Schema, 'alerts', Row>, { min_severity, ...filter }: AlertQuery) {
   let chosen = query
   for (const column of ['status', 'severity', 'event_type', 'instance_id', 'assignee'] as const) {
     const value = filter[column]
     if (value !== undefined) chosen = chosen.where(column, '=', value as never)
   }
-  return chosen
+  return min_severity === undefined
+    ? chosen
+    : chosen.where('severity', 'in', severities.slice(severities.indexOf(min_severity)))
 }
 
 /** One page, newest first; the next one goes on at `lookedDownTo`. */
 export async function readAlertPage(db: Db, filter: AlertQuery, before: number, limit: number): Promise<AlertPage> {
-  const { head, oldest } = await db
-    .selectFrom('alerts')
-    .select((e) => [e.fn.max('seq').as('head'), e.fn.min('seq').as('oldest')])
-    .executeTakeFirstOrThrow()
-  const below = Math.min(before, (head ?? 0) + 1)
-  const floor = Math.max(oldest ?? 0, below - scanWindow)
-  const query = db.selectFrom('alerts').selectAll().where('seq', '<', below).where('seq', '>=', floor)
-  const rows = await matching(query, filter).orderBy('seq', 'desc').limit(limit).execute()
-  if (rows.length === limit) return { rows, lookedDownTo: rows.at(-1)!.seq }
-  return { rows, lookedDownTo: floor > (oldest ?? 0) ? floor : undefined }
+  const isToHandle = asksForToHandle(filter)
+  const lowest = await (isToHandle ? lowestToHandle : lowestOfAll)(db, before, scanWindow)
+  const rows = await matching(db.selectFrom('alerts').selectAll(), filter)
+    .where('seq', '<', before)
+    .where('seq', '>=', lowest ?? 0)
+    .$if(isToHandle, (query) => query.where(toHandle))
+    .orderBy('seq', 'desc')
+    .limit(limit)
+    .execute()
+  return { rows, lookedDownTo: rows.length === limit ? rows.at(-1)!.seq : lowest }
 }
 
-/** How many of the newest alerts there are of each status and severity. */
+/**
+ * How many alerts there are of each status and severity: of those to handle the newest 10,000, of the others those among
+ * the newest 10,000 of all.
+ */
 export async function countAlertRows(db: Db, filter: AlertCountQuery) {
-  const { head, oldest } = await db
-    .selectFrom('alerts')
-    .select((e) => [e.fn.max('seq').as('head'), e.fn.min('seq').as('oldest')])
-    .executeTakeFirstOrThrow()
-  const floor = (head ?? 0) - limits.countedAlerts
-  const query = db
-    .selectFrom('alerts')
-    .select((e) => ['status', 'severity', e.fn.countAll<number>().as('count')])
-    .where('seq', '>', floor)
-  const counts = await matching(query, filter).groupBy(['status', 'severity']).execute()
-  return { counts, complete: (oldest ?? 0) > floor }
+  const newest = Number.MAX_SAFE_INTEGER
+  const lowest = {
+    toHandle: await lowestToHandle(db, newest, limits.countedAlerts),
+    others: await lowestOfAll(db, newest, limits.countedAlerts),
+  }
+  const from = (seq: number | undefined) =>
+    matching(
+      db.selectFrom('alerts').select((e) => ['status', 'severity', e.fn.countAll<number>().as('count')]),
+      filter,
+    )
+      .where('seq', '>=', seq ?? 0)
+      .groupBy(['status', 'severity'])
+  const counts = [
+    ...(await from(lowest.toHandle).where(toHandle).execute()),
+    ...(await from(lowest.others)
+      .where((e) => e.not(toHandle(e)))
+      .execute()),
+  ]
+  return { counts, complete: lowest.toHandle === undefined && lowest.others === undefined }
 }
 
 export function findAlert(db: Db, id: string): Promise<StoredAlert | undefined> {
