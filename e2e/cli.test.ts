@@ -149,6 +149,9 @@ describe('status and instances', () => {
     )
     expect((await done(['instances', 'tag', id], asAdmin())).stdout()).toBe(`Tags of ${id}: env:test\n`)
     expect((await done(['instances', id, '--json'], asAdmin())).json()).toMatchObject({ id, control: { version: 0 } })
+    const history = (await done(['instances', 'history', id, '--json'], asAdmin())).json<{ heartbeats: number[] }>()
+    expect(history).toMatchObject({ id, bucket_seconds: 300 })
+    expect(history.heartbeats).toHaveLength(288)
   })
 
   // An agent names itself, and what an operator looks at must not be what it wants them to see.

@@ -2,6 +2,7 @@ import {
   type Client,
   type FleetInstance,
   type InstanceDetail,
+  type InstanceHistory,
   type InstanceList,
   type InstanceStatus,
   instanceStatuses,
@@ -115,6 +116,47 @@ async function setTags(id: string, given: string | undefined, flags: ServiceFlag
   else console.log(`Tags of ${sanitize(reply.id)}: ${reply.tags.map(sanitize).join(', ') || 'none'}`)
 }
 
+const bucketsOfHour = (bucketSeconds: number) => Math.max(1, Math.round(3_600 / bucketSeconds))
+const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
+
+/** A line an hour; hours before the instance was registered and without any activity are left out. */
+export function historyTable({
+  from,
+  bucket_seconds,
+  heartbeats,
+  expected,
+  events,
+  tool_calls,
+}: InstanceHistory): string {
+  const buckets = bucketsOfHour(bucket_seconds)
+  const rows: string[][] = []
+  for (let first = 0; first < heartbeats.length; first += buckets) {
+    const of = (counts: readonly number[]) => sum(counts.slice(first, first + buckets))
+    if (of(expected) + of(heartbeats) + of(events) === 0) continue
+    const start = new Date(Date.parse(from) + first * bucket_seconds * 1_000).toISOString()
+    const missing = Math.max(0, of(expected) - of(heartbeats))
+    rows.push([
+      `${start.slice(0, 16)}Z`,
+      `${of(heartbeats)} of ${of(expected)}`,
+      String(of(events)),
+      String(of(tool_calls)),
+      missing > 0 ? `${missing} heartbeats missing` : '',
+    ])
+  }
+  return textTable([['HOUR FROM', 'HEARTBEATS', 'EVENTS', 'TOOL CALLS', ''], ...rows])
+}
+
+async function history(id: string, flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const reply = await call('getInstanceHistory', { params: { instanceId: id } })
+  if (flags.json) console.log(safeJson(reply, 2))
+  else if (sum([...reply.heartbeats, ...reply.events]) === 0)
+    console.error(
+      `No activity of ${sanitize(reply.id)} in the last 24 hours; what happens now is shown within a minute.`,
+    )
+  else console.log(historyTable(reply))
+}
+
 export function addInstances(program: Command): void {
   const instances = program.command('instances').description('list, show and delete instances')
   const listing = instances
@@ -125,6 +167,10 @@ export function addInstances(program: Command): void {
     .option('--prefix <text>', 'only ids with this prefix')
     .option('--tag <tag>', 'only instances with this tag')
   withService(listing).action(list)
+  const activity = instances
+    .command('history <id>')
+    .description('show heartbeats received and due, events and tool calls of the last 24 hours, by the hour')
+  withService(activity).action(history)
   const tagging = instances
     .command('tag <id> [tags]')
     .description(

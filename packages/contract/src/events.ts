@@ -202,6 +202,24 @@ const EventHistogram = Type.Object({
 })
 export type EventHistogram = Static<typeof EventHistogram>
 
+const bounds = {
+  from: HistogramQuery.properties.from,
+  to: HistogramQuery.properties.to,
+  buckets: HistogramQuery.properties.buckets,
+}
+const ToolQuery = Type.Object(bounds)
+export type ToolQuery = Static<typeof ToolQuery>
+
+const ToolHistogram = Type.Object({
+  from: { ...Timestamp, description: 'Start of the first bucket: whole minutes, hours or days of UTC' },
+  bucket_seconds: Type.Integer({ minimum: 60 }),
+  tools: Type.Array(
+    Type.Object({ tool: choice([...knownTools, 'other']), calls: Type.Array(Count, { description: 'Oldest first' }) }),
+    { description: 'Tools without a call in the range are absent; calls of all unknown tools count as other' },
+  ),
+})
+export type ToolHistogram = Static<typeof ToolHistogram>
+
 const FacetQuery = Type.Object(eventFilters)
 export type FacetQuery = Static<typeof FacetQuery>
 
@@ -278,6 +296,17 @@ export const eventEndpoints = {
     query: HistogramQuery,
     status: 200,
     reply: EventHistogram,
+    failures: { 503: 'Too many queued searches and lists; retry after Retry-After seconds' },
+  }),
+  getToolHistogram: define({
+    method: 'GET',
+    path: '/api/events/tools',
+    access: access.readers,
+    feature: 'events',
+    summary: 'Count tool calls by tool over time, exact and of the last 40 days',
+    query: ToolQuery,
+    status: 200,
+    reply: ToolHistogram,
     failures: { 503: 'Too many queued searches and lists; retry after Retry-After seconds' },
   }),
   getEventFacets: define({

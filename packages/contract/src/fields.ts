@@ -44,6 +44,8 @@ export const limits = {
   fleetBytes: 8 * 1024 * 1024,
   /** Instances of a page with their history: some 600 bytes each, from 25 rows each. */
   historyPage: 200,
+  /** Instances that a list names: a URL of 6.5 kB, which every proxy accepts. */
+  listedIds: 100,
   /** Saved views of a deployment and of one key, and characters of a query: 1 MiB in all. */
   views: 200,
   viewsOfKey: 50,

@@ -61,7 +61,7 @@ export const InstanceView = Type.Object({
 })
 export type InstanceView = Static<typeof InstanceView>
 
-/** What an instance did in the last 24 hours. Each list has one number a bucket, oldest first; the last bucket is not over. */
+/** What an instance did of late. Each list has one number a bucket, oldest first; the last bucket is not over. */
 export const InstanceHistory = Type.Object({
   from: { ...Timestamp, description: 'Start of the first bucket' },
   bucket_seconds: Type.Integer({ minimum: 1 }),
@@ -76,10 +76,30 @@ export type InstanceHistory = Static<typeof InstanceHistory>
 
 const InstanceHistoryReply = Type.Object({ id: InstanceId, ...InstanceHistory.properties })
 
+/** The last kill or resume of an instance, and what its agent said of it. */
+const ControlConfirmation = Type.Object({
+  version: Type.Integer({ minimum: 0 }),
+  changed_at: nullable(Timestamp),
+  applied_version: nullable(Type.Integer()),
+  applied_at: nullable(Timestamp),
+  confirmed: Type.Boolean({ description: 'The agent has applied the current version' }),
+  claimed_version: nullable(
+    Type.Integer({ description: 'A version above `version` that the agent reports although it was never issued' }),
+  ),
+  mismatch: Type.Boolean({ description: 'The agent is ahead: it may ignore messages until the next kill or resume' }),
+})
+export type ControlConfirmation = Static<typeof ControlConfirmation>
+
+const failMode = nullable(choice(['open', 'closed']))
+const agentVersion = nullable(Type.String({ description: 'As the agent reports it' }))
+
 /** An instance in the list of the fleet. */
 export const FleetInstance = Type.Object({
   ...InstanceView.properties,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
+  version: agentVersion,
+  fail_mode: failMode,
+  control: ControlConfirmation,
   history: Type.Optional(InstanceHistory),
 })
 export type FleetInstance = Static<typeof FleetInstance>
@@ -88,11 +108,17 @@ export const InstanceQuery = Type.Object({
   status: Type.Optional(choice(instanceStatuses)),
   tag: Type.Optional({ ...Tag, description: 'Only instances with this tag, set by the agent or by operators' }),
   prefix: Type.Optional({ ...InstanceId, description: 'Prefix of the id' }),
+  ids: Type.Optional(
+    Pattern('^[a-z0-9_-]+(,[a-z0-9_-]+)*$', 'must be ids of instances, separated by commas', {
+      maxLength: limits.listedIds * (limits.instanceId + 1),
+      description: `Only these instances, at most ${limits.listedIds}, separated by commas; unknown ones are left out`,
+    }),
+  ),
   after: Type.Optional({ ...InstanceId, description: 'Cursor: `next` of the previous page' }),
   include: Type.Optional(
     choice(
-      ['history'],
-      `Adds the last 24 hours of each instance by the half hour; pages of at most ${limits.historyPage}`,
+      ['history', 'hour'],
+      `Adds what each instance did. history: the last 24 hours by the half hour; hour: the last hour by five minutes. Pages of at most ${limits.historyPage}`,
     ),
   ),
   limit: Type.Optional(Digits(`Rows a page, 1 to ${limits.pageSize}; default: 100`)),
@@ -147,8 +173,8 @@ export const InstanceDetail = Type.Object({
   id: InstanceId,
   name: Type.String(),
   agent_type: nullable(Type.String()),
-  version: nullable(Type.String()),
-  fail_mode: nullable(choice(['open', 'closed'])),
+  version: agentVersion,
+  fail_mode: failMode,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
   agent_tags: Type.Array(Type.String(), { description: 'What the agent says of itself in its heartbeats' }),
   operator_tags: Type.Array(Type.String(), { description: 'What operators set; no agent can remove them' }),
@@ -156,17 +182,7 @@ export const InstanceDetail = Type.Object({
   first_seen: Timestamp,
   last_heartbeat: Timestamp,
   suspension_reason: nullable(Type.String()),
-  control: Type.Object({
-    version: Type.Integer({ minimum: 0 }),
-    changed_at: nullable(Timestamp),
-    applied_version: nullable(Type.Integer()),
-    applied_at: nullable(Timestamp),
-    confirmed: Type.Boolean({ description: 'The agent has applied the current version' }),
-    claimed_version: nullable(
-      Type.Integer({ description: 'A version above `version` that the agent reports although it was never issued' }),
-    ),
-    mismatch: Type.Boolean({ description: 'The agent is ahead: it may ignore messages until the next kill or resume' }),
-  }),
+  control: ControlConfirmation,
 })
 export type InstanceDetail = Static<typeof InstanceDetail>
 

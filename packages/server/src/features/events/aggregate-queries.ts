@@ -2,6 +2,7 @@ import type { EventQuery, Severity } from '@wardline/contract'
 import { sql } from 'kysely'
 import { readCounters } from '../../db/counters.ts'
 import type { Db } from '../../db/database.ts'
+import { countedTools } from './classify.ts'
 import { bestRef, matching, readTimeOf, scanWindow, seqRange } from './queries.ts'
 
 /** Index entries whose rows are looked at: some hundred milliseconds on the lane of scans. */
@@ -94,6 +95,22 @@ export async function sumBuckets(
       where unit = ${unit} and severity in (${sql.join(severities)}) and class in ('none', 'injection', 'blocked')
         and bucket >= ${from} and bucket < ${to}
     ) as counted group by bucket, severity`.execute(db)
+  return rows
+}
+
+interface ToolCount {
+  bucket: number
+  tool: (typeof countedTools)[number]
+  count: number
+}
+
+/** Tool calls of buckets of whole minutes. */
+export async function sumToolBuckets(db: Db, { from, to }: Bounds, widthMs: number): Promise<ToolCount[]> {
+  // Named, each tool is one short range of the key; by time alone all rollups would be read.
+  const { rows } = await sql<ToolCount>`select bucket, tool, sum(count) as count from (
+      select ${bucketOf('minute', from, widthMs)} as bucket, tool, count from tool_counts
+      where tool in (${sql.join(countedTools)}) and minute >= ${from} and minute < ${to}
+    ) as counted group by bucket, tool`.execute(db)
   return rows
 }
 

@@ -1,4 +1,10 @@
-import { type EventFacets, type EventHistogram, type EventList, severities } from '@wardline/contract'
+import {
+  type EventFacets,
+  type EventHistogram,
+  type EventList,
+  severities,
+  type ToolHistogram,
+} from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { dayMs, hourMs, minuteMs } from '../../clock.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
@@ -229,4 +235,27 @@ describe('of more events than a look may read', () => {
     expect(last).toEqual({ events: [], next: null })
     expect(await list('q=bulk&limit=2')).not.toHaveProperty('scanned_to')
   })
+})
+
+it('counts tool calls by tool and minute, and those of unknown tools together', async () => {
+  await using fresh = await openTestService()
+  const call = (toolName: string) =>
+    fresh.call('POST', '/api/events', {
+      body: { severity: 'info', source: 'x', event_type: 'tool_call', description: 'x', metadata: { toolName } },
+    })
+  for (const tool of ['web-search', 'web-search', 'homemade', '"><b>']) expect((await call(tool)).status).toBe(201)
+  fresh.clock.advance(10 * minuteMs)
+  await call('shell-exec')
+  const to = new Date(fresh.clock.now() + minuteMs).toISOString()
+  const read = async (query: string) => (await fresh.call<ToolHistogram>('GET', `/api/events/tools?${query}`)).body
+  const { tools, bucket_seconds } = await read(`to=${to}`)
+  expect(bucket_seconds).toBe(1_800)
+  expect(tools.map(({ tool, calls }) => [tool, calls.reduce((sum, count) => sum + count, 0)])).toEqual([
+    ['web-search', 2],
+    ['shell-exec', 1],
+    ['other', 2],
+  ])
+  const from = new Date(fresh.clock.now() - 5 * minuteMs).toISOString()
+  expect((await read(`from=${from}&to=${to}`)).tools.map(({ tool }) => tool)).toEqual(['shell-exec'])
+  expect((await fresh.call('GET', `/api/events/tools?from=${to}&to=${from}`)).status).toBe(400)
 })

@@ -5,12 +5,15 @@ import {
   type HistogramQuery,
   limits,
   severities,
+  type ToolHistogram,
+  type ToolQuery,
 } from '@wardline/contract'
 import { dayMs, hourMs, isoTime, isoTimeOrNull, minuteMs, startOf } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { AppError } from '../../errors.ts'
 import { timeBounds } from '../../http/page.ts'
-import { type Bounds, countBuckets, countFacets, facetFields, sumBuckets } from './aggregate-queries.ts'
+import { type Bounds, countBuckets, countFacets, facetFields, sumBuckets, sumToolBuckets } from './aggregate-queries.ts'
+import { countedTools } from './classify.ts'
 import { minutesKeptDays } from './retention.ts'
 
 const defaultBuckets = 60
@@ -75,6 +78,20 @@ export async function readHistogram(db: Db, query: HistogramQuery, now: number):
     basis: isByCounts ? 'counts' : 'events',
     complete: scannedTo === undefined,
     scanned_to: isoTimeOrNull(scannedTo ?? null),
+  }
+}
+
+/** Tool calls by tool over time. Throws AppError `invalid`. */
+export async function readToolHistogram(db: Db, query: ToolQuery, now: number): Promise<ToolHistogram> {
+  const { widthMs, count, ...bounds } = bucketsOf(boundsOf(query, now), bucketLimit(query.buckets), minuteMs)
+  const rows = await sumToolBuckets(db, bounds, widthMs)
+  const calls = new Map(countedTools.map((tool) => [tool, new Array<number>(count).fill(0)]))
+  for (const row of rows) calls.get(row.tool)![row.bucket] = row.count
+  const used = new Set(rows.map(({ tool }) => tool))
+  return {
+    from: isoTime(bounds.from),
+    bucket_seconds: widthMs / 1_000,
+    tools: countedTools.flatMap((tool) => (used.has(tool) ? [{ tool, calls: calls.get(tool)! }] : [])),
   }
 }
 

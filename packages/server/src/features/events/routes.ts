@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Deps } from '../../deps.ts'
 import { clientAddress } from '../../http/actor.ts'
 import type { Router } from '../../http/route.ts'
-import { readFacets, readHistogram } from './aggregates.ts'
+import { readFacets, readHistogram, readToolHistogram } from './aggregates.ts'
 import type { Events, Reporter } from './events.ts'
 import { eventFault } from './new-event.ts'
 
@@ -31,6 +31,10 @@ export function mountEvents(
     }
     return events.reportBatch(batch, reporterOf(request))
   })
+
+  router.handle('getToolHistogram', ({ query, principal }) =>
+    database.scan(principal.keyId, (db) => readToolHistogram(db, query, clock.now())),
+  )
 
   router.handle('getEventHistogram', ({ query, principal }) =>
     database.scan(principal.keyId, (db) => readHistogram(db, query, clock.now())),

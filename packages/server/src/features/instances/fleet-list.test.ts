@@ -1,4 +1,4 @@
-import { type FleetStatus, type InstanceList, limits } from '@wardline/contract'
+import { type FleetStatus, type InstanceDetail, type InstanceList, limits } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../test-service.ts'
 
@@ -103,5 +103,35 @@ describe('the list of instances', () => {
 
   it.each(['limit=0', 'limit=1001', 'status=asleep', 'prefix=A', 'after=%2F'])('refuses %s', async (query) => {
     expect((await service.call('GET', `/api/instances?${query}`)).status).toBe(400)
+  })
+
+  // An operator looks at the list, not at 10,000 details, to see which stop was not acknowledged.
+  it('says which version runs, how it fails, and whether it confirmed the last kill', async () => {
+    const beat = (body: object) =>
+      service.call('POST', '/api/heartbeat', { body: { instance_id: 'z-1', name: 'x', ...body } })
+    await beat({ version: '4.2.0', fail_mode: 'closed', control_version: 0 })
+    const row = async () => (await page('ids=z-1')).instances[0]!
+    expect(await row()).toMatchObject({
+      version: '4.2.0',
+      fail_mode: 'closed',
+      control: { version: 0, changed_at: null, applied_version: 0, confirmed: true, mismatch: false },
+    })
+    await service.call('POST', '/api/kill/z-1', { body: { reason: 'x' } })
+    expect((await row()).control).toMatchObject({ version: 1, applied_version: 0, confirmed: false })
+    await beat({ control_version: 1 })
+    expect((await row()).control).toMatchObject({ version: 1, applied_version: 1, confirmed: true })
+    const { body: detail } = await service.call<InstanceDetail>('GET', '/api/instances/z-1')
+    expect((await row()).control).toEqual(detail.control)
+    await beat({ control_version: 9 })
+    expect((await row()).control).toMatchObject({ mismatch: true, claimed_version: 9 })
+  })
+
+  it('shows those that are named, and no more than a URL holds', async () => {
+    const { instances, next } = await page('ids=i000007,nobody,i000005&limit=1000')
+    expect(instances.map(({ id }) => id)).toEqual(['i000005', 'i000007'])
+    expect(next).toBeNull()
+    const ids = Array.from({ length: 101 }, (_, index) => `i${index}`).join(',')
+    for (const query of [`ids=${ids}`, 'ids=', 'ids=a,,b', 'ids=A'])
+      expect((await service.call('GET', `/api/instances?${query}`)).status, query).toBe(400)
   })
 })

@@ -137,7 +137,12 @@ it('comes with a page of the fleet, by the half hour, within 700 bytes an instan
   expect(shown.expected).toEqual([...Array(46).fill(30), 28, 0])
   expect(JSON.stringify(shown).length).toBeLessThan(800)
   expect((await page('limit=2')).instances[0]).not.toHaveProperty('history')
-  for (const query of ['include=history&limit=201', 'include=everything']) {
+  const hour = (await page('include=hour&ids=agent-2')).instances[0]!.history!
+  expect(hour).toMatchObject({ from: '2026-01-15T11:05:00.000Z', bucket_seconds: 300 })
+  expect(hour.heartbeats).toEqual(Array(12).fill(5))
+  expect(hour.tool_calls).toEqual(Array(12).fill(60))
+  expect(hour.expected).toEqual([...Array(10).fill(5), 3, 0])
+  for (const query of ['include=history&limit=201', 'include=hour&limit=201', 'include=everything']) {
     expect((await service.call('GET', `/api/instances?${query}`)).status).toBe(400)
   }
 })

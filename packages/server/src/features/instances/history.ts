@@ -17,9 +17,14 @@ const heartbeats = 0
 const events = bucketsOfHour
 const toolCalls = 2 * bucketsOfHour
 
-/** Buckets of 24 hours: those of one instance, and those of each instance in a page of the fleet. */
-const fineBucketMs = bucketMs
-export const coarseBucketMs = 30 * minuteMs
+/** How far a history reaches back, and by which buckets. */
+interface Reach {
+  spanMs: number
+  widthMs: number
+}
+const lastDayOfOne: Reach = { spanMs: dayMs, widthMs: bucketMs }
+export const lastDay: Reach = { spanMs: dayMs, widthMs: 30 * minuteMs }
+export const lastHour: Reach = { spanMs: hourMs, widthMs: bucketMs }
 
 export const writeHistoryEveryMs = minuteMs
 /** A statement of this size takes a few milliseconds: a kill that comes meanwhile does not feel it. */
@@ -116,15 +121,15 @@ interface Recorded {
   first_seen_at: number
 }
 
-/** What these instances did in the last 24 hours, by their ids. */
+/** What these instances did of late, by their ids. */
 export async function readHistories(
   db: Db,
   instances: readonly Recorded[],
-  widthMs: number,
+  { spanMs, widthMs }: Reach,
   now: number,
 ): Promise<Map<string, InstanceHistory>> {
   if (instances.length === 0) return new Map()
-  const from = now - (now % widthMs) - dayMs + widthMs
+  const from = now - (now % widthMs) - spanMs + widthMs
   const since = from - (from % hourMs)
   const [rows, recordedSince] = await Promise.all([
     readHours(
@@ -137,15 +142,15 @@ export async function readHistories(
   const histories = new Map(
     instances.map(({ id, first_seen_at }) => [
       id,
-      emptyHistory(from, widthMs, Math.max(first_seen_at, recordedSince), now),
+      emptyHistory(from, { spanMs, widthMs }, Math.max(first_seen_at, recordedSince), now),
     ]),
   )
   for (const { instance_id, hour, counts } of rows) addHour(histories.get(instance_id)!, from, hour, JSON.parse(counts))
   return histories
 }
 
-function emptyHistory(from: number, widthMs: number, since: number, now: number): InstanceHistory {
-  const count = dayMs / widthMs
+function emptyHistory(from: number, { spanMs, widthMs }: Reach, since: number, now: number): InstanceHistory {
+  const count = spanMs / widthMs
   const zeros = () => new Array<number>(count).fill(0)
   const expected = zeros().map((_, index) => {
     const start = Math.max(from + index * widthMs, since)
@@ -177,7 +182,7 @@ function addHour(history: InstanceHistory, from: number, hour: number, counts: r
 export async function viewHistory(db: Db, id: string, now: number): Promise<{ id: string } & InstanceHistory> {
   const row = await findInstance(db, id)
   if (!row) throw unknownId('instance', id, 'wardline instances')
-  const histories = await readHistories(db, [row], fineBucketMs, now)
+  const histories = await readHistories(db, [row], lastDayOfOne, now)
   return { id, ...histories.get(id)! }
 }
 

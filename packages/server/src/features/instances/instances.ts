@@ -1,20 +1,23 @@
 import {
+  type ControlConfirmation,
   type Heartbeat,
   type InstanceDetail,
   type InstanceList,
   type InstanceQuery,
   type InstanceStatus,
   type InstanceView,
+  limits,
   offlineAfterMs,
 } from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
+import type { Schema } from '../../db/schema.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { Quotas } from '../keys/quotas.ts'
-import { type ActivityCounts, coarseBucketMs, readHistories } from './history.ts'
+import { type ActivityCounts, lastDay, lastHour, readHistories } from './history.ts'
 import { findInstance, type InstanceRow, readInstances } from './queries.ts'
 import {
   type Beat,
@@ -124,19 +127,48 @@ export function viewRow(row: InstanceRow, now: number): InstanceView {
   }
 }
 
-/** One page of the fleet, by id. */
+type ControlColumns = Pick<
+  Schema['instances'],
+  'control_version' | 'control_changed_at' | 'applied_version' | 'applied_at' | 'claimed_version'
+>
+
+/** The last kill or resume, and whether the agent applied it. */
+function viewControl(row: ControlColumns): ControlConfirmation {
+  const { control_version: version, applied_version: applied, claimed_version: claimed } = row
+  const isAhead = claimed !== null && claimed > version
+  return {
+    version,
+    changed_at: isoTimeOrNull(row.control_changed_at),
+    applied_version: applied,
+    applied_at: isoTimeOrNull(row.applied_at),
+    confirmed: version === 0 || applied === version,
+    claimed_version: isAhead ? claimed : null,
+    mismatch: isAhead,
+  }
+}
+
+/** Ids that a query names. Throws AppError `invalid` beyond the limit. */
+function namedIds(given: string | undefined): string[] | undefined {
+  const ids = given?.split(',')
+  if (ids && ids.length > limits.listedIds) throw new AppError('invalid', `ids must be at most ${limits.listedIds}.`)
+  return ids
+}
+
+/** One page of the fleet, by id. Throws AppError `invalid`. */
 export async function listInstances(
   db: Db,
-  { status, tag, prefix, after, include }: InstanceQuery,
+  { status, tag, ids, prefix, after, include }: InstanceQuery,
   limit: number,
   now: number,
 ): Promise<InstanceList> {
-  const rows = await readInstances(db, { status, tag, prefix, after: after ?? '', limit, now })
+  const rows = await readInstances(db, { status, tag, ids: namedIds(ids), prefix, after: after ?? '', limit, now })
   const next = rows.length === limit ? rows.at(-1)!.id : null
-  const histories = include ? await readHistories(db, rows, coarseBucketMs, now) : undefined
+  const histories = include ? await readHistories(db, rows, include === 'hour' ? lastHour : lastDay, now) : undefined
   const instances = rows.map((row) => {
+    const { version, fail_mode } = row
     const history = histories?.get(row.id)
-    return { ...viewRow(row, now), tags: allTags(row), ...(history ? { history } : {}) }
+    const control = viewControl(row)
+    return { ...viewRow(row, now), tags: allTags(row), version, fail_mode, control, ...(history ? { history } : {}) }
   })
   return { instances, next }
 }
@@ -145,10 +177,6 @@ export async function listInstances(
 export async function viewInstance(db: Db, id: string, now: number): Promise<InstanceDetail> {
   const row = await findInstance(db, id)
   if (!row) throw unknownId('instance', id, 'wardline instances')
-  const applied = row.applied_version
-  const version = row.control_version
-  const claimed = row.claimed_version
-  const isAhead = claimed !== null && claimed > version
   return {
     id: row.id,
     name: row.name,
@@ -162,14 +190,6 @@ export async function viewInstance(db: Db, id: string, now: number): Promise<Ins
     first_seen: isoTime(row.first_seen_at),
     last_heartbeat: isoTime(row.last_heartbeat_at),
     suspension_reason: row.suspension_reason,
-    control: {
-      version,
-      changed_at: isoTimeOrNull(row.control_changed_at),
-      applied_version: applied,
-      applied_at: isoTimeOrNull(row.applied_at),
-      confirmed: version === 0 || applied === version,
-      claimed_version: isAhead ? claimed : null,
-      mismatch: isAhead,
-    },
+    control: viewControl(row),
   }
 }

@@ -10,6 +10,20 @@ export type InstanceRow = Pick<Schema['instances'], (typeof viewColumns)[number]
 const tagColumns = ['agent_tags', 'operator_tags'] as const
 export type TagColumns = Pick<Schema['instances'], (typeof tagColumns)[number]>
 
+/** What the list of the fleet shows besides. */
+const listColumns = [
+  ...viewColumns,
+  ...tagColumns,
+  'version',
+  'fail_mode',
+  'control_version',
+  'control_changed_at',
+  'applied_version',
+  'applied_at',
+  'claimed_version',
+  'first_seen_at',
+] as const
+
 /** Every instance, by id. */
 export function readFleet(db: Db): Promise<InstanceRow[]> {
   return db.selectFrom('instances').select(viewColumns).orderBy('id').execute()
@@ -66,6 +80,7 @@ export async function countInstances(db: Db): Promise<number> {
 interface InstanceFilter {
   status: InstanceStatus | undefined
   tag: string | undefined
+  ids: readonly string[] | undefined
   prefix: string | undefined
   after: string
   limit: number
@@ -75,12 +90,10 @@ interface InstanceFilter {
 /** Instances after an id, in the order of ids. */
 export function readInstances(
   db: Db,
-  { status, tag, prefix, after, limit, now }: InstanceFilter,
-): Promise<(InstanceRow & TagColumns & Pick<Schema['instances'], 'first_seen_at'>)[]> {
-  let query = db
-    .selectFrom('instances')
-    .select([...viewColumns, ...tagColumns, 'first_seen_at'])
-    .where('id', '>', after)
+  { status, tag, ids, prefix, after, limit, now }: InstanceFilter,
+): Promise<Pick<Schema['instances'], (typeof listColumns)[number]>[]> {
+  let query = db.selectFrom('instances').select(listColumns).where('id', '>', after)
+  if (ids !== undefined) query = query.where('id', 'in', ids)
   if (tag !== undefined) {
     // Of the characters of a tag only _ means something to LIKE, and none needs an escape in JSON.
     const pattern = `%"${tag.replaceAll('_', '\\_')}"%`
