@@ -131,20 +131,15 @@ export const InstanceList = Type.Object({
 })
 export type InstanceList = Static<typeof InstanceList>
 
+const { claimed_version: _claimed, mismatch: _mismatch, ...sharedControl } = ControlConfirmation.properties
 /** An instance as dashboards show it: what `getInstance` says of it, without what only the page of one agent needs. */
 const SharedFleetInstance = Type.Object({
   ...InstanceView.properties,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
-  version: nullable(Type.String()),
-  fail_mode: nullable(choice(['open', 'closed'])),
+  version: agentVersion,
+  fail_mode: failMode,
   control: Type.Optional({
-    ...Type.Object({
-      version: Type.Integer({ minimum: 0 }),
-      changed_at: nullable(Timestamp),
-      applied_version: nullable(Type.Integer()),
-      applied_at: nullable(Timestamp),
-      confirmed: Type.Boolean({ description: 'The agent has applied the current version' }),
-    }),
+    ...Type.Object(sharedControl),
     description: 'Absent while the instance was never suspended and its agent never reported a control version',
   }),
 })

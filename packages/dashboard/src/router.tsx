@@ -19,9 +19,16 @@ const root = createRootRouteWithContext<{ client: QueryClient }>()({
   errorComponent: FaultPage,
 })
 
+/** A fleet is not read in more groups than this. */
+const maxTexts = 200
+
 /** A value of the address, where it is a text that is not empty. */
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined
+
+/** Texts of the address: names of groups, of which the empty one is that of agents without a tag. */
+const textsOf = (value: unknown): string[] | undefined =>
+  Array.isArray(value) ? value.filter((text) => typeof text === 'string').slice(0, maxTexts) : undefined
 
 const login = createRoute({
   getParentRoute: () => root,
@@ -64,12 +71,15 @@ const oneOf = <Value extends string>(values: readonly Value[], value: unknown): 
 const fleet = createRoute({
   getParentRoute: () => inside,
   path: '/fleet',
-  validateSearch: ({ status, q, sort, down, from }): FleetSearch => ({
+  validateSearch: ({ status, q, sort, down, from, group, closed, view }): FleetSearch => ({
     status: oneOf(statusFilters, status),
     q: textOf(q),
     sort: oneOf(sortKeys, sort),
     down: down === true || undefined,
     from: textOf(from),
+    group: textOf(group),
+    closed: textsOf(closed),
+    view: textOf(view),
   }),
   component: lazyRouteComponent(() => import('./fleet/fleet.tsx'), 'Fleet'),
 })

@@ -2,12 +2,13 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { EventLine } from '../parts/event-rows.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
-import { type ShownStatus, StatusMark } from '../parts/marks.tsx'
+import { StatusMark } from '../parts/marks.tsx'
 import { spanText } from '../parts/span.ts'
 import { dayTimeText, Time, useNow, useZone } from '../parts/time.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import { eventsQuery } from '../service/event-tail.ts'
 import { type Agent, type AgentDetail, agentQuery, refreshMs } from '../service/fleet.ts'
+import { shownStatus } from '../service/fleet-counts.ts'
 import { useTitle } from '../shell/title.ts'
 import { ControlButton } from '../suspend/control-button.tsx'
 import { StageRow } from '../suspend/stage-row.tsx'
@@ -132,7 +133,6 @@ export function AgentPage() {
     )
   }
   if (!detail) return <h1>{id}</h1>
-  const status: ShownStatus = detail.status === 'suspended' && !detail.control.confirmed ? 'unconfirmed' : detail.status
   const agent: Agent = { ...detail, secondsAgo: Math.floor((now - Date.parse(detail.last_heartbeat)) / 1_000) }
   const stages = stagesOfAgent(
     detail,
@@ -148,7 +148,7 @@ export function AgentPage() {
       <div>
         <div className="agent-head">
           <h1>{id}</h1>
-          <StatusMark status={status} />
+          <StatusMark status={shownStatus(detail)} />
           <span className="end">
             <ControlButton agent={agent} />
           </span>

@@ -1,37 +1,53 @@
 import { Link } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useRef } from 'react'
+import { counted } from '../parts/counted.ts'
 import { HostileText } from '../parts/hostile-text.tsx'
-import { type ShownStatus, StatusMark } from '../parts/marks.tsx'
+import { StatusMark } from '../parts/marks.tsx'
 import { spanText } from '../parts/span.ts'
+import { Tags } from '../parts/tags.tsx'
 import { Time } from '../parts/time.tsx'
-import type { Agent, SuspendedAgent } from '../service/fleet.ts'
+import type { Agent } from '../service/fleet.ts'
+import { shownStatus } from '../service/fleet-counts.ts'
+import { useHours } from '../service/hours.ts'
 import { confirmedAfter } from '../suspend/stages.ts'
-import type { FleetSearch, SortKey } from './view.ts'
+import { CallsLine, HeartbeatBar } from './hour-marks.tsx'
+import type { FleetItem, FleetSearch, SortKey } from './view.ts'
 
 interface AgentTableProps {
+  /** Agents, below the heads of their groups where the list is grouped. */
+  items: readonly FleetItem[]
+  /** Agents of the list, also those of collapsed groups. */
   agents: readonly Agent[]
-  statusOf(agent: Agent): ShownStatus
-  details: ReadonlyMap<string, SuspendedAgent>
   search: FleetSearch
   selected: ReadonlySet<string>
-  /** The row that the keys act on. */
+  /** The line that the keys act on. */
   at: number
   isReady: boolean
   onAt(index: number): void
   onSort(key: SortKey): void
   onToggle(ids: readonly string[], isOn: boolean): void
+  onCollapse(name: string, isClosed: boolean): void
 }
 
-const columns: [key: SortKey, name: string][] = [
-  ['id', 'agent'],
-  ['status', 'status'],
-  ['heartbeat', 'last heartbeat'],
+const columns: [key: SortKey | undefined, name: string, className: string][] = [
+  ['id', 'agent', ''],
+  ['status', 'status', ''],
+  [undefined, 'heartbeats, 1 h', 'beats-cell'],
+  [undefined, 'calls, 1 h', 'calls-cell'],
+  ['version', 'version', 'version-cell'],
+  ['fails', 'fails', 'fails-cell'],
+  ['control', 'control', 'control-cell'],
+  ['heartbeat', 'last heartbeat', 'last-cell'],
 ]
 
-function noteOf(agent: Agent, detail: SuspendedAgent | undefined) {
-  if (agent.status === 'suspended') {
-    const after = detail && confirmedAfter(detail)
+function Note({ agent }: { agent: Agent }) {
+  const status = shownStatus(agent)
+  if (status === 'unconfirmed') {
+    return <span className="critical">for {spanText(Date.now() - Date.parse(agent.control.changed_at ?? ''))}</span>
+  }
+  if (status === 'suspended') {
+    const after = confirmedAfter(agent)
     return (
       <>
         {after !== undefined && <span className="violet">confirmed after {after.toLocaleString('en')} ms · </span>}
@@ -39,48 +55,151 @@ function noteOf(agent: Agent, detail: SuspendedAgent | undefined) {
       </>
     )
   }
-  return agent.status === 'offline' ? `silent for ${spanText(agent.secondsAgo * 1_000)}` : ''
+  return status === 'offline' ? `silent for ${spanText(agent.secondsAgo * 1_000)}` : ''
+}
+
+/** The version that the agent says it applied, beside the one that it should have. */
+function Applied({ control }: Pick<Agent, 'control'>) {
+  const { version, applied_version } = control
+  if (applied_version === null) return version === 0 ? 'none yet' : `none of ${version}`
+  return applied_version === version ? `v${version}` : `v${applied_version} of ${version}`
+}
+
+function Tick({ label, isOn, onChange }: { label: string; isOn: boolean; onChange(): void }) {
+  return (
+    <label className="tick">
+      <input type="checkbox" aria-label={label} checked={isOn} onChange={onChange} />
+    </label>
+  )
+}
+
+function AgentCells({ agent, isSelected, onToggle }: { agent: Agent; isSelected: boolean; onToggle(): void }) {
+  return (
+    <>
+      <span role="cell">
+        <Tick label={`Select ${agent.id}`} isOn={isSelected} onChange={onToggle} />
+      </span>
+      <span role="cell" className="cut">
+        <Link to="/fleet/$id" params={{ id: agent.id }}>
+          <b>{agent.id}</b>
+        </Link>{' '}
+        {agent.name !== agent.id && (
+          <span className="quiet">
+            <HostileText text={agent.name} line />
+          </span>
+        )}
+      </span>
+      <span role="cell" className="cut status-cell">
+        <StatusMark status={shownStatus(agent)} />
+        <span className="quiet cut">
+          <Note agent={agent} />
+        </span>
+        <Tags tags={agent.tags} max={3} />
+      </span>
+      <span role="cell" className="beats-cell">
+        <HeartbeatBar id={agent.id} />
+      </span>
+      <span role="cell" className="calls-cell">
+        <CallsLine id={agent.id} />
+      </span>
+      <span role="cell" className="cut version-cell mono">
+        {agent.version === null ? <span className="quiet">unknown</span> : <HostileText text={agent.version} line />}
+      </span>
+      <span role="cell" className="quiet fails-cell">
+        {agent.fail_mode ?? 'unknown'}
+      </span>
+      <span role="cell" className="quiet control-cell">
+        <Applied control={agent.control} />
+      </span>
+      <span role="cell" className="quiet last-cell">
+        <Time at={agent.last_heartbeat} />
+      </span>
+    </>
+  )
+}
+
+type GroupItem = Extract<FleetItem, { kind: 'group' }>
+
+function GroupCells({
+  item,
+  isSelected,
+  onToggle,
+  onCollapse,
+}: {
+  item: GroupItem
+  isSelected: boolean
+  onToggle(): void
+  onCollapse(): void
+}) {
+  const { group, isClosed, counts } = item
+  const name = group.name === '' ? 'no such tag' : group.name
+  const facts = [
+    counted(group.agents.length, 'agent'),
+    ...(counts.suspended > 0 ? [`${counts.suspended} suspended`] : []),
+    ...(counts.unconfirmed > 0 ? [`${counts.unconfirmed} not confirmed`] : []),
+    ...(counts.offline > 0 ? [`${counts.offline} offline`] : []),
+  ]
+  return (
+    <>
+      <span role="cell">
+        <Tick label={`Select all of ${name}`} isOn={isSelected} onChange={onToggle} />
+      </span>
+      <span role="cell" className="cut group-cell">
+        <button type="button" className="plain" aria-expanded={!isClosed} onClick={onCollapse}>
+          <span aria-hidden="true">{isClosed ? '▸' : '▾'}</span> <HostileText text={name} line max={120} />
+        </button>
+        <span className={counts.unconfirmed > 0 ? 'critical' : 'quiet'}>{facts.join(', ')}</span>
+      </span>
+    </>
+  )
 }
 
 /** Any number of agents: only the rows in view are there. */
 export function AgentTable(props: AgentTableProps) {
-  const { agents, statusOf, details, search, selected, at, isReady, onAt, onSort, onToggle } = props
+  const { items, agents, search, selected, at, isReady, onAt, onSort, onToggle, onCollapse } = props
   const scroller = useRef<HTMLDivElement>(null)
   const isNarrow = matchMedia('(max-width: 720px)').matches
   const rows = useVirtualizer({
-    count: agents.length,
+    count: items.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => (isNarrow ? 62 : 38),
-    overscan: 12,
+    estimateSize: (index) => (items[index]?.kind === 'group' ? 34 : isNarrow ? 84 : 38),
+    overscan: 8,
   })
   useEffect(() => {
     if (at > 0) rows.scrollToIndex(at)
   }, [at, rows])
+  // Rows of a group are of another height than those of agents, and a filter changes which is where.
+  useEffect(() => rows.measure(), [items, rows])
+  const inView = rows.getVirtualItems()
+  useHours(
+    inView.flatMap(({ index }) => {
+      const item = items[index]
+      return item?.kind === 'agent' ? [item.agent.id] : []
+    }),
+  )
   const isAll = agents.length > 0 && agents.every(({ id }) => selected.has(id))
+  const idsOf = (members: readonly Agent[]) => members.map(({ id }) => id)
   return (
-    <div className="panel agents" role="table" aria-label="Agents" aria-rowcount={agents.length + 1}>
+    <div className="panel agents" role="table" aria-label="Agents" aria-rowcount={items.length + 1}>
       <div className="agent-row head" role="row" aria-rowindex={1}>
         <span role="columnheader">
-          <label className="tick">
-            <input
-              type="checkbox"
-              aria-label={`Select all ${agents.length} agents shown`}
-              checked={isAll}
-              onChange={() =>
-                onToggle(
-                  agents.map(({ id }) => id),
-                  !isAll,
-                )
-              }
-            />
-          </label>
+          <Tick
+            label={`Select all ${agents.length} agents shown`}
+            isOn={isAll}
+            onChange={() => onToggle(idsOf(agents), !isAll)}
+          />
         </span>
-        {columns.map(([key, name]) => {
+        {columns.map(([key, name, className]) => {
           const isSorted = (search.sort ?? 'id') === key
-          return (
+          return key === undefined ? (
+            <span key={name} role="columnheader" className={className}>
+              {name}
+            </span>
+          ) : (
             <span
-              key={key}
+              key={name}
               role="columnheader"
+              className={className}
               aria-sort={isSorted ? (search.down ? 'descending' : 'ascending') : 'none'}
             >
               <button type="button" className="plain" onClick={() => onSort(key)}>
@@ -89,55 +208,35 @@ export function AgentTable(props: AgentTableProps) {
             </span>
           )
         })}
-        <span role="columnheader" className="note">
-          note
-        </span>
       </div>
       <div ref={scroller} className="scroller" role="rowgroup">
         <div style={{ height: rows.getTotalSize() }} className="sheet" role="presentation">
-          {rows.getVirtualItems().map(({ index, start, size }) => {
-            const agent = agents[index]
-            if (!agent) return null
-            const isSelected = selected.has(agent.id)
+          {inView.map(({ index, start, size }) => {
+            const item = items[index]
+            if (!item) return null
+            const members = item.kind === 'agent' ? [item.agent] : item.group.agents
+            const isSelected = members.every(({ id }) => selected.has(id))
+            const toggle = () => onToggle(idsOf(members), !isSelected)
             return (
               <div
-                key={agent.id}
+                key={item.kind === 'agent' ? item.agent.id : `group ${item.group.name}`}
                 role="row"
                 aria-rowindex={index + 2}
                 aria-selected={isSelected}
-                className={`agent-row ${isSelected ? 'picked' : ''} ${index === at ? 'at' : ''}`}
+                className={`agent-row ${item.kind} ${isSelected ? 'picked' : ''} ${index === at ? 'at' : ''}`}
                 style={{ transform: `translateY(${start}px)`, height: size }}
                 onClick={() => onAt(index)}
               >
-                <span role="cell">
-                  <label className="tick">
-                    <input
-                      type="checkbox"
-                      aria-label={`Select ${agent.id}`}
-                      checked={isSelected}
-                      onChange={() => onToggle([agent.id], !isSelected)}
-                    />
-                  </label>
-                </span>
-                <span role="cell" className="cut">
-                  <Link to="/fleet/$id" params={{ id: agent.id }}>
-                    <b>{agent.id}</b>
-                  </Link>{' '}
-                  {agent.name !== agent.id && (
-                    <span className="quiet">
-                      <HostileText text={agent.name} line />
-                    </span>
-                  )}
-                </span>
-                <span role="cell">
-                  <StatusMark status={statusOf(agent)} />
-                </span>
-                <span role="cell" className="quiet">
-                  <Time at={agent.last_heartbeat} />
-                </span>
-                <span role="cell" className="quiet cut note">
-                  {noteOf(agent, details.get(agent.id))}
-                </span>
+                {item.kind === 'agent' ? (
+                  <AgentCells agent={item.agent} isSelected={isSelected} onToggle={toggle} />
+                ) : (
+                  <GroupCells
+                    item={item}
+                    isSelected={isSelected}
+                    onToggle={toggle}
+                    onCollapse={() => onCollapse(item.group.name, !item.isClosed)}
+                  />
+                )}
               </div>
             )
           })}

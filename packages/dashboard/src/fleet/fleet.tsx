@@ -1,10 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
-import { useRef, useState } from 'react'
+import { useEffect, useMemo, useRef, useState } from 'react'
 import { counted } from '../parts/counted.ts'
-import type { ShownStatus } from '../parts/marks.tsx'
+import { HostileText } from '../parts/hostile-text.tsx'
+import { SavedViews } from '../parts/saved-views.tsx'
 import { sentenceOf } from '../service/client.ts'
-import { type Agent, fleetQuery, useSuspendedAgents } from '../service/fleet.ts'
+import { type Agent, fleetQuery } from '../service/fleet.ts'
 import { countsOf } from '../service/fleet-counts.ts'
 import { useMayOperate } from '../service/session.ts'
 import { useKeys } from '../shell/keys.ts'
@@ -12,29 +13,53 @@ import { useTitle } from '../shell/title.ts'
 import { ResumeDialog, SuspendDialog } from '../suspend/suspend-dialog.tsx'
 import { AgentTable } from './agent-table.tsx'
 import './fleet.css'
-import { type FleetSearch, filterCounts, shownAgents, statusFilters, withText } from './view.ts'
+import { TagDialog } from './tag-dialog.tsx'
+import {
+  byAllTags,
+  type FleetSearch,
+  filterCounts,
+  fleetItems,
+  groupChoices,
+  shownAgents,
+  statusFilters,
+  withText,
+} from './view.ts'
 
 const route = getRouteApi('/inside/fleet')
 const filterNames = { active: 'Active', suspended: 'Suspended', unconfirmed: 'Not confirmed', offline: 'Offline' }
+
+/** What ten thousand agents cost is done when the fleet or the filter changes, not for each key. */
+function useFleetLines(fleet: readonly Agent[], search: FleetSearch) {
+  const found = useMemo(() => withText(fleet, search.q), [fleet, search.q])
+  const agents = useMemo(() => shownAgents(found, search), [found, search])
+  return {
+    found,
+    agents,
+    items: useMemo(() => fleetItems(agents, search), [agents, search]),
+    counts: useMemo(() => filterCounts(found), [found]),
+    all: useMemo(() => countsOf(fleet), [fleet]),
+    groups: useMemo(() => groupChoices(fleet), [fleet]),
+  }
+}
+
+const nothing: readonly Agent[] = []
 
 export function Fleet() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const { data: fleet, error } = useQuery(fleetQuery)
-  const details = useSuspendedAgents()
+  const { found, agents, items, counts, all, groups } = useFleetLines(fleet ?? nothing, search)
   const mayOperate = useMayOperate()
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const [at, setAt] = useState(0)
-  const [dialog, setDialog] = useState<{ action: 'suspend' | 'resume'; agents: Agent[] }>()
+  const [dialog, setDialog] = useState<{ action: 'suspend' | 'resume' | 'tag'; agents: Agent[] }>()
   const [text, setText] = useState(search.q ?? '')
   const filter = useRef<HTMLInputElement>(null)
+  // A saved view changes the filter from outside of the field.
+  useEffect(() => {
+    if (document.activeElement !== filter.current) setText(search.q ?? '')
+  }, [search.q])
 
-  const statusOf = (agent: Agent): ShownStatus =>
-    agent.status === 'suspended' && details.get(agent.id)?.control.confirmed === false ? 'unconfirmed' : agent.status
-  const found = withText(fleet ?? [], search.q)
-  const agents = shownAgents(found, search, statusOf)
-  const counts = filterCounts(found, statusOf)
-  const all = countsOf(fleet ?? [])
   const title = fleet
     ? [
         counted(all.all, 'agent'),
@@ -46,7 +71,7 @@ export function Fleet() {
 
   const show = (change: Partial<FleetSearch>) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
-  const chosen = (fleet ?? []).filter(({ id }) => selected.has(id))
+  const chosen = selected.size === 0 ? [] : (fleet ?? []).filter(({ id }) => selected.has(id))
   const chosenSuspended = chosen.filter(({ status }) => status === 'suspended')
   const chosenOthers = chosen.filter(({ status }) => status !== 'suspended')
   function toggle(ids: readonly string[], isOn: boolean) {
@@ -54,19 +79,34 @@ export function Fleet() {
     for (const id of ids) isOn ? next.add(id) : next.delete(id)
     setSelected(next)
   }
-  const current = agents[Math.min(at, agents.length - 1)]
+  function collapse(name: string, isClosed: boolean) {
+    const others = (search.closed ?? []).filter((closed) => closed !== name)
+    const closed = isClosed ? [...others, name] : others
+    show({ closed: closed.length > 0 ? closed : undefined })
+  }
+  const current = items[Math.min(at, items.length - 1)]
+  const currentAgents = current === undefined ? [] : current.kind === 'agent' ? [current.agent] : current.group.agents
+  function suspend() {
+    const targets =
+      chosenOthers.length > 0 ? chosenOthers : currentAgents.filter(({ status }) => status !== 'suspended')
+    if (mayOperate && targets.length > 0) setDialog({ action: 'suspend', agents: targets })
+  }
   useKeys({
     '/': () => filter.current?.focus(),
-    j: () => setAt(Math.min(agents.length - 1, at + 1)),
+    j: () => setAt(Math.min(items.length - 1, at + 1)),
     k: () => setAt(Math.max(0, at - 1)),
-    Enter: () => current && void navigate({ to: '/fleet/$id', params: { id: current.id } }),
-    x: () => current && toggle([current.id], !selected.has(current.id)),
-    Escape: () => setSelected(new Set()),
-    K: () => {
-      const targets =
-        chosenOthers.length > 0 ? chosenOthers : current && current.status !== 'suspended' ? [current] : []
-      if (mayOperate && targets.length > 0) setDialog({ action: 'suspend', agents: targets })
+    Enter: () => {
+      if (current?.kind === 'agent') void navigate({ to: '/fleet/$id', params: { id: current.agent.id } })
+      if (current?.kind === 'group') collapse(current.group.name, !current.isClosed)
     },
+    x: () =>
+      toggle(
+        currentAgents.map(({ id }) => id),
+        !currentAgents.every(({ id }) => selected.has(id)),
+      ),
+    Escape: () => setSelected(new Set()),
+    s: suspend,
+    K: suspend,
   })
   return (
     <div className="rows fleet">
@@ -80,8 +120,8 @@ export function Fleet() {
         <input
           ref={filter}
           type="search"
-          aria-label="Filter by id, name or reason"
-          placeholder="Filter by id, name or reason  /"
+          aria-label="Filter by id, name, tag, version or reason"
+          placeholder="Filter by id, name, tag, version  /"
           value={text}
           onChange={(event) => {
             setText(event.target.value)
@@ -112,21 +152,41 @@ export function Fleet() {
         ))}
         {search.from !== undefined && (
           <button type="button" className="chip" aria-pressed="true" onClick={() => show({ from: undefined })}>
-            from {search.from} on ×
+            from <HostileText text={search.from} line max={64} /> on ×
           </button>
         )}
+        <span className="chips end">
+          <label>
+            <span className="only-read">Group by</span>
+            <select
+              value={search.group ?? ''}
+              onChange={(event) => {
+                setAt(0)
+                show({ group: event.target.value || undefined, closed: undefined })
+              }}
+            >
+              <option value="">No groups</option>
+              {[...new Set([...groups, ...(search.group ? [search.group] : [])])].map((group) => (
+                <option key={group} value={group}>
+                  {group === byAllTags ? 'Group: all tags' : `Group: ${group}`}
+                </option>
+              ))}
+            </select>
+          </label>
+          <SavedViews screen="fleet" view={search.view} />
+        </span>
       </div>
       <AgentTable
+        items={items}
         agents={agents}
-        statusOf={statusOf}
-        details={details}
         search={search}
         selected={selected}
-        at={Math.min(at, agents.length - 1)}
+        at={Math.min(at, items.length - 1)}
         isReady={fleet !== undefined}
         onAt={setAt}
-        onSort={(sort) => show({ sort, down: search.sort === sort && !search.down ? true : undefined })}
+        onSort={(sort) => show({ sort, down: (search.sort ?? 'id') === sort && !search.down ? true : undefined })}
         onToggle={toggle}
+        onCollapse={collapse}
       />
       {chosen.length > 0 && (
         <div className="panel selection" role="region" aria-label="Selected agents">
@@ -141,6 +201,9 @@ export function Fleet() {
             <button type="button" onClick={() => setSelected(new Set())}>
               Clear <kbd>Esc</kbd>
             </button>
+            <button type="button" disabled={!mayOperate} onClick={() => setDialog({ action: 'tag', agents: chosen })}>
+              Tags…
+            </button>
             <button
               type="button"
               disabled={!mayOperate || chosenSuspended.length === 0}
@@ -154,13 +217,14 @@ export function Fleet() {
               disabled={!mayOperate || chosenOthers.length === 0}
               onClick={() => setDialog({ action: 'suspend', agents: chosenOthers })}
             >
-              Suspend {chosenOthers.length}… <kbd>K</kbd>
+              Suspend {chosenOthers.length}… <kbd>s</kbd>
             </button>
           </span>
         </div>
       )}
       {dialog?.action === 'suspend' && <SuspendDialog agents={dialog.agents} onClose={() => setDialog(undefined)} />}
       {dialog?.action === 'resume' && <ResumeDialog agents={dialog.agents} onClose={() => setDialog(undefined)} />}
+      {dialog?.action === 'tag' && <TagDialog agents={dialog.agents} onClose={() => setDialog(undefined)} />}
     </div>
   )
 }

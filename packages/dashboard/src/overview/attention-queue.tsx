@@ -5,6 +5,7 @@ import { SeverityMark, StatusMark } from '../parts/marks.tsx'
 import { Time } from '../parts/time.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import type { Agent } from '../service/fleet.ts'
+import { shownStatus } from '../service/fleet-counts.ts'
 import { useMayOperate } from '../service/session.ts'
 import { ControlButton } from '../suspend/control-button.tsx'
 import type { AttentionItem } from './attention.ts'
@@ -60,6 +61,11 @@ function Actions({ item, agent }: { item: AttentionItem; agent: Agent | undefine
   )
 }
 
+function Suspended({ agent, item }: { agent: Agent | undefined; item: AttentionItem }) {
+  if (agent?.status !== 'suspended' || item.kind === 'unconfirmed') return null
+  return <StatusMark status={shownStatus(agent)} />
+}
+
 export function AttentionQueue({
   items,
   agents,
@@ -77,7 +83,6 @@ export function AttentionQueue({
       </p>
     )
   }
-  const unconfirmed = new Set(items.filter(({ kind }) => kind === 'unconfirmed').map(({ agentId }) => agentId))
   return (
     <ul className="attention">
       {items.slice(0, maxShown).map((item) => (
@@ -93,9 +98,7 @@ export function AttentionQueue({
                 item.headline
               )}
             </b>{' '}
-            {agents.get(item.agentId ?? '')?.status === 'suspended' && item.kind !== 'unconfirmed' && (
-              <StatusMark status={unconfirmed.has(item.agentId) ? 'unconfirmed' : 'suspended'} />
-            )}
+            <Suspended agent={agents.get(item.agentId ?? '')} item={item} />
             <p className="quiet">
               <Time at={item.at} />
               {item.facts && ` · ${item.facts}`}

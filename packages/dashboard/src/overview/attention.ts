@@ -2,7 +2,8 @@ import type { Severity } from '@wardline/contract'
 import { counted } from '../parts/counted.ts'
 import { spanText } from '../parts/span.ts'
 import type { Row } from '../service/event-tail.ts'
-import type { Agent, SuspendedAgent } from '../service/fleet.ts'
+import type { Agent } from '../service/fleet.ts'
+import { shownStatus } from '../service/fleet-counts.ts'
 
 export interface AttentionItem {
   key: string
@@ -23,8 +24,6 @@ export interface AttentionItem {
 
 interface AttentionFacts {
   fleet: readonly Agent[]
-  /** Of suspended agents. */
-  details: ReadonlyMap<string, SuspendedAgent>
   /** Events of severity breach and critical, newest first. */
   events: readonly Row[]
   /** Status of alerts by id, which is the id of their event. */
@@ -77,9 +76,9 @@ function itemsOfEvents({ events, alerts, now }: AttentionFacts, kind: 'breach' |
   })
 }
 
-function unconfirmedItems({ details, now }: AttentionFacts): AttentionItem[] {
-  return [...details.values()]
-    .filter(({ status, control }) => status === 'suspended' && !control.confirmed)
+function unconfirmedItems({ fleet, now }: AttentionFacts): AttentionItem[] {
+  return fleet
+    .filter((agent) => shownStatus(agent) === 'unconfirmed')
     .map(({ id, control, fail_mode }) => ({
       key: `unconfirmed ${id}`,
       kind: 'unconfirmed' as const,

@@ -1,8 +1,8 @@
 import { useNavigate } from '@tanstack/react-router'
 import { type KeyboardEvent, useId, useState } from 'react'
 import { counted } from '../parts/counted.ts'
-import type { ShownStatus } from '../parts/marks.tsx'
 import type { Agent } from '../service/fleet.ts'
+import { shownStatus } from '../service/fleet-counts.ts'
 
 /** From the worst to the best. */
 const states = ['breach', 'unconfirmed', 'critical', 'offline', 'suspended', 'active'] as const
@@ -21,18 +21,17 @@ const maxMarks = 400
 
 interface StripProps {
   fleet: readonly Agent[]
-  statusOf(agent: Agent): ShownStatus
   /** Agents with an open breach or critical report. */
   troubled: ReadonlyMap<string, 'breach' | 'critical'>
 }
 
 /** One mark per agent in the order of ids, so that a person learns the shape of the fleet. */
-export function FleetStrip({ fleet, statusOf, troubled }: StripProps) {
+export function FleetStrip({ fleet, troubled }: StripProps) {
   const navigate = useNavigate()
   const list = useId()
   const [picked, setPicked] = useState<number>()
   const stateOf = (agent: Agent): MarkState => {
-    const status = statusOf(agent)
+    const status = shownStatus(agent)
     // A suspended agent is where it should be, whatever led there.
     return status === 'active' || status === 'offline' ? (troubled.get(agent.id) ?? status) : status
   }

@@ -1,11 +1,10 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { counted } from '../parts/counted.ts'
-import type { ShownStatus } from '../parts/marks.tsx'
 import { useNow } from '../parts/time.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import { eventsQuery } from '../service/event-tail.ts'
-import { type Agent, fleetQuery, statusQuery, useSuspendedAgents } from '../service/fleet.ts'
+import { fleetQuery, statusQuery } from '../service/fleet.ts'
 import { countsOf } from '../service/fleet-counts.ts'
 import { useTitle } from '../shell/title.ts'
 import { attentionOf } from './attention.ts'
@@ -31,7 +30,6 @@ const alertsQuery = (severity: 'breach' | 'critical') => ({
 function useFacts() {
   const fleet = useQuery(fleetQuery)
   const status = useQuery(statusQuery)
-  const details = useSuspendedAgents()
   const breaches = useInfiniteQuery(eventsQuery({ severity: 'breach' }))
   const critical = useInfiniteQuery(eventsQuery({ severity: 'critical' }))
   const alerts = [useQuery(alertsQuery('breach')), useQuery(alertsQuery('critical'))]
@@ -39,29 +37,24 @@ function useFacts() {
   const statuses = new Map(alerts.flatMap(({ data = [] }) => data.map((alert) => [alert.id, alert.status] as const)))
   const isComplete = [fleet, status, breaches, critical, ...alerts].every(({ data }) => data !== undefined)
   const fault = [fleet, status, breaches, critical, ...alerts].find(({ error }) => error)?.error
-  return { fleet, status, details, events, statuses, isComplete, fault }
+  return { fleet, status, events, statuses, isComplete, fault }
 }
 
 export function Overview() {
-  const { fleet, status, details, events, statuses, isComplete, fault } = useFacts()
+  const { fleet, status, events, statuses, isComplete, fault } = useFacts()
   const now = useNow()
   const agents = fleet.data ?? []
   const checkedAt = fleet.dataUpdatedAt
   const ageMs = Math.max(0, now - checkedAt)
   const isStale = isComplete && ageMs > staleAfterMs
-  const items = attentionOf({ fleet: agents, details, events, alerts: statuses, now })
+  const items = attentionOf({ fleet: agents, events, alerts: statuses, now })
   const verdict = isComplete
-    ? verdictOf({ fleet: agents, details, items, ageMs })
+    ? verdictOf({ fleet: agents, items, ageMs })
     : fault
       ? 'The service does not answer.'
       : 'Reading the fleet…'
   useTitle(verdict)
 
-  const unconfirmed = [...details.values()].filter(
-    ({ status: state, control }) => state === 'suspended' && !control.confirmed,
-  )
-  const statusOf = (agent: Agent): ShownStatus =>
-    agent.status === 'suspended' && unconfirmed.some(({ id }) => id === agent.id) ? 'unconfirmed' : agent.status
   const troubled = new Map(
     items
       .toReversed()
@@ -89,7 +82,7 @@ export function Overview() {
         <FirstAgent />
       ) : (
         <div className={`rows ${isStale ? 'stale' : ''}`}>
-          <Tiles fleet={fleet.data} stats={status.data?.stats} unconfirmed={unconfirmed.length} />
+          <Tiles fleet={fleet.data} stats={status.data?.stats} />
           <section className="panel" aria-labelledby="strip">
             <header>
               <h2 id="strip">Fleet</h2>
@@ -100,7 +93,7 @@ export function Overview() {
                 </Link>
               </span>
             </header>
-            <FleetStrip fleet={agents} statusOf={statusOf} troubled={troubled} />
+            <FleetStrip fleet={agents} troubled={troubled} />
           </section>
           <div className="pair">
             <section className="panel" aria-labelledby="attention">

@@ -1,21 +1,12 @@
 import { Link } from '@tanstack/react-router'
 import type { SeverityCounts } from '@wardline/contract'
-import { counted } from '../parts/counted.ts'
 import type { Agent } from '../service/fleet.ts'
 import { countsOf } from '../service/fleet-counts.ts'
 
 const number = (value: number | undefined) => (value === undefined ? '…' : value.toLocaleString('en'))
 
 /** Counts that are filters: each opens what it counts. */
-export function Tiles({
-  fleet,
-  stats,
-  unconfirmed,
-}: {
-  fleet: readonly Agent[] | undefined
-  stats: SeverityCounts | undefined
-  unconfirmed: number
-}) {
+export function Tiles({ fleet, stats }: { fleet: readonly Agent[] | undefined; stats: SeverityCounts | undefined }) {
   const counts = fleet && countsOf(fleet)
   return (
     <nav className="panel tiles" aria-label="Counts">
@@ -27,7 +18,9 @@ export function Tiles({
       </Link>
       <Link to="/fleet" search={{ status: 'suspended' }}>
         <b className={counts?.suspended ? 'violet' : ''}>{number(counts?.suspended)}</b> suspended
-        {unconfirmed > 0 && <span className="critical">, {counted(unconfirmed, 'agent')} not confirmed</span>}
+        {counts !== undefined && counts.unconfirmed > 0 && (
+          <span className="critical">, {number(counts.unconfirmed)} not confirmed</span>
+        )}
       </Link>
       {(['breach', 'critical', 'warning'] as const).map((severity) => (
         <Link key={severity} to="/events" search={{ severity }}>

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Row } from '../service/event-tail.ts'
-import type { Agent, SuspendedAgent } from '../service/fleet.ts'
+import type { Agent } from '../service/fleet.ts'
 import { attentionOf } from './attention.ts'
 import { verdictOf } from './verdict.ts'
 
@@ -8,12 +8,20 @@ const now = Date.parse('2026-11-22T14:00:00Z')
 const at = (secondsAgo: number) => new Date(now - secondsAgo * 1_000).toISOString()
 
 const agent = (id: string, status: Agent['status'] = 'active', secondsAgo = 3): Agent =>
-  ({ id, name: id, status, secondsAgo, last_heartbeat: at(secondsAgo), suspension_reason: null }) as Agent
-const suspended = (id: string, confirmedMs?: number): SuspendedAgent => {
+  ({
+    id,
+    name: id,
+    status,
+    secondsAgo,
+    last_heartbeat: at(secondsAgo),
+    suspension_reason: null,
+    control: { version: 0, changed_at: null, applied_version: null, applied_at: null, confirmed: true },
+  }) as Agent
+const suspended = (id: string, confirmedMs?: number): Agent => {
   const confirmed = confirmedMs !== undefined
   const applied_at = confirmed ? new Date(now - 40_000 + confirmedMs).toISOString() : null
   const control = { version: 1, changed_at: at(40), applied_version: confirmed ? 1 : 0, applied_at, confirmed }
-  return { ...agent(id, 'suspended'), fail_mode: 'open', control } as unknown as SuspendedAgent
+  return { ...agent(id, 'suspended'), fail_mode: 'open', control } as Agent
 }
 let seq = 0
 const row = (fields: Partial<Row>): Row =>
@@ -35,15 +43,13 @@ const row = (fields: Partial<Row>): Row =>
 
 interface Facts {
   fleet?: Agent[]
-  details?: SuspendedAgent[]
   events?: Row[]
   alerts?: [string, string][]
   ageMs?: number
 }
-function verdict({ fleet = [agent('a'), agent('b')], details = [], events = [], alerts = [], ageMs = 0 }: Facts) {
-  const byId = new Map(details.map((detail) => [detail.id, detail]))
-  const items = attentionOf({ fleet, details: byId, events, alerts: new Map(alerts), now })
-  return { sentence: verdictOf({ fleet, details: byId, items, ageMs }), kinds: items.map(({ kind }) => kind), items }
+function verdict({ fleet = [agent('a'), agent('b')], events = [], alerts = [], ageMs = 0 }: Facts) {
+  const items = attentionOf({ fleet, events, alerts: new Map(alerts), now })
+  return { sentence: verdictOf({ fleet, items, ageMs }), kinds: items.map(({ kind }) => kind), items }
 }
 
 describe('the verdict', () => {
@@ -56,15 +62,12 @@ describe('the verdict', () => {
     [{}, 'All 2 agents are well.'],
     [{ fleet: [agent('a'), agent('b', 'offline', 300)] }, '1 of 2 agents is silent.'],
     [{ fleet: [agent('a', 'offline', 300)] }, 'Every agent is silent.'],
-    [
-      { fleet: [agent('a'), agent('b', 'suspended')], details: [suspended('b', 21)] },
-      'The working agent is well; 1 is suspended.',
-    ],
-    [{ fleet: [agent('a', 'suspended')], details: [suspended('a', 21)] }, 'Every agent is suspended.'],
+    [{ fleet: [agent('a'), suspended('b', 21)] }, 'The working agent is well; 1 is suspended.'],
+    [{ fleet: [suspended('a', 21)] }, 'Every agent is suspended.'],
     [{ events: [row({})] }, 'a used a decoy and is still working.'],
     [{ events: [row({}), row({ instance_id: 'b' })] }, '2 agents reported breaches; both are still working.'],
     [
-      { fleet: [agent('a', 'suspended'), agent('b')], details: [suspended('a', 21)], events: [row({})] },
+      { fleet: [suspended('a', 21), agent('b')], events: [row({})] },
       'a used a decoy. It is suspended, and confirmed that after 21 ms.',
     ],
     [
@@ -77,16 +80,16 @@ describe('the verdict', () => {
 
   // "Suspended" reads like "stopped" at night: an agent that has not confirmed comes before everything else.
   test('names an unconfirmed suspension first', () => {
-    const facts = { fleet: [agent('a', 'suspended'), agent('b')], details: [suspended('a')], events: [row({})] }
+    const facts = { fleet: [suspended('a'), agent('b')], events: [row({})] }
     expect(verdict(facts).sentence).toBe('a has not confirmed its suspension.')
   })
 
   test('names a critical agent that works before a breach whose agent is suspended', () => {
     const critical = row({ severity: 'critical', event_type: 'anomaly_detected', instance_id: 'b' })
-    const facts = { details: [suspended('a', 21)], events: [row({}), critical] }
-    const fleet = (status: Agent['status']) => [agent('a', status), agent('b')]
-    expect(verdict({ ...facts, fleet: fleet('suspended') }).sentence).toBe('b behaves unlike before.')
-    expect(verdict({ ...facts, fleet: fleet('active') }).sentence).toBe('a used a decoy and is still working.')
+    const events = [row({}), critical]
+    const other = agent('b')
+    expect(verdict({ events, fleet: [suspended('a', 21), other] }).sentence).toBe('b behaves unlike before.')
+    expect(verdict({ events, fleet: [agent('a'), other] }).sentence).toBe('a used a decoy and is still working.')
   })
 
   // Any caller may report a type that only the service knows: an attacker could blame another agent.
@@ -99,8 +102,7 @@ describe('the verdict', () => {
 describe('the queue', () => {
   test('has the worst first', () => {
     const { kinds } = verdict({
-      fleet: [agent('a'), agent('b', 'suspended'), agent('c', 'offline', 300)],
-      details: [suspended('b')],
+      fleet: [agent('a'), suspended('b'), agent('c', 'offline', 300)],
       events: [row({ severity: 'critical' }), row({})],
     })
     expect(kinds).toEqual(['breach', 'unconfirmed', 'critical', 'offline'])

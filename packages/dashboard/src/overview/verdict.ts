@@ -1,13 +1,12 @@
 import { counted } from '../parts/counted.ts'
 import { spanText } from '../parts/span.ts'
-import type { Agent, SuspendedAgent } from '../service/fleet.ts'
+import type { Agent } from '../service/fleet.ts'
 import { countsOf } from '../service/fleet-counts.ts'
 import { confirmedAfter } from '../suspend/stages.ts'
 import type { AttentionItem } from './attention.ts'
 
 interface VerdictFacts {
   fleet: readonly Agent[]
-  details: ReadonlyMap<string, SuspendedAgent>
   items: readonly AttentionItem[]
   /** Age of the oldest data that the verdict rests on. */
   ageMs: number
@@ -20,8 +19,8 @@ const agentsOf = (items: readonly AttentionItem[]) => [...new Set(items.flatMap(
 
 function breachSentence(items: readonly AttentionItem[], facts: VerdictFacts): string {
   const ids = agentsOf(items)
-  const status = new Map(facts.fleet.map((agent) => [agent.id, agent.status]))
-  const working = ids.filter((id) => status.get(id) === 'active')
+  const agents = new Map(facts.fleet.map((agent) => [agent.id, agent]))
+  const working = ids.filter((id) => agents.get(id)?.status === 'active')
   if (ids.length > 1) {
     const who = working.length === ids.length ? (ids.length === 2 ? 'both' : 'all') : String(working.length)
     const rest = working.length === 0 ? 'none of them works now' : `${who} ${who === '1' ? 'is' : 'are'} still working`
@@ -29,11 +28,11 @@ function breachSentence(items: readonly AttentionItem[], facts: VerdictFacts): s
   }
   const [item] = items as [AttentionItem]
   const id = ids[0]
-  if (id === undefined || !status.has(id)) return `${item.headline}.`
+  const agent = id === undefined ? undefined : agents.get(id)
+  if (!agent) return `${item.headline}.`
   if (working.length > 0) return `${item.headline} and is still working.`
-  if (status.get(id) === 'offline') return `${item.headline} and is silent now.`
-  const detail = facts.details.get(id)
-  const after = detail && confirmedAfter(detail)
+  if (agent.status === 'offline') return `${item.headline} and is silent now.`
+  const after = confirmedAfter(agent)
   return after === undefined
     ? `${item.headline} and is suspended.`
     : `${item.headline}. It is suspended, and confirmed that after ${after.toLocaleString('en')} ms.`

@@ -1,5 +1,5 @@
 import type { Severity } from '@wardline/contract'
-import type { Agent } from '../service/fleet.ts'
+import type { ShownStatus } from '../service/fleet-counts.ts'
 
 const shapes: Record<Severity, string> = {
   info: 'M6 2a4 4 0 1 1 0 8a4 4 0 1 1 0-8z',
@@ -19,9 +19,6 @@ export function SeverityMark({ severity }: { severity: Severity }) {
     </span>
   )
 }
-
-/** A suspension that the agent did not confirm yet is a state of its own. */
-export type ShownStatus = Agent['status'] | 'unconfirmed'
 
 const statusShapes: Record<ShownStatus, { d: string; isHollow?: boolean; word: string }> = {
   active: { d: 'M6 1.5a4.5 4.5 0 1 1 0 9a4.5 4.5 0 1 1 0-9z', word: 'active' },

@@ -13,12 +13,12 @@ function withControl(fleet: readonly Agent[], changes: readonly ControlChange[])
   return fleet.map((agent) => {
     const change = last.get(agent.id)
     if (!change) return agent
-    const { control = { version: 0, applied_version: null, applied_at: null } } = agent
+    const { version, at: changed_at } = change
     // Nothing is confirmed before the service says so.
-    const changed = { ...control, version: control.version + 1, changed_at: change.at, confirmed: false }
+    const control = { ...agent.control, version, changed_at, confirmed: false }
     return change.action === 'suspend'
-      ? { ...agent, control: changed, status: 'suspended', suspension_reason: change.reason }
-      : { ...agent, control: changed, status: 'active', suspension_reason: null }
+      ? { ...agent, control, status: 'suspended', suspension_reason: change.reason }
+      : { ...agent, control, status: 'active', suspension_reason: null }
   })
 }
 

@@ -1,9 +1,9 @@
-import { type QueryClient, queryOptions, useQuery } from '@tanstack/react-query'
+import { type QueryClient, queryOptions } from '@tanstack/react-query'
 import type { ReplyOf } from '@wardline/contract'
-import { useMemo } from 'react'
 import { call } from './client.ts'
 
-export type Agent = ReplyOf<'getFleet'>['instances'][number]
+type Listed = ReplyOf<'getFleet'>['instances'][number]
+export type Agent = Omit<Listed, 'control'> & { control: NonNullable<Listed['control']> }
 export type AgentDetail = ReplyOf<'getInstance'>
 
 /** Looked at, a page is never older than this by more than the time of an answer. */
@@ -11,12 +11,21 @@ export const refreshMs = 5_000
 /** Counts of a day change slowly, and the stream brings those of severities as they change. */
 const countsRefreshMs = 30_000
 
+/** Of an agent that was never suspended and never reported a control version. */
+const untouched: Agent['control'] = {
+  version: 0,
+  changed_at: null,
+  applied_version: null,
+  applied_at: null,
+  confirmed: true,
+}
+
 /** Every agent, in the order of ids: the order that a person learns. */
 async function readFleet(signal: AbortSignal): Promise<Agent[]> {
   const agents: Agent[] = []
   for (let after: string | undefined; ; ) {
     const page = await call('getFleet', { query: after ? { after } : {}, signal })
-    agents.push(...page.instances)
+    for (const agent of page.instances) agents.push({ ...agent, control: agent.control ?? untouched })
     if (page.next === null) return agents
     after = page.next
   }
@@ -51,16 +60,4 @@ export function noteDetail(client: QueryClient, { id, status, suspension_reason,
   client.setQueryData(fleetQuery.queryKey, (fleet) =>
     fleet?.map((agent) => (agent.id === id ? { ...agent, status, suspension_reason, control } : agent)),
   )
-}
-
-/** A suspended agent, with whether and when it confirmed. */
-export type SuspendedAgent = Agent & { control: NonNullable<Agent['control']> }
-
-const isSuspended = (agent: Agent): agent is SuspendedAgent =>
-  agent.status === 'suspended' && agent.control !== undefined
-
-/** Agents that are suspended, by id. */
-export function useSuspendedAgents(): Map<string, SuspendedAgent> {
-  const { data: fleet } = useQuery(fleetQuery)
-  return useMemo(() => new Map((fleet ?? []).filter(isSuspended).map((agent) => [agent.id, agent])), [fleet])
 }

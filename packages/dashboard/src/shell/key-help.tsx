@@ -8,7 +8,7 @@ const keys: [key: string, what: string][] = [
   ['j k', 'next and previous row'],
   ['Enter', 'open the row'],
   ['x', 'select the row'],
-  ['K', 'suspend the row or the selected agents'],
+  ['s', 'suspend the row or the selected agents'],
   ['p', 'pause live events'],
   ['t', 'local time or UTC'],
   ['Esc', 'close, or clear the selection'],

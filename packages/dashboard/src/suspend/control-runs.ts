@@ -2,22 +2,13 @@ import { useQueryClient } from '@tanstack/react-query'
 import { WardlineError } from '@wardline/contract'
 import { useEffect, useRef, useState } from 'react'
 import { call, sentenceOf } from '../service/client.ts'
+import { eachOf } from '../service/each-of.ts'
 import { type AgentDetail, fleetQuery, noteDetail } from '../service/fleet.ts'
 import { type ControlRun, confirmedAfter } from './stages.ts'
 
-/** Requests under way at once: a browser has six connections to an address, and one is the stream. */
-const atOnce = 4
 const askEveryMs = 250
 /** An agent that only polls asks every 30 seconds; after twice that the pages of the agents go on asking. */
 const askForMs = 60_000
-
-async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
-  const left = [...items]
-  const worker = async () => {
-    for (let item = left.shift(); item !== undefined; item = left.shift()) await work(item)
-  }
-  await Promise.all(Array.from({ length: atOnce }, worker))
-}
 
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms))
 

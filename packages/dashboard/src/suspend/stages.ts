@@ -1,5 +1,5 @@
 import { spanText } from '../parts/span.ts'
-import type { AgentDetail } from '../service/fleet.ts'
+import type { Agent, AgentDetail } from '../service/fleet.ts'
 
 export interface Stage {
   name: string
@@ -21,11 +21,7 @@ export interface ControlRun {
 }
 
 /** Milliseconds between the change and the agent's word; undefined before that. */
-export function confirmedAfter({
-  control,
-}: {
-  control: Pick<AgentDetail['control'], 'confirmed' | 'changed_at' | 'applied_at'>
-}): number | undefined {
+export function confirmedAfter({ control }: Pick<Agent, 'control'>): number | undefined {
   const { confirmed, changed_at, applied_at } = control
   if (!confirmed || changed_at === null || applied_at === null) return undefined
   return Math.max(0, Date.parse(applied_at) - Date.parse(changed_at))

@@ -1,0 +1,16 @@
+import { HostileText } from './hostile-text.tsx'
+
+/** Tags as they stand in a row. */
+export function Tags({ tags, max = tags.length }: { tags: readonly string[]; max?: number }) {
+  if (tags.length === 0) return null
+  return (
+    <span className="tags">
+      {tags.slice(0, max).map((tag) => (
+        <span key={tag} className="tag">
+          <HostileText text={tag} line max={40} />
+        </span>
+      ))}
+      {tags.length > max && <span className="quiet">+{tags.length - max}</span>}
+    </span>
+  )
+}

@@ -1,0 +1,11 @@
+/** Requests under way at once: a browser has six connections to an address, and one is the stream. */
+const atOnce = 4
+
+/** Does the work for each item, a few at a time. */
+export async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
+  const left = [...items]
+  const worker = async () => {
+    for (let item = left.shift(); item !== undefined; item = left.shift()) await work(item)
+  }
+  await Promise.all(Array.from({ length: atOnce }, worker))
+}

@@ -1,0 +1,41 @@
+import { skipToken, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type InstanceHistory, limits } from '@wardline/contract'
+import { useEffect } from 'react'
+import { call } from './client.ts'
+
+/** The service writes counts once a minute. */
+const freshMs = 60_000
+/** Rows that only scroll past are not asked for. */
+const restMs = 150
+
+const hourKey = (id: string) => ['hour', id] as const
+
+/** Keeps the last hour of the agents in view up to date: one request for all that are missing, whatever the fleet's size. */
+export function useHours(ids: readonly string[]): void {
+  const client = useQueryClient()
+  const named = ids.slice(0, limits.listedIds).join(',')
+  useEffect(() => {
+    async function read(): Promise<void> {
+      const due = named
+        .split(',')
+        .filter((id) => id !== '' && Date.now() - (client.getQueryState(hourKey(id))?.dataUpdatedAt ?? 0) > freshMs)
+        .join(',')
+      if (due === '') return
+      const query = { ids: due, include: 'hour', limit: String(limits.listedIds) } as const
+      // A failure shows in the list of the fleet, which is read all the time.
+      const reply = await client
+        .fetchQuery({ queryKey: ['hours', due], queryFn: () => call('listInstances', { query }), gcTime: 0 })
+        .catch(() => undefined)
+      for (const { id, history } of reply?.instances ?? []) if (history) client.setQueryData(hourKey(id), history)
+    }
+    const soon = setTimeout(() => void read(), restMs)
+    const again = setInterval(() => void read(), freshMs)
+    return () => {
+      clearTimeout(soon)
+      clearInterval(again)
+    }
+  }, [client, named])
+}
+
+export const useHour = (id: string): InstanceHistory | undefined =>
+  useQuery<InstanceHistory>({ queryKey: hourKey(id), queryFn: skipToken }).data
