@@ -67,7 +67,7 @@ describe('suspending an agent', () => {
     await dialog.getByText('Partly stopped: 1 of 2 agents confirmed.').waitFor()
     expect(await dialog.locator('.stages .open').count()).toBe(1)
     await dialog.getByRole('button', { name: 'Close' }).click()
-    await page.getByText('suspended, not confirmed').waitFor()
+    await page.getByRole('row').filter({ hasText: deaf }).getByText('suspended, not confirmed').waitFor()
     await page.goto('/')
     await page.getByRole('heading', { name: `${deaf} has not confirmed its suspension.` }).waitFor()
     await page.goto(`/fleet/${deaf}`)

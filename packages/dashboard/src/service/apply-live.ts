@@ -12,7 +12,8 @@ function withControl(fleet: readonly Agent[], changes: readonly ControlChange[])
   const last = new Map(changes.map((change) => [change.instance_id, change]))
   return fleet.map((agent) => {
     const change = last.get(agent.id)
-    if (!change) return agent
+    // What was read meanwhile may know more than the stream.
+    if (!change || agent.control.version >= change.version) return agent
     const { version, at: changed_at } = change
     // Nothing is confirmed before the service says so.
     const control = { ...agent.control, version, changed_at, confirmed: false }
