@@ -86,7 +86,7 @@ function groupName({ tags }: Agent, group: string): string {
     .join(' · ')
 }
 
-export interface AgentGroup {
+interface AgentGroup {
   /** Empty for agents without such a tag. */
   name: string
   agents: Agent[]

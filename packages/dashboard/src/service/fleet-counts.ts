@@ -1,6 +1,6 @@
 import type { Agent } from './fleet.ts'
 
-/** A suspension that the agent did not confirm yet is a state of its own. */
+/** A suspension that the agent did not confirm yet counts as a separate state. */
 export type ShownStatus = Agent['status'] | 'unconfirmed'
 export const shownStatus = ({ status, control }: Pick<Agent, 'status' | 'control'>): ShownStatus =>
   status === 'suspended' && !control.confirmed ? 'unconfirmed' : status
