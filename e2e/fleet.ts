@@ -96,8 +96,14 @@ export async function createKeyDecoy(
   return { ...answer.body, key: answer.body.key ?? '' }
 }
 
-export async function createPathDecoy(service: Service, instanceId: string, path: string): Promise<Decoy> {
-  const answer = await service.call<Decoy>('POST', '/api/honeypots', { body: { instanceId, type: 'file_path', path } })
+export async function createPathDecoy(
+  service: Service,
+  instanceId: string,
+  path: string,
+  label?: string,
+): Promise<Decoy> {
+  const body = { instanceId, type: 'file_path', path, label }
+  const answer = await service.call<Decoy>('POST', '/api/honeypots', { body })
   expect(answer, answer.text).toMatchObject({ status: 201 })
   return answer.body
 }

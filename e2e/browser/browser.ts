@@ -34,6 +34,8 @@ export interface Agent {
   id: string
   /** Reports an event. */
   say(description: string): void
+  /** Runs a command by a guarded tool. */
+  use(command: string): void
   heard(word: string): Promise<void>
   end(): Promise<void>
 }
@@ -59,6 +61,7 @@ async function startAgent(service: Service, id: string, running: Set<ChildProces
   return {
     id,
     say: (description) => void child.stdin.write(`${description}\n`),
+    use: (command) => void child.stdin.write(`use ${command}\n`),
     heard,
     async end() {
       running.delete(child)

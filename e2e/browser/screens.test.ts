@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { postEvent, unique } from '../fleet.ts'
+import { createPathDecoy, postEvent, unique } from '../fleet.ts'
 import { isExternal } from '../service.ts'
 import { useScreens } from './browser.ts'
 
@@ -13,6 +13,7 @@ const markup = '"><img src=x onerror=alert(1)><script>alert(2)</script><svg onlo
 const unseen = 'safe\u202Etxt.exe\u200B\u2066'
 const long = `${'long '.repeat(190)}end`
 const hostile = unique('hostile')
+let decoyId = ''
 
 beforeAll(async () => {
   const { service } = screens
@@ -20,6 +21,11 @@ beforeAll(async () => {
   const beat = (name: string) =>
     service.call('POST', '/api/heartbeat', { body: { instance_id: hostile, name, version: markup.slice(0, 90) } })
   expect((await beat(`${unseen}${markup}`.slice(0, 80))).status).toBe(200)
+  const path = `/srv/${unseen}/${markup.replaceAll(/[*?]/g, '')}`
+  decoyId = (await createPathDecoy(service, hostile, path, `${unseen}${markup}`)).id
+  await service.call('POST', '/api/honeypots/check/path', {
+    body: { path, meta: { tool: markup, instance_id: hostile } },
+  })
   for (const description of [markup, unseen, long]) {
     const metadata = { [markup]: unseen, nested: { text: markup } }
     await postEvent(service, {
@@ -33,7 +39,18 @@ beforeAll(async () => {
   }
 })
 
-const paths = () => ['/login', '/', '/fleet', `/fleet/${hostile}`, '/events', '/trust', '/nowhere']
+const paths = () => [
+  '/login',
+  '/',
+  '/fleet',
+  `/fleet/${hostile}`,
+  '/events',
+  '/decoys',
+  `/decoys?open=${decoyId}`,
+  `/decoys?plant=path-ssh&agent=${hostile}`,
+  '/trust',
+  '/nowhere',
+]
 
 interface AxeResult {
   violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[]

@@ -7,6 +7,7 @@ import {
   redirect,
 } from '@tanstack/react-router'
 import { severities } from '@wardline/contract'
+import { type DecoySearch, decoyFilters } from './decoys/search.ts'
 import type { EventSearch } from './events/events.tsx'
 import { type FleetSearch, sortKeys, statusFilters } from './fleet/view.ts'
 import { isSignedOut } from './service/client.ts'
@@ -107,6 +108,19 @@ const events = createRoute({
   component: lazyRouteComponent(() => import('./events/events.tsx'), 'Events'),
 })
 
+const decoys = createRoute({
+  getParentRoute: () => inside,
+  path: '/decoys',
+  validateSearch: ({ q, show, open, plant, agent }): DecoySearch => ({
+    q: textOf(q),
+    show: oneOf(decoyFilters, show),
+    open: textOf(open),
+    plant: textOf(plant),
+    agent: textOf(agent),
+  }),
+  component: lazyRouteComponent(() => import('./decoys/decoys.tsx'), 'Decoys'),
+})
+
 /** Public: nothing of it asks who looks. */
 const trust = createRoute({
   getParentRoute: () => root,
@@ -114,7 +128,7 @@ const trust = createRoute({
   component: lazyRouteComponent(() => import('./trust/trust.tsx'), 'Trust'),
 })
 
-const routeTree = root.addChildren([login, trust, inside.addChildren([overview, fleet, agent, events])])
+const routeTree = root.addChildren([login, trust, inside.addChildren([overview, fleet, agent, events, decoys])])
 
 export function createDashboardRouter(client: QueryClient) {
   return createRouter({ routeTree, context: { client }, defaultPreload: 'intent', defaultPendingMs: 300 })

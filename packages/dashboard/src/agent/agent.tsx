@@ -2,6 +2,7 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { EventLine } from '../parts/event-rows.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
+import '../parts/list.css'
 import { StatusMark } from '../parts/marks.tsx'
 import { spanText } from '../parts/span.ts'
 import { dayTimeText, Time, useNow, useZone } from '../parts/time.tsx'
@@ -70,35 +71,40 @@ function Said({ detail, now }: { detail: AgentDetail; now: number }) {
 function Decoys({ id }: { id: string }) {
   const { data, error } = useQuery(decoysQuery(id))
   return (
-    <section className="panel" aria-labelledby="decoys">
+    <section className="panel list-panel" aria-labelledby="decoys">
       <header>
         <h2 id="decoys">Decoys here</h2>
       </header>
       {error && <p className="empty fault">{sentenceOf(error)}</p>}
       {data?.length === 0 && (
         <p className="empty">
-          None. Plant one: <code>wardline decoys create --help</code>
+          None.{' '}
+          <Link to="/decoys" search={{ plant: 'new', agent: id }}>
+            Plant one
+          </Link>
         </p>
       )}
       {data && data.length > 0 && (
-        <table>
+        <table className="list">
           <thead>
             <tr>
               <th>label</th>
               <th>kind</th>
               <th>hits</th>
-              <th>planted</th>
+              <th className="only-wide">planted</th>
             </tr>
           </thead>
           <tbody>
             {data.map((decoy) => (
               <tr key={decoy.id}>
                 <td>
-                  <HostileText text={decoy.details?.label ?? decoy.details?.path ?? 'no label'} max={80} />
+                  <Link to="/decoys" search={{ open: decoy.id }}>
+                    <HostileText text={decoy.details?.label || (decoy.details?.path ?? 'no label')} max={80} />
+                  </Link>
                 </td>
                 <td>{decoy.keyType ?? 'path'}</td>
                 <td className={decoy.details?.hitCount ? 'breach' : ''}>{decoy.details?.hitCount ?? 0}</td>
-                <td>
+                <td className="only-wide">
                   <Time at={decoy.createdAt} />
                 </td>
               </tr>

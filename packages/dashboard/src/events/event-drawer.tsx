@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useState } from 'react'
+import { CopyButton } from '../parts/copy-button.tsx'
 import { Dialog } from '../parts/dialog.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
@@ -8,25 +8,6 @@ import { Time } from '../parts/time.tsx'
 import { call } from '../service/client.ts'
 import type { Row } from '../service/event-tail.ts'
 import { asJson, curlOfEvent } from './copy.ts'
-
-function CopyButton({ name, text }: { name: string; text: string | undefined }) {
-  const [word, setWord] = useState('')
-  if (text === undefined) return null
-  return (
-    <button
-      type="button"
-      onClick={() =>
-        // Outside of a secure context, as on http://10.0.0.5, a page may not write to the clipboard.
-        void Promise.resolve(navigator.clipboard?.writeText(text)).then(
-          () => setWord(navigator.clipboard ? 'Copied' : 'Not possible without HTTPS'),
-          () => setWord('Not allowed here'),
-        )
-      }
-    >
-      <span role="status">{word || name}</span>
-    </button>
-  )
-}
 
 /** One event. `j` and `k` walk on, and Escape closes. */
 export function EventDrawer({
@@ -85,6 +66,7 @@ export function EventDrawer({
 }
 
 function EventFacts({ row }: { row: Row }) {
+  const curl = curlOfEvent(location.origin, row)
   const facts: [name: string, value: string | null][] = [
     ['source', row.source],
     ['session', row.session_id],
@@ -144,7 +126,7 @@ function EventFacts({ row }: { row: Row }) {
       )}
       <div className="chips">
         <CopyButton name="Copy as JSON" text={asJson(row)} />
-        <CopyButton name="Copy as curl" text={curlOfEvent(location.origin, row)} />
+        {curl !== undefined && <CopyButton name="Copy as curl" text={curl} />}
       </div>
     </div>
   )

@@ -5,10 +5,12 @@ interface DialogProps {
   onClose(): void
   children: ReactNode
   className?: string
+  /** Whether a press beside the dialog closes it: not where that would lose what is shown once. */
+  closesOutside?: boolean
 }
 
 /** The browser's own modal dialog: it keeps the focus, closes on Escape, and gives the focus back. */
-export function Dialog({ label, onClose, children, className }: DialogProps) {
+export function Dialog({ label, onClose, children, className, closesOutside = true }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const before = document.activeElement
@@ -24,9 +26,12 @@ export function Dialog({ label, onClose, children, className }: DialogProps) {
       ref={dialog}
       aria-label={label}
       className={className}
-      onClose={onClose}
+      // React hands the event of a dialog inside this one to this one as well.
+      onClose={(event) => {
+        if (event.target === dialog.current) onClose()
+      }}
       onPointerDown={(event) => {
-        if (event.target !== dialog.current) return
+        if (event.target !== dialog.current || !closesOutside) return
         const { left, right, top, bottom } = dialog.current.getBoundingClientRect()
         const { clientX: x, clientY: y } = event
         if (x < left || x > right || y < top || y > bottom) dialog.current.close()

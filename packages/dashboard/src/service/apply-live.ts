@@ -1,5 +1,6 @@
 import type { QueryClient } from '@tanstack/react-query'
-import type { ControlChange } from '@wardline/contract'
+import { type ControlChange, eventTypes } from '@wardline/contract'
+import { decoysKey } from './decoys.ts'
 import { type EventFilter, type EventPages, matchesFilter, rememberRows, withNewRows } from './event-tail.ts'
 import { type Agent, fleetQuery, statusQuery } from './fleet.ts'
 import { onLiveBatch } from './live.ts'
@@ -26,10 +27,28 @@ function withControl(fleet: readonly Agent[], changes: readonly ControlChange[])
 /** In a flood of breaches the alerts are still read again only so often. */
 const alertsAgainMs = 5_000
 
+/** After a hit the lists of decoys are read again, at most this often: a storm of hits must not become one of requests. */
+const decoysMs = 1_000
+
 /** Writes what the stream brings into the cache that every screen reads. */
 export function applyLive(client: QueryClient): void {
   let connection = 0
   let alertsReadAt = 0
+  let isDecoyReadDue = false
+  let decoysReadAt = 0
+  function readDecoys(): void {
+    if (isDecoyReadDue) return
+    isDecoyReadDue = true
+    const read = () => {
+      isDecoyReadDue = false
+      decoysReadAt = Date.now()
+      void client.invalidateQueries({ queryKey: decoysKey })
+      void client.invalidateQueries({
+        predicate: ({ queryKey }) => queryKey[0] === 'agent' && queryKey[2] === 'decoys',
+      })
+    }
+    setTimeout(read, Math.max(0, decoysReadAt + decoysMs - Date.now()))
+  }
   onLiveBatch((batch) => {
     if (batch.phase === 'signed-out') void client.invalidateQueries({ queryKey: sessionQuery.queryKey })
     // The first connection of this page comes after its first lists, and may lack what was stored in between.
@@ -57,6 +76,9 @@ export function applyLive(client: QueryClient): void {
     if (isSerious && Date.now() - alertsReadAt > alertsAgainMs) {
       alertsReadAt = Date.now()
       void client.invalidateQueries({ queryKey: ['alerts'] })
+    }
+    if (batch.events.some(({ by_service, event_type }) => by_service && event_type === eventTypes.honeypotTriggered)) {
+      readDecoys()
     }
     if (batch.events.some(({ by_service, event_type }) => by_service && fleetTypes.has(event_type))) {
       void client.invalidateQueries({ queryKey: fleetQuery.queryKey })

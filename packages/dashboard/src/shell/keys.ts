@@ -23,17 +23,17 @@ function press(event: KeyboardEvent): void {
   const key = isCommand ? 'mod k' : event.key
   const pair = first && event.timeStamp - first.at < pairMs ? `${first.key} ${key}` : key
   first = { key, at: event.timeStamp }
-  for (const layer of layers.toReversed()) {
-    const action = layer.current[pair] ?? layer.current[key]
-    if (!action) continue
-    // Enter and space belong to the button or link that has the focus.
-    if (key === 'Enter' && event.target instanceof HTMLElement && /^(A|BUTTON)$/.test(event.target.tagName)) return
-    event.preventDefault()
-    first = undefined
-    action()
-    return
-  }
+  // `g k` opens a screen also where `k` alone goes to the previous row.
+  const action = actionOf(pair) ?? actionOf(key)
+  if (!action) return
+  // Enter and space belong to the button or link that has the focus.
+  if (key === 'Enter' && event.target instanceof HTMLElement && /^(A|BUTTON)$/.test(event.target.tagName)) return
+  event.preventDefault()
+  first = undefined
+  action()
 }
+
+const actionOf = (key: string) => layers.findLast((layer) => layer.current[key])?.current[key]
 
 /** Keys of a screen, while it is shown. Those of what was shown last come first. */
 export function useKeys(actions: KeyActions): void {

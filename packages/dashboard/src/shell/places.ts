@@ -3,5 +3,6 @@ export const places = [
   { to: '/', name: 'Overview', key: 'o' },
   { to: '/fleet', name: 'Fleet', key: 'f' },
   { to: '/events', name: 'Events', key: 'e' },
+  { to: '/decoys', name: 'Decoys', key: 'd' },
   { to: '/trust', name: 'Trust', key: 't' },
 ] as const

@@ -1,0 +1,12 @@
+export const decoyFilters = ['hit', 'keys', 'paths'] as const
+export type DecoyFilter = (typeof decoyFilters)[number]
+export interface DecoySearch {
+  q?: string
+  show?: DecoyFilter
+  /** The id of the decoy in the drawer. */
+  open?: string
+  /** The preset in the dialog, or `new`. */
+  plant?: string
+  /** For whom to plant. */
+  agent?: string
+}

@@ -1,0 +1,43 @@
+import { queryOptions } from '@tanstack/react-query'
+import type { HoneypotDetail, ListedHoneypot } from '@wardline/contract'
+import { call } from './client.ts'
+
+/** What the service calls a honeypot. Its value is in no answer but that of its creation, and in no query. */
+export type Decoy = ListedHoneypot & { details: NonNullable<ListedHoneypot['details']> }
+export type DecoyDetail = HoneypotDetail
+
+/** The stream says when a decoy was hit; this is for what another person planted or deleted. */
+const refreshMs = 30_000
+
+export const decoysKey = ['decoys']
+
+export const decoysQuery = queryOptions({
+  queryKey: decoysKey,
+  queryFn: async ({ signal }) => (await call('listHoneypots', { query: { include: 'details' }, signal })).honeypots,
+  select: (decoys) => decoys.filter((decoy): decoy is Decoy => decoy.details !== undefined),
+  refetchInterval: refreshMs,
+})
+
+export const decoyQuery = (id: string) =>
+  queryOptions({
+    queryKey: [...decoysKey, id],
+    queryFn: ({ signal }) => call('getHoneypot', { params: { id }, signal }),
+    refetchInterval: refreshMs,
+  })
+
+export const presetsQuery = queryOptions({
+  queryKey: ['decoy presets'],
+  queryFn: async ({ signal }) => (await call('listHoneypotPresets', { signal })).presets,
+  staleTime: Number.POSITIVE_INFINITY,
+})
+
+/** The worst first: what was hit last, then what was planted last. */
+export function worstFirst(one: Decoy, other: Decoy): number {
+  const hit = Date.parse(other.details.lastHitAt ?? '') || 0
+  const before = Date.parse(one.details.lastHitAt ?? '') || 0
+  return hit - before || Date.parse(other.createdAt) - Date.parse(one.createdAt)
+}
+
+/** The kind of a decoy in the words of people. */
+export const kindOf = ({ keyType }: Pick<ListedHoneypot, 'keyType'>): string =>
+  keyType === undefined ? 'path' : `${keyType.replaceAll('_', ' ')} key`
