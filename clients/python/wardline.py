@@ -1618,13 +1618,15 @@ class _Link:
 
     def run_heartbeats(self, stopping: threading.Event) -> None:
         failures, ack_failures = 0, 0
+        known = False
         due = ack_due = time.monotonic()
         while not stopping.is_set():
             now = time.monotonic()
             if now >= due or (self._beat_wanted and failures == 0):
                 self._beat_wanted = False
                 pause = self._beat()
-                failures = 0 if pause is None else failures + 1
+                known = pause is None
+                failures = 0 if known else failures + 1
                 wait = _HEARTBEAT * random.uniform(0.9, 1.1) if pause is None else max(pause, _full_jitter(failures))
                 due = time.monotonic() + wait
                 self._beat_tried.set()
@@ -1634,17 +1636,18 @@ class _Link:
             until = min(due, ack_due) if self._is_unconfirmed() else due
             self._beat_now.wait(max(0.0, until - time.monotonic()))
             self._beat_now.clear()
+        if known:
+            self._beat(leaving=True)
 
     def _is_unconfirmed(self) -> bool:
         return self._confirmed != self._kill_switch.control.version
 
-    def _beat(self) -> Optional[float]:
+    def _beat(self, leaving: bool = False) -> Optional[float]:
         """Sends a heartbeat. None when it arrived, else how long to wait at least."""
         version = self._kill_switch.control.version
         try:
-            answer = self._transport.request(
-                '/api/heartbeat', _to_json({**self._heartbeat, 'control_version': version})
-            )
+            heartbeat = {**self._heartbeat, 'control_version': version, **({'leaving': True} if leaving else {})}
+            answer = self._transport.request('/api/heartbeat', _to_json(heartbeat))
         except _NoAnswer as error:
             self._problems.note('heartbeat', f'A heartbeat failed: {error}')
             return 0.0

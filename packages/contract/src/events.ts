@@ -31,6 +31,7 @@ export const eventTypes = {
   anomalyDetected: 'anomaly_detected',
   instanceOffline: 'instance_offline',
   instanceRecovered: 'instance_recovered',
+  instanceRestarted: 'instance_restarted',
   instancesOffline: 'instances_offline',
   instancesRecovered: 'instances_recovered',
   eventsRemoved: 'events_removed',

@@ -48,6 +48,11 @@ export const Heartbeat = Type.Object({
   fail_mode: Type.Optional(choice(['open', 'closed'])),
   boot_id: Type.Optional(Type.String({ maxLength: 100, description: 'New each time the agent starts' })),
   tags: Type.Optional(Tags('Replace the tags that the agent gave itself before; absent: they stay')),
+  leaving: Type.Optional(
+    Type.Boolean({
+      description: 'The last heartbeat of an agent that ends: its silence is then no `instance_offline`',
+    }),
+  ),
 })
 export type Heartbeat = Static<typeof Heartbeat>
 
@@ -176,6 +181,7 @@ export const InstanceDetail = Type.Object({
   status: choice(instanceStatuses),
   first_seen: Timestamp,
   last_heartbeat: Timestamp,
+  left_at: nullable({ ...Timestamp, description: 'When the agent said in its last heartbeat that it ends' }),
   suspension_reason: nullable(Type.String()),
   control: ControlConfirmation,
 })

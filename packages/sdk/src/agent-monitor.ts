@@ -131,12 +131,13 @@ class AgentMonitor implements Monitor {
   }
 
   async stop(): Promise<void> {
+    const wasRunning = this.#started !== undefined
     this.#stopping.abort()
     this.#stopping = new AbortController()
     this.#started = undefined
     this.#killSwitch.close()
     this.#reportMetrics()
-    await this.flush()
+    await Promise.all([this.flush(), wasRunning && this.#link.leave()])
   }
 
   async report(report: Report): Promise<boolean> {

@@ -31,6 +31,8 @@ export class ControlLink {
   readonly #bootId = crypto.randomUUID()
   #isStreamOpen = false
   #missedBeats = 0
+  /** The heartbeat under way, or the last one: what it was answered with. */
+  #beating: Promise<Answer> | undefined
   #lostStreams = 0
   #polling: Repeat | undefined
   /** The version of a suspension in the last poll that contradicts the known state. */
@@ -63,7 +65,18 @@ export class ControlLink {
     new Repeat(() => this.#keepListening(signal), 0, signal)
   }
 
-  async #beat(): Promise<Answer> {
+  /** Says that this agent ends, to a service that knows it: its silence is then no outage. */
+  async leave(): Promise<void> {
+    const last = await this.#beating
+    if (last && isSuccess(last)) await this.#send(true)
+  }
+
+  #beat(): Promise<Answer> {
+    this.#beating = this.#send(false)
+    return this.#beating
+  }
+
+  async #send(leaving: boolean): Promise<Answer> {
     const { service, pace, settings, killSwitch, decoys } = this.#options
     const heartbeat: Heartbeat = {
       instance_id: settings.instanceId,
@@ -74,6 +87,7 @@ export class ControlLink {
       boot_id: this.#bootId,
       tags: settings.tags && [...settings.tags],
       control_version: killSwitch.version,
+      ...(leaving ? { leaving } : {}),
     }
     const answer = await service.call('heartbeat', { body: JSON.stringify(heartbeat), timeoutMs: pace.request })
     decoys.learn(answer)

@@ -11,6 +11,7 @@ export interface Heartbeat {
   boot_id: string
   control_version?: number | undefined
   tags?: string[] | undefined
+  leaving?: boolean | undefined
 }
 
 export interface NewEvent {

@@ -51,7 +51,8 @@ export async function openServices(deps: Deps): Promise<Services> {
   const countedReports = new CountedReports(deps, ingest)
   const quotas = new Quotas(deps, countedReports)
   const streamBacklog = new StreamBacklog(deps.metrics)
-  const parts = { ingest, outbox, activityCounts, countedReports, quotas }
+  const controlStream = new ControlStream(deps, streamBacklog)
+  const parts = { ingest, outbox, activityCounts, countedReports, quotas, controlStream }
   const services = {
     ...parts,
     events: createEvents(deps, { ...parts, judge: createJudge(deps) }),
@@ -65,7 +66,6 @@ export async function openServices(deps: Deps): Promise<Services> {
     probing: new Probing(deps, countedReports),
     controlStates: new ControlStates(deps),
     streamBacklog,
-    controlStream: new ControlStream(deps, streamBacklog),
     controlRelay: new ControlRelay(deps),
     eventStream: new EventStream(deps, streamBacklog),
     ...alerting,

@@ -88,6 +88,8 @@ function sendHeartbeat({ service, settings, known, timeoutMs }: Question): Promi
     agent_type: settings.agentType,
     fail_mode: settings.failMode,
     control_version: known?.version ?? 0,
+    // Between two calls of tools nobody is there who could send one: that is no outage.
+    leaving: true,
   }
   return service.call('heartbeat', { body: JSON.stringify(heartbeat), timeoutMs })
 }

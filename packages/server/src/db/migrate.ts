@@ -19,6 +19,7 @@ import { instanceHours } from './migrations/0015-instance-hours.ts'
 import { savedViews } from './migrations/0016-saved-views.ts'
 import { loginCodes } from './migrations/0017-login-codes.ts'
 import { alertsToHandle } from './migrations/0018-alerts-to-handle.ts'
+import { silence } from './migrations/0019-silence.ts'
 
 interface Migration {
   version: number
@@ -48,6 +49,7 @@ const migrations: Migration[] = [
   { version: 16, name: 'saved-views', statements: savedViews },
   { version: 17, name: 'login-codes', statements: loginCodes },
   { version: 18, name: 'alerts-to-handle', statements: alertsToHandle },
+  { version: 19, name: 'silence', statements: silence },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -29,6 +29,15 @@ interface InstancesTable {
   /** Tags that the agent gives itself, and those that operators set: sorted JSON arrays, null before the first. */
   agent_tags: string | null
   operator_tags: string | null
+  /** Milliseconds between its heartbeats: a moving average, and a maximum that sinks with every shorter gap. */
+  typical_gap_ms: number
+  longest_gap_ms: number
+  /** Last sign of life other than a heartbeat, noted when heartbeats are late. */
+  seen_at: number | null
+  /** When a sweep first found it silent; null once heard of again. */
+  suspected_at: number | null
+  /** When it said that it ends; it has come back when its last heartbeat is later. */
+  left_at: number | null
 }
 
 /** How many instances there are, kept by triggers: a count of the table for every new one would be slow. */

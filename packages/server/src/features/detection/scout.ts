@@ -1,19 +1,25 @@
 import { alertTypes, eventTypes, offlineAfterMs } from '@wardline/contract'
-import { dayMs } from '../../clock.ts'
-import type { Db } from '../../db/database.ts'
+import { dayMs, minuteMs } from '../../clock.ts'
+import type { Db, Trx } from '../../db/database.ts'
 import { claimRun, endRun, readRun, recordRun } from '../../db/runs.ts'
 import type { Deps } from '../../deps.ts'
 import type { Outbox } from '../alerts/outbox/outbox.ts'
 import { calledToolSince } from '../events/activity.ts'
 import type { Ingest } from '../events/ingest.ts'
+import type { ActivityCounts } from '../instances/history.ts'
 import {
   countBack,
   countSilent,
+  findLate,
   findUnreportedSuspensions,
+  type Moved,
   markActivityReported,
   markOffline,
   markRecovered,
+  noteSeen,
+  suspectSilent,
 } from '../instances/liveness-statements.ts'
+import type { ControlStream } from '../kill-switch/control-stream.ts'
 
 const scoutName = 'scout'
 export const scoutEveryMs = 30_000
@@ -37,7 +43,18 @@ const sameOutageMs = 60_000
 const expectedBackMs = dayMs
 
 type Liveness = 'offline' | 'recovered'
-type Moved = { id: string; last_heartbeat_at: number }
+
+/** A second sweep must find it silent too, and every process has swept by then: the agent may be connected to another one. */
+const confirmedAfterMs = 29_000
+/** A connection that is only open proves little: the machine behind it may have lost its power. */
+const maxOnlyConnectedMs = 5 * minuteMs
+
+interface ScoutParts {
+  ingest: Ingest
+  outbox: Outbox
+  activityCounts: Pick<ActivityCounts, 'lastRequestAt'>
+  controlStream: Pick<ControlStream, 'has'>
+}
 
 export interface Scout {
   sweep(): Promise<void>
@@ -48,9 +65,10 @@ export interface Scout {
  * Guarded updates decide who reports, so any number of processes may sweep.
  */
 export function createScout(
-  { database: { db }, clock }: Deps,
-  { ingest, outbox }: { ingest: Ingest; outbox: Outbox },
+  { database, clock }: Deps,
+  { ingest, outbox, activityCounts: activity, controlStream }: ScoutParts,
 ): Scout {
+  const { db } = database
   let watchingSince = clock.monotonic()
   let last = { wall: clock.now(), monotonic: watchingSince }
 
@@ -81,14 +99,43 @@ export function createScout(
     outbox.notify()
   }
 
-  function describeLiveness({ id, last_heartbeat_at }: Moved, now: number, kind: Liveness) {
-    const seconds = Math.floor((now - last_heartbeat_at) / 1000)
+  function describeLiveness({ id, last_heartbeat_at, typical_gap_ms }: Moved, now: number, kind: Liveness) {
+    if (kind === 'recovered') {
+      const event = { severity: 'info', event_type: eventTypes.instanceRecovered, instance_id: id } as const
+      return ingest.own({ ...event, description: 'Heartbeats resumed' })
+    }
+    const silent = Math.floor((now - last_heartbeat_at) / 1_000)
+    const usual = Math.round(typical_gap_ms / 1_000)
     return ingest.own({
-      severity: kind === 'offline' ? 'warning' : 'info',
-      event_type: kind === 'offline' ? eventTypes.instanceOffline : eventTypes.instanceRecovered,
-      description: kind === 'offline' ? `No heartbeat for ${seconds} seconds` : 'Heartbeats resumed',
+      severity: 'warning',
+      event_type: eventTypes.instanceOffline,
+      description: `No heartbeat for ${silent} seconds, and no other request; usually one comes every ${usual} seconds`,
       instance_id: id,
+      metadata: { silent_seconds: silent, usual_seconds: usual },
     })
+  }
+
+  /** What this process knows of late agents by other ways than their heartbeats, for all processes. */
+  async function noteSigns(now: number): Promise<void> {
+    for (let after = ''; ; ) {
+      const page = await findLate(db, now - offlineAfterMs, after, sweepRows)
+      const seen: [string, number][] = []
+      for (const { id, last_heartbeat_at, seen_at } of page) {
+        const isConnected = controlStream.has(id) && now - last_heartbeat_at <= maxOnlyConnectedMs
+        const at = isConnected ? now : activity.lastRequestAt(id)
+        if (at > Math.max(last_heartbeat_at, seen_at ?? 0)) seen.push([id, at])
+      }
+      if (seen.length > 0) await noteSeen(database, seen)
+      if (page.length < sweepRows) return
+      after = page.at(-1)!.id
+    }
+  }
+
+  /** The instances that one transaction found gone or back, and how many it looked at. */
+  async function move(trx: Trx, kind: Liveness, now: number): Promise<{ count: number; reported: Moved[] }> {
+    if (kind === 'recovered') return markRecovered(trx, now - offlineAfterMs, sweepRows)
+    const reported = await markOffline(trx, now, now - confirmedAfterMs, sweepRows)
+    return { count: reported.length, reported }
   }
 
   /** Instances beyond those that one sweep names. */
@@ -104,17 +151,16 @@ export function createScout(
   }
 
   async function reportLiveness(now: number, kind: Liveness): Promise<void> {
-    const mark = kind === 'offline' ? markOffline : markRecovered
     if (kind === 'offline') await reportOutage(now)
     let named = 0
     let others = 0
     for (let count = sweepRows; count === sweepRows; ) {
       const publish = await db.transaction().execute(async (trx) => {
-        const marked = await mark(trx, now - offlineAfterMs, sweepRows)
-        count = marked.length
-        const events = marked.slice(0, maxNamed - named).map((moved) => describeLiveness(moved, now, kind))
+        const moved = await move(trx, kind, now)
+        count = moved.count
+        const events = moved.reported.slice(0, maxNamed - named).map((one) => describeLiveness(one, now, kind))
         named += events.length
-        others += count - events.length
+        others += moved.reported.length - events.length
         return events.length > 0 ? await ingest.storeWithin(trx, events) : () => {}
       })
       publish()
@@ -171,7 +217,11 @@ export function createScout(
     async sweep() {
       const now = clock.now()
       await reportLiveness(now, 'recovered')
-      if (mayJudgeSilence(now, clock.monotonic())) await reportLiveness(now, 'offline')
+      await noteSigns(now)
+      if (mayJudgeSilence(now, clock.monotonic())) {
+        await reportLiveness(now, 'offline')
+        await db.transaction().execute((trx) => suspectSilent(trx, now, now - offlineAfterMs))
+      }
       await reportOutageEnd(now)
       await reportActivity(now)
       await recordRun(db, scoutName, now)

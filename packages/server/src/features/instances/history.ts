@@ -38,6 +38,8 @@ interface Hour {
   start: number
   counts: number[]
   isWritten: boolean
+  /** Epoch milliseconds of the last request of the instance; 0 = none yet. */
+  lastRequestAt: number
 }
 
 /** What this process counted of each instance, and has to write. */
@@ -59,26 +61,48 @@ export class ActivityCounts {
     this.#count(instanceId, at, heartbeats)
   }
 
-  noteEvents(stored: readonly { instance_id: string | null; tool: string | null }[], at: number): void {
-    for (const { instance_id, tool } of stored) {
+  noteEvents(
+    stored: readonly { instance_id: string | null; tool: string | null; by_service: 0 | 1 }[],
+    at: number,
+  ): void {
+    for (const { instance_id, tool, by_service } of stored) {
       if (instance_id === null) continue
-      this.#count(instance_id, at, events)
+      const hour = this.#count(instance_id, at, events)
       if (tool !== null) this.#count(instance_id, at, toolCalls)
+      if (hour && by_service === 0) hour.lastRequestAt = at
     }
   }
 
-  #count(instanceId: string, at: number, from: number): void {
-    const start = at - (at % hourMs)
-    let hour = this.#hours.get(instanceId)
-    if (hour?.start !== start) {
-      // Ids that nobody registered are forgotten with the next writing: they must not fill the memory until then.
-      if (hour === undefined && this.#hours.size >= this.#maxInstances) return
-      if (hour && !hour.isWritten) this.#over.push([instanceId, hour])
-      hour = { start, counts: new Array(series.length * bucketsOfHour).fill(0), isWritten: false }
-      this.#hours.set(instanceId, hour)
-    }
-    hour.counts[from + Math.floor((at - start) / bucketMs)]! += 1
+  /** A request of the agent that is counted as nothing else. */
+  noteRequest(instanceId: string, at: number): void {
+    const hour = this.#hourOf(instanceId, at)
+    if (hour) hour.lastRequestAt = at
+  }
+
+  /** When this process last had a request of the instance other than a heartbeat, in this hour or the last; 0 = not. */
+  lastRequestAt(instanceId: string): number {
+    return this.#hours.get(instanceId)?.lastRequestAt ?? 0
+  }
+
+  #count(instanceId: string, at: number, from: number): Hour | undefined {
+    const hour = this.#hourOf(instanceId, at)
+    if (!hour) return undefined
+    hour.counts[from + Math.floor((at - hour.start) / bucketMs)]! += 1
     hour.isWritten = false
+    return hour
+  }
+
+  #hourOf(instanceId: string, at: number): Hour | undefined {
+    const start = at - (at % hourMs)
+    const known = this.#hours.get(instanceId)
+    if (known?.start === start) return known
+    // Ids that nobody registered are forgotten with the next writing: they must not fill the memory until then.
+    if (known === undefined && this.#hours.size >= this.#maxInstances) return undefined
+    if (known && !known.isWritten) this.#over.push([instanceId, known])
+    const counts = new Array<number>(series.length * bucketsOfHour).fill(0)
+    const hour = { start, counts, isWritten: true, lastRequestAt: known?.lastRequestAt ?? 0 }
+    this.#hours.set(instanceId, hour)
+    return hour
   }
 
   /** Periodic work, and the last work of a process: writes what was counted since the last call. */

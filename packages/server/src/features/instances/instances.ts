@@ -1,5 +1,6 @@
 import {
   type ControlConfirmation,
+  eventTypes,
   type Heartbeat,
   type InstanceDetail,
   type InstanceList,
@@ -54,6 +55,23 @@ function deriveStatus(suspended: boolean, lastHeartbeatMs: number, nowMs: number
   return nowMs - lastHeartbeatMs <= offlineAfterMs ? 'active' : 'offline'
 }
 
+/** A new start of an agent, at most once a minute for each instance; no outage, however short its absence was. */
+function reportRestart(
+  reports: Pick<CountedReports, 'note'>,
+  { instanceId, lastHeartbeatAt }: { instanceId: string; lastHeartbeatAt: number },
+  keyId: string,
+  now: number,
+): void {
+  const seconds = Math.max(0, Math.floor((now - lastHeartbeatAt) / 1_000))
+  reports.note({ kind: eventTypes.instanceRestarted, owner: keyId, name: instanceId }, (count) => ({
+    severity: 'info',
+    event_type: eventTypes.instanceRestarted,
+    description: `Started again, ${seconds} seconds after the last heartbeat of its earlier run`,
+    instance_id: instanceId,
+    metadata: { seconds_away: seconds, occurrences: count },
+  }))
+}
+
 interface HeartbeatParts {
   countedReports: Pick<CountedReports, 'note'>
   quotas: Pick<Quotas, 'takeInstance' | 'returnInstance'>
@@ -75,7 +93,8 @@ export function createHeartbeats(
       // One statement must not touch a row twice: of two heartbeats of an instance the later one counts.
       const latest = new Map(beats.map((beat) => [beat.heartbeat.instance_id, beat]))
       const now = clock.now()
-      const { unknown, claims } = await refreshInstances(database, texts, [...latest.values()], now)
+      const { unknown, claims, restarts } = await refreshInstances(database, texts, [...latest.values()], now)
+      for (const restart of restarts) reportRestart(reports, restart, latest.get(restart.instanceId)!.keyId, now)
       for (const claim of claims) reportClaim(reports, claim, latest.get(claim.instanceId)!.keyId)
       for (const id of latest.keys()) activity.noteHeartbeat(id, now)
       if (unknown.size === 0) return beats.map(() => undefined)
@@ -189,6 +208,7 @@ export async function viewInstance(db: Db, id: string, now: number): Promise<Ins
     status: deriveStatus(row.suspended === 1, row.last_heartbeat_at, now),
     first_seen: isoTime(row.first_seen_at),
     last_heartbeat: isoTime(row.last_heartbeat_at),
+    left_at: isoTimeOrNull(row.left_at === row.last_heartbeat_at ? row.left_at : null),
     suspension_reason: row.suspension_reason,
     control: viewControl(row),
   }

@@ -1,5 +1,6 @@
 import type { Heartbeat } from '@wardline/contract'
 import { CompiledQuery, sql } from 'kysely'
+import { minuteMs } from '../../clock.ts'
 import type { Database, Row, Statement } from '../../db/database.ts'
 import { tagsText } from './tags.ts'
 import type { VersionClaim } from './version-claims.ts'
@@ -15,7 +16,7 @@ export interface Beat {
 /** Compiled once; only the parameters change from batch to batch. */
 interface HeartbeatStatements {
   refresh: string
-  unknown: string
+  strangers: string
   applied: string
   tags: string
   lock: string
@@ -31,13 +32,18 @@ const columns = {
   version: 'text',
   fail_mode: 'text',
   boot_id: 'text',
+  leaving: 'bigint',
 } as const
+const stored = ['id', 'name', 'agent_type', 'version', 'fail_mode', 'boot_id']
 const newColumns = { ...columns, owner: 'text', allowance: 'bigint' } as const
+
+/** No agent may get so used to silence that a night of it is not reported. */
+const maxLongestGapMs = 20 * minuteMs
 
 /** A heartbeat writes only its own columns: it can neither lift a suspension nor undo a verdict. */
 export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatements {
-  const names = sql.join(Object.keys(columns).map((name) => sql.ref(name)))
-  const rows = dialect.rowsFromJson('', columns)
+  const names = sql.join(stored.map((name) => sql.ref(name)))
+  const rows = sql`(select cast(${0} as bigint) as at, batch.* from ${dialect.rowsFromJson('', columns)} as batch)`
   const newRows = dialect.rowsFromJson('', newColumns)
   const kept = sql.join(
     ['agent_type', 'version', 'fail_mode', 'boot_id'].map((name) => {
@@ -45,6 +51,19 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
       return sql`${column} = coalesce(batch.${column}, instances.${column})`
     }),
   )
+  const gap = sql`(batch.at - last_heartbeat_at)`
+  // The time between two runs of an agent says nothing about the heartbeats of one.
+  const isOneRun = sql`(coalesce(batch.boot_id, instances.boot_id, '') = coalesce(instances.boot_id, '')
+    and coalesce(left_at, -1) < last_heartbeat_at)`
+  // One long gap proves little, and raises the maximum by half; every shorter one lowers it by a little: it forgets in a day.
+  const gaps = sql`
+    typical_gap_ms = case when ${isOneRun} and ${gap} between 0 and typical_gap_ms * 5 / 2
+      then typical_gap_ms + (${gap} - typical_gap_ms) / 16 else typical_gap_ms end,
+    longest_gap_ms = case when not ${isOneRun} then longest_gap_ms
+      when ${gap} <= longest_gap_ms then longest_gap_ms - longest_gap_ms / 512
+      when longest_gap_ms >= ${sql.lit(maxLongestGapMs)} then longest_gap_ms
+      when ${gap} < longest_gap_ms * 3 / 2 then ${gap}
+      else longest_gap_ms * 3 / 2 end`
   const isUnknown = sql`not exists (select 1 from instances where instances.id = batch.id)`
   const isNews = sql`batch.version <= control_version and (applied_version is null or applied_version < batch.version)`
   const registered = (owner: ReturnType<typeof sql>) =>
@@ -52,9 +71,14 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
   const isKeyFull = sql`(allowance is not null and ${registered(sql`batch.owner`)} >= allowance)`
   const text = (query: ReturnType<typeof sql>) => query.compile(db).sql
   return {
-    refresh: text(sql`update instances set name = batch.name, ${kept}, last_heartbeat_at = ${0}
+    refresh: text(sql`update instances set name = batch.name, ${kept}, last_heartbeat_at = batch.at, ${gaps},
+        suspected_at = case when liveness = 'offline' then suspected_at end,
+        left_at = case when batch.leaving = 1 then batch.at else left_at end
       from ${rows} as batch where instances.id = batch.id`),
-    unknown: text(sql`select id from ${dialect.rowsFromJson('', { id: 'text' })} as batch where ${isUnknown}`),
+    strangers: text(sql`select batch.id, instances.last_heartbeat_at
+      from ${dialect.rowsFromJson('', { id: 'text', boot_id: 'text' })} as batch
+      left join instances on instances.id = batch.id
+      where instances.id is null or instances.boot_id <> batch.boot_id`),
     // One statement for what is confirmed and for what was never issued: most heartbeats change neither.
     applied: text(sql`update instances set
         applied_version = case when ${isNews} then batch.version else applied_version end,
@@ -70,8 +94,9 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
     // Of processes that register at the same time each sees what the one before has counted.
     lock: text(sql`update instance_counts set count = count where owner = ''`),
     // Places are given first within the allowance of each key, then within that of the service.
-    register: text(sql`insert into instances (${names}, owner, first_seen_at, last_heartbeat_at, control_version)
-      select ${names}, owner, ${0}, ${0},
+    register:
+      text(sql`insert into instances (${names}, owner, first_seen_at, last_heartbeat_at, left_at, control_version)
+      select ${names}, owner, ${0}, ${0}, case when leaving = 1 then ${0} end,
         coalesce((select control_version from deleted_instances where deleted_instances.id = allowed.id), 0)
       from (select mine.*, row_number() over (order by ordinal) as place from (
           select batch.*, row_number() over (partition by owner order by ordinal) as place_of_owner
@@ -93,6 +118,7 @@ const cells = ({ heartbeat }: Beat) => [
   heartbeat.version ?? null,
   heartbeat.fail_mode ?? null,
   heartbeat.boot_id ?? null,
+  heartbeat.leaving ? 1 : 0,
 ]
 
 function appliedStatements(texts: HeartbeatStatements, beats: readonly Beat[], now: number): Statement[] {
@@ -118,21 +144,35 @@ const claimsOf = (rows: readonly Row[]): VersionClaim[] =>
       : [{ instanceId: String(id), claimed: claimed_version as number, version: control_version as number }],
   )
 
-/** Refreshes the instances that are known; resolves with the ids of the others, and with who is ahead. */
+/** What the heartbeats of a batch showed. */
+interface Refreshed {
+  unknown: Set<string>
+  claims: VersionClaim[]
+  /** Agents that started anew, and when their earlier run sent its last heartbeat. */
+  restarts: { instanceId: string; lastHeartbeatAt: number }[]
+}
+
+/** Refreshes the instances that are known. */
 export async function refreshInstances(
   { batch }: Pick<Database, 'batch'>,
   texts: HeartbeatStatements,
   beats: readonly Beat[],
   now: number,
-): Promise<{ unknown: Set<string>; claims: VersionClaim[] }> {
-  const ids = JSON.stringify(beats.map(({ heartbeat }) => [heartbeat.instance_id]))
-  const [unknown, , ...others] = await batch([
-    CompiledQuery.raw(texts.unknown, [ids]),
+): Promise<Refreshed> {
+  const runs = JSON.stringify(beats.map(({ heartbeat }) => [heartbeat.instance_id, heartbeat.boot_id ?? null]))
+  const [strangers, , ...others] = await batch([
+    CompiledQuery.raw(texts.strangers, [runs]),
     CompiledQuery.raw(texts.refresh, [now, JSON.stringify(beats.map(cells))]),
     ...appliedStatements(texts, beats, now),
     ...tagStatements(texts, beats),
   ])
-  return { unknown: new Set(unknown!.map(({ id }) => id as string)), claims: claimsOf(others.flat()) }
+  const unknown = new Set<string>()
+  const restarts: Refreshed['restarts'] = []
+  for (const { id, last_heartbeat_at } of strangers!) {
+    if (last_heartbeat_at === null) unknown.add(String(id))
+    else restarts.push({ instanceId: String(id), lastHeartbeatAt: Number(last_heartbeat_at) })
+  }
+  return { unknown, claims: claimsOf(others.flat()), restarts }
 }
 
 /** Whether it is for the limit of the key, by instance. */
@@ -165,7 +205,7 @@ export async function registerInstances(
   const rows = rowsOf(beats)
   const [, , refused, ...others] = await batch([
     CompiledQuery.raw(texts.lock, []),
-    CompiledQuery.raw(texts.register, [now, now, rows, max]),
+    CompiledQuery.raw(texts.register, [now, now, now, rows, max]),
     CompiledQuery.raw(texts.refused, [rows]),
     ...appliedStatements(texts, beats, now),
     ...tagStatements(texts, beats),

@@ -48,6 +48,11 @@ export class ControlStream {
     })
   }
 
+  /** Whether an agent of this instance listens to this process. */
+  has(instanceId: string): boolean {
+    return this.#byInstance.has(instanceId)
+  }
+
   *holders(): Generator<Holder> {
     for (const { holder } of this.#all()) yield holder
   }

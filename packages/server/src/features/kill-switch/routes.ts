@@ -6,6 +6,7 @@ import { assertMayActFor, type Principal } from '../../http/auth.ts'
 import { matchesTag } from '../../http/etag.ts'
 import type { Router } from '../../http/route.ts'
 import { workLane } from '../../work-turns.ts'
+import type { ActivityCounts } from '../instances/history.ts'
 import { type Acks, unknownInstance } from './acks.ts'
 import type { ControlStates, KnownState } from './control-states.ts'
 import type { ControlStream } from './control-stream.ts'
@@ -31,12 +32,13 @@ interface KillSwitchRoutes extends Pick<KillSwitchDeps, 'outbox'> {
   acks: Pick<Acks, 'acknowledge'>
   /** Whether any decoy could trip for this caller. */
   reaches(principal: Principal): boolean
+  activityCounts: Pick<ActivityCounts, 'noteRequest'>
 }
 
 export function mountKillSwitch(
   router: Router,
   deps: Deps,
-  { outbox, controlStates: states, controlStream: stream, acks, reaches }: KillSwitchRoutes,
+  { outbox, controlStates: states, controlStream: stream, acks, reaches, activityCounts: activity }: KillSwitchRoutes,
 ): void {
   const changing = { ...deps, outbox }
   router.handle('killInstance', async ({ params, body, request }) => {
@@ -54,9 +56,12 @@ export function mountKillSwitch(
   router.handle('getInstanceStatus', ({ params, principal, request }, reply) => {
     if (principal.scope === 'agent') assertMayActFor(principal, params.instanceId)
     reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
+    const answer = (known: KnownState | undefined) => {
+      if (known && principal.scope === 'agent') activity.noteRequest(params.instanceId, deps.clock.now())
+      return answerPoll(params.instanceId, known, request, reply)
+    }
     const known = states.peek(params.instanceId)
-    if (known) return answerPoll(params.instanceId, known, request, reply)
-    return states.read(params.instanceId).then((read) => answerPoll(params.instanceId, read, request, reply))
+    return known ? answer(known) : states.read(params.instanceId).then(answer)
   })
 
   router.stream('streamControl', async ({ params, principal }, reply) => {
