@@ -1508,6 +1508,8 @@ print("end", monitor.flush(20))
                 until('a control stream', lambda: monitor.health.stream_connected)
             self.assertFalse(monitor.health.running)
         self.assertEqual(len(self.events('again')), 3)
+        # The last heartbeat of each round said that the agent ends.
+        until('a goodbye', lambda: self.detail()['left_at'])
         left = [thread for thread in threading.enumerate() if thread.name == 'wardline' and thread.is_alive()]
         until('no threads', lambda: [thread for thread in left if thread.is_alive()], lambda alive: not alive)
 

@@ -407,3 +407,20 @@ test('stops listening and asking when it is stopped, and stays as it was', async
   await fleet.letTimePass()
   expect(asked()).toBe(before)
 })
+
+test('says goodbye when it is stopped, once, and only to a service that knows it', async () => {
+  await using fleet = await TestFleet.open()
+  const { monitor } = fleet.monitor({}, { heartbeat: 20 })
+  await monitor.stop()
+  expect(fleet.wire.asked(/heartbeat$/)).toEqual([])
+  await monitor.start()
+  expect(await fleet.instance()).toMatchObject({ left_at: null })
+  await monitor.stop()
+  expect(await fleet.instance()).toMatchObject({ left_at: expect.any(String) })
+  const beats = fleet.wire.asked(/heartbeat$/).length
+  await monitor.stop()
+  expect(fleet.wire.asked(/heartbeat$/)).toHaveLength(beats)
+  await monitor.start()
+  await eventually(async () => expect(await fleet.instance()).toMatchObject({ left_at: null }))
+  await monitor.stop()
+})
