@@ -109,7 +109,7 @@ describe('silence', () => {
       await service.services.scout.sweep()
     }
     expect(await reports()).toEqual(['bot-silent: instance_offline'])
-    // Whoever only looks at an agent is no sign of its life.
+    // Who only looks at an agent is no sign of its life.
     await watch(300, () => service.call('GET', `/api/instances/${bot}-asks/status`))
     expect(await reports()).toContain('bot-asks: instance_offline')
   })

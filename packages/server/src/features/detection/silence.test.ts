@@ -23,7 +23,7 @@ interface Agent {
 }
 
 // The clients are the plain ones that never retry: one heartbeat in 200 is lost, and nothing else is heard of them.
-test(`of ${agentCount} agents that lose heartbeats, restart and are deployed anew hardly one is called offline, and who is really gone is named soon`, async () => {
+test(`of ${agentCount} agents that lose heartbeats, restart and are deployed again hardly one is called offline, and who is really gone is named soon`, async () => {
   const seed = Math.floor(Math.random() * 2 ** 31)
   const draw = seededDraws(seed)
   const upTo = (max: number) => draw() * max
@@ -63,14 +63,14 @@ test(`of ${agentCount} agents that lose heartbeats, restart and are deployed ane
     sweptAt = now
     await services.scout.sweep()
   }
-  const told = () =>
+  const reported = () =>
     service.rows<{ instance_id: string; created_at: number }>(
       `select instance_id, created_at from events where event_type = 'instance_offline' order by seq`,
     )
   const outages = () => service.rows(`select * from job_runs where name = 'fleet_outage'`)
 
   while (clock.now() < start + lengthMs) await tick()
-  const before = await told()
+  const before = await reported()
   console.log(
     `silence: seed ${seed}, ${agentCount} agents, ${hours} h, ${beats} heartbeats: ${before.length} called offline, ${(await outages()).length} outages`,
   )
@@ -81,7 +81,7 @@ test(`of ${agentCount} agents that lose heartbeats, restart and are deployed ane
   one.isGone = true
   const missedAt = one.nextBeat
   while (clock.now() < missedAt + 3 * minuteMs) await tick()
-  const since = (await told()).slice(before.length)
+  const since = (await reported()).slice(before.length)
   expect(
     since.map(({ instance_id }) => instance_id),
     `seed ${seed}`,
@@ -91,8 +91,8 @@ test(`of ${agentCount} agents that lose heartbeats, restart and are deployed ane
   for (const agent of half) agent.isGone = true
   const goneAt = clock.now()
   while (clock.now() < goneAt + 2 * minuteMs) await tick()
-  const reported = await outages()
-  expect(reported, `seed ${seed}`).toHaveLength(1)
+  const outage = await outages()
+  expect(outage, `seed ${seed}`).toHaveLength(1)
   for (let passed = 0; passed < 10 * minuteMs; passed += tickMs) await tick()
-  expect(await outages(), `seed ${seed}`).toEqual(reported)
+  expect(await outages(), `seed ${seed}`).toEqual(outage)
 })

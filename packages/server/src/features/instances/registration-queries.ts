@@ -148,7 +148,7 @@ const claimsOf = (rows: readonly Row[]): VersionClaim[] =>
 interface Refreshed {
   unknown: Set<string>
   claims: VersionClaim[]
-  /** Agents that started anew, and when their earlier run sent its last heartbeat. */
+  /** Agents that started again, and when their earlier run sent its last heartbeat. */
   restarts: { instanceId: string; lastHeartbeatAt: number }[]
 }
 
