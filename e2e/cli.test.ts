@@ -127,7 +127,7 @@ describe('status and instances', () => {
   test('show the fleet, in text and as the service says it', async () => {
     const id = await newInstance(service, 'fleet')
     const text = await done(['status'], asAdmin())
-    expect(text.stdout()).toMatch(/^Fleet {7}\d+ agents?: \d+ active/)
+    expect(text.stdout()).toMatch(/^Fleet {7}[\d,]+ agents?: \d+ active/)
     const { body } = await service.call<StatusView>('GET', '/api/status')
     const json = (await done(['status', '--json'], asAdmin())).json<StatusView>()
     expect(Object.keys(json).sort()).toEqual(Object.keys(body).sort())

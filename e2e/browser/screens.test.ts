@@ -48,6 +48,7 @@ const paths = () => [
   '/decoys',
   `/decoys?open=${decoyId}`,
   `/decoys?plant=path-ssh&agent=${hostile}`,
+  '/audit',
   '/trust',
   '/nowhere',
 ]

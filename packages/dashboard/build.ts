@@ -24,7 +24,7 @@ function hashOfSources(): string {
       .update(`${path}\0`)
       .update(readFileSync(join(root, path)))
       .update('\0')
-  for (const folder of ['src', '../contract/src']) {
+  for (const folder of ['src', '../contract/src', '../text/src']) {
     const names = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     for (const name of names.sort()) if (/\.\w+$/.test(name) && !name.endsWith('.test.ts')) addFile(`${folder}/${name}`)
   }

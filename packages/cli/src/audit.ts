@@ -61,7 +61,7 @@ const verdicts = { tampered: 1, cut: 2 } as const
 
 async function verify({ checkpoint, json }: { checkpoint?: string; json?: boolean }): Promise<void> {
   const expected = checkpoint === undefined ? undefined : parseCheckpoint(readFileSync(checkpoint, 'utf8').trim())
-  const result = await withLocalDatabase(({ database }) => verifyAudit(database.db, expected))
+  const result = await withLocalDatabase(({ database }) => verifyAudit(database, expected))
   if (!result.ok) process.exitCode = verdicts[result.reason]
   if (json) return console.log(JSON.stringify(result))
   if (result.ok)

@@ -21,8 +21,8 @@ async function migrate(options: Options): Promise<void> {
   const onProgress = ({ phase, table, rows, total }: CopyProgress) =>
     bar.advance(rows, total, `${phase === 'copy' ? 'Copying' : 'Comparing'} ${table}`)
   try {
-    const counts = await copyBetween(options.from, targetOf(options), onProgress, async ({ db }) => {
-      const result = await verifyAudit(db)
+    const counts = await copyBetween(options.from, targetOf(options), onProgress, async (copy) => {
+      const result = await verifyAudit(copy)
       if (!result.ok) throw new Error(`The audit log of the copy is ${result.reason} at entry ${result.seq}.`)
     })
     bar.stop()

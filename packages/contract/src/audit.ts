@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
-import { choice, Digits, Instant, limits, nullable, Pattern, Timestamp } from './fields.ts'
+import { Count, choice, Digits, Instant, limits, nullable, Pattern, Timestamp } from './fields.ts'
 import { Type } from './type.ts'
 
 export const AuditEntry = Type.Object({
@@ -58,6 +58,34 @@ export const AuditPage = Type.Object({
   next: nullable(Type.String({ description: 'Cursor of the next page: `after`, or `before` for the newest first' })),
 })
 
+const Hash = Type.String({ description: 'SHA-256 in hexadecimal digits' })
+
+export const AuditChain = Type.Object({
+  length: Type.Integer({ minimum: 0, description: 'Entries that were written; seq of the last one' }),
+  head_hash: Hash,
+  checkpoint: nullable(
+    Type.Object(
+      { seq: Count, hash: Hash, at: Timestamp },
+      { description: 'The last one in the log of the process that answers; null before the first one' },
+    ),
+  ),
+  verification: nullable(
+    Type.Object(
+      {
+        at: Timestamp,
+        result: choice(['intact', 'tampered', 'cut'], 'cut: entries at the end are missing'),
+        entries: Type.Integer({ minimum: 0, description: 'Entries up to the first fault' }),
+        fault_seq: nullable(
+          Type.Integer({ minimum: 1, description: 'The first entry that was altered or is missing' }),
+        ),
+        detail: nullable(Type.String()),
+      },
+      { description: 'The last one by the process that answers: at startup and once an hour' },
+    ),
+  ),
+})
+export type AuditChain = Static<typeof AuditChain>
+
 export const auditEndpoints = {
   listAudit: define({
     method: 'GET',
@@ -69,5 +97,14 @@ export const auditEndpoints = {
     status: 200,
     reply: AuditPage,
     failures: { 503: 'Too many queued searches and lists; retry after Retry-After seconds' },
+  }),
+  getAuditChain: define({
+    method: 'GET',
+    path: '/api/audit/chain',
+    access: access.admins,
+    feature: 'audit',
+    summary: 'Get the length, the last checkpoint and the last verification of the audit chain',
+    status: 200,
+    reply: AuditChain,
   }),
 }

@@ -40,6 +40,7 @@ export const eventTypes = {
   quotaExceeded: 'quota_exceeded',
   identityMismatch: 'identity_mismatch',
   authProbing: 'auth_probing',
+  auditAltered: 'audit_altered',
 } as const
 
 /** What agents and those who guard them report. */

@@ -7,6 +7,7 @@ import {
   redirect,
 } from '@tanstack/react-router'
 import { severities } from '@wardline/contract'
+import type { AuditSearch } from './audit/entries.ts'
 import { type DecoySearch, decoyFilters } from './decoys/search.ts'
 import type { EventSearch } from './events/events.tsx'
 import { type FleetSearch, sortKeys, statusFilters } from './fleet/view.ts'
@@ -121,6 +122,20 @@ const decoys = createRoute({
   component: lazyRouteComponent(() => import('./decoys/decoys.tsx'), 'Decoys'),
 })
 
+const audit = createRoute({
+  getParentRoute: () => inside,
+  path: '/audit',
+  validateSearch: ({ actor, action, target, from, to, open }): AuditSearch => ({
+    actor: textOf(actor),
+    action: textOf(action),
+    target: textOf(target),
+    from: textOf(from),
+    to: textOf(to),
+    open: number(open),
+  }),
+  component: lazyRouteComponent(() => import('./audit/audit.tsx'), 'Audit'),
+})
+
 /** Public: nothing of it asks who looks. */
 const trust = createRoute({
   getParentRoute: () => root,
@@ -128,7 +143,7 @@ const trust = createRoute({
   component: lazyRouteComponent(() => import('./trust/trust.tsx'), 'Trust'),
 })
 
-const routeTree = root.addChildren([login, trust, inside.addChildren([overview, fleet, agent, events, decoys])])
+const routeTree = root.addChildren([login, trust, inside.addChildren([overview, fleet, agent, events, decoys, audit])])
 
 export function createDashboardRouter(client: QueryClient) {
   return createRouter({ routeTree, context: { client }, defaultPreload: 'intent', defaultPendingMs: 300 })

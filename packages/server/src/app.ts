@@ -64,7 +64,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountAlerts(router, deps, services)
   mountTrust(router, deps, { app })
   mountKeys(router, deps, { keyring, sessions, watch: services.probing })
-  mountAudit(router, deps, { keyNames })
+  mountAudit(router, deps, { ...services, keyNames })
   mountViews(router, deps)
   mountDownloads(router, deps)
   dashboard.mount(app)

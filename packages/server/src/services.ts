@@ -1,5 +1,6 @@
 import type { Deps } from './deps.ts'
 import { type Alerting, createAlerting } from './features/alerts/open-alerts.ts'
+import { ChainWatch } from './features/audit/chain-watch.ts'
 import { createJudge } from './features/detection/judge.ts'
 import { createScout, type Scout } from './features/detection/scout.ts'
 import { CountedReports } from './features/events/counted-reports.ts'
@@ -31,6 +32,7 @@ export interface Services extends Alerting {
   decoyChecks: DecoyChecks
   heartbeats: Heartbeats
   acks: Acks
+  chainWatch: ChainWatch
   fleetLists: FleetLists
   sharedFleets: SharedFleets
   keyring: Keyring
@@ -60,6 +62,7 @@ export async function openServices(deps: Deps): Promise<Services> {
     decoyChecks: createDecoyChecks(deps, parts),
     heartbeats: createHeartbeats(deps, parts),
     acks: createAcks(deps, parts),
+    chainWatch: new ChainWatch(deps, parts),
     fleetLists: new FleetLists(deps),
     sharedFleets: new SharedFleets(deps),
     keyring: new Keyring(deps, quotas),

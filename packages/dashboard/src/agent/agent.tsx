@@ -4,7 +4,7 @@ import { EventLine } from '../parts/event-rows.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
 import '../parts/list.css'
 import { StatusMark } from '../parts/marks.tsx'
-import { spanText } from '../parts/span.ts'
+import { hourMs, spanText } from '../parts/span.ts'
 import { dayTimeText, Time, useNow, useZone } from '../parts/time.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import { eventsQuery } from '../service/event-tail.ts'
@@ -18,7 +18,6 @@ import './agent.css'
 import { Timeline } from './timeline.tsx'
 
 const route = getRouteApi('/inside/fleet/$id')
-const hourMs = 3_600_000
 const ranges = [1, 6, 24] as const
 
 const changesQuery = (id: string) => ({

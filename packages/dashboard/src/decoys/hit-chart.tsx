@@ -1,4 +1,4 @@
-import { counted } from '../parts/counted.ts'
+import { counted } from '@wardline/text/counted'
 import { dayTimeText, useZone } from '../parts/time.tsx'
 import { useWidth } from '../parts/width.ts'
 import type { DecoyDetail } from '../service/decoys.ts'

@@ -2,7 +2,9 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { CopyButton } from '../parts/copy-button.tsx'
 import { Dialog } from '../parts/dialog.tsx'
+import '../parts/facts.css'
 import { HostileText } from '../parts/hostile-text.tsx'
+import { JsonText } from '../parts/json-text.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
 import { Time } from '../parts/time.tsx'
 import { call } from '../service/client.ts'
@@ -55,7 +57,7 @@ export function EventDrawer({
           </button>
         </div>
         {!row && (
-          <p className="event-facts">
+          <p className="facts">
             {lookUp.isPending ? 'Reading the event…' : `No event with seq ${seq}: retention may have removed it.`}
           </p>
         )}
@@ -75,7 +77,7 @@ function EventFacts({ row }: { row: Row }) {
     ['id', row.id],
   ]
   return (
-    <div className="event-facts">
+    <div className="facts">
       <p>
         <SeverityMark severity={row.severity} /> <Time at={row.created_at} />
       </p>
@@ -113,17 +115,7 @@ function EventFacts({ row }: { row: Row }) {
           )}
         </tbody>
       </table>
-      {row.metadata !== null && (
-        <pre className="mono metadata">
-          {JSON.stringify(row.metadata, null, 2)
-            .split('\n')
-            .map((text, index) => (
-              <div key={index}>
-                <HostileText text={text} max={500} />
-              </div>
-            ))}
-        </pre>
-      )}
+      {row.metadata !== null && <JsonText value={row.metadata} />}
       <div className="chips">
         <CopyButton name="Copy as JSON" text={asJson(row)} />
         {curl !== undefined && <CopyButton name="Copy as curl" text={curl} />}

@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
+import { counted } from '@wardline/text/counted'
 import { useEffect, useRef } from 'react'
-import { counted } from '../parts/counted.ts'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { StatusMark } from '../parts/marks.tsx'
 import { spanText } from '../parts/span.ts'

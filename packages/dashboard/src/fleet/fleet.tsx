@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
+import { counted } from '@wardline/text/counted'
 import { useEffect, useMemo, useRef, useState } from 'react'
-import { counted } from '../parts/counted.ts'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { SavedViews } from '../parts/saved-views.tsx'
 import { sentenceOf } from '../service/client.ts'

@@ -1,7 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { limits } from '@wardline/contract'
+import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
-import { counted } from '../parts/counted.ts'
 import { Dialog } from '../parts/dialog.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { call, sentenceOf } from '../service/client.ts'

@@ -1,6 +1,6 @@
 import type { Severity } from '@wardline/contract'
-import { counted } from '../parts/counted.ts'
-import { spanText } from '../parts/span.ts'
+import { counted } from '@wardline/text/counted'
+import { dayMs, spanText } from '../parts/span.ts'
 import type { Row } from '../service/event-tail.ts'
 import type { Agent } from '../service/fleet.ts'
 import { shownStatus } from '../service/fleet-counts.ts'
@@ -30,8 +30,6 @@ interface AttentionFacts {
   alerts: ReadonlyMap<string, string>
   now: number
 }
-
-const dayMs = 86_400_000
 
 /** What an event of a known type says in one sentence; of any other only its type is known. */
 function sentenceOf({ event_type, by_service, source }: Row, who: string): string {

@@ -1,6 +1,6 @@
 import { useNavigate } from '@tanstack/react-router'
+import { counted } from '@wardline/text/counted'
 import { type KeyboardEvent, useId, useState } from 'react'
-import { counted } from '../parts/counted.ts'
 import type { Agent } from '../service/fleet.ts'
 import { shownStatus } from '../service/fleet-counts.ts'
 

@@ -1,4 +1,4 @@
-import { counted } from '../parts/counted.ts'
+import { counted } from '@wardline/text/counted'
 import { spanText } from '../parts/span.ts'
 import type { Agent } from '../service/fleet.ts'
 import { countsOf } from '../service/fleet-counts.ts'

@@ -1,3 +1,6 @@
+export const hourMs = 3_600_000
+export const dayMs = 24 * hourMs
+
 /** `41 s`, `12 min`, `5 h`, `3 days`. */
 export function spanText(ms: number): string {
   const seconds = Math.max(0, ms) / 1_000

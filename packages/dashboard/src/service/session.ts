@@ -16,10 +16,11 @@ export const redeemLink = (code: string) => call('redeemLoginLink', { body: { co
 
 export const signOut = () => call('deleteSession', {})
 
-const operators: readonly Scope[] = ['operator', 'admin']
+/** Whether the key behind the session has one of these scopes. */
+export function useHasScope(...scopes: readonly Scope[]): boolean {
+  const { data } = useQuery(sessionQuery)
+  return data !== undefined && scopes.includes(data.scope)
+}
 
 /** Whether the key behind the session may suspend and resume. */
-export function useMayOperate(): boolean {
-  const { data } = useQuery(sessionQuery)
-  return data !== undefined && operators.includes(data.scope)
-}
+export const useMayOperate = (): boolean => useHasScope('operator', 'admin')

@@ -10,6 +10,7 @@ const keys: [key: string, what: string][] = [
   ['x', 'select the row'],
   ['s', 'suspend the row or the selected agents'],
   ['p', 'pause live events'],
+  ['v', 'verify the audit log'],
   ['t', 'local time or UTC'],
   ['Esc', 'close, or clear the selection'],
 ]

@@ -4,5 +4,6 @@ export const places = [
   { to: '/fleet', name: 'Fleet', key: 'f' },
   { to: '/events', name: 'Events', key: 'e' },
   { to: '/decoys', name: 'Decoys', key: 'd' },
+  { to: '/audit', name: 'Audit', key: 'u' },
   { to: '/trust', name: 'Trust', key: 't' },
 ] as const

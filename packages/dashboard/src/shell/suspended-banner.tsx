@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { counted } from '../parts/counted.ts'
+import { counted } from '@wardline/text/counted'
 import { fleetQuery } from '../service/fleet.ts'
 import { countsOf } from '../service/fleet-counts.ts'
 

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
+import { counted } from '@wardline/text/counted'
 import { type FormEvent, useRef, useState } from 'react'
-import { counted } from '../parts/counted.ts'
 import { Dialog } from '../parts/dialog.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { millisecondText, useNow, useZone } from '../parts/time.tsx'

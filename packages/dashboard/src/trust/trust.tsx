@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { type TrustSummary, WardlineError } from '@wardline/contract'
-import { counted } from '../parts/counted.ts'
+import { counted } from '@wardline/text/counted'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { spanText } from '../parts/span.ts'
 import { Time, useNow } from '../parts/time.tsx'

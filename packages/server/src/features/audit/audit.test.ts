@@ -1,3 +1,4 @@
+import type { Checkpoint } from '@wardline/contract'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Db } from '../../db/database.ts'
@@ -11,7 +12,6 @@ import {
   recordAction,
   verifyAudit,
 } from './audit.ts'
-import type { Checkpoint } from './chain.ts'
 
 /** A service with six actions on record. */
 async function openWithHistory(): Promise<TestService> {
@@ -31,7 +31,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-const verify = (checkpoint?: Checkpoint) => verifyAudit(service.deps.database.db, checkpoint)
+const verify = (checkpoint?: Checkpoint) => verifyAudit(service.deps.database, checkpoint)
 
 describe('verification finds', () => {
   /** Its log is spoilt and mended; the table that guards its rows stands aside for one without triggers. */
@@ -57,7 +57,7 @@ describe('verification finds', () => {
     )
     await spoilt.execute([...mend, ...statements].join(';'))
     await afterwards?.(spoilt.deps.database.db)
-    return verifyAudit(spoilt.deps.database.db, checkpoint)
+    return verifyAudit(spoilt.deps.database, checkpoint)
   }
 
   // An attacker with write access to the database changes who killed what.
@@ -135,6 +135,63 @@ describe('verification finds', () => {
       from audit_log where seq = 6`,
       ]),
     ).toMatchObject({ ok: false, reason: 'tampered', seq: 7 })
+  })
+})
+
+describe('what the service watches of its chain', () => {
+  interface Chain {
+    length: number
+    head_hash: string
+    checkpoint: { seq: number; hash: string } | null
+    verification: { result: string; entries: number; fault_seq: number | null; detail: string | null } | null
+  }
+  const chainOf = async ({ call }: TestService) => (await call<Chain>('GET', '/api/audit/chain')).body
+
+  it('is its length, its last checkpoint and its last verification', async () => {
+    await using opened = await openWithHistory()
+    const { chainWatch } = opened.services
+    expect(await chainOf(opened)).toMatchObject({ length: 6, checkpoint: null, verification: null })
+    await chainWatch.writeCheckpoint()
+    await chainWatch.writeCheckpoint()
+    await chainWatch.verify()
+    const { head_hash, checkpoint, verification } = await chainOf(opened)
+    expect(checkpoint).toMatchObject({ seq: 6, hash: head_hash })
+    expect(verification).toMatchObject({ result: 'intact', entries: 6, fault_seq: null, detail: null })
+    expect(opened.logged.filter((line) => line.includes(`seq=6 hash=${head_hash}`))).toHaveLength(1)
+    const { key } = await opened.createKey('operator')
+    expect((await opened.call('GET', '/api/audit/chain', { key })).status).toBe(403)
+  })
+
+  // A kill that vanished from the record must reach people, not only a log that nobody reads.
+  it('reports an altered entry as a breach, once a day', async () => {
+    await using opened = await openWithHistory()
+    const { chainWatch } = opened.services
+    await opened.execute(`alter table audit_log rename to guarded_log;
+      create table audit_log as select * from guarded_log;
+      update audit_log set reason = 'other' where seq = 3`)
+    const breaches = async () =>
+      (await opened.call<{ events: object[] }>('GET', '/api/events?event_type=audit_altered')).body.events
+    for (let hour = 0; hour < 3; hour++) {
+      await expect(chainWatch.verify()).rejects.toThrow('Entry 3 does not match its hash')
+      opened.clock.advance(3_600_000)
+    }
+    expect(await breaches()).toMatchObject([{ severity: 'breach', by_service: true, metadata: { seq: 3 } }])
+    expect((await chainOf(opened)).verification).toMatchObject({ result: 'tampered', entries: 2, fault_seq: 3 })
+    opened.clock.advance(24 * 3_600_000)
+    await expect(chainWatch.verify()).rejects.toThrow()
+    expect(await breaches()).toHaveLength(2)
+  })
+
+  // An attacker who cuts the tail and corrects the head leaves a log that is consistent in itself.
+  it('compares the log with the last checkpoint of the process', async () => {
+    await using opened = await openWithHistory()
+    const { chainWatch } = opened.services
+    await chainWatch.writeCheckpoint()
+    await opened.execute(`alter table audit_log rename to guarded_log;
+      create table audit_log as select * from guarded_log where seq < 5;
+      update audit_head set seq = 4, hash = (select hash from audit_log where seq = 4)`)
+    await expect(chainWatch.verify()).rejects.toThrow('the tail was cut off')
+    expect((await chainOf(opened)).verification).toMatchObject({ result: 'cut', fault_seq: 5 })
   })
 })
 

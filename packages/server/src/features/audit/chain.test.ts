@@ -1,23 +1,26 @@
 import { createHash } from 'node:crypto'
+import {
+  type ChainEntry,
+  type ChainRow,
+  type Checkpoint,
+  canonicalJson,
+  chainText,
+  genesisHash,
+  type Json,
+  verifyChain,
+} from '@wardline/contract'
+import canonicalize from 'canonicalize'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { effort } from '../../../../../test-servers/effort.ts'
-import {
-  type AuditEntry,
-  type AuditRow,
-  auditHash,
-  type Checkpoint,
-  formatCheckpoint,
-  genesisHash,
-  type Json,
-  parseCheckpoint,
-  verifyChain,
-} from './chain.ts'
+import { formatCheckpoint, parseCheckpoint, sha256Hex } from './chain.ts'
+
+const auditHash = (entry: ChainEntry, previousHash: string) => sha256Hex(chainText(entry, previousHash))
 
 const text = fc.string({ unit: 'grapheme', maxLength: 12 })
 const maybeText = fc.option(text)
 const json = fc.jsonValue({ depthSize: 'small', maxDepth: 2 }) as fc.Arbitrary<Json>
-const entry: fc.Arbitrary<Omit<AuditEntry, 'seq'>> = fc.record({
+const entry: fc.Arbitrary<Omit<ChainEntry, 'seq'>> = fc.record({
   at: fc.integer({ min: 0, max: 4_000_000_000_000 }),
   actor: text,
   scope: fc.constantFrom('operator', 'admin', 'system'),
@@ -30,7 +33,7 @@ const entry: fc.Arbitrary<Omit<AuditEntry, 'seq'>> = fc.record({
   request_id: maybeText,
 })
 
-function chainOf(entries: readonly Omit<AuditEntry, 'seq'>[], from = 1, previousHash = genesisHash): AuditRow[] {
+function chainOf(entries: readonly Omit<ChainEntry, 'seq'>[], from = 1, previousHash = genesisHash): ChainRow[] {
   let previous = previousHash
   return entries.map((fields, index) => {
     const numbered = { ...fields, seq: from + index }
@@ -40,29 +43,29 @@ function chainOf(entries: readonly Omit<AuditEntry, 'seq'>[], from = 1, previous
   })
 }
 
-async function* stream(rows: readonly AuditRow[]): AsyncGenerator<AuditRow> {
+async function* stream(rows: readonly ChainRow[]): AsyncGenerator<ChainRow> {
   yield* rows
 }
 
-const verify = (rows: readonly AuditRow[], checkpoint?: Checkpoint) => verifyChain(stream(rows), checkpoint)
-const checkpointAt = (row: AuditRow): Checkpoint => ({ seq: row.seq, hash: row.hash, at: row.at })
-const rehashed = (row: AuditRow): AuditRow => ({ ...row, hash: auditHash(row, row.prev_hash) })
+const verify = (rows: readonly ChainRow[], checkpoint?: Checkpoint) => verifyChain(stream(rows), sha256Hex, checkpoint)
+const checkpointAt = (row: ChainRow): Checkpoint => ({ seq: row.seq, hash: row.hash, at: row.at })
+const rehashed = (row: ChainRow): ChainRow => ({ ...row, hash: auditHash(row, row.prev_hash) })
 
 const length = 300
 const log = chainOf(fc.sample(entry, { numRuns: length, seed: 47 }))
 const head = log[length - 1]!
 const headCheckpoint = checkpointAt(head)
 
-type Forgery = { name: string; rows: AuditRow[]; checkpoint?: Checkpoint }
+type Forgery = { name: string; rows: ChainRow[]; checkpoint?: Checkpoint }
 const place = fc.nat(length - 1)
 
 /** Any field of any row gets another value of any kind; the attacker may recompute the hash of that row. */
 const edit: fc.Arbitrary<Forgery> = fc
-  .tuple(place, fc.constantFrom(...(Object.keys(head) as (keyof AuditRow)[])), fc.oneof(json, text), fc.boolean())
+  .tuple(place, fc.constantFrom(...(Object.keys(head) as (keyof ChainRow)[])), fc.oneof(json, text), fc.boolean())
   .filter(([index, field, value]) => JSON.stringify(log[index]![field]) !== JSON.stringify(value))
   .filter(([index, field, value]) => !sameJson(log[index]![field], value))
   .map(([index, field, value, covered]) => {
-    const row = { ...log[index]!, [field]: value } as AuditRow
+    const row = { ...log[index]!, [field]: value } as ChainRow
     const rows = log.with(index, covered && field !== 'hash' ? rehashed(row) : row)
     return { name: `edit of ${field}`, rows, checkpoint: headCheckpoint }
   })
@@ -121,8 +124,27 @@ function sameJson(a: unknown, b: unknown): boolean {
   }
 }
 
-describe('auditHash', () => {
-  const entry: AuditEntry = {
+describe('canonicalJson', () => {
+  // The reference is an implementation of RFC 8785 that others maintain.
+  it('writes every value as the reference does, and refuses the same', () => {
+    const any = fc.jsonValue({ stringUnit: 'binary' }) as fc.Arbitrary<Json>
+    fc.assert(
+      fc.property(any, (value) => {
+        expect(canonicalJson(value)).toBe(canonicalize(value))
+      }),
+      { numRuns: 500 },
+    )
+    const numbers = [1e21, 1e-7, -0, 0.1 + 0.2, 2 ** 53, 5e-324]
+    expect(canonicalJson(numbers)).toBe(canonicalize(numbers))
+    for (const value of ['\ud800', { '\udc00': 1 }, [Number.NaN], Number.POSITIVE_INFINITY]) {
+      expect(() => canonicalJson(value)).toThrow(TypeError)
+      expect(() => canonicalize(value)).toThrow()
+    }
+  })
+})
+
+describe('the hash of a row', () => {
+  const entry: ChainEntry = {
     seq: 1,
     at: 1_795_000_000_000,
     actor: 'k1',
@@ -146,7 +168,7 @@ describe('auditHash', () => {
   })
 
   it('does not depend on the order of keys or on columns beside the entry', () => {
-    const turned = Object.fromEntries(Object.entries({ ...entry, id: 9 }).toReversed()) as unknown as AuditEntry
+    const turned = Object.fromEntries(Object.entries({ ...entry, id: 9 }).toReversed()) as unknown as ChainEntry
     turned.before = { control_version: 3, suspended: false }
     expect(auditHash(turned, genesisHash)).toBe(auditHash(entry, genesisHash))
   })
@@ -158,7 +180,7 @@ describe('verifyChain', () => {
     await fc.assert(
       fc.asyncProperty(clean, async ([entries, pick]) => {
         // What a database gives back went through JSON text once.
-        const rows = JSON.parse(JSON.stringify(chainOf(entries))) as AuditRow[]
+        const rows = JSON.parse(JSON.stringify(chainOf(entries))) as ChainRow[]
         const headHash = rows.at(-1)?.hash ?? genesisHash
         const expected = { ok: true, count: rows.length, headSeq: rows.length, headHash }
         expect(await verify(rows)).toEqual(expected)
@@ -172,7 +194,7 @@ describe('verifyChain', () => {
 
   it('reads a long log once, without keeping it', async () => {
     const rows = effort(20_000, 1_000_000)
-    async function* long(): AsyncGenerator<AuditRow> {
+    async function* long(): AsyncGenerator<ChainRow> {
       let previous = genesisHash
       for (let seq = 1; seq <= rows; seq++) {
         const [row] = chainOf([{ ...log[seq % length]! }], seq, previous)
@@ -181,7 +203,7 @@ describe('verifyChain', () => {
       }
     }
     const startedAt = performance.now()
-    expect(await verifyChain(long())).toMatchObject({ ok: true, count: rows })
+    expect(await verifyChain(long(), sha256Hex)).toMatchObject({ ok: true, count: rows })
     process.stdout.write(
       `${rows} audit entries made and verified in ${((performance.now() - startedAt) / 1000).toFixed(1)} s\n`,
     )
@@ -206,17 +228,17 @@ describe('verifyChain', () => {
       ok: false,
       reason: 'tampered',
       seq: 42,
-      detail: 'Row 42 does not match its hash: it was changed.',
+      detail: 'Entry 42 does not match its hash: it was changed.',
     })
     expect(await verify(log.with(41, rehashed({ ...log[41]!, reason: 'another' })))).toMatchObject({
       reason: 'tampered',
       seq: 43,
-      detail: 'Row 43 does not follow from row 42: one of them was changed.',
+      detail: 'Entry 43 does not follow from entry 42: one of them was changed.',
     })
     expect(await verify(log.toSpliced(41, 1))).toMatchObject({
       reason: 'tampered',
       seq: 42,
-      detail: 'Row 42 is missing: row 43 stands in its place.',
+      detail: 'Entry 42 is missing: entry 43 stands in its place.',
     })
   })
 
@@ -242,7 +264,7 @@ describe('verifyChain', () => {
   // A row that cannot be hashed must not end the verification with a crash that hides where it stopped.
   it('reports a forged row that cannot be hashed', async () => {
     for (const reason of ['\ud800', Number.NaN]) {
-      const rows = log.with(9, { ...log[9]!, reason } as AuditRow)
+      const rows = log.with(9, { ...log[9]!, reason } as ChainRow)
       expect(await verify(rows)).toMatchObject({ ok: false, reason: 'tampered', seq: 10 })
     }
   })

@@ -1,14 +1,14 @@
+import { type ChainEntry, chainTextAround } from '@wardline/contract'
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
-import { type AuditEntry, auditTextAround } from './chain.ts'
 
 type Row = Schema['audit_log']
 
 /** Appends an entry: the database itself puts the place and the previous hash in, and hashes the whole. */
-export function appendStatements({ db, dialect }: Database, entry: Omit<AuditEntry, 'seq'>): Statement[] {
+export function appendStatements({ db, dialect }: Database, entry: Omit<ChainEntry, 'seq'>): Statement[] {
   const text = (value: string | null) => sql<string>`cast(${value} as text)`
-  const [start, middle, end] = auditTextAround(entry).map(text)
+  const [start, middle, end] = chainTextAround(entry).map(text)
   const place = sql<string>`cast(seq + 1 as text)`
   const hash = dialect.sha256Hex(sql`${start} || hash || ${middle} || ${place} || ${end}`)
   return [

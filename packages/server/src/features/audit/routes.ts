@@ -4,6 +4,7 @@ import { cursorBounds, pageLimit, timeBounds } from '../../http/page.ts'
 import type { Router } from '../../http/route.ts'
 import type { KeyNames } from './audit.ts'
 import { listAudit } from './audit-list.ts'
+import type { ChainWatch } from './chain-watch.ts'
 import { readControlChanges } from './control-changes.ts'
 
 /** The cursor of the next page; null when this one was not full. */
@@ -15,7 +16,14 @@ const boundsOf = (query: Pick<ControlChangeQuery, 'after' | 'before' | 'from' | 
   ...timeBounds(query),
 })
 
-export function mountAudit(router: Router, { database }: Deps, { keyNames: keys }: { keyNames: KeyNames }): void {
+interface AuditParts {
+  keyNames: KeyNames
+  chainWatch: ChainWatch
+}
+
+export function mountAudit(router: Router, { database }: Deps, { keyNames: keys, chainWatch }: AuditParts): void {
+  router.handle('getAuditChain', () => chainWatch.view())
+
   router.handle('listAudit', async ({ query, principal }) => {
     const limit = pageLimit(query.limit)
     const { actor, action, target, order = 'oldest' } = query

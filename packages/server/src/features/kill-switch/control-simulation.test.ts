@@ -132,8 +132,7 @@ async function simulate(seed: number): Promise<void> {
     await poll(agent)
     expect({ version: agent.version, suspended: agent.suspended }).toEqual(agent.expected)
   }
-  const { db } = first.deps.database
-  expect(await verifyAudit(db)).toMatchObject({ ok: true, count: changes })
+  expect(await verifyAudit(first.deps.database)).toMatchObject({ ok: true, count: changes })
 }
 
 // Lost messages, two processes and clocks that jump must neither lift a suspension nor make a living agent look gone.

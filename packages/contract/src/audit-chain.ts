@@ -1,0 +1,125 @@
+import type { AuditEntry } from './audit.ts'
+import { canonicalJson, type Json } from './canonical-json.ts'
+
+/**
+ * The audit log is a chain: every row carries the hash of the row before it, which reveals an edit, an insertion, a
+ * removal or a swap. The chain alone cannot reveal that its tail was cut off or that all of it was rewritten; a
+ * checkpoint stored elsewhere can. The service, its command line and the dashboard all verify by this file.
+ */
+
+export type ChainEntry = {
+  /** From 1, without gaps. */
+  seq: number
+  /** Epoch milliseconds. */
+  at: number
+  /** The id of a key, or `system`. */
+  actor: string
+  scope: string
+  ip: string | null
+  /** Such as `instance.suspend`. */
+  action: string
+  target: string | null
+  before: Json
+  after: Json
+  reason: string | null
+  request_id: string | null
+}
+
+export type ChainRow = ChainEntry & { prev_hash: string; hash: string }
+
+/** The head of the log as it was `at` (epoch milliseconds); seq 0 is the empty log. */
+export type Checkpoint = { seq: number; hash: string; at: number }
+
+export type ChainVerdict =
+  | { ok: true; count: number; headSeq: number; headHash: string }
+  | { ok: false; reason: 'tampered' | 'cut'; seq: number; detail: string }
+
+/** SHA-256 of a text as UTF-8, in hexadecimal digits. Browsers compute it asynchronously. */
+type Sha256Hex = (text: string) => string | Promise<string>
+
+/** The previous hash of the first row. */
+export const genesisHash = '0'.repeat(64)
+
+const place = (seq: number): string => seq.toLocaleString('en')
+
+/** A row as GET /api/audit shows it, without what the hash does not cover. */
+export const chainRowOf = ({ actor_name: _, at, scope, before, after, ...entry }: AuditEntry): ChainRow => ({
+  ...entry,
+  at: Date.parse(at),
+  scope: scope ?? '',
+  before: before as Json,
+  after: after as Json,
+})
+
+/**
+ * What the hash of a row covers: the line `wardline-audit-v1`, then the entry with its previous hash as canonical JSON.
+ * Only the named fields count. Throws for what JSON cannot hold.
+ */
+export function chainText(entry: ChainEntry, previousHash: string): string {
+  const { seq, at, actor, scope, ip, action, target, before, after, reason, request_id } = entry
+  const fields = { seq, at, actor, scope, ip, action, target, before, after, reason, request_id }
+  return `wardline-audit-v1\n${canonicalJson({ ...fields, prev_hash: previousHash })}`
+}
+
+/**
+ * The same text in the three pieces that surround the previous hash and the place: these are known to the database only,
+ * once it holds the end of the chain. Canonical JSON has its fields in alphabetical order.
+ */
+export function chainTextAround(entry: Omit<ChainEntry, 'seq'>): [string, string, string] {
+  const { at, actor, scope, ip, action, target, before, after, reason, request_id } = entry
+  const inner = (fields: Record<string, Json>) => canonicalJson(fields).slice(1, -1)
+  return [
+    `wardline-audit-v1\n{${inner({ action, actor, after, at, before, ip })},"prev_hash":"`,
+    `",${inner({ reason, request_id, scope })},"seq":`,
+    `,${inner({ target })}}`,
+  ]
+}
+
+/**
+ * Walks the rows in the order of `seq` and stops at the first fault. `tampered` names the first row whose hash is
+ * wrong: it was changed, or the one before it was, with its hash recomputed. `cut` names the first row that the
+ * checkpoint proves to have existed and that is missing.
+ */
+export async function verifyChain(
+  entries: AsyncIterable<ChainRow>,
+  sha256Hex: Sha256Hex,
+  checkpoint?: Checkpoint,
+): Promise<ChainVerdict> {
+  let headSeq = 0
+  let headHash = genesisHash
+  for await (const row of entries) {
+    const fault = await faultOf(row, headSeq + 1, headHash, sha256Hex)
+    if (fault !== null) return { ok: false, reason: 'tampered', seq: headSeq + 1, detail: fault }
+    headSeq = row.seq
+    headHash = row.hash
+    if (headSeq === checkpoint?.seq && headHash !== checkpoint.hash) return rewritten(checkpoint)
+  }
+  if (checkpoint === undefined || checkpoint.seq <= headSeq) return { ok: true, count: headSeq, headSeq, headHash }
+  const detail = `The log ends at entry ${place(headSeq)}, but the checkpoint contains entry ${place(checkpoint.seq)}: the tail was cut off.`
+  return { ok: false, reason: 'cut', seq: headSeq + 1, detail }
+}
+
+function rewritten({ seq }: Checkpoint): ChainVerdict {
+  const detail = `Entry ${place(seq)} differs from the checkpoint: the log was rewritten up to it.`
+  return { ok: false, reason: 'tampered', seq, detail }
+}
+
+async function faultOf(row: ChainRow, seq: number, previousHash: string, sha256Hex: Sha256Hex): Promise<string | null> {
+  if (row.seq !== seq) return `Entry ${place(seq)} is missing: entry ${place(row.seq)} stands in its place.`
+  if (row.prev_hash !== previousHash)
+    return `Entry ${place(seq)} does not follow from entry ${place(seq - 1)}: one of them was changed.`
+  const text = textOrNull(row, previousHash)
+  if (text === null || (await sha256Hex(text)) !== row.hash) {
+    return `Entry ${place(seq)} does not match its hash: it was changed.`
+  }
+  return null
+}
+
+/** A forged row may hold what cannot be hashed; that is a finding, not a crash of the verification. */
+function textOrNull(row: ChainRow, previousHash: string): string | null {
+  try {
+    return chainText(row, previousHash)
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,17 @@
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+
+/**
+ * Canonical JSON (RFC 8785): equal values have one text, which can be hashed. Throws for what JSON cannot hold: a lone
+ * surrogate, NaN, Infinity.
+ */
+export function canonicalJson(value: Json): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
+  if (typeof value === 'object' && value !== null) {
+    // Without a function, `sort` compares UTF-16 code units, as the RFC demands.
+    const names = Object.keys(value).sort()
+    return `{${names.map((name) => `${canonicalJson(name)}:${canonicalJson(value[name]!)}`).join(',')}}`
+  }
+  if (typeof value === 'string' && !value.isWellFormed()) throw new TypeError('A lone surrogate is no Unicode text.')
+  if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError(`${value} is not a number of JSON.`)
+  return JSON.stringify(value)
+}

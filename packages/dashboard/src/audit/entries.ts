@@ -1,0 +1,23 @@
+import type { AuditQuery, ReplyOf } from '@wardline/contract'
+import { call } from '../service/client.ts'
+
+export type Entry = ReplyOf<'listAudit'>['entries'][number]
+/** What the address holds. */
+export type AuditSearch = Pick<AuditQuery, 'actor' | 'action' | 'target' | 'from' | 'to'> & { open?: number }
+
+/** The name of the key that acted, or who acted without one. */
+export const actorOf = ({ actor, actor_name }: Entry): string => actor_name ?? actor
+
+/** Entries of one request: about half a megabyte. */
+const pageRows = '1000'
+
+/** Everything that matches, oldest first, page by page. */
+export async function* auditPages(filter: AuditQuery, signal?: AbortSignal): AsyncGenerator<Entry[]> {
+  let after: string | null = '0'
+  while (after !== null) {
+    const query: AuditQuery = { ...filter, order: 'oldest', after, limit: pageRows }
+    const page: ReplyOf<'listAudit'> = await call('listAudit', { query, ...(signal ? { signal } : {}) })
+    yield page.entries
+    after = page.next
+  }
+}

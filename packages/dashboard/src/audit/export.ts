@@ -1,0 +1,23 @@
+import type { AuditQuery } from '@wardline/contract'
+import { auditPages } from './entries.ts'
+
+/** About 50 MB, which a phone can still hold. */
+export const maxExported = 100_000
+
+/** Everything that matches as JSON lines, oldest first, as the service sends it; resolves with the number of entries. */
+export async function exportAudit(filter: AuditQuery, onProgress: (count: number) => void): Promise<number> {
+  const parts: string[] = []
+  let count = 0
+  for await (const page of auditPages(filter)) {
+    parts.push(...page.map((entry) => `${JSON.stringify(entry)}\n`))
+    count += page.length
+    onProgress(count)
+    if (count >= maxExported) break
+  }
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(new Blob(parts, { type: 'application/x-ndjson' }))
+  link.download = `wardline-audit-${new Date().toISOString().slice(0, 10)}.ndjson`
+  link.click()
+  URL.revokeObjectURL(link.href)
+  return count
+}
