@@ -17,6 +17,14 @@ const Attestation = Type.Object({
   summary: Text,
   hash_preview: Type.String({ description: 'First six and last four characters of the SHA-256' }),
   at: Timestamp,
+  namespace: Text,
+  tag: Text,
+  score: Type.Integer({ minimum: 0, maximum: 100, description: 'Security score: 100 is the best' }),
+  period: Type.String({ description: 'ISO 8601 week, in UTC' }),
+  hash: Type.String({
+    description:
+      '0x and the SHA-256 of namespace, type, title, summary, tag, score, at and period as canonical JSON (RFC 8785)',
+  }),
   on_chain: Type.Optional(
     Type.Object(
       { uid: Text, tx_hash: Text, explorer_url: Url, namespace: Text, tag: Text, score: Score },
@@ -27,11 +35,21 @@ const Attestation = Type.Object({
 
 const VerificationScore = Type.Object({ applicable: Type.Boolean(), risk_score: Score, notes: Text })
 
+const Points = Type.Object(
+  { breach: Score, critical: Score, incident: Score, suspended: Score, injection: Score, warning: Score },
+  {
+    description:
+      'Points of the score by what explains them, with the sum risk_score: breaches of 30 days, which halve in weight every 7 days; critical events of 24 hours; other incidents of 30 days; agents suspended now; injection blocks and warnings of 24 hours',
+  },
+)
+
 export const TrustSummary = Type.Object({
   generated_at: Timestamp,
   risk_score: Type.Integer({ minimum: 0, maximum: 100, description: '0 is the best' }),
   risk_tier: choice(riskTiers),
   risk_tier_label: Text,
+  risk_points: Points,
+  risk_method: Type.Literal('wardline-headroom-1'),
   monitoring: Type.Object({
     scout_active: Type.Boolean(),
     agents_protected: Count,
@@ -80,6 +98,30 @@ export const TrustSummary = Type.Object({
 })
 export type TrustSummary = Static<typeof TrustSummary>
 
+/**
+ * Whether the summary knows enough for its score to mean something: a score of 0 of a fleet that nobody watches must not
+ * look like a good one.
+ */
+export function unknownBecause({ monitoring }: Pick<TrustSummary, 'monitoring'>): string | undefined {
+  if (monitoring.agents_protected === 0) return 'No agent is watched yet.'
+  if (!monitoring.scout_active) return 'The monitor has not checked the fleet lately.'
+  return undefined
+}
+
+const off = 'Disabled by TRUST_PUBLIC_ENABLED=false'
+
+// https://shields.io/badges/endpoint-badge
+const BadgeData = Type.Object({
+  schemaVersion: Type.Literal(1),
+  label: Text,
+  message: Text,
+  color: Type.String({ description: 'Six hexadecimal digits' }),
+  isError: Type.Boolean({ description: 'The score is unknown' }),
+})
+export type BadgeData = Static<typeof BadgeData>
+
+const replyHeaders = { 'cache-control': '`public, max-age=60`; `no-store` where the score is unknown' }
+
 export const trustEndpoints = {
   getTrust: define({
     method: 'GET',
@@ -89,6 +131,28 @@ export const trustEndpoints = {
     summary: 'Get the public posture, as aggregates',
     status: 200,
     reply: TrustSummary,
-    failures: { 503: 'Disabled by TRUST_PUBLIC_ENABLED=false' },
+    failures: { 503: off },
+  }),
+  getTrustBadge: define({
+    method: 'GET',
+    path: '/trust/badge.svg',
+    access: 'open',
+    feature: 'trust',
+    summary: 'Get the risk score as a badge',
+    status: 200,
+    replyHeaders,
+    file: { contentType: 'image/svg+xml', description: 'The score, or that it is unknown' },
+    failures: { 404: `${off}; the body is a badge that says so` },
+  }),
+  getTrustBadgeData: define({
+    method: 'GET',
+    path: '/trust/badge.json',
+    access: 'open',
+    feature: 'trust',
+    summary: 'Get the risk score in the format of endpoint badges of shields.io',
+    status: 200,
+    replyHeaders,
+    reply: BadgeData,
+    failures: { 404: off },
   }),
 }

@@ -37,7 +37,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
     knownSession: (token) => sessions.knownSession(token),
   }
   const assertHost = createHostCheck(deps.config)
-  const dashboard = createDashboardPages()
+  const dashboard = createDashboardPages(deps.config)
   const app = createServer(deps, { assertHost, answerUnknown: dashboard.answerUnknown })
   const hasProxies = deps.config.trustedProxies !== undefined
   const directRoutes = openDirectRoutes(app, { authenticator, assertHost, hasProxies })

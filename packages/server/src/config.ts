@@ -137,7 +137,7 @@ export const settings = {
   trustEnabled: setting({
     env: 'TRUST_PUBLIC_ENABLED',
     unset: 'true',
-    meaning: '`false` disables the public trust summary',
+    meaning: '`false` disables the public trust page, its badges and the public summary',
     parse: flag,
   }),
   trustSnapshotSeconds: setting({

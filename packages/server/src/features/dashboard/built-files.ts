@@ -51,10 +51,12 @@ function readBuilt(path: string): BuiltFile {
 /** `/fleet/:id` as a pattern of one address. */
 const screenPattern = (path: string) => new RegExp(`^${path.replaceAll(/:\w+/g, '[^/]+')}/?$`)
 
-/** Reads all that was built, less than a megabyte. Undefined when nothing was. */
-export function readDashboard(folder: string): BuiltDashboard | undefined {
+/** Reads all that was built, less than a megabyte. Undefined when nothing was. Screens that are `off` have no address. */
+export function readDashboard(folder: string, off: readonly string[]): BuiltDashboard | undefined {
   if (!existsSync(join(folder, 'screens.json'))) return undefined
-  const screens = (JSON.parse(readFileSync(join(folder, 'screens.json'), 'utf8')) as string[]).map(screenPattern)
+  const screens = (JSON.parse(readFileSync(join(folder, 'screens.json'), 'utf8')) as string[])
+    .filter((path) => !off.includes(path))
+    .map(screenPattern)
   const names = readdirSync(join(folder, 'assets')).filter((name) => extname(name) in contentTypes)
   return {
     page: readBuilt(join(folder, 'index.html')),

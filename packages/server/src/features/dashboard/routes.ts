@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Config } from '../../config.ts'
 import { matchesTag } from '../../http/etag.ts'
 import { sendHome } from '../../http/reference.ts'
 import { sendUnknownRoute } from '../../http/server.ts'
@@ -44,8 +45,8 @@ interface DashboardPages {
 }
 
 /** The pages for people. Requests that do not accept HTML get JSON, and at `/` the list of addresses. */
-export function createDashboardPages(folder = builtFolder): DashboardPages {
-  const built = readDashboard(folder)
+export function createDashboardPages({ trustEnabled }: Pick<Config, 'trustEnabled'>): DashboardPages {
+  const built = readDashboard(builtFolder, trustEnabled ? [] : ['/trust'])
   return {
     mount(app) {
       app.route({

@@ -1,9 +1,17 @@
 import { endpoints } from '@wardline/contract'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import type { Router } from '../../http/route.ts'
+import { badgeOf, badgeSvg, offBadge } from './badge.ts'
 import { createTrustSnapshot } from './trust.ts'
+
+/** Other sites embed badges. Opened by itself, an SVG is a page: nothing in it may run or load anything. */
+const badgeHeaders = {
+  'access-control-allow-origin': '*',
+  'cross-origin-resource-policy': 'cross-origin',
+  'content-security-policy': "default-src 'none'; sandbox",
+}
 
 export function mountTrust(router: Router, deps: Deps, { app }: { app: FastifyInstance }): void {
   const snapshot = createTrustSnapshot(deps)
@@ -15,10 +23,37 @@ export function mountTrust(router: Router, deps: Deps, { app }: { app: FastifyIn
       reply.header('cache-control', 'no-store')
       throw new AppError('disabled', 'The public trust summary is disabled.')
     }
-    const body = await snapshot()
+    const { body } = await snapshot()
     reply.header('cache-control', 'public, max-age=60')
     reply.type('application/json; charset=utf-8')
     return body as never
+  })
+
+  /** The badge of the same snapshot; a summary that cannot be made is unknown, and an image says so better than an error. */
+  async function readBadge(reply: FastifyReply) {
+    const badge = await snapshot().then(
+      ({ summary }) => badgeOf(summary),
+      (fault) => {
+        deps.log.error({ err: fault }, 'the trust summary cannot be made')
+        return badgeOf(undefined)
+      },
+    )
+    reply.headers({ ...badgeHeaders, 'cache-control': badge.isError ? 'no-store' : 'public, max-age=60' })
+    return badge
+  }
+
+  router.handle('getTrustBadge', async (_input, reply) => {
+    reply.type('image/svg+xml; charset=utf-8')
+    if (deps.config.trustEnabled) return badgeSvg(await readBadge(reply)) as never
+    reply.headers({ ...badgeHeaders, 'cache-control': 'no-store' })
+    reply.code(404)
+    return badgeSvg(offBadge) as never
+  })
+
+  router.handle('getTrustBadgeData', async (_input, reply) => {
+    if (deps.config.trustEnabled) return readBadge(reply)
+    reply.headers({ 'access-control-allow-origin': '*', 'cache-control': 'no-store' })
+    throw new AppError('not_found', 'The public trust summary is disabled.')
   })
 
   app.options(endpoints.getTrust.path, (_request, reply) => {

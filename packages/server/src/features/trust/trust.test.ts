@@ -1,4 +1,5 @@
-import type { TrustSummary } from '@wardline/contract'
+import { createHash } from 'node:crypto'
+import type { BadgeData, TrustSummary } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
 import { readConfig } from '../../config.ts'
 import { listJobs } from '../../jobs.ts'
@@ -52,6 +53,30 @@ describe('the snapshot', () => {
 })
 
 describe('the summary', () => {
+  it('says how many points each signal has, with the score as their sum', async () => {
+    await using service = await openTestService()
+    await beat(service)
+    await service.call('POST', '/api/kill/a', { body: { reason: 'x' } })
+    await report(service, 'critical')
+    for (let count = 0; count < 25; count++) await report(service, 'warning')
+    const { risk_score, risk_points, risk_method } = await trust(service)
+    expect(risk_method).toBe('wardline-headroom-1')
+    expect(Object.values(risk_points).reduce((sum, points) => sum + points, 0)).toBe(risk_score)
+    expect(risk_points).toMatchObject({ breach: 0, injection: 0 })
+    for (const part of ['critical', 'suspended', 'warning'] as const) expect(risk_points[part]).toBeGreaterThan(0)
+  })
+
+  // "Check it yourself" is only true with every field that the hash covers.
+  it('publishes what the hash of an attestation covers', async () => {
+    await using service = await openTestService()
+    await beat(service)
+    await attestWeekly(service.deps)
+    const [attestation] = (await trust(service)).attestations
+    const { namespace, type, title, summary, tag, score, at, period, hash } = attestation!
+    const covered = { at, namespace, period, score, summary, tag, title, type }
+    expect(hash).toBe(`0x${createHash('sha256').update(JSON.stringify(covered)).digest('hex')}`)
+  })
+
   it('counts what happened', async () => {
     await using service = await openTestService()
     for (const id of ['a', 'b', 'c']) {
@@ -132,8 +157,13 @@ describe('the summary', () => {
     expect([...new Set(paths(summary))].toSorted()).toMatchInlineSnapshot(`
       [
         ".attestations.*.at",
+        ".attestations.*.hash",
         ".attestations.*.hash_preview",
+        ".attestations.*.namespace",
+        ".attestations.*.period",
+        ".attestations.*.score",
         ".attestations.*.summary",
+        ".attestations.*.tag",
         ".attestations.*.title",
         ".attestations.*.type",
         ".chain.erc8004_label",
@@ -162,6 +192,13 @@ describe('the summary', () => {
         ".monitoring.last_scan_at",
         ".monitoring.last_scan_relative",
         ".monitoring.scout_active",
+        ".risk_method",
+        ".risk_points.breach",
+        ".risk_points.critical",
+        ".risk_points.incident",
+        ".risk_points.injection",
+        ".risk_points.suspended",
+        ".risk_points.warning",
         ".risk_score",
         ".risk_tier",
         ".risk_tier_label",
@@ -330,5 +367,85 @@ describe('when it is disabled', () => {
     expect(answer.status).toBe(204)
     expect(answer.headers['access-control-allow-origin']).toBe('*')
     expect(answer.headers).not.toHaveProperty('access-control-allow-credentials')
+  })
+})
+
+describe('the badge', () => {
+  const badge = async (service: TestService) => {
+    const image = await service.call('GET', '/trust/badge.svg', { key: null })
+    const data = await service.call<BadgeData>('GET', '/trust/badge.json', { key: null })
+    return { image, data }
+  }
+
+  it('shows the score of the public summary, and no more than that', async () => {
+    await using service = await openTestService({ env: { TRUST_NAME: '"><script>alert(1)</script>' } })
+    await beat(service)
+    await service.services.scout.sweep()
+    await report(service, 'breach')
+    service.clock.advance(5_000)
+    const { risk_score, risk_tier } = await trust(service)
+    const { image, data } = await badge(service)
+    expect(data.body).toEqual({
+      schemaVersion: 1,
+      label: 'agent risk',
+      message: `${risk_tier} · ${risk_score} of 100`,
+      color: 'c2410c',
+      isError: false,
+    })
+    expect(image.text).toContain(`aria-label="agent risk: ${risk_tier} · ${risk_score} of 100"`)
+    expect(image.text).not.toMatch(/script|href|alert|on\w+=|url\(/)
+    expect(image.headers).toMatchObject({
+      'content-type': 'image/svg+xml; charset=utf-8',
+      'cache-control': 'public, max-age=60',
+      'content-security-policy': "default-src 'none'; sandbox",
+      'cross-origin-resource-policy': 'cross-origin',
+    })
+    expect(data.headers).toMatchObject({ 'cache-control': 'public, max-age=60', 'access-control-allow-origin': '*' })
+  })
+
+  // Each badge in a page that thousands open is one more request: none of them may read the database again.
+  it('is of the same snapshot as the summary, whatever the query', async () => {
+    await using service = await openTestService({ env: { TRUST_SNAPSHOT_SECONDS: '60' } })
+    await beat(service)
+    await service.services.scout.sweep()
+    const before = await badge(service)
+    await report(service, 'breach')
+    service.clock.advance(59_000)
+    expect((await service.call('GET', '/trust/badge.svg?fresh=1', { key: null })).text).toBe(before.image.text)
+    service.clock.advance(1_000)
+    expect((await badge(service)).image.text).not.toBe(before.image.text)
+  })
+
+  // A grey badge is honest; a green one would vouch for a fleet that nobody watches.
+  it('is unknown without an agent, without a sweep, and when the summary cannot be made', async () => {
+    await using service = await openTestService()
+    const expectUnknown = async () => {
+      const { image, data } = await badge(service)
+      expect(image.status).toBe(200)
+      expect(image.text).toContain('agent risk: unknown')
+      expect(image.headers['cache-control']).toBe('no-store')
+      expect(data.body).toMatchObject({ message: 'unknown', isError: true })
+      service.clock.advance(60_000)
+    }
+    await service.services.scout.sweep()
+    await expectUnknown()
+    await beat(service)
+    service.clock.advance(100_000)
+    await expectUnknown()
+    await service.services.scout.sweep()
+    expect((await badge(service)).data.body).toMatchObject({ message: 'low · 0 of 100', isError: false })
+    service.clock.advance(60_000)
+    await service.deps.database.db.schema.alterTable('attestations').renameTo('hidden').execute()
+    await expectUnknown()
+  })
+
+  it('is off with the summary', async () => {
+    await using service = await openTestService({ env: { TRUST_PUBLIC_ENABLED: 'false' } })
+    const { image, data } = await badge(service)
+    expect(image.status).toBe(404)
+    expect(image.text).toContain('agent risk: not published')
+    expect(data.status).toBe(404)
+    expect(data.body).toEqual({ error: 'The public trust summary is disabled.' })
+    for (const { headers } of [image, data]) expect(headers['cache-control']).toBe('no-store')
   })
 })

@@ -47,6 +47,8 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
     risk_score: risk.score,
     risk_tier: risk.tier,
     risk_tier_label: riskTierLabel(risk.tier),
+    risk_points: risk.points,
+    risk_method: 'wardline-headroom-1',
     monitoring: {
       scout_active: sweptAt !== null && now - sweptAt <= scoutActiveMs,
       agents_protected: fleet.total,
@@ -63,10 +65,9 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
       threats_24h: figures.threats24h,
       blocked_24h: figures.blocked24h,
     },
-    attestations: attestations.map(({ type, title, summary, hash, at }) => ({
-      type,
-      title,
-      summary,
+    attestations: attestations.map(({ at, hash, ...fields }) => ({
+      ...fields,
+      hash,
       hash_preview: hashPreview(hash),
       at: isoTime(at),
     })),
@@ -108,19 +109,25 @@ export async function attestWeekly(deps: Deps): Promise<void> {
   await insertAttestations(db, attestations)
 }
 
+interface TrustSnapshot {
+  summary: TrustSummary
+  /** The summary as JSON. */
+  body: string
+}
+
 /** One snapshot for all callers: neither load nor an attacker's probing gets more out of it than its age allows. */
-export function createTrustSnapshot(deps: Deps): () => Promise<string> {
-  let snapshot = { at: -Infinity, body: Promise.resolve('') }
+export function createTrustSnapshot(deps: Deps): () => Promise<TrustSnapshot> {
+  let latest: { at: number; snapshot: Promise<TrustSnapshot> } | undefined
   return () => {
     const now = deps.clock.now()
-    const age = now - snapshot.at
-    if (age >= 0 && age < deps.config.trustSnapshotSeconds * 1000) return snapshot.body
-    const body = buildTrustSummary(deps, now).then((summary) => JSON.stringify(summary))
-    const fresh = { at: now, body }
-    snapshot = fresh
-    body.catch(() => {
-      if (snapshot === fresh) snapshot = { at: -Infinity, body: Promise.resolve('') }
+    const age = now - (latest?.at ?? Number.NEGATIVE_INFINITY)
+    if (latest && age >= 0 && age < deps.config.trustSnapshotSeconds * 1000) return latest.snapshot
+    const snapshot = buildTrustSummary(deps, now).then((summary) => ({ summary, body: JSON.stringify(summary) }))
+    const fresh = { at: now, snapshot }
+    latest = fresh
+    snapshot.catch(() => {
+      if (latest === fresh) latest = undefined
     })
-    return body
+    return snapshot
   }
 }
