@@ -1,10 +1,9 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
-/** Registers instances, heard evenly spread over the last minute, in the data folder of a service that is stopped. */
-export function fillInstances(dataDir: string, count: number): void {
+/** Registers instances, heard evenly spread over the minute before `now`, in the data folder of a service that is stopped. */
+export function fillInstances(dataDir: string, count: number, now = Date.now()): void {
   const database = new DatabaseSync(join(dataDir, 'wardline.db'))
-  const now = Date.now()
   database
     .prepare(`insert into instances (id, name, agent_type, version, first_seen_at, last_heartbeat_at)
       with recursive more(n) as (select 1 union all select n + 1 from more where n < ?)

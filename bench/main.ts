@@ -5,6 +5,7 @@ import { measureAlerts } from './parts/alerts.ts'
 import { measureAttacks } from './parts/attacks.ts'
 import { measureBatch } from './parts/batch.ts'
 import { measureCluster } from './parts/cluster.ts'
+import { measureDashboard } from './parts/dashboard.ts'
 import { measureHoneypots } from './parts/honeypots.ts'
 import { measureIngest } from './parts/ingest.ts'
 import { measurePoll } from './parts/poll.ts'
@@ -25,6 +26,7 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   honeypots: measureHoneypots,
   alerts: measureAlerts,
   attacks: measureAttacks,
+  dashboard: measureDashboard,
   startup: measureStartup,
   postgres: measurePostgres,
   cluster: measureCluster,

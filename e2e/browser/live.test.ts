@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { postEvent, unique } from '../fleet.ts'
+import { anEvent, postEvent, unique } from '../fleet.ts'
 import { until } from '../service.ts'
-import { useScreens } from './browser.ts'
+import { signIn, useScreens } from './browser.ts'
 
 const screens = useScreens()
 
@@ -25,23 +25,40 @@ describe('the live stream', () => {
     await agent.end()
   })
 
-  test('is one for all tabs of a browser', async () => {
+  test('is one for the ten tabs of a browser', async () => {
     await until('the end of the streams of earlier tests', openStreams, (count) => count === 0, 30_000)
     const page = await screens.signedIn()
-    const second = await page.context().newPage()
-    const third = await page.context().newPage()
-    for (const other of [second, third]) {
-      await other.goto('/events')
-      await other.getByText('Live', { exact: true }).first().waitFor()
+    const tabs = [page]
+    while (tabs.length < 10) {
+      const tab = await page.context().newPage()
+      await tab.goto(tabs.length % 2 === 0 ? '/' : '/events')
+      tabs.push(tab)
     }
+    for (const tab of tabs) await tab.getByText('Live', { exact: true }).first().waitFor()
     const text = unique('everywhere')
     await postEvent(screens.service, { description: text })
-    for (const tab of [page, second, third]) await tab.getByText(text).waitFor()
+    for (const tab of tabs) await tab.getByText(text).first().waitFor()
     expect(await openStreams()).toBe(1)
     await page.close()
     const later = unique('later')
     await postEvent(screens.service, { description: later })
-    await second.getByText(later).waitFor()
+    await tabs[1]!.getByText(later).waitFor()
+    expect(await openStreams()).toBe(1)
+  })
+
+  test('is one for each tab where the browser has no shared workers, and says so', async () => {
+    await until('the end of the streams of earlier tests', openStreams, (count) => count === 0, 30_000)
+    const context = await screens.open()
+    await context.addInitScript('delete globalThis.SharedWorker')
+    const page = await context.newPage()
+    await signIn(page, screens.service.key)
+    const second = await context.newPage()
+    await second.goto('/events')
+    for (const tab of [page, second]) await tab.getByTitle('each tab has a stream').getByText('Live').waitFor()
+    expect(await openStreams()).toBe(2)
+    const text = unique('alone')
+    await postEvent(screens.service, { description: text })
+    for (const tab of [page, second]) await tab.getByText(text).waitFor()
   })
 
   test('loses and repeats nothing while the service restarts under an open page', async () => {
@@ -61,6 +78,58 @@ describe('the live stream', () => {
     await page.getByText(`${mark} 8`).waitFor()
     for (let index = 0; index < 9; index++)
       expect(await page.getByText(`${mark} ${index}`).count(), String(index)).toBe(1)
+  })
+
+  // What was acknowledged is on disk: a page that misses one of these events hides it until somebody searches.
+  test('brings every acknowledged event after the service was killed and started again', async () => {
+    const page = await screens.signedIn()
+    await page.goto('/events')
+    const mark = unique('killed')
+    const acknowledged: string[] = []
+    let attempts = 0
+    // Another text each time: one that was stored without an answer is no duplicate of the next.
+    const send = async () => {
+      const description = `${mark} ${attempts++}`
+      const body = anEvent({ description })
+      const status = await screens.service.call('POST', '/api/events', { body }).then(
+        (answer) => answer.status,
+        () => 0,
+      )
+      if (status === 201) acknowledged.push(description)
+      return status
+    }
+    const sendUntil = (count: number) => until(`${count} events`, send, () => acknowledged.length >= count)
+    await sendUntil(50)
+    await page.getByText(`${mark} 49`, { exact: true }).waitFor()
+    const sending = sendUntil(200)
+    await until(
+      'a stream of events',
+      () => acknowledged.length,
+      (count) => count >= 100,
+    )
+    await screens.service.kill9()
+    await page.getByText('Reconnecting…').waitFor()
+    await page.getByText(/^No answer from the service: what you see is \d+ s old\.$/).waitFor()
+    await page.getByText('Not live', { exact: true }).waitFor()
+    expect(await page.getByText('Live', { exact: true }).count()).toBe(0)
+    await screens.service.start()
+    await sending
+    await page.getByText(acknowledged.at(-1)!, { exact: true }).waitFor()
+    await page.getByText('Live', { exact: true }).first().waitFor()
+    const seen = await page.evaluate(`(async () => {
+      const list = document.querySelector('.tail')
+      const seen = new Map()
+      for (let top = 0; top <= list.scrollHeight; top += 200) {
+        list.scrollTop = top
+        await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))
+        for (const line of list.querySelectorAll('li'))
+          seen.set(line.style.transform, line.querySelector('.event-line > :last-child').textContent)
+      }
+      return [...seen.values()]
+    })()`)
+    const shown = (seen as string[]).filter((text) => text.startsWith(mark))
+    expect(acknowledged.filter((text) => !shown.includes(text))).toEqual([])
+    expect(shown).toEqual([...new Set(shown)])
   })
 
   test('asks for the key again once the session is over', async () => {
@@ -103,5 +172,32 @@ describe('the live stream', () => {
       (count) => count > 0,
     )
     expect(lines).toBeLessThan(100)
+  })
+
+  // A list that silently lost rows would let an attacker hide behind a flood.
+  test('lists a sample of a flood, says so, and lists all on request', async () => {
+    const page = await screens.signedIn()
+    await page.goto('/events')
+    await page.getByText('Live', { exact: true }).first().waitFor()
+    const mark = unique('sampled')
+    const total = 6_000
+    for (let sent = 0; sent < total; sent += 1_000) {
+      const events = Array.from({ length: 1_000 }, (_, index) =>
+        anEvent({
+          description: `${mark} ${sent + index}`,
+          severity: index === 500 ? 'critical' : 'info',
+        }),
+      )
+      expect((await screens.service.call('POST', '/api/events/batch', { body: events })).status).toBe(200)
+    }
+    const said = page.getByText(/a sample: of 6,000 that came, [\d,]+ are not listed/)
+    await said.waitFor()
+    await page.getByRole('button', { name: 'Show all' }).click()
+    await page.getByText('Paused · 0 new').waitFor()
+    await said.waitFor({ state: 'detached' })
+    for (let row = total - 1; row > total - 10; row--) await page.getByText(`${mark} ${row}`, { exact: true }).waitFor()
+    await page.goto('/events?severity=critical')
+    await page.getByText(`${mark} 5500`).waitFor()
+    expect(await page.getByText(mark).count()).toBe(6)
   })
 })

@@ -2,14 +2,16 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { severities } from '@wardline/contract'
-import { counted } from '@wardline/text/counted'
 import { useEffect, useRef, useState } from 'react'
 import { EventLine } from '../parts/event-rows.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
 import '../parts/rows-in-view.css'
+import { TailFacts } from '../parts/tail-facts.tsx'
 import { sentenceOf } from '../service/client.ts'
-import { type EventFilter, eventsQuery, maxRows, type Row } from '../service/event-tail.ts'
+import { type EventFilter, eventsQuery, type Row } from '../service/event-tail.ts'
 import { statusQuery } from '../service/fleet.ts'
+import { useLiveState } from '../service/live.ts'
+import { maxRows, newSince } from '../service/live-rows.ts'
 import { useKeys } from '../shell/keys.ts'
 import { useTitle } from '../shell/title.ts'
 import { asCurl } from './copy.ts'
@@ -30,6 +32,7 @@ export function Events() {
   const navigate = route.useNavigate()
   const list = useInfiniteQuery(eventsQuery(filter))
   const { data: status } = useQuery(statusQuery)
+  const { phase } = useLiveState()
   const rows = list.data?.pages.flatMap((page) => page.events) ?? []
   const [frozen, setFrozen] = useState<readonly Row[]>()
   const [at, setAt] = useState(0)
@@ -39,14 +42,6 @@ export function Events() {
   const shown = frozen ?? rows
   useTitle('Events')
 
-  const newest = frozen?.[0]?.id
-  const since =
-    newest === undefined
-      ? 0
-      : Math.max(
-          0,
-          rows.findIndex(({ id }) => id === newest),
-        )
   const show = (change: EventSearch) => {
     setFrozen(undefined)
     setAt(0)
@@ -74,6 +69,9 @@ export function Events() {
     setAt(0)
     scroller.current?.scrollTo({ top: 0 })
   }
+  /** The list is read again and stands still, so that nothing is passed over while it is read. */
+  const showAll = () =>
+    void list.refetch().then(({ data }) => data && setFrozen(data.pages.flatMap((page) => page.events)))
   useKeys({
     '/': () => search.current?.focus(),
     p: () => (frozen ? follow() : setFrozen(rows)),
@@ -151,9 +149,10 @@ export function Events() {
       <section className="panel" aria-label="Events, newest first">
         <header>
           <span role="status" className="quiet">
-            {frozen ? `Paused · ${counted(since, 'new event')}` : 'Live'}
+            {frozen ? `Paused · ${newSince(rows, frozen)} new` : phase === 'live' ? 'Live' : 'Not live'}
             {isFull ? ` · the newest ${maxRows.toLocaleString('en')} are kept here, load older ones at the end` : ''}
           </span>
+          <TailFacts streamed={list.data?.pages[0]?.streamed} onShowAll={showAll} />
           <span className="end">
             <code className="curl only-wide">{asCurl(location.origin, filter)}</code>
             <button type="button" onClick={() => (frozen ? follow() : setFrozen(rows))}>

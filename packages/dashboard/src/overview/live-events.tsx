@@ -2,7 +2,9 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { EventLine } from '../parts/event-rows.tsx'
+import { TailFacts } from '../parts/tail-facts.tsx'
 import { eventsQuery, type Row } from '../service/event-tail.ts'
+import { newSince } from '../service/live-rows.ts'
 import { useKeys } from '../shell/keys.ts'
 
 const maxShown = 10
@@ -14,24 +16,18 @@ export function LiveEvents() {
   const [frozen, setFrozen] = useState<readonly Row[]>()
   const toggle = () => setFrozen(frozen ? undefined : rows)
   useKeys({ p: toggle })
-  const newest = frozen?.[0]?.id
-  const since = frozen
-    ? Math.max(
-        0,
-        rows.findIndex(({ id }) => id === newest),
-      )
-    : 0
   return (
     <section className="panel" aria-labelledby="live-events">
       <header>
         <h2 id="live-events">Live events</h2>
+        <TailFacts streamed={data?.pages[0]?.streamed} />
         <Link to="/events" className="quiet">
           Open events
         </Link>
         <span className="end">
           {frozen && (
             <span role="status" className="quiet">
-              Paused · {since} new
+              Paused · {newSince(rows, frozen)} new
             </span>
           )}
           <button type="button" onClick={toggle}>

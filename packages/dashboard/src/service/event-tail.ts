@@ -1,6 +1,7 @@
 import { type InfiniteData, infiniteQueryOptions } from '@tanstack/react-query'
 import type { QueryOf, StreamedRow } from '@wardline/contract'
 import { call } from './client.ts'
+import { matchesFilter } from './live-rows.ts'
 
 /** A stored event, or one that another program published and nobody stored: its seq is null. */
 export type Row = StreamedRow
@@ -12,11 +13,11 @@ export type EventFilter = Pick<
 interface EventPage {
   events: Row[]
   next: string | null
+  /** Of the first page: matching events that the stream brought, and those of them that came faster than rows are added. */
+  streamed?: { came: number; skipped: number }
 }
 export type EventPages = InfiniteData<EventPage, string | null>
 
-/** Rows that a page keeps: the memory of a tab that is open for weeks stays flat. */
-export const maxRows = 2_000
 const pageRows = '200'
 
 /** What the stream brought lately, for lists that were read from the service while it came. */
@@ -46,35 +47,3 @@ export const eventsQuery = (filter: EventFilter) =>
     getNextPageParam: ({ next }: EventPage) => next,
     staleTime: Number.POSITIVE_INFINITY,
   })
-
-/** Whether a new event belongs to a list, as the service would say of a stored one. */
-export function matchesFilter(filter: EventFilter, row: Row): boolean {
-  const { severity, instance_id, session_id, event_type, q, from, to } = filter
-  const text = () => `${row.source}\n${row.event_type}\n${row.description}`.toLowerCase()
-  return (
-    (severity === undefined || row.severity === severity) &&
-    (instance_id === undefined || row.instance_id === instance_id) &&
-    (session_id === undefined || row.session_id === session_id) &&
-    (event_type === undefined || row.event_type === event_type) &&
-    (q === undefined || text().includes(q.toLowerCase())) &&
-    (from === undefined || Date.parse(row.created_at) >= Date.parse(from)) &&
-    (to === undefined || Date.parse(row.created_at) < Date.parse(to))
-  )
-}
-
-/** Adds what the stream brought. Beyond the bound the oldest rows go, and can be loaded again from there. */
-export function withNewRows(pages: EventPages, rows: readonly Row[], max = maxRows): EventPages {
-  const [first, ...older] = pages.pages
-  if (!first) return pages
-  const known = new Set(first.events.map(({ id }) => id))
-  const added = rows.filter(({ id }) => !known.has(id)).reverse()
-  if (added.length === 0) return pages
-  const events = [...added, ...first.events]
-  if (events.length <= max) return { ...pages, pages: [{ ...first, events }, ...older] }
-  const kept = events.slice(0, max)
-  const oldest = kept.findLast(({ seq }) => seq !== null)
-  return {
-    pages: [{ events: kept, next: oldest ? String(oldest.seq) : null }],
-    pageParams: [pages.pageParams[0] ?? null],
-  }
-}

@@ -4,13 +4,35 @@ import workerAddress from './live-worker.ts?worker&url'
 
 type LiveState = Pick<LiveBatch, 'phase' | 'heardAt' | 'connection'>
 
+/** Chrome on Android has no shared workers: there each page has a stream for itself. */
+export const hasSharedStream = typeof SharedWorker !== 'undefined'
+
 const hereEveryMs = 20_000
 
 let state: LiveState = { phase: 'connecting', heardAt: undefined, connection: 0 }
 const stateListeners = new Set<() => void>()
 const batchListeners = new Set<(batch: LiveBatch) => void>()
 
+/** Events of each of the last seconds, by the second. */
+const perSecond = new Map<number, number>()
+const rateSeconds = 5
+
+function countEvents(count: number): void {
+  const second = Math.floor(Date.now() / 1_000)
+  perSecond.set(second, (perSecond.get(second) ?? 0) + count)
+  for (const known of perSecond.keys()) if (known < second - rateSeconds) perSecond.delete(known)
+}
+
+/** Events a second that the stream brought, over the last five whole seconds. */
+export function eventRate(now: number): number {
+  const second = Math.floor(now / 1_000)
+  let count = 0
+  for (let back = 1; back <= rateSeconds; back++) count += perSecond.get(second - back) ?? 0
+  return count / rateSeconds
+}
+
 function take(batch: LiveBatch): void {
+  if (batch.events.length > 0) countEvents(batch.events.length)
   state = { phase: batch.phase, heardAt: batch.heardAt, connection: batch.connection }
   for (const listen of batchListeners) listen(batch)
   for (const listen of stateListeners) listen()
@@ -41,8 +63,7 @@ export function startLive(): void {
     wakeConnection()
     return
   }
-  // Chrome on Android has no shared workers: there the page has a stream for itself.
-  if (typeof SharedWorker === 'undefined') {
+  if (!hasSharedStream) {
     const { wake } = openLiveConnection(take)
     wakeConnection = wake
     return

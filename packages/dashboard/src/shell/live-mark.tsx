@@ -1,6 +1,6 @@
 import { spanText } from '../parts/span.ts'
 import { useNow } from '../parts/time.tsx'
-import { useLiveState } from '../service/live.ts'
+import { hasSharedStream, useLiveState } from '../service/live.ts'
 
 const words = {
   connecting: 'Connecting…',
@@ -15,7 +15,15 @@ export function LiveMark() {
   const now = useNow()
   const age = heardAt === undefined ? undefined : now - heardAt
   return (
-    <span className={`live ${phase}`} role="status">
+    <span
+      className={`live ${phase}`}
+      role="status"
+      title={
+        hasSharedStream
+          ? 'One stream serves all tabs of this browser.'
+          : 'This browser has no shared workers: each tab has a stream.'
+      }
+    >
       <svg viewBox="0 0 12 12" aria-hidden="true" width="9" height="9">
         <circle
           cx="6"

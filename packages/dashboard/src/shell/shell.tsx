@@ -7,6 +7,7 @@ import { applyLive } from '../service/apply-live.ts'
 import { sentenceOf } from '../service/client.ts'
 import { startLive } from '../service/live.ts'
 import { sessionQuery, signOut } from '../service/session.ts'
+import { AwayNotice } from './away-notice.tsx'
 import { KeyHelp } from './key-help.tsx'
 import { useKeys } from './keys.ts'
 import { LiveMark } from './live-mark.tsx'
@@ -97,6 +98,7 @@ export function Shell() {
             Theme: {theme}
           </button>
         </div>
+        <AwayNotice />
         <SuspendedBanner />
         <main id="main" tabIndex={-1}>
           <Outlet />
