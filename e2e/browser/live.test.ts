@@ -80,7 +80,7 @@ describe('the live stream', () => {
       expect(await page.getByText(`${mark} ${index}`).count(), String(index)).toBe(1)
   })
 
-  // What was acknowledged is on disk: a page that misses one of these events hides it until somebody searches.
+  // What was acknowledged is on disk: a page that misses one of these events hides it from its reader.
   test('brings every acknowledged event after the service was killed and started again', async () => {
     const page = await screens.signedIn()
     await page.goto('/events')

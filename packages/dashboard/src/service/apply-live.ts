@@ -1,10 +1,10 @@
 import type { Query, QueryClient } from '@tanstack/react-query'
 import { type ControlChange, eventTypes } from '@wardline/contract'
 import { decoysKey } from './decoys.ts'
-import { type EventFilter, type EventPages, rememberRows } from './event-tail.ts'
+import { type EventFilter, type EventPages, matchesFilter, rememberRows } from './event-tail.ts'
 import { type Agent, fleetQuery, statusQuery } from './fleet.ts'
 import { onLiveBatch } from './live.ts'
-import { fullBudget, matchesFilter, type RowBudget, sampled, withNewRows } from './live-rows.ts'
+import { fullBudget, type RowBudget, sampled, withNewRows } from './live-rows.ts'
 import { sessionQuery } from './session.ts'
 
 /** Reports of the service itself that say that the state of agents changed. */

@@ -1,7 +1,6 @@
 import { type InfiniteData, infiniteQueryOptions } from '@tanstack/react-query'
 import type { QueryOf, StreamedRow } from '@wardline/contract'
 import { call } from './client.ts'
-import { matchesFilter } from './live-rows.ts'
 
 /** A stored event, or one that another program published and nobody stored: its seq is null. */
 export type Row = StreamedRow
@@ -47,3 +46,18 @@ export const eventsQuery = (filter: EventFilter) =>
     getNextPageParam: ({ next }: EventPage) => next,
     staleTime: Number.POSITIVE_INFINITY,
   })
+
+/** Whether a new event belongs to a list, as the service would say of a stored one. */
+export function matchesFilter(filter: EventFilter, row: Row): boolean {
+  const { severity, instance_id, session_id, event_type, q, from, to } = filter
+  const text = () => `${row.source}\n${row.event_type}\n${row.description}`.toLowerCase()
+  return (
+    (severity === undefined || row.severity === severity) &&
+    (instance_id === undefined || row.instance_id === instance_id) &&
+    (session_id === undefined || row.session_id === session_id) &&
+    (event_type === undefined || row.event_type === event_type) &&
+    (q === undefined || text().includes(q.toLowerCase())) &&
+    (from === undefined || Date.parse(row.created_at) >= Date.parse(from)) &&
+    (to === undefined || Date.parse(row.created_at) < Date.parse(to))
+  )
+}

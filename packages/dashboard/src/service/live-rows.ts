@@ -1,24 +1,9 @@
-import type { EventFilter, EventPages, Row } from './event-tail.ts'
+import type { EventPages, Row } from './event-tail.ts'
 
 /** Rows that a page keeps: the memory of a tab that is open for weeks stays flat. */
 export const maxRows = 2_000
 /** A list takes as many rows at once as it holds, and in a flood so many a second: nobody reads more. */
 const maxRowsPerSecond = 200
-
-/** Whether a new event belongs to a list, as the service would say of a stored one. */
-export function matchesFilter(filter: EventFilter, row: Row): boolean {
-  const { severity, instance_id, session_id, event_type, q, from, to } = filter
-  const text = () => `${row.source}\n${row.event_type}\n${row.description}`.toLowerCase()
-  return (
-    (severity === undefined || row.severity === severity) &&
-    (instance_id === undefined || row.instance_id === instance_id) &&
-    (session_id === undefined || row.session_id === session_id) &&
-    (event_type === undefined || row.event_type === event_type) &&
-    (q === undefined || text().includes(q.toLowerCase())) &&
-    (from === undefined || Date.parse(row.created_at) >= Date.parse(from)) &&
-    (to === undefined || Date.parse(row.created_at) < Date.parse(to))
-  )
-}
 
 /** What a list may still take. */
 export interface RowBudget {
