@@ -98,12 +98,18 @@ export type ControlConfirmation = Static<typeof ControlConfirmation>
 const failMode = nullable(choice(['open', 'closed']))
 const agentVersion = nullable(Type.String({ description: 'As the agent reports it' }))
 
+const Silent = Type.Boolean({
+  description:
+    'Its silence exceeds what is usual for it and was reported as `instance_offline`; false for one that said that it ends',
+})
+
 /** An instance in the list of the fleet. */
 export const FleetInstance = Type.Object({
   ...InstanceView.properties,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
   version: agentVersion,
   fail_mode: failMode,
+  silent: Silent,
   control: ControlConfirmation,
   history: Type.Optional(InstanceHistory),
 })
@@ -143,6 +149,7 @@ const SharedFleetInstance = Type.Object({
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
   version: agentVersion,
   fail_mode: failMode,
+  silent: Type.Optional({ ...Silent, description: 'Absent = false' }),
   control: Type.Optional({
     ...Type.Object(sharedControl),
     description: 'Absent while the instance was never suspended and its agent never reported a control version',
@@ -181,6 +188,7 @@ export const InstanceDetail = Type.Object({
   status: choice(instanceStatuses),
   first_seen: Timestamp,
   last_heartbeat: Timestamp,
+  silent: Silent,
   left_at: nullable({ ...Timestamp, description: 'When the agent said in its last heartbeat that it ends' }),
   suspension_reason: nullable(Type.String()),
   control: ControlConfirmation,

@@ -97,7 +97,7 @@ const maxNamed = 3
 
 function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
   const offline = fleet
-    .filter(({ status }) => status === 'offline')
+    .filter(({ status, silent }) => status === 'offline' && silent)
     .sort((one, other) => Date.parse(one.last_heartbeat) - Date.parse(other.last_heartbeat))
   const groups: Agent[][] = []
   for (const agent of offline) {

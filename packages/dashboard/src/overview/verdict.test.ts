@@ -15,8 +15,10 @@ const agent = (id: string, status: Agent['status'] = 'active', secondsAgo = 3): 
     secondsAgo,
     last_heartbeat: at(secondsAgo),
     suspension_reason: null,
+    silent: status === 'offline',
     control: { version: 0, changed_at: null, applied_version: null, applied_at: null, confirmed: true },
   }) as Agent
+const ended = (id: string): Agent => ({ ...agent(id, 'offline', 300), silent: false })
 const suspended = (id: string, confirmedMs?: number): Agent => {
   const confirmed = confirmedMs !== undefined
   const applied_at = confirmed ? new Date(now - 40_000 + confirmedMs).toISOString() : null
@@ -62,6 +64,13 @@ describe('the verdict', () => {
     [{}, 'All 2 agents are well.'],
     [{ fleet: [agent('a'), agent('b', 'offline', 300)] }, '1 of 2 agents is silent.'],
     [{ fleet: [agent('a', 'offline', 300)] }, 'Every agent is silent.'],
+    // One that said goodbye, or is only late, needs nobody.
+    [{ fleet: [agent('a'), ended('b')] }, 'The working agent is well; 1 is offline.'],
+    [
+      { fleet: [agent('a'), agent('b'), suspended('c', 21), ended('d'), ended('e')] },
+      'All 2 working agents are well; 1 is suspended, 2 are offline.',
+    ],
+    [{ fleet: [ended('a')] }, 'No agent is working now.'],
     [{ fleet: [agent('a'), suspended('b', 21)] }, 'The working agent is well; 1 is suspended.'],
     [{ fleet: [suspended('a', 21)] }, 'Every agent is suspended.'],
     [{ events: [row({})] }, 'a used a decoy and is still working.'],
@@ -118,7 +127,7 @@ describe('the queue', () => {
 
   test('groups repeats, and agents that went silent together', () => {
     const { items } = verdict({
-      fleet: [agent('a', 'offline', 300), agent('b', 'offline', 310), agent('c', 'offline', 900)],
+      fleet: [agent('a', 'offline', 300), agent('b', 'offline', 310), agent('c', 'offline', 900), ended('d')],
       events: [row({}), row({}), row({})],
     })
     expect(items.map(({ headline, facts }) => [headline, facts])).toEqual([

@@ -54,16 +54,21 @@ export function verdictOf(facts: VerdictFacts): string {
   if (critical.length === 1) return `${critical[0]!.headline}.`
   if (critical.length > 1)
     return `${counted(agentsOf(critical).length, 'agent')} need you: ${counted(critical.length, 'critical report')} in 24 h.`
-  const { offline, suspended, all } = countsOf(fleet)
-  if (offline > 0)
-    return offline === all
+  const { silent, offline, suspended, all } = countsOf(fleet)
+  if (silent > 0)
+    return silent === all
       ? 'Every agent is silent.'
-      : `${offline.toLocaleString('en')} of ${counted(all, 'agent')} ${offline === 1 ? 'is' : 'are'} silent.`
+      : `${silent.toLocaleString('en')} of ${counted(all, 'agent')} ${silent === 1 ? 'is' : 'are'} silent.`
   if (suspended === all) return 'Every agent is suspended.'
-  if (suspended > 0) {
-    const working = all - suspended
+  const working = all - suspended - offline
+  if (working === 0) return 'No agent is working now.'
+  if (working < all) {
     const well = working === 1 ? 'The working agent is' : `All ${working.toLocaleString('en')} working agents are`
-    return `${well} well; ${suspended.toLocaleString('en')} ${suspended === 1 ? 'is' : 'are'} suspended.`
+    const others = [
+      suspended > 0 ? `${suspended.toLocaleString('en')} ${suspended === 1 ? 'is' : 'are'} suspended` : [],
+      offline > 0 ? `${offline.toLocaleString('en')} ${offline === 1 ? 'is' : 'are'} offline` : [],
+    ]
+    return `${well} well; ${others.flat().join(', ')}.`
   }
   return all === 1 ? 'The only agent is well.' : `All ${all.toLocaleString('en')} agents are well.`
 }

@@ -12,4 +12,6 @@ export const countsOf = (fleet: readonly Agent[]) => ({
   /** Of the suspended ones. */
   unconfirmed: fleet.filter((agent) => shownStatus(agent) === 'unconfirmed').length,
   offline: fleet.filter(({ status }) => status === 'offline').length,
+  /** Of the offline ones: longer than is usual for them, and without a goodbye. */
+  silent: fleet.filter(({ status, silent }) => status === 'offline' && silent).length,
 })

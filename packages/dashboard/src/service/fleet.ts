@@ -3,7 +3,7 @@ import type { ReplyOf } from '@wardline/contract'
 import { call } from './client.ts'
 
 type Listed = ReplyOf<'getFleet'>['instances'][number]
-export type Agent = Omit<Listed, 'control'> & { control: NonNullable<Listed['control']> }
+export type Agent = Omit<Listed, 'control' | 'silent'> & { control: NonNullable<Listed['control']>; silent: boolean }
 export type AgentDetail = ReplyOf<'getInstance'>
 
 /** Looked at, a page is never older than this by more than the time of an answer. */
@@ -25,7 +25,8 @@ async function readFleet(signal: AbortSignal): Promise<Agent[]> {
   const agents: Agent[] = []
   for (let after: string | undefined; ; ) {
     const page = await call('getFleet', { query: after ? { after } : {}, signal })
-    for (const agent of page.instances) agents.push({ ...agent, control: agent.control ?? untouched })
+    for (const agent of page.instances)
+      agents.push({ ...agent, control: agent.control ?? untouched, silent: agent.silent ?? false })
     if (page.next === null) return agents
     after = page.next
   }
@@ -56,8 +57,8 @@ export const agentQuery = (id: string) =>
   })
 
 /** What was read of one agent is newer than what the fleet says of it. */
-export function noteDetail(client: QueryClient, { id, status, suspension_reason, control }: AgentDetail): void {
+export function noteDetail(client: QueryClient, { id, status, silent, suspension_reason, control }: AgentDetail): void {
   client.setQueryData(fleetQuery.queryKey, (fleet) =>
-    fleet?.map((agent) => (agent.id === id ? { ...agent, status, suspension_reason, control } : agent)),
+    fleet?.map((agent) => (agent.id === id ? { ...agent, status, silent, suspension_reason, control } : agent)),
   )
 }

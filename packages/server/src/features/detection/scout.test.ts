@@ -47,6 +47,7 @@ describe('silence', () => {
     expect(await reports()).toEqual(['bot: instance_offline'])
     await watch(300)
     expect(await reports()).toEqual(['bot: instance_offline'])
+    expect((await service.call('GET', `/api/instances/${bot}`)).body).toMatchObject({ status: 'offline', silent: true })
     const description = 'No heartbeat for 210 seconds, and no other request; usually one comes every 60 seconds'
     expect(await ownEvents()).toMatchObject([{ severity: 'warning', description }])
   })
@@ -122,6 +123,8 @@ describe('silence', () => {
     const { body } = await service.call<{ left_at: string }>('GET', `/api/instances/${bot}`)
     expect(Date.parse(body.left_at)).toBe(service.clock.now())
     await watch(600)
+    const gone = await service.call('GET', `/api/instances/${bot}`)
+    expect(gone.body).toMatchObject({ status: 'offline', silent: false })
     await beat()
     await watch(60)
     expect(await reports()).toEqual([])

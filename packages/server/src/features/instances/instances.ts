@@ -19,7 +19,7 @@ import { AppError, unknownId } from '../../errors.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { Quotas } from '../keys/quotas.ts'
 import { type ActivityCounts, lastDay, lastHour, readHistories } from './history.ts'
-import { findInstance, type InstanceRow, readInstances } from './queries.ts'
+import { findInstance, type InstanceRow, readInstances, type SilenceColumns } from './queries.ts'
 import {
   type Beat,
   compileHeartbeats,
@@ -133,6 +133,12 @@ export function createHeartbeats(
   }
 }
 
+const hasLeft = ({ left_at, last_heartbeat_at }: SilenceColumns) => left_at !== null && left_at >= last_heartbeat_at
+
+/** Whether a sweep reported it as offline, and it is so still. */
+export const isSilent = (row: SilenceColumns, now: number): boolean =>
+  row.liveness === 'offline' && !hasLeft(row) && now - row.last_heartbeat_at > offlineAfterMs
+
 /** An instance as people see it. */
 export function viewRow(row: InstanceRow, now: number): InstanceView {
   const lastHeartbeat = row.last_heartbeat_at
@@ -186,8 +192,15 @@ export async function listInstances(
   const instances = rows.map((row) => {
     const { version, fail_mode } = row
     const history = histories?.get(row.id)
-    const control = viewControl(row)
-    return { ...viewRow(row, now), tags: allTags(row), version, fail_mode, control, ...(history ? { history } : {}) }
+    return {
+      ...viewRow(row, now),
+      tags: allTags(row),
+      version,
+      fail_mode,
+      silent: isSilent(row, now),
+      control: viewControl(row),
+      ...(history ? { history } : {}),
+    }
   })
   return { instances, next }
 }
@@ -208,7 +221,8 @@ export async function viewInstance(db: Db, id: string, now: number): Promise<Ins
     status: deriveStatus(row.suspended === 1, row.last_heartbeat_at, now),
     first_seen: isoTime(row.first_seen_at),
     last_heartbeat: isoTime(row.last_heartbeat_at),
-    left_at: isoTimeOrNull(row.left_at === row.last_heartbeat_at ? row.left_at : null),
+    silent: isSilent(row, now),
+    left_at: isoTimeOrNull(hasLeft(row) ? row.left_at : null),
     suspension_reason: row.suspension_reason,
     control: viewControl(row),
   }

@@ -10,6 +10,9 @@ export type InstanceRow = Pick<Schema['instances'], (typeof viewColumns)[number]
 const tagColumns = ['agent_tags', 'operator_tags'] as const
 export type TagColumns = Pick<Schema['instances'], (typeof tagColumns)[number]>
 
+const silenceColumns = ['liveness', 'left_at'] as const
+export type SilenceColumns = Pick<Schema['instances'], (typeof silenceColumns)[number] | 'last_heartbeat_at'>
+
 /** What the list of the fleet shows besides. */
 const listColumns = [
   ...viewColumns,
@@ -22,6 +25,7 @@ const listColumns = [
   'applied_at',
   'claimed_version',
   'first_seen_at',
+  ...silenceColumns,
 ] as const
 
 /** Every instance, by id. */
@@ -111,13 +115,14 @@ export function readInstances(
 const controlColumns = ['control_version', 'control_changed_at', 'applied_version', 'applied_at'] as const
 export type SharedRow = InstanceRow &
   TagColumns &
+  SilenceColumns &
   Pick<Schema['instances'], (typeof controlColumns)[number] | 'version' | 'fail_mode'>
 
 /** Instances after an id as dashboards show them, in the order of ids. */
 export function readShared(db: Db, after: string, limit: number): Promise<SharedRow[]> {
   return db
     .selectFrom('instances')
-    .select([...viewColumns, ...tagColumns, ...controlColumns, 'version', 'fail_mode'])
+    .select([...viewColumns, ...tagColumns, ...controlColumns, ...silenceColumns, 'version', 'fail_mode'])
     .where('id', '>', after)
     .orderBy('id')
     .limit(limit)

@@ -3,7 +3,7 @@ import { gzip } from 'node:zlib'
 import { limits, type SharedFleet } from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
-import { viewRow } from './instances.ts'
+import { isSilent, viewRow } from './instances.ts'
 import { readShared, type SharedRow } from './queries.ts'
 import { allTags } from './tags.ts'
 
@@ -43,6 +43,7 @@ function viewShared(row: SharedRow, now: number): SharedFleet['instances'][numbe
     tags: allTags(row),
     version: row.version,
     fail_mode: row.fail_mode,
+    ...(isSilent(row, now) ? { silent: true } : {}),
     ...(version === 0 && applied_version === null ? {} : { control }),
   }
 }
