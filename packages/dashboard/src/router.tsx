@@ -9,8 +9,9 @@ import {
 import { severities } from '@wardline/contract'
 import type { AuditSearch } from './audit/entries.ts'
 import { type DecoySearch, decoyFilters } from './decoys/search.ts'
-import type { EventSearch } from './events/events.tsx'
+import { type EventSearch, lastRanges } from './events/search.ts'
 import { type FleetSearch, sortKeys, statusFilters } from './fleet/view.ts'
+import { instantOf, type TimeRange } from './parts/time-range.tsx'
 import { isSignedOut } from './service/client.ts'
 import { sessionQuery } from './service/session.ts'
 import { FaultPage, UnknownPage } from './shell/other-pages.tsx'
@@ -62,6 +63,7 @@ const inside = createRoute({
 const overview = createRoute({
   getParentRoute: () => inside,
   path: '/',
+  validateSearch: ({ from, to }): TimeRange => ({ from: instantOf(from), to: instantOf(to) }),
   component: lazyRouteComponent(() => import('./overview/overview.tsx'), 'Overview'),
 })
 
@@ -89,8 +91,9 @@ const fleet = createRoute({
 const agent = createRoute({
   getParentRoute: () => inside,
   path: '/fleet/$id',
-  validateSearch: ({ hours }): { hours?: 1 | 6 | 24 } => ({
+  validateSearch: ({ hours, metric }): { hours?: 1 | 6 | 24; metric?: string } => ({
     hours: ([1, 6, 24] as const).find((known) => known === hours),
+    metric: textOf(metric),
   }),
   component: lazyRouteComponent(() => import('./agent/agent.tsx'), 'AgentPage'),
 })
@@ -98,12 +101,16 @@ const agent = createRoute({
 const events = createRoute({
   getParentRoute: () => inside,
   path: '/events',
-  validateSearch: ({ severity, instance_id, event_type, session_id, q, open }): EventSearch => ({
+  validateSearch: ({ severity, instance_id, event_type, session_id, q, last, from, to, view, open }): EventSearch => ({
     severity: oneOf(severities, severity),
     instance_id: textOf(instance_id),
     event_type: textOf(event_type),
     session_id: textOf(session_id),
     q: textOf(q),
+    last: oneOf(lastRanges, last),
+    from: instantOf(from),
+    to: instantOf(to),
+    view: textOf(view),
     open: number(open),
   }),
   component: lazyRouteComponent(() => import('./events/events.tsx'), 'Events'),

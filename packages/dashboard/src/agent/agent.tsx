@@ -1,20 +1,30 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
+import { useMemo, useState } from 'react'
+import { TagDialog } from '../fleet/tag-dialog.tsx'
+import { CountTable } from '../parts/count-table.tsx'
 import { EventLine } from '../parts/event-rows.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
 import '../parts/list.css'
-import { StatusMark } from '../parts/marks.tsx'
+import { SeverityMark, StatusMark } from '../parts/marks.tsx'
+import { SessionLine } from '../parts/session-line.tsx'
+import { sessionsOf } from '../parts/sessions.ts'
 import { hourMs, spanText } from '../parts/span.ts'
+import { Tags } from '../parts/tags.tsx'
 import { dayTimeText, Time, useNow, useZone } from '../parts/time.tsx'
+import { plainText } from '../parts/unseen-characters.ts'
 import { call, sentenceOf } from '../service/client.ts'
 import { eventsQuery } from '../service/event-tail.ts'
 import { type Agent, type AgentDetail, agentQuery, refreshMs } from '../service/fleet.ts'
 import { shownStatus } from '../service/fleet-counts.ts'
+import type { EventPages, Row } from '../service/live-tail.ts'
+import { useMayOperate } from '../service/session.ts'
 import { useTitle } from '../shell/title.ts'
 import { ControlButton } from '../suspend/control-button.tsx'
 import { StageRow } from '../suspend/stage-row.tsx'
 import { confirmedAfter, stagesOfAgent } from '../suspend/stages.ts'
 import './agent.css'
+import { anomalyOf, metricsOf } from './reports.ts'
 import { Timeline } from './timeline.tsx'
 
 const route = getRouteApi('/inside/fleet/$id')
@@ -73,6 +83,11 @@ function Decoys({ id }: { id: string }) {
     <section className="panel list-panel" aria-labelledby="decoys">
       <header>
         <h2 id="decoys">Decoys here</h2>
+        <span className="end">
+          <Link to="/events" search={{ instance_id: id, event_type: 'honeypot_triggered' }} className="quiet">
+            Open hits in events
+          </Link>
+        </span>
       </header>
       {error && <p className="empty fault">{sentenceOf(error)}</p>}
       {data?.length === 0 && (
@@ -90,6 +105,7 @@ function Decoys({ id }: { id: string }) {
               <th>label</th>
               <th>kind</th>
               <th>hits</th>
+              <th className="only-wide">last hit</th>
               <th className="only-wide">planted</th>
             </tr>
           </thead>
@@ -104,6 +120,9 @@ function Decoys({ id }: { id: string }) {
                 <td>{decoy.keyType ?? 'path'}</td>
                 <td className={decoy.details?.hitCount ? 'breach' : ''}>{decoy.details?.hitCount ?? 0}</td>
                 <td className="only-wide">
+                  {decoy.details?.lastHitAt ? <Time at={decoy.details.lastHitAt} /> : 'never'}
+                </td>
+                <td className="only-wide">
                   <Time at={decoy.createdAt} />
                 </td>
               </tr>
@@ -115,16 +134,109 @@ function Decoys({ id }: { id: string }) {
   )
 }
 
+const historyQuery = (id: string) => ({
+  queryKey: ['agent', id, 'history'],
+  queryFn: () => call('getInstanceHistory', { params: { instanceId: id } }),
+  // The service writes counts once a minute.
+  refetchInterval: 60_000,
+})
+
+/** Tags, and the way to change those that operators set. */
+function TagRow({ agent }: { agent: Agent }) {
+  const mayOperate = useMayOperate()
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <p className="tag-row">
+      <Tags tags={agent.tags} />
+      {mayOperate && (
+        <button type="button" className="plain" onClick={() => setOpen(true)}>
+          {agent.tags.length === 0 ? 'Add tags…' : 'Edit tags…'}
+        </button>
+      )}
+      {isOpen && <TagDialog agents={[agent]} onClose={() => setOpen(false)} />}
+    </p>
+  )
+}
+
+const rowsOf = (pages: { pages: EventPages['pages'] } | undefined): Row[] =>
+  pages?.pages.flatMap((page) => page.events) ?? []
+const maxAnomalies = 10
+const maxSessions = 10
+
+function Anomalies({ rows, id }: { rows: readonly Row[]; id: string }) {
+  const found = rows.flatMap((row) => {
+    const facts = anomalyOf(row)
+    return facts ? [{ row, facts }] : []
+  })
+  return (
+    <section className="panel" aria-labelledby="anomalies">
+      <header>
+        <h2 id="anomalies">Unusual figures</h2>
+        <span className="quiet">against what this agent reported before</span>
+      </header>
+      {found.length === 0 && <p className="empty">None was found in what the agent reported of its sessions.</p>}
+      <ul className="anomalies">
+        {found.slice(0, maxAnomalies).map(({ row, facts }) => (
+          <li key={row.id}>
+            <SeverityMark severity={row.severity} />
+            <Link to="/events" search={{ instance_id: id, event_type: 'anomaly_detected', open: row.seq ?? undefined }}>
+              <b>
+                <HostileText text={facts.metric} max={80} />
+              </b>{' '}
+              {facts.sentence}
+            </Link>
+            <span className="quiet">
+              <Time at={row.created_at} />
+            </span>
+          </li>
+        ))}
+        {found.length > maxAnomalies && (
+          <li className="quiet">and {(found.length - maxAnomalies).toLocaleString('en')} more before these</li>
+        )}
+      </ul>
+    </section>
+  )
+}
+
+function Sessions({ rows }: { rows: readonly Row[] }) {
+  const sessions = useMemo(() => sessionsOf(rows), [rows])
+  return (
+    <section className="panel" aria-labelledby="sessions">
+      <header>
+        <h2 id="sessions">Sessions</h2>
+        <span className="quiet">inputs → calls → outcome, of the events that are loaded here</span>
+      </header>
+      {sessions.length === 0 && (
+        <p className="empty">No event of this agent names a session: send session_id with its events.</p>
+      )}
+      {sessions.slice(0, maxSessions).map((session) => (
+        <SessionLine key={session.id} session={session} />
+      ))}
+      {sessions.length > maxSessions && (
+        <p className="empty">and {(sessions.length - maxSessions).toLocaleString('en')} before these</p>
+      )}
+    </section>
+  )
+}
+
+const anomalyNames = (rows: readonly Row[]) => rows.flatMap((row) => anomalyOf(row)?.metric ?? [])
+
 export function AgentPage() {
   const { id } = route.useParams()
-  const { hours = 1 } = route.useSearch()
+  const { hours = 1, metric } = route.useSearch()
   const navigate = route.useNavigate()
+  const [isTable, setTable] = useState(false)
   const now = useNow()
   const zone = useZone()
   const { data: detail, error } = useQuery(agentQuery(id))
   const { data: changes = [] } = useQuery(changesQuery(id))
   const events = useInfiniteQuery(eventsQuery({ instance_id: id }))
-  const rows = events.data?.pages.flatMap((page) => page.events) ?? []
+  const { data: history } = useQuery(historyQuery(id))
+  const reports = useInfiniteQuery(eventsQuery({ instance_id: id, event_type: 'session_metrics' }))
+  const anomalies = useInfiniteQuery(eventsQuery({ instance_id: id, event_type: 'anomaly_detected' }))
+  const rows = useMemo(() => rowsOf(events.data), [events.data])
+  const unusual = useMemo(() => rowsOf(anomalies.data), [anomalies.data])
+  const metrics = useMemo(() => metricsOf(rowsOf(reports.data)), [reports.data])
   useTitle(detail ? `${id} ${detail.status}` : id)
   if (error && !detail) {
     return (
@@ -148,6 +260,9 @@ export function AgentPage() {
   const oldest = rows.at(-1)
   const isCovered = !events.hasNextPage || (oldest !== undefined && Date.parse(oldest.created_at) <= from)
   const last = changes[0]
+  // What was unusual last is what a person wants to see.
+  const metricName = metric ?? anomalyNames(unusual).find((name) => metrics.has(name)) ?? [...metrics.keys()][0]
+  const points = metricName === undefined ? undefined : metrics.get(metricName)
   return (
     <div className="rows">
       <div>
@@ -155,10 +270,11 @@ export function AgentPage() {
           <h1>{id}</h1>
           <StatusMark status={shownStatus(detail)} />
           <span className="end">
-            <ControlButton agent={agent} />
+            <ControlButton agent={agent} isKeyed />
           </span>
         </div>
         <Said detail={detail} now={now} />
+        <TagRow agent={agent} />
       </div>
       {stages.length > 0 && (
         <section className="panel" aria-labelledby="control">
@@ -189,27 +305,67 @@ export function AgentPage() {
             {isCovered ? '' : 'The loaded events do not reach back so far: load older ones below.'}
           </span>
           <span className="end chips">
+            {metrics.size > 0 && (
+              <label>
+                <span className="only-read">Metric</span>
+                <select
+                  value={metricName}
+                  onChange={({ target }) =>
+                    void navigate({ search: (before) => ({ ...before, metric: target.value }), replace: true })
+                  }
+                >
+                  {[...metrics.keys()].map((name) => (
+                    <option key={name} value={name}>
+                      {plainText(name)}
+                    </option>
+                  ))}
+                </select>
+              </label>
+            )}
             {ranges.map((range) => (
               <button
                 key={range}
                 type="button"
                 className="chip"
                 aria-pressed={range === hours}
-                onClick={() => void navigate({ search: { hours: range }, replace: true })}
+                onClick={() => void navigate({ search: (before) => ({ ...before, hours: range }), replace: true })}
               >
                 {range} h
               </button>
             ))}
+            <button type="button" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+              {isTable ? 'Hide table' : 'Table'}
+            </button>
           </span>
         </header>
+        {isTable && history && (
+          <CountTable
+            label="Heartbeats, events and tool calls"
+            columns={[
+              { name: 'heartbeats', counts: history.heartbeats },
+              { name: 'due', counts: history.expected },
+              { name: 'events', counts: history.events },
+              { name: 'tool calls', counts: history.tool_calls },
+            ]}
+            from={Date.parse(history.from)}
+            bucketMs={history.bucket_seconds * 1_000}
+          />
+        )}
         <Timeline
           rows={rows}
+          history={history}
+          metric={metricName !== undefined && points ? { name: metricName, points } : undefined}
           changes={changes.toReversed()}
           isSuspended={detail.status === 'suspended'}
           from={from}
           to={now}
         />
       </section>
+      <div className="halves">
+        <Anomalies rows={unusual} id={id} />
+        <Decoys id={id} />
+      </div>
+      <Sessions rows={rows} />
       <section className="panel" aria-labelledby="happened">
         <header>
           <h2 id="happened">What happened</h2>
@@ -247,7 +403,6 @@ export function AgentPage() {
           </p>
         )}
       </section>
-      <Decoys id={id} />
     </div>
   )
 }

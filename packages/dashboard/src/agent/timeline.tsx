@@ -1,11 +1,19 @@
-import type { ControlChange, Severity } from '@wardline/contract'
+import type { ControlChange, InstanceHistory } from '@wardline/contract'
 import { severities } from '@wardline/contract'
 import { timeText, useZone } from '../parts/time.tsx'
 import { useWidth } from '../parts/width.ts'
-import type { Row } from '../service/event-tail.ts'
+import type { Row } from '../service/live-tail.ts'
+
+export interface MetricPoint {
+  at: number
+  value: number
+}
 
 interface TimelineProps {
   rows: readonly Row[]
+  history: InstanceHistory | undefined
+  /** Values of one metric, oldest first. */
+  metric: { name: string; points: readonly MetricPoint[] } | undefined
   /** Kills and resumes, oldest first. */
   changes: readonly ControlChange[]
   isSuspended: boolean
@@ -41,43 +49,92 @@ function suspendedSpans(changes: readonly ControlChange[], isSuspended: boolean,
     .map((span) => ({ from: Math.max(from, span.from), to: Math.min(to, span.to) }))
 }
 
-/** Events of each severity and the control state on one axis; the list below has the same events as rows. */
-export function Timeline({ rows, changes, isSuspended, from, to }: TimelineProps) {
+interface Bucket {
+  from: number
+  to: number
+  heartbeats: number
+  expected: number
+  calls: number
+}
+
+function bucketsOf(history: InstanceHistory | undefined, { from, to }: Span): Bucket[] {
+  if (!history) return []
+  const width = history.bucket_seconds * 1_000
+  return history.heartbeats
+    .map((heartbeats, index) => {
+      const start = Date.parse(history.from) + index * width
+      const calls = history.tool_calls[index] ?? 0
+      return { from: start, to: start + width, heartbeats, expected: history.expected[index] ?? 0, calls }
+    })
+    .filter((bucket) => bucket.to > from && bucket.from < to)
+}
+
+const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
+
+/** Heartbeats, calls, events of each severity, a metric and the control state on one axis. */
+export function Timeline({ rows, history, metric, changes, isSuspended, from, to }: TimelineProps) {
   const zone = useZone()
   const [box, width] = useWidth<HTMLDivElement>()
-  const x = (time: number) => left + ((time - from) / (to - from)) * (width - left)
-  const lanes = severities.map((severity) => {
-    const counts = new Map<number, number>()
+  const x = (time: number) => left + ((Math.max(from, Math.min(to, time)) - from) / (to - from)) * (width - left)
+  const buckets = bucketsOf(history, { from, to })
+  const spans = suspendedSpans(changes, isSuspended, { from, to })
+  const counts = severities.map((severity) => {
+    const bySlot = new Map<number, number>()
     for (const row of rows) {
       const time = Date.parse(row.created_at)
       if (row.severity !== severity || time < from || time > to) continue
       const slot = Math.floor(((time - from) / (to - from)) * slots)
-      counts.set(slot, (counts.get(slot) ?? 0) + 1)
+      bySlot.set(slot, (bySlot.get(slot) ?? 0) + 1)
     }
-    return { severity, counts }
+    return { severity, bySlot }
   })
-  const highest = Math.max(1, ...lanes.flatMap(({ counts }) => [...counts.values()]))
-  const y = (index: number) => 6 + index * laneHeight
+  const highest = Math.max(1, ...counts.flatMap(({ bySlot }) => [...bySlot.values()]))
+  const mostCalls = Math.max(1, ...buckets.map(({ calls }) => calls))
+  const points = metric?.points.filter(({ at }) => at >= from && at <= to) ?? []
+  const values = points.map(({ value }) => value)
+  const [lowest, top] = [Math.min(0, ...values), Math.max(...values, 1)]
+  const lanes = ['heartbeats', 'calls', ...severities.toReversed(), 'metric', 'control']
+  const y = (lane: string) => 6 + lanes.indexOf(lane) * laneHeight
+  const foot = (lane: string) => y(lane) + laneHeight - 3
+  const bottom = 6 + lanes.length * laneHeight
   const ticks = Array.from({ length: 5 }, (_, index) => from + ((to - from) * index) / 4)
-  const total = (severity: Severity) =>
-    [...lanes.find((lane) => lane.severity === severity)!.counts.values()].reduce((sum, count) => sum + count, 0)
-  const said = severities.map((severity) => `${total(severity)} ${severity}`).join(', ')
-  const bottom = y(severities.length + 1)
+  const said = [
+    `${sum(buckets.map(({ heartbeats }) => heartbeats))} heartbeats of ${sum(buckets.map(({ expected }) => expected))} due`,
+    `${sum(buckets.map(({ calls }) => calls))} tool calls`,
+    ...counts.map(({ severity, bySlot }) => `${sum([...bySlot.values()])} ${severity}`),
+    ...(metric ? [`${points.length} values of ${metric.name}`] : []),
+    spans.length === 0 ? 'not suspended' : 'suspended for a time',
+  ]
   return (
     <div ref={box} className="timeline">
-      <svg width={width} height={bottom + 22} role="img" aria-label={`Events in the range: ${said}`}>
-        {lanes.map(({ severity, counts }, index) => (
+      <svg width={width} height={bottom + 22} role="img" aria-label={`In the range: ${said.join(', ')}`}>
+        {lanes.map((lane) => (
+          <text key={lane} x="0" y={y(lane) + 16}>
+            {lane === 'calls' ? 'tool calls' : lane}
+          </text>
+        ))}
+        {buckets.map((bucket) => {
+          const { heartbeats, expected, calls } = bucket
+          const span = { x: x(bucket.from) + 0.5, width: Math.max(1, x(bucket.to) - x(bucket.from) - 1.5) }
+          const state = heartbeats === 0 ? (expected > 0 ? 'missing' : 'none') : heartbeats < expected ? 'some' : 'full'
+          const size = state === 'some' ? 8 : 14
+          const height = calls === 0 ? 0 : 3 + (calls / mostCalls) * (laneHeight - 8)
+          return (
+            <g key={bucket.from}>
+              <rect {...span} className={`beat ${state}`} y={foot('heartbeats') - size} height={size} />
+              <rect {...span} className="call" y={foot('calls') - height} height={height} />
+            </g>
+          )
+        })}
+        {counts.map(({ severity, bySlot }) => (
           <g key={severity} className={severity}>
-            <text x="0" y={y(index) + 16}>
-              {severity}
-            </text>
-            {[...counts].map(([slot, count]) => {
+            {[...bySlot].map(([slot, count]) => {
               const height = 5 + (count / highest) * (laneHeight - 8)
               return (
                 <rect
                   key={slot}
                   x={left + (slot / slots) * (width - left)}
-                  y={y(index) + laneHeight - 3 - height}
+                  y={foot(severity) - height}
                   width={(width - left) / slots - 1.5}
                   height={height}
                   fill="currentColor"
@@ -86,28 +143,39 @@ export function Timeline({ rows, changes, isSuspended, from, to }: TimelineProps
             })}
           </g>
         ))}
-        <text x="0" y={y(severities.length) + 16}>
-          control
-        </text>
-        {suspendedSpans(changes, isSuspended, { from, to }).map((span) => (
+        <polyline
+          className="metric"
+          points={points
+            .map(
+              ({ at, value }) =>
+                `${x(at).toFixed(1)},${(foot('metric') - ((value - lowest) / (top - lowest)) * (laneHeight - 8)).toFixed(1)}`,
+            )
+            .join(' ')}
+        />
+        {spans.map((span) => (
           <rect
             key={span.from}
             className="span"
             x={x(span.from)}
-            y={y(severities.length) + 4}
+            y={y('control') + 4}
             width={Math.max(2, x(span.to) - x(span.from))}
             height={laneHeight - 8}
           />
         ))}
+        {changes
+          .filter(({ at }) => Date.parse(at) >= from)
+          .map(({ seq, at, action }) => (
+            <line key={seq} className={action} x1={x(Date.parse(at))} x2={x(Date.parse(at))} y1="6" y2={bottom} />
+          ))}
         <line x1={left} x2={width} y1={bottom} y2={bottom} />
         {ticks.map((time, index) => (
           <text
-            key={time}
+            key={index}
             x={x(time)}
             y={bottom + 16}
             textAnchor={index === 0 ? 'start' : index === 4 ? 'end' : 'middle'}
           >
-            {timeText(zone, time)}
+            {timeText(zone, time).slice(0, 5)}
           </text>
         ))}
       </svg>

@@ -1,4 +1,4 @@
-import type { EventFilter, Row } from '../service/event-tail.ts'
+import type { EventFilter, Row } from '../service/live-tail.ts'
 
 /** A text between single quotes for a shell. */
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
@@ -17,4 +17,23 @@ export function asCurl(origin: string, filter: EventFilter): string {
 export function curlOfEvent(origin: string, { seq }: Row): string | undefined {
   if (seq === null) return undefined
   return `curl -H "X-Monitor-Key: $WARDLINE_KEY" ${quoted(`${origin}/api/events?before=${seq + 1}&limit=1`)}`
+}
+
+const options = {
+  severity: 'severity',
+  event_type: 'type',
+  instance_id: 'instance',
+  session_id: 'session',
+  q: 'grep',
+  from: 'from',
+  to: 'to',
+} as const
+
+/** The command that exports the same events in any format. */
+export function asCommand(filter: EventFilter): string {
+  const given = Object.entries(options).flatMap(([name, option]) => {
+    const value = filter[name as keyof typeof options]
+    return value === undefined ? [] : [`--${option} ${quoted(value)}`]
+  })
+  return ['wardline events export --format csv', ...given].join(' ')
 }

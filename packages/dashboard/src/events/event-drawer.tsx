@@ -8,7 +8,7 @@ import { JsonText } from '../parts/json-text.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
 import { Time } from '../parts/time.tsx'
 import { call } from '../service/client.ts'
-import type { Row } from '../service/event-tail.ts'
+import type { Row } from '../service/live-tail.ts'
 import { asJson, curlOfEvent } from './copy.ts'
 
 /** One event. `j` and `k` walk on, and Escape closes. */
@@ -71,8 +71,8 @@ function EventFacts({ row }: { row: Row }) {
   const curl = curlOfEvent(location.origin, row)
   const facts: [name: string, value: string | null][] = [
     ['source', row.source],
-    ['session', row.session_id],
     ['address', row.ip_address],
+    ['stored at', row.created_at],
     ['seq', row.seq === null ? 'not stored' : String(row.seq)],
     ['id', row.id],
   ]
@@ -98,6 +98,16 @@ function EventFacts({ row }: { row: Row }) {
               <td>
                 <Link to="/fleet/$id" params={{ id: row.instance_id }}>
                   {row.instance_id}
+                </Link>
+              </td>
+            </tr>
+          )}
+          {row.session_id !== null && (
+            <tr>
+              <th scope="row">session</th>
+              <td className="mono">
+                <Link to="/events" search={{ session_id: row.session_id }}>
+                  <HostileText text={row.session_id} />
                 </Link>
               </td>
             </tr>

@@ -1,5 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { Link, useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { SeverityMark, StatusMark } from '../parts/marks.tsx'
 import { Time } from '../parts/time.tsx'
@@ -7,19 +8,21 @@ import { call, sentenceOf } from '../service/client.ts'
 import type { Agent } from '../service/fleet.ts'
 import { shownStatus } from '../service/fleet-counts.ts'
 import { useMayOperate } from '../service/session.ts'
+import { useKeys } from '../shell/keys.ts'
 import { ControlButton } from '../suspend/control-button.tsx'
 import type { AttentionItem } from './attention.ts'
 
 /** More do not help at 3 a.m.; the others come up as these are dealt with. */
 const maxShown = 8
 
-function Acknowledge({ id }: { id: string }) {
+function Acknowledge({ id, isKeyed }: { id: string; isKeyed: boolean }) {
   const client = useQueryClient()
   const mayOperate = useMayOperate()
   const { mutate, error, isPending } = useMutation({
     mutationFn: () => call('changeAlert', { params: { id }, body: { status: 'acknowledged', whole_group: true } }),
     onSettled: () => client.invalidateQueries({ queryKey: ['alerts'] }),
   })
+  useKeys(isKeyed && mayOperate ? { a: () => mutate() } : {})
   return (
     <>
       <button
@@ -28,7 +31,7 @@ function Acknowledge({ id }: { id: string }) {
         onClick={() => mutate()}
         title={mayOperate ? undefined : 'Needs a key of scope operator'}
       >
-        Acknowledge
+        Acknowledge {isKeyed && mayOperate && <kbd>a</kbd>}
       </button>
       {error && (
         <span role="alert" className="fault">
@@ -40,11 +43,11 @@ function Acknowledge({ id }: { id: string }) {
 }
 
 /** The first action is the one that ends the trouble, the second one looks closer. */
-function Actions({ item, agent }: { item: AttentionItem; agent: Agent | undefined }) {
+function Actions({ item, agent, isKeyed }: { item: AttentionItem; agent: Agent | undefined; isKeyed: boolean }) {
   return (
     <span className="actions">
       {item.alertId ? (
-        <Acknowledge id={item.alertId} />
+        <Acknowledge id={item.alertId} isKeyed={isKeyed} />
       ) : item.agentId ? (
         <Link className="button" to="/fleet/$id" params={{ id: item.agentId }}>
           Look
@@ -55,7 +58,7 @@ function Actions({ item, agent }: { item: AttentionItem; agent: Agent | undefine
         </Link>
       )}
       {agent && (item.kind === 'breach' || item.kind === 'critical') && (
-        <ControlButton agent={agent} because={`${item.headline}: `} />
+        <ControlButton agent={agent} because={`${item.headline}: `} isKeyed={isKeyed} />
       )}
     </span>
   )
@@ -75,6 +78,18 @@ export function AttentionQueue({
   agents: ReadonlyMap<string, Agent>
   checkedAt: number
 }) {
+  const navigate = useNavigate()
+  const [picked, setPicked] = useState(0)
+  const count = Math.min(items.length, maxShown)
+  const at = Math.min(picked, count - 1)
+  useKeys({
+    j: () => setPicked(Math.min(count - 1, at + 1)),
+    k: () => setPicked(Math.max(0, at - 1)),
+    Enter: () => {
+      const id = items[at]?.agentId
+      if (id !== undefined) void navigate({ to: '/fleet/$id', params: { id } })
+    },
+  })
   if (items.length === 0) {
     return (
       <p className="empty">
@@ -85,8 +100,8 @@ export function AttentionQueue({
   }
   return (
     <ul className="attention">
-      {items.slice(0, maxShown).map((item) => (
-        <li key={item.key}>
+      {items.slice(0, maxShown).map((item, index) => (
+        <li key={item.key} className={index === at ? 'at' : ''}>
           <SeverityMark severity={item.severity} />
           <div>
             <b>
@@ -110,7 +125,11 @@ export function AttentionQueue({
               )}
             </p>
           </div>
-          <Actions item={item} agent={item.agentId === undefined ? undefined : agents.get(item.agentId)} />
+          <Actions
+            item={item}
+            agent={item.agentId === undefined ? undefined : agents.get(item.agentId)}
+            isKeyed={index === at}
+          />
         </li>
       ))}
       {items.length > maxShown && <li className="quiet">and {items.length - maxShown} more, none of them worse</li>}

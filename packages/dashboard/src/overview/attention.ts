@@ -1,9 +1,9 @@
 import type { Severity } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { dayMs, spanText } from '../parts/span.ts'
-import type { Row } from '../service/event-tail.ts'
 import type { Agent } from '../service/fleet.ts'
 import { shownStatus } from '../service/fleet-counts.ts'
+import type { Row } from '../service/live-tail.ts'
 
 export interface AttentionItem {
   key: string

@@ -1,7 +1,9 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { getRouteApi, Link } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
+import { SeverityChart } from '../parts/severity-chart.tsx'
 import { useNow } from '../parts/time.tsx'
+import type { TimeRange } from '../parts/time-range.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import { eventsQuery } from '../service/event-tail.ts'
 import { fleetQuery, statusQuery } from '../service/fleet.ts'
@@ -13,8 +15,8 @@ import { FirstAgent } from './first-agent.tsx'
 import { FleetStrip } from './fleet-strip.tsx'
 import { LiveEvents } from './live-events.tsx'
 import './overview.css'
-import { SeverityChart } from './severity-chart.tsx'
 import { Tiles } from './tiles.tsx'
+import { ToolChart } from './tool-chart.tsx'
 import { staleAfterMs, verdictOf } from './verdict.ts'
 
 /** The stream says when an alert may have been added; what colleagues did with one is seen so much later. */
@@ -38,6 +40,32 @@ function useFacts() {
   const isComplete = [fleet, status, breaches, critical, ...alerts].every(({ data }) => data !== undefined)
   const fault = [fleet, status, breaches, critical, ...alerts].find(({ error }) => error)?.error
   return { fleet, status, events, statuses, isComplete, fault }
+}
+
+const route = getRouteApi('/inside/')
+
+/** Both by one axis, which stands in the address. */
+function Charts() {
+  const { from, to } = route.useSearch()
+  const navigate = route.useNavigate()
+  const range = { ...(from ? { from } : {}), ...(to ? { to } : {}) }
+  const zoom = (next: TimeRange) => void navigate({ search: { from: next.from, to: next.to }, resetScroll: false })
+  return (
+    <div className="rows">
+      <SeverityChart
+        range={range}
+        onZoom={zoom}
+        actions={
+          from !== undefined && (
+            <Link to="/events" search={range} className="button">
+              Open these events
+            </Link>
+          )
+        }
+      />
+      <ToolChart range={range} onZoom={zoom} />
+    </div>
+  )
 }
 
 export function Overview() {
@@ -109,7 +137,7 @@ export function Overview() {
                 />
               )}
             </section>
-            <SeverityChart />
+            <Charts />
           </div>
           <LiveEvents />
         </div>

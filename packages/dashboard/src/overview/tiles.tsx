@@ -23,7 +23,7 @@ export function Tiles({ fleet, stats }: { fleet: readonly Agent[] | undefined; s
         )}
       </Link>
       {(['breach', 'critical', 'warning'] as const).map((severity) => (
-        <Link key={severity} to="/events" search={{ severity }}>
+        <Link key={severity} to="/events" search={{ severity, last: '24h' }}>
           <b className={stats?.[severity] ? severity : ''}>{number(stats?.[severity])}</b> {severity}, 24 h
         </Link>
       ))}

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { Row } from '../service/event-tail.ts'
 import type { Agent } from '../service/fleet.ts'
+import type { Row } from '../service/live-tail.ts'
 import { attentionOf } from './attention.ts'
 import { verdictOf } from './verdict.ts'
 

@@ -1,4 +1,4 @@
-import type { Row } from '../service/event-tail.ts'
+import type { Row } from '../service/live-tail.ts'
 import { HostileText } from './hostile-text.tsx'
 import { SeverityMark } from './marks.tsx'
 import { Time } from './time.tsx'

@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import { splitUnseen } from './unseen-characters.ts'
+import { plainText, splitUnseen } from './unseen-characters.ts'
 
 function Shown({ text }: { text: string }) {
   return splitUnseen(text).map(({ text: part, code }, index) =>
@@ -23,12 +23,7 @@ export function HostileText({ text, max = 300, line = false }: { text: string; m
   if (line) {
     const start = text.slice(0, max)
     return (
-      <bdi
-        className="cut"
-        title={splitUnseen(start)
-          .map(({ text: part, code }) => code ?? part)
-          .join('')}
-      >
+      <bdi className="cut" title={plainText(start)}>
         <Shown text={start} />
       </bdi>
     )

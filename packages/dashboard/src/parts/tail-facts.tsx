@@ -1,23 +1,27 @@
-import { eventRate, useLiveState } from '../service/live.ts'
+import { useLiveState } from '../service/live.ts'
+import type { Tail } from '../service/live-tail.ts'
 import { useNow } from './time.tsx'
 
 interface TailFactsProps {
-  streamed: { came: number; skipped: number } | undefined
+  tail: Tail
+  /** How many rows the list passed over, by the row below them. */
+  skipped: Readonly<Record<string, number>> | undefined
   onShowAll?(): void
 }
 
 /** How fast events come, and how many of them a list passed over. */
-export function TailFacts({ streamed, onShowAll }: TailFactsProps) {
-  const rate = eventRate(useNow())
+export function TailFacts({ tail, skipped = {}, onShowAll }: TailFactsProps) {
+  const rate = tail.perSecond(useNow())
   const { phase } = useLiveState()
   if (phase !== 'live') return null
   const number = rate >= 10 ? Math.round(rate).toLocaleString('en') : rate.toFixed(1)
+  const left = Object.values(skipped).reduce((sum, count) => sum + count, 0)
   return (
     <span className="quiet">
       {number} a second
-      {streamed !== undefined && streamed.skipped > 0 && (
+      {left > 0 && (
         <>
-          {` · a sample: of ${streamed.came.toLocaleString('en')} that came, ${streamed.skipped.toLocaleString('en')} are not listed `}
+          {` · a sample: of ${tail.received.toLocaleString('en')} that came, ${left.toLocaleString('en')} are not listed `}
           {onShowAll && (
             <button type="button" className="plain" onClick={onShowAll}>
               Show all

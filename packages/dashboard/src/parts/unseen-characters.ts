@@ -21,3 +21,9 @@ export function splitUnseen(text: string): TextPart[] {
   if (from < text.length) parts.push({ text: text.slice(from) })
   return parts
 }
+
+/** For places that take text alone, such as an option or a title: what would be invisible stands as its code. */
+export const plainText = (text: string): string =>
+  splitUnseen(text)
+    .map(({ text: part, code }) => code ?? part)
+    .join('')

@@ -1,10 +1,10 @@
-import type { Query, QueryClient } from '@tanstack/react-query'
+import type { QueryClient } from '@tanstack/react-query'
 import { type ControlChange, eventTypes } from '@wardline/contract'
 import { decoysKey } from './decoys.ts'
-import { type EventFilter, type EventPages, matchesFilter, rememberRows } from './event-tail.ts'
+import { rememberRows } from './event-tail.ts'
 import { type Agent, fleetQuery, statusQuery } from './fleet.ts'
 import { onLiveBatch } from './live.ts'
-import { fullBudget, type RowBudget, sampled, withNewRows } from './live-rows.ts'
+import { type EventFilter, type EventPages, matchesFilter, tailOf, withNewRows } from './live-tail.ts'
 import { sessionQuery } from './session.ts'
 
 /** Reports of the service itself that say that the state of agents changed. */
@@ -50,7 +50,6 @@ export function applyLive(client: QueryClient): void {
     }
     setTimeout(read, Math.max(0, decoysReadAt + decoysMs - Date.now()))
   }
-  const budgets = new WeakMap<Query, RowBudget>()
   onLiveBatch((batch) => {
     if (batch.phase === 'signed-out') void client.invalidateQueries({ queryKey: sessionQuery.queryKey })
     // The first connection of this page comes after its first lists, and may lack what was stored in between.
@@ -64,10 +63,8 @@ export function applyLive(client: QueryClient): void {
       const filter = query.queryKey[1] as EventFilter
       const rows = batch.events.filter((row) => matchesFilter(filter, row))
       if (rows.length === 0) continue
-      const budget = budgets.get(query) ?? fullBudget(Date.now())
-      budgets.set(query, budget)
-      const taken = sampled(rows, budget, Date.now())
-      client.setQueryData<EventPages>(query.queryKey, (pages) => pages && withNewRows(pages, taken, rows.length))
+      const shown = tailOf(filter).take(rows, Date.now())
+      client.setQueryData<EventPages>(query.queryKey, (pages) => pages && withNewRows(pages, rows, shown))
     }
     if (batch.stats) {
       const { stats } = batch

@@ -1,21 +1,6 @@
-import { type InfiniteData, infiniteQueryOptions } from '@tanstack/react-query'
-import type { QueryOf, StreamedRow } from '@wardline/contract'
+import { infiniteQueryOptions } from '@tanstack/react-query'
 import { call } from './client.ts'
-
-/** A stored event, or one that another program published and nobody stored: its seq is null. */
-export type Row = StreamedRow
-export type EventFilter = Pick<
-  NonNullable<QueryOf<'listEvents'>>,
-  'severity' | 'instance_id' | 'session_id' | 'event_type' | 'q' | 'from' | 'to'
->
-
-interface EventPage {
-  events: Row[]
-  next: string | null
-  /** Of the first page: matching events that the stream brought, and those of them that came faster than rows are added. */
-  streamed?: { came: number; skipped: number }
-}
-export type EventPages = InfiniteData<EventPage, string | null>
+import { type EventFilter, type EventPage, matchesFilter, type Row } from './live-tail.ts'
 
 const pageRows = '200'
 
@@ -46,18 +31,3 @@ export const eventsQuery = (filter: EventFilter) =>
     getNextPageParam: ({ next }: EventPage) => next,
     staleTime: Number.POSITIVE_INFINITY,
   })
-
-/** Whether a new event belongs to a list, as the service would say of a stored one. */
-export function matchesFilter(filter: EventFilter, row: Row): boolean {
-  const { severity, instance_id, session_id, event_type, q, from, to } = filter
-  const text = () => `${row.source}\n${row.event_type}\n${row.description}`.toLowerCase()
-  return (
-    (severity === undefined || row.severity === severity) &&
-    (instance_id === undefined || row.instance_id === instance_id) &&
-    (session_id === undefined || row.session_id === session_id) &&
-    (event_type === undefined || row.event_type === event_type) &&
-    (q === undefined || text().includes(q.toLowerCase())) &&
-    (from === undefined || Date.parse(row.created_at) >= Date.parse(from)) &&
-    (to === undefined || Date.parse(row.created_at) < Date.parse(to))
-  )
-}

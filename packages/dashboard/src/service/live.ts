@@ -8,35 +8,43 @@ type LiveState = Pick<LiveBatch, 'phase' | 'heardAt' | 'connection'>
 export const hasSharedStream = typeof SharedWorker !== 'undefined'
 
 const hereEveryMs = 20_000
+const hiddenMs = 250
 
 let state: LiveState = { phase: 'connecting', heardAt: undefined, connection: 0 }
 const stateListeners = new Set<() => void>()
 const batchListeners = new Set<(batch: LiveBatch) => void>()
 
-/** Events of each of the last seconds, by the second. */
-const perSecond = new Map<number, number>()
-const rateSeconds = 5
+/** What came since the last frame. */
+let waiting: LiveBatch | undefined
 
-function countEvents(count: number): void {
-  const second = Math.floor(Date.now() / 1_000)
-  perSecond.set(second, (perSecond.get(second) ?? 0) + count)
-  for (const known of perSecond.keys()) if (known < second - rateSeconds) perSecond.delete(known)
-}
-
-/** Events a second that the stream brought, over the last five whole seconds. */
-export function eventRate(now: number): number {
-  const second = Math.floor(now / 1_000)
-  let count = 0
-  for (let back = 1; back <= rateSeconds; back++) count += perSecond.get(second - back) ?? 0
-  return count / rateSeconds
-}
-
+/** A page draws once a frame; several batches of a moment are one change. A hidden page draws no frames. */
 function take(batch: LiveBatch): void {
-  if (batch.events.length > 0) countEvents(batch.events.length)
+  if (!waiting) {
+    if (document.hidden) setTimeout(apply, hiddenMs)
+    else requestAnimationFrame(apply)
+    waiting = batch
+    return
+  }
+  const { events, control, stats, hasGap } = waiting
+  waiting = {
+    ...batch,
+    hasGap: batch.hasGap || hasGap,
+    events: [...events, ...batch.events],
+    control: [...control, ...batch.control],
+    stats: batch.stats ?? stats,
+  }
+}
+
+function apply(): void {
+  const batch = waiting
+  if (!batch) return
+  waiting = undefined
   state = { phase: batch.phase, heardAt: batch.heardAt, connection: batch.connection }
   for (const listen of batchListeners) listen(batch)
   for (const listen of stateListeners) listen()
 }
+// A frame that was asked for before the page was hidden does not come.
+document.addEventListener('visibilitychange', apply)
 
 interface ScriptPolicy {
   createScriptURL(address: string): string

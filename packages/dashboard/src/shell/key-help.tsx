@@ -8,9 +8,11 @@ const keys: [key: string, what: string][] = [
   ['j k', 'next and previous row'],
   ['Enter', 'open the row'],
   ['x', 'select the row'],
-  ['s', 'suspend the row or the selected agents'],
+  ['s', 'suspend the row, the selected agents or the agent that is open'],
+  ['a', 'acknowledge the marked item of the overview'],
   ['p', 'pause live events'],
   ['v', 'verify the audit log'],
+  ['← →', 'move in a chart; with Shift select a range, Enter zooms'],
   ['t', 'local time or UTC'],
   ['Esc', 'close, or clear the selection'],
 ]

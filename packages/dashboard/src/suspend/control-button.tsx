@@ -1,13 +1,25 @@
 import { useState } from 'react'
 import type { Agent } from '../service/fleet.ts'
 import { useMayOperate } from '../service/session.ts'
+import { useKeys } from '../shell/keys.ts'
 import { ResumeDialog, SuspendDialog } from './suspend-dialog.tsx'
 
 /** Suspend or resume one agent, whichever acts now; for a viewer the button says why it does not. */
-export function ControlButton({ agent, because }: { agent: Agent; because?: string }) {
+export function ControlButton({
+  agent,
+  because,
+  isKeyed = false,
+}: {
+  agent: Agent
+  because?: string
+  /** Whether the key `s` presses it. */
+  isKeyed?: boolean
+}) {
   const mayOperate = useMayOperate()
   const [open, setOpen] = useState<'suspend' | 'resume'>()
   const isSuspended = agent.status === 'suspended'
+  const press = () => setOpen(isSuspended ? 'resume' : 'suspend')
+  useKeys(isKeyed && mayOperate ? { s: press } : {})
   return (
     <>
       <button
@@ -15,7 +27,7 @@ export function ControlButton({ agent, because }: { agent: Agent; because?: stri
         className={isSuspended ? '' : 'danger'}
         disabled={!mayOperate}
         title={mayOperate ? undefined : 'Your key has scope viewer: only operators and admins suspend and resume'}
-        onClick={() => setOpen(isSuspended ? 'resume' : 'suspend')}
+        onClick={press}
       >
         <span>
           {isSuspended ? 'Resume' : 'Suspend'}
@@ -26,6 +38,7 @@ export function ControlButton({ agent, because }: { agent: Agent; because?: stri
           </span>
           …
         </span>
+        {isKeyed && mayOperate && <kbd>s</kbd>}
       </button>
       {open === 'suspend' && (
         <SuspendDialog agents={[agent]} because={because ?? ''} onClose={() => setOpen(undefined)} />

@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest'
+import { createKeyDecoy, newInstance, postEvent, unique } from '../fleet.ts'
+import { useScreens } from './browser.ts'
+
+const screens = useScreens()
+
+test('the page of an agent has its figures, sessions, decoys and tags, on one axis and in sentences', async () => {
+  const { service } = screens
+  const id = await newInstance(service)
+  const session = unique('session')
+  const report = (value: number) =>
+    postEvent(service, {
+      event_type: 'session_metrics',
+      description: JSON.stringify({ shell_exec_count: value, '<b>bold</b>': 1 }),
+      instance_id: id,
+      session_id: session,
+    })
+  for (let index = 0; index < 12; index++) await report(5 + (index % 2))
+  await report(500)
+  await postEvent(service, {
+    event_type: 'tool_call',
+    instance_id: id,
+    session_id: session,
+    metadata: { toolName: 'web-search' },
+  })
+  const { key } = await createKeyDecoy(service, id)
+  await service.call('POST', '/api/honeypots/check/key', { body: { key, meta: { instance_id: id } } })
+  const page = await screens.signedIn()
+  await page.goto(`/fleet/${id}`)
+  await page
+    .getByRole('link', { name: /^shell_exec_count was 500, usually 5\.5 ± [\d.]+, 90\.9 times as much \(z = \d+/ })
+    .waitFor()
+  await page
+    .getByRole('img', {
+      name: /^In the range: \d+ heartbeats of \d+ due, \d+ tool calls, .* 13 values of shell_exec_count, not suspended$/,
+    })
+    .waitFor()
+  await page.getByLabel('Metric').selectOption('<b>bold</b>')
+  await page.waitForURL(/metric=/)
+  const sessions = page.getByRole('region', { name: 'Sessions' })
+  await sessions.getByText('web-search 1').waitFor()
+  await sessions.getByText('anomaly_detected').waitFor()
+  await page.getByRole('region', { name: 'Decoys here' }).getByRole('cell', { name: '1', exact: true }).waitFor()
+  await page.getByRole('button', { name: 'Add tags…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Add, separated by commas').fill('watched')
+  await dialog.getByRole('button', { name: 'Set tags' }).click()
+  await dialog.getByText('Set for 1 agent.').waitFor()
+  await dialog.getByRole('button', { name: 'Close' }).click()
+  await page.locator('main').getByText('watched').waitFor()
+  await page.getByRole('region', { name: 'Timeline' }).getByRole('button', { name: 'Table' }).click()
+  await page.getByRole('group', { name: 'Heartbeats, events and tool calls' }).waitFor()
+  await page.keyboard.press('s')
+  await page.getByRole('heading', { name: `Suspend ${id}` }).waitFor()
+  expect(await page.locator('main b b').count()).toBe(0)
+})

@@ -1,0 +1,64 @@
+import { expect, test } from 'vitest'
+import { sessionsOf } from '../parts/sessions.ts'
+import type { Row } from '../service/live-tail.ts'
+import { anomalyOf, metricsOf } from './reports.ts'
+
+let seq = 0
+const row = (fields: Partial<Row>): Row =>
+  ({
+    id: `id-${++seq}`,
+    seq,
+    severity: 'info',
+    by_service: false,
+    event_type: 'tool_call',
+    description: 'd',
+    session_id: 's',
+    metadata: null,
+    created_at: new Date(Date.UTC(2026, 10, 22, 10, 0, seq)).toISOString(),
+    ...fields,
+  }) as Row
+
+test('an anomaly is one sentence, of the service alone', () => {
+  const metadata = { metric: 'shell_exec_count', value: 41, mean: 5.02, deviation: 2, z: 18.01, samples: 214 }
+  const event = { by_service: true, event_type: 'anomaly_detected', metadata }
+  expect(anomalyOf(row(event))).toEqual({
+    metric: 'shell_exec_count',
+    sentence: 'was 41, usually 5.02 ± 2, 8.17 times as much (z = 18, 214 samples)',
+  })
+  expect(anomalyOf(row({ ...event, metadata: { ...metadata, deviation: 0 } }))?.sentence).toContain('5.02 each time')
+  // A caller may report the type too: nobody judged it.
+  expect(anomalyOf(row({ ...event, by_service: false }))).toBeUndefined()
+  expect(anomalyOf(row({ ...event, metadata: { ...metadata, z: 'high' } }))).toBeUndefined()
+})
+
+test('metrics are read from reports, oldest first, and nothing else is', () => {
+  const reports = ['{"a":1,"b":"x"}', 'no JSON', 'null', '{"a":2.5}'].map((description) => row({ description }))
+  const metrics = metricsOf(reports.toReversed())
+  expect([...metrics.keys()]).toEqual(['a'])
+  expect(metrics.get('a')!.map(({ value }) => value)).toEqual([1, 2.5])
+})
+
+test('a session is its inputs, its calls by tool, and what came of it', () => {
+  const rows = [
+    row({ event_type: 'user_prompt', description: 'Refund order 7' }),
+    row({ metadata: { toolName: 'web-search' } }),
+    row({ metadata: { toolName: 'shell-exec' } }),
+    row({ metadata: { toolName: 'shell-exec' } }),
+    row({ severity: 'warning', event_type: 'egress_blocked' }),
+    row({ session_id: null }),
+    row({ session_id: 'other', event_type: 'prompt_injection_detected', severity: 'critical' }),
+  ].toReversed()
+  const [other, session] = sessionsOf(rows)
+  expect(other).toMatchObject({ id: 'other', inputs: [], blocked: 1 })
+  expect(session).toMatchObject({
+    id: 's',
+    events: 5,
+    blocked: 1,
+    calls: [
+      ['shell-exec', 2],
+      ['web-search', 1],
+    ],
+  })
+  expect(session!.inputs.map(({ description }) => description)).toEqual(['Refund order 7'])
+  expect(session!.worst?.event_type).toBe('egress_blocked')
+})

@@ -1,0 +1,113 @@
+import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query'
+import type { ReplyOf } from '@wardline/contract'
+import { useState } from 'react'
+import { HostileText } from '../parts/hostile-text.tsx'
+import { Time } from '../parts/time.tsx'
+import { call, sentenceOf } from '../service/client.ts'
+import type { EventFilter } from '../service/live-tail.ts'
+
+type Facets = ReplyOf<'getEventFacets'>
+
+/** Each answer is a look at many rows. */
+const refreshMs = 30_000
+/** The rest is one press away. */
+const maxShown = 8
+
+export const facetsQuery = (filter: EventFilter) =>
+  queryOptions({
+    queryKey: ['facets', filter],
+    queryFn: ({ signal }) => call('getEventFacets', { query: filter, signal }),
+    refetchInterval: refreshMs,
+    placeholderData: keepPreviousData,
+  })
+
+const names = { event_type: 'type', instance_id: 'agent', source: 'source' } as const
+type Field = keyof typeof names
+
+function FacetList({
+  field,
+  values,
+  chosen,
+  onChoose,
+}: {
+  field: Field
+  values: Facets[Field]
+  chosen: string | undefined
+  onChoose(value: string | undefined): void
+}) {
+  const [isOpen, setOpen] = useState(false)
+  const shown = isOpen ? values : values.slice(0, maxShown)
+  if (values.length === 0) return null
+  return (
+    <div className="facet">
+      <h3>{names[field]}</h3>
+      <ul>
+        {shown.map(({ value, count }) => (
+          <li key={value}>
+            <button
+              type="button"
+              className="plain"
+              aria-pressed={chosen === value}
+              onClick={() => onChoose(chosen === value ? undefined : value)}
+            >
+              <HostileText text={value} line max={100} />
+              <b>{count.toLocaleString('en')}</b>
+            </button>
+          </li>
+        ))}
+      </ul>
+      {values.length > maxShown && (
+        <button type="button" className="plain" onClick={() => setOpen(!isOpen)}>
+          {isOpen ? 'Fewer' : `${values.length - maxShown} more`}
+        </button>
+      )}
+    </div>
+  )
+}
+
+/** Counts that are filters, of what the filter leaves. */
+export function FacetPanel({
+  filter,
+  onChange,
+}: {
+  filter: EventFilter
+  onChange(change: Pick<EventFilter, 'event_type' | 'instance_id' | 'q'>): void
+}) {
+  const { data, error } = useQuery(facetsQuery(filter))
+  return (
+    <aside className="facets" aria-label="Counts of matching events">
+      {error && <p className="fault">{sentenceOf(error)}</p>}
+      {data && (
+        <>
+          <p className="quiet">
+            <b>{data.total.toLocaleString('en')}</b> events
+            {data.scanned_to && (
+              <>
+                {' '}
+                since <Time at={data.scanned_to} />: older ones are not counted
+              </>
+            )}
+          </p>
+          <FacetList
+            field="event_type"
+            values={data.event_type}
+            chosen={filter.event_type}
+            onChoose={(value) => onChange({ event_type: value })}
+          />
+          <FacetList
+            field="instance_id"
+            values={data.instance_id}
+            chosen={filter.instance_id}
+            onChoose={(value) => onChange({ instance_id: value })}
+          />
+          <FacetList
+            field="source"
+            values={data.source}
+            chosen={filter.q}
+            onChoose={(value) => onChange({ q: value })}
+          />
+        </>
+      )}
+    </aside>
+  )
+}

@@ -1,0 +1,42 @@
+import { dayTimeText, useZone } from './time.tsx'
+import './count-table.css'
+
+/** The same numbers as a chart, newest first. */
+export function CountTable({
+  label,
+  columns,
+  from,
+  bucketMs,
+}: {
+  label: string
+  columns: readonly { name: string; counts: readonly number[] }[]
+  from: number
+  bucketMs: number
+}) {
+  const zone = useZone()
+  const rows = Array.from({ length: columns[0]?.counts.length ?? 0 }, (_, index) => index).reverse()
+  return (
+    <div className="count-table" tabIndex={0} role="group" aria-label={label}>
+      <table>
+        <thead>
+          <tr>
+            <th>from</th>
+            {columns.map(({ name }) => (
+              <th key={name}>{name}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((index) => (
+            <tr key={index}>
+              <td>{dayTimeText(zone, from + index * bucketMs)}</td>
+              {columns.map(({ name, counts }) => (
+                <td key={name}>{counts[index]?.toLocaleString('en')}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}

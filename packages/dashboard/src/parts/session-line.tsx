@@ -1,0 +1,77 @@
+import { Link } from '@tanstack/react-router'
+import { counted } from '@wardline/text/counted'
+import { HostileText } from './hostile-text.tsx'
+import { SeverityMark } from './marks.tsx'
+import type { SessionFacts } from './sessions.ts'
+import { Time } from './time.tsx'
+import './session-line.css'
+
+/** More tools than this are a number. */
+const maxTools = 4
+
+/** One session in three steps. What nobody reported is said to be so. */
+export function SessionLine({ session, isAlone = false }: { session: SessionFacts; isAlone?: boolean }) {
+  const { id, from, to, events, inputs, calls, blocked, worst, last } = session
+  const [input] = inputs
+  const total = calls.reduce((sum, [, count]) => sum + count, 0)
+  return (
+    <div className="session">
+      <p className="cut">
+        {isAlone ? (
+          <b className="mono">
+            <HostileText text={id} line max={80} />
+          </b>
+        ) : (
+          <Link to="/events" search={{ session_id: id }} className="mono">
+            <HostileText text={id} line max={80} />
+          </Link>
+        )}
+        <span className="quiet">
+          <Time at={from} /> to <Time at={to} /> · {counted(events, 'event')}
+        </span>
+      </p>
+      <ol>
+        <li>
+          <span className="quiet">inputs</span>
+          {input ? (
+            <>
+              <HostileText text={input.description} max={160} />
+              {inputs.length > 1 && <span className="quiet">and {inputs.length - 1} more</span>}
+            </>
+          ) : (
+            <span className="quiet">not reported</span>
+          )}
+        </li>
+        <li>
+          <span className="quiet">calls</span>
+          {total === 0 ? (
+            <span className="quiet">none reported</span>
+          ) : (
+            <span>
+              {calls.slice(0, maxTools).map(([tool, count], index) => (
+                <span key={tool}>
+                  {index > 0 && ', '}
+                  <HostileText text={tool} max={40} /> {count.toLocaleString('en')}
+                </span>
+              ))}
+              {calls.length > maxTools && ` and ${counted(calls.length - maxTools, 'other tool')}`}
+            </span>
+          )}
+        </li>
+        <li>
+          <span className="quiet">outcome</span>
+          {worst ? (
+            <span>
+              <SeverityMark severity={worst.severity} /> <HostileText text={worst.event_type} max={60} />
+            </span>
+          ) : (
+            <span>
+              nothing unusual; last <HostileText text={last.event_type} max={60} />
+            </span>
+          )}
+          {blocked > 0 && <span className="quiet">{blocked.toLocaleString('en')} blocked</span>}
+        </li>
+      </ol>
+    </div>
+  )
+}

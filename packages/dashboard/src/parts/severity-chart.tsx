@@ -1,0 +1,151 @@
+import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query'
+import { type QueryOf, type ReplyOf, severities } from '@wardline/contract'
+import { type ReactNode, useState } from 'react'
+import { call, sentenceOf } from '../service/client.ts'
+import { CountTable } from './count-table.tsx'
+import { Time } from './time.tsx'
+import { laneNames, TimeChart } from './time-chart.tsx'
+import { RangeText, type TimeRange } from './time-range.tsx'
+
+type Histogram = ReplyOf<'getEventHistogram'>
+type Filter = Omit<NonNullable<QueryOf<'getEventHistogram'>>, 'buckets'>
+
+/** Counts of a day change slowly, and each answer is a look at many rows. */
+const refreshMs = 60_000
+const buckets = '48'
+
+const histogramQuery = (filter: Filter) =>
+  queryOptions({
+    queryKey: ['histogram', filter],
+    queryFn: ({ signal }) => call('getEventHistogram', { query: { ...filter, buckets }, signal }),
+    refetchInterval: refreshMs,
+    // While another range is read, the page keeps its shape.
+    placeholderData: keepPreviousData,
+  })
+
+const worstFirst = severities.toReversed()
+const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
+
+/** The worst is drawn first, at the foot of a bar, and never thinner than two pixels: one breach among a million shows. */
+function Bars({
+  data,
+  label,
+  height,
+  onZoom,
+}: {
+  data: Histogram
+  label: string
+  height: number
+  onZoom(range: Required<TimeRange>): void
+}) {
+  const highest = Math.max(1, ...data.buckets.map((counts) => sum(worstFirst.map((severity) => counts[severity]))))
+  const totals = worstFirst.map(
+    (severity) => `${sum(data.buckets.map((counts) => counts[severity])).toLocaleString('en')} ${severity}`,
+  )
+  return (
+    <TimeChart
+      label={`${label}: ${totals.join(', ')}`}
+      from={Date.parse(data.from)}
+      bucketMs={data.bucket_seconds * 1_000}
+      count={data.buckets.length}
+      height={height}
+      left={laneNames}
+      describe={(index) =>
+        worstFirst.map((severity) => `${data.buckets[index]![severity].toLocaleString('en')} ${severity}`).join(', ')
+      }
+      onZoom={onZoom}
+    >
+      {({ x, slot }) => (
+        <>
+          {worstFirst.map((severity, index) => (
+            <text key={severity} className={severity} x="0" y={12 + index * 17}>
+              {severity}
+            </text>
+          ))}
+          {data.buckets.map((counts, index) => {
+            let y = height
+            return worstFirst.map((severity) => {
+              if (counts[severity] === 0) return null
+              const size = Math.max(2, (counts[severity] / highest) * (height - 8))
+              y -= size
+              return (
+                <rect
+                  key={`${index} ${severity}`}
+                  className={severity}
+                  x={x(index)}
+                  y={Math.max(0, y)}
+                  width={Math.max(1, slot - 2)}
+                  height={size}
+                  fill="currentColor"
+                />
+              )
+            })
+          })}
+        </>
+      )}
+    </TimeChart>
+  )
+}
+
+interface SeverityChartProps {
+  filter?: Filter
+  range: TimeRange
+  onZoom(range: TimeRange): void
+  /** Pixels of the bars. */
+  height?: number
+  /** What stands beside the buttons. */
+  actions?: ReactNode
+}
+
+/** Events by severity, of a day or of a range, as bars or as the table of the same numbers. */
+export function SeverityChart({ filter, range, height = 112, onZoom, actions }: SeverityChartProps) {
+  const { data, error } = useQuery(histogramQuery({ ...filter, ...range }))
+  const [isTable, setTable] = useState(false)
+  const isZoomed = range.from !== undefined || range.to !== undefined
+  return (
+    <section className="panel" aria-labelledby="severities">
+      <header>
+        <h2 id="severities">Events by severity</h2>
+        <span className="quiet">
+          {isZoomed ? <RangeText {...range} /> : '24 h'}, drag to zoom
+          {data?.scanned_to && (
+            <>
+              {' · '}
+              <span className="warning">
+                counted back to <Time at={data.scanned_to} /> only
+              </span>
+            </>
+          )}
+        </span>
+        <span className="end">
+          {actions}
+          {isZoomed && (
+            <button type="button" onClick={() => onZoom({})}>
+              Zoom out
+            </button>
+          )}
+          <button type="button" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+            {isTable ? 'Chart' : 'Table'}
+          </button>
+        </span>
+      </header>
+      {error && <p className="empty fault">{sentenceOf(error)}</p>}
+      {data &&
+        (isTable ? (
+          <CountTable
+            label="Counts"
+            columns={worstFirst.map((name) => ({ name, counts: data.buckets.map((counts) => counts[name]) }))}
+            from={Date.parse(data.from)}
+            bucketMs={data.bucket_seconds * 1_000}
+          />
+        ) : (
+          <Bars
+            data={data}
+            label={isZoomed ? 'Events of the range' : 'Events of 24 hours'}
+            height={height}
+            onZoom={onZoom}
+          />
+        ))}
+    </section>
+  )
+}
