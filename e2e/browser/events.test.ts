@@ -126,8 +126,8 @@ describe('the drawer', () => {
     const page = await screens.signedIn()
     await page.goto(`/events?instance_id=${id}`)
     await page
+      .getByLabel('List of events')
       .getByRole('button', { name: /egress_blocked/ })
-      .last()
       .click()
     const drawer = page.getByRole('dialog')
     for (const text of ['pastebin.example', 'session', 'stored at', 'seq', 'address'])
