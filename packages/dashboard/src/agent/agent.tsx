@@ -6,9 +6,7 @@ import { CountTable } from '../parts/count-table.tsx'
 import { EventLine } from '../parts/event-rows.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
 import '../parts/list.css'
-import { SeverityMark, StatusMark } from '../parts/marks.tsx'
-import { SessionLine } from '../parts/session-line.tsx'
-import { sessionsOf } from '../parts/sessions.ts'
+import { StatusMark } from '../parts/marks.tsx'
 import { hourMs, spanText } from '../parts/span.ts'
 import { Tags } from '../parts/tags.tsx'
 import { dayTimeText, Time, useNow, useZone } from '../parts/time.tsx'
@@ -24,6 +22,7 @@ import { ControlButton } from '../suspend/control-button.tsx'
 import { StageRow } from '../suspend/stage-row.tsx'
 import { confirmedAfter, stagesOfAgent } from '../suspend/stages.ts'
 import './agent.css'
+import { Anomalies, Sessions } from './behaviour.tsx'
 import { anomalyOf, metricsOf } from './reports.ts'
 import { Timeline } from './timeline.tsx'
 
@@ -160,65 +159,6 @@ function TagRow({ agent }: { agent: Agent }) {
 
 const rowsOf = (pages: { pages: EventPages['pages'] } | undefined): Row[] =>
   pages?.pages.flatMap((page) => page.events) ?? []
-const maxAnomalies = 10
-const maxSessions = 10
-
-function Anomalies({ rows, id }: { rows: readonly Row[]; id: string }) {
-  const found = rows.flatMap((row) => {
-    const facts = anomalyOf(row)
-    return facts ? [{ row, facts }] : []
-  })
-  return (
-    <section className="panel" aria-labelledby="anomalies">
-      <header>
-        <h2 id="anomalies">Unusual figures</h2>
-        <span className="quiet">against what this agent reported before</span>
-      </header>
-      {found.length === 0 && <p className="empty">None was found in what the agent reported of its sessions.</p>}
-      <ul className="anomalies">
-        {found.slice(0, maxAnomalies).map(({ row, facts }) => (
-          <li key={row.id}>
-            <SeverityMark severity={row.severity} />
-            <Link to="/events" search={{ instance_id: id, event_type: 'anomaly_detected', open: row.seq ?? undefined }}>
-              <b>
-                <HostileText text={facts.metric} max={80} />
-              </b>{' '}
-              {facts.sentence}
-            </Link>
-            <span className="quiet">
-              <Time at={row.created_at} />
-            </span>
-          </li>
-        ))}
-        {found.length > maxAnomalies && (
-          <li className="quiet">and {(found.length - maxAnomalies).toLocaleString('en')} more before these</li>
-        )}
-      </ul>
-    </section>
-  )
-}
-
-function Sessions({ rows }: { rows: readonly Row[] }) {
-  const sessions = useMemo(() => sessionsOf(rows), [rows])
-  return (
-    <section className="panel" aria-labelledby="sessions">
-      <header>
-        <h2 id="sessions">Sessions</h2>
-        <span className="quiet">inputs → calls → outcome, of the events that are loaded here</span>
-      </header>
-      {sessions.length === 0 && (
-        <p className="empty">No event of this agent names a session: send session_id with its events.</p>
-      )}
-      {sessions.slice(0, maxSessions).map((session) => (
-        <SessionLine key={session.id} session={session} />
-      ))}
-      {sessions.length > maxSessions && (
-        <p className="empty">and {(sessions.length - maxSessions).toLocaleString('en')} before these</p>
-      )}
-    </section>
-  )
-}
-
 const anomalyNames = (rows: readonly Row[]) => rows.flatMap((row) => anomalyOf(row)?.metric ?? [])
 
 export function AgentPage() {

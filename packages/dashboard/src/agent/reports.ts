@@ -25,7 +25,7 @@ export function metricsOf(rows: readonly Row[]): Map<string, MetricPoint[]> {
   return metrics
 }
 
-export interface AnomalyFacts {
+interface AnomalyFacts {
   metric: string
   /** One plain sentence behind the name of the metric. */
   sentence: string

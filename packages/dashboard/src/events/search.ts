@@ -3,7 +3,7 @@ import type { EventFilter } from '../service/live-tail.ts'
 export const lastRanges = ['15m', '1h', '6h', '24h', '7d'] as const
 export type LastRange = (typeof lastRanges)[number]
 const minuteMs = 60_000
-export const lastMs: Record<LastRange, number> = {
+const lastMs: Record<LastRange, number> = {
   '15m': 15 * minuteMs,
   '1h': 60 * minuteMs,
   '6h': 360 * minuteMs,
