@@ -121,6 +121,15 @@ async function measureLargeFleet(browser: Browser): Promise<Figure[]> {
   return figures
 }
 
+/** When the verdict was painted, in milliseconds after the navigation. The policy of the page allows no waitForFunction. */
+async function verdictMs(page: Page): Promise<number> {
+  for (const deadline = performance.now() + 30_000; performance.now() < deadline; await sleep(20)) {
+    const ms = (await page.evaluate('bench.verdictMs')) as number | undefined
+    if (ms !== undefined) return ms
+  }
+  throw new Error('The overview shows no verdict.')
+}
+
 async function measurePaint(context: BrowserContext): Promise<Figure> {
   const rounds: number[] = []
   for (let round = 0; round < paintRounds; round++) {
@@ -128,8 +137,7 @@ async function measurePaint(context: BrowserContext): Promise<Figure> {
     const devtools = await context.newCDPSession(page)
     await devtools.send('Network.setCacheDisabled', { cacheDisabled: true })
     await page.goto('/')
-    const shown = await page.waitForFunction('globalThis.bench.verdictMs')
-    rounds.push((await shown.jsonValue()) as number)
+    rounds.push(await verdictMs(page))
     await page.close()
   }
   return figure('overview painted, with its verdict', median(rounds), 'ms', 1_000, { rounds })
@@ -282,7 +290,7 @@ async function watchedAsks(context: BrowserContext): Promise<{ path: string; eve
   const page = await context.newPage()
   const counts = new Map<string, number>()
   await page.goto('/')
-  await page.waitForFunction('globalThis.bench.verdictMs')
+  await verdictMs(page)
   page.on('request', (request) => {
     const { pathname, search } = new URL(request.url())
     counts.set(pathname + search, (counts.get(pathname + search) ?? 0) + 1)

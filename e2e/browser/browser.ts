@@ -91,13 +91,13 @@ function watch(context: BrowserContext, { service, faults }: Pick<Screens, 'serv
 }
 
 /** One service and one browser for the tests of a file, which are skipped with the reason where there is no browser. */
-export function useScreens(): Screens {
+export function useScreens(env: Record<string, string> = {}): Screens {
   const screens = { faults: [] as string[] } as Screens
   const contexts: BrowserContext[] = []
   const running = new Set<ChildProcess>()
   beforeAll(async () => {
     if (missing || executablePath === undefined) return
-    screens.service = await startService()
+    screens.service = await startService({ env })
     // Its sandbox needs rights that tests in a container, as root, do not have; the pages are our own.
     screens.browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
   })

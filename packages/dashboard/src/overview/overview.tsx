@@ -23,22 +23,23 @@ import { staleAfterMs, verdictOf } from './verdict.ts'
 const alertsRefreshMs = 15_000
 
 /** Acknowledged and resolved alerts need no attention. Newest first, of the two severities of the queue. */
-const alertsQuery = (severity: 'breach' | 'critical') => ({
-  queryKey: ['alerts', severity],
-  queryFn: async () => (await call('listAlerts', { query: { severity, limit: '500' } })).alerts,
+const alertsQuery = {
+  queryKey: ['alerts', 'serious'],
+  queryFn: async () =>
+    (await call('listAlerts', { query: { min_severity: 'critical' as const, limit: '1000' } })).alerts,
   refetchInterval: alertsRefreshMs,
-})
+}
 
 function useFacts() {
   const fleet = useQuery(fleetQuery)
   const status = useQuery(statusQuery)
   const breaches = useInfiniteQuery(eventsQuery({ severity: 'breach' }))
   const critical = useInfiniteQuery(eventsQuery({ severity: 'critical' }))
-  const alerts = [useQuery(alertsQuery('breach')), useQuery(alertsQuery('critical'))]
+  const alerts = useQuery(alertsQuery)
   const events = [breaches, critical].flatMap(({ data }) => data?.pages.flatMap((page) => page.events) ?? [])
-  const statuses = new Map(alerts.flatMap(({ data = [] }) => data.map((alert) => [alert.id, alert.status] as const)))
-  const isComplete = [fleet, status, breaches, critical, ...alerts].every(({ data }) => data !== undefined)
-  const fault = [fleet, status, breaches, critical, ...alerts].find(({ error }) => error)?.error
+  const statuses = new Map(alerts.data?.map((alert) => [alert.id, alert.status] as const))
+  const isComplete = [fleet, status, breaches, critical, alerts].every(({ data }) => data !== undefined)
+  const fault = [fleet, status, breaches, critical, alerts].find(({ error }) => error)?.error
   return { fleet, status, events, statuses, isComplete, fault }
 }
 

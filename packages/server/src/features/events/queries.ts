@@ -38,9 +38,11 @@ export function matching(db: Db, filter: Omit<EventQuery, 'limit' | 'after' | 'b
   let query = db.selectFrom('events').selectAll()
   for (const column of filterColumns) {
     const value = filter[column]
-    // The partial index on severity is found only by a literal; the value comes from a closed list.
-    if (column === 'severity' && value) query = query.where('severity', '=', sql.lit(value) as never)
-    else if (value) query = query.where(column, '=', value as never)
+    if (column === 'severity' && value) {
+      query = query.where('severity', '=', sql.lit(value) as never)
+      // SQLite finds the partial index on severity by nothing but its own condition, https://sqlite.org/partialindex.html
+      if (value !== 'info') query = query.where('severity', '<>', sql.lit('info') as never)
+    } else if (value) query = query.where(column, '=', value as never)
   }
   if (filter.exclude_type) query = query.where('event_type', 'not in', filter.exclude_type.split(','))
   if (filter.q) {

@@ -1,0 +1,55 @@
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { endWithTests } from '../left-behind.ts'
+import { freePort, newDataDir, until } from '../service.ts'
+import { signIn, useScreens } from './browser.ts'
+
+const screens = useScreens()
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+// The first minute with the product: what the README says, and a fleet at work.
+test('npm start -- --demo opens on a living overview', async () => {
+  const port = await freePort()
+  const dataDir = newDataDir()
+  const npm = spawn('npm', ['start', '--', '--demo'], {
+    cwd: root,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, PORT: String(port), WARDLINE_DATA_DIR: dataDir },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    // npm hands no signal to what it started: the group is ended.
+    detached: true,
+  })
+  endWithTests(npm)
+  let output = ''
+  for (const stream of [npm.stdout, npm.stderr]) stream.on('data', (chunk) => (output += chunk))
+  try {
+    await until(
+      'the welcome of the demo',
+      () => output,
+      (text) => text.includes('Dashboard'),
+    )
+    const address = /Dashboard\s+(\S+)/.exec(output)![1]!
+    expect(address).toBe(`http://127.0.0.1:${port}/`)
+    const context = await screens.browser.newContext({ baseURL: address })
+    const page = await context.newPage()
+    await signIn(page, readFileSync(join(dataDir, 'admin-key'), 'utf8').trim())
+    await page
+      .getByRole('navigation', { name: 'Counts' })
+      .getByText(/^20 active/)
+      .waitFor()
+    expect(await page.locator('.marks .mark').count()).toBe(20)
+    const newest = page.getByRole('region', { name: 'Live events' }).locator('li').first()
+    const before = await newest.textContent()
+    await until(
+      'another event at the top',
+      () => newest.textContent(),
+      (text) => text !== before,
+    )
+    await page.getByText(/[1-9]\d* a second|0\.[1-9] a second/).waitFor()
+    await context.close()
+  } finally {
+    process.kill(-npm.pid!, 'SIGKILL')
+  }
+})

