@@ -4,7 +4,7 @@ import { allEvents, anEvent, unique } from './fleet.ts'
 import { play } from './raw-socket.ts'
 import { isExternal, needsOwnProcess, type Service, startService, until } from './service.ts'
 
-// Single events take a way of their own through the service: who sent them and what was acknowledged must not depend on it.
+// Single events pass the service outside of the framework: who sent them and what was acknowledged must not depend on it.
 
 describe.skipIf(isExternal)(`single events${isExternal ? ` (${needsOwnProcess})` : ''}`, () => {
   let behindProxy: Service

@@ -128,7 +128,7 @@ const guard = `
   addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) => ran.push(violatedDirective + ' ' + blockedURI))
 `
 
-/** What became of a text that is no text, and what left its place. In the page, because its layout is asked for. */
+/** Texts that became more than text, and what left its place. In the page, because its layout is asked for. */
 const look = `(() => {
   const faults = [...ran]
   const made = 'img, iframe, object, embed, base, meta[http-equiv], script:not([src]), style, marquee, video, math, template, foreignObject, form[action], [style*="attacker"], [href*="attacker"], [href^="javascript" i], [src*="attacker"]'
@@ -152,7 +152,7 @@ const look = `(() => {
   return [...new Set(faults)].slice(0, 10)
 })()`
 
-/** Scrolls the page and every list in it from end to end, so that each row is there once, and looks after each step. */
+/** Scrolls the page and every list in it from end to end, so that each row is there once, and checks after each step. */
 async function lookThrough(page: Page, where: string): Promise<string[]> {
   const faults = new Set<string>()
   for (let step = 0; step < 60; step++) {
