@@ -1,16 +1,29 @@
+import { once } from 'node:events'
 import { mkdirSync, statSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { createKeyDecoy, postEvent } from '../fleet.ts'
 import { newDataDir } from '../service.ts'
 import { useScreens } from './browser.ts'
 
 // `npm run pictures` writes the pictures of the documents; in a test run they only have to come about.
 
-const screens = useScreens()
+const screens = useScreens({ WARDLINE_ALERT_ALLOW_CIDRS: '127.0.0.0/8' })
 const folder = process.env.PICTURES ? fileURLToPath(new URL('../../docs/images', import.meta.url)) : newDataDir()
 const names = ['billing', 'code-review', 'data-analyst', 'deploy-helper', 'inbox-triage', 'research', 'support-bot']
+
+let receiver: Server | undefined
+afterAll(() => void receiver?.close())
+
+/** A receiver of alerts that takes everything. */
+async function startReceiver(): Promise<string> {
+  receiver = createServer((request, response) => void request.resume().on('end', () => response.end('ok')))
+  await once(receiver.listen(0, '127.0.0.1'), 'listening')
+  return `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/services/on-call`
+}
 
 /** A fleet after a bad minute: one agent used a decoy and was suspended, another one behaves unlike before. */
 async function tellStory(): Promise<() => Promise<void>> {
@@ -20,6 +33,9 @@ async function tellStory(): Promise<() => Promise<void>> {
     return service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id, version: '4.2.0' } })
   })
   for (const { status } of await Promise.all(beats)) expect(status).toBe(200)
+  await service.call('POST', '/api/alert-channels', {
+    body: { name: 'On call', type: 'slack', settings: { url: await startReceiver() } },
+  })
   const agent = await screens.agent('billing-1')
   const { key } = await createKeyDecoy(service, 'billing-1')
   for (const [index, name] of names.entries()) {
@@ -53,7 +69,14 @@ async function tellStory(): Promise<() => Promise<void>> {
   return agent.end
 }
 
-const paths = { overview: '/', fleet: '/fleet', agent: '/fleet/billing-1', events: '/events', trust: '/trust' }
+const paths = {
+  overview: '/',
+  fleet: '/fleet',
+  agent: '/fleet/billing-1',
+  events: '/events',
+  alerts: '/alerts',
+  trust: '/trust',
+}
 
 test('every screen can be shown in both themes and three widths', async () => {
   mkdirSync(folder, { recursive: true })

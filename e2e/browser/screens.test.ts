@@ -5,7 +5,7 @@ import { createPathDecoy, postEvent, unique } from '../fleet.ts'
 import { isExternal } from '../service.ts'
 import { useScreens } from './browser.ts'
 
-const screens = useScreens()
+const screens = useScreens({ WARDLINE_ALERT_ALLOW_CIDRS: '127.0.0.0/8' })
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 const markup = '"><img src=x onerror=alert(1)><script>alert(2)</script><svg onload=alert(3)>{{7*7}}'
@@ -14,6 +14,8 @@ const unseen = 'safe\u202Etxt.exe\u200B\u2066'
 const long = `${'long '.repeat(190)}end`
 const hostile = unique('hostile')
 let decoyId = ''
+let channelId = ''
+let alertId = ''
 
 beforeAll(async () => {
   const { service } = screens
@@ -21,6 +23,17 @@ beforeAll(async () => {
   const beat = (name: string) =>
     service.call('POST', '/api/heartbeat', { body: { instance_id: hostile, name, version: markup.slice(0, 90) } })
   expect((await beat(`${unseen}${markup}`.slice(0, 80))).status).toBe(200)
+  const name = `${unseen}${markup}`.slice(0, 80)
+  // In the network of the test nothing listens there: errors are shown too.
+  const settings = { url: 'http://127.0.0.1:1029/hook' }
+  const channel = await service.call('POST', '/api/alert-channels', { body: { name, type: 'slack', settings } })
+  expect(channel.status, channel.text).toBe(201)
+  channelId = (channel.body as { id: string }).id
+  await service.call('POST', '/api/alert-routes', { body: { name, match: {}, channels: [channelId] } })
+  const ends_at = new Date(Date.now() + 3_600_000).toISOString()
+  await service.call('POST', '/api/silences', {
+    body: { match: { types: ['other_note'] }, reason: `${unseen}${markup}`, ends_at },
+  })
   const path = `/srv/${unseen}/${markup.replaceAll(/[*?]/g, '')}`
   decoyId = (await createPathDecoy(service, hostile, path, `${unseen}${markup}`)).id
   await service.call('POST', '/api/honeypots/check/path', {
@@ -28,7 +41,7 @@ beforeAll(async () => {
   })
   for (const description of [markup, unseen, long]) {
     const metadata = { [markup]: unseen, nested: { text: markup } }
-    await postEvent(service, {
+    alertId = await postEvent(service, {
       severity: 'breach',
       source: markup.slice(0, 100),
       description,
@@ -37,6 +50,9 @@ beforeAll(async () => {
       metadata,
     })
   }
+  const change = { assignee: name, note: `${unseen}${markup}` }
+  const { status, text } = await service.call('PATCH', `/api/alerts/${alertId}`, { body: change })
+  expect(status, text).toBe(200)
 })
 
 const paths = () => [
@@ -49,6 +65,11 @@ const paths = () => [
   '/decoys',
   `/decoys?open=${decoyId}`,
   `/decoys?plant=path-ssh&agent=${hostile}`,
+  '/alerts',
+  `/alerts?alert=${alertId}`,
+  '/alerts?view=channels',
+  `/alerts?view=channels&channel=${channelId}`,
+  '/alerts?view=routing',
   '/audit',
   `/events?session_id=${encodeURIComponent(unseen)}`,
   '/trust',

@@ -192,7 +192,8 @@ export const SilenceView = Type.Object({
   id: Uuid,
   match: AlertMatch,
   reason: Type.String(),
-  created_by: Type.String(),
+  created_by: Type.String({ description: 'Key id, "system" or "cli"' }),
+  created_by_name: nullable(Type.String({ description: 'Name of the key, also after it was revoked' })),
   created_at: Timestamp,
   ends_at: Timestamp,
 })

@@ -7,6 +7,7 @@ import {
   redirect,
 } from '@tanstack/react-router'
 import { severities } from '@wardline/contract'
+import { type AlertSearch, alertViews, shownStatuses } from './alerts/search.ts'
 import type { AuditSearch } from './audit/entries.ts'
 import { type DecoySearch, decoyFilters } from './decoys/search.ts'
 import { type EventSearch, lastRanges } from './events/search.ts'
@@ -143,6 +144,22 @@ const audit = createRoute({
   component: lazyRouteComponent(() => import('./audit/audit.tsx'), 'Audit'),
 })
 
+const alerts = createRoute({
+  getParentRoute: () => inside,
+  path: '/alerts',
+  validateSearch: ({ view, status, severity, instance_id, event_type, assignee, alert, channel }): AlertSearch => ({
+    view: oneOf(alertViews, view),
+    status: oneOf(shownStatuses, status),
+    severity: oneOf(severities, severity),
+    instance_id: textOf(instance_id),
+    event_type: textOf(event_type),
+    assignee: textOf(assignee),
+    alert: textOf(alert),
+    channel: textOf(channel),
+  }),
+  component: lazyRouteComponent(() => import('./alerts/alerts.tsx'), 'Alerts'),
+})
+
 /** Public: nothing of it asks who looks. */
 const trust = createRoute({
   getParentRoute: () => root,
@@ -150,7 +167,11 @@ const trust = createRoute({
   component: lazyRouteComponent(() => import('./trust/trust.tsx'), 'Trust'),
 })
 
-const routeTree = root.addChildren([login, trust, inside.addChildren([overview, fleet, agent, events, decoys, audit])])
+const routeTree = root.addChildren([
+  login,
+  trust,
+  inside.addChildren([overview, fleet, agent, events, decoys, alerts, audit]),
+])
 
 export function createDashboardRouter(client: QueryClient) {
   return createRouter({ routeTree, context: { client }, defaultPreload: 'intent', defaultPendingMs: 300 })

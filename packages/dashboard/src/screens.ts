@@ -1,2 +1,12 @@
 /** Addresses that have a screen; the service answers every other one with 404. */
-export const screens = ['/', '/fleet', '/fleet/:id', '/events', '/decoys', '/audit', '/trust', '/login'] as const
+export const screens = [
+  '/',
+  '/fleet',
+  '/fleet/:id',
+  '/events',
+  '/decoys',
+  '/alerts',
+  '/audit',
+  '/trust',
+  '/login',
+] as const

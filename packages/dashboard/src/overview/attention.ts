@@ -32,7 +32,10 @@ interface AttentionFacts {
 }
 
 /** What an event of a known type says in one sentence; of any other only its type is known. */
-function sentenceOf({ event_type, by_service, source }: Row, who: string): string {
+export function sentenceOf(
+  { event_type, by_service, source }: Pick<Row, 'event_type' | 'by_service' | 'source'>,
+  who: string,
+): string {
   const known: Record<string, string> = {
     honeypot_triggered: `${who} used a decoy`,
     activity_while_suspended: `${who} works although it is suspended`,

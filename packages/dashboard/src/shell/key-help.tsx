@@ -9,7 +9,7 @@ const keys: [key: string, what: string][] = [
   ['Enter', 'open the row'],
   ['x', 'select the row'],
   ['s', 'suspend the row, the selected agents or the agent that is open'],
-  ['a', 'acknowledge the marked item of the overview'],
+  ['a', 'acknowledge the marked item of the overview, or the marked or selected alerts'],
   ['p', 'pause live events'],
   ['v', 'verify the audit log'],
   ['← →', 'move in a chart; with Shift select a range, Enter zooms'],

@@ -4,6 +4,7 @@ export const places = [
   { to: '/fleet', name: 'Fleet', key: 'f' },
   { to: '/events', name: 'Events', key: 'e' },
   { to: '/decoys', name: 'Decoys', key: 'd' },
+  { to: '/alerts', name: 'Alerts', key: 'a' },
   { to: '/audit', name: 'Audit', key: 'u' },
   { to: '/trust', name: 'Trust', key: 't' },
 ] as const

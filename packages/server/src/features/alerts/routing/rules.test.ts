@@ -143,7 +143,14 @@ describe('a silence', () => {
     })
     expect([status, body]).toEqual([201, { ok: true, id: body.id }])
     expect(await silences()).toEqual([
-      { id: body.id, ...maintenance, created_by: keyId, created_at: isoTime(service.clock.now()), ends_at },
+      {
+        id: body.id,
+        ...maintenance,
+        created_by: keyId,
+        created_by_name: expect.stringMatching(/\S/),
+        created_at: isoTime(service.clock.now()),
+        ends_at,
+      },
     ])
     expect(current().silences).toEqual([{ match: maintenance.match, ends_at: Date.parse(ends_at) }])
     service.clock.advance(60_000)

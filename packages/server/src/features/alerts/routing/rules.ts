@@ -4,6 +4,7 @@ import type { Db, Trx } from '../../../db/database.ts'
 import { AppError, unknownId } from '../../../errors.ts'
 import { uuidV7 } from '../../../ids.ts'
 import type { Action } from '../../audit/audit.ts'
+import { keyNames } from '../../keys/key-names.ts'
 import { isBroad, isNarrowed, narrowed, type RoutingChange, runChange, silenced } from './changes.ts'
 import {
   countRoutes,
@@ -107,10 +108,15 @@ export function deleteRoute(rule: RoutingChange, id: string): Promise<void> {
 /** Silences that have not ended, the one that ends next first. */
 export async function listSilences(db: Db, now: number): Promise<SilenceView[]> {
   const rows = await readSilenceRows(db, now)
+  const names = await keyNames.names(
+    db,
+    rows.map(({ created_by }) => created_by),
+  )
   return rows.map((row) => ({
     id: row.id,
     ...silenceOf(row),
     created_by: row.created_by,
+    created_by_name: names.get(row.created_by) ?? null,
     created_at: isoTime(row.created_at),
   }))
 }

@@ -1,0 +1,357 @@
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createKey, newInstance, postEvent, unique } from '../fleet.ts'
+import { isExternal, until } from '../service.ts'
+import type { Severity } from '../shapes.ts'
+import { useScreens } from './browser.ts'
+
+const screens = useScreens({
+  WARDLINE_ALERT_ALLOW_CIDRS: '127.0.0.0/8',
+  WARDLINE_PUBLIC_URL: 'https://wardline.example.com',
+})
+
+const markup = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
+const unseen = 'safe\u202Etxt.exe'
+const hostileAnswer = `Thank you ${markup} ${unseen}`
+
+interface Got {
+  url: string
+  body: string
+}
+const got: Got[] = []
+let receiver: Server
+let address = ''
+let channelId = ''
+
+async function addChannel(fields: object): Promise<string> {
+  const { status, text, body } = await screens.service.call('POST', '/api/alert-channels', {
+    body: { daily_check: false, ...fields },
+  })
+  expect(status, text).toBe(201)
+  return (body as { id: string }).id
+}
+
+beforeAll(async () => {
+  if (isExternal || !screens.service) return
+  receiver = createServer(async (request, response) => {
+    const chunks: Buffer[] = await request.toArray()
+    got.push({ url: request.url ?? '', body: Buffer.concat(chunks).toString() })
+    response.writeHead(202, { 'content-type': 'text/plain; charset=utf-8' }).end(hostileAnswer)
+  })
+  await once(receiver.listen(0, '127.0.0.1'), 'listening')
+  address = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`
+  channelId = await addChannel({
+    name: `Archive ${markup} ${unseen}`.slice(0, 80),
+    type: 'webhook',
+    settings: { url: `${address}/hook` },
+  })
+})
+afterAll(() => void receiver?.close())
+
+/** An alert about an agent of the test alone, as the queue names it. */
+async function raise(severity: Severity = 'critical', description = unique('said')) {
+  const { service } = screens
+  const agent = await newInstance(service)
+  const id = await postEvent(service, {
+    severity,
+    event_type: 'policy_violation',
+    instance_id: agent,
+    source: agent,
+    description,
+  })
+  return { agent, id, headline: `${agent} reports policy_violation` }
+}
+const rowOf = (page: Page, headline: string) => page.locator('.alert-row').filter({ hasText: headline })
+const alertOf = async (id: string) => (await screens.service.call('GET', `/api/alerts/${id}`)).body
+
+describe('the queue', () => {
+  test('shows an alert as it comes, acknowledges, assigns and resolves it, and says who did', async () => {
+    const page = await screens.signedIn()
+    await page.keyboard.press('g')
+    await page.keyboard.press('a')
+    await page.waitForURL('**/alerts')
+    const { agent, id, headline } = await raise()
+    const row = rowOf(page, headline)
+    await row.waitFor()
+    await page.getByRole('heading', { level: 1, name: /alerts? (is|are) open/ }).waitFor()
+    await row.getByRole('button', { name: `Acknowledge ${headline}` }).click()
+    await page.getByText('1 alert acknowledged.').waitFor()
+    await row.waitFor({ state: 'detached' })
+    await page.getByRole('button', { name: /^Acknowledged/ }).click()
+    await row.getByRole('button', { name: headline }).click()
+    await page.waitForURL((url) => url.searchParams.get('alert') === id)
+    const drawer = page.getByRole('dialog')
+    await drawer.getByRole('button', { name: 'Assign to me' }).click()
+    await drawer.getByText('Assigned to you.').waitFor()
+    await drawer.getByLabel('Note for others').fill('Expected: load test')
+    await drawer.getByRole('button', { name: 'Save' }).click()
+    await drawer.getByText('left a note: Expected: load test').waitFor()
+    await drawer.getByRole('button', { name: 'False positive' }).click()
+    await drawer.getByText('resolved it as a false positive').waitFor()
+    expect(await alertOf(id)).toMatchObject({
+      status: 'resolved',
+      verdict: 'false_positive',
+      assignee: 'WARDLINE_API_KEY',
+      note: 'Expected: load test',
+    })
+    // A colleague who gets the address sees the same.
+    await page.reload()
+    await drawer.getByText('Resolved as a false positive').waitFor()
+    await drawer.getByRole('button', { name: 'Reopen' }).click()
+    await drawer.getByText('Open again.').waitFor()
+    await drawer.getByRole('link', { name: agent }).click()
+    await page.waitForURL(`**/fleet/${agent}`)
+  })
+
+  test('needs no more than a keyboard, one by one and many at once', async () => {
+    const { agent } = await raise()
+    for (let more = 0; more < 2; more++)
+      await postEvent(screens.service, { severity: 'critical', event_type: 'policy_violation', instance_id: agent })
+    const page = await screens.signedIn()
+    await page.goto(`/alerts?instance_id=${agent}`)
+    await page.locator('.alert-row').nth(2).waitFor()
+    expect(await page.getByRole('button', { name: /^Open 3$/ }).getAttribute('aria-pressed')).toBe('true')
+    await page.keyboard.press('j')
+    await page.keyboard.press('a')
+    await page.getByText('1 alert acknowledged.').waitFor()
+    await page.getByRole('button', { name: /^Open 2$/ }).waitFor()
+    await page.keyboard.press('Enter')
+    const drawer = page.getByRole('dialog')
+    await drawer.getByRole('heading', { name: /reports policy_violation/ }).waitFor()
+    await page.keyboard.press('k')
+    await page.keyboard.press('Escape')
+    await drawer.waitFor({ state: 'detached' })
+    await page.keyboard.press('k')
+    await page.keyboard.press('x')
+    await page.keyboard.press('j')
+    await page.keyboard.press('x')
+    await page.getByText('2 alerts selected').waitFor()
+    await page.keyboard.press('a')
+    await page.getByText('2 alerts acknowledged.').waitFor()
+    await page.getByRole('button', { name: /^Acknowledged 3$/ }).click()
+    await page.locator('.alert-row').nth(2).waitFor()
+    await page.getByLabel('Select all 3 alerts shown').check()
+    await page.getByRole('button', { name: 'Assign…' }).click()
+    await page.keyboard.type('Night shift')
+    await page.keyboard.press('Enter')
+    await page.getByText('3 alerts assigned.').waitFor()
+    await page.getByLabel('Select all 3 alerts shown').check()
+    await page.getByRole('button', { name: 'False positive' }).click()
+    await page.getByText('3 alerts resolved as false positives.').waitFor()
+  })
+
+  test('says why the service refuses, and how many went through', async () => {
+    const [first, second] = [await raise(), await raise()]
+    const page = await screens.signedIn()
+    await page.goto('/alerts')
+    await rowOf(page, second.headline).getByRole('checkbox').check()
+    await rowOf(page, first.headline).getByRole('checkbox').check()
+    await page.route(`**/api/alerts/${first.id}`, (route) =>
+      route.fulfill({ status: 404, json: { error: 'No alert with that id.' } }),
+    )
+    await page.getByRole('button', { name: 'Resolve 2' }).click()
+    await page.getByText('1 of 2 alerts resolved; not the others: No alert with that id.').waitFor()
+  })
+
+  test('says how old its data is when the service is away', async () => {
+    const page = await screens.signedIn()
+    await page.goto('/alerts')
+    await page.getByRole('button', { name: /^Open/ }).waitFor()
+    await page.route('**/api/**', (route) => route.abort())
+    await page.getByRole('heading', { name: /^No answer from the service for \d+ s/ }).waitFor()
+    await page.unroute('**/api/**')
+    await page.getByRole('heading', { name: /^No answer/ }).waitFor({ state: 'detached' })
+  })
+
+  test('shows a viewer everything, and why it changes nothing', async () => {
+    const { id, headline } = await raise()
+    const page = await screens.signedIn({ key: await createKey(screens.service, { scope: 'viewer' }) })
+    await page.goto('/alerts')
+    const button = rowOf(page, headline).getByRole('button', { name: /needs a key of scope operator/ })
+    await button.waitFor()
+    expect(await button.isDisabled()).toBe(true)
+    await page.keyboard.press('a')
+    await page.goto(`/alerts?alert=${id}`)
+    await page.getByRole('dialog').getByText('Who was notified').waitFor()
+    await page.keyboard.press('a')
+    expect(await alertOf(id)).toMatchObject({ status: 'open' })
+  })
+})
+
+describe('an alert', () => {
+  test('shows the message as the channel received it, without the settings of the channel', async () => {
+    const { id, agent } = await raise('breach', `${markup} ${unseen}`)
+    await until(
+      'the message',
+      () => got.find(({ body }) => body.includes(id)),
+      (message) => message !== undefined,
+      30_000,
+    )
+    const page = await screens.signedIn()
+    await page.goto(`/alerts?alert=${id}`)
+    const drawer = page.getByRole('dialog')
+    await drawer.getByText('delivered after 1 attempt').waitFor()
+    // The receiver's answer is as hostile as any text.
+    await drawer.getByText('<script>alert(2)</script>').first().waitFor()
+    await drawer.getByText('U+202E').first().waitFor()
+    await drawer.getByRole('button', { name: 'Message as received' }).click()
+    const shown = drawer.locator('.received')
+    await shown.getByText(`"instance_id": "${agent}"`).waitFor()
+    const text = await shown.innerText()
+    for (const part of ['alert.policy_violation', `https://wardline.example.com/alerts?alert=${id}`])
+      expect(text).toContain(part)
+    for (const secret of [address, '/hook', 'whsec_']) expect(text).not.toContain(secret)
+  })
+
+  test('is where the links in messages lead, and links to its event', async () => {
+    const { id, agent, headline } = await raise()
+    const { url } = await until(
+      'the message',
+      () => got.flatMap(({ body }) => (body.includes(id) ? JSON.parse(body).data : []))[0] ?? {},
+      (data: { url?: string }) => data.url !== undefined,
+      30_000,
+    )
+    const page = await screens.signedIn()
+    await page.goto(`${new URL(url!).pathname}${new URL(url!).search}`)
+    const drawer = page.getByRole('dialog')
+    await drawer.getByRole('heading', { name: headline }).waitFor()
+    await drawer.getByRole('link', { name: /^policy_violation, number/ }).click()
+    await page.waitForURL('**/events?**')
+    await page.getByRole('dialog').getByText(agent).first().waitFor()
+  })
+})
+
+describe('channels', () => {
+  test('send a test to a real receiver, and show its real answer', async () => {
+    const page = await screens.signedIn()
+    await page.goto('/alerts?view=channels')
+    const row = page.locator('.channel-row').filter({ hasText: 'Archive' })
+    await row.getByRole('button', { name: 'Send test' }).click()
+    await row.getByText(/^The receiver took it after [\d,]+ ms\.$/).waitFor()
+    await row.getByText('202', { exact: true }).waitFor()
+    await row.getByText(/Thank you .*<script>/).waitFor()
+    expect(got.map(({ body }) => JSON.parse(body).type)).toContain('channel.test')
+    await row.getByText('works').waitFor()
+    await row.getByRole('button', { name: 'Message as received' }).click()
+    await row.getByText('"type": "channel.test"').waitFor()
+  })
+
+  test('are added by a form of their settings, tested, edited and deleted', async () => {
+    const page = await screens.signedIn()
+    await page.goto('/alerts?view=channels')
+    await page.getByRole('button', { name: 'Add a channel…' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Kind of receiver').selectOption('ntfy')
+    const name = unique('pager')
+    await dialog.getByLabel('Name').fill(name)
+    await dialog.getByLabel('URL').fill('no address')
+    await dialog.getByRole('button', { name: 'Add the channel' }).click()
+    await dialog.getByText(/settings\.url must be the http:\/\/ or https:\/\/ URL of a topic/).waitFor()
+    await dialog.getByLabel('URL').fill(`${address}/my-secret-topic`)
+    await dialog.getByLabel('Token').fill('tk_confidential')
+    await dialog.getByRole('button', { name: 'Add the channel' }).click()
+    // The answer of this receiver is not one of ntfy: a 202 alone proves nothing.
+    await dialog.getByRole('heading', { name }).waitFor()
+    await dialog.getByRole('button', { name: 'Send test' }).click()
+    await dialog.getByText(/^Not delivered, after [\d,]+ ms\.$/).waitFor()
+    await dialog.getByText('The answer of the receiver is not from ntfy.').first().waitFor()
+    const message = dialog.locator('.tested').getByRole('button', { name: 'Message as received' })
+    await message.click()
+    await dialog.getByText('"topic": "[secret]"').waitFor()
+    expect(await page.content()).not.toMatch(/my-secret-topic|tk_confidential/)
+    await dialog.getByRole('button', { name: 'Edit…' }).click()
+    await dialog.getByLabel('Minimum severity').selectOption('breach')
+    await dialog.getByLabel('From').fill('22:00')
+    await dialog.getByLabel('To', { exact: true }).fill('07:00')
+    await dialog.getByRole('button', { name: 'Save' }).click()
+    await dialog.getByText('breach and above, at most 20 messages a minute').waitFor()
+    await dialog.getByText(/^22:00 to 07:00/).waitFor()
+    await dialog.getByRole('button', { name: 'Delete…' }).click()
+    await dialog.getByRole('button', { name: /^Delete it/ }).click()
+    await dialog.waitFor({ state: 'detached' })
+    await page.locator('.channel-row').filter({ hasText: name }).waitFor({ state: 'detached' })
+  })
+
+  test('show a generated signing secret once', async () => {
+    const page = await screens.signedIn()
+    await page.goto('/alerts?view=channels')
+    await page.getByRole('button', { name: 'Add a channel…' }).click()
+    const dialog = page.getByRole('dialog')
+    const name = unique('signed')
+    await dialog.getByLabel('Name').fill(name)
+    await dialog.getByLabel('URL').fill(`${address}/signed`)
+    await dialog.getByRole('button', { name: 'Add the channel' }).click()
+    await dialog.getByText(/^whsec_/).waitFor()
+    await dialog.getByRole('button', { name: 'I have stored it' }).click()
+    await dialog.getByRole('heading', { name }).waitFor()
+    expect(await page.content()).not.toContain('whsec_')
+    const { body } = await screens.service.call('GET', '/api/alert-channels')
+    const added = (body as { channels: { id: string; name: string }[] }).channels.find((one) => one.name === name)!
+    await screens.service.call('DELETE', `/api/alert-channels/${added.id}`)
+  })
+})
+
+describe('routes and silences', () => {
+  test('are added, previewed and removed', async () => {
+    const chat = await addChannel({ name: unique('chat'), type: 'slack', settings: { url: `${address}/slack` } })
+    const page = await screens.signedIn()
+    await page.goto('/alerts?view=routing')
+    await page.getByRole('button', { name: 'Add a route…' }).click()
+    const dialog = page.getByRole('dialog')
+    const name = unique('Decoys')
+    await dialog.getByLabel('Name').fill(name)
+    await dialog.getByLabel('breach').check()
+    await dialog.getByLabel('Types').fill('honeypot_*, policy_violation')
+    await dialog.getByLabel(/slack$/).check()
+    await dialog.getByRole('button', { name: 'Add the route' }).click()
+    await dialog.waitFor({ state: 'detached' })
+    await page.getByText('Alerts of severity breach, type honeypot_* or policy_violation').waitFor()
+
+    const preview = page.getByRole('region', { name: 'Which route would take this event?' })
+    const ask = async (severity: string, type: string) => {
+      await preview.getByLabel('Severity').selectOption(severity)
+      await preview.getByLabel('Type').fill(type)
+      await preview.getByRole('button', { name: 'Show' }).click()
+    }
+    await ask('breach', 'policy_violation')
+    await preview.getByText(`receives it, by ${name}`).waitFor()
+    await ask('critical', 'policy_violation')
+    await preview.getByText('no route to it matches').waitFor()
+    await preview.getByText('1 of 2 channels.').waitFor()
+    await ask('breach', 'No Type')
+    await preview.getByText(/event_type /).waitFor()
+
+    await page.getByRole('button', { name: 'Add a silence…' }).click()
+    await dialog.getByLabel('Reason').fill(`${markup} ${unseen}`)
+    await dialog.getByRole('button', { name: 'Silence', exact: true }).click()
+    await dialog.getByText(/^This silences every alert/).waitFor()
+    await dialog.getByLabel('Types').fill('policy_violation')
+    await dialog.getByLabel('For').selectOption('4')
+    await dialog.getByRole('button', { name: 'Silence', exact: true }).click()
+    await dialog.waitFor({ state: 'detached' })
+    await page.getByText('(3 h left)').or(page.getByText('(4 h left)')).waitFor()
+    await ask('breach', 'policy_violation')
+    await preview.getByText('suppressed by a silence').waitFor()
+    await page.getByRole('button', { name: /^End now/ }).click()
+    await page.getByText('Nothing is silenced.').waitFor()
+
+    await page.getByRole('button', { name: `Delete… ${name}` }).click()
+    await page.getByRole('button', { name: 'Delete it' }).click()
+    await page.getByText('No route: every channel receives all alerts').waitFor()
+    await screens.service.call('DELETE', `/api/alert-channels/${chat}`)
+  })
+})
+
+test('without a channel the screen teaches how to get one', async () => {
+  const { service } = screens
+  await service.call('DELETE', `/api/alert-channels/${channelId}`)
+  const page = await screens.signedIn()
+  await page.goto('/alerts?severity=info')
+  await page.getByText('Nothing becomes an alert before there is a channel').waitFor()
+  await page.getByRole('button', { name: 'Set up a channel' }).click()
+  await page.getByText('No channel yet, so nothing becomes an alert.').waitFor()
+  await page.getByRole('button', { name: 'Add a channel…' }).waitFor()
+})

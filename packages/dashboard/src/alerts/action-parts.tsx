@@ -1,0 +1,31 @@
+import type { ComponentProps } from 'react'
+import { HostileText } from '../parts/hostile-text.tsx'
+import { useMayOperate } from '../service/session.ts'
+import type { useAction } from './use-action.ts'
+
+/** A button that changes something: for a viewer it says why it does not. */
+export function OperatorButton({ disabled, children, ...rest }: ComponentProps<'button'>) {
+  const mayOperate = useMayOperate()
+  return (
+    <button
+      type="button"
+      {...rest}
+      disabled={disabled || !mayOperate}
+      title={mayOperate ? undefined : 'Your key has scope viewer: only operators and admins change alerts'}
+    >
+      <span>
+        {children}
+        {!mayOperate && <span className="only-read"> (needs a key of scope operator)</span>}
+      </span>
+    </button>
+  )
+}
+
+/** What came of an action. Its place is there before it, so that a screen reader says it. */
+export function OutcomeText({ outcome }: Pick<ReturnType<typeof useAction>, 'outcome'>) {
+  return (
+    <span role="status" className={outcome?.isFault ? 'fault' : 'quiet'}>
+      {outcome && <HostileText text={outcome.text} />}
+    </span>
+  )
+}

@@ -1,0 +1,168 @@
+import { describe, expect, test } from 'vitest'
+import type { AlertCount, AlertDetail, Channel } from '../service/alerts.ts'
+import {
+  changeText,
+  countOf,
+  deliveryText,
+  headlineOf,
+  healthText,
+  matchOf,
+  matchText,
+  queueSentence,
+  stateOfChannel,
+  stateText,
+} from './alert-texts.ts'
+
+const now = Date.parse('2026-11-22T03:00:00Z')
+const at = (secondsAgo: number) => new Date(now - secondsAgo * 1_000).toISOString()
+const channel = (fields: Partial<Channel> = {}): Channel => ({
+  id: 'env-slack',
+  name: 'Ops',
+  type: 'slack',
+  managed_by: 'environment',
+  destination: 'hooks.slack.com',
+  min_severity: 'warning',
+  enabled: true,
+  send_resolved: true,
+  daily_check: true,
+  max_per_minute: 20,
+  quiet_hours: null,
+  state: 'ok',
+  waiting: 0,
+  dead: 0,
+  behind: 0,
+  paused_until: null,
+  last_delivered_at: at(60),
+  last_error: null,
+  last_error_at: null,
+  ...fields,
+})
+const counts: AlertCount[] = [
+  { status: 'open', severity: 'breach', count: 1 },
+  { status: 'open', severity: 'warning', count: 4 },
+  { status: 'open', severity: 'info', count: 900 },
+  { status: 'acknowledged', severity: 'critical', count: 2 },
+]
+
+describe('the heading of the queue', () => {
+  const say = (given: Partial<Parameters<typeof queueSentence>[0]>) =>
+    queueSentence({ counts: [], isComplete: true, channels: [channel()], ...given })
+
+  test('says what is open, without what only informs', () => {
+    expect(say({ counts })).toBe('5 alerts are open, 1 breach among them.')
+    expect(say({ counts: counts.slice(1) })).toBe('4 alerts are open.')
+    expect(say({ counts: [{ status: 'open', severity: 'critical', count: 1 }] })).toBe('1 alert is open, 1 critical.')
+    expect(say({ counts, isComplete: false })).toBe('At least 5 alerts are open, 1 breach among them.')
+    expect(say({ counts: counts.slice(2) })).toBe('No alert is open, 2 acknowledged.')
+  })
+
+  // An empty queue calms only where something would fill it.
+  test('never takes silence for peace', () => {
+    expect(say({})).toBe('No alert is open.')
+    expect(say({ channels: [] })).toBe('No alerts: no channel is set up.')
+    expect(say({ channels: [channel({ enabled: false })] })).toBe('No alerts: every channel is disabled.')
+    expect(say({ channels: [channel(), channel({ state: 'failing' })] })).toBe(
+      'No alert is open. 1 channel cannot be reached.',
+    )
+    expect(say({ counts, channels: [channel({ paused_until: at(-9) })] })).toBe(
+      '5 alerts are open, 1 breach among them. 1 channel cannot be reached.',
+    )
+  })
+})
+
+test('the count of a filter follows the other one', () => {
+  expect(countOf(counts, {})).toBe(7)
+  expect(countOf(counts, { status: 'open' })).toBe(5)
+  expect(countOf(counts, { severity: 'info' })).toBe(900)
+  expect(countOf(counts, { status: 'acknowledged', severity: 'breach' })).toBe(0)
+})
+
+describe('the sentence about an alert', () => {
+  const alert = { event_type: 'honeypot_triggered', by_service: true, source: 'wardline', instance_id: 'bot-1' }
+
+  test('believes the service alone', () => {
+    expect(headlineOf(alert)).toBe('bot-1 used a decoy')
+    expect(headlineOf({ ...alert, event_type: 'kill_unconfirmed' })).toBe('bot-1 has not confirmed its suspension')
+    expect(headlineOf({ ...alert, by_service: false, event_type: 'kill_confirmed', source: 'bot-1' })).toBe(
+      'bot-1 reports kill_confirmed',
+    )
+    expect(headlineOf({ ...alert, event_type: 'fleet_outage', instance_id: null })).toBe(
+      'Many agents fell silent together',
+    )
+  })
+
+  test('says how it ended', () => {
+    expect(stateText({ status: 'resolved', verdict: 'false_positive' })).toBe('Resolved as a false positive')
+    expect(stateText({ status: 'acknowledged', verdict: null })).toBe('Acknowledged')
+  })
+})
+
+describe('the history of an alert', () => {
+  const state: AlertDetail['history'][number]['after'] = { status: 'open', verdict: null, assignee: null, note: null }
+  const change = (after: Partial<typeof state>, before: Partial<typeof state> = {}, alerts = 1) =>
+    changeText({ at: at(1), by: 'Ada', before: { ...state, ...before }, after: { ...state, ...after }, alerts })
+
+  test('says what changed', () => {
+    expect(change({ status: 'acknowledged', assignee: 'Ada' })).toBe('acknowledged it, assigned it')
+    expect(change({ status: 'resolved', verdict: 'false_positive' }, {}, 3)).toBe(
+      'resolved it as a false positive, together with 2 other alerts',
+    )
+    expect(change({}, { status: 'resolved', verdict: 'false_positive' })).toBe('reopened it')
+    expect(change({}, { assignee: 'Ada', note: 'x' })).toBe('took it from its assignee, removed the note')
+    expect(change({})).toBe('changed nothing')
+    expect(change({ status: null })).toBe('changed its state')
+  })
+})
+
+describe('a delivery', () => {
+  const delivery: AlertDetail['deliveries'][number] = {
+    channel_id: 'env-slack',
+    outcome: 'told',
+    message_id: null,
+    state: 'delivered',
+    attempts: 1,
+    last_status: 200,
+    last_answer: 'ok',
+    last_error: null,
+    due_at: null,
+    delivered_at: at(1),
+  }
+
+  test('is never called delivered before it is', () => {
+    expect(deliveryText(delivery)).toBe('delivered after 1 attempt')
+    expect(deliveryText({ ...delivery, state: 'pending', attempts: 0 })).toBe('on its way')
+    expect(deliveryText({ ...delivery, state: 'pending', attempts: 3 })).toBe('not delivered yet, 3 attempts')
+    expect(deliveryText({ ...delivery, state: 'dead', attempts: 9, outcome: 'joined' })).toBe(
+      'given up after 9 attempts, together with others',
+    )
+    expect(deliveryText({ ...delivery, state: null, outcome: 'silenced' })).toBe('suppressed by a silence')
+  })
+})
+
+describe('a channel', () => {
+  test('counts as working once it delivered something and nothing fails', () => {
+    expect(stateOfChannel(channel())).toBe('works')
+    expect(stateOfChannel(channel({ last_delivered_at: null }))).toBe('not proven')
+    // Its first failures pause it minutes before the service calls it failing.
+    expect(stateOfChannel(channel({ paused_until: at(-60) }))).toBe('failing')
+    expect(stateOfChannel(channel({ enabled: false, state: 'disabled' }))).toBe('disabled')
+  })
+
+  test('says what it still has to do', () => {
+    const busy = channel({ paused_until: at(-60), waiting: 3, dead: 1, behind: 2 })
+    expect(healthText(busy, now)).toBe(
+      'Last delivered 60 s ago, next attempt in 60 s, 3 waiting, 2 not planned yet, 1 given up',
+    )
+    expect(healthText(channel({ last_delivered_at: null }), now)).toBe('Nothing delivered yet')
+  })
+})
+
+describe('what a rule is about', () => {
+  test('is read from what a person types, and said again', () => {
+    const match = matchOf({ severities: ['breach', 'critical'], types: 'honeypot_*,  policy_violation', instances: '' })
+    expect(match).toEqual({ severities: ['critical', 'breach'], types: ['honeypot_*', 'policy_violation'] })
+    expect(matchText(match)).toBe('Alerts of severity critical or breach, type honeypot_* or policy_violation')
+    expect(matchOf({ severities: [], types: ' , ', instances: 'a b' })).toEqual({ instances: ['a', 'b'] })
+    expect(matchText({})).toBe('Every alert')
+  })
+})

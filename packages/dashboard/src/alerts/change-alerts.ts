@@ -1,0 +1,25 @@
+import { counted } from '@wardline/text/counted'
+import { eachOf } from '../service/each-of.ts'
+
+/**
+ * Changes several alerts, each for itself. Resolves with a sentence when all succeeded; rejects with one that says how
+ * many did and why the first other one did not.
+ */
+export async function changeAll<Item>(
+  items: readonly Item[],
+  done: string,
+  change: (item: Item) => Promise<unknown>,
+): Promise<string> {
+  const faults: Error[] = []
+  await eachOf(items, async (item) => {
+    await change(item).catch((fault: Error) => void faults.push(fault))
+  })
+  const changed = items.length - faults.length
+  const [first] = faults
+  if (!first) return `${counted(changed, 'alert')} ${done}.`
+  throw new Error(
+    items.length === 1
+      ? first.message
+      : `${changed} of ${counted(items.length, 'alert')} ${done}; not the others: ${first.message}`,
+  )
+}

@@ -1,0 +1,15 @@
+import type { MessageContent } from '@wardline/contract'
+
+/** The lines of a body: JSON one field a line, whose line breaks within texts stay escaped. */
+export function readableBody({
+  body,
+  content_type,
+  cut,
+}: Pick<MessageContent, 'body' | 'content_type' | 'cut'>): string[] {
+  if (cut || !content_type.includes('json')) return body.split('\n')
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2).split('\n')
+  } catch {
+    return body.split('\n')
+  }
+}

@@ -1,0 +1,23 @@
+import { HostileText } from '../parts/hostile-text.tsx'
+
+/** The last answer of a receiver, in its own words. */
+export function ReceiverSaid(said: { status: number | null; answer: string | null; error: string | null }) {
+  const { status, answer, error } = said
+  if (status === null && !answer && error === null) return null
+  return (
+    <p className="quiet">
+      {error !== null && (
+        <>
+          <HostileText text={error} />{' '}
+        </>
+      )}
+      {(status !== null || answer) && 'Answer: '}
+      {status !== null && <b>{status} </b>}
+      {answer && (
+        <q>
+          <HostileText text={answer} />
+        </q>
+      )}
+    </p>
+  )
+}

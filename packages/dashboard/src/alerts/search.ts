@@ -1,0 +1,22 @@
+import type { Severity } from '@wardline/contract'
+
+export const alertViews = ['channels', 'routing'] as const
+/** What the queue shows when it is not what is open. */
+export const shownStatuses = ['acknowledged', 'resolved', 'all'] as const
+
+/** What the address says of the screen. */
+export interface AlertSearch {
+  /** Default: the queue. */
+  view?: (typeof alertViews)[number]
+  /** Default: open. */
+  status?: (typeof shownStatuses)[number]
+  /** Default: warning and above. */
+  severity?: Severity
+  instance_id?: string
+  event_type?: string
+  assignee?: string
+  /** The alert in the drawer. */
+  alert?: string
+  /** The channel in the drawer. */
+  channel?: string
+}

@@ -1,0 +1,67 @@
+import { type ChannelType, channelSettings } from '@wardline/contract'
+
+/** A field of a form, as the contract describes the setting. */
+export interface SettingField {
+  name: string
+  label: string
+  hint: string
+  isRequired: boolean
+  /** Not shown while it is typed. */
+  isSecret: boolean
+  /** Several values, separated by commas. */
+  isList: boolean
+  choices: readonly string[]
+  maxLength: number | undefined
+}
+
+/** The part of JSON Schema that settings use. */
+interface Schema {
+  type?: string
+  enum?: readonly string[]
+  description?: string
+  maxLength?: number
+  items?: Schema
+}
+
+const secretNames: readonly string[] = ['secret', 'token', 'routing_key']
+
+const labels: Record<string, string> = { url: 'URL', chat_id: 'Chat', routing_key: 'Integration key' }
+const labelOf = (name: string) => labels[name] ?? `${name[0]!.toUpperCase()}${name.slice(1).replaceAll('_', ' ')}`
+
+/** The fields of a type of channel: a new type of the contract has its form at once. */
+export function settingFields(type: ChannelType): SettingField[] {
+  const { properties, required = [] } = channelSettings[type] as unknown as {
+    properties: Record<string, Schema>
+    required?: readonly string[]
+  }
+  return Object.entries(properties).map(([name, schema]) => ({
+    name,
+    label: labelOf(name),
+    hint: (schema.description ?? schema.items?.description ?? '').replaceAll('`', ''),
+    isRequired: required.includes(name),
+    isSecret: secretNames.includes(name),
+    isList: schema.type === 'array',
+    choices: schema.enum ?? [],
+    maxLength: schema.type === 'array' ? undefined : schema.maxLength,
+  }))
+}
+
+/** The settings that a form holds; an empty field that is not required is left out. */
+export function settingsOf(fields: readonly SettingField[], form: Pick<FormData, 'get'>): Record<string, unknown> {
+  const entries = fields.flatMap(({ name, isList }): [string, unknown][] => {
+    const text = String(form.get(`setting ${name}`) ?? '').trim()
+    if (text === '') return []
+    return [
+      [
+        name,
+        isList
+          ? text
+              .split(',')
+              .map((part) => part.trim())
+              .filter(Boolean)
+          : text,
+      ],
+    ]
+  })
+  return Object.fromEntries(entries)
+}

@@ -1,0 +1,76 @@
+import { keepPreviousData, queryOptions } from '@tanstack/react-query'
+import type { QueryOf, ReplyOf } from '@wardline/contract'
+import { call } from './client.ts'
+import { refreshMs } from './fleet.ts'
+
+export type Alert = ReplyOf<'listAlerts'>['alerts'][number]
+export type AlertDetail = ReplyOf<'getAlert'>
+export type Channel = ReplyOf<'listChannels'>['channels'][number]
+export type Route = ReplyOf<'listRoutes'>['routes'][number]
+export type AlertCount = ReplyOf<'countAlerts'>['counts'][number]
+
+export type AlertFilter = Pick<
+  NonNullable<QueryOf<'listAlerts'>>,
+  'status' | 'severity' | 'min_severity' | 'event_type' | 'instance_id' | 'assignee'
+>
+
+export const alertsQuery = (filter: AlertFilter, limit: number) =>
+  queryOptions({
+    queryKey: ['alerts', 'list', filter, limit],
+    queryFn: ({ signal }) => call('listAlerts', { query: { ...filter, limit: String(limit) }, signal }),
+    refetchInterval: refreshMs,
+    placeholderData: keepPreviousData,
+  })
+
+export const alertCountsQuery = (filter: Pick<AlertFilter, 'event_type' | 'instance_id' | 'assignee'>) =>
+  queryOptions({
+    queryKey: ['alerts', 'counts', filter],
+    queryFn: ({ signal }) => call('countAlerts', { query: filter, signal }),
+    refetchInterval: refreshMs,
+    placeholderData: keepPreviousData,
+  })
+
+export const alertQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['alerts', 'one', id],
+    queryFn: ({ signal }) => call('getAlert', { params: { id }, signal }),
+    refetchInterval: refreshMs,
+  })
+
+export const channelsQuery = queryOptions({
+  queryKey: ['channels', 'list'],
+  queryFn: async ({ signal }) => (await call('listChannels', { signal })).channels,
+  refetchInterval: refreshMs,
+})
+
+/** The newest messages of a channel: enough to see what it did lately. */
+const maxMessages = '50'
+
+export const messagesQuery = (channel_id: string) =>
+  queryOptions({
+    queryKey: ['channels', 'messages', channel_id],
+    queryFn: async ({ signal }) =>
+      (await call('listMessages', { query: { channel_id, limit: maxMessages }, signal })).messages,
+    refetchInterval: refreshMs,
+  })
+
+/** What a receiver got does not change while it is looked at. */
+export const contentQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['channels', 'content', id],
+    queryFn: ({ signal }) => call('getMessageContent', { params: { id }, signal }),
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
+  })
+
+export const routesQuery = queryOptions({
+  queryKey: ['routing', 'routes'],
+  queryFn: async ({ signal }) => (await call('listRoutes', { signal })).routes,
+  refetchInterval: refreshMs,
+})
+
+export const silencesQuery = queryOptions({
+  queryKey: ['routing', 'silences'],
+  queryFn: async ({ signal }) => (await call('listSilences', { signal })).silences,
+  refetchInterval: refreshMs,
+})
