@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { openApiDocument } from '@wardline/contract'
-import { createLog, openDeps, readConfig, settings, version } from '@wardline/server'
+import { createLog, openDeps, readConfig, settings, simulateDetector, version } from '@wardline/server'
 import type { Command } from 'commander'
 import { createProgram } from '../packages/cli/src/command.ts'
 
@@ -150,11 +150,30 @@ ${sections.join('\n\n')}
 }
 
 /** The generated pages by file name, as they must stand in docs/reference. */
+const simulated = { agents: 20, days: 8, seed: 14 }
+
+function detector(): string {
+  const rows = simulateDetector(simulated).map(({ kind, warnings, criticals, found, samples }) =>
+    tableRow(kind, String(warnings), String(criticals), `${found} %`, String(samples)),
+  )
+  return `# What the anomaly detector reports
+
+${generated}
+
+Normal traffic should raise nothing, and a runaway should be found. This is \`wardline detector simulate --agents ${simulated.agents} --days ${simulated.days} --seed ${simulated.seed}\`: one sample every five minutes; warnings and criticals in one day of 1,000 agents with one metric, after one day of learning, with no fleet to compare with. A runaway is the larger of 10 times the mean, 3 times the 99.9th percentile, and 5, for 15 minutes; the last column is the median number of samples until it is reported. The tests run the same for 1,000 agents and 30 days every night.
+
+${tableRow('Normal traffic', 'Warnings', 'Criticals', 'Runaways found', 'After samples')}
+|---|---|---|---|---|
+${rows.join('\n')}
+`
+}
+
 export async function referencePages(): Promise<Record<string, string>> {
   return {
     'openapi.json': `${JSON.stringify(openApiDocument(version), null, 2)}\n`,
     'configuration.md': configuration(),
     'schema.md': await schema(),
     'cli.md': await commandLine(),
+    'detector.md': detector(),
   }
 }

@@ -12,11 +12,13 @@ const whereTheServiceRuns: Commands = {
   backup: async () => (await import('./backup.ts')).addBackup,
   migrate: async () => (await import('./migrate.ts')).addMigrate,
   simulate: async () => (await import('./simulate/simulate.ts')).addSimulate,
+  detector: async () => (await import('./detector.ts')).addDetector,
 }
 
 const fromAnywhere: Commands = {
   status: async () => (await import('./status.ts')).addStatus,
   instances: async () => (await import('./instances.ts')).addInstances,
+  baselines: async () => (await import('./baselines.ts')).addBaselines,
   kill: async () => (await import('./kill.ts')).addKill,
   resume: async () => (await import('./kill.ts')).addResume,
   tail: async () => (await import('./events/tail.ts')).addTail,

@@ -3,6 +3,7 @@ import { channelEndpoints } from './alert-channels.ts'
 import { messageEndpoints } from './alert-messages.ts'
 import { alertEndpoints } from './alerts.ts'
 import { auditEndpoints } from './audit.ts'
+import { baselineEndpoints } from './baselines.ts'
 import { downloadEndpoints } from './downloads.ts'
 import type { Endpoint } from './endpoint.ts'
 import { eventEndpoints } from './events.ts'
@@ -20,6 +21,7 @@ import { viewEndpoints } from './views.ts'
 export const endpoints = {
   ...instanceEndpoints,
   ...eventEndpoints,
+  ...baselineEndpoints,
   ...killSwitchEndpoints,
   ...statusEndpoints,
   ...trustEndpoints,

@@ -29,6 +29,7 @@ export const eventTypes = {
   decoySwept: 'decoy_swept',
   decoyCheckExhausted: 'decoy_check_exhausted',
   anomalyDetected: 'anomaly_detected',
+  anomalyEnded: 'anomaly_ended',
   instanceOffline: 'instance_offline',
   instanceRecovered: 'instance_recovered',
   instanceRestarted: 'instance_restarted',

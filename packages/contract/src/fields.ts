@@ -69,6 +69,9 @@ export const limits = {
   label: 1000,
   /** Hits of one decoy that a list counts: the list must not take longer after a storm of hits. */
   listedHits: 1_000,
+  /** Anomalies that an answer about baselines lists, and samples of a metric: a week of them at five minutes. */
+  listedEpisodes: 100,
+  listedSamples: 2_000,
   /** Matching work grows with the input; longer text is cut by the caller into parts. */
   checkedKey: 64 * 1024,
   checkedPath: 4096,

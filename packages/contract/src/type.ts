@@ -27,6 +27,7 @@ export const Type = {
   Optional: asOptional,
   String: ofType('string'),
   Integer: ofType('integer'),
+  Number: ofType('number'),
   Boolean: ofType('boolean'),
   Null: ofType('null'),
   Unknown: (options?: Options) => ({ ...options }),
@@ -45,6 +46,7 @@ export const Type = {
   | 'Optional'
   | 'String'
   | 'Integer'
+  | 'Number'
   | 'Boolean'
   | 'Null'
   | 'Unknown'

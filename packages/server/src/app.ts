@@ -3,6 +3,7 @@ import type { Deps } from './deps.ts'
 import { mountAlerts } from './features/alerts/routes.ts'
 import { mountAudit } from './features/audit/routes.ts'
 import { createDashboardPages } from './features/dashboard/routes.ts'
+import { mountDetection } from './features/detection/routes.ts'
 import { mountDownloads } from './features/downloads/routes.ts'
 import { mountEvents } from './features/events/routes.ts'
 import { mountHoneypots } from './features/honeypots/routes.ts'
@@ -57,6 +58,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   const reaches = services.decoyChecks.reaches
   mountInstances(router, deps, { ...services, reaches })
   mountEvents(router, deps, services)
+  mountDetection(router, services)
   mountKillSwitch(router, deps, { ...services, reaches })
   mountStatus(router, deps, services)
   mountStream(router, services)

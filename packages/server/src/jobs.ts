@@ -2,6 +2,7 @@ import { hourMs } from './clock.ts'
 import type { Deps } from './deps.ts'
 import { forgetOldAlerts } from './features/alerts/alerts.ts'
 import { watchChannels } from './features/alerts/delivery/channel-health.ts'
+import { forgetBaselines } from './features/detection/baselines.ts'
 import { scoutEveryMs } from './features/detection/scout.ts'
 import { indexEvents } from './features/events/event-index.ts'
 import { forgetOldEvents } from './features/events/retention.ts'
@@ -110,6 +111,14 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
         if (mayAttest()) await attestWeekly(deps)
       },
     },
+    { name: 'anomalies', everyMs: 60_000, run: () => services.baselines.endSilent() },
+    {
+      // Young baselines borrow from it; what is usual in a fleet changes slowly.
+      name: 'fleet-baselines',
+      everyMs: 600_000,
+      run: (stopping) => services.fleetBaselines.refresh(deps.clock.now(), stopping),
+    },
+    { name: 'baselines', everyMs: hourMs, run: (stopping) => forgetBaselines(deps, stopping) },
     { name: 'counted-reports', everyMs: 10_000, run: () => countedReports.run() },
     { name: 'refusals', everyMs: 60_000, run: () => services.probing.run() },
     {

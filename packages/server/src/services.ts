@@ -1,6 +1,8 @@
 import type { Deps } from './deps.ts'
 import { type Alerting, createAlerting } from './features/alerts/open-alerts.ts'
 import { ChainWatch } from './features/audit/chain-watch.ts'
+import { type Baselines, createBaselines } from './features/detection/baselines.ts'
+import { FleetBaselines } from './features/detection/fleet-baselines.ts'
 import { createJudge } from './features/detection/judge.ts'
 import { createScout, type Scout } from './features/detection/scout.ts'
 import { CountedReports } from './features/events/counted-reports.ts'
@@ -28,6 +30,8 @@ export interface Services extends Alerting {
   activityCounts: ActivityCounts
   countedReports: CountedReports
   events: Events
+  fleetBaselines: FleetBaselines
+  baselines: Baselines
   scout: Scout
   decoyChecks: DecoyChecks
   heartbeats: Heartbeats
@@ -54,10 +58,12 @@ export async function openServices(deps: Deps): Promise<Services> {
   const quotas = new Quotas(deps, countedReports)
   const streamBacklog = new StreamBacklog(deps.metrics)
   const controlStream = new ControlStream(deps, streamBacklog)
-  const parts = { ingest, outbox, activityCounts, countedReports, quotas, controlStream }
+  const fleetBaselines = new FleetBaselines(deps)
+  const parts = { ingest, outbox, activityCounts, countedReports, quotas, controlStream, fleetBaselines }
   const services = {
     ...parts,
-    events: createEvents(deps, { ...parts, judge: createJudge(deps) }),
+    events: createEvents(deps, { ...parts, judge: createJudge(deps, parts) }),
+    baselines: createBaselines(deps, parts),
     scout: createScout(deps, parts),
     decoyChecks: createDecoyChecks(deps, parts),
     heartbeats: createHeartbeats(deps, parts),

@@ -36,6 +36,8 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'sessions', key: ['token_hash'], grows: false },
   { table: 'login_codes', key: ['key_id'], grows: false },
   { table: 'metric_baselines', key: ['instance_id', 'metric'], grows: false },
+  { table: 'baselines', key: ['instance_id', 'metric'], grows: false },
+  { table: 'baseline_episodes', key: ['id'], grows: false },
   { table: 'alerts', key: ['seq'], grows: false },
   { table: 'alert_channels', key: ['id'], grows: false },
   { table: 'alert_routes', key: ['id'], grows: false },

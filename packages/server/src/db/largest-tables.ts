@@ -13,7 +13,8 @@ const growing: (keyof Schema)[] = [
   'honeypot_hits',
   'instances',
   'deleted_instances',
-  'metric_baselines',
+  'baselines',
+  'baseline_episodes',
   'audit_log',
 ]
 /** Counting on would keep other readers waiting, and says no more about who fills the database. */

@@ -20,6 +20,7 @@ import { savedViews } from './migrations/0016-saved-views.ts'
 import { loginCodes } from './migrations/0017-login-codes.ts'
 import { alertsToHandle } from './migrations/0018-alerts-to-handle.ts'
 import { silence } from './migrations/0019-silence.ts'
+import { baselines } from './migrations/0020-baselines.ts'
 
 interface Migration {
   version: number
@@ -50,6 +51,7 @@ const migrations: Migration[] = [
   { version: 17, name: 'login-codes', statements: loginCodes },
   { version: 18, name: 'alerts-to-handle', statements: alertsToHandle },
   { version: 19, name: 'silence', statements: silence },
+  { version: 20, name: 'baselines', statements: baselines },
 ]
 
 const newest = migrations.at(-1)!.version

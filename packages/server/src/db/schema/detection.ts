@@ -1,3 +1,4 @@
+/** Of the version before, whose processes may still run beside this one; a later version drops it. */
 interface MetricBaselinesTable {
   instance_id: string
   metric: string
@@ -7,6 +8,34 @@ interface MetricBaselinesTable {
   m2: number
 }
 
+/** What is usual for a metric of an instance. */
+interface BaselinesTable {
+  instance_id: string
+  metric: string
+  /** Grows by one with every change: two processes that judge the same baseline notice each other. */
+  version: number
+  /** See baseline-state.ts; at most 1 KiB, empty after a reset. */
+  state: string
+  updated_at: number
+  /** When an open episode ends unless the instance reports again; null without one. */
+  silent_at: number | null
+}
+
+interface BaselineEpisodesTable {
+  id: string
+  instance_id: string
+  metric: string
+  severity: 'warning' | 'critical'
+  basis: 'own' | 'type' | 'tag' | 'fleet' | 'none'
+  peak: number
+  begun_at: number
+  ended_at: number | null
+  /** How it ended; null while it is open. A level that rose without an episode is one that ended when it began. */
+  outcome: 'over' | 'accepted' | 'reset' | 'silent' | 'level' | null
+}
+
 export interface DetectionTables {
   metric_baselines: MetricBaselinesTable
+  baselines: BaselinesTable
+  baseline_episodes: BaselineEpisodesTable
 }

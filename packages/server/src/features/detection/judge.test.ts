@@ -4,166 +4,206 @@ import { openTestService, type TestService } from '../../test-service.ts'
 interface Anomaly {
   severity: string
   source: string
+  description: string
   instance_id: string
   session_id: string | null
-  metadata: { metric: string; value: number; mean: number; deviation: number; z: number; samples: number }
+  metadata: Record<string, unknown> & { metric: string; value: number; episode: string; basis: string }
 }
 
 let service: TestService
 let count = 0
 beforeAll(async () => {
   service = await openTestService()
+  await teachAll()
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
+const fiveMinutes = 300_000
 /** An instance without reports so far. */
 const newAgent = () => `agent-${count++}`
-const report = (agent: string, metrics: Record<string, number> | string, more: object = {}) =>
-  service.call<{ error?: string }>('POST', '/api/events', {
-    body: {
-      severity: 'info',
-      source: 'sdk',
-      event_type: 'session_metrics',
-      description: typeof metrics === 'string' ? metrics : JSON.stringify(metrics),
-      instance_id: agent,
-      ...more,
-    },
-  })
-async function teach(agent: string, values: number[], metric = 'tool_calls_per_5min') {
-  for (const value of values) expect((await report(agent, { [metric]: value })).status).toBe(201)
+const bodyOf = (agent: string | undefined, metrics: Record<string, number> | string, more: object = {}) => ({
+  severity: 'info',
+  source: 'sdk',
+  event_type: 'session_metrics',
+  description: typeof metrics === 'string' ? metrics : JSON.stringify(metrics),
+  instance_id: agent,
+  ...more,
+})
+const report = (agent: string | undefined, metrics: Record<string, number> | string, more: object = {}, at = service) =>
+  at.call<{ error?: string }>('POST', '/api/events', { body: bodyOf(agent, metrics, more) })
+async function teach(agent: string, values: Iterable<number>, metric = 'tool_calls_per_5min') {
+  for (const value of values) {
+    service.clock.advance(fiveMinutes)
+    expect((await report(agent, { [metric]: value })).status).toBe(201)
+  }
 }
-const anomalies = async (agent: string) =>
+const usual = (samples: number) => Array.from({ length: samples }, (_, index) => 4 + (index % 4))
+/** Agents that reported 4 to 7 for a day and an hour. */
+const taught: string[] = []
+async function teachAll() {
+  taught.push(...Array.from({ length: 10 }, newAgent))
+  for (const value of usual(300)) {
+    service.clock.advance(fiveMinutes)
+    const body = taught.map((agent) => bodyOf(agent, { tool_calls_per_5min: value, shell_exec_count: value }))
+    expect((await service.call('POST', '/api/events/batch', { body })).status).toBe(200)
+  }
+}
+const taughtAgent = () => taught.pop()!
+const eventsOf = async (agent: string, type: string) =>
   (
-    await service.call<{ events: Anomaly[] }>('GET', `/api/events?instance_id=${agent}&event_type=anomaly_detected`)
+    await service.call<{ events: Anomaly[] }>('GET', `/api/events?instance_id=${agent}&event_type=${type}`)
   ).body.events.toReversed()
-const samples = async (agent: string) =>
-  (await service.rows<{ samples: number }>(`select samples from metric_baselines where instance_id = '${agent}'`))[0]
-    ?.samples ?? 0
-
-/** Mean 100, deviation 10 exactly. */
-const usual = [100, 100, 100, 100, 100, 100, 100, 100, 100 + Math.sqrt(450), 100 - Math.sqrt(450)]
+const anomalies = (agent: string) => eventsOf(agent, 'anomaly_detected')
+const endings = (agent: string) => eventsOf(agent, 'anomaly_ended')
+const baselineOf = async (agent: string, metric = 'tool_calls_per_5min') =>
+  (
+    await service.call<{ baselines: { metric: string; samples: number; basis: string; mean: number }[] }>(
+      'GET',
+      `/api/instances/${agent}/baselines`,
+    )
+  ).body.baselines.find((baseline) => baseline.metric === metric)
+const samples = async (agent: string) => (await baselineOf(agent))?.samples ?? 0
 
 describe('detection', () => {
   it('says nothing while fewer than ten samples are known', async () => {
     const agent = newAgent()
-    await teach(agent, [...usual.slice(0, 9), 5_000])
+    await teach(agent, [...usual(9), 5_000])
     expect(await anomalies(agent)).toEqual([])
   })
 
-  it('warns from three deviations on and is critical from five', async () => {
-    const found: unknown[] = []
-    for (const value of [129.9, 130.1, 149.9, 150.1]) {
-      const agent = newAgent()
-      await teach(agent, [...usual, value])
-      found.push(...(await anomalies(agent)).map(({ severity, metadata }) => [severity, metadata.value]))
-    }
-    expect(found).toEqual([
-      ['warning', 130.1],
-      ['warning', 149.9],
-      ['critical', 150.1],
-    ])
+  it('reports only a gross runaway of a young baseline without a fleet', async () => {
+    const agent = newAgent()
+    await teach(agent, [...usual(20), 60])
+    expect(await anomalies(agent)).toEqual([])
+    await teach(agent, [900])
+    const [found, ...others] = await anomalies(agent)
+    expect(others).toEqual([])
+    expect(found).toMatchObject({ severity: 'critical', metadata: { value: 900, basis: 'none', p: null } })
+    expect(found!.description).toBe(
+      'tool_calls_per_5min is 900 in 5 min; its first 21 samples reached 60, and there is no fleet to compare it with',
+    )
   })
 
-  it('names the metric, the value, and what it was measured against', async () => {
-    const agent = newAgent()
-    await teach(agent, usual, 'shell_exec_count')
-    await report(agent, { shell_exec_count: 200 }, { session_id: 's-1' })
+  it('warns of two samples in a row, becomes critical once, and tells when it is over', async () => {
+    const agent = taughtAgent()
+    await teach(agent, [22])
+    expect(await anomalies(agent)).toEqual([])
+    await teach(agent, [6, 22, 22, 22, 400, 400])
+    expect((await anomalies(agent)).map(({ severity }) => severity)).toEqual(['warning', 'critical'])
+    expect(new Set((await anomalies(agent)).map(({ metadata }) => metadata.episode)).size).toBe(1)
+    await teach(agent, usual(11))
+    expect(await endings(agent)).toEqual([])
+    await teach(agent, usual(2))
+    const [ended, ...others] = await endings(agent)
+    expect(others).toEqual([])
+    expect(ended).toMatchObject({
+      severity: 'info',
+      source: 'wardline',
+      metadata: { outcome: 'over', peak: 400, samples: 4, duration_seconds: 900 },
+    })
+    expect(ended!.description).toBe('tool_calls_per_5min is as usual again; the anomaly lasted 15 min and reached 400')
+    expect(ended!.metadata.episode).toBe((await anomalies(agent))[0]!.metadata.episode)
+  })
+
+  it('explains itself', async () => {
+    const agent = taughtAgent()
+    await teach(agent, [5], 'shell_exec_count')
+    service.clock.advance(fiveMinutes)
+    await report(agent, { shell_exec_count: 5_000 }, { session_id: 's-1' })
     const [found] = await anomalies(agent)
     expect(found).toMatchObject({ source: 'wardline', instance_id: agent, session_id: 's-1', severity: 'critical' })
-    expect(Object.keys(found!.metadata).toSorted()).toEqual(['deviation', 'mean', 'metric', 'samples', 'value', 'z'])
-    expect(found!.metadata).toMatchObject({ metric: 'shell_exec_count', value: 200, samples: 10 })
-    expect(found!.metadata.mean).toBeCloseTo(100, 6)
-    expect(found!.metadata.deviation).toBeCloseTo(10, 6)
-    expect(found!.metadata.z).toBeCloseTo(10, 6)
+    expect(found!.description).toBe(
+      'shell_exec_count is 5000 in 5 min; 9 of 10 samples are 4 to 7, the highest in 30 days was 7',
+    )
+    expect(found!.metadata).toMatchObject({
+      metric: 'shell_exec_count',
+      value: 5_000,
+      samples: 301,
+      mean: expect.closeTo(5.5, 2),
+      deviation: expect.closeTo(1.12, 2),
+      z: expect.closeTo((5_000 - 5.5) / 1.12, -2),
+      usual: { low: 4, high: 7 },
+      highest: 7,
+      peak: 5_000,
+      basis: 'own',
+    })
+    expect(found!.metadata.p).toBeLessThan(1e-8)
   })
 
   // Repeating an attack would otherwise teach the detector that it is usual.
-  it('does not learn from an anomaly', async () => {
-    const agent = newAgent()
-    await teach(agent, usual)
-    await teach(agent, new Array<number>(12).fill(400))
-    expect(await samples(agent)).toBe(10)
-    expect(await anomalies(agent)).toHaveLength(12)
-    await teach(agent, [105])
-    expect(await samples(agent)).toBe(11)
+  it('does not learn from an anomaly before it held for twelve hours, and then says so', async () => {
+    const agent = taughtAgent()
+    await teach(agent, new Array<number>(100).fill(12))
+    expect(await samples(agent)).toBe(300)
+    expect((await baselineOf(agent))!.mean).toBeLessThan(6)
+    await teach(agent, new Array<number>(100).fill(12))
+    expect(await anomalies(agent)).toHaveLength(1)
+    expect(await endings(agent)).toMatchObject([{ metadata: { outcome: 'accepted' } }])
+    expect((await endings(agent))[0]!.description).toContain('new level accepted')
+    expect((await baselineOf(agent))!.mean).toBeGreaterThan(8)
   })
 
-  it('uses a floor after a constant baseline, so that one more is no alarm', async () => {
-    const agent = newAgent()
-    await teach(agent, new Array<number>(10).fill(5))
-    await teach(agent, [7.9])
-    expect(await anomalies(agent)).toEqual([])
-    const other = newAgent()
-    await teach(other, new Array<number>(10).fill(5))
-    await teach(other, [8, 10])
-    expect((await anomalies(other)).map(({ severity }) => severity)).toEqual(['warning', 'critical'])
+  it('never learns by itself what is far beyond the alarm', async () => {
+    const agent = taughtAgent()
+    await teach(agent, new Array<number>(400).fill(2_000))
+    expect(await anomalies(agent)).toHaveLength(1)
+    expect(await endings(agent)).toEqual([])
+    expect((await baselineOf(agent))!.mean).toBeLessThan(7)
+  })
+
+  it('ends the anomaly of an agent that reports no more', async () => {
+    const agent = taughtAgent()
+    await teach(agent, [900])
+    service.clock.advance(7_199_999)
+    await service.services.baselines.endSilent()
+    expect(await endings(agent)).toEqual([])
+    service.clock.advance(1)
+    await service.services.baselines.endSilent()
+    await service.services.baselines.endSilent()
+    expect(await endings(agent)).toMatchObject([{ metadata: { outcome: 'silent', peak: 900 } }])
   })
 
   it('judges each instance and each metric separately', async () => {
-    const [first, second] = [newAgent(), newAgent()]
-    await teach(first, usual)
+    const [first, second] = [taughtAgent(), newAgent()]
     await teach(second, [5_000])
     await teach(first, [5_000], 'another_metric')
     expect([...(await anomalies(first)), ...(await anomalies(second))]).toEqual([])
   })
 
   it('judges reports of one instance one after the other, however many come at once', async () => {
-    const agent = newAgent()
-    await Promise.all(usual.map((value) => report(agent, { n: value })))
-    expect(await samples(agent)).toBe(10)
-    // All but the first few would slip through if each were judged by what was known before the burst.
-    await Promise.all(new Array<number>(8).fill(300).map((value) => report(agent, { n: value })))
-    expect(await anomalies(agent)).toHaveLength(8)
+    const agent = taughtAgent()
+    service.clock.advance(fiveMinutes)
+    await Promise.all(new Array<number>(8).fill(300).map((value) => report(agent, { tool_calls_per_5min: value })))
+    expect((await anomalies(agent)).length).toBeLessThanOrEqual(2)
     const young = newAgent()
     await Promise.all([...new Array<number>(10).fill(5), 500].map((value) => report(young, { n: value })))
-    expect(await samples(young)).toBe(10)
     expect(await anomalies(young)).toHaveLength(1)
   })
 
   it('learns the same from a batch as from single reports', async () => {
     const agent = newAgent()
-    const events = usual.map((value) => ({
-      severity: 'info',
-      source: 'sdk',
-      event_type: 'session_metrics',
-      description: JSON.stringify({ n: value }),
-      instance_id: agent,
-    }))
-    const { body } = await service.call<{ ok: boolean }>('POST', '/api/events/batch', { body: events })
-    expect(body.ok).toBe(true)
-    const [row] = await service.rows<{ samples: number; mean: number; m2: number }>(
-      `select samples, mean, m2 from metric_baselines where instance_id = '${agent}'`,
-    )
-    expect(row!.samples).toBe(10)
-    expect(row!.mean).toBeCloseTo(100, 9)
-    expect(row!.m2).toBeCloseTo(900, 6)
+    const body = usual(12).map((value) => bodyOf(agent, { tool_calls_per_5min: value }))
+    expect((await service.call<{ ok: boolean }>('POST', '/api/events/batch', { body })).body.ok).toBe(true)
+    expect(await baselineOf(agent)).toMatchObject({ samples: 12, mean: expect.closeTo(5.5, 9) })
   })
 
   it('stores metrics without an instance without judging them', async () => {
-    for (let time = 0; time < 12; time++) await report('x', { n: time * 1_000 }, { instance_id: undefined })
-    expect(await service.rows(`select * from metric_baselines where metric = 'n' and instance_id = 'x'`)).toEqual([])
-  })
-
-  // One absurd number while the baseline is young would make every later one look small.
-  it('is not blinded for good by a number at the end of the range', async () => {
-    const agent = newAgent()
-    await teach(agent, [1e308, -1e308, 1e308, 5, 5, 5, 5, 5, 5, 5, 5])
-    const [row] = await service.rows<{ mean: number; m2: number }>(
-      `select mean, m2 from metric_baselines where instance_id = '${agent}'`,
-    )
-    expect(Number.isFinite(row!.mean) && Number.isFinite(row!.m2)).toBe(true)
+    for (let time = 0; time < 12; time++) expect((await report(undefined, { alone: time * 1_000 })).status).toBe(201)
+    expect(await service.rows(`select * from baselines where metric = 'alone'`)).toEqual([])
   })
 
   // An agent could fill the database by inventing a name with every report.
-  it('keeps at most 200 baselines of one instance', async () => {
+  it('keeps at most 200 baselines of one instance, of at most 1 KiB each', async () => {
     const agent = newAgent()
     for (let turn = 0; turn < 5; turn++) {
       await report(agent, Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`m${turn}_${index}`, 1])))
     }
-    const [{ kept } = { kept: 0 }] = await service.rows<{ kept: number }>(
-      `select count(*) as kept from metric_baselines where instance_id = '${agent}'`,
+    const rows = await service.rows<{ state: string }>(`select state from baselines where instance_id = '${agent}'`)
+    expect(rows).toHaveLength(200)
+    const [{ longest } = { longest: 0 }] = await service.rows<{ longest: number }>(
+      'select max(length(state)) as longest from baselines',
     )
-    expect(kept).toBe(200)
+    expect(longest).toBeLessThanOrEqual(1_024)
   })
 
   it('refuses metrics that are none, and learns nothing then', async () => {
@@ -178,16 +218,82 @@ describe('detection', () => {
 
   // The alarm and the report stand in one transaction: no crash can keep the report and lose the alarm.
   it('stores the report, the anomaly and what was learnt together or not at all', async () => {
-    const agent = newAgent()
-    await teach(agent, usual)
-    const allow = await service.refuse('update', 'metric_baselines')
-    expect((await report(agent, { tool_calls_per_5min: 500, other: 1 })).status).toBe(201)
-    expect((await report(agent, { tool_calls_per_5min: 100, third: 9 })).status).toBe(500)
+    const agent = taughtAgent()
+    service.clock.advance(fiveMinutes)
+    const allow = await service.refuse('update', 'baselines')
+    expect((await report(agent, { tool_calls_per_5min: 5_000, third: 9 })).status).toBe(500)
+    expect((await report(newAgent(), { other: 9 })).status).toBe(201)
     await allow()
     const rows = await service.rows<{ count: number }>(
       `select count(*) as count from events where instance_id = '${agent}' and description like '%third%'`,
     )
     expect(rows).toEqual([{ count: 0 }])
+    expect(await anomalies(agent)).toEqual([])
+    expect(await samples(agent)).toBe(300)
+    await report(agent, { tool_calls_per_5min: 5_000 })
     expect(await anomalies(agent)).toHaveLength(1)
+  })
+
+  it('loses no report and repeats no anomaly when two processes judge one agent', async () => {
+    const agent = taughtAgent()
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    for (let turn = 0; turn < 20; turn++) {
+      service.clock.advance(fiveMinutes)
+      const answers = await Promise.all(
+        [service, other, service, other].map((at) => report(agent, { tool_calls_per_5min: 6 }, {}, at)),
+      )
+      expect(answers.map(({ status }) => status)).toEqual([201, 201, 201, 201])
+    }
+    // Reports of the same moment teach once; the version counts them all.
+    const [row] = await service.rows<{ version: number }>(`select version from baselines where instance_id = '${agent}'
+      and metric = 'tool_calls_per_5min'`)
+    expect(Number(row!.version)).toBe(300 + 80)
+    service.clock.advance(fiveMinutes)
+    await Promise.all([service, other, service, other].map((at) => report(agent, { tool_calls_per_5min: 900 }, {}, at)))
+    expect(await anomalies(agent)).toHaveLength(1)
+  })
+})
+
+describe('young baselines', () => {
+  it('borrow from agents of the same type, then of a tag, then of all, and say so', async () => {
+    await using fleet = await openTestService({ clock: service.clock })
+    const beat = async (id: string, more: object) => {
+      const answer = await fleet.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id, ...more } })
+      expect([answer.status, answer.text]).toEqual([200, '{"ok":true}'])
+    }
+    const kinds = { support: 5, coding: 400 }
+    for (const [kind, level] of Object.entries(kinds)) {
+      for (let agent = 0; agent < 3; agent++) {
+        await beat(`${kind}-${agent}`, { agent_type: kind, tags: [`team:${kind}`] })
+        // Of the coding agents two are known by their tag alone.
+        if (kind === 'coding' && agent > 0) await beat(`${kind}-${agent}`, { agent_type: `other-${agent}` })
+      }
+      for (let sample = 0; sample < 108; sample++) {
+        fleet.clock.advance(3 * fiveMinutes)
+        for (let agent = 0; agent < 3; agent++) {
+          await report(`${kind}-${agent}`, { calls: level + (sample % 4) }, {}, fleet)
+        }
+      }
+    }
+    await fleet.services.fleetBaselines.refresh(fleet.deps.clock.now())
+    const judged = async (id: string, more: object, value: number) => {
+      await beat(id, more)
+      for (let sample = 0; sample < 2; sample++) {
+        fleet.clock.advance(fiveMinutes)
+        await report(id, { calls: value }, {}, fleet)
+      }
+      const { body } = await fleet.call<{ events: Anomaly[] }>(
+        'GET',
+        `/api/events?instance_id=${id}&event_type=anomaly_detected`,
+      )
+      return body.events.map(({ metadata, description }) => [metadata.basis, description])
+    }
+    expect(await judged('new-1', { agent_type: 'support' }, 400)).toMatchObject([
+      ['type', expect.stringContaining('9 of 10 samples of agents of the same type are 5 to 8')],
+    ])
+    expect(await judged('new-2', { tags: ['team:coding'] }, 9_000)).toMatchObject([['tag', expect.any(String)]])
+    expect(await judged('new-3', {}, 9_000)).toMatchObject([['fleet', expect.any(String)]])
+    expect(await judged('new-4', {}, 400)).toEqual([])
+    expect(await judged('new-5', { agent_type: 'coding' }, 400)).toEqual([])
   })
 })

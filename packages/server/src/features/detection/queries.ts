@@ -1,27 +1,170 @@
 import { CompiledQuery, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
-import type { Baseline } from './anomaly.ts'
+import type { Schema } from '../../db/schema.ts'
 
-export async function readBaselines(db: Db, instanceId: string): Promise<Map<string, Baseline>> {
-  const rows = await db.selectFrom('metric_baselines').selectAll().where('instance_id', '=', instanceId).execute()
-  return new Map(rows.map(({ metric, samples, mean, m2 }) => [metric, { samples, mean, m2 }]))
+export type BaselineRow = Schema['baselines']
+export type EpisodeRow = Schema['baseline_episodes']
+
+/** What refuses a version that another process was faster with. */
+export const currentConstraint = 'baseline_is_current'
+
+/** Episodes that are kept of a metric, beside retention by age. */
+const maxEpisodes = 50
+
+export function readBaselines(db: Db, instanceId: string, metrics: readonly string[]): Promise<BaselineRow[]> {
+  return db
+    .selectFrom('baselines')
+    .selectAll()
+    .where('instance_id', '=', instanceId)
+    .where('metric', 'in', metrics)
+    .execute()
 }
 
-/** Text of the statement that adds samples to baselines: Welford's step, so that processes may add in any order. */
-export function compileLearn({ db, dialect }: Database): string {
-  const rows = dialect.rowsFromJson('', { metric: 'text', value: 'double' })
-  const distance = sql`(excluded.mean - metric_baselines.mean)`
-  return sql`insert into metric_baselines (instance_id, metric, samples, mean, m2)
-    select ${''}, metric, 1, value, 0 from ${rows} as batch where true
+/** All baselines of an instance, which has a bounded number. */
+export function readInstanceBaselines(db: Db, instanceId: string): Promise<BaselineRow[]> {
+  return db.selectFrom('baselines').selectAll().where('instance_id', '=', instanceId).orderBy('metric').execute()
+}
+
+export async function countBaselines(db: Db, instanceId: string): Promise<number> {
+  const { count } = await db
+    .selectFrom('baselines')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where('instance_id', '=', instanceId)
+    .executeTakeFirstOrThrow()
+  return Number(count)
+}
+
+/** Baselines by key after one, for what is made of all. */
+export function readBaselinePage(
+  db: Db,
+  after: { instance_id: string; metric: string },
+  limit: number,
+): Promise<BaselineRow[]> {
+  return db
+    .selectFrom('baselines')
+    .selectAll()
+    .where((e) =>
+      e.or([
+        e('instance_id', '>', after.instance_id),
+        e.and([e('instance_id', '=', after.instance_id), e('metric', '>', after.metric)]),
+      ]),
+    )
+    .orderBy('instance_id')
+    .orderBy('metric')
+    .limit(limit)
+    .execute()
+}
+
+/** Baselines whose episode ends because the instance is silent. */
+export function readSilent(db: Db, now: number, limit: number): Promise<BaselineRow[]> {
+  return db
+    .selectFrom('baselines')
+    .selectAll()
+    .where('silent_at', '<=', now)
+    .orderBy('silent_at')
+    .limit(limit)
+    .execute()
+}
+
+/** A baseline as it is to be stored: `version` is one more than that which was read. */
+export type BaselineWrite = [
+  instance_id: string,
+  metric: string,
+  version: number,
+  state: string,
+  updated_at: number,
+  silent_at: number | null,
+]
+
+/**
+ * Makes statements that store baselines. A version that another process was faster with becomes 0, which the table
+ * refuses: the whole transaction fails, and what was judged is judged again.
+ */
+export function compileWrites({ db, dialect }: Database): (writes: readonly BaselineWrite[]) => Statement {
+  const rows = dialect.rowsFromJson('', {
+    instance_id: 'text',
+    metric: 'text',
+    version: 'bigint',
+    state: 'text',
+    updated_at: 'bigint',
+    silent_at: 'bigint',
+  })
+  const { sql: text } = sql`insert into baselines (instance_id, metric, version, state, updated_at, silent_at)
+    select instance_id, metric, version, state, updated_at, silent_at from ${rows} as batch where true
     on conflict (instance_id, metric) do update set
-      samples = metric_baselines.samples + 1,
-      mean = metric_baselines.mean + ${distance} / (metric_baselines.samples + 1.0),
-      m2 = metric_baselines.m2
-        + ${distance} * ${distance} * metric_baselines.samples / (metric_baselines.samples + 1.0)`.compile(db).sql
+      version = case when baselines.version = excluded.version - 1 then excluded.version else 0 end,
+      state = excluded.state, updated_at = excluded.updated_at, silent_at = excluded.silent_at`.compile(db)
+  return (writes) => CompiledQuery.raw(text, [JSON.stringify(writes)])
 }
 
-export const learnStatement = (
-  learn: string,
+/** Begins an episode, or notes how it went on. */
+export function episodeStatement(db: Db, row: EpisodeRow): Statement {
+  return db
+    .insertInto('baseline_episodes')
+    .values(row)
+    .onConflict((conflict) =>
+      conflict.column('id').doUpdateSet({
+        severity: row.severity,
+        peak: row.peak,
+        ended_at: row.ended_at,
+        outcome: row.outcome,
+      }),
+    )
+    .compile()
+}
+
+/** Ends an episode, whose beginning may have been forgotten. */
+export function endStatement(
+  db: Db,
+  id: string,
+  { peak, ended_at, outcome }: Pick<EpisodeRow, 'peak' | 'ended_at' | 'outcome'>,
+): Statement {
+  return db.updateTable('baseline_episodes').set({ peak, ended_at, outcome }).where('id', '=', id).compile()
+}
+
+/** Forgets the episodes of a metric beyond the newest. */
+export const trimStatement = (db: Db, instanceId: string, metric: string): Statement =>
+  sql`delete from baseline_episodes where instance_id = ${instanceId} and metric = ${metric} and begun_at < (
+    select begun_at from baseline_episodes where instance_id = ${instanceId} and metric = ${metric}
+    order by begun_at desc limit 1 offset ${sql.lit(maxEpisodes)})`.compile(db)
+
+/** The newest episodes of each metric of an instance, newest first. */
+export function readEpisodes(
+  db: Db,
   instanceId: string,
-  samples: [metric: string, value: number][],
-): Statement => CompiledQuery.raw(learn, [instanceId, JSON.stringify(samples)])
+  metric: string | undefined,
+  limit: number,
+): Promise<EpisodeRow[]> {
+  let query = db.selectFrom('baseline_episodes').selectAll().where('instance_id', '=', instanceId)
+  if (metric !== undefined) query = query.where('metric', '=', metric)
+  return query.orderBy('begun_at', 'desc').orderBy('id', 'desc').limit(limit).execute()
+}
+
+/** Baselines that heard nothing since `cutoff`. */
+export function findOldBaselines(db: Db, cutoff: number, limit: number) {
+  return db
+    .selectFrom('baselines')
+    .select(['instance_id', 'metric'])
+    .where('updated_at', '<', cutoff)
+    .limit(limit)
+    .execute()
+}
+
+export const deleteStatement = (db: Db, instanceId: string, metric: string, cutoff: number): Statement =>
+  db
+    .deleteFrom('baselines')
+    .where('instance_id', '=', instanceId)
+    .where('metric', '=', metric)
+    .where('updated_at', '<', cutoff)
+    .compile()
+
+/** Removes up to `limit` episodes that began before `cutoff`; resolves with how many. */
+export async function deleteOldEpisodes(db: Db, cutoff: number, limit: number): Promise<number> {
+  const { numDeletedRows } = await db
+    .deleteFrom('baseline_episodes')
+    .where('id', 'in', (e) =>
+      e.selectFrom('baseline_episodes').select('id').where('begun_at', '<', cutoff).limit(limit),
+    )
+    .executeTakeFirstOrThrow()
+  return Number(numDeletedRows)
+}

@@ -32,7 +32,7 @@ describe('Idempotency-Key of a batch', () => {
     expect(first.ids.map((id) => id !== null)).toEqual([true, false, true, true])
     expect(await send(service, 'a', events)).toEqual(first)
     expect(await count(service)).toBe(3)
-    expect(await service.rows('select samples from metric_baselines')).toEqual([{ samples: 1 }])
+    expect(await service.rows('select version from baselines')).toEqual([{ version: 1 }])
   })
 
   it('holds for twins under way at the same moment', async () => {
@@ -111,6 +111,6 @@ describe('Idempotency-Key of a batch', () => {
     await send(service, 'a', [...Array.from({ length: 12 }, (_, n) => metrics(10 + (n % 3))), metrics(500)])
     const anomalies = await service.rows("select severity from events where event_type = 'anomaly_detected'")
     expect(anomalies).toEqual([{ severity: 'critical' }])
-    expect(await service.rows('select samples from metric_baselines')).toEqual([{ samples: 12 }])
+    expect(await service.rows('select version from baselines')).toEqual([{ version: 1 }])
   })
 })

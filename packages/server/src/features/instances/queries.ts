@@ -133,6 +133,15 @@ export function findInstance(db: Db, id: string) {
   return db.selectFrom('instances').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
+/** What kind of agents these are. */
+export function findTraits(db: Db, ids: readonly string[]) {
+  return db
+    .selectFrom('instances')
+    .select(['id', 'agent_type', ...tagColumns])
+    .where('id', 'in', ids)
+    .execute()
+}
+
 /** Sets the tags of operators, in a batch that fails as stale when they changed meanwhile. */
 export function tagStatements(
   { db, dialect }: Database,

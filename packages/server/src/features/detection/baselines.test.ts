@@ -1,0 +1,149 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openTestService, type TestService } from '../../test-service.ts'
+import { forgetBaselines } from './baselines.ts'
+
+let service: TestService
+let count = 0
+beforeAll(async () => {
+  service = await openTestService()
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+interface Baseline {
+  metric: string
+  basis: string
+  samples: number
+  usual: { low: number; high: number } | null
+  alarm_above: number | null
+  episode: string | null
+}
+interface Episode {
+  id: string
+  outcome: string | null
+  peak: number
+  ended_at: string | null
+}
+interface Detail {
+  baseline: Baseline
+  episodes: Episode[]
+  samples: { at: string; value: number }[]
+  replayed: { value: number; severity: string; kind: string }[]
+}
+
+const metric = 'calls/5 min'
+const path = (agent: string, more = '') => `/api/instances/${agent}/baselines/${encodeURIComponent(metric)}${more}`
+async function report(agent: string, ...values: number[]) {
+  for (const value of values) {
+    service.clock.advance(900_000)
+    const body = {
+      severity: 'info',
+      source: 'sdk',
+      event_type: 'session_metrics',
+      description: JSON.stringify({ [metric]: value }),
+      instance_id: agent,
+    }
+    expect((await service.call('POST', '/api/events', { body })).status).toBe(201)
+  }
+}
+/** An agent that reported 4 to 7 for 27 hours, then a runaway. */
+async function anomalous(): Promise<string> {
+  const agent = `agent-${count++}`
+  await report(agent, ...Array.from({ length: 108 }, (_, index) => 4 + (index % 4)), 900, 950)
+  return agent
+}
+const view = async (agent: string) => (await service.call<Detail>('GET', path(agent))).body
+const endings = async (agent: string) =>
+  (
+    await service.call<{ events: { description: string; metadata: { outcome: string; episode: string } }[] }>(
+      'GET',
+      `/api/events?instance_id=${agent}&event_type=anomaly_ended`,
+    )
+  ).body.events
+
+describe('baselines', () => {
+  it('show what is usual, the anomalies, the samples, and what would have been reported', async () => {
+    const agent = await anomalous()
+    const detail = await view(agent)
+    expect(detail.baseline).toMatchObject({ metric, basis: 'own', samples: 108, usual: { low: 4, high: 7 } })
+    expect(detail.baseline.alarm_above).toBeGreaterThan(7)
+    expect(detail.episodes).toMatchObject([{ id: detail.baseline.episode, outcome: null, peak: 900, ended_at: null }])
+    expect(detail.samples).toHaveLength(110)
+    expect(detail.samples.at(-1)).toMatchObject({ value: 950 })
+    expect(detail.replayed).toMatchObject([{ value: 900, severity: 'critical', kind: 'began' }])
+    const { body } = await service.call<{ baselines: Baseline[]; episodes: Episode[] }>(
+      'GET',
+      `/api/instances/${agent}/baselines`,
+    )
+    expect(body).toMatchObject({ baselines: [detail.baseline], episodes: detail.episodes })
+  })
+
+  it('are accepted by an operator, which ends the anomaly and is in the audit log', async () => {
+    const agent = await anomalous()
+    const { episode } = (await view(agent)).baseline
+    expect((await service.call('POST', path(agent, '/accept'))).body).toEqual({ ok: true })
+    expect(await endings(agent)).toMatchObject([
+      { description: expect.stringContaining('new level accepted'), metadata: { outcome: 'accepted', episode } },
+    ])
+    const { baseline, episodes } = await view(agent)
+    expect(baseline).toMatchObject({ episode: null, usual: { high: expect.closeTo(925, -2) } })
+    expect(episodes).toMatchObject([{ id: episode, outcome: 'accepted', peak: 950 }])
+    await report(agent, 940, 930)
+    expect((await view(agent)).baseline.episode).toBeNull()
+    const audit = await service.call<{ entries: { target: string; after: { usual: unknown } }[] }>(
+      'GET',
+      '/api/audit?action=baseline.accept&order=newest',
+    )
+    expect(audit.body.entries[0]).toMatchObject({ target: `${agent} ${metric}`, after: { usual: { low: 4 } } })
+    const again = await service.call<{ error: string }>('POST', path(agent, '/accept'))
+    expect([again.status, again.body.error]).toEqual([400, `"${metric}" of ${agent} has no open anomaly to accept.`])
+  })
+
+  it('are reset by an operator and learnt again', async () => {
+    const agent = await anomalous()
+    expect((await service.call('POST', path(agent, '/reset'))).status).toBe(200)
+    expect(await endings(agent)).toMatchObject([{ metadata: { outcome: 'reset' } }])
+    expect((await view(agent)).baseline).toMatchObject({ basis: 'none', samples: 0, usual: null, episode: null })
+    await report(agent, 900, 900)
+    expect((await view(agent)).baseline).toMatchObject({ samples: 2, episode: null })
+    expect((await service.call('POST', path(agent, '/reset'))).status).toBe(200)
+    expect(await endings(agent)).toHaveLength(1)
+  })
+
+  it('are changed by operators alone', async () => {
+    const agent = await anomalous()
+    for (const [scope, status] of [
+      ['agent', 403],
+      ['viewer', 403],
+      ['operator', 200],
+    ] as const) {
+      const { key } = await service.createKey(scope)
+      const answer = await service.call('POST', path(agent, scope === 'operator' ? '/accept' : '/reset'), { key })
+      expect([scope, answer.status]).toEqual([scope, status])
+    }
+    const { key } = await service.createKey('agent')
+    expect((await service.call('GET', path(agent), { key })).status).toBe(403)
+    expect((await service.call('POST', path(agent, '/accept'), { key: null })).status).toBe(401)
+  })
+
+  it('that do not exist are 404', async () => {
+    for (const [method, more] of [
+      ['GET', ''],
+      ['POST', '/accept'],
+      ['POST', '/reset'],
+    ] as const) {
+      expect((await service.call(method, path('agent-unknown', more))).status).toBe(404)
+    }
+    expect((await service.call('GET', '/api/instances/agent-unknown/baselines')).body).toMatchObject({ baselines: [] })
+  })
+
+  it('of agents that are gone are forgotten with their anomalies', async () => {
+    const agent = await anomalous()
+    service.clock.advance(89 * 86_400_000)
+    await forgetBaselines(service.deps)
+    expect((await view(agent)).episodes).toHaveLength(1)
+    service.clock.advance(2 * 86_400_000)
+    await forgetBaselines(service.deps)
+    expect((await service.call('GET', path(agent))).status).toBe(404)
+    expect(await service.rows('select * from baseline_episodes')).toEqual([])
+  })
+})

@@ -1,0 +1,80 @@
+import type { Deps } from '../../deps.ts'
+import { readTraits, type Traits } from '../instances/traits.ts'
+import { type Borrowed, isMature, maxBuckets } from './baseline.ts'
+import { decodeBaseline } from './baseline-state.ts'
+import { readBaselinePage } from './queries.ts'
+import { emptySummary, merge, type Summary } from './summary.ts'
+
+/** Fewer agents are no fleet: each would decide what is usual for the next. */
+const minAgents = 3
+/** More agents of a group hardly change what is usual in it, and each costs time. */
+const maxAgents = 50
+/** Types and tags are the agents' own words: one that invents them must not fill the memory. */
+const maxGroups = 2_000
+/** Baselines read for one refresh: 20 MiB. A larger fleet is known by a part of it. */
+const maxRows = 20_000
+/** Decoding and merging a page takes a few milliseconds. */
+const pageRows = 100
+/** Each agent counts the same, however often it reports. */
+const agentWeight = 1_000
+
+interface Group {
+  agents: number
+  summary: Summary
+}
+
+/** What is usual in the fleet, for baselines that are too young to be judged by themselves. */
+export class FleetBaselines {
+  readonly #deps: Pick<Deps, 'database'>
+  #groups = new Map<string, Group>()
+
+  constructor(deps: Pick<Deps, 'database'>) {
+    this.#deps = deps
+  }
+
+  /** Periodic work: makes the summaries of the fleet from the baselines that are old enough. */
+  async refresh(now: number, stopping?: AbortSignal): Promise<void> {
+    const { database } = this.#deps
+    const groups = new Map<string, Group>()
+    let after = { instance_id: '', metric: '' }
+    for (let rows = 0; rows < maxRows && !stopping?.aborted; rows += pageRows) {
+      const page = await database.scan('baselines of the fleet', (db) => readBaselinePage(db, after, pageRows))
+      const traits = await readTraits(database.db, [...new Set(page.map(({ instance_id }) => instance_id))])
+      for (const { instance_id, metric, state } of page) {
+        const baseline = decodeBaseline(state)
+        const traitsOfIt = traits.get(instance_id)
+        if (!baseline || !traitsOfIt || !isMature(baseline, now)) continue
+        for (const key of groupsOf(metric, traitsOfIt)) add(groups, key, baseline.main)
+      }
+      if (page.length < pageRows) break
+      after = page.at(-1)!
+    }
+    this.#groups = groups
+  }
+
+  /** The summary of agents like this one, of the closest kind that there are enough of; null when there are none. */
+  find(metric: string, traits: Traits | undefined): Borrowed | null {
+    for (const key of groupsOf(metric, traits ?? { agentType: null, tags: [] })) {
+      const group = this.#groups.get(key)
+      if (group && group.agents >= minAgents) return { basis: basisOf(key), summary: group.summary }
+    }
+    return null
+  }
+}
+
+/** In the order in which they are asked. */
+function groupsOf(metric: string, { agentType, tags }: Traits): string[] {
+  const keys = tags.map((tag) => JSON.stringify(['tag', tag, metric]))
+  if (agentType !== null) keys.unshift(JSON.stringify(['type', agentType, metric]))
+  return [...keys, JSON.stringify(['fleet', metric])]
+}
+
+const basisOf = (key: string): Borrowed['basis'] => (JSON.parse(key) as [Borrowed['basis']])[0]
+
+function add(groups: Map<string, Group>, key: string, summary: Summary): void {
+  const group = groups.get(key)
+  if (!group && groups.size >= maxGroups) return
+  if (group && group.agents >= maxAgents) return
+  const merged = merge(group?.summary ?? emptySummary, 1, summary, agentWeight / summary.total, maxBuckets.main)
+  groups.set(key, { agents: (group?.agents ?? 0) + 1, summary: merged })
+}

@@ -1,0 +1,16 @@
+import type { Db } from '../../db/database.ts'
+import { findTraits } from './queries.ts'
+import { allTags } from './tags.ts'
+
+/** What an instance has in common with others. */
+export interface Traits {
+  agentType: string | null
+  tags: string[]
+}
+
+/** Traits by id; unknown instances are missing. */
+export async function readTraits(db: Db, ids: readonly string[]): Promise<Map<string, Traits>> {
+  if (ids.length === 0) return new Map()
+  const rows = await findTraits(db, ids)
+  return new Map(rows.map((row) => [row.id, { agentType: row.agent_type, tags: allTags(row) }]))
+}
