@@ -96,7 +96,7 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
     // Places are given first within the allowance of each key, then within that of the service.
     register:
       text(sql`insert into instances (${names}, owner, first_seen_at, last_heartbeat_at, left_at, control_version)
-      select ${names}, owner, ${0}, ${0}, case when leaving = 1 then ${0} end,
+      select ${names}, owner, ${0}, ${0}, case when leaving = 1 then cast(${0} as bigint) end,
         coalesce((select control_version from deleted_instances where deleted_instances.id = allowed.id), 0)
       from (select mine.*, row_number() over (order by ordinal) as place from (
           select batch.*, row_number() over (partition by owner order by ordinal) as place_of_owner
