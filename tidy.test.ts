@@ -527,7 +527,7 @@ const rules: Rule[] = [
     broken: { 'packages/server/src/log.ts': 'const level = process.env.LEVEL' },
     find: onlyIn(
       /\bprocess\.env\b/,
-      /^packages\/(cli\/|dashboard\/build\.ts$|server\/src\/config\.ts$)/,
+      /^packages\/(cli\/|dashboard\/(build|src\/connect\/snippets)\.ts$|server\/src\/config\.ts$)/,
       'reads process.env; only config.ts may',
     ),
   },

@@ -75,6 +75,7 @@ export async function storedEvent(service: Service, id: string): Promise<EventRo
 
 export interface KeyInput {
   scope: 'agent' | 'viewer' | 'operator' | 'admin'
+  name?: string
   instances?: string[]
   quotas?: Record<string, number | null>
 }
@@ -89,8 +90,9 @@ export async function createKeyDecoy(
   service: Service,
   instanceId: string,
   keyType = 'openai',
+  label?: string,
 ): Promise<Required<Pick<Decoy, 'key'>> & Decoy> {
-  const body = { instanceId, type: 'api_key', keyType }
+  const body = { instanceId, type: 'api_key', keyType, label }
   const answer = await service.call<Decoy>('POST', '/api/honeypots', { body })
   expect(answer, answer.text).toMatchObject({ status: 201, body: { key: expect.any(String) } })
   return { ...answer.body, key: answer.body.key ?? '' }

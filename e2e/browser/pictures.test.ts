@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
-import { createKeyDecoy, postEvent } from '../fleet.ts'
+import { createKey, createKeyDecoy, createPathDecoy, postEvent } from '../fleet.ts'
 import { newDataDir } from '../service.ts'
 import { useScreens } from './browser.ts'
 
@@ -37,7 +37,16 @@ async function tellStory(): Promise<() => Promise<void>> {
     body: { name: 'On call', type: 'slack', settings: { url: await startReceiver() } },
   })
   const agent = await screens.agent('billing-1')
-  const { key } = await createKeyDecoy(service, 'billing-1')
+  const { key } = await createKeyDecoy(service, 'billing-1', 'openai', 'OpenAI key in .env of the billing bot')
+  await createPathDecoy(service, 'deploy-helper-1', '~/.ssh/id_rsa_prod', 'SSH key path')
+  await createPathDecoy(service, 'support-1', '/srv/export/customers_2026.csv', 'Export of customers')
+  for (const instances of [['billing-1'], ['deploy-helper-*'], ['support-1', 'support-2']])
+    await createKey(service, { scope: 'agent', instances, name: instances.join(', ') })
+  for (const [scope, name] of [
+    ['operator', 'ada'],
+    ['viewer', 'wallboard'],
+  ] as const)
+    await createKey(service, { scope, name })
   for (const [index, name] of names.entries()) {
     const event_type = ['egress_blocked', 'policy_violation', 'tool_blocked'][index % 3]!
     await postEvent(service, {
@@ -75,6 +84,8 @@ const paths = {
   agent: '/fleet/billing-1',
   events: '/events',
   alerts: '/alerts',
+  decoys: '/decoys',
+  keys: '/keys',
   trust: '/trust',
 }
 
@@ -103,5 +114,13 @@ test('every screen can be shown in both themes and three widths', async () => {
   await page.getByRole('button', { name: 'Suspend data-analyst-3' }).click()
   await page.getByRole('dialog').getByText('A command that is running already').waitFor()
   await page.screenshot({ path: join(folder, 'suspend-light.png') })
+  await page.goto('/decoys?plant=key-aws&agent=deploy-helper-1')
+  await page.getByRole('button', { name: 'Create the decoy' }).click()
+  await page.getByText('The key is shown only here').waitFor()
+  await page.screenshot({ path: join(folder, 'decoy-planted-light.png') })
+  await page.goto('/connect?agent=support-bot-1')
+  await page.getByRole('button', { name: 'Make a key' }).click()
+  await page.getByText('The key is in the lines below').waitFor()
+  await page.screenshot({ path: join(folder, 'connect-light.png') })
   await end()
 })

@@ -34,6 +34,7 @@ beforeAll(async () => {
   await service.call('POST', '/api/silences', {
     body: { match: { types: ['other_note'] }, reason: `${unseen}${markup}`, ends_at },
   })
+  await service.call('POST', '/api/keys', { body: { scope: 'viewer', name: `${unseen}${markup}`.slice(0, 100) } })
   const path = `/srv/${unseen}/${markup.replaceAll(/[*?]/g, '')}`
   decoyId = (await createPathDecoy(service, hostile, path, `${unseen}${markup}`)).id
   await service.call('POST', '/api/honeypots/check/path', {
@@ -72,6 +73,8 @@ const paths = () => [
   '/alerts?view=routing',
   '/audit',
   `/events?session_id=${encodeURIComponent(unseen)}`,
+  '/keys',
+  '/connect',
   '/trust',
   '/nowhere',
 ]

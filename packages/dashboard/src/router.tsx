@@ -9,9 +9,12 @@ import {
 import { severities } from '@wardline/contract'
 import { type AlertSearch, alertViews, shownStatuses } from './alerts/search.ts'
 import type { AuditSearch } from './audit/entries.ts'
+import type { ConnectSearch } from './connect/search.ts'
+import { tabs } from './connect/snippets.ts'
 import { type DecoySearch, decoyFilters } from './decoys/search.ts'
 import { type EventSearch, lastRanges } from './events/search.ts'
 import { type FleetSearch, sortKeys, statusFilters } from './fleet/view.ts'
+import { type KeySearch, keyFilters } from './keys/search.ts'
 import { instantOf, type TimeRange } from './parts/time-range.tsx'
 import { isSignedOut } from './service/client.ts'
 import { sessionQuery } from './service/session.ts'
@@ -160,6 +163,28 @@ const alerts = createRoute({
   component: lazyRouteComponent(() => import('./alerts/alerts.tsx'), 'Alerts'),
 })
 
+const keys = createRoute({
+  getParentRoute: () => inside,
+  path: '/keys',
+  validateSearch: ({ q, show, create }): KeySearch => ({
+    q: textOf(q),
+    show: oneOf(keyFilters, show),
+    create: create === true || undefined,
+  }),
+  component: lazyRouteComponent(() => import('./keys/keys.tsx'), 'Keys'),
+})
+
+const connect = createRoute({
+  getParentRoute: () => inside,
+  path: '/connect',
+  validateSearch: ({ tab, agent, simulate }): ConnectSearch => ({
+    tab: oneOf(tabs, tab),
+    agent: textOf(agent),
+    simulate: simulate === true || undefined,
+  }),
+  component: lazyRouteComponent(() => import('./connect/connect.tsx'), 'Connect'),
+})
+
 /** Public: nothing of it asks who looks. */
 const trust = createRoute({
   getParentRoute: () => root,
@@ -170,7 +195,7 @@ const trust = createRoute({
 const routeTree = root.addChildren([
   login,
   trust,
-  inside.addChildren([overview, fleet, agent, events, decoys, alerts, audit]),
+  inside.addChildren([overview, fleet, agent, events, decoys, alerts, audit, keys, connect]),
 ])
 
 export function createDashboardRouter(client: QueryClient) {

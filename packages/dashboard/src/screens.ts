@@ -7,6 +7,8 @@ export const screens = [
   '/decoys',
   '/alerts',
   '/audit',
+  '/keys',
+  '/connect',
   '/trust',
   '/login',
 ] as const

@@ -58,11 +58,12 @@ function DecoyRow({ decoy, isAt }: { decoy: Decoy; isAt: boolean }) {
   return (
     <tr className={isAt ? 'at' : ''}>
       <td>
-        <Link to="/decoys" search={(before) => ({ ...before, open: decoy.id })} replace>
-          <HostileText text={label || (path ?? 'no label')} line />
+        <Link from="/decoys" search={(before) => ({ ...before, open: decoy.id })} replace>
+          <HostileText text={label || (path ?? kindOf(decoy))} max={120} line />
         </Link>
         <span className="under">
           {kindOf(decoy)}
+          <span className="only-narrow"> · {instanceId}</span>
           {path !== undefined && (
             <>
               {' · '}
@@ -73,7 +74,7 @@ function DecoyRow({ decoy, isAt }: { decoy: Decoy; isAt: boolean }) {
           )}
         </span>
       </td>
-      <td>
+      <td className="only-wide">
         <Link to="/fleet/$id" params={{ id: instanceId }} className="quiet">
           {instanceId}
         </Link>
@@ -187,7 +188,7 @@ export function Decoys() {
               <thead>
                 <tr>
                   <th>decoy</th>
-                  <th>agent</th>
+                  <th className="only-wide">agent</th>
                   <th>hits</th>
                   <th className="only-wide">first hit</th>
                   <th>last hit</th>

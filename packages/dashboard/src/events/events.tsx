@@ -1,5 +1,5 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import { getRouteApi } from '@tanstack/react-router'
+import { getRouteApi, Link } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { severities } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
@@ -327,7 +327,13 @@ export function Events() {
               })}
             </ul>
             {list.data && shown.rows.length === 0 && (
-              <p className="empty">{scannedTo === undefined ? 'No stored event matches.' : 'Nothing found so far.'}</p>
+              <p className="empty">
+                {scannedTo === undefined ? 'No stored event matches. ' : 'Nothing found so far. '}
+                <Link to="/connect" search={{ simulate: true }}>
+                  Simulate an attack
+                </Link>{' '}
+                or <Link to="/connect">connect an agent</Link>.
+              </p>
             )}
             {scannedTo !== undefined && (
               <p className="empty" role="status">

@@ -243,7 +243,10 @@ export function AgentTable(props: AgentTableProps) {
         </div>
       </div>
       {agents.length === 0 && (
-        <p className="empty">{isReady ? 'No agent matches the filter.' : 'Reading the fleet…'}</p>
+        <p className="empty">
+          {isReady ? 'No agent matches the filter. ' : 'Reading the fleet…'}
+          {isReady && <Link to="/connect">Connect an agent</Link>}
+        </p>
       )}
     </div>
   )

@@ -1,6 +1,7 @@
+import { Link } from '@tanstack/react-router'
+
 /** What to do while there is nothing to watch. */
 export function FirstAgent() {
-  const line = `curl -X POST ${location.origin}/api/heartbeat -H "X-Monitor-Key: $WARDLINE_KEY" -H "content-type: application/json" -d '{"instance_id":"my-agent","name":"My agent"}'`
   return (
     <section className="panel" aria-labelledby="first">
       <header>
@@ -8,15 +9,17 @@ export function FirstAgent() {
         <span className="quiet">it shows here within five seconds</span>
       </header>
       <div className="steps">
-        <p>
-          Create a key for it: <code>wardline keys create --scope agent --instance my-agent</code>
+        <p>A key for it, and the lines to copy for TypeScript, Python, Claude Code, Codex, Cursor, MCP or curl:</p>
+        <p className="chips">
+          <Link to="/connect" className="button">
+            Connect an agent <kbd>g c</kbd>
+          </Link>
+          <Link to="/connect" search={{ simulate: true }} className="button">
+            Simulate an attack…
+          </Link>
         </p>
         <p>
-          Send a heartbeat: <code>{line}</code>
-        </p>
-        <p>
-          Or take the SDK: <code>npm install {location.origin}/sdk.tgz</code>. A fleet to look at:{' '}
-          <code>wardline serve --demo</code>
+          A whole fleet to look at, on a separate data folder: <code>wardline serve --demo</code>
         </p>
       </div>
     </section>

@@ -8,6 +8,7 @@ const keys: [key: string, what: string][] = [
   ['j k', 'next and previous row'],
   ['Enter', 'open the row'],
   ['x', 'select the row'],
+  ['n', 'plant a decoy, create a key'],
   ['s', 'suspend the row, the selected agents or the agent that is open'],
   ['a', 'acknowledge the marked item of the overview, or the marked or selected alerts'],
   ['p', 'pause live events'],
@@ -19,8 +20,8 @@ const keys: [key: string, what: string][] = [
 
 export function KeyHelp({ onClose }: { onClose(): void }) {
   return (
-    <Dialog label="Keys" onClose={onClose}>
-      <h2>Keys</h2>
+    <Dialog label="Shortcuts" onClose={onClose}>
+      <h2>Shortcuts</h2>
       <table>
         <tbody>
           {keys.map(([key, what]) => (

@@ -26,7 +26,14 @@ interface Entry {
 }
 
 /** A list that a person reads; more letters find the rest. */
-const maxEntries = 12
+const maxEntries = 20
+
+const actions = [
+  { text: 'Plant a decoy', to: '/decoys', search: { plant: 'new' } },
+  { text: 'Create a key', to: '/keys', search: { create: true } },
+  { text: 'Connect an agent', to: '/connect', search: {} },
+  { text: 'Simulate an attack', to: '/connect', search: { simulate: true } },
+] as const
 
 /** Every word of the query is in the text, in any order. */
 const findsAll = (query: string, text: string): boolean =>
@@ -47,9 +54,10 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
   const entries: Entry[] = [
     ...places.map(({ to, name }) => ({ id: to, kind: 'screen', text: name, run: () => void navigate({ to }) })),
     { id: 'docs', kind: 'screen', text: 'API reference', run: () => location.assign('/docs') },
+    ...actions.map(({ text, ...to }) => ({ id: text, kind: 'action', text, run: () => void navigate(to) })),
     { id: 'theme', kind: 'action', text: 'Change the theme', run: onTheme },
     { id: 'zone', kind: 'action', text: 'Switch between local time and UTC', run: switchZone },
-    { id: 'keys', kind: 'action', text: 'Show the keys', run: onKeys },
+    { id: 'keys', kind: 'action', text: 'Show the shortcuts', run: onKeys },
     { id: 'leave', kind: 'action', text: 'Sign out', run: onSignOut },
     ...agentEntries(),
   ]

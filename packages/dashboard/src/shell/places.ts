@@ -7,4 +7,6 @@ export const places = [
   { to: '/alerts', name: 'Alerts', key: 'a' },
   { to: '/audit', name: 'Audit', key: 'u' },
   { to: '/trust', name: 'Trust', key: 't' },
+  { to: '/keys', name: 'Keys', key: 'k' },
+  { to: '/connect', name: 'Connect', key: 'c' },
 ] as const

@@ -18,6 +18,9 @@ import { SuspendedBanner } from './suspended-banner.tsx'
 import { useTheme } from './theme.ts'
 import { WardlineMark } from './wardline-mark.tsx'
 
+/** A phone has room for four: the others are under "More". */
+const footPlaces: readonly string[] = ['/', '/fleet', '/events', '/alerts']
+
 let isApplied = false
 
 /** The frame of every screen behind the sign-in. */
@@ -76,7 +79,7 @@ export function Shell() {
             Search <kbd>⌘K</kbd>
           </button>
           <button type="button" className="plain" onClick={() => setOpen('keys')}>
-            Keys <kbd>?</kbd>
+            Shortcuts <kbd>?</kbd>
           </button>
           <button type="button" className="plain" onClick={leave}>
             Sign out
@@ -105,7 +108,7 @@ export function Shell() {
         </main>
       </div>
       <nav className="foot-bar" aria-label="Screens">
-        {links}
+        {links.filter(({ props }) => footPlaces.includes(props.to))}
         <button type="button" className="plain" onClick={() => setOpen('palette')}>
           More
         </button>

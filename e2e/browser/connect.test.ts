@@ -1,0 +1,201 @@
+import { execFile, execFileSync, spawn } from 'node:child_process'
+import { mkdirSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Page } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
+import { allEvents, beat, createKey, newInstance, unique } from '../fleet.ts'
+import { machinePath } from '../machine-path.ts'
+import { newDataDir } from '../service.ts'
+import { useScreens } from './browser.ts'
+
+const screens = useScreens()
+const run = promisify(execFile)
+
+/** A shell of a new machine: this Node and its npm, nothing installed. */
+function newMachine() {
+  const home = newDataDir()
+  const prefix = join(home, 'prefix')
+  mkdirSync(prefix)
+  const path = [join(prefix, 'bin'), dirname(process.execPath), machinePath].join(delimiter)
+  const env = { HOME: home, PATH: path, npm_config_prefix: prefix, npm_config_update_notifier: 'false' }
+  return {
+    env,
+    home,
+    /** Runs lines as they were copied. */
+    shell: (lines: string) => run('bash', ['-euo', 'pipefail', '-c', lines], { cwd: home, env, maxBuffer: 1e7 }),
+  }
+}
+
+async function connecting(page: Page, tab: string, agent: string): Promise<string[]> {
+  await page.goto('/connect')
+  await page.getByRole('button', { name: tab, exact: true }).click()
+  await page.getByLabel('Id of the agent').fill(agent)
+  await page.getByRole('button', { name: 'Make a key' }).click()
+  await page.getByText('The key is in the lines below').waitFor()
+  await page.getByText(`Waiting for the first heartbeat of ${agent}…`).waitFor()
+  return await page.locator('.snippet pre').allTextContents()
+}
+const connected = (page: Page, agent: string) => page.getByText(`${agent} is connected.`).waitFor()
+
+const hasPython = (() => {
+  try {
+    execFileSync('python3', ['-c', 'import sys; assert sys.version_info >= (3, 9)'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+})()
+
+describe('what the screen shows, run as it was copied,', () => {
+  test('connects a program in TypeScript', async () => {
+    const page = await screens.signedIn()
+    const agent = unique('typed')
+    const [setup, code, start] = await connecting(page, 'TypeScript', agent)
+    await newMachine().shell(`${setup}\ncat > agent.mts <<'CODE'\n${code}\nCODE\n${start}`)
+    await connected(page, agent)
+    await page.getByRole('link', { name: 'Open the agent' }).click()
+    await page.getByRole('heading', { name: agent }).waitFor()
+  })
+
+  test('connects a program in Python', async ({ skip }) => {
+    if (!hasPython) return skip('python3 of at least 3.9 is not installed')
+    const page = await screens.signedIn()
+    const agent = unique('python')
+    const [setup, code, start] = await connecting(page, 'Python', agent)
+    await newMachine().shell(`${setup}\ncat > agent.py <<'CODE'\n${code}\nCODE\n${start}`)
+    await connected(page, agent)
+  })
+
+  test('connects whatever speaks HTTP, with curl', async () => {
+    const page = await screens.signedIn()
+    const agent = unique('plain')
+    const steps = await connecting(page, 'curl', agent)
+    const { stdout } = await newMachine().shell(steps.join('\n'))
+    expect(stdout.trim().split('\n')).toEqual(['{"ok":true}', '{"suspended":false,"reason":null}', '{"matched":false}'])
+    await connected(page, agent)
+  })
+
+  test('connects Claude Code, Codex, Cursor and an MCP server by commands that exist', async () => {
+    const page = await screens.signedIn()
+    const machine = newMachine()
+    let isInstalled = false
+    for (const [tab, tool] of [
+      ['Claude Code', 'claude-code'],
+      ['Codex', 'codex'],
+      ['Cursor', 'cursor'],
+    ] as const) {
+      const agent = unique(tool)
+      const [install = '', settings = '', hook = ''] = await connecting(page, tab, agent)
+      // The same package for each.
+      if (!isInstalled) await machine.shell(install)
+      isInstalled = true
+      const { stdout } = await machine.shell(`${settings}\n${hook} --yes`)
+      expect(stdout).toContain(agent)
+      // The first tool call.
+      const call = { tool_name: 'Bash', tool_input: { command: 'ls' }, session_id: 'one', cwd: machine.home }
+      const child = run('wardline-agent', ['hook', tool], { cwd: machine.home, env: machine.env })
+      child.child.stdin!.end(JSON.stringify(call))
+      await child
+      await connected(page, agent)
+    }
+
+    const agent = unique('files')
+    const [, settings = ''] = await connecting(page, 'MCP', agent)
+    const { command, args, env } = (
+      JSON.parse(settings) as { mcpServers: { files: { command: string; args: string[]; env: object } } }
+    ).mcpServers.files
+    expect(args.slice(0, 2)).toEqual(['mcp-proxy', '--'])
+    // In place of a server that would have to be fetched from a registry.
+    const proxy = spawn(command, [...args.slice(0, 2), 'cat'], {
+      cwd: machine.home,
+      env: { ...machine.env, ...env },
+      stdio: ['pipe', 'ignore', 'ignore'],
+    })
+    try {
+      await connected(page, agent)
+    } finally {
+      proxy.kill('SIGKILL')
+    }
+  })
+})
+
+// An agent that runs already, with another key, says nothing of the new lines.
+test('is green for a known agent only after a heartbeat that came later than the key', async () => {
+  const page = await screens.signedIn()
+  const agent = await newInstance(screens.service, 'known')
+  await page.goto(`/connect?agent=${agent}`)
+  await page.getByText(`${agent} is known.`).waitFor()
+  await page.getByRole('button', { name: 'Make a key' }).click()
+  await page.getByText(`Waiting for the next heartbeat of ${agent}…`).waitFor()
+  expect(await page.locator('.connected').count()).toBe(0)
+  await beat(screens.service, agent)
+  await connected(page, agent)
+})
+
+test('keeps the key out of address and storage, and the rest in the address', async () => {
+  const page = await screens.signedIn()
+  const agent = unique('secret')
+  const [setup = ''] = await connecting(page, 'Python', agent)
+  const key = /WARDLINE_KEY=(\S+)/.exec(setup)![1]!
+  const seen = await page.evaluate('JSON.stringify([location.href, { ...localStorage }, { ...sessionStorage }])')
+  expect(seen).not.toContain(key)
+  expect(new URL(page.url()).search).toBe(`?tab=python&agent=${agent}`)
+  await page.getByRole('button', { name: 'curl', exact: true }).click()
+  await page.getByText(key).first().waitFor()
+  // The key is for this agent alone.
+  await page.getByLabel('Id of the agent').fill(`${agent}-2`)
+  await page.getByText('wl_agent_…').first().waitFor()
+  expect(await page.content()).not.toContain(key)
+  await page.reload()
+  await page.getByText('Make a key for it first.').waitFor()
+  expect(await page.content()).not.toContain(key)
+})
+
+test('makes nothing before a button is pressed, and says to others who makes keys', async () => {
+  const { service } = screens
+  const keys = async () => (await service.call<{ keys: unknown[] }>('GET', '/api/keys')).body.keys.length
+  const key = await createKey(service, { scope: 'operator' })
+  const before = await keys()
+  const page = await screens.signedIn({ key })
+  await page.keyboard.press('g')
+  await page.keyboard.press('c')
+  await page.waitForURL('**/connect')
+  await page.goto('/connect?agent=somebody&tab=mcp')
+  await page.getByText('Only a key of scope admin makes keys').waitFor()
+  expect(await page.getByRole('button', { name: /^Make a key/ }).isDisabled()).toBe(true)
+  await page.goto('/connect?simulate=true')
+  expect(await page.getByRole('button', { name: 'Start' }).isDisabled()).toBe(true)
+  expect(await keys()).toBe(before)
+})
+
+test('simulates an attack through the real service, and cleans up', async () => {
+  const page = await screens.signedIn()
+  const { service } = screens
+  await page.keyboard.press('Control+k')
+  await page.keyboard.type('simulate')
+  await page.keyboard.press('Enter')
+  const dialog = page.getByRole('dialog', { name: 'Simulate an attack' })
+  await dialog.getByText('your alert channels receive it').waitFor()
+  await dialog.getByRole('button', { name: 'Start' }).click()
+  await dialog.getByText('Its key is revoked and its decoy deleted').waitFor()
+  await dialog.getByText('a breach is stored').waitFor()
+  const id = /simulated-[0-9a-f]{8}/.exec((await dialog.textContent()) ?? '')![0]
+  const events = (await allEvents(service)).filter(({ instance_id }) => instance_id === id)
+  expect(events.map(({ event_type }) => event_type).sort()).toEqual([
+    'honeypot_triggered',
+    'prompt_injection_detected',
+    'tool_blocked',
+    'tool_call',
+  ])
+  const { body } = await service.call<{ honeypots: unknown[] }>('GET', `/api/honeypots?instance_id=${id}`)
+  expect(body.honeypots).toEqual([])
+  const { keys } = (await service.call<{ keys: { name: string; revoked_at: string | null }[] }>('GET', '/api/keys'))
+    .body
+  expect(keys.filter(({ name }) => name.includes(id)).map(({ revoked_at }) => revoked_at)).toEqual([expect.any(String)])
+  const agent = () => service.call<{ tags: string[] }>('GET', `/api/instances/${id}`)
+  expect((await agent()).body.tags).toEqual(['simulated'])
+  await dialog.getByRole('button', { name: `Remove ${id}` }).click()
+  await dialog.getByText(`${id} is removed from the fleet.`).waitFor()
+  expect((await agent()).status).toBe(404)
+})

@@ -1,0 +1,94 @@
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
+import { createKey, unique } from '../fleet.ts'
+import { useScreens } from './browser.ts'
+
+const screens = useScreens()
+
+const stored = 'JSON.stringify([location.href, document.cookie, { ...localStorage }, { ...sessionStorage }])'
+
+/** The key that the dialog shows, which must be nowhere once the dialog is closed. */
+async function takeKey(page: Page): Promise<string> {
+  const dialog = page.getByRole('dialog')
+  const key = (await dialog.getByRole('group', { name: /^Key of scope/ }).textContent()) ?? ''
+  expect(key).toMatch(/^wl_\w+/)
+  expect(await page.evaluate(stored)).not.toContain(key)
+  await page.mouse.click(5, 5)
+  await dialog.getByRole('button', { name: 'Close and forget the key' }).click()
+  await dialog.waitFor({ state: 'detached' })
+  expect(await page.content()).not.toContain(key)
+  return key
+}
+
+test('creates a bound key, rotates it and revokes it', async () => {
+  const page = await screens.signedIn()
+  const { service } = screens
+  const id = unique('holder')
+  const beat = async (key: string, instance_id = id) =>
+    (await service.call('POST', '/api/heartbeat', { key, body: { instance_id, name: 'Holder' } })).status
+  // On the events, `k` alone goes to the previous row.
+  await page.goto('/events')
+  await page.getByText('Live', { exact: true }).first().waitFor()
+  await page.keyboard.press('g')
+  await page.keyboard.press('k')
+  await page.waitForURL('**/keys')
+  await page.getByLabel('Filter by name').waitFor()
+  await page.keyboard.press('n')
+  const dialog = page.getByRole('dialog', { name: 'Create a key' })
+  await dialog.getByLabel('Agents: ids').fill(`${id}, ${id}-2`)
+  await dialog.getByLabel('Valid').selectOption('30 days')
+  await dialog.getByRole('button', { name: 'Create the key' }).click()
+  const first = await takeKey(page)
+  expect([await beat(first), await beat(first, 'another')]).toEqual([200, 403])
+  const row = page.getByRole('row').filter({ hasText: id })
+  await row.getByText('valid for 29 days').waitFor()
+
+  await row.getByRole('button', { name: /^Rotate/ }).click()
+  await page.getByLabel('The old key ends').selectOption('at once')
+  await page.getByRole('button', { name: 'Rotate the key' }).click()
+  const second = await takeKey(page)
+  expect([await beat(first), await beat(second)]).toEqual([401, 200])
+
+  await row.getByRole('button', { name: /^Revoke/ }).click()
+  await page.getByText('Every process refuses it within one second').waitFor()
+  await page.keyboard.press('Escape')
+  expect(await beat(second)).toBe(200)
+  await row.getByRole('button', { name: /^Revoke/ }).click()
+  await page.getByRole('button', { name: 'Revoke the key' }).click()
+  await row.waitFor({ state: 'detached' })
+  expect(await beat(second)).toBe(401)
+  await page.getByRole('button', { name: /^Revoked or expired/ }).click()
+  await page.waitForURL('**/keys?show=ended')
+  await page.getByRole('row').filter({ hasText: id }).getByText('revoked').waitFor()
+})
+
+// A key that ends before its successor was read locks its holder out.
+test('marks the own key, never ends it at once by a rotation, and warns before it is revoked', async () => {
+  const own = await createKey(screens.service, { scope: 'admin' })
+  const page = await screens.signedIn({ key: own })
+  await page.goto('/keys')
+  const row = page.getByRole('row').filter({ hasText: 'yours' })
+  await row.getByRole('button', { name: /^Rotate/ }).click()
+  await page.getByText('you are signed out when it ends').waitFor()
+  expect(await page.getByLabel('The old key ends').locator('option').allTextContents()).toEqual([
+    'in 1 hour',
+    'in 1 day',
+    'in 7 days',
+  ])
+  await page.keyboard.press('Escape')
+  await row.getByRole('button', { name: /^Revoke/ }).click()
+  await page.getByText('This is your key: you are signed out at once.').waitFor()
+  await page.getByText('It is the only valid admin key here.').waitFor()
+  await page.getByRole('button', { name: 'Revoke the key' }).click()
+  await page.getByRole('heading', { name: 'Sign in with a key' }).waitFor()
+})
+
+test('says to others why they see no keys', async () => {
+  const page = await screens.signedIn({ key: await createKey(screens.service, { scope: 'operator' }) })
+  const asked: string[] = []
+  page.on('request', (request) => asked.push(new URL(request.url()).pathname))
+  await page.goto('/keys?create=true')
+  await page.getByText('Only a key of scope admin manages keys.').waitFor()
+  expect(asked).not.toContain('/api/keys')
+  expect(await page.getByRole('dialog').count()).toBe(0)
+})

@@ -1,0 +1,15 @@
+import { queryOptions } from '@tanstack/react-query'
+import type { KeyView } from '@wardline/contract'
+import { call } from './client.ts'
+
+export const keysKey = ['keys']
+
+/** Never a secret: these are in the answers of create and rotate only, which no cache keeps. */
+export const keysQuery = queryOptions({
+  queryKey: keysKey,
+  queryFn: async ({ signal }) => (await call('listKeys', { signal })).keys,
+  refetchInterval: 30_000,
+})
+
+export const isEnded = ({ revoked_at, expires_at }: KeyView, now: number): boolean =>
+  revoked_at !== null || (expires_at !== null && Date.parse(expires_at) <= now)
