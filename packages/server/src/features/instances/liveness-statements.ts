@@ -18,7 +18,7 @@ const hasLeft = sql<boolean>`coalesce(left_at, -1) >= last_heartbeat_at`
 const isSilent = (now: number) => {
   const heard = ['last_heartbeat_at', 'coalesce(seen_at, 0)'] as const
   const bounds = [sql.lit(offlineAfterMs), sql`typical_gap_ms * 13 / 4`, sql`longest_gap_ms * 5 / 4`]
-  const tests = heard.flatMap((at) => bounds.map((bound) => sql`${sql.raw(at)} < ${now} - ${bound}`))
+  const tests = heard.flatMap((at) => bounds.map((bound) => sql`${sql.raw(at)} < cast(${now} as bigint) - ${bound}`))
   return sql<boolean>`(${sql.join(tests, sql` and `)})`
 }
 
