@@ -166,7 +166,7 @@ export function AgentTable(props: AgentTableProps) {
     overscan: 8,
   })
   useEffect(() => {
-    if (at > 0) rows.scrollToIndex(at)
+    rows.scrollToIndex(at)
   }, [at, rows])
   // Rows of a group are of another height than those of agents, and a filter changes which is where.
   useEffect(() => rows.measure(), [items, rows])

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
-import { useEffect, useMemo, useRef, useState } from 'react'
+import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { SavedViews } from '../parts/saved-views.tsx'
 import { sentenceOf } from '../service/client.ts'
@@ -28,7 +28,7 @@ import {
 const route = getRouteApi('/inside/fleet')
 const filterNames = { active: 'Active', suspended: 'Suspended', unconfirmed: 'Not confirmed', offline: 'Offline' }
 
-/** What ten thousand agents cost is done when the fleet or the filter changes, not for each key. */
+/** What ten thousand agents cost is done when the fleet or the filter changes, and after the key that changed it shows. */
 function useFleetLines(fleet: readonly Agent[], search: FleetSearch) {
   const found = useMemo(() => withText(fleet, search.q), [fleet, search.q])
   const agents = useMemo(() => shownAgents(found, search), [found, search])
@@ -48,7 +48,7 @@ export function Fleet() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const { data: fleet, error } = useQuery(fleetQuery)
-  const { found, agents, items, counts, all, groups } = useFleetLines(fleet ?? nothing, search)
+  const { found, agents, items, counts, all, groups } = useFleetLines(fleet ?? nothing, useDeferredValue(search))
   const mayOperate = useMayOperate()
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const [at, setAt] = useState(0)
