@@ -128,17 +128,7 @@ function write(): void {
   const listed = join(folder, 'frames.txt')
   writeFileSync(listed, `${list.join('\n')}\n`)
   const input = ['-y', '-loglevel', 'error', '-f', 'concat', '-safe', '0', '-i', listed]
-  const look = [
-    '-vf',
-    'fps=8',
-    '-c:v',
-    'libwebp_anim',
-    '-quality',
-    '60',
-    '-loop',
-    '0',
-    '-an',
-  ]
+  const look = ['-vf', 'fps=8', '-c:v', 'libwebp_anim', '-quality', '60', '-loop', '0', '-an']
   execFileSync('ffmpeg', [...input, ...look, target], { stdio: 'inherit' })
   const seconds = frames.at(-1)!.at - frames[0]!.at
   const { size: bytes } = statSync(target)

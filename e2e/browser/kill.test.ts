@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { newInstance, unique } from '../fleet.ts'
+import { newInstance, postEvent, unique } from '../fleet.ts'
 import { useScreens } from './browser.ts'
 
 const screens = useScreens()
@@ -24,6 +24,24 @@ describe('suspending an agent', () => {
     await dialog.getByRole('button', { name: `Resume ${agent.id}` }).click()
     await dialog.getByText(/^The agent confirmed: resumed/).waitFor()
     await agent.heard('resumed')
+    await agent.end()
+  })
+
+  test('shows the same stages from the queue of the overview', async () => {
+    const agent = await screens.agent(unique('queued'))
+    await postEvent(screens.service, { severity: 'breach', instance_id: agent.id, description: unique('breach') })
+    const page = await screens.signedIn()
+    const item = page.locator('.attention > li').filter({ hasText: agent.id }).first()
+    await item.getByRole('button', { name: `Suspend ${agent.id}` }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Reason').fill('From the queue')
+    await page.keyboard.press('Control+Enter')
+    await dialog.getByText(/^The agent confirmed: stopped/).waitFor()
+    // The styles of the queue once put each letter of a stage below the other.
+    for (const stage of await dialog.locator('.stages li b').all()) {
+      const { width = 0, height = 0 } = (await stage.boundingBox()) ?? {}
+      expect(width).toBeGreaterThan(height)
+    }
     await agent.end()
   })
 

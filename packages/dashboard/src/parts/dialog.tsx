@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect, useRef } from 'react'
+import { createPortal } from 'react-dom'
 
 interface DialogProps {
   label: string
@@ -21,7 +22,8 @@ export function Dialog({ label, onClose, children, className, closesOutside = tr
       if (before instanceof HTMLElement) before.focus()
     }
   }, [])
-  return (
+  // Beside the page: the styles of a list or table that opens it are not its own.
+  return createPortal(
     <dialog
       ref={dialog}
       aria-label={label}
@@ -38,6 +40,7 @@ export function Dialog({ label, onClose, children, className, closesOutside = tr
       }}
     >
       {children}
-    </dialog>
+    </dialog>,
+    document.body,
   )
 }
