@@ -1,4 +1,4 @@
-import type { Severity } from '@wardline/contract'
+import { eventTypes, type Severity } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { dayMs, spanText } from '../parts/span.ts'
 import type { Agent } from '../service/fleet.ts'
@@ -7,7 +7,7 @@ import type { Row } from '../service/live-tail.ts'
 
 export interface AttentionItem {
   key: string
-  kind: 'breach' | 'unconfirmed' | 'critical' | 'offline'
+  kind: 'breach' | 'unconfirmed' | 'critical' | 'offline' | 'anomaly'
   severity: Severity
   /** One plain sentence, of words of ours and ids only. */
   headline: string
@@ -26,6 +26,8 @@ interface AttentionFacts {
   fleet: readonly Agent[]
   /** Events of severity breach and critical, newest first. */
   events: readonly Row[]
+  /** Events of anomalies that began, rose and ended, newest first. */
+  anomalies: readonly Row[]
   /** Status of alerts by id, which is the id of their event. */
   alerts: ReadonlyMap<string, string>
   now: number
@@ -51,10 +53,49 @@ export function sentenceOf(
     : `${who} reports ${event_type}${by_service || source === who ? '' : ' (as another reporter says)'}`
 }
 
+const episodeOf = ({ metadata }: Row): string | undefined => {
+  const episode = metadata?.episode
+  return typeof episode === 'string' ? episode : undefined
+}
+/** Of the service itself: a caller's report of that type has no episode that ends. */
+const isAnomaly = (row: Row): boolean =>
+  row.by_service === true && row.event_type === eventTypes.anomalyDetected && episodeOf(row) !== undefined
+
+/** One line for each anomaly that is not over. */
+function anomalyItems({ anomalies, alerts, now }: AttentionFacts): AttentionItem[] {
+  const ended = new Set(anomalies.flatMap((row) => (row.event_type === eventTypes.anomalyEnded && row.by_service ? episodeOf(row) ?? [] : [])))
+  const episodes = new Map<string, Row[]>()
+  for (const row of anomalies) {
+    const episode = episodeOf(row)
+    if (!isAnomaly(row) || episode === undefined || ended.has(episode)) continue
+    if (now - Date.parse(row.created_at) > dayMs) continue
+    episodes.set(episode, [...(episodes.get(episode) ?? []), row])
+  }
+  return [...episodes].flatMap(([episode, rows]): AttentionItem[] => {
+    const status = rows.map(({ id }) => alerts.get(id)).find((known) => known !== undefined)
+    if (status !== undefined && status !== 'open') return []
+    const last = rows.find(({ severity }) => severity === 'critical') ?? rows[0]!
+    return [
+      {
+        key: `anomaly ${episode}`,
+        kind: last.severity === 'critical' ? 'critical' : 'anomaly',
+        severity: last.severity,
+        headline: sentenceOf(last, last.instance_id ?? 'An unnamed agent'),
+        report: last.description,
+        facts: '',
+        at: last.created_at,
+        agentId: last.instance_id ?? undefined,
+        alertId: rows.find(({ id }) => alerts.get(id) === 'open')?.id,
+        eventId: last.id,
+      },
+    ]
+  })
+}
+
 function itemsOfEvents({ events, alerts, now }: AttentionFacts, kind: 'breach' | 'critical'): AttentionItem[] {
   const groups = new Map<string, Row[]>()
   for (const row of events) {
-    if (row.severity !== kind || now - Date.parse(row.created_at) > dayMs) continue
+    if (row.severity !== kind || now - Date.parse(row.created_at) > dayMs || isAnomaly(row)) continue
     const status = alerts.get(row.id)
     if (status !== undefined && status !== 'open') continue
     const key = `${row.severity} ${row.instance_id ?? row.source} ${row.event_type} ${row.by_service}`
@@ -134,10 +175,14 @@ function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
 /** Everything that needs a person, the worst first. */
 export function attentionOf(facts: AttentionFacts): AttentionItem[] {
   const newestFirst = (one: AttentionItem, other: AttentionItem) => Date.parse(other.at) - Date.parse(one.at)
+  const [critical = [], others = []] = [true, false].map((isCritical) =>
+    anomalyItems(facts).filter(({ kind }) => (kind === 'critical') === isCritical),
+  )
   return [
     ...itemsOfEvents(facts, 'breach').sort(newestFirst),
     ...unconfirmedItems(facts).sort(newestFirst),
-    ...itemsOfEvents(facts, 'critical').sort(newestFirst),
+    ...[...itemsOfEvents(facts, 'critical'), ...critical].sort(newestFirst),
     ...offlineItems(facts),
+    ...others.sort(newestFirst),
   ]
 }

@@ -1,5 +1,6 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
+import { eventTypes } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { SeverityChart } from '../parts/severity-chart.tsx'
 import { useNow } from '../parts/time.tsx'
@@ -35,12 +36,17 @@ function useFacts() {
   const status = useQuery(statusQuery)
   const breaches = useInfiniteQuery(eventsQuery({ severity: 'breach' }))
   const critical = useInfiniteQuery(eventsQuery({ severity: 'critical' }))
+  const begun = useInfiniteQuery(eventsQuery({ event_type: eventTypes.anomalyDetected }))
+  const ended = useInfiniteQuery(eventsQuery({ event_type: eventTypes.anomalyEnded }))
   const alerts = useQuery(alertsQuery)
-  const events = [breaches, critical].flatMap(({ data }) => data?.pages.flatMap((page) => page.events) ?? [])
+  const rowsOf = (queries: (typeof breaches)[]) =>
+    queries.flatMap(({ data }) => data?.pages.flatMap((page) => page.events) ?? [])
+  const events = rowsOf([breaches, critical])
+  const anomalies = rowsOf([begun, ended])
   const statuses = new Map(alerts.data?.map((alert) => [alert.id, alert.status] as const))
-  const isComplete = [fleet, status, breaches, critical, alerts].every(({ data }) => data !== undefined)
-  const fault = [fleet, status, breaches, critical, alerts].find(({ error }) => error)?.error
-  return { fleet, status, events, statuses, isComplete, fault }
+  const isComplete = [fleet, status, breaches, critical, begun, ended, alerts].every(({ data }) => data !== undefined)
+  const fault = [fleet, status, breaches, critical, begun, ended, alerts].find(({ error }) => error)?.error
+  return { fleet, status, events, anomalies, statuses, isComplete, fault }
 }
 
 const route = getRouteApi('/inside/')
@@ -70,13 +76,13 @@ function Charts() {
 }
 
 export function Overview() {
-  const { fleet, status, events, statuses, isComplete, fault } = useFacts()
+  const { fleet, status, events, anomalies, statuses, isComplete, fault } = useFacts()
   const now = useNow()
   const agents = fleet.data ?? []
   const checkedAt = fleet.dataUpdatedAt
   const ageMs = Math.max(0, now - checkedAt)
   const isStale = isComplete && ageMs > staleAfterMs
-  const items = attentionOf({ fleet: agents, events, alerts: statuses, now })
+  const items = attentionOf({ fleet: agents, events, anomalies, alerts: statuses, now })
   const verdict = isComplete
     ? verdictOf({ fleet: agents, items, ageMs })
     : fault
