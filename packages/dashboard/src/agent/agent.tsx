@@ -22,8 +22,9 @@ import { ControlButton } from '../suspend/control-button.tsx'
 import { StageRow } from '../suspend/stage-row.tsx'
 import { confirmedAfter, stagesOfAgent } from '../suspend/stages.ts'
 import './agent.css'
+import { Baselines } from './baselines.tsx'
 import { Anomalies, Sessions } from './behaviour.tsx'
-import { anomalyOf, metricsOf } from './reports.ts'
+import { anomalyMetric, metricsOf } from './reports.ts'
 import { Timeline } from './timeline.tsx'
 
 const route = getRouteApi('/inside/fleet/$id')
@@ -159,7 +160,7 @@ function TagRow({ agent }: { agent: Agent }) {
 
 const rowsOf = (pages: { pages: EventPages['pages'] } | undefined): Row[] =>
   pages?.pages.flatMap((page) => page.events) ?? []
-const anomalyNames = (rows: readonly Row[]) => rows.flatMap((row) => anomalyOf(row)?.metric ?? [])
+const anomalyNames = (rows: readonly Row[]) => rows.flatMap((row) => anomalyMetric(row) ?? [])
 
 export function AgentPage() {
   const { id } = route.useParams()
@@ -301,6 +302,7 @@ export function AgentPage() {
           to={now}
         />
       </section>
+      <Baselines id={id} />
       <div className="halves">
         <Anomalies rows={unusual} id={id} />
         <Decoys id={id} />

@@ -81,7 +81,13 @@ function Chart({ detail: { baseline, samples, episodes } }: { detail: Detail }) 
             />
           ))}
         {usual && (
-          <rect className="usual" x="0" y={y(usual.high)} width={width} height={Math.max(2, y(usual.low) - y(usual.high))} />
+          <rect
+            className="usual"
+            x="0"
+            y={y(usual.high)}
+            width={width}
+            height={Math.max(2, y(usual.low) - y(usual.high))}
+          />
         )}
         {alarm !== null && alarm <= highest && <line className="alarm" x1="0" x2={width} y1={y(alarm)} y2={y(alarm)} />}
         <polyline points={samples.map(({ at, value }) => `${x(at)},${y(value)}`).join(' ')} />
@@ -203,8 +209,8 @@ function Actions({ id, baseline }: { id: string; baseline: Baseline }) {
         <Dialog label="Reset what is usual" onClose={() => setAsking(false)}>
           <h2>Forget what is usual</h2>
           <p>
-            <HostileText text={metric} max={100} /> of {id} is learnt again from its next samples. Until there are enough
-            of them, it is judged by other agents, and an unusual level may be learnt as usual.
+            <HostileText text={metric} max={100} /> of {id} is learnt again from its next samples. Until there are
+            enough of them, it is judged by other agents, and an unusual level may be learnt as usual.
           </p>
           <p className="buttons">
             <button type="button" onClick={() => setAsking(false)} data-first>

@@ -6,17 +6,14 @@ import { SessionLine } from '../parts/session-line.tsx'
 import { sessionsOf } from '../parts/sessions.ts'
 import { Time } from '../parts/time.tsx'
 import type { Row } from '../service/live-tail.ts'
-import { anomalyOf } from './reports.ts'
+import { anomalyMetric } from './reports.ts'
 
 const maxAnomalies = 10
 const maxSessions = 10
 
 /** What the service found unusual in the figures that the agent reports, each as a sentence. */
 export function Anomalies({ rows, id }: { rows: readonly Row[]; id: string }) {
-  const found = rows.flatMap((row) => {
-    const facts = anomalyOf(row)
-    return facts ? [{ row, facts }] : []
-  })
+  const found = rows.filter((row) => anomalyMetric(row) !== undefined)
   return (
     <section className="panel" aria-labelledby="anomalies">
       <header>
@@ -25,14 +22,11 @@ export function Anomalies({ rows, id }: { rows: readonly Row[]; id: string }) {
       </header>
       {found.length === 0 && <p className="empty">None was found in what the agent reported of its sessions.</p>}
       <ul className="anomalies">
-        {found.slice(0, maxAnomalies).map(({ row, facts }) => (
+        {found.slice(0, maxAnomalies).map((row) => (
           <li key={row.id}>
             <SeverityMark severity={row.severity} />
             <Link to="/events" search={{ instance_id: id, event_type: 'anomaly_detected', open: row.seq ?? undefined }}>
-              <b>
-                <HostileText text={facts.metric} max={80} />
-              </b>{' '}
-              {facts.sentence}
+              <HostileText text={row.description} max={300} />
             </Link>
             <span className="quiet">
               <Time at={row.created_at} />

@@ -25,25 +25,8 @@ export function metricsOf(rows: readonly Row[]): Map<string, MetricPoint[]> {
   return metrics
 }
 
-interface AnomalyFacts {
-  metric: string
-  /** One plain sentence behind the name of the metric. */
-  sentence: string
-}
-
-const rounded = (value: number) => value.toLocaleString('en', { maximumSignificantDigits: 3 })
-
-/** What an anomaly of the service says; undefined for a report of that type by a caller, which nobody judged. */
-export function anomalyOf({ by_service, metadata }: Row): AnomalyFacts | undefined {
-  const { metric, value, mean, deviation, z, samples } = (metadata ?? {}) as Record<string, unknown>
-  const figures = [value, mean, deviation, z, samples]
-  if (!by_service || typeof metric !== 'string') return undefined
-  if (!figures.every((figure): figure is number => typeof figure === 'number')) return undefined
-  const [now, usual, spread, score, count] = figures as [number, number, number, number, number]
-  const times = usual > 0 && now / usual >= 2 ? `, ${rounded(now / usual)} times as much` : ''
-  const reach = spread > 0 ? ` ± ${rounded(spread)}` : ' each time'
-  return {
-    metric,
-    sentence: `was ${rounded(now)}, usually ${rounded(usual)}${reach}${times} (z = ${rounded(score)}, ${count.toLocaleString('en')} samples)`,
-  }
+/** The metric that an anomaly of the service is about; undefined for a report of that type by a caller, which nobody judged. */
+export function anomalyMetric({ by_service, metadata }: Row): string | undefined {
+  const metric = metadata?.metric
+  return by_service && typeof metric === 'string' ? metric : undefined
 }

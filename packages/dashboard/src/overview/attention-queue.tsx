@@ -93,8 +93,8 @@ export function AttentionQueue({
   if (items.length === 0) {
     return (
       <p className="empty">
-        Nothing. Checked breaches and critical events of 24 hours, suspensions without a confirmation, silent agents
-        and open anomalies at {checkedAt > 0 ? <Time at={new Date(checkedAt).toISOString()} /> : 'no time yet'}.
+        Nothing. Checked breaches and critical events of 24 hours, suspensions without a confirmation, silent agents and
+        open anomalies at {checkedAt > 0 ? <Time at={new Date(checkedAt).toISOString()} /> : 'no time yet'}.
       </p>
     )
   }

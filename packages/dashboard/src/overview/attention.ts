@@ -63,7 +63,11 @@ const isAnomaly = (row: Row): boolean =>
 
 /** One line for each anomaly that is not over. */
 function anomalyItems({ anomalies, alerts, now }: AttentionFacts): AttentionItem[] {
-  const ended = new Set(anomalies.flatMap((row) => (row.event_type === eventTypes.anomalyEnded && row.by_service ? episodeOf(row) ?? [] : [])))
+  const ended = new Set(
+    anomalies.flatMap((row) =>
+      row.event_type === eventTypes.anomalyEnded && row.by_service ? (episodeOf(row) ?? []) : [],
+    ),
+  )
   const episodes = new Map<string, Row[]>()
   for (const row of anomalies) {
     const episode = episodeOf(row)

@@ -46,11 +46,12 @@ const row = (fields: Partial<Row>): Row =>
 interface Facts {
   fleet?: Agent[]
   events?: Row[]
+  anomalies?: Row[]
   alerts?: [string, string][]
   ageMs?: number
 }
-function verdict({ fleet = [agent('a'), agent('b')], events = [], alerts = [], ageMs = 0 }: Facts) {
-  const items = attentionOf({ fleet, events, alerts: new Map(alerts), now })
+function verdict({ fleet = [agent('a'), agent('b')], events = [], anomalies = [], alerts = [], ageMs = 0 }: Facts) {
+  const items = attentionOf({ fleet, events, anomalies, alerts: new Map(alerts), now })
   return { sentence: verdictOf({ fleet, items, ageMs }), kinds: items.map(({ kind }) => kind), items }
 }
 
@@ -135,5 +136,29 @@ describe('the queue', () => {
       ['2 agents went silent together', 'b, a · one host or network is likely'],
       ['c is silent', 'no heartbeat since then'],
     ])
+  })
+
+  test('has one line for each anomaly that is not over, whatever a caller says of it', () => {
+    const about = (event_type: string, episode: string, severity: Row['severity'] = 'warning', by_service = true) =>
+      row({ event_type, severity, by_service, metadata: { metric: 'calls', episode } })
+    const rose = about('anomaly_detected', 'one', 'critical')
+    const { items } = verdict({
+      events: [rose],
+      anomalies: [
+        about('anomaly_ended', 'over', 'info'),
+        about('anomaly_ended', 'two', 'info', false),
+        rose,
+        about('anomaly_detected', 'one'),
+        about('anomaly_detected', 'over'),
+        about('anomaly_detected', 'two'),
+        about('anomaly_detected', 'invented', 'critical', false),
+      ],
+    })
+    expect(items.map(({ key, kind, severity }) => [key, kind, severity])).toEqual([
+      ['anomaly one', 'critical', 'critical'],
+      ['anomaly two', 'anomaly', 'warning'],
+    ])
+    const acknowledged = verdict({ anomalies: [rose], alerts: [[rose.id, 'acknowledged']] })
+    expect(acknowledged.items).toEqual([])
   })
 })
