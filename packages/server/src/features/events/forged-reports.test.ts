@@ -80,7 +80,7 @@ beforeAll(async () => {
   // Every problem that a caller could want to end: an agent killed without confirming, all of them silent.
   await service.call('POST', `/api/kill/${own}`, { body: { reason: 'acts strangely' } })
   // In steps no longer than a sweep may lie apart: silence counts only once it was watched.
-  for (let passed = 0; passed <= 2 * offlineAfterMs; passed += 30_000) {
+  for (let passed = 0; passed <= 3 * offlineAfterMs; passed += 30_000) {
     await services.scout.sweep()
     clock.advance(30_000)
   }

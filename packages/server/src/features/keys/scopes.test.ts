@@ -92,6 +92,8 @@ describe('who may call what', () => {
       'getReadiness',
       'getSdk',
       'getTrust',
+      'getTrustBadge',
+      'getTrustBadgeData',
       // The code of the link is its own secret.
       'redeemLoginLink',
       'streamEvents',
