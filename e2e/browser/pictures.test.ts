@@ -86,6 +86,9 @@ const paths = {
   alerts: '/alerts',
   decoys: '/decoys',
   keys: '/keys',
+  audit: '/audit',
+  settings: '/settings',
+  wallboard: '/wallboard',
   trust: '/trust',
 }
 

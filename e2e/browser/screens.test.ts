@@ -75,7 +75,9 @@ const paths = () => [
   `/events?session_id=${encodeURIComponent(unseen)}`,
   '/keys',
   '/connect',
+  '/settings',
   '/trust',
+  '/wallboard',
   '/nowhere',
 ]
 

@@ -14,6 +14,7 @@ import { killSwitchEndpoints } from './kill-switch.ts'
 import { operationEndpoints } from './operations.ts'
 import { statusEndpoints } from './status.ts'
 import { streamEndpoints } from './stream.ts'
+import { systemEndpoints } from './system.ts'
 import { trustEndpoints } from './trust.ts'
 import { viewEndpoints } from './views.ts'
 
@@ -34,6 +35,7 @@ export const endpoints = {
   ...channelEndpoints,
   ...viewEndpoints,
   ...downloadEndpoints,
+  ...systemEndpoints,
   ...operationEndpoints,
 } as const satisfies Record<string, Endpoint>
 

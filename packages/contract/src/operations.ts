@@ -1,8 +1,9 @@
+import type { Static } from 'typebox'
 import { define } from './endpoint.ts'
 import { choice, Ok } from './fields.ts'
 import { Type } from './type.ts'
 
-const Readiness = Type.Object({
+export const Readiness = Type.Object({
   ok: Type.Boolean({ description: 'State of the database alone' }),
   database: choice(['ok', 'unavailable']),
   backplane: choice(
@@ -13,6 +14,8 @@ const Readiness = Type.Object({
     description: "How far this machine's clock is behind the database's, whose time is used; 0 with SQLite",
   }),
 })
+
+export type Readiness = Static<typeof Readiness>
 
 export const operationEndpoints = {
   getHealth: define({

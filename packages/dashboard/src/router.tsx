@@ -48,20 +48,29 @@ const login = createRoute({
   component: lazyRouteComponent(() => import('./login/login.tsx'), 'Login'),
 })
 
+interface Entering {
+  context: { client: QueryClient }
+  location: { href: string }
+}
+async function askToSignIn({ context: { client }, location }: Entering): Promise<void> {
+  try {
+    await client.ensureQueryData(sessionQuery)
+  } catch (fault) {
+    if (isSignedOut(fault))
+      throw redirect({ to: '/login', search: { to: location.href === '/' ? undefined : location.href } })
+    throw fault
+  }
+}
+
 /** Everything behind the sign-in. */
-const inside = createRoute({
+const inside = createRoute({ getParentRoute: () => root, id: 'inside', component: Shell, beforeLoad: askToSignIn })
+
+/** Without the frame: nothing on it is pressed. */
+const wallboard = createRoute({
   getParentRoute: () => root,
-  id: 'inside',
-  component: Shell,
-  beforeLoad: async ({ context: { client }, location }) => {
-    try {
-      await client.ensureQueryData(sessionQuery)
-    } catch (fault) {
-      if (isSignedOut(fault))
-        throw redirect({ to: '/login', search: { to: location.href === '/' ? undefined : location.href } })
-      throw fault
-    }
-  },
+  path: '/wallboard',
+  beforeLoad: askToSignIn,
+  component: lazyRouteComponent(() => import('./wallboard/wallboard.tsx'), 'Wallboard'),
 })
 
 const overview = createRoute({
@@ -185,6 +194,12 @@ const connect = createRoute({
   component: lazyRouteComponent(() => import('./connect/connect.tsx'), 'Connect'),
 })
 
+const settings = createRoute({
+  getParentRoute: () => inside,
+  path: '/settings',
+  component: lazyRouteComponent(() => import('./settings/settings.tsx'), 'Settings'),
+})
+
 /** Public: nothing of it asks who looks. */
 const trust = createRoute({
   getParentRoute: () => root,
@@ -195,7 +210,8 @@ const trust = createRoute({
 const routeTree = root.addChildren([
   login,
   trust,
-  inside.addChildren([overview, fleet, agent, events, decoys, alerts, audit, keys, connect]),
+  wallboard,
+  inside.addChildren([overview, fleet, agent, events, decoys, alerts, audit, keys, connect, settings]),
 ])
 
 export function createDashboardRouter(client: QueryClient) {

@@ -9,6 +9,8 @@ export const screens = [
   '/audit',
   '/keys',
   '/connect',
+  '/settings',
   '/trust',
+  '/wallboard',
   '/login',
 ] as const

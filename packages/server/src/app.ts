@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { describeConfig } from './config.ts'
 import type { Deps } from './deps.ts'
 import { mountAlerts } from './features/alerts/routes.ts'
 import { mountAudit } from './features/audit/routes.ts'
@@ -14,12 +15,14 @@ import { Sessions } from './features/keys/sessions.ts'
 import { mountKillSwitch } from './features/kill-switch/routes.ts'
 import { mountStatus } from './features/status/routes.ts'
 import { mountStream } from './features/stream/routes.ts'
+import { mountSystem } from './features/system/routes.ts'
 import { mountTrust } from './features/trust/routes.ts'
 import { mountViews } from './features/views/routes.ts'
 import type { Authenticator } from './http/auth.ts'
 import { openDirectRoutes } from './http/direct.ts'
 import { createHostCheck } from './http/host-check.ts'
 import { mountOperations } from './http/operations.ts'
+import { createReadiness } from './http/readiness.ts'
 import { mountReference } from './http/reference.ts'
 import { createRouter } from './http/route.ts'
 import { createServer } from './http/server.ts'
@@ -54,7 +57,8 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
       metrics: deps.config.metricsAuth === 'none' ? 'open' : readers,
     },
   })
-  mountOperations(router, deps)
+  const readiness = createReadiness(deps)
+  mountOperations(router, deps, { readiness })
   const reaches = services.decoyChecks.reaches
   mountInstances(router, deps, { ...services, reaches })
   mountEvents(router, deps, services)
@@ -68,6 +72,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountKeys(router, deps, { keyring, sessions, watch: services.probing })
   mountAudit(router, deps, { ...services, keyNames })
   mountViews(router, deps)
+  mountSystem(router, deps, { ...services, readiness, configuration: describeConfig(deps.config) })
   mountDownloads(router, deps)
   dashboard.mount(app)
   return app

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { ConfigError, databaseFile, describeConfig, readConfig, settings } from './config.ts'
+import { ConfigError, databaseFile, describeConfig, readConfig, settings, withoutSecrets } from './config.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'wardline-config-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -193,7 +193,9 @@ describe('a secret', () => {
     )
     const shown = describeConfig(readConfig({ ...env, ...alertAddresses }))
     expect(JSON.stringify(shown)).not.toContain(long)
-    for (const name of Object.keys(env)) expect(shown[name]).toBe('(set)')
+    for (const name of Object.keys(env)) {
+      expect(shown.find((setting) => setting.name === name)).toMatchObject({ value: 'set', source: 'environment' })
+    }
   })
 })
 
@@ -284,9 +286,26 @@ describe('channels of the environment', () => {
 })
 
 describe('describeConfig', () => {
-  it('names every setting with its effective value', () => {
-    const shown = describeConfig(readConfig({ PORT: '1234' }))
-    expect(Object.keys(shown)).toEqual(Object.values(settings).map(({ env }) => env))
-    expect(shown).toMatchObject({ PORT: '1234', WARDLINE_API_KEY: '(unset)', TRUST_PUBLIC_ENABLED: 'true' })
+  it('names every setting with its effective value and where it comes from', () => {
+    const file = fileWith('k'.repeat(40))
+    const shown = describeConfig(readConfig({ PORT: '1234', WARDLINE_SECRET_FILE: file }))
+    expect(shown.map(({ name }) => name)).toEqual(Object.values(settings).map(({ env }) => env))
+    const of = (name: string) => shown.find((setting) => setting.name === name)
+    expect(of('PORT')).toMatchObject({ value: '1234', is_secret: false, source: 'environment' })
+    expect(of('WARDLINE_API_KEY')).toMatchObject({ value: null, is_secret: true, source: 'default' })
+    expect(of('WARDLINE_SECRET')).toMatchObject({ value: 'set', is_secret: true, source: 'file' })
+    expect(of('TRUST_PUBLIC_ENABLED')).toMatchObject({ value: 'true', source: 'default' })
+  })
+
+  // The last error of a job is shown to people; errors of drivers and receivers quote addresses.
+  it('frees errors of secrets', () => {
+    const password = 'canary 0123456789'
+    const config = readConfig({
+      DATABASE_URL: `postgres://user:${encodeURIComponent(password)}@db.example/wardline`,
+      NTFY_URL: 'https://ntfy.example.com/canary',
+    })
+    expect(withoutSecrets(config, `connect to ${config.databaseUrl} failed`)).toBe('connect to (secret) failed')
+    expect(withoutSecrets(config, 'no answer of https://ntfy.example.com/canary')).toBe('no answer of (secret)')
+    expect(withoutSecrets(config, `password ${password} was refused`)).toBe('password (secret) was refused')
   })
 })

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { erc8004Statuses, erc8126Statuses } from '@wardline/contract'
+import { type Configured, erc8004Statuses, erc8126Statuses } from '@wardline/contract'
 import { alertSettings, incompleteChannels } from './config-alerts.ts'
 import { hostSettings } from './config-hosts.ts'
 import { limitSettings } from './config-limits.ts'
@@ -203,6 +203,9 @@ type Optional =
   | keyof typeof alertSettings
 export type Config = {
   readonly [Name in keyof Settings]: ReturnType<Settings[Name]['parse']> | (Name extends Optional ? undefined : never)
+} & {
+  /** Where each setting comes from. */
+  readonly sources: Readonly<Record<keyof Settings, Configured['source']>>
 }
 
 function distance(left: string, right: string): number {
@@ -240,13 +243,18 @@ function unknownNames(env: NodeJS.ProcessEnv): string[] {
   return faults
 }
 
-function given(entry: Setting<unknown>, env: NodeJS.ProcessEnv): string | undefined {
+interface Given {
+  text: string | undefined
+  source: Configured['source']
+}
+
+function given(entry: Setting<unknown>, env: NodeJS.ProcessEnv): Given {
   const direct = env[entry.env]
   const file = entry.secret ? env[`${entry.env}_FILE`] : undefined
   if (direct && file) throw new Error(`and ${entry.env}_FILE exclude each other`)
-  if (!file) return direct || entry.unset
+  if (!file) return direct ? { text: direct, source: 'environment' } : { text: entry.unset, source: 'default' }
   try {
-    return readFileSync(file, 'utf8').trim()
+    return { text: readFileSync(file, 'utf8').trim(), source: 'file' }
   } catch (cause) {
     throw new Error(`_FILE cannot be read: ${(cause as NodeJS.ErrnoException).code}`, { cause })
   }
@@ -269,17 +277,20 @@ function contradictions(config: Config): string[] {
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const faults = unknownNames(env)
   const values: Record<string, unknown> = {}
+  const sources: Record<string, Configured['source']> = {}
   for (const [name, entry] of Object.entries(settings) as [string, Setting<unknown>][]) {
     try {
-      const value = given(entry, env)
-      values[name] = value === undefined ? undefined : entry.parse(value)
+      const { text, source } = given(entry, env)
+      values[name] = text === undefined ? undefined : entry.parse(text)
+      sources[name] = source
     } catch (fault) {
       faults.push(`${entry.env} ${(fault as Error).message}.`.replace(' _FILE', '_FILE'))
     }
   }
-  if (faults.length === 0) faults.push(...contradictions(values as Config))
+  const config = { ...values, sources } as Config
+  if (faults.length === 0) faults.push(...contradictions(config))
   if (faults.length > 0) throw new ConfigError(faults)
-  return values as Config
+  return config
 }
 
 /** The file of the database; undefined for one of a server. */
@@ -288,14 +299,23 @@ export function databaseFile({ databaseUrl, dataDir }: Config): string | undefin
   return isPostgresUrl(databaseUrl) ? undefined : databaseUrl.slice('sqlite:'.length)
 }
 
-/** The effective configuration by environment name; a secret shows only whether it is set. */
-export function describeConfig(config: Config): Record<string, string> {
-  const shown: Record<string, string> = {}
-  for (const [name, entry] of Object.entries(settings) as [keyof Config, Setting<unknown>][]) {
+const settingList = Object.entries(settings) as [keyof Settings, Setting<unknown>][]
+
+/** The effective configuration; of a secret only whether it is set. */
+export const describeConfig = (config: Config): Configured[] =>
+  settingList.map(([name, { env, secret = false, meaning }]) => {
     const value = config[name]
-    if (value === undefined) shown[entry.env] = '(unset)'
-    else if (value === null) shown[entry.env] = 'none'
-    else shown[entry.env] = entry.secret ? '(set)' : String(value)
-  }
-  return shown
+    const shown = value === undefined ? null : secret ? 'set' : value === null ? 'none' : String(value)
+    return { name: env, value: shown, is_secret: secret, source: config.sources[name], meaning }
+  })
+
+/** A text, such as of an error, in which the values of secret settings and the passwords of addresses are left out. */
+export function withoutSecrets(config: Config, text: string): string {
+  const secrets = settingList.flatMap(([name, { secret }]) => (secret ? [config[name] ?? []].flat().map(String) : []))
+  const passwords = secrets.flatMap((value) => (URL.canParse(value) ? [new URL(value).password] : []))
+  const decoded = passwords.flatMap((password) => [password, decodeURIComponent(password)])
+  return [...secrets, ...decoded]
+    .filter((value) => value !== '')
+    .sort((one, other) => other.length - one.length)
+    .reduce((left, value) => left.replaceAll(value, '(secret)'), text)
 }

@@ -12,7 +12,7 @@ it('ends long work between two batches on shutdown, and continues it in the next
   await services.ingest.store(events)
   const indexing = listJobs(deps, services).filter(({ name }) => name === 'event-index')
 
-  await startJobs(indexing, deps)()
+  await startJobs(indexing, deps, services)()
   expect(await readCounter(deps.database.db, 'indexed_seq')).toBeLessThanOrEqual(1_000)
 
   await indexing[0]!.run()

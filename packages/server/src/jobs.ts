@@ -14,6 +14,7 @@ import { showFleet } from './features/instances/fleet-count.ts'
 import { forgetHistory, writeHistoryEveryMs } from './features/instances/history.ts'
 import { forgetStaleSessions, liveSessions } from './features/keys/sessions.ts'
 import { reportKillResults } from './features/kill-switch/kill-results.ts'
+import type { JobRuns } from './features/system/job-runs.ts'
 import { attestWeekly } from './features/trust/trust.ts'
 import type { Holder } from './http/auth.ts'
 import { open } from './http/route.ts'
@@ -148,15 +149,25 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
 /**
  * Calls each job once and then by its timer, never while it still runs. A fault is logged and the next turn retries.
  */
-export function startJobs(jobs: Job[], { log, metrics }: Pick<Deps, 'log' | 'metrics'>): () => Promise<void> {
+export function startJobs(
+  jobs: Job[],
+  { log, metrics }: Pick<Deps, 'log' | 'metrics'>,
+  { jobRuns }: { jobRuns: JobRuns },
+): () => Promise<void> {
   const running = new Map<string, Promise<void>>()
   const stopping = new AbortController()
   const once = (job: Job) => {
+    jobRuns.due(job.name, job.everyMs)
     if (running.has(job.name)) return
+    jobRuns.started(job.name)
     const work = new Promise<void>((resolve) => resolve(job.run(stopping.signal)))
       .then(
-        () => metrics.jobRuns.inc({ name: job.name, result: 'ok' }),
+        () => {
+          metrics.jobRuns.inc({ name: job.name, result: 'ok' })
+          jobRuns.succeeded(job.name)
+        },
         (fault) => {
+          jobRuns.failed(job.name, fault)
           metrics.jobRuns.inc({ name: job.name, result: 'failed' })
           log.error({ err: fault, job: job.name }, 'periodic work failed')
         },

@@ -75,7 +75,7 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
     await app
       .listen({ host: config.host, port: config.port })
       .catch((fault) => Promise.reject(listenFault(config, fault)))
-    const stopJobs = startJobs(listJobs(deps, services, options), deps)
+    const stopJobs = startJobs(listJobs(deps, services, options), deps, services)
     const { port } = app.server.address() as AddressInfo
     const host = config.host.includes(':') ? `[${config.host}]` : config.host
     const url = `http://${host}:${port}`

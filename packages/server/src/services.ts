@@ -1,3 +1,4 @@
+import { withoutSecrets } from './config.ts'
 import type { Deps } from './deps.ts'
 import { type Alerting, createAlerting } from './features/alerts/open-alerts.ts'
 import { ChainWatch } from './features/audit/chain-watch.ts'
@@ -22,6 +23,7 @@ import { ControlRelay } from './features/kill-switch/control-relay.ts'
 import { ControlStates } from './features/kill-switch/control-states.ts'
 import { ControlStream } from './features/kill-switch/control-stream.ts'
 import { EventStream } from './features/stream/stream.ts'
+import { JobRuns } from './features/system/job-runs.ts'
 import { StreamBacklog } from './http/stream-backlog.ts'
 
 /** The parts of features that keep something in memory: queues, caches, open streams. */
@@ -37,6 +39,7 @@ export interface Services extends Alerting {
   heartbeats: Heartbeats
   acks: Acks
   chainWatch: ChainWatch
+  jobRuns: JobRuns
   fleetLists: FleetLists
   sharedFleets: SharedFleets
   keyring: Keyring
@@ -69,6 +72,7 @@ export async function openServices(deps: Deps): Promise<Services> {
     heartbeats: createHeartbeats(deps, parts),
     acks: createAcks(deps, parts),
     chainWatch: new ChainWatch(deps, parts),
+    jobRuns: new JobRuns(deps.clock, (text) => withoutSecrets(deps.config, text)),
     fleetLists: new FleetLists(deps),
     sharedFleets: new SharedFleets(deps),
     keyring: new Keyring(deps, quotas),

@@ -1,9 +1,10 @@
 import { Dialog } from '../parts/dialog.tsx'
-import { places } from './places.ts'
+import { places, wallboard } from './places.ts'
 
 const keys: [key: string, what: string][] = [
   ['⌘K or Ctrl K', 'search agents, screens and actions'],
   ...places.map(({ key, name }): [string, string] => [`g ${key}`, `open ${name}`]),
+  [`g ${wallboard.key}`, 'open the wallboard in full screen; Esc leaves it'],
   ['/', 'filter'],
   ['j k', 'next and previous row'],
   ['Enter', 'open the row'],

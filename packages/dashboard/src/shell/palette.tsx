@@ -8,7 +8,7 @@ import { switchZone } from '../parts/time.tsx'
 import { type Agent, fleetQuery } from '../service/fleet.ts'
 import { useMayOperate } from '../service/session.ts'
 import { SuspendDialog } from '../suspend/suspend-dialog.tsx'
-import { places } from './places.ts'
+import { openWallboard, places, wallboard } from './places.ts'
 
 interface PaletteProps {
   onClose(): void
@@ -53,6 +53,12 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
 
   const entries: Entry[] = [
     ...places.map(({ to, name }) => ({ id: to, kind: 'screen', text: name, run: () => void navigate({ to }) })),
+    {
+      id: wallboard.to,
+      kind: 'screen',
+      text: `${wallboard.name}, full screen`,
+      run: () => openWallboard(navigate),
+    },
     { id: 'docs', kind: 'screen', text: 'API reference', run: () => location.assign('/docs') },
     ...actions.map(({ text, ...to }) => ({ id: text, kind: 'action', text, run: () => void navigate(to) })),
     { id: 'theme', kind: 'action', text: 'Change the theme', run: onTheme },

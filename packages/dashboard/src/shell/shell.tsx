@@ -1,18 +1,17 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
-import { useEffect, useState } from 'react'
+import { useState } from 'react'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { switchZone, useZone } from '../parts/time.tsx'
-import { applyLive } from '../service/apply-live.ts'
 import { sentenceOf } from '../service/client.ts'
-import { startLive } from '../service/live.ts'
 import { sessionQuery, signOut } from '../service/session.ts'
 import { AwayNotice } from './away-notice.tsx'
 import { KeyHelp } from './key-help.tsx'
 import { useKeys } from './keys.ts'
+import { useLiveData } from './live-data.ts'
 import { LiveMark } from './live-mark.tsx'
 import { Palette } from './palette.tsx'
-import { places } from './places.ts'
+import { openWallboard, places, wallboard } from './places.ts'
 import './shell.css'
 import { SuspendedBanner } from './suspended-banner.tsx'
 import { useTheme } from './theme.ts'
@@ -20,8 +19,6 @@ import { WardlineMark } from './wardline-mark.tsx'
 
 /** A phone has room for four: the others are under "More". */
 const footPlaces: readonly string[] = ['/', '/fleet', '/events', '/alerts']
-
-let isApplied = false
 
 /** The frame of every screen behind the sign-in. */
 export function Shell() {
@@ -32,11 +29,7 @@ export function Shell() {
   const [fault, setFault] = useState<string>()
   const [theme, changeTheme] = useTheme()
   const zone = useZone()
-  useEffect(() => {
-    if (!isApplied) applyLive(client)
-    isApplied = true
-    startLive()
-  }, [client])
+  useLiveData()
 
   async function leave() {
     try {
@@ -49,7 +42,13 @@ export function Shell() {
   }
 
   const go = Object.fromEntries(places.map(({ to, key }) => [`g ${key}`, () => void navigate({ to })]))
-  useKeys({ ...go, 'mod k': () => setOpen('palette'), '?': () => setOpen('keys'), t: switchZone })
+  useKeys({
+    ...go,
+    [`g ${wallboard.key}`]: () => openWallboard(navigate),
+    'mod k': () => setOpen('palette'),
+    '?': () => setOpen('keys'),
+    t: switchZone,
+  })
 
   const links = places.map(({ to, name }) => (
     <Link key={to} to={to} activeOptions={{ exact: to === '/' }} activeProps={{ 'aria-current': 'page' }}>

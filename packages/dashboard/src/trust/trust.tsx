@@ -1,29 +1,82 @@
 import { useQuery } from '@tanstack/react-query'
-import { type TrustSummary, WardlineError } from '@wardline/contract'
+import { type TrustSummary, unknownBecause, WardlineError } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { spanText } from '../parts/span.ts'
-import { Time, useNow } from '../parts/time.tsx'
+import { useNow } from '../parts/time.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import { useTheme } from '../shell/theme.ts'
 import { useTitle } from '../shell/title.ts'
 import { WardlineMark } from '../shell/wardline-mark.tsx'
 import './trust.css'
 
-/** The service makes a summary at most this often. */
+/** Caches keep a summary so long. */
 const refreshMs = 60_000
+/** Three summaries that did not come. */
+const staleAfterMs = 180_000
 
 const tiers = ['low', 'moderate', 'elevated', 'high', 'critical'] as const
 
-/** Why the score is what it is, from the counts that it is made of. */
-function reasonOf({ metrics, monitoring }: TrustSummary): string {
-  const parts = [
-    metrics.runtime_incidents_30d > 0 ? `${counted(metrics.runtime_incidents_30d, 'incident')} in 30 days` : '',
-    metrics.injection_blocks_24h > 0 ? `${counted(metrics.injection_blocks_24h, 'blocked injection')} in 24 hours` : '',
-    metrics.threats_24h > 0 ? `${counted(metrics.threats_24h, 'threat')} in 24 hours` : '',
-    monitoring.agents_suspended > 0 ? `${counted(monitoring.agents_suspended, 'agent')} suspended now` : '',
-  ].filter(Boolean)
-  return parts.length === 0 ? 'Nothing that counts against it was reported.' : `It counts ${parts.join(', ')}.`
+/** What each signal is, in the order of weight: the names of `risk_points`. */
+const signals: {
+  name: keyof TrustSummary['risk_points']
+  what: string
+  window: string
+  alone: number
+}[] = [
+  { name: 'breach', what: 'breaches', window: '30 days, halved in weight every 7', alone: 95 },
+  { name: 'critical', what: 'critical events', window: '24 hours', alone: 75 },
+  { name: 'incident', what: 'older critical events', window: '30 days', alone: 60 },
+  { name: 'suspended', what: 'suspended agents, as a share of all', window: 'now', alone: 50 },
+  { name: 'injection', what: 'blocked injections', window: '24 hours', alone: 30 },
+  { name: 'warning', what: 'warnings', window: '24 hours', alone: 20 },
+]
+
+/** Why the score is not zero, the largest part first. */
+function reasonOf({ risk_points }: TrustSummary): string {
+  const parts = signals
+    .filter(({ name }) => risk_points[name] > 0)
+    .sort((one, other) => risk_points[other.name] - risk_points[one.name])
+    .map(({ name, what }) => `${counted(risk_points[name], 'point')} from ${what}`)
+  return parts.length === 0 ? 'Nothing that counts against it was reported.' : `${parts.join(', ')}.`
+}
+
+function Method({ data }: { data: TrustSummary }) {
+  return (
+    <details className="panel method">
+      <summary>How this is computed</summary>
+      <p className="quiet">
+        Each signal takes a share of what the others left of 100 points, so no signal can push the score past 100 and
+        none makes up for another: what was blocked adds points too. Method {data.risk_method}.
+      </p>
+      <div className="wide" tabIndex={0} role="group" aria-label="Signals">
+        <table>
+          <thead>
+            <tr>
+              <th>signal</th>
+              <th>window</th>
+              <th>alone at most</th>
+              <th>points now</th>
+            </tr>
+          </thead>
+          <tbody>
+            {signals.map(({ name, what, window, alone }) => (
+              <tr key={name}>
+                <td>{what}</td>
+                <td>{window}</td>
+                <td>{alone}</td>
+                <td>{data.risk_points[name]}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p className="quiet">
+        0 to 20 is low, to 40 moderate, to 60 elevated, to 80 high, above critical. A fleet without agents, or without a
+        recent check, has no score.
+      </p>
+    </details>
+  )
 }
 
 /** An address of the summary, shown as a link only if it leads to a web page. */
@@ -39,6 +92,7 @@ function Outside({ href, children }: { href: string | null; children: string }) 
 function Summary({ data }: { data: TrustSummary }) {
   const { risk_score, risk_tier, risk_tier_label, metrics, monitoring, attestations, identity, verification, chain } =
     data
+  const unknown = unknownBecause(data)
   const checks = [
     { name: 'Web application', ...verification.scores.wav },
     { name: 'Wallet', ...verification.scores.wv },
@@ -46,25 +100,21 @@ function Summary({ data }: { data: TrustSummary }) {
   return (
     <>
       <section className="panel score" aria-label="Risk score">
-        <b className={`big tier-${risk_tier}`}>{risk_score}</b>
+        <b className={`big ${unknown ? 'quiet' : `tier-${risk_tier}`}`}>{unknown ? '?' : risk_score}</b>
         <div>
           <p>
-            <b>{risk_tier_label}</b> <span className="quiet">0 is best, 100 is worst</span>
+            <b>{unknown ? 'Unknown risk' : risk_tier_label}</b> <span className="quiet">0 is best, 100 is worst</span>
           </p>
-          <div className="scale" role="img" aria-label={`${risk_score} of 100`}>
+          <div className="scale" role="img" aria-label={unknown ? 'No score' : `${risk_score} of 100`}>
             {tiers.map((tier) => (
-              <i key={tier} className={`tier-${tier}`} />
+              <i key={tier} className={unknown ? 'tier-unknown' : `tier-${tier}`} />
             ))}
-            <u style={{ left: `${risk_score}%` }} />
+            {!unknown && <u style={{ left: `${risk_score}%` }} />}
           </div>
-          <p className="quiet">{reasonOf(data)}</p>
+          <p className="quiet">{unknown ?? reasonOf(data)}</p>
         </div>
       </section>
-      {!monitoring.scout_active && (
-        <p className="notice" role="status">
-          The monitor itself has not swept the fleet lately: what follows may be old.
-        </p>
-      )}
+      <Method data={data} />
       <dl className="panel tiles">
         {(
           [
@@ -83,25 +133,26 @@ function Summary({ data }: { data: TrustSummary }) {
       <section className="panel" aria-labelledby="attestations">
         <header>
           <h2 id="attestations">Attestations</h2>
-          <span className="quiet">statements about a week, with the start and end of their SHA-256</span>
+          <span className="quiet">made each week by the operators of this fleet themselves; 100 is the best score</span>
         </header>
         {attestations.length === 0 ? (
-          <p className="empty">None yet: the first one is made when the service has watched for a week.</p>
+          <p className="empty">None yet: the first one is made once an agent is watched, then one each week.</p>
         ) : (
-          <div className="wide">
+          <div className="wide" tabIndex={0} role="group" aria-label="List of attestations">
             <table>
               <thead>
                 <tr>
-                  <th>when</th>
+                  <th>week</th>
                   <th>what</th>
+                  <th>score</th>
                   <th>proof</th>
                 </tr>
               </thead>
               <tbody>
                 {attestations.map((item) => (
                   <tr key={item.hash_preview + item.at}>
-                    <td>
-                      <Time at={item.at} />
+                    <td title={item.at} className="week">
+                      {item.period}
                     </td>
                     <td>
                       <HostileText text={item.title} />
@@ -109,7 +160,8 @@ function Summary({ data }: { data: TrustSummary }) {
                         <HostileText text={item.summary} />
                       </p>
                     </td>
-                    <td className="mono">
+                    <td className="week">{item.score} of 100</td>
+                    <td className="mono" title={item.hash}>
                       {item.on_chain ? (
                         <Outside
                           href={item.on_chain.explorer_url}
@@ -174,7 +226,9 @@ export function Trust() {
     refetchInterval: refreshMs,
     retry: false,
   })
-  useTitle(data ? `${data.identity.name}: ${data.risk_tier_label}` : 'Trust')
+  useTitle(data ? `${data.identity.name}: ${unknownBecause(data) ? 'unknown risk' : data.risk_tier_label}` : 'Trust')
+  const age = data ? Math.max(0, now - Date.parse(data.generated_at)) : 0
+  const isOld = age > staleAfterMs
   const isOff = error instanceof WardlineError && error.status === 503
   return (
     <main className="trust rows">
@@ -183,19 +237,31 @@ export function Trust() {
           <WardlineMark /> {data ? <HostileText text={data.identity.name} max={60} /> : 'Wardline'}
         </h1>
         <span className="end quiet">
-          {data && `made ${spanText(now - Date.parse(data.generated_at))} ago `}
+          {data && `made ${spanText(age)} ago, renewed every ${spanText(refreshMs)} `}
           <button type="button" className="plain" onClick={changeTheme}>
             Theme: {theme}
           </button>
         </span>
       </div>
       {!data && error && (
-        <p role="alert">{isOff ? 'The operators of this service do not publish a summary.' : sentenceOf(error)}</p>
+        <p role="alert">
+          {isOff
+            ? 'The operators of this service do not publish a summary: TRUST_PUBLIC_ENABLED is false.'
+            : sentenceOf(error)}
+        </p>
+      )}
+      {data && isOld && (
+        <p className="notice" role="status">
+          This summary is {spanText(age)} old: the service does not answer. What follows was true then.
+        </p>
       )}
       {data && <Summary data={data} />}
-      <p className="quiet">
-        No names, texts or addresses of agents are shown here. The same as <a href="/api/public/trust">JSON</a>.
-      </p>
+      {!isOff && (
+        <p className="quiet">
+          No names, texts or addresses of agents are shown here. <a href="/api/public/trust">JSON</a> ·{' '}
+          <a href="/trust/badge.svg">Badge</a> · <a href="/trust/badge.json">Badge for shields.io</a>
+        </p>
+      )}
     </main>
   )
 }

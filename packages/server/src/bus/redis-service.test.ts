@@ -226,7 +226,7 @@ describe('while the backplane is away', () => {
     await using own = await startRedis()
     await using here = await openMember(own.url)
     await using there = await openMember(own.url, here)
-    const stopJobs = startJobs(listJobs(there.deps, there.services), there.deps)
+    const stopJobs = startJobs(listJobs(there.deps, there.services), there.deps, there.services)
     try {
       await beat(here, 'agent')
       await poll(there, 'agent')

@@ -32,6 +32,14 @@ export async function seqRange(db: Db, from: number, to: number): Promise<{ firs
   return first === null ? undefined : { first, last }
 }
 
+/** The oldest event, and the last seq that was given. */
+export async function readOldest(
+  db: Db,
+): Promise<{ oldest: { seq: number; created_at: number } | undefined; newestSeq: number }> {
+  const oldest = await db.selectFrom('events').select(['seq', 'created_at']).orderBy('seq').limit(1).executeTakeFirst()
+  return { oldest, newestSeq: (await readCounters(db)).event_seq }
+}
+
 const filterColumns = ['severity', 'instance_id', 'session_id', 'event_type'] as const
 
 export function matching(db: Db, filter: Omit<EventQuery, 'limit' | 'after' | 'before' | 'from' | 'to'>) {

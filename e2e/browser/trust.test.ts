@@ -1,0 +1,70 @@
+import { expect, test } from 'vitest'
+import { newInstance, postEvent } from '../fleet.ts'
+import { startService, until } from '../service.ts'
+import { signIn, useScreens } from './browser.ts'
+
+const screens = useScreens()
+
+interface Summary {
+  risk_score: number
+  risk_points: Record<string, number>
+  monitoring: { scout_active: boolean; agents_protected: number }
+}
+const summary = async () => (await screens.service.call<Summary>('GET', '/api/public/trust', { key: null })).body
+
+test('shows unknown as unknown, and then a score with its parts and the way it is computed', async () => {
+  const { service } = screens
+  const before = await (await screens.open()).newPage()
+  await before.goto('/trust')
+  await before.getByText('Unknown risk').waitFor()
+  await before.getByText('No agent is watched yet.').waitFor()
+  await newInstance(service)
+  await postEvent(service, { severity: 'breach', event_type: 'note' })
+  // The service makes another summary after five seconds, and sweeps the fleet every thirty.
+  const { risk_score, risk_points } = await until(
+    'a score',
+    summary,
+    ({ risk_score: score, monitoring }) => score > 0 && monitoring.scout_active && monitoring.agents_protected > 0,
+    120_000,
+  )
+  // Another browser: this one keeps the first answer for a minute, as caches do.
+  const page = await (await screens.open()).newPage()
+  await page.goto('/trust')
+  await page.getByRole('img', { name: `${risk_score} of 100` }).waitFor()
+  await page.getByText(`${risk_points.breach} points from breaches.`).waitFor()
+  await page.getByText('How this is computed').click()
+  await page.getByRole('row', { name: /^breaches 30 days, halved in weight every 7 95 \d+$/ }).waitFor()
+  await page.getByText(/^made \d+ s ago/).waitFor()
+})
+
+test('embeds the badge, which runs nothing and loads nothing', async () => {
+  const context = await screens.open()
+  const page = await context.newPage()
+  await page.goto('/trust/badge.svg')
+  expect(await page.evaluate('document.documentElement.localName')).toBe('svg')
+  expect(await page.evaluate('document.documentElement.getAttribute("aria-label")')).toMatch(/^agent risk: /)
+  expect(await page.evaluate('document.querySelectorAll("script, a, image, use, foreignObject").length')).toBe(0)
+})
+
+test('is switched off as a whole: page, badges and summary', async () => {
+  const service = await startService({ env: { TRUST_PUBLIC_ENABLED: 'false' } })
+  try {
+    const context = await screens.browser.newContext({ baseURL: service.baseUrl })
+    const page = await context.newPage()
+    const answer = await page.goto('/trust')
+    expect(answer?.status()).toBe(404)
+    await page.getByText('The operators of this service do not publish a summary').waitFor()
+    for (const [path, status] of [
+      ['/trust/badge.svg', 404],
+      ['/trust/badge.json', 404],
+      ['/api/public/trust', 503],
+    ] as const) {
+      expect((await service.call('GET', path, { key: null })).status, path).toBe(status)
+    }
+    // The other screens are where they were.
+    await signIn(page, service.key)
+    await context.close()
+  } finally {
+    await service.stop()
+  }
+})

@@ -1,0 +1,48 @@
+import type { Configured } from '@wardline/contract'
+import type { Deps } from '../../deps.ts'
+import type { Readiness } from '../../http/readiness.ts'
+import type { Router } from '../../http/route.ts'
+import { version } from '../../version.ts'
+import { listChannels } from '../alerts/delivery/channel-health.ts'
+import type { RoutingTable } from '../alerts/routing/routing-table.ts'
+import { keptEvents } from '../events/kept.ts'
+import { fleetCount } from '../instances/fleet-count.ts'
+import type { JobRuns } from './job-runs.ts'
+
+interface SystemParts {
+  jobRuns: JobRuns
+  routingTable: RoutingTable
+  readiness: Readiness
+  configuration: readonly Configured[]
+}
+
+const mebibyte = 1024 * 1024
+
+export function mountSystem(
+  router: Router,
+  { config, database, clock }: Deps,
+  { jobRuns, routingTable, readiness, configuration }: SystemParts,
+): void {
+  const { db } = database
+  async function readStorage() {
+    const [used, kept, fleet] = await Promise.all([database.usedBytes(), keptEvents(db), fleetCount(db, clock.now())])
+    return {
+      used_bytes: used,
+      max_bytes: config.maxDbMb === undefined ? null : config.maxDbMb * mebibyte,
+      retention_days: config.retentionDays,
+      events_at_most: kept.count,
+      oldest_event_at: kept.oldestAt,
+      instances: fleet.total,
+      max_instances: config.maxInstances,
+    }
+  }
+
+  router.handle('getSystem', async () => {
+    const [health, channels, storage] = await Promise.all([
+      readiness(),
+      listChannels(db, routingTable, clock.now()),
+      readStorage(),
+    ])
+    return { version, health, jobs: jobRuns.list(), channels, storage, configuration: [...configuration] }
+  })
+}
