@@ -131,8 +131,9 @@ const guard = `
 /** Texts that became more than text, and what left its place. In the page, because its layout is asked for. */
 const look = `(() => {
   const faults = [...ran]
-  const made = 'img, iframe, object, embed, base, meta[http-equiv], script:not([src]), style, marquee, video, math, template, foreignObject, form[action], [style*="attacker"], [href*="attacker"], [href^="javascript" i], [src*="attacker"]'
+  const made = 'img, iframe, object, embed, base, meta[http-equiv], script:not([src]), style, marquee, video, math, template, foreignObject, form[action], [style*="attacker"], [src*="attacker"]'
   for (const element of document.body.querySelectorAll(made)) faults.push('made: ' + element.outerHTML.slice(0, 100))
+  for (const { href } of document.links) if (/^(javascript|data|vbscript):/i.test(href) || new URL(href, location).hostname.endsWith('attacker.invalid')) faults.push('leads away: ' + href)
   for (const element of document.body.querySelectorAll('*'))
     for (const { name } of element.attributes) if (name.startsWith('on')) faults.push('handler: ' + name)
   const page = document.documentElement
