@@ -5,6 +5,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 export type Step =
   | { write: string | Buffer }
   | { waitMs: number }
+  /** Waits until this text was received, or the guard of 30 seconds. */
+  | { until: string }
   /** Sends FIN and goes on reading. */
   | 'half-close'
   /** Sends RST. */
@@ -56,6 +58,7 @@ export function play(port: number, steps: Step[], quietMs: number, firstMs = qui
         if (step === 'abort') return finish()
         if (step === 'half-close') socket.end()
         else if ('waitMs' in step) await pause(step.waitMs)
+        else if ('until' in step) while (!closed && !text.includes(step.until)) await pause(5)
         else await new Promise<void>((sent) => socket.write(step.write, () => sent()))
       }
       if (closed) return

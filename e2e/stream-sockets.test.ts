@@ -87,7 +87,12 @@ describe.skipIf(isExternal).each(Object.entries(streams))('the connection of %s'
   })
 
   test('may follow an answer on the same connection', async () => {
-    const { text, closed } = await play(service.port, [{ write: health }, { waitMs: 100 }, { write: stream() }], 300)
+    const { text, closed } = await play(
+      service.port,
+      [{ write: health }, { until: '"ok":true' }, { write: stream() }],
+      300,
+      30_000,
+    )
     expect(statuses(text)).toEqual([200, 200])
     expect(text).toContain('text/event-stream')
     expect(closed).toBe(false)

@@ -86,6 +86,9 @@ describe('GET /api/public/trust', () => {
         'verification',
         'chain',
         'source',
+        // Beyond the contract: what the score is made of.
+        'risk_points',
+        'risk_method',
       ].sort(),
     )
     expect(body.generated_at).toMatch(isoTime)
@@ -204,7 +207,8 @@ describe('GET /api/public/trust', () => {
     )
     expect(attestations.length).toBeLessThanOrEqual(20)
     for (const attestation of attestations) {
-      expect(fields(attestation)).toEqual(['at', 'hash_preview', 'summary', 'title', 'type'])
+      expect(fields(attestation)).toEqual(expect.arrayContaining(['at', 'hash_preview', 'summary', 'title', 'type']))
+      expect(attestation).not.toHaveProperty('on_chain')
       for (const text of [attestation.type, attestation.title, attestation.summary]) expect(text).toMatch(/\S/)
       expect(attestation.hash_preview).toMatch(/^[0-9a-fx]{6}(…|\.\.\.)[0-9a-f]{4}$/)
       expect(attestation.at).toMatch(isoTime)

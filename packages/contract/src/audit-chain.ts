@@ -40,7 +40,8 @@ type Sha256Hex = (text: string) => string | Promise<string>
 /** The previous hash of the first row. */
 export const genesisHash = '0'.repeat(64)
 
-const place = (seq: number): string => seq.toLocaleString('en')
+/** A forged row may hold anything in place of a number. */
+const place = (seq: unknown): string => (typeof seq === 'number' ? seq.toLocaleString('en') : JSON.stringify(seq))
 
 /** A row as GET /api/audit shows it, without what the hash does not cover. */
 export const chainRowOf = ({ actor_name: _, at, scope, before, after, ...entry }: AuditEntry): ChainRow => ({

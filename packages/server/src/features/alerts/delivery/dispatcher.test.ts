@@ -507,7 +507,7 @@ describe('a silent fleet', () => {
       '6 of 8 instances are online again; 2 are still offline',
     )
     for (let index = 1; index < 6; index++) await service.execute(`delete from instances where id = 'agent-${index}'`)
-    await sweep(5)
+    await sweep(9)
     expect(slackTexts().at(-1)).toContain('instance_offline on agent-0')
   })
 
@@ -553,7 +553,7 @@ describe('a silent fleet', () => {
   it('that comes back ends what was sent', async () => {
     await open(slack())
     await beat('agent-1')
-    await sweep(5)
+    await sweep(9)
     await beat('agent-1')
     await sweep(1)
     expect(slackTexts().map((text) => text.replace(/^\S+ /, ''))).toEqual([

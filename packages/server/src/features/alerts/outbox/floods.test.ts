@@ -12,7 +12,7 @@ const row = (instance_id: string, count: number) => ({
   severity: 'critical' as const,
   count,
 })
-const countIn = (description: string) => Number(description.split(' ')[0])
+const countIn = (description: string) => Number(description.split(' ')[0]!.replaceAll(',', ''))
 
 it('writes few alerts, and no count gets lost', () => {
   const rows = fc.array(

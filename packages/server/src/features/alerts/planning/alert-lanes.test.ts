@@ -256,7 +256,7 @@ describe('what one instance reports beyond 600 alerts a minute', () => {
     expect(await summaries()).toMatchObject([
       { instance_id: 'flood-0', severity: 'critical', by_service: 1, source: 'wardline', status: 'open' },
     ])
-    expect((await summaries())[0]!.description).toMatch(/^1900 more alerts of severity critical within the minute of /)
+    expect((await summaries())[0]!.description).toMatch(/^1,900 more alerts of severity critical within the minute of /)
     expect(await counts()).toEqual([])
     // The events themselves are there, all of them.
     expect(await service.rows('select count(*) as count from events')).toEqual([{ count: 2_553 }])
