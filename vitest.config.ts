@@ -62,6 +62,9 @@ const blackBox = (name: string, include: string, setup: object = {}) => ({
 /** The code for PostgreSQL runs in PGlite where there is no server to run it, at night, and when asked for by name. */
 const withPglite = isNightly || commandLine.includes('unit-pglite') || missingPostgres() !== undefined
 
+/** The screens of the pictures are all opened by other tests. */
+const takesPictures = isNightly || process.env.PICTURES !== undefined
+
 export default defineConfig({
   ...shared,
   test: {
@@ -86,7 +89,9 @@ export default defineConfig({
       ...(withPglite ? [unitOn('unit-pglite', 'pglite', databaseTests)] : []),
       blackBox('e2e-cluster', 'e2e/cluster/*.test.ts', servers),
       blackBox('e2e-chaos', 'e2e/chaos/*.test.ts'),
-      blackBox('e2e-browser', 'e2e/browser/*.test.ts', { globalSetup: './e2e/browser/build-dashboard.ts' }),
+      blackBox('e2e-browser', `e2e/browser/${takesPictures ? '*' : '!(pictures)'}.test.ts`, {
+        globalSetup: './e2e/browser/build-dashboard.ts',
+      }),
       blackBox('e2e-packages', 'e2e/packages/*.test.ts', servers),
     ],
   },

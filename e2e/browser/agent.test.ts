@@ -27,9 +27,15 @@ test('the page of an agent has its figures, sessions, decoys and tags, on one ax
   await service.call('POST', '/api/honeypots/check/key', { body: { key, meta: { instance_id: id } } })
   const page = await screens.signedIn()
   await page.goto(`/fleet/${id}`)
-  await page
-    .getByRole('link', { name: /^shell_exec_count was 500, usually 5\.5 ± [\d.]+, 90\.9 times as much \(z = \d+/ })
-    .waitFor()
+  await page.getByRole('link', { name: 'shell_exec_count is 500; its first 12 samples reached 6' }).waitFor()
+  const usual = page.getByRole('region', { name: 'What is usual' })
+  await usual.getByRole('img', { name: /^Samples; / }).waitFor()
+  await usual.getByRole('button', { name: 'Table' }).click()
+  await usual.getByRole('cell', { name: '500' }).waitFor()
+  await usual.getByRole('button', { name: 'Accept as normal' }).click()
+  await usual.getByText('new level accepted').waitFor()
+  await usual.getByRole('button', { name: 'Reset…' }).first().click()
+  await page.getByRole('dialog', { name: 'Reset what is usual' }).getByRole('button', { name: 'Cancel' }).click()
   await page
     .getByRole('img', {
       name: /^In the range: \d+ heartbeats of \d+ due, \d+ tool calls, .* 13 values of shell_exec_count, not suspended$/,

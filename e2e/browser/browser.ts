@@ -99,7 +99,7 @@ export function useScreens(env: Record<string, string> = {}): Screens {
     if (missing || executablePath === undefined) return
     screens.service = await startService({ env })
     // Its sandbox needs rights that tests in a container, as root, do not have; the pages are our own.
-    screens.browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
+    screens.browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] })
   })
   beforeEach(({ skip }) => {
     if (missing) skip(missing)

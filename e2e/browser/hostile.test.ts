@@ -181,7 +181,7 @@ const shown = paths.flatMap((path): string[] =>
   path.includes(':') ? agents.map((id) => path.replace(/:\w+/, id)) : [path],
 )
 
-describe.each([1440, 390])('three hundred injections, %d pixels wide', (width) => {
+describe.each(effort([1440], [1440, 390]))('three hundred injections, %d pixels wide', (width) => {
   test('stay text in their place on every screen', async () => {
     const page = await screens.signedIn({ width })
     await page.context().addInitScript(guard)

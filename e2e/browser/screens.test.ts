@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { effort } from '../../test-servers/effort.ts'
 import { createPathDecoy, postEvent, unique } from '../fleet.ts'
 import { isExternal } from '../service.ts'
 import { useScreens } from './browser.ts'
@@ -85,12 +86,15 @@ interface AxeResult {
   violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[]
 }
 
-describe.each([
+/** Each theme and each width in an ordinary run, all pairs of them at night. */
+const looks = [
   ['dark', 1280],
+  ['light', 390],
   ['dark', 390],
   ['light', 1280],
-  ['light', 390],
-] as const)('in %s, %d pixels wide', (scheme, width) => {
+] as const
+
+describe.each(looks.slice(0, effort(2, looks.length)))('in %s, %d pixels wide', (scheme, width) => {
   test('every screen passes the checks of axe', async () => {
     const page = await screens.signedIn({ scheme, width })
     for (const path of paths()) {

@@ -36,14 +36,16 @@ interface Page {
 }
 
 // Without it a dashboard that asks for the breaches of a fleet that has none reads every event that is stored.
-test.skipIf(process.env.TEST_ENGINE !== 'sqlite')('the list of a severity is found by its index', async () => {
-  await using service = await openTestService()
-  const { db } = service.deps.database
-  const { sql: text, parameters } = matching(db, { severity: 'breach' }).orderBy('seq', 'desc').limit(200).compile()
-  expect(parameters).toEqual([200])
-  const plan = await sql<{ detail: string }>`explain query plan ${sql.raw(text.replace('?', '200'))}`.execute(db)
-  expect(plan.rows.map(({ detail }) => detail).join()).toContain('events_by_severity')
-})
+if (process.env.TEST_ENGINE === 'sqlite') {
+  test('the list of a severity is found by its index', async () => {
+    await using service = await openTestService()
+    const { db } = service.deps.database
+    const { sql: text, parameters } = matching(db, { severity: 'breach' }).orderBy('seq', 'desc').limit(200).compile()
+    expect(parameters).toEqual([200])
+    const plan = await sql<{ detail: string }>`explain query plan ${sql.raw(text.replace('?', '200'))}`.execute(db)
+    expect(plan.rows.map(({ detail }) => detail).join()).toContain('events_by_severity')
+  })
+}
 
 describe('reads that may look at many rows', () => {
   // A viewer key that searches without end would otherwise blind decoy checks: an SDK that gets no answer may run the tool.
