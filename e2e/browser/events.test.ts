@@ -102,6 +102,8 @@ describe('the live tail', () => {
     const page = await screens.signedIn()
     await page.goto('/events')
     await page.getByLabel('List of events').waitFor()
+    // What comes before the stream is open is read as a list, whole.
+    await page.getByText('Live', { exact: true }).first().waitFor()
     await flood(4_000, {})
     await page.getByText(/a sample: of [\d,]+ that came, [\d,]+ are not listed/).waitFor()
   })
