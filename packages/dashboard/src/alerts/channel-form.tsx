@@ -137,7 +137,7 @@ export function ChannelForm({ channel, onClose, onDone }: ChannelFormProps) {
           {isFixed && <p className="quiet">Its settings come from the environment of the service.</p>}
           {channel && !isFixed && (
             <p className="quiet">
-              Its settings are never shown. Leave all of these empty to keep them, or give all of them anew.
+              Its settings are never shown. Leave all of these empty to keep them, or fill in all of them.
             </p>
           )}
           {fields.length > 0 && about !== undefined && <p className="quiet">{about}.</p>}

@@ -136,8 +136,8 @@ export function Decoys() {
           </span>
         </div>
         <p className="quiet lead">
-          A decoy is a key or a path that no agent has a reason to use: whoever touches it was taken over, or searches
-          where it should not.
+          A decoy is a key or a path that no agent has a reason to use: who touches it was taken over, or searches where
+          it should not.
         </p>
       </div>
       {error && (

@@ -181,7 +181,7 @@ const usualOverlap = daySeconds
 
 export function RotateDialog({ entry, isOwn, onClose }: KeyDialogProps) {
   const { answer, fault, isBusy, run } = useChange<KeyCreated>()
-  // The end of the own key ends this session, before anybody could read the new key.
+  // The end of the own key ends this session, before a person could read the new key.
   const offered = overlaps.filter(([, seconds]) => !isOwn || seconds > 0)
   return (
     <Dialog label="Rotate the key" onClose={onClose} closesOutside={answer === undefined}>

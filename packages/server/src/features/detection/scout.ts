@@ -220,7 +220,9 @@ export function createScout(
       await noteSigns(now)
       if (mayJudgeSilence(now, clock.monotonic())) {
         await reportLiveness(now, 'offline')
-        await db.transaction().execute((trx) => suspectSilent(trx, now, now - offlineAfterMs))
+        for (let count = sweepRows; count >= sweepRows; ) {
+          count = await db.transaction().execute((trx) => suspectSilent(trx, now, now - offlineAfterMs, sweepRows))
+        }
       }
       await reportOutageEnd(now)
       await reportActivity(now)

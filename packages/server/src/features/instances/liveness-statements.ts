@@ -50,23 +50,38 @@ export async function noteSeen({ db, dialect }: Database, seen: readonly (readon
     where instances.id = batch.id and liveness = 'online' and coalesce(seen_at, 0) < batch.at`.execute(db)
 }
 
-/** Begins to suspect instances without a sign of life since `cutoff`; those that said goodbye are simply offline. */
-export async function suspectSilent(trx: Trx, now: number, cutoff: number): Promise<void> {
-  await trx
+/**
+ * Begins to suspect instances without a sign of life since `cutoff`; those that said goodbye are simply offline.
+ * Resolves with how many this call changed.
+ */
+export async function suspectSilent(trx: Trx, now: number, cutoff: number, limit: number): Promise<number> {
+  const late = trx
+    .selectFrom('instances')
+    .select('id')
+    .where('liveness', '=', 'online')
+    .where('last_heartbeat_at', '<', cutoff)
+    .limit(limit)
+  const gone = await trx
     .updateTable('instances')
     .set({ liveness: 'offline' })
+    .where('id', 'in', late.where(hasLeft))
     .where('liveness', '=', 'online')
-    .where('last_heartbeat_at', '<', cutoff)
     .where(hasLeft)
+    .returning('id')
     .execute()
-  await trx
+  const suspected = await trx
     .updateTable('instances')
     .set({ suspected_at: now })
+    .where(
+      'id',
+      'in',
+      late.where('suspected_at', 'is', null).where((e) => e.fn.coalesce('seen_at', sql.lit(0)), '<', cutoff),
+    )
     .where('liveness', '=', 'online')
-    .where('suspected_at', 'is', null)
     .where('last_heartbeat_at', '<', cutoff)
-    .where((e) => e.fn.coalesce('seen_at', sql.lit(0)), '<', cutoff)
+    .returning('id')
     .execute()
+  return gone.length + suspected.length
 }
 
 /**
