@@ -10,7 +10,7 @@ import { exported, type Packed, runTsc } from './build-sdk.ts'
 // Whether the compiled SDK is what agents can install: small, whole, typed, and the same for `import` and `require`.
 
 /** Unpacked, in bytes: small enough to add to an agent without a second thought. */
-const maxBytes = 115_000
+const maxBytes = 118_000
 
 const root = fileURLToPath(new URL('.', import.meta.url))
 const folder = join(root, 'packages', 'sdk')

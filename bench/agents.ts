@@ -3,15 +3,16 @@ import { answerTasks } from './helper.ts'
 
 /**
  * `connect`: starts so many agents, and returns when each is connected and hears kills at once.
- * `await`: waits until the agent's signal aborts. `guard`: calls a guarded function that does nothing.
+ * `await`: waits until the agent's signal aborts; `await all`: until that of each does. `guard`: calls a guarded function that does nothing.
  */
 export type AgentsTask =
   | { kind: 'connect'; url: string; key: string; agents: number }
   | { kind: 'await'; agent: number }
+  | { kind: 'await all' }
   | { kind: 'guard'; calls: number }
 
 /** Milliseconds since the epoch, with a fraction, at which the signal aborted; microseconds of one guarded call. */
-export type AgentsReply = { at: number; microseconds: number }
+export type AgentsReply = { at: number; microseconds: number; times: number[] }
 
 export const agentId = (n: number): string => `sdk-agent-${n}`
 
@@ -50,5 +51,6 @@ answerTasks<AgentsTask, AgentsReply>(async (task) => {
   return {
     at: task.kind === 'await' ? await aborted[task.agent]! : 0,
     microseconds: task.kind === 'guard' ? await guard(task.calls) : 0,
+    times: task.kind === 'await all' ? await Promise.all(aborted) : [],
   }
 })

@@ -5,6 +5,7 @@ import { measureAlerts } from './parts/alerts.ts'
 import { measureAttacks } from './parts/attacks.ts'
 import { measureBatch } from './parts/batch.ts'
 import { measureCluster } from './parts/cluster.ts'
+import { measureContainment } from './parts/containment.ts'
 import { measureDashboard } from './parts/dashboard.ts'
 import { measureHoneypots } from './parts/honeypots.ts'
 import { measureIngest } from './parts/ingest.ts'
@@ -30,6 +31,7 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   startup: measureStartup,
   postgres: measurePostgres,
   cluster: measureCluster,
+  containment: measureContainment,
   sdk: measureSdk,
 }
 

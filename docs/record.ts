@@ -78,7 +78,7 @@ async function play(page: Page): Promise<void> {
   await dialog.getByLabel('Reason').pressSequentially('Decoy key used: find out who sent the ticket', { delay: 30 })
   await sleep(700)
   await page.keyboard.press('Control+Enter')
-  await dialog.getByText(/^The agent confirmed: stopped/).waitFor()
+  await dialog.getByText(/^The agent confirmed after/).waitFor()
   await sleep(3_000)
   await page.keyboard.press('Escape')
   await sleep(3_500)

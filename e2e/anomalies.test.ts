@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCommand } from './command.ts'
 import { allEvents, newInstance, postEvent } from './fleet.ts'
 import { type Service, startService, until } from './service.ts'
 import type { EventRow } from './shapes.ts'
@@ -104,5 +105,35 @@ describe('anomaly detection', () => {
     const rows = await anomaliesOnceThereAre(id, 2)
     const metrics = rows.map((row) => (row.metadata as { metric: string }).metric)
     expect(metrics.sort()).toEqual(['injection_attempt_count', 'tokens_spent'])
+  })
+
+  test('shows, accepts and resets what is usual from the command line', async () => {
+    const wardline = async (...args: string[]) => {
+      const env = { WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key }
+      return startCommand(['baselines', ...args], env).ended
+    }
+    const id = await newInstance(service)
+    await teach(id, 'shell_exec_count')
+    await report(id, { shell_exec_count: 4_000 })
+    await anomaliesOnceThereAre(id, 1)
+    const open = await wardline(id)
+    expect(open.code, open.output).toBe(0)
+    expect(open.output).toMatch(/shell_exec_count .* 13 .*ANOMALY OPEN/)
+    expect(open.output).toMatch(/CRITICAL.*shell_exec_count up to 4000 {2}open/i)
+    const accepted = await wardline('accept', id, 'shell_exec_count')
+    expect(accepted.output).toContain(`shell_exec_count of ${id} is as usual from now on.`)
+    expect((await wardline(id)).output).toContain('new level accepted')
+    expect((await wardline('accept', id, 'shell_exec_count')).code).not.toBe(0)
+    expect((await wardline('reset', id, 'shell_exec_count')).code).toBe(0)
+    const { body } = await service.call<{ entries: { action: string }[] }>('GET', '/api/audit?action=baseline.*')
+    expect(body.entries.map(({ action }) => action)).toEqual(['baseline.accept', 'baseline.reset'])
+  })
+
+  test('replays normal traffic and runaways without a service', async () => {
+    const { code, output } = await startCommand(['detector', 'simulate', '--agents', '3', '--days', '3', '--json'], {})
+      .ended
+    expect(code, output).toBe(0)
+    const { kinds } = JSON.parse(output) as { kinds: unknown[] }
+    expect(kinds.length).toBeGreaterThan(10)
   })
 })

@@ -3,9 +3,10 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Client, type ClientConfig, types } from 'pg'
 import { inject } from 'vitest'
+import { borrowSchema } from './borrowed-schemas.ts'
 import { openPglite } from './pglite.ts'
 
-/** A database of a test's own, empty at first, and a way into it that the service knows nothing of. */
+/** A database of a test's own, without rows at first, and a way into it that the service knows nothing of. */
 export interface EmptyDatabase extends AsyncDisposable {
   /** As DATABASE_URL takes it. */
   url: string
@@ -74,9 +75,13 @@ async function query<Row>(url: string, statement: string): Promise<Row[]> {
   }
 }
 
-/** The database that a URL leads to, by way of a server. */
-function through(url: string, dispose: () => PromiseLike<unknown>): EmptyDatabase {
-  const execute = async (statements: string) => void (await query(url, statements))
+/** The database that a URL leads to, by way of a server. `dispose` gets whether `execute` or `refuse` changed it. */
+function through(url: string, dispose: (isChanged: boolean) => PromiseLike<unknown>): EmptyDatabase {
+  let isChanged = false
+  const execute = async (statements: string) => {
+    isChanged = true
+    await query(url, statements)
+  }
   return {
     url,
     rows: (statement) => query(url, statement),
@@ -94,20 +99,39 @@ function through(url: string, dispose: () => PromiseLike<unknown>): EmptyDatabas
       )
       return found.map(({ name }) => name)
     },
-    [Symbol.asyncDispose]: async () => void (await dispose()),
+    [Symbol.asyncDispose]: async () => void (await dispose(isChanged)),
   }
+}
+
+function sharedPostgres(): { url: string; schemaPrefix: string } {
+  const url = inject('postgresUrl')
+  if (url === undefined) throw new Error(`${inject('postgresMissing')}. The projects unit and unit-pglite need none.`)
+  return { url, schemaPrefix: inject('schemaPrefix') }
+}
+
+async function createSchema(): Promise<string> {
+  const { url, schemaPrefix } = sharedPostgres()
+  const schema = `${schemaPrefix}${randomBytes(6).toString('hex')}`
+  await query(url, `create schema ${schema}`)
+  return schema
+}
+
+function schemaUrl(schema: string): string {
+  const url = new URL(sharedPostgres().url)
+  url.searchParams.set('options', `-c search_path=${schema}`)
+  return url.href
 }
 
 /** A new schema in the database that all tests share: made in a few milliseconds. */
 async function postgresSchema(): Promise<EmptyDatabase> {
-  const shared = inject('postgresUrl')
-  if (shared === undefined)
-    throw new Error(`${inject('postgresMissing')}. The projects unit and unit-pglite need none.`)
-  const schema = `test_${randomBytes(6).toString('hex')}`
-  await query(shared, `create schema ${schema}`)
-  const url = new URL(shared)
-  url.searchParams.set('options', `-c search_path=${schema}`)
-  return through(url.href, () => query(shared, `drop schema ${schema} cascade`))
+  const schema = await createSchema()
+  return through(schemaUrl(schema), () => query(sharedPostgres().url, `drop schema ${schema} cascade`))
+}
+
+/** A schema with the tables that `migrate` makes, and without rows but for those that it leaves. */
+async function migratedSchema(migrate: (url: string) => Promise<void>): Promise<EmptyDatabase> {
+  const schema = await borrowSchema({ create: createSchema, url: schemaUrl, migrate })
+  return through(schema.url, (isChanged) => schema.giveBack(isChanged))
 }
 
 async function pgliteInstance(): Promise<EmptyDatabase> {
@@ -115,9 +139,16 @@ async function pgliteInstance(): Promise<EmptyDatabase> {
   return through(pglite.url, () => pglite[Symbol.asyncDispose]())
 }
 
-/** The folder is for SQLite. Whatever uses the database must be closed before it is disposed of. */
-export async function makeEmptyDatabase(folder: string): Promise<EmptyDatabase> {
+/**
+ * The folder is for SQLite. Whatever uses the database must be closed before it is disposed of. With `migrate`, which
+ * brings the schema of an empty database to the newest version, PostgreSQL is migrated; the others are empty.
+ */
+export async function makeEmptyDatabase(
+  folder: string,
+  migrate?: (url: string) => Promise<void>,
+): Promise<EmptyDatabase> {
   const engine = engineOfRun()
   if (engine === 'sqlite') return sqliteIn(folder)
-  return engine === 'postgres' ? postgresSchema() : pgliteInstance()
+  if (engine === 'pglite') return pgliteInstance()
+  return migrate ? migratedSchema(migrate) : postgresSchema()
 }

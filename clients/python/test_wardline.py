@@ -332,7 +332,7 @@ class Impostor:
         """The first lines of each new stream."""
         self.repeats = ''
         """What streams that stay open go on with."""
-        self.polls = self.streams = 0
+        self.polls = self.streams = self.drills = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def says(self, message: Dict[str, Any]) -> None:
@@ -362,6 +362,7 @@ class Impostor:
             elif '/status' in request:
                 self._answer_poll(client, request)
             else:
+                self.drills += '/drill ' in request
                 client.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ok":true}')
 
     def _answer_poll(self, client: socket.socket, request: str) -> None:
@@ -446,6 +447,33 @@ class KillSwitchTest(ServiceTest):
         self.assertTrue(monitor.wait_suspended(DEADLINE))
         self.assertTrue(monitor.suspended)
         self.assertEqual(monitor.reason, 'it mails customers twice')
+
+    def drill(self) -> Any:
+        """The report of a drill of this agent alone."""
+        started = admin('POST', '/api/drills', {'selector': {'instances': [self.instance_id]}})
+        path = f'/api/drills/{started["id"]}'
+        until('the end of the drill', lambda: admin('GET', path)['state'] == 'complete')
+        return admin('GET', path)
+
+    def test_a_drill_is_answered_and_the_agent_notices_nothing(self) -> None:
+        calls: List[str] = []
+        before = logged.getvalue()
+        monitor = self.monitor()
+        monitor.on_suspend(calls.append)
+        monitor.on_resume(lambda: calls.append('resume'))
+        monitor.on_error(lambda error: calls.append(str(error)))
+        monitor.start()
+        until('a control stream', lambda: monitor.health.stream_connected)
+        report = self.drill()
+        self.assertEqual((report['asked'], report['answered'], report['missing']), (1, 1, []))
+        self.assertIsNotNone(self.detail()['last_proven_stoppable_at'])
+        self.kill('why')
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        self.assertEqual(self.drill()['answered'], 1)
+        self.assertEqual((monitor.suspended, monitor.health.control_version), (True, 1))
+        until('the call', lambda: list(calls), lambda made: made == ['why'])
+        self.assertEqual(self.events('session_metrics'), [])
+        self.assertNotIn('drill', logged.getvalue()[len(before) :])
 
     def test_tags_are_sent_and_refused_when_they_break_the_rule(self) -> None:
         self.monitor(tags=['env:production', 'team:payments']).start()
@@ -1023,6 +1051,12 @@ class ReportsTest(ServiceTest):
                 return found
 
             until('the sums', stored, lambda found: found == {'tool_calls_per_5min': 3, 'egress_blocked_count': 2.5})
+
+    def test_figures_are_sent_when_the_agent_is_suspended(self) -> None:
+        monitor = self.monitor().start()
+        monitor.metrics_add('tool_calls_per_5min')
+        self.kill()
+        until('the sums', lambda: len(self.events('session_metrics')) == 1)
 
     def test_many_figures_are_spread_over_several_reports_and_sent_at_the_end(self) -> None:
         with self.monitor() as monitor:
@@ -1788,6 +1822,34 @@ class SignatureTest(ServiceTest):
         until('silence', lambda: monitor.suspended)
         self.assertIn('no contact', monitor.reason or '')
         self.assertEqual(monitor.health.control_version, 2)
+
+    def test_only_drills_of_the_deployment_are_answered(self) -> None:
+        def drill(signer: Signer) -> Dict[str, Any]:
+            text = f'wardline-drill-v1\n{self.instance_id}\nnonce-1\n{ISSUED_AT}\n'
+            signature = base64url(signer.sign(text.encode()))
+            message = {'action': 'drill', 'instance_id': self.instance_id, 'nonce': 'nonce-1', 'issued_at': ISSUED_AT}
+            return {**message, 'signature_ed25519': signature}
+
+        right = drill(self.signer)
+        keys = wardline._PublicKeys(self.instance_id, self.signer.x)
+        self.assertTrue(keys.signed_drill('nonce-1', ISSUED_AT, right['signature_ed25519']))
+        self.assertFalse(keys.signed_drill('nonce-2', ISSUED_AT, right['signature_ed25519']))
+        for wrong in (None, 7, '', f'{ISSUED_AT}\n'):
+            self.assertFalse(keys.signed_drill('nonce-1', wrong, right['signature_ed25519']))
+            self.assertFalse(keys.signed_drill('nonce-1', ISSUED_AT, wrong))
+        impostor = self.impostor()
+        impostor.poll = state = self.message(1)
+        for message, answers in ((drill(Signer(b'x' * 32)), False), (right, True)):
+            impostor.stream = [f'data: {json.dumps(state)}', '', f'data: {json.dumps(message)}', '']
+            streams = impostor.streams
+            monitor = self.monitor(impostor.url, public_key=self.signer.x).start()
+            if answers:
+                until('an answer', lambda: impostor.drills > 0)
+            else:
+                # The stream is left after a forgery, and opened again.
+                until('a second stream', lambda: impostor.streams > streams + 1)
+                self.assertEqual(impostor.drills, 0)
+            monitor.stop(0)
 
     def test_forged_messages_of_the_stream_are_ignored_and_are_no_contact(self) -> None:
         impostor = self.impostor()

@@ -642,11 +642,21 @@ class _PublicKeys:
             return False
         if self._verified == (text, signature):
             return True
-        content = _from_base64url(signature, 64)
-        if content is None or not any(key.verifies(text, content) for key in self._keys):
+        if not self._verifies(text, signature):
             return False
         self._verified = (text, signature)
         return True
+
+    def signed_drill(self, nonce: str, issued_at: Any, signature: Any) -> bool:
+        """Whether the service has signed this drill."""
+        if not isinstance(issued_at, str) or not _ISSUED_AT.fullmatch(issued_at) or not isinstance(signature, str):
+            return False
+        text = '\n'.join(('wardline-drill-v1', self._instance_id, nonce, issued_at, ''))
+        return self._verifies(text.encode(), signature)
+
+    def _verifies(self, text: bytes, signature: str) -> bool:
+        content = _from_base64url(signature, 64)
+        return content is not None and any(key.verifies(text, content) for key in self._keys)
 
 
 # --- Requests --------------------------------------------------------------------------------------------------------
@@ -1445,6 +1455,7 @@ class _KillSwitch:
         outbox: _Outbox,
         notices: _Notices,
         problems: _Problems,
+        report_metrics: Callable[[], None],
         control: _Control,
         last_contact: Optional[float],
     ) -> None:
@@ -1454,6 +1465,7 @@ class _KillSwitch:
         self._outbox = outbox
         self._notices = notices
         self._problems = problems
+        self._report_metrics = report_metrics
         self._lock = threading.RLock()
         # Locked while a change is announced and written, so that changes keep their order. Reads do not wait.
         self._telling = threading.RLock()
@@ -1532,6 +1544,8 @@ class _KillSwitch:
             if suspended:
                 _log.warning('The agent is suspended: %s', _one_line(reason or '', 500))
                 self._notices.put('suspend', reason)
+                # Sums of the time before: reported minutes later, they would look like work of a suspended agent.
+                self._report_metrics()
             else:
                 _log.warning('The agent may go on.')
                 self._notices.put('resume')
@@ -1598,6 +1612,7 @@ class _Link:
         self._beat_wanted = False
         self._poll_now = threading.Event()
         self._stream: Optional[_Exchange] = None
+        self._answering_drill = threading.Lock()
         self.polled = threading.Event()
         """Set after the first poll, whatever came of it."""
         self.stream_connected = False
@@ -1783,7 +1798,7 @@ class _Link:
 
     def _listen(self, stopping: threading.Event) -> float:
         """Listens until the connection ends. Returns how long to wait at least before the next one."""
-        path = f'/api/instances/{self._instance_id}/control'
+        path = f'/api/instances/{self._instance_id}/control?understands=drill'
         exchange = self._stream = _Exchange()
         exchange.extend(_REQUEST_TIMEOUT)
         threading.Thread(target=exchange.watch, name='wardline', daemon=True).start()
@@ -1824,6 +1839,8 @@ class _Link:
     def _take_message(self, data: str) -> bool:
         """False when the message is not from the service."""
         message = _json_object(data)
+        if message.get('action') == 'drill':
+            return self._take_drill(message)
         control = _control_in(message, self._instance_id)
         if control is None:
             self._problems.note('stream', 'The control stream carried a message that cannot be read.')
@@ -1843,6 +1860,32 @@ class _Link:
         return True
 
 
+    def _take_drill(self, message: Mapping[str, Any]) -> bool:
+        """Answers a drill in the background: it is no business of the agent, whether that works or not."""
+        nonce = message.get('nonce')
+        if message.get('instance_id') != self._instance_id or not isinstance(nonce, str) or not _NONCE.fullmatch(nonce):
+            return True
+        keys, issued_at = self._public_keys, message.get('issued_at')
+        if keys is not None and not keys.signed_drill(nonce, issued_at, message.get('signature_ed25519')):
+            return False
+        # One at a time: a flood of drills is answered no faster.
+        if self._answering_drill.acquire(blocking=False):
+            try:
+                threading.Thread(target=self._answer_drill, args=(nonce,), name='wardline', daemon=True).start()
+            except RuntimeError:
+                self._answering_drill.release()
+        return True
+
+    def _answer_drill(self, nonce: str) -> None:
+        try:
+            self._transport.request(f'/api/instances/{self._instance_id}/drill', _to_json({'nonce': nonce}))
+        except _NoAnswer:
+            pass
+        finally:
+            self._answering_drill.release()
+
+
+_NONCE = re.compile(r'[\w-]{1,64}', re.ASCII)
 _UNSIGNED = 'it has no valid signature. Does public_key belong to this service?'
 
 
@@ -1979,6 +2022,7 @@ class Monitor:
             self._outbox,
             self._notices,
             self._problems,
+            self._report_metrics,
             control,
             last_contact,
         )

@@ -44,6 +44,16 @@ const fields: Record<string, { max?: number; send(service: Service, text: string
     max: 60,
     send: (service, text, index) => put(service, 'POST', `/api/kill/${idOf(index)}`, { reason: cut(text, 500) }),
   },
+  'the reason of a containment': {
+    max: 20,
+    send: (service, text, index) =>
+      put(service, 'POST', '/api/containments', {
+        action: 'suspend',
+        selector: { instances: [idOf(100 + index)] },
+        reason: cut(text, 500),
+        confirm: 'suspend 1 agent',
+      }),
+  },
   'the label of a decoy': {
     send: (service, text, index) =>
       put(service, 'POST', '/api/honeypots', {

@@ -108,6 +108,6 @@ test('on a phone an agent is suspended by two taps and a reason', async () => {
   const dialog = page.getByRole('dialog')
   await dialog.getByLabel('Reason').fill('Leaks customer data')
   await dialog.getByRole('button', { name: `Suspend ${agent.id}` }).click()
-  await dialog.getByText(/^The agent confirmed: stopped/).waitFor()
+  await dialog.getByText(/^The agent confirmed after/).waitFor()
   await agent.end()
 })

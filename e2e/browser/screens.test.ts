@@ -17,6 +17,8 @@ const hostile = unique('hostile')
 let decoyId = ''
 let channelId = ''
 let alertId = ''
+let containmentId = ''
+let drillId = ''
 
 beforeAll(async () => {
   const { service } = screens
@@ -52,6 +54,17 @@ beforeAll(async () => {
       metadata,
     })
   }
+  const stop = { selector: { instances: [hostile] }, reason: `${unseen}${markup}` }
+  const created = await service.call<{ id: string }>('POST', '/api/containments', {
+    body: { action: 'suspend', confirm: 'suspend 1 agent', two_person: true, ...stop },
+  })
+  expect(created.status, created.text).toBe(201)
+  containmentId = created.body.id
+  const asked = { action: 'resume', confirm: 'resume 1 agent', ...stop }
+  expect((await service.call('POST', '/api/containments', { body: asked })).status).toBe(409)
+  const drill = await service.call<{ id: string }>('POST', '/api/drills', { body: { selector: stop.selector } })
+  expect(drill.status, drill.text).toBe(201)
+  drillId = drill.body.id
   const change = { assignee: name, note: `${unseen}${markup}` }
   const { status, text } = await service.call('PATCH', `/api/alerts/${alertId}`, { body: change })
   expect(status, text).toBe(200)
@@ -63,6 +76,9 @@ const paths = () => [
   '/fleet',
   '/fleet?group=tags',
   `/fleet/${hostile}`,
+  '/containments',
+  `/containments?drill=${drillId}`,
+  `/containments/${containmentId}`,
   '/events',
   '/decoys',
   `/decoys?open=${decoyId}`,

@@ -44,7 +44,7 @@ test('shows a viewer why it cannot suspend', async () => {
   const agent = await screens.agent('looked-at')
   const page = await screens.signedIn({ key: await createKey(screens.service, { scope: 'viewer' }) })
   await page.goto(`/fleet/${agent.id}`)
-  const button = page.getByRole('button', { name: /needs a key of scope operator/ })
+  const button = page.getByRole('button', { name: /^Suspend.*needs a key of scope operator/ })
   await button.waitFor()
   expect(await button.isDisabled()).toBe(true)
   await agent.end()

@@ -97,7 +97,8 @@ export function createClient({ url, key, acceptsCompressed = false, send = sendB
       throw new WardlineError(`No answer from ${target.origin}.`, 0, 'unreachable', { cause })
     }
     const answer = (parsedJson(text) ?? {}) as { error?: unknown }
-    if (response.status !== endpoint.status) {
+    const isUnchanged = endpoint.unchanged !== undefined && response.status === 200
+    if (response.status !== endpoint.status && !isUnchanged) {
       const message = typeof answer.error === 'string' ? answer.error : `Unexpected answer ${response.status}.`
       throw new WardlineError(message, response.status, response.headers.get('x-error-code') ?? 'unexpected')
     }

@@ -25,6 +25,8 @@ export interface Endpoint {
   replyHeaders?: Record<string, string>
   /** The reply of success: its status, and its schema unless it is text, a file or a stream. */
   status: 200 | 201
+  /** Where a success may also be one that changed nothing: 200 instead of 201, and what that means. */
+  unchanged?: string
   reply?: TSchema
   text?: string
   /** Bytes to store. */

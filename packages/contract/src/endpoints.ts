@@ -4,8 +4,12 @@ import { messageEndpoints } from './alert-messages.ts'
 import { alertEndpoints } from './alerts.ts'
 import { auditEndpoints } from './audit.ts'
 import { baselineEndpoints } from './baselines.ts'
+import { brakeEndpoints } from './brake.ts'
+import { containmentsEndpoints } from './containments.ts'
 import { downloadEndpoints } from './downloads.ts'
+import { drillEndpoints } from './drills.ts'
 import type { Endpoint } from './endpoint.ts'
+import { enforcementEndpoints } from './enforcement.ts'
 import { eventEndpoints } from './events.ts'
 import { honeypotEndpoints } from './honeypots.ts'
 import { instanceEndpoints } from './instances.ts'
@@ -14,6 +18,7 @@ import { killSwitchEndpoints } from './kill-switch.ts'
 import { operationEndpoints } from './operations.ts'
 import { statusEndpoints } from './status.ts'
 import { streamEndpoints } from './stream.ts'
+import { suspensionEndpoints } from './suspensions.ts'
 import { systemEndpoints } from './system.ts'
 import { trustEndpoints } from './trust.ts'
 import { viewEndpoints } from './views.ts'
@@ -24,6 +29,11 @@ export const endpoints = {
   ...eventEndpoints,
   ...baselineEndpoints,
   ...killSwitchEndpoints,
+  ...containmentsEndpoints,
+  ...drillEndpoints,
+  ...suspensionEndpoints,
+  ...brakeEndpoints,
+  ...enforcementEndpoints,
   ...statusEndpoints,
   ...trustEndpoints,
   ...streamEndpoints,

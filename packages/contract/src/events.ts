@@ -33,10 +33,21 @@ export const eventTypes = {
   instanceOffline: 'instance_offline',
   instanceRecovered: 'instance_recovered',
   instanceRestarted: 'instance_restarted',
+  instanceClone: 'instance_clone',
+  instanceCrashLoop: 'instance_crash_loop',
+  instanceBlind: 'instance_blind',
+  instanceReporting: 'instance_reporting',
   instancesOffline: 'instances_offline',
   instancesRecovered: 'instances_recovered',
+  drillOverdue: 'drill_overdue',
+  drillsOverdue: 'drills_overdue',
   eventsRemoved: 'events_removed',
   activityWhileSuspended: 'activity_while_suspended',
+  killUnconfirmed: 'kill_unconfirmed',
+  brakeEngaged: 'brake_engaged',
+  brakeReleased: 'brake_released',
+  suspensionSkipped: 'suspension_skipped',
+  enforcementFailed: 'enforcement_failed',
   controlVersionMismatch: 'control_version_mismatch',
   quotaExceeded: 'quota_exceeded',
   identityMismatch: 'identity_mismatch',
@@ -59,6 +70,14 @@ const reportedTypes: readonly string[] = [
 export const serviceEventTypes: readonly string[] = Object.values(eventTypes).filter(
   (type) => !reportedTypes.includes(type),
 )
+
+/** Reports of an agent about its stop: no activity of a suspended agent. */
+export const stopReportTypes: readonly string[] = [
+  'agent_suspended',
+  'agent_stopped',
+  'sdk_events_dropped',
+  eventTypes.controlVersionMismatch,
+]
 
 /** Source of what the service itself reports; refused from callers. */
 export const serviceSource = 'wardline'

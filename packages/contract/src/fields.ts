@@ -46,6 +46,25 @@ export const limits = {
   historyPage: 200,
   /** Instances that a list names: a URL of 6.5 kB, which every proxy accepts. */
   listedIds: 100,
+  /** Characters of what a client of a control stream understands: room for kinds that later versions add. */
+  streamedKinds: 200,
+  /** Agents that a containment names one by one: what a body of 256 KiB holds. A larger fleet is selected by tag. */
+  containmentInstances: 5_000,
+  /** Tags of a selector, and ids that an answer about a containment lists of each kind; the others are counted. */
+  containmentTags: 20,
+  listedMembers: 100,
+  /** Agents of one drill: each is a row until it ends, and 100 are asked in some ten milliseconds. */
+  drillAgents: 20_000,
+  /** Agents that the report of a drill names; the others are counted. */
+  drillMissing: 100,
+  /** Drills that are kept. */
+  drills: 100,
+  /** Suspensions of an instance that a list shows, and of all that percentiles are computed from: some 20 ms. */
+  listedSuspensions: 100,
+  measuredSuspensions: 10_000,
+  /** Enforcement points, and patterns of each: a call of every matching point is a row of the transaction that suspends. */
+  enforcementPoints: 20,
+  enforcementPatterns: 100,
   /** Saved views of a deployment and of one key, and characters of a query: 1 MiB in all. */
   views: 200,
   viewsOfKey: 50,
@@ -69,6 +88,8 @@ export const limits = {
   label: 1000,
   /** Hits of one decoy that a list counts: the list must not take longer after a storm of hits. */
   listedHits: 1_000,
+  /** Instances that the brake names: more than an operator reads one by one. */
+  listedRefusals: 100,
   /** Anomalies that an answer about baselines lists, and samples of a metric: a week of them at five minutes. */
   listedEpisodes: 100,
   listedSamples: 2_000,

@@ -13,6 +13,7 @@ import {
   Pattern,
   Timestamp,
 } from './fields.ts'
+import { InstanceContainment } from './suspensions.ts'
 import { Type } from './type.ts'
 
 export const instanceStatuses = ['active', 'suspended', 'offline'] as const
@@ -26,12 +27,12 @@ export const offlineAfterMs = 90_000
 /** Header of heartbeat and poll answers: `none` while no decoy could trip for this caller, else `some`. */
 export const decoysHeader = 'x-wardline-decoys'
 
-const Tag = Pattern('^[a-z0-9_.:-]+$', 'may contain only lower-case letters, digits, _ . : and -', {
+export const Tag = Pattern('^[a-z0-9_.:-]+$', 'may contain only lower-case letters, digits, _ . : and -', {
   maxLength: limits.tag,
   description: 'Lower-case letters, digits, _ . : and -',
   examples: ['env:production'],
 })
-const Tags = (description: string) => Type.Array(Tag, { maxItems: limits.tags, description })
+export const Tags = (description: string) => Type.Array(Tag, { maxItems: limits.tags, description })
 
 export const Heartbeat = Type.Object({
   instance_id: InstanceId,
@@ -103,6 +104,13 @@ const Silent = Type.Boolean({
     'Its silence exceeds what is usual for it and was reported as `instance_offline`; false for one that said that it ends',
 })
 
+const LastProven = {
+  ...Timestamp,
+  description:
+    'When its agent last answered a drill, or acknowledged a suspension: then a suspension would have reached it',
+}
+const CurrentContainment = nullable({ ...InstanceContainment, description: 'Null while it is not suspended' })
+
 /** An instance in the list of the fleet. */
 export const FleetInstance = Type.Object({
   ...InstanceView.properties,
@@ -111,6 +119,8 @@ export const FleetInstance = Type.Object({
   fail_mode: failMode,
   silent: Silent,
   control: ControlConfirmation,
+  last_proven_stoppable_at: nullable(LastProven),
+  containment: CurrentContainment,
   history: Type.Optional(InstanceHistory),
 })
 export type FleetInstance = Static<typeof FleetInstance>
@@ -150,10 +160,14 @@ const SharedFleetInstance = Type.Object({
   version: agentVersion,
   fail_mode: failMode,
   silent: Type.Optional({ ...Silent, description: 'Absent = false' }),
+  containment: CurrentContainment,
   control: Type.Optional({
     ...Type.Object(sharedControl),
     description: 'Absent while the instance was never suspended and its agent never reported a control version',
   }),
+  last_proven_stoppable_at: Type.Optional(
+    nullable({ ...LastProven, description: `${LastProven.description}; absent = never` }),
+  ),
 })
 export const SharedFleet = Type.Object({
   at: { ...Timestamp, description: 'When it was read' },
@@ -192,6 +206,8 @@ export const InstanceDetail = Type.Object({
   left_at: nullable({ ...Timestamp, description: 'When the agent said in its last heartbeat that it ends' }),
   suspension_reason: nullable(Type.String()),
   control: ControlConfirmation,
+  last_proven_stoppable_at: nullable(LastProven),
+  containment: CurrentContainment,
 })
 export type InstanceDetail = Static<typeof InstanceDetail>
 

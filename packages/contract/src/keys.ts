@@ -1,6 +1,7 @@
 import type { Static } from 'typebox'
 import { access, define, scopes } from './endpoint.ts'
 import { choice, InstancePattern, limits, NotBlank, nullable, Ok, Pattern, Timestamp } from './fields.ts'
+import { Tags } from './instances.ts'
 import { Type } from './type.ts'
 
 const quota = (description: string) => Type.Optional(nullable(Type.Integer({ minimum: 1, maximum: 1e9, description })))
@@ -48,6 +49,11 @@ export const NewKey = Type.Object({
       description: `Maximum number of instances that the key may register; scope agent only; default: ${limits.keyInstances}`,
     }),
   ),
+  tags: Type.Optional(
+    Tags(
+      'Tags of operators that every instance gets which registers by the key; scope agent only. No agent can remove them',
+    ),
+  ),
 })
 export type NewKey = Static<typeof NewKey>
 
@@ -59,6 +65,7 @@ export const KeyView = Type.Object({
   max_instances: nullable(
     Type.Integer({ description: 'Instances that the key may register; null for scopes that have no such limit' }),
   ),
+  tags: Type.Array(Type.String(), { description: 'Tags of instances that register by the key' }),
   created_at: Timestamp,
   expires_at: nullable(Timestamp),
   revoked_at: nullable(Timestamp),

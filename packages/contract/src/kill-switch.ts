@@ -10,6 +10,7 @@ import {
   NotBlank,
   nullable,
   Ok,
+  Pattern,
   Timestamp,
 } from './fields.ts'
 import { decoysHeader } from './instances.ts'
@@ -55,6 +56,20 @@ export const ControlMessage = Type.Object({
   ),
 })
 export type ControlMessage = Static<typeof ControlMessage>
+
+/** Kinds of messages on a control stream beyond control messages, each sent only to clients that ask for it. */
+export const streamedKinds = ['drill'] as const
+export type StreamedKind = (typeof streamedKinds)[number]
+
+const ControlStreamQuery = Type.Object({
+  understands: Type.Optional(
+    Pattern('^[a-z_]+(,[a-z_]+)*$', 'must be kinds of messages, separated by commas', {
+      maxLength: limits.streamedKinds,
+      description:
+        'Kinds of messages that the client takes besides control messages, separated by commas; unknown ones are ignored. `drill`: harmless messages that test the stream',
+    }),
+  ),
+})
 
 /** Header of poll answers, 200 and 304: `version=<n>; issued_at=<iso>; signature=<base64url>`. */
 export const controlHeader = 'x-wardline-control'
@@ -135,7 +150,10 @@ export const killSwitchEndpoints = {
     params: InstanceParams,
     status: 200,
     reply: ResumeReply,
-    failures: { 404: 'Unknown instance' },
+    failures: {
+      404: 'Unknown instance',
+      409: 'A second operator has to confirm: the same request with another key, within 15 minutes',
+    },
   }),
   getInstanceStatus: define({
     method: 'GET',
@@ -161,6 +179,7 @@ export const killSwitchEndpoints = {
     feature: 'kill-switch',
     summary: 'Stream the control messages of an instance, its current state first',
     params: InstanceParams,
+    query: ControlStreamQuery,
     status: 200,
     eventStream: 'Each `data:` line is a control message; a comment line every 30 seconds keeps the connection open',
     failures: {

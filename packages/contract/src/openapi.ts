@@ -82,7 +82,11 @@ function operation(name: string, endpoint: Endpoint): Json {
     security,
     parameters: parameters(endpoint),
     ...requestBody(endpoint),
-    responses: { [endpoint.status]: success(endpoint), ...failures },
+    responses: {
+      ...(endpoint.unchanged ? { 200: { ...success(endpoint), description: endpoint.unchanged } } : {}),
+      [endpoint.status]: success(endpoint),
+      ...failures,
+    },
   }
 }
 

@@ -11,6 +11,7 @@ import { type AlertSearch, alertViews, shownStatuses } from './alerts/search.ts'
 import type { AuditSearch } from './audit/entries.ts'
 import type { ConnectSearch } from './connect/search.ts'
 import { tabs } from './connect/snippets.ts'
+import type { ContainmentsSearch } from './containments/search.ts'
 import { type DecoySearch, decoyFilters } from './decoys/search.ts'
 import { type EventSearch, lastRanges } from './events/search.ts'
 import { type FleetSearch, sortKeys, statusFilters } from './fleet/view.ts'
@@ -109,6 +110,19 @@ const agent = createRoute({
     metric: textOf(metric),
   }),
   component: lazyRouteComponent(() => import('./agent/agent.tsx'), 'AgentPage'),
+})
+
+const containments = createRoute({
+  getParentRoute: () => inside,
+  path: '/containments',
+  validateSearch: ({ drill }): ContainmentsSearch => ({ drill: textOf(drill) }),
+  component: lazyRouteComponent(() => import('./containments/containments.tsx'), 'Containments'),
+})
+
+const containment = createRoute({
+  getParentRoute: () => inside,
+  path: '/containments/$id',
+  component: lazyRouteComponent(() => import('./containments/containment.tsx'), 'ContainmentPage'),
 })
 
 const events = createRoute({
@@ -211,7 +225,20 @@ const routeTree = root.addChildren([
   login,
   trust,
   wallboard,
-  inside.addChildren([overview, fleet, agent, events, decoys, alerts, audit, keys, connect, settings]),
+  inside.addChildren([
+    overview,
+    fleet,
+    agent,
+    containments,
+    containment,
+    events,
+    decoys,
+    alerts,
+    audit,
+    keys,
+    connect,
+    settings,
+  ]),
 ])
 
 export function createDashboardRouter(client: QueryClient) {

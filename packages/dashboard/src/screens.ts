@@ -3,6 +3,8 @@ export const screens = [
   '/',
   '/fleet',
   '/fleet/:id',
+  '/containments',
+  '/containments/:id',
   '/events',
   '/decoys',
   '/alerts',

@@ -69,6 +69,8 @@ class AgentMonitor implements Monitor {
       onMismatch: (applied, serviceVersion) =>
         void this.#reports.add(mismatchEvent(applied, serviceVersion, instanceId)),
     })
+    // Sums of the time before the stop: reported minutes later, they would look like work of a suspended agent.
+    this.#listeners.on('suspend', () => void this.#reportMetrics())
   }
 
   get instanceId(): string {

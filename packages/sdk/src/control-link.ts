@@ -1,12 +1,13 @@
 import { type Ended, listen } from './control-stream.ts'
 import type { DecoyChecks } from './decoy-checks.ts'
+import { readDrill } from './drill.ts'
 import { MonitorError } from './faults.ts'
 import type { KillSwitch } from './kill-switch.ts'
 import type { Settings } from './options.ts'
 import { backoff, jittered, type Pace } from './pace.ts'
 import { Repeat } from './repeat.ts'
 import { type Answer, isPassing, isRefused, isSuccess, noAnswer, type Service, unsigned } from './service.ts'
-import { openVerifier, signedAnswer } from './signed-control.ts'
+import { openTextVerifier, openVerifier, signedAnswer, type VerifyText } from './signed-control.ts'
 import type { Troubles } from './troubles.ts'
 import { type ControlState, type Heartbeat, stateFromPoll, stateFromStream, type Verify } from './wire.ts'
 
@@ -28,6 +29,7 @@ interface ControlLinkOptions {
 export class ControlLink {
   readonly #options: ControlLinkOptions
   readonly #verifier: Promise<Verify | undefined>
+  readonly #drillVerifier: Promise<VerifyText | undefined>
   readonly #bootId = crypto.randomUUID()
   #isStreamOpen = false
   #missedBeats = 0
@@ -40,10 +42,12 @@ export class ControlLink {
   /** The version that the service knows to be applied. */
   #acknowledged = 0
   #isAcknowledging = false
+  #isAnsweringDrill = false
 
   constructor(options: ControlLinkOptions) {
     this.#options = options
     this.#verifier = openVerifier(options.settings.publicKey, options.settings.instanceId)
+    this.#drillVerifier = openTextVerifier(options.settings.publicKey)
   }
 
   get isStreamOpen(): boolean {
@@ -144,14 +148,17 @@ export class ControlLink {
   async #keepListening(signal: AbortSignal): Promise<number> {
     const { service, settings, pace, troubles } = this.#options
     const { instanceId } = settings
-    const verify = await this.#verifier
+    const [verify, verifyDrill] = await Promise.all([this.#verifier, this.#drillVerifier])
     const startedAt = performance.now()
     const ended = await listen({
       service,
-      path: `instances/${instanceId}/control`,
+      path: `instances/${instanceId}/control?understands=drill`,
       pace,
       signal,
       onData: (text) => {
+        const { isDrill, nonce } = readDrill(text, instanceId, verifyDrill)
+        if (nonce !== undefined) void this.#answerDrill(nonce)
+        if (isDrill) return
         const received = stateFromStream(text, instanceId, verify)
         if (!received) return
         this.#isStreamOpen = received !== 'unsigned'
@@ -247,6 +254,16 @@ export class ControlLink {
     if (isPassing(answer) && !isSuccess(answer)) return
     this.#acknowledged = version
     void this.#acknowledge()
+  }
+
+  /** A drill is no business of the agent: a failure is only that the answer is missing. One at a time, against a flood. */
+  async #answerDrill(nonce: string): Promise<void> {
+    if (this.#isAnsweringDrill) return
+    this.#isAnsweringDrill = true
+    const { service, settings, pace } = this.#options
+    const body = JSON.stringify({ nonce })
+    await service.call(`instances/${settings.instanceId}/drill`, { body, timeoutMs: pace.request })
+    this.#isAnsweringDrill = false
   }
 
   #judge(where: string, answer: Answer): void {

@@ -28,7 +28,7 @@ async function startTamperer(target: string) {
     const { method, url = '', headers } = request
     const onward = open(new URL(url, target), { method, headers, agent: false }, (answer) => {
       const own = Object.fromEntries(Object.entries(answer.headers).map(([name, value]) => [name, String(value)]))
-      if (url.endsWith('/control')) {
+      if (url.includes('/control')) {
         response.writeHead(answer.statusCode!, own)
         streams.add(response.on('close', () => streams.delete(response)))
         // A message is one write of the service.

@@ -1,23 +1,34 @@
 import { type Answer, isSuccess, noAnswer, unsigned } from './service.ts'
 import { type ControlState, stateFromPoll, type Verify } from './wire.ts'
 
+/** Whether one of the deployment's keys signed this text. */
+export type VerifyText = (text: string, signature: unknown) => boolean
+
 /** Loads `node:crypto` only where a key is set: that takes longer than the rest of a hook. */
-export async function openVerifier(publicKey: string | undefined, instanceId: string): Promise<Verify | undefined> {
+export async function openTextVerifier(publicKey: string | undefined): Promise<VerifyText | undefined> {
   if (publicKey === undefined) return undefined
   const { createPublicKey, verify } = await import('node:crypto')
-  return ({ suspended, reason, version }, issuedAt, signature) => {
-    // A line feed in it could pass for the end of the reason.
-    if (typeof signature !== 'string' || !/^[\dTZ:.-]+$/.test(String(issuedAt))) return false
-    const state = suspended ? `suspend\n${reason ?? ''}` : 'resume\n'
-    const text = Buffer.from(`wardline-control-v1\n${instanceId}\n${state}\n${version}\n${issuedAt}\n`)
-    return publicKey.split(',').some((x) => {
+  return (text, signature) =>
+    typeof signature === 'string' &&
+    publicKey.split(',').some((x) => {
       try {
         const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: x.trim() }, format: 'jwk' })
-        return verify(null, text, key, Buffer.from(signature, 'base64url'))
+        return verify(null, Buffer.from(text), key, Buffer.from(signature, 'base64url'))
       } catch {
         return false
       }
     })
+}
+
+/** Verifies states of the kill switch of one instance. */
+export async function openVerifier(publicKey: string | undefined, instanceId: string): Promise<Verify | undefined> {
+  const verify = await openTextVerifier(publicKey)
+  if (!verify) return undefined
+  return ({ suspended, reason, version }, issuedAt, signature) => {
+    // A line feed in it could pass for the end of the reason.
+    if (!/^[\dTZ:.-]+$/.test(String(issuedAt))) return false
+    const state = suspended ? `suspend\n${reason ?? ''}` : 'resume\n'
+    return verify(`wardline-control-v1\n${instanceId}\n${state}\n${version}\n${issuedAt}\n`, signature)
   }
 }
 

@@ -29,7 +29,7 @@ export function sendJson(response: ServerResponse, status: number, body: object,
 
 /** Answers as a service with decoys does, of which nothing is one. */
 export const answerPlainly: Answerer = ({ url = '' }, response) => {
-  if (url.endsWith('/control')) return sendJson(response, 404, { error: 'no' })
+  if (url.includes('/control')) return sendJson(response, 404, { error: 'no' })
   const headers = { 'x-wardline-decoys': 'some', etag: 'W/"0"' }
   const body = url.endsWith('/status')
     ? { suspended: false, reason: null }

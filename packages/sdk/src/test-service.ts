@@ -83,7 +83,7 @@ class Wire {
     near.on('data', (bytes) => {
       const text = bytes.toString('latin1')
       this.sent += text
-      const request = /^(?:GET|POST|DELETE) \S+/.exec(text)?.[0]
+      const request = /^(?:GET|POST|DELETE) [^\s?]+/.exec(text)?.[0]
       if (request !== undefined) {
         this.requests.push(request)
         if (this.mode === 'refuse' || this.cut.test(request)) return void near.destroy()
@@ -121,9 +121,12 @@ export class TestFleet implements AsyncDisposable {
   readonly #monitors: Monitor[] = []
   #server: RunningServer | undefined
   #clocks = 0
+  #env: Record<string, string> = {}
 
-  static async open(): Promise<TestFleet> {
+  /** `env`: settings of the service beside its own. */
+  static async open(env: Record<string, string> = {}): Promise<TestFleet> {
     const fleet = new TestFleet()
+    fleet.#env = env
     fleet.wire = await Wire.open(await fleet.startService())
     fleet.agentKey = await fleet.createKey([agentId])
     return fleet
@@ -136,6 +139,7 @@ export class TestFleet implements AsyncDisposable {
       WARDLINE_DATA_DIR: join(this.folder, 'data'),
       WARDLINE_API_KEY: adminKey,
       WARDLINE_LOG_LEVEL: 'silent',
+      ...this.#env,
     })
     this.#server = await startServer(config)
     if (this.wire) this.wire.target = this.#server.url
@@ -172,6 +176,14 @@ export class TestFleet implements AsyncDisposable {
 
   instance(instanceId = agentId) {
     return this.#call('getInstance', { params: { instanceId } })
+  }
+
+  /** Drills the agent, and resolves with the report as soon as the drill is over. */
+  async drill(instanceId = agentId) {
+    const { id } = await this.#call('startDrill', { body: { selector: { instances: [instanceId] } } })
+    const read = () => this.#call('getDrill', { params: { id } })
+    await vi.waitFor(async () => expect((await read()).state).toBe('complete'), { timeout: 60_000, interval: 20 })
+    return read()
   }
 
   /** All of a type, newest first. */

@@ -21,14 +21,15 @@ test('reads what the service sends', () => {
 })
 
 test('knows the routes, the header and the limits of the service', () => {
-  const { sendHeartbeat, createEvents, getInstanceStatus, streamControl, acknowledgeControl, checkKey, checkPath } =
-    endpoints
+  const { sendHeartbeat, createEvents, getInstanceStatus, streamControl, acknowledgeControl, answerDrill } = endpoints
+  const { checkKey, checkPath } = endpoints
   expect([
     sendHeartbeat,
     createEvents,
     getInstanceStatus,
     streamControl,
     acknowledgeControl,
+    answerDrill,
     checkKey,
     checkPath,
   ]).toEqual(
@@ -38,6 +39,7 @@ test('knows the routes, the header and the limits of the service', () => {
       'GET /api/instances/:instanceId/status',
       'GET /api/instances/:instanceId/control',
       'POST /api/instances/:instanceId/ack',
+      'POST /api/instances/:instanceId/drill',
       'POST /api/honeypots/check/key',
       'POST /api/honeypots/check/path',
     ].map((line) => expect.objectContaining({ method: line.split(' ')[0], path: line.split(' ')[1] })),

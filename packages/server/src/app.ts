@@ -3,6 +3,12 @@ import { describeConfig } from './config.ts'
 import type { Deps } from './deps.ts'
 import { mountAlerts } from './features/alerts/routes.ts'
 import { mountAudit } from './features/audit/routes.ts'
+import { mountBrake } from './features/containment/brake-routes.ts'
+import { mountContainments } from './features/containment/containment-routes.ts'
+import { resumeCondition } from './features/containment/containments.ts'
+import { mountDrills } from './features/containment/drill-routes.ts'
+import { mountEnforcement } from './features/containment/enforcement/routes.ts'
+import { mountContainment } from './features/containment/routes.ts'
 import { createDashboardPages } from './features/dashboard/routes.ts'
 import { mountDetection } from './features/detection/routes.ts'
 import { mountDownloads } from './features/downloads/routes.ts'
@@ -63,7 +69,16 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountInstances(router, deps, { ...services, reaches })
   mountEvents(router, deps, services)
   mountDetection(router, services)
-  mountKillSwitch(router, deps, { ...services, reaches })
+  mountKillSwitch(router, deps, {
+    ...services,
+    reaches,
+    resumeCondition: (id, asking) => resumeCondition(deps, id, asking),
+  })
+  mountContainments(router, deps, services)
+  mountDrills(router, deps, services)
+  mountContainment(router, deps, { ...services, keyNames })
+  mountEnforcement(router, deps, services)
+  mountBrake(router, deps, services)
   mountStatus(router, deps, services)
   mountStream(router, services)
   mountHoneypots(router, deps, services)

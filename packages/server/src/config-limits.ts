@@ -24,4 +24,17 @@ export const limitSettings = {
     // Less than what the service keeps beside events would remove every event.
     parse: integer(100, 100_000_000),
   }),
+  containmentSilenceSeconds: setting({
+    env: 'WARDLINE_CONTAINMENT_SILENCE_SECONDS',
+    unset: '30',
+    meaning: 'Seconds without an event after the acknowledgement of a suspension after which it counts as proven',
+    parse: integer(1, 3600),
+  }),
+  containmentAckSeconds: setting({
+    env: 'WARDLINE_CONTAINMENT_ACK_SECONDS',
+    unset: '35',
+    meaning:
+      'Seconds after which a suspension without an acknowledgement is reported as `kill_unconfirmed`; agents without a control stream poll every 30 seconds',
+    parse: integer(1, 3600),
+  }),
 }

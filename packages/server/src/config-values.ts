@@ -30,6 +30,14 @@ export const oneOf =
   <const Values extends readonly string[]>(values: Values) =>
   (value: string): Values[number] =>
     values.includes(value) ? value : refuse(`must be one of ${values.join(', ')}`)
+/** Some of the values, separated by commas. */
+export const someOf =
+  <const Values extends readonly string[]>(values: Values) =>
+  (value: string): Values[number][] => {
+    const parts = value.split(',').map((part) => part.trim())
+    const isValid = parts.every((part) => values.includes(part)) && new Set(parts).size === parts.length
+    return isValid ? parts : refuse(`must be one or several of ${values.join(', ')}, separated by commas`)
+  }
 export const flag = (value: string) => oneOf(['true', 'false'])(value) === 'true'
 export const address = (value: string) =>
   /^0x[0-9a-fA-F]{40}$/.test(value) ? value : refuse('must be 0x and 40 hexadecimal digits')

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Configured, erc8004Statuses, erc8126Statuses } from '@wardline/contract'
 import { alertSettings, incompleteChannels } from './config-alerts.ts'
+import { containmentSettings } from './config-containment.ts'
 import { hostSettings } from './config-hosts.ts'
 import { limitSettings } from './config-limits.ts'
 import { logSettings } from './config-log.ts'
@@ -111,13 +112,34 @@ export const settings = {
     meaning: '`key` requires a key on /metrics',
     parse: oneOf(['none', 'key']),
   }),
+  drillHours: setting({
+    env: 'WARDLINE_DRILLS',
+    unset: '24',
+    meaning:
+      'Hours in which each agent is asked once, by a harmless message, whether a suspension would reach it; `off`: only when an operator starts a drill. See [Drills](../guide/containment.md#drills)',
+    parse: (value) => (value === 'off' ? null : integer(1, 168)(value)),
+  }),
   retentionDays: setting({
     env: 'WARDLINE_RETENTION_DAYS',
     unset: '90',
     meaning: 'Days for which events are kept; counts are kept longer',
     parse: integer(1, 3650),
   }),
+  twoPersonResume: setting({
+    env: 'WARDLINE_TWO_PERSON_RESUME',
+    unset: 'false',
+    meaning: 'Whether each resume needs a second operator, who confirms it with another key within 15 minutes',
+    parse: flag,
+  }),
+  enforcementFile: setting({
+    env: 'WARDLINE_ENFORCEMENT_FILE',
+    unset: undefined,
+    meaning:
+      'File (mode 0600) of the enforcement points: levers of the operator that are called when an agent is suspended or resumed. See [Enforcement points](../guide/containment.md#enforcement-points). Default: none',
+    parse: text,
+  }),
   ...quotaSettings,
+  ...containmentSettings,
   ...limitSettings,
   trustedProxies: setting({
     env: 'WARDLINE_TRUSTED_PROXIES',
@@ -194,6 +216,7 @@ type Optional =
   | 'backplaneUrl'
   | 'apiKey'
   | 'secret'
+  | 'enforcementFile'
   | 'maxDbMb'
   | 'trustedProxies'
   | 'trustRegistry'

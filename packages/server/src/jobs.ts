@@ -2,6 +2,9 @@ import { hourMs } from './clock.ts'
 import type { Deps } from './deps.ts'
 import { forgetOldAlerts } from './features/alerts/alerts.ts'
 import { watchChannels } from './features/alerts/delivery/channel-health.ts'
+import { warnOfOverdue } from './features/containment/drill-overdue.ts'
+import { finishDrills } from './features/containment/drill-report.ts'
+import { forgetDrills } from './features/containment/drills.ts'
 import { forgetBaselines } from './features/detection/baselines.ts'
 import { scoutEveryMs } from './features/detection/scout.ts'
 import { indexEvents } from './features/events/event-index.ts'
@@ -13,7 +16,7 @@ import { forgetInstances } from './features/instances/deletion.ts'
 import { showFleet } from './features/instances/fleet-count.ts'
 import { forgetHistory, writeHistoryEveryMs } from './features/instances/history.ts'
 import { forgetStaleSessions, liveSessions } from './features/keys/sessions.ts'
-import { reportKillResults } from './features/kill-switch/kill-results.ts'
+import { forgetSuspensions } from './features/kill-switch/retention.ts'
 import type { JobRuns } from './features/system/job-runs.ts'
 import { attestWeekly } from './features/trust/trust.ts'
 import type { Holder } from './http/auth.ts'
@@ -76,6 +79,20 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     },
     { name: 'clock', everyMs: 1_000, run: () => deps.timekeeping.check() },
     { name: 'control', everyMs: 1_000, run: () => controlRelay.run() },
+    { name: 'suspension-facts', everyMs: 1_000, run: () => services.suspensionFacts.write() },
+    { name: 'control-streams', everyMs: 1_000, run: () => services.openStreams.write() },
+    {
+      name: 'drills',
+      everyMs: 500,
+      run: async () => {
+        await services.drillSender.ask()
+        await finishDrills(deps, services.openStreams)
+      },
+    },
+    // Five seconds more or less are nothing in a day.
+    { name: 'drill-schedule', everyMs: 5_000, run: () => services.drillSender.askScheduled() },
+    { name: 'drills-overdue', everyMs: 60_000, run: () => warnOfOverdue(deps, services) },
+    { name: 'drill-retention', everyMs: 300_000, run: (stopping) => forgetDrills(deps, stopping) },
     { name: 'stream-reconcile', everyMs: 1_000, run: () => eventStream.reconcile() },
     { name: 'key-usage', everyMs: 60_000, run: () => keyring.flushUsage() },
     {
@@ -87,7 +104,11 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
         await dispatcher.run()
       },
     },
-    { name: 'kill-results', everyMs: 1_000, run: () => reportKillResults(deps, outbox) },
+    { name: 'containments', everyMs: 1_000, run: () => services.containmentWork.run() },
+    { name: 'containment-retention', everyMs: 60_000, run: (stopping) => services.containmentWork.forget(stopping) },
+    { name: 'containment', everyMs: 1_000, run: () => services.containmentWatch.run() },
+    { name: 'enforcement', everyMs: 1_000, run: () => services.enforcement.run() },
+    { name: 'enforcement-retention', everyMs: 60_000, run: (stopping) => services.enforcement.forget(stopping) },
     { name: 'alert-summaries', everyMs: 5_000, run: () => outbox.writeSummaries() },
     { name: 'alert-health', everyMs: 10_000, run: () => watchChannels(deps, outbox, routingTable) },
     { name: 'alert-retention', everyMs: 60_000, run: (stopping) => forgetOldAlerts(deps, stopping) },
@@ -112,6 +133,12 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
         if (mayAttest()) await attestWeekly(deps)
       },
     },
+    {
+      // A bucket of counts is five minutes long.
+      name: 'report-habits',
+      everyMs: 300_000,
+      run: (stopping) => services.blindness.sweep(stopping),
+    },
     { name: 'anomalies', everyMs: 60_000, run: () => services.baselines.endSilent() },
     {
       // Young baselines borrow from it; what is usual in a fleet changes slowly.
@@ -129,6 +156,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     },
     { name: 'retention', everyMs: 60_000, run: (stopping) => forgetOldEvents(deps, stopping) },
     { name: 'hit-retention', everyMs: 60_000, run: (stopping) => forgetOldHits(deps, stopping) },
+    { name: 'suspension-retention', everyMs: 60_000, run: (stopping) => forgetSuspensions(deps, stopping) },
     { name: 'size-retention', everyMs: 60_000, run: (stopping) => sizeRetention.run(stopping) },
     {
       name: 'instance-history',

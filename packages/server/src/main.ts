@@ -95,11 +95,27 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
       clearInterval(sweep)
       await stopJobs()
       await services.countedReports.flush()
-      await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle(), services.acks.whenIdle()])
+      await services.autoSuspension.whenIdle()
+      await Promise.all([
+        services.ingest.whenIdle(),
+        services.heartbeats.whenIdle(),
+        services.acks.whenIdle(),
+        services.containmentWork.whenIdle(),
+        services.drillAnswers.whenIdle(),
+      ])
+      await services.openStreams
+        .end()
+        .catch((fault) => deps.log.warn({ err: fault }, 'open streams are still recorded; others ignore them soon'))
+      await services.suspensionFacts
+        .write()
+        .catch((fault) => deps.log.warn({ err: fault }, 'facts of suspensions were not stored'))
       await services.activityCounts
         .write()
         .catch((fault) => deps.log.warn({ err: fault }, 'the history of the last minute was not stored'))
-      await services.dispatcher.close(finishAttemptsWithinMs)
+      await Promise.all([
+        services.dispatcher.close(finishAttemptsWithinMs),
+        services.enforcement.close(finishAttemptsWithinMs),
+      ])
       await services.keyring.flushUsage()
       await deps.close()
       deps.log.info('stopped')

@@ -47,6 +47,12 @@ export function createMetrics() {
       buckets: [1, 4, 16, 64, 256, 1024],
       registers,
     }),
+    enforcementAttempts: new Counter({
+      name: 'wardline_enforcement_attempts_total',
+      help: 'Attempts to call enforcement points: confirmed, retried later, or failed for good',
+      labelNames: ['result'],
+      registers,
+    }),
     queueRejects: new Counter({
       name: 'wardline_queue_rejects_total',
       help: 'Requests answered 503 because a queue was full',
@@ -87,6 +93,25 @@ export function createMetrics() {
       name: 'wardline_kill_confirm_seconds',
       help: 'Time from a kill to the confirmation by the agent',
       buckets: [0.05, 0.1, 0.25, 0.5, 1, 5, 15, 30, 60, 120],
+      registers,
+    }),
+    automaticSuspensions: new Counter({
+      name: 'wardline_automatic_suspensions_total',
+      help: 'Breaches that suspend automatically, by result: suspended, already_suspended, refused by the brake, skipped without a known instance',
+      labelNames: ['result'],
+      registers,
+    }),
+    drills: new Counter({
+      name: 'wardline_drills_total',
+      help: 'Drills by result: asked, answered, refused = an answer with a wrong, used or expired nonce',
+      labelNames: ['result'],
+      registers,
+    }),
+    suspensionStageSeconds: new Histogram({
+      name: 'wardline_suspension_stage_seconds',
+      help: 'Time from the request of a suspension to each of its stages, as seen by this process',
+      labelNames: ['stage'],
+      buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 5, 15, 30, 60, 300],
       registers,
     }),
     decoyHits: new Counter({

@@ -5,9 +5,11 @@ import {
   constants,
   existsSync,
   fchmodSync,
+  fstatSync,
   mkdirSync,
   openSync,
   readdirSync,
+  readFileSync,
   statSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
@@ -112,5 +114,28 @@ export function createPrivate(file: string): void {
     closeSync(handle)
   } catch {
     makePrivate(file)
+  }
+}
+
+/**
+ * The text of a file of the operator that holds secrets, read through one descriptor, so that what was checked is what is
+ * read. Throws ConfigError with the command that helps; `setting` names it.
+ */
+export function readPrivateFile(file: string, setting: string): string {
+  let handle: number
+  try {
+    handle = openSync(file, 'r')
+  } catch (cause) {
+    throw new ConfigError([`${setting}: ${file} cannot be read (${(cause as NodeJS.ErrnoException).code}).`])
+  }
+  try {
+    if (hasModes && (fstatSync(handle).mode & groupAndOthers) !== 0) {
+      throw new ConfigError([
+        `${setting}: others on this machine can read ${file}, which contains secrets: run chmod 600 ${quoted(file)}.`,
+      ])
+    }
+    return readFileSync(handle, 'utf8')
+  } finally {
+    closeSync(handle)
   }
 }

@@ -1,8 +1,18 @@
 import { withoutSecrets } from './config.ts'
 import type { Deps } from './deps.ts'
+import { readPoints } from './enforcement-points.ts'
 import { type Alerting, createAlerting } from './features/alerts/open-alerts.ts'
 import { ChainWatch } from './features/audit/chain-watch.ts'
+import { type AutoSuspension, createAutoSuspension } from './features/containment/auto-suspension.ts'
+import { createDrillAnswers, type DrillAnswers } from './features/containment/drill-answers.ts'
+import { DrillSender } from './features/containment/drill-sender.ts'
+import { Enforcement } from './features/containment/enforcement/enforcement.ts'
+import { SuspendedAgents } from './features/containment/suspended-agents.ts'
+import { createContainments } from './features/containment/suspensions.ts'
+import { type ContainmentWatch, createContainmentWatch } from './features/containment/watch.ts'
+import { ContainmentWork } from './features/containment/work.ts'
 import { type Baselines, createBaselines } from './features/detection/baselines.ts'
+import { type Blindness, createBlindness } from './features/detection/blindness.ts'
 import { FleetBaselines } from './features/detection/fleet-baselines.ts'
 import { createJudge } from './features/detection/judge.ts'
 import { createScout, type Scout } from './features/detection/scout.ts'
@@ -11,9 +21,10 @@ import { createEvents, type Events } from './features/events/events.ts'
 import { createIngest, type Ingest } from './features/events/ingest.ts'
 import { createDecoyChecks, type DecoyChecks } from './features/honeypots/check.ts'
 import { completeFolders } from './features/honeypots/honeypots.ts'
+import { createBootWatch } from './features/instances/boots.ts'
 import { FleetLists } from './features/instances/fleet-list.ts'
 import { ActivityCounts } from './features/instances/history.ts'
-import { createHeartbeats, type Heartbeats } from './features/instances/instances.ts'
+import { type Containments, createHeartbeats, type Heartbeats } from './features/instances/instances.ts'
 import { SharedFleets } from './features/instances/shared-fleet.ts'
 import { Keyring } from './features/keys/keyring.ts'
 import { Probing } from './features/keys/probing.ts'
@@ -22,6 +33,9 @@ import { type Acks, createAcks } from './features/kill-switch/acks.ts'
 import { ControlRelay } from './features/kill-switch/control-relay.ts'
 import { ControlStates } from './features/kill-switch/control-states.ts'
 import { ControlStream } from './features/kill-switch/control-stream.ts'
+import { createHeartbeatAcks } from './features/kill-switch/heartbeat-acks.ts'
+import { OpenStreams } from './features/kill-switch/open-streams.ts'
+import { SuspensionFacts } from './features/kill-switch/suspension-facts.ts'
 import { EventStream } from './features/stream/stream.ts'
 import { JobRuns } from './features/system/job-runs.ts'
 import { StreamBacklog } from './http/stream-backlog.ts'
@@ -35,9 +49,12 @@ export interface Services extends Alerting {
   fleetBaselines: FleetBaselines
   baselines: Baselines
   scout: Scout
+  blindness: Blindness
+  autoSuspension: AutoSuspension
   decoyChecks: DecoyChecks
   heartbeats: Heartbeats
   acks: Acks
+  containmentWork: ContainmentWork
   chainWatch: ChainWatch
   jobRuns: JobRuns
   fleetLists: FleetLists
@@ -47,8 +64,16 @@ export interface Services extends Alerting {
   probing: Probing
   controlStates: ControlStates
   controlStream: ControlStream
+  openStreams: OpenStreams
+  drillSender: DrillSender
+  drillAnswers: DrillAnswers
   streamBacklog: StreamBacklog
   controlRelay: ControlRelay
+  suspensionFacts: SuspensionFacts
+  suspendedAgents: SuspendedAgents
+  containments: Containments
+  containmentWatch: ContainmentWatch
+  enforcement: Enforcement
   eventStream: EventStream
 }
 
@@ -56,30 +81,57 @@ export async function openServices(deps: Deps): Promise<Services> {
   const alerting = createAlerting(deps)
   const { outbox } = alerting
   const activityCounts = new ActivityCounts(deps)
-  const ingest = createIngest(deps, outbox, (events, at) => activityCounts.noteEvents(events, at))
+  const suspendedAgents = new SuspendedAgents(deps)
+  const ingest = createIngest(deps, outbox, (events, at) => {
+    activityCounts.noteEvents(events, at)
+    suspendedAgents.noteStored(events)
+  })
   const countedReports = new CountedReports(deps, ingest)
   const quotas = new Quotas(deps, countedReports)
   const streamBacklog = new StreamBacklog(deps.metrics)
-  const controlStream = new ControlStream(deps, streamBacklog)
+  const suspensionFacts = new SuspensionFacts(deps)
+  const controlStream = new ControlStream(deps, streamBacklog, suspensionFacts)
   const fleetBaselines = new FleetBaselines(deps)
-  const parts = { ingest, outbox, activityCounts, countedReports, quotas, controlStream, fleetBaselines }
+  const enforcement = new Enforcement(deps, { points: readPoints(deps.config), ingest })
+  const parts = {
+    ingest,
+    enforcement,
+    outbox,
+    activityCounts,
+    countedReports,
+    quotas,
+    controlStream,
+    fleetBaselines,
+    suspensionFacts,
+    suspendedAgents,
+    containments: createContainments(deps, { enforcement }),
+    heartbeatAcks: createHeartbeatAcks(deps),
+  }
+  const autoSuspension = createAutoSuspension({ ...deps, ...parts }, parts)
   const services = {
     ...parts,
-    events: createEvents(deps, { ...parts, judge: createJudge(deps, parts) }),
+    autoSuspension,
+    events: createEvents(deps, { ...parts, autoSuspension, judge: createJudge(deps, parts) }),
     baselines: createBaselines(deps, parts),
     scout: createScout(deps, parts),
-    decoyChecks: createDecoyChecks(deps, parts),
-    heartbeats: createHeartbeats(deps, parts),
+    blindness: createBlindness(deps, parts),
+    decoyChecks: createDecoyChecks(deps, { ...parts, autoSuspension }),
+    heartbeats: createHeartbeats(deps, { ...parts, bootWatch: createBootWatch(deps, parts) }),
     acks: createAcks(deps, parts),
+    containmentWork: new ContainmentWork(deps, parts),
+    containmentWatch: createContainmentWatch(deps, parts),
     chainWatch: new ChainWatch(deps, parts),
     jobRuns: new JobRuns(deps.clock, (text) => withoutSecrets(deps.config, text)),
     fleetLists: new FleetLists(deps),
-    sharedFleets: new SharedFleets(deps),
+    sharedFleets: new SharedFleets(deps, parts),
     keyring: new Keyring(deps, quotas),
     probing: new Probing(deps, countedReports),
     controlStates: new ControlStates(deps),
+    openStreams: new OpenStreams(deps, parts),
+    drillSender: new DrillSender(deps, parts),
+    drillAnswers: createDrillAnswers(deps),
     streamBacklog,
-    controlRelay: new ControlRelay(deps),
+    controlRelay: new ControlRelay(deps, parts),
     eventStream: new EventStream(deps, streamBacklog),
     ...alerting,
   }
@@ -90,6 +142,7 @@ export async function openServices(deps: Deps): Promise<Services> {
     services.eventStream.open(),
     services.routingTable.open(),
     services.dispatcher.open(),
+    enforcement.open(),
   ])
   return services
 }

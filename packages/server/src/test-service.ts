@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +9,7 @@ import { type EmptyDatabase, makeEmptyDatabase } from '../../../test-servers/emp
 import { createApp } from './app.ts'
 import { readConfig } from './config.ts'
 import type { Database } from './db/database.ts'
+import { reserveBytes } from './db/disk-reserve.ts'
 import { migrate } from './db/migrate.ts'
 import { openDatabase } from './db/open.ts'
 import { type Deps, openDeps } from './deps.ts'
@@ -103,16 +104,21 @@ interface Folder {
 const usualStart = manualClock().now()
 let migrated: Promise<Buffer> | undefined
 
+async function migrateAsUsual(url: string): Promise<void> {
+  const database = await openDatabase(url, (fault) => {
+    throw fault
+  })
+  await migrate(database, usualStart)
+  await database.prepareDays(usualStart)
+  await database.close()
+}
+
 /** A SQLite file of the newest schema without rows, made once: to migrate takes longer than most tests. */
 async function migratedFile(): Promise<Buffer> {
   const folder = mkdtempSync(join(tmpdir(), 'wardline-test-'))
   const file = join(folder, 'wardline.db')
   try {
-    const database = await openDatabase(`sqlite:${file}`, (fault) => {
-      throw fault
-    })
-    await migrate(database, usualStart)
-    await database.close()
+    await migrateAsUsual(`sqlite:${file}`)
     return readFileSync(file)
   } finally {
     rmSync(folder, { recursive: true })
@@ -122,11 +128,16 @@ async function migratedFile(): Promise<Buffer> {
 /** Migrated already where a service begins at the usual time, else empty. */
 async function openFolder(startMs?: number): Promise<Folder> {
   const dataDir = mkdtempSync(join(tmpdir(), 'wardline-test-'))
-  const stored = await makeEmptyDatabase(dataDir)
-  if (stored.url.startsWith('sqlite:') && startMs === usualStart) {
+  const isUsual = startMs === usualStart
+  const stored = await makeEmptyDatabase(dataDir, isUsual ? migrateAsUsual : undefined)
+  if (stored.url.startsWith('sqlite:') && isUsual) {
     migrated ??= migratedFile()
     writeFileSync(stored.url.slice('sqlite:'.length), await migrated, { mode: 0o600 })
   }
+  // No test needs the disk space that the service reserves: a file of that size without blocks takes no time.
+  const reserve = join(dataDir, 'reserve')
+  writeFileSync(reserve, '')
+  truncateSync(reserve, reserveBytes)
   databases.set(dataDir, stored)
   return {
     dataDir,
@@ -219,8 +230,15 @@ async function openService(
       services.eventStream.close(() => 0)
       services.controlStream.close(() => 0)
       await app.close()
-      await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle(), services.acks.whenIdle()])
+      await services.autoSuspension.whenIdle()
+      await Promise.all([
+        services.ingest.whenIdle(),
+        services.heartbeats.whenIdle(),
+        services.acks.whenIdle(),
+        services.drillAnswers.whenIdle(),
+      ])
       await services.dispatcher.close(0)
+      await services.enforcement.close(0)
       await deps.close()
       await remove()
     },

@@ -56,6 +56,7 @@ interface CreateOptions extends KeysFlags {
   expires?: string
   quota?: QuotaChange[]
   maxInstances?: number
+  tags?: string
 }
 
 /**
@@ -96,7 +97,7 @@ function showCreated(created: KeyCreated, json: boolean | undefined): void {
 
 async function create(options: CreateOptions): Promise<void> {
   assertGiven(options)
-  const { scope, name, instance, expires, quota, maxInstances, ...flags } = options
+  const { scope, name, instance, expires, quota, maxInstances, tags, ...flags } = options
   const request: NewKey = {
     scope,
     ...(name === undefined ? {} : { name }),
@@ -104,6 +105,7 @@ async function create(options: CreateOptions): Promise<void> {
     ...(expires ? { expires_at: expires } : {}),
     ...(quota ? { quotas: applyQuotas({}, quota) } : {}),
     ...(maxInstances === undefined ? {} : { max_instances: maxInstances }),
+    ...(tags === undefined ? {} : { tags: tags.split(',') }),
   }
   const keys = await openKeys(flags)
   showCreated(await keys.create(request), flags.json)
@@ -114,7 +116,15 @@ async function list(flags: KeysFlags): Promise<void> {
   if (flags.json) return console.log(safeJson({ keys }, 2))
   for (const key of keys) {
     const state = key.revoked_at ? 'revoked' : key.expires_at ? `until ${key.expires_at}` : 'valid'
-    const cells = [key.id, key.scope.padEnd(8), state, key.name, key.instances.join(','), quotasText(key.quotas)]
+    const cells = [
+      key.id,
+      key.scope.padEnd(8),
+      state,
+      key.name,
+      key.instances.join(','),
+      key.tags.join(','),
+      quotasText(key.quotas),
+    ]
     console.log(
       cells
         .map((cell, index) => (index === 1 ? cell : sanitize(cell)))
@@ -182,6 +192,7 @@ export function addKeys(program: Command): void {
       `maximum number of instances the key may register (scope agent; default: ${limits.keyInstances})`,
       instanceCount,
     )
+    .option('--tags <tags>', 'tags of instances that register by the key, separated by commas (scope agent)')
   withPlace(creating).action(create)
   withPlace(keys.command('list', { isDefault: true }).description('list keys, never their secrets')).action(list)
   const rotating = keys

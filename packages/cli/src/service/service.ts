@@ -11,6 +11,7 @@ import { isLocal, type KeyPlace, resolveSettings, type ServiceFlags, type Servic
 const answerWithinMs = 15_000
 /** A test of a channel waits for its receiver, which has as long for itself. */
 const testWithinMs = 30_000
+const slowEndpoints: ReadonlySet<string> = new Set(['testChannel', 'testEnforcementPoint'])
 
 export interface Service {
   url: string
@@ -122,7 +123,7 @@ function createCall(url: string, key: string | undefined, keyFrom: string): Clie
   return async (name, call) => {
     const { access, reply }: Endpoint = endpoints[name]
     if (key === undefined && Array.isArray(access)) throw noKey(url)
-    const timeout = AbortSignal.timeout(name === 'testChannel' ? testWithinMs : answerWithinMs)
+    const timeout = AbortSignal.timeout(slowEndpoints.has(name) ? testWithinMs : answerWithinMs)
     const signal = call.signal ? AbortSignal.any([call.signal, timeout]) : timeout
     let answer: Awaited<ReturnType<Client>>
     try {

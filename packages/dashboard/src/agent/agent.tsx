@@ -9,7 +9,7 @@ import '../parts/list.css'
 import { StatusMark } from '../parts/marks.tsx'
 import { hourMs, spanText } from '../parts/span.ts'
 import { Tags } from '../parts/tags.tsx'
-import { dayTimeText, Time, useNow, useZone } from '../parts/time.tsx'
+import { Time, useNow } from '../parts/time.tsx'
 import { plainText } from '../parts/unseen-characters.ts'
 import { call, sentenceOf } from '../service/client.ts'
 import { eventsQuery } from '../service/event-tail.ts'
@@ -19,12 +19,12 @@ import type { EventPages, Row } from '../service/live-tail.ts'
 import { useMayOperate } from '../service/session.ts'
 import { useTitle } from '../shell/title.ts'
 import { ControlButton } from '../suspend/control-button.tsx'
-import { StageRow } from '../suspend/stage-row.tsx'
-import { confirmedAfter, stagesOfAgent } from '../suspend/stages.ts'
 import './agent.css'
 import { Baselines } from './baselines.tsx'
 import { Anomalies, Sessions } from './behaviour.tsx'
+import { DrillRow } from './drill.tsx'
 import { anomalyMetric, metricsOf } from './reports.ts'
+import { Suspensions } from './suspensions.tsx'
 import { Timeline } from './timeline.tsx'
 
 const route = getRouteApi('/inside/fleet/$id')
@@ -39,15 +39,6 @@ const decoysQuery = (id: string) => ({
   queryFn: async () => (await call('listHoneypots', { query: { instance_id: id, include: 'details' } })).honeypots,
   refetchInterval: 6 * refreshMs,
 })
-
-/** The sentence above the stages: what happened last, and whether the agent confirmed it. */
-function controlHeading(detail: AgentDetail, now: number): string {
-  const { confirmed, changed_at } = detail.control
-  const after = confirmedAfter(detail)
-  const word = detail.status === 'suspended' ? 'Suspended' : 'Resumed'
-  if (confirmed) return after === undefined ? word : `${word}, confirmed after ${after.toLocaleString('en')} ms`
-  return `${word}, not confirmed for ${spanText(now - Date.parse(changed_at ?? ''))}`
-}
 
 function Said({ detail, now }: { detail: AgentDetail; now: number }) {
   const { name, version, agent_type, fail_mode, last_heartbeat, control } = detail
@@ -168,7 +159,6 @@ export function AgentPage() {
   const navigate = route.useNavigate()
   const [isTable, setTable] = useState(false)
   const now = useNow()
-  const zone = useZone()
   const { data: detail, error } = useQuery(agentQuery(id))
   const { data: changes = [] } = useQuery(changesQuery(id))
   const events = useInfiniteQuery(eventsQuery({ instance_id: id }))
@@ -192,15 +182,9 @@ export function AgentPage() {
   }
   if (!detail) return <h1>{id}</h1>
   const agent: Agent = { ...detail, secondsAgo: Math.floor((now - Date.parse(detail.last_heartbeat)) / 1_000) }
-  const stages = stagesOfAgent(
-    detail,
-    now,
-    detail.control.changed_at ? dayTimeText(zone, Date.parse(detail.control.changed_at)) : '',
-  )
   const from = now - hours * hourMs
   const oldest = rows.at(-1)
   const isCovered = !events.hasNextPage || (oldest !== undefined && Date.parse(oldest.created_at) <= from)
-  const last = changes[0]
   // What was unusual last is what a person wants to see.
   const metricName = metric ?? anomalyNames(unusual).find((name) => metrics.has(name)) ?? [...metrics.keys()][0]
   const points = metricName === undefined ? undefined : metrics.get(metricName)
@@ -216,29 +200,9 @@ export function AgentPage() {
         </div>
         <Said detail={detail} now={now} />
         <TagRow agent={agent} />
+        <DrillRow detail={detail} />
       </div>
-      {stages.length > 0 && (
-        <section className="panel" aria-labelledby="control">
-          <header>
-            <h2 id="control" aria-live="polite">
-              {controlHeading(detail, now)}
-            </h2>
-            {last && (
-              <span className="quiet">
-                by <HostileText text={last.actor_name ?? last.actor} max={60} />
-              </span>
-            )}
-          </header>
-          <div className="control">
-            {detail.suspension_reason !== null && (
-              <p>
-                <HostileText text={detail.suspension_reason} />
-              </p>
-            )}
-            <StageRow stages={stages} />
-          </div>
-        </section>
-      )}
+      <Suspensions detail={detail} />
       <section className="panel" aria-labelledby="timeline">
         <header>
           <h2 id="timeline">Timeline</h2>

@@ -8,7 +8,7 @@ import { spanText } from '../parts/span.ts'
 import { Tags } from '../parts/tags.tsx'
 import { Time } from '../parts/time.tsx'
 import type { Agent } from '../service/fleet.ts'
-import { shownStatus } from '../service/fleet-counts.ts'
+import { isUnconfirmed, shownStatus } from '../service/fleet-counts.ts'
 import { useHours } from '../service/hours.ts'
 import { confirmedAfter } from '../suspend/stages.ts'
 import { CallsLine, HeartbeatBar } from './hour-marks.tsx'
@@ -43,10 +43,14 @@ const columns: [key: SortKey | undefined, name: string, className: string][] = [
 
 function Note({ agent }: { agent: Agent }) {
   const status = shownStatus(agent)
-  if (status === 'unconfirmed') {
-    return <span className="critical">for {spanText(Date.now() - Date.parse(agent.control.changed_at ?? ''))}</span>
+  if (isUnconfirmed(status)) {
+    const isViolated = status === 'violated'
+    const since = isViolated ? agent.containment?.since : agent.control.changed_at
+    return (
+      <span className={isViolated ? 'breach' : 'critical'}>for {spanText(Date.now() - Date.parse(since ?? ''))}</span>
+    )
   }
-  if (status === 'suspended') {
+  if (agent.status === 'suspended') {
     const after = confirmedAfter(agent)
     return (
       <>

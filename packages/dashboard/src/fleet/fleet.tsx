@@ -2,6 +2,8 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
 import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
+import { ChooseDialog } from '../containments/choose-dialog.tsx'
+import { FleetDialog } from '../containments/fleet-dialog.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { SavedViews } from '../parts/saved-views.tsx'
 import { sentenceOf } from '../service/client.ts'
@@ -44,6 +46,26 @@ function useFleetLines(fleet: readonly Agent[], search: FleetSearch) {
 
 const nothing: readonly Agent[] = []
 
+interface ControlDialogProps {
+  action: 'suspend' | 'resume'
+  agents: readonly Agent[]
+  onClose(): void
+}
+
+/** Several agents are one containment. */
+function ControlDialog({ action, agents, onClose }: ControlDialogProps) {
+  const [selector] = useState({ instances: agents.map(({ id }) => id) })
+  const [agent] = agents
+  if (agent && agents.length === 1) {
+    return action === 'suspend' ? (
+      <SuspendDialog agent={agent} onClose={onClose} />
+    ) : (
+      <ResumeDialog agent={agent} onClose={onClose} />
+    )
+  }
+  return <FleetDialog action={action} selector={selector} onClose={onClose} />
+}
+
 export function Fleet() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
@@ -53,6 +75,7 @@ export function Fleet() {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const [at, setAt] = useState(0)
   const [dialog, setDialog] = useState<{ action: 'suspend' | 'resume' | 'tag'; agents: Agent[] }>()
+  const [choosing, setChoosing] = useState<'suspend' | 'resume'>()
   const [text, setText] = useState(search.q ?? '')
   const filter = useRef<HTMLInputElement>(null)
   // A saved view changes the filter from outside of the field.
@@ -174,6 +197,18 @@ export function Fleet() {
             </select>
           </label>
           <SavedViews screen="fleet" view={search.view} />
+          {mayOperate && (
+            <>
+              {all.suspended > 0 && (
+                <button type="button" onClick={() => setChoosing('resume')}>
+                  Resume by tag…
+                </button>
+              )}
+              <button type="button" className="danger" onClick={() => setChoosing('suspend')}>
+                Suspend by tag…
+              </button>
+            </>
+          )}
         </span>
       </div>
       <AgentTable
@@ -222,8 +257,10 @@ export function Fleet() {
           </span>
         </div>
       )}
-      {dialog?.action === 'suspend' && <SuspendDialog agents={dialog.agents} onClose={() => setDialog(undefined)} />}
-      {dialog?.action === 'resume' && <ResumeDialog agents={dialog.agents} onClose={() => setDialog(undefined)} />}
+      {dialog && dialog.action !== 'tag' && (
+        <ControlDialog action={dialog.action} agents={dialog.agents} onClose={() => setDialog(undefined)} />
+      )}
+      {choosing && <ChooseDialog action={choosing} onClose={() => setChoosing(undefined)} />}
       {dialog?.action === 'tag' && <TagDialog agents={dialog.agents} onClose={() => setDialog(undefined)} />}
     </div>
   )

@@ -1,5 +1,5 @@
 import type { Agent } from '../service/fleet.ts'
-import { type ShownStatus, shownStatus } from '../service/fleet-counts.ts'
+import { isUnconfirmed, type ShownStatus, shownStatus } from '../service/fleet-counts.ts'
 
 export const statusFilters = ['active', 'suspended', 'unconfirmed', 'offline'] as const
 type StatusFilter = (typeof statusFilters)[number]
@@ -22,7 +22,19 @@ export interface FleetSearch {
   view?: string
 }
 
-const statusOrder: Record<ShownStatus, number> = { unconfirmed: 0, suspended: 1, offline: 2, active: 3 }
+/** The worst first. */
+const statusOrder: Record<ShownStatus, number> = {
+  violated: 0,
+  unconfirmed: 1,
+  pending: 2,
+  delivered: 3,
+  partial: 4,
+  quiet: 5,
+  confirmed: 6,
+  proven: 7,
+  offline: 8,
+  active: 9,
+}
 
 /** Made once: comparing ten thousand versions by a new one each takes most of a second. */
 const versions = new Intl.Collator('en', { numeric: true })
@@ -62,9 +74,8 @@ export function withText(fleet: readonly Agent[], q: string | undefined): readon
 export function filterCounts(agents: readonly Agent[]): Record<StatusFilter, number> {
   const counts = { active: 0, suspended: 0, unconfirmed: 0, offline: 0 }
   for (const agent of agents) {
-    const status = shownStatus(agent)
-    counts[status] += 1
-    if (status === 'unconfirmed') counts.suspended += 1
+    counts[agent.status] += 1
+    if (isUnconfirmed(shownStatus(agent))) counts.unconfirmed += 1
   }
   return counts
 }
@@ -72,7 +83,9 @@ export function filterCounts(agents: readonly Agent[]): Record<StatusFilter, num
 export function shownAgents(agents: readonly Agent[], { status, sort = 'id', down, from }: FleetSearch): Agent[] {
   const kept = agents.filter(
     (agent) =>
-      (status === undefined || shownStatus(agent) === status || agent.status === status) &&
+      (status === undefined ||
+        agent.status === status ||
+        (status === 'unconfirmed' && isUnconfirmed(shownStatus(agent)))) &&
       (from === undefined || agent.id >= from),
   )
   // The service lists by id: an order that holds needs no sorting of ten thousand rows.

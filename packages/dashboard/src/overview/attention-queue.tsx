@@ -52,6 +52,14 @@ function Actions({ item, agent, isKeyed }: { item: AttentionItem; agent: Agent |
         <Link className="button" to="/fleet/$id" params={{ id: item.agentId }}>
           Look
         </Link>
+      ) : item.containmentId ? (
+        <Link className="button" to="/containments/$id" params={{ id: item.containmentId }}>
+          Look
+        </Link>
+      ) : item.kind === 'drill' || item.kind === 'brake' ? (
+        <Link className="button" to="/containments">
+          Look
+        </Link>
       ) : (
         <Link className="button" to="/fleet" search={{ status: 'offline' }}>
           Look
@@ -93,8 +101,9 @@ export function AttentionQueue({
   if (items.length === 0) {
     return (
       <p className="empty">
-        Nothing. Checked breaches and critical events of 24 hours, suspensions without a confirmation, silent agents and
-        open anomalies at {checkedAt > 0 ? <Time at={new Date(checkedAt).toISOString()} /> : 'no time yet'}.
+        Nothing. Checked breaches and critical events of 24 hours, suspensions without a confirmation, containments, the
+        brake, drills, silent agents and open anomalies at{' '}
+        {checkedAt > 0 ? <Time at={new Date(checkedAt).toISOString()} /> : 'no time yet'}.
       </p>
     )
   }

@@ -1,13 +1,16 @@
 import { eventTypes, type Severity } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
+import { containmentHeading } from '../containments/containment-texts.ts'
 import { dayMs, spanText } from '../parts/span.ts'
+import type { Brake, ContainmentSummary } from '../service/containments.ts'
 import type { Agent } from '../service/fleet.ts'
-import { shownStatus } from '../service/fleet-counts.ts'
+import { isUnconfirmed, type ShownStatus, shownStatus } from '../service/fleet-counts.ts'
 import type { Row } from '../service/live-tail.ts'
+import { openContainments } from '../service/open-containments.ts'
 
 export interface AttentionItem {
   key: string
-  kind: 'breach' | 'unconfirmed' | 'critical' | 'offline' | 'anomaly'
+  kind: 'breach' | 'unconfirmed' | 'containment' | 'brake' | 'critical' | 'offline' | 'anomaly' | 'drill'
   severity: Severity
   /** One plain sentence, of words of ours and ids only. */
   headline: string
@@ -20,6 +23,8 @@ export interface AttentionItem {
   /** An open alert to acknowledge; where no channel takes alerts there is none. */
   alertId: string | undefined
   eventId: string | undefined
+  /** A containment to look at. */
+  containmentId?: string
 }
 
 interface AttentionFacts {
@@ -28,6 +33,10 @@ interface AttentionFacts {
   events: readonly Row[]
   /** Events of anomalies that began, rose and ended, newest first. */
   anomalies: readonly Row[]
+  /** Agents that did not answer their drills for days, as the service reports them, newest first. */
+  overdue: readonly Row[]
+  containments: readonly ContainmentSummary[]
+  brake: Pick<Brake, 'engaged' | 'engaged_at' | 'engaged_by_event' | 'refused'> | undefined
   /** Status of alerts by id, which is the id of their event. */
   alerts: ReadonlyMap<string, string>
   now: number
@@ -100,6 +109,8 @@ function itemsOfEvents({ events, alerts, now }: AttentionFacts, kind: 'breach' |
   const groups = new Map<string, Row[]>()
   for (const row of events) {
     if (row.severity !== kind || now - Date.parse(row.created_at) > dayMs || isAnomaly(row)) continue
+    // The brake itself says whether it still is.
+    if (row.by_service && row.event_type === eventTypes.brakeEngaged) continue
     const status = alerts.get(row.id)
     if (status !== undefined && status !== 'open') continue
     const key = `${row.severity} ${row.instance_id ?? row.source} ${row.event_type} ${row.by_service}`
@@ -122,21 +133,110 @@ function itemsOfEvents({ events, alerts, now }: AttentionFacts, kind: 'breach' |
   })
 }
 
-function unconfirmedItems({ fleet, now }: AttentionFacts): AttentionItem[] {
-  return fleet
-    .filter((agent) => shownStatus(agent) === 'unconfirmed')
-    .map(({ id, control, fail_mode }) => ({
-      key: `unconfirmed ${id}`,
-      kind: 'unconfirmed' as const,
+/** Of a suspended agent that may still be working. */
+const unconfirmedWords: Partial<Record<ShownStatus, string>> = {
+  pending: 'has not confirmed its suspension',
+  unconfirmed: 'has not confirmed its suspension in time',
+  delivered: 'received its suspension and cannot confirm it',
+  violated: 'was active although it is suspended',
+}
+
+function unconfirmedItems({ fleet, events, now }: AttentionFacts): AttentionItem[] {
+  const reported = new Set(
+    events.flatMap(({ event_type, by_service, instance_id, created_at }) =>
+      by_service && event_type === eventTypes.activityWhileSuspended && now - Date.parse(created_at) <= dayMs
+        ? (instance_id ?? [])
+        : [],
+    ),
+  )
+  return fleet.flatMap((agent): AttentionItem[] => {
+    const { id, control, fail_mode, containment } = agent
+    const status = shownStatus(agent)
+    const isViolated = status === 'violated'
+    // What the service reports of it has an alert, which a colleague may have acknowledged.
+    if (!isUnconfirmed(status) || (isViolated && reported.has(id))) return []
+    const since = (isViolated ? containment?.since : control.changed_at) ?? ''
+    return [
+      {
+        key: `unconfirmed ${id}`,
+        kind: 'unconfirmed' as const,
+        severity: isViolated ? ('breach' as const) : ('critical' as const),
+        headline: `${id} ${unconfirmedWords[status]}`,
+        report: undefined,
+        facts: `for ${spanText(now - Date.parse(since))}: it may still be working${fail_mode ? ` · fails ${fail_mode}` : ''}`,
+        at: since,
+        agentId: id,
+        alertId: undefined,
+        eventId: undefined,
+      },
+    ]
+  })
+}
+
+/** Containments that are not complete although their time is over. */
+function containmentItems({ containments, fleet }: AttentionFacts): AttentionItem[] {
+  return openContainments(containments, fleet)
+    .filter(({ state }) => state !== 'in_progress')
+    .map((containment) => ({
+      key: `containment ${containment.id}`,
+      kind: 'containment' as const,
       severity: 'critical' as const,
-      headline: `${id} has not confirmed its suspension`,
-      report: undefined,
-      facts: `for ${spanText(now - Date.parse(control.changed_at ?? ''))}: it may still be working${fail_mode ? ` · fails ${fail_mode}` : ''}`,
-      at: control.changed_at ?? '',
-      agentId: id,
+      headline: containmentHeading(containment),
+      report: containment.reason,
+      facts: `${counted(containment.missing_count, 'agent')} missing`,
+      at: containment.requested_at,
+      agentId: undefined,
       alertId: undefined,
       eventId: undefined,
+      containmentId: containment.id,
     }))
+}
+
+function brakeItems({ brake }: AttentionFacts): AttentionItem[] {
+  if (!brake?.engaged) return []
+  return [
+    {
+      key: 'brake',
+      kind: 'brake' as const,
+      severity: 'critical' as const,
+      headline: 'The brake is engaged: nothing is suspended automatically',
+      report: undefined,
+      facts: `${counted(brake.refused, 'automatic suspension')} refused`,
+      at: brake.engaged_at ?? '',
+      agentId: undefined,
+      alertId: undefined,
+      eventId: brake.engaged_by_event ?? undefined,
+    },
+  ]
+}
+
+/** One line for all agents that nobody knows to be stoppable. */
+function drillItems({ overdue, fleet, now }: AttentionFacts): AttentionItem[] {
+  const agents = new Map(fleet.map((agent) => [agent.id, agent]))
+  const rows = overdue.filter(({ by_service, event_type, instance_id, created_at }) => {
+    if (!by_service || event_type !== eventTypes.drillOverdue || now - Date.parse(created_at) > dayMs) return false
+    const agent = agents.get(instance_id ?? '')
+    // An answer since then ends it.
+    return agent !== undefined && (agent.last_proven_stoppable_at ?? '') < created_at && agent.status !== 'offline'
+  })
+  const ids = [...new Set(rows.flatMap(({ instance_id }) => instance_id ?? []))]
+  const [last] = rows
+  if (!last) return []
+  const more = ids.length - maxNamed
+  return [
+    {
+      key: 'drills',
+      kind: 'drill' as const,
+      severity: 'warning' as const,
+      headline: ids.length === 1 ? `${ids[0]} answers no drill` : `${counted(ids.length, 'agent')} answer no drill`,
+      report: undefined,
+      facts: `${ids.length === 1 ? '' : `${ids.slice(0, maxNamed).join(', ')}${more > 0 ? ` and ${more} more` : ''} · `}a suspension may not reach ${ids.length === 1 ? 'it' : 'them'}`,
+      at: last.created_at,
+      agentId: ids.length === 1 ? ids[0] : undefined,
+      alertId: undefined,
+      eventId: last.id,
+    },
+  ]
 }
 
 /** Agents whose last heartbeats are so close stopped for one cause. */
@@ -184,9 +284,12 @@ export function attentionOf(facts: AttentionFacts): AttentionItem[] {
   )
   return [
     ...itemsOfEvents(facts, 'breach').sort(newestFirst),
+    ...brakeItems(facts),
+    ...containmentItems(facts),
     ...unconfirmedItems(facts).sort(newestFirst),
     ...[...itemsOfEvents(facts, 'critical'), ...critical].sort(newestFirst),
     ...offlineItems(facts),
+    ...drillItems(facts),
     ...others.sort(newestFirst),
   ]
 }

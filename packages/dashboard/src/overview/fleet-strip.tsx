@@ -2,7 +2,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
 import { type KeyboardEvent, useId, useState } from 'react'
 import type { Agent } from '../service/fleet.ts'
-import { shownStatus } from '../service/fleet-counts.ts'
+import { isUnconfirmed, shownStatus } from '../service/fleet-counts.ts'
 
 /** From the worst to the best. */
 const states = ['breach', 'unconfirmed', 'critical', 'offline', 'suspended', 'active'] as const
@@ -33,7 +33,8 @@ export function FleetStrip({ fleet, troubled }: StripProps) {
   const stateOf = (agent: Agent): MarkState => {
     const status = shownStatus(agent)
     // A suspended agent is where it should be, whatever led there.
-    return status === 'active' || status === 'offline' ? (troubled.get(agent.id) ?? status) : status
+    if (status === 'active' || status === 'offline') return troubled.get(agent.id) ?? status
+    return status === 'violated' ? 'breach' : isUnconfirmed(status) ? 'unconfirmed' : 'suspended'
   }
   const size = Math.ceil(fleet.length / maxMarks)
   const marks = Array.from({ length: Math.ceil(fleet.length / Math.max(1, size)) }, (_, index) => {

@@ -2,6 +2,7 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { eventTypes } from '@wardline/contract'
 import { useNow } from '../parts/time.tsx'
 import { call } from '../service/client.ts'
+import { brakeQuery, containmentsQuery } from '../service/containments.ts'
 import { eventsQuery } from '../service/event-tail.ts'
 import { fleetQuery, statusQuery } from '../service/fleet.ts'
 import { attentionOf } from './attention.ts'
@@ -25,26 +26,42 @@ function useFacts() {
   const critical = useInfiniteQuery(eventsQuery({ severity: 'critical' }))
   const begun = useInfiniteQuery(eventsQuery({ event_type: eventTypes.anomalyDetected }))
   const ended = useInfiniteQuery(eventsQuery({ event_type: eventTypes.anomalyEnded }))
+  const drills = useInfiniteQuery(eventsQuery({ event_type: eventTypes.drillOverdue }))
   const alerts = useQuery(alertsQuery)
+  const containments = useQuery(containmentsQuery)
+  const brake = useQuery(brakeQuery)
   const rowsOf = (queries: (typeof breaches)[]) =>
     queries.flatMap(({ data }) => data?.pages.flatMap((page) => page.events) ?? [])
   const events = rowsOf([breaches, critical])
   const anomalies = rowsOf([begun, ended])
+  const overdue = rowsOf([drills])
   const statuses = new Map(alerts.data?.map((alert) => [alert.id, alert.status] as const))
-  const isComplete = [fleet, status, breaches, critical, begun, ended, alerts].every(({ data }) => data !== undefined)
-  const fault = [fleet, status, breaches, critical, begun, ended, alerts].find(({ error }) => error)?.error
-  return { fleet, status, events, anomalies, statuses, isComplete, fault }
+  const all = [fleet, status, breaches, critical, begun, ended, drills, alerts, containments, brake]
+  const isComplete = all.every(({ data }) => data !== undefined)
+  const fault = all.find(({ error }) => error)?.error
+  return {
+    fleet,
+    status,
+    events,
+    anomalies,
+    overdue,
+    brake: brake.data,
+    containments: containments.data?.containments ?? [],
+    statuses,
+    isComplete,
+    fault,
+  }
 }
 
 /** What happened, to whom, and whether it is over: for the overview and the wallboard. */
 export function useVerdict() {
-  const { fleet, status, events, anomalies, statuses, isComplete, fault } = useFacts()
+  const { fleet, status, events, anomalies, overdue, containments, brake, statuses, isComplete, fault } = useFacts()
   const now = useNow()
   const agents = fleet.data ?? []
   const checkedAt = fleet.dataUpdatedAt
   const ageMs = Math.max(0, now - checkedAt)
   const isStale = isComplete && ageMs > staleAfterMs
-  const items = attentionOf({ fleet: agents, events, anomalies, alerts: statuses, now })
+  const items = attentionOf({ fleet: agents, events, anomalies, overdue, containments, brake, alerts: statuses, now })
   const verdict = isComplete
     ? verdictOf({ fleet: agents, items, ageMs })
     : fault

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { ContainmentSummary } from '../service/containments.ts'
 import type { Agent } from '../service/fleet.ts'
 import type { Row } from '../service/live-tail.ts'
 import { attentionOf } from './attention.ts'
@@ -48,10 +49,22 @@ interface Facts {
   events?: Row[]
   anomalies?: Row[]
   alerts?: [string, string][]
+  overdue?: Row[]
+  containments?: ContainmentSummary[]
+  brake?: { engaged: boolean; engaged_at: string; engaged_by_event: string; refused: number }
   ageMs?: number
 }
-function verdict({ fleet = [agent('a'), agent('b')], events = [], anomalies = [], alerts = [], ageMs = 0 }: Facts) {
-  const items = attentionOf({ fleet, events, anomalies, alerts: new Map(alerts), now })
+function verdict({
+  fleet = [agent('a'), agent('b')],
+  events = [],
+  anomalies = [],
+  alerts = [],
+  overdue = [],
+  containments = [],
+  brake,
+  ageMs = 0,
+}: Facts) {
+  const items = attentionOf({ fleet, events, anomalies, overdue, containments, brake, alerts: new Map(alerts), now })
   return { sentence: verdictOf({ fleet, items, ageMs }), kinds: items.map(({ kind }) => kind), items }
 }
 
@@ -160,5 +173,59 @@ describe('the queue', () => {
     ])
     const acknowledged = verdict({ anomalies: [rose], alerts: [[rose.id, 'acknowledged']] })
     expect(acknowledged.items).toEqual([])
+  })
+
+  test('has one that was active although suspended, unless the report of it has an alert', () => {
+    const violated: Agent = { ...suspended('a', 21), containment: { state: 'violated', since: at(10) } }
+    const [item] = verdict({ fleet: [violated] }).items
+    expect([item?.headline, item?.severity]).toEqual(['a was active although it is suspended', 'breach'])
+    const report = row({ event_type: 'activity_while_suspended' })
+    const seen = verdict({ fleet: [violated], events: [report], alerts: [[report.id, 'acknowledged']] })
+    expect(seen.items).toEqual([])
+    const proven: Agent = { ...suspended('a', 21), containment: { state: 'proven', since: at(10) } }
+    expect(verdict({ fleet: [proven] }).items).toEqual([])
+  })
+
+  test('has containments that are not complete in time, before their agents', () => {
+    const partial = {
+      id: 'one',
+      action: 'suspend',
+      state: 'partial',
+      requested: 3,
+      confirmed: 1,
+      missing_count: 2,
+      requested_at: at(60),
+      reason: 'r',
+    } as ContainmentSummary
+    const { items, sentence } = verdict({
+      fleet: [suspended('a'), suspended('b')],
+      containments: [partial],
+      events: [row({ severity: 'critical' })],
+    })
+    expect(items.map(({ kind }) => kind)).toEqual(['containment', 'unconfirmed', 'unconfirmed', 'critical'])
+    expect(items[0]?.headline).toBe('Partial: 1 of 3 agents confirmed the suspension')
+    expect(sentence).toBe('Partial: 1 of 3 agents confirmed the suspension.')
+  })
+
+  test('has the brake as long as it is engaged, not the event that engaged it', () => {
+    const brake = { engaged: true, engaged_at: at(60), engaged_by_event: 'one', refused: 3 }
+    const events = [row({ severity: 'critical', event_type: 'brake_engaged', instance_id: null })]
+    const { items, sentence } = verdict({ brake, events })
+    expect(items.map(({ kind, facts }) => [kind, facts])).toEqual([['brake', '3 automatic suspensions refused']])
+    expect(sentence).toBe('The brake is engaged: nothing is suspended automatically.')
+    expect(verdict({ brake: { ...brake, engaged: false }, events }).items).toEqual([])
+  })
+
+  test('has one line for the agents that answer no drill, until they do', () => {
+    const about = (instance_id: string, by_service = true) =>
+      row({ event_type: 'drill_overdue', severity: 'warning', instance_id, by_service })
+    const overdue = [about('a'), about('b'), about('c', false)]
+    const fleet = [agent('a'), agent('b'), agent('c')]
+    const { items } = verdict({ fleet, overdue })
+    expect(items.map(({ headline, facts }) => [headline, facts])).toEqual([
+      ['2 agents answer no drill', 'a, b · a suspension may not reach them'],
+    ])
+    const answered = fleet.map((one) => ({ ...one, last_proven_stoppable_at: at(5) }))
+    expect(verdict({ fleet: answered, overdue }).items).toEqual([])
   })
 })

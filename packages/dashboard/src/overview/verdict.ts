@@ -46,7 +46,10 @@ export function verdictOf(facts: VerdictFacts): string {
   const of = (kind: AttentionItem['kind']) => items.filter((item) => item.kind === kind)
   const [unconfirmed, breaches, critical] = [of('unconfirmed'), of('breach'), of('critical')]
   if (unconfirmed.length === 1) return `${unconfirmed[0]!.headline}.`
+  if (unconfirmed.length > 1 && of('containment').length > 0) return `${of('containment')[0]!.headline}.`
   if (unconfirmed.length > 1) return `${counted(unconfirmed.length, 'agent')} have not confirmed their suspension.`
+  const [brake] = of('brake')
+  if (brake && breaches.length === 0) return `${brake.headline}.`
   const isSuspended = (id: string | undefined) => fleet.some((agent) => agent.id === id && agent.status === 'suspended')
   // An agent that still works needs a person before one that is suspended.
   const isContained = critical.length > 0 && breaches.every(({ agentId }) => isSuspended(agentId))

@@ -20,11 +20,20 @@ export function SeverityMark({ severity }: { severity: Severity }) {
   )
 }
 
+const circle = 'M6 1.5a4.5 4.5 0 1 1 0 9a4.5 4.5 0 1 1 0-9z'
+const square = 'M1.5 1.5h9v9h-9z'
+/** "Stopped" is said of what is proven only. */
 const statusShapes: Record<ShownStatus, { d: string; isHollow?: boolean; word: string }> = {
-  active: { d: 'M6 1.5a4.5 4.5 0 1 1 0 9a4.5 4.5 0 1 1 0-9z', word: 'active' },
-  suspended: { d: 'M1.5 1.5h9v9h-9z', word: 'suspended' },
-  unconfirmed: { d: 'M1.5 1.5h9v9h-9z', isHollow: true, word: 'suspended, not confirmed' },
-  offline: { d: 'M6 1.5a4.5 4.5 0 1 1 0 9a4.5 4.5 0 1 1 0-9z', isHollow: true, word: 'offline' },
+  active: { d: circle, word: 'active' },
+  offline: { d: circle, isHollow: true, word: 'offline' },
+  pending: { d: square, isHollow: true, word: 'suspended, not confirmed yet' },
+  unconfirmed: { d: square, isHollow: true, word: 'suspended, not confirmed in time' },
+  delivered: { d: square, isHollow: true, word: 'suspended, delivered, cannot confirm' },
+  quiet: { d: square, isHollow: true, word: 'suspended, quiet, cannot confirm' },
+  confirmed: { d: square, word: 'suspended, confirmed' },
+  proven: { d: square, word: 'suspended, proven stopped' },
+  partial: { d: square, isHollow: true, word: 'suspended, partial' },
+  violated: { d: shapes.breach, word: 'active although suspended' },
 }
 
 export function StatusMark({ status }: { status: ShownStatus }) {

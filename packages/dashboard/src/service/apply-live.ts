@@ -8,7 +8,14 @@ import { type EventFilter, type EventPages, matchesFilter, tailOf, withNewRows }
 import { sessionQuery } from './session.ts'
 
 /** Reports of the service itself that say that the state of agents changed. */
-const fleetTypes = new Set(['instance_offline', 'instance_recovered', 'instances_offline', 'instances_recovered'])
+const fleetTypes = new Set([
+  'instance_offline',
+  'instance_recovered',
+  'instances_offline',
+  'instances_recovered',
+  'kill_unconfirmed',
+  'activity_while_suspended',
+])
 
 function withControl(fleet: readonly Agent[], changes: readonly ControlChange[]): Agent[] {
   const last = new Map(changes.map((change) => [change.instance_id, change]))
@@ -19,9 +26,10 @@ function withControl(fleet: readonly Agent[], changes: readonly ControlChange[])
     const { version, at: changed_at } = change
     // Nothing is confirmed before the service says so.
     const control = { ...agent.control, version, changed_at, confirmed: false }
+    const containment = { state: 'pending' as const, since: changed_at }
     return change.action === 'suspend'
-      ? { ...agent, control, status: 'suspended', suspension_reason: change.reason }
-      : { ...agent, control, status: 'active', suspension_reason: null }
+      ? { ...agent, control, containment, status: 'suspended', suspension_reason: change.reason }
+      : { ...agent, control, containment: null, status: 'active', suspension_reason: null }
   })
 }
 
@@ -73,6 +81,7 @@ export function applyLive(client: QueryClient): void {
     if (batch.control.length > 0) {
       client.setQueryData(fleetQuery.queryKey, (fleet) => fleet && withControl(fleet, batch.control))
       for (const { instance_id } of batch.control) void client.invalidateQueries({ queryKey: ['agent', instance_id] })
+      void client.invalidateQueries({ queryKey: ['containments'] })
     }
     const isSerious = batch.events.some(({ severity }) => severity === 'breach' || severity === 'critical')
     if (isSerious && Date.now() - alertsReadAt > alertsAgainMs) {

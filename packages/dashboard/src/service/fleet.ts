@@ -57,8 +57,11 @@ export const agentQuery = (id: string) =>
   })
 
 /** What was read of one agent is newer than what the fleet says of it. */
-export function noteDetail(client: QueryClient, { id, status, silent, suspension_reason, control }: AgentDetail): void {
+export function noteDetail(client: QueryClient, detail: AgentDetail): void {
+  const { id, status, silent, suspension_reason, control, containment } = detail
   client.setQueryData(fleetQuery.queryKey, (fleet) =>
-    fleet?.map((agent) => (agent.id === id ? { ...agent, status, silent, suspension_reason, control } : agent)),
+    fleet?.map((agent) =>
+      agent.id === id ? { ...agent, status, silent, suspension_reason, control, containment } : agent,
+    ),
   )
 }

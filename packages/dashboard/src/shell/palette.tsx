@@ -6,6 +6,7 @@ import { HostileText } from '../parts/hostile-text.tsx'
 import { StatusMark } from '../parts/marks.tsx'
 import { switchZone } from '../parts/time.tsx'
 import { type Agent, fleetQuery } from '../service/fleet.ts'
+import { shownStatus } from '../service/fleet-counts.ts'
 import { useMayOperate } from '../service/session.ts'
 import { SuspendDialog } from '../suspend/suspend-dialog.tsx'
 import { openWallboard, places, wallboard } from './places.ts'
@@ -91,7 +92,7 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
     entry.run()
   }
 
-  if (suspending) return <SuspendDialog agents={[suspending]} onClose={onClose} />
+  if (suspending) return <SuspendDialog agent={suspending} onClose={onClose} />
   return (
     <Dialog label="Search" onClose={onClose} className="palette">
       <input
@@ -129,7 +130,7 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
           >
             <span className="quiet">{entry.kind}</span>
             <HostileText text={entry.text} line />
-            {entry.agent && <StatusMark status={entry.agent.status} />}
+            {entry.agent && <StatusMark status={shownStatus(entry.agent)} />}
           </div>
         ))}
       </div>

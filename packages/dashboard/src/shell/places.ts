@@ -4,6 +4,7 @@ import type { UseNavigateResult } from '@tanstack/react-router'
 export const places = [
   { to: '/', name: 'Overview', key: 'o' },
   { to: '/fleet', name: 'Fleet', key: 'f' },
+  { to: '/containments', name: 'Containments', key: 'n' },
   { to: '/events', name: 'Events', key: 'e' },
   { to: '/decoys', name: 'Decoys', key: 'd' },
   { to: '/alerts', name: 'Alerts', key: 'a' },

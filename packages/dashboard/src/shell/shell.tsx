@@ -6,6 +6,7 @@ import { switchZone, useZone } from '../parts/time.tsx'
 import { sentenceOf } from '../service/client.ts'
 import { sessionQuery, signOut } from '../service/session.ts'
 import { AwayNotice } from './away-notice.tsx'
+import { ContainmentBanner } from './containment-banner.tsx'
 import { KeyHelp } from './key-help.tsx'
 import { useKeys } from './keys.ts'
 import { useLiveData } from './live-data.ts'
@@ -13,7 +14,6 @@ import { LiveMark } from './live-mark.tsx'
 import { Palette } from './palette.tsx'
 import { openWallboard, places, wallboard } from './places.ts'
 import './shell.css'
-import { SuspendedBanner } from './suspended-banner.tsx'
 import { useTheme } from './theme.ts'
 import { WardlineMark } from './wardline-mark.tsx'
 
@@ -101,7 +101,7 @@ export function Shell() {
           </button>
         </div>
         <AwayNotice />
-        <SuspendedBanner />
+        <ContainmentBanner />
         <main id="main" tabIndex={-1}>
           <Outlet />
         </main>

@@ -40,10 +40,8 @@ export function ControlButton({
         </span>
         {isKeyed && mayOperate && <kbd>s</kbd>}
       </button>
-      {open === 'suspend' && (
-        <SuspendDialog agents={[agent]} because={because ?? ''} onClose={() => setOpen(undefined)} />
-      )}
-      {open === 'resume' && <ResumeDialog agents={[agent]} onClose={() => setOpen(undefined)} />}
+      {open === 'suspend' && <SuspendDialog agent={agent} because={because ?? ''} onClose={() => setOpen(undefined)} />}
+      {open === 'resume' && <ResumeDialog agent={agent} onClose={() => setOpen(undefined)} />}
     </>
   )
 }

@@ -1,5 +1,6 @@
 import { spanText } from '../parts/span.ts'
-import type { Agent, AgentDetail } from '../service/fleet.ts'
+import type { EnforcementCall, Suspension } from '../service/containments.ts'
+import type { Agent } from '../service/fleet.ts'
 
 export interface Stage {
   name: string
@@ -8,71 +9,83 @@ export interface Stage {
   isDone: boolean
 }
 
-/** One kill or resume, as far as this browser and the service know of it. */
-export interface ControlRun {
-  /** Epoch milliseconds of this machine. */
-  requestedAt: number
-  /** Milliseconds until the service answered that it is stored. */
-  answeredMs?: number
-  /** Milliseconds by the clock of the service from its change to the word of the agent. */
-  confirmedMs?: number
-  /** Why the service refused. */
-  fault?: string
-}
-
-/** Milliseconds between the change and the agent's word; undefined before that. */
+/** Milliseconds between the last kill or resume and the agent's word; undefined before that. */
 export function confirmedAfter({ control }: Pick<Agent, 'control'>): number | undefined {
   const { confirmed, changed_at, applied_at } = control
   if (!confirmed || changed_at === null || applied_at === null) return undefined
   return Math.max(0, Date.parse(applied_at) - Date.parse(changed_at))
 }
 
-export function stagesOfRun(run: ControlRun, now: number, requested: string): Stage[] {
-  const waited = spanText(now - run.requestedAt)
+export const msText = (ms: number): string => `${Math.max(0, ms).toLocaleString('en')} ms`
+
+const ways = { stream: 'by control stream', poll: 'by poll' }
+
+/**
+ * The facts of a suspension as a row. `requested` is its instant in words. A stage that was not observed is unknown
+ * when a later one was, or when the suspension is over; it is never assumed.
+ */
+export function stagesOf(suspension: Suspension, now: number, requested: string): Stage[] {
+  const { requested_at, resumed_at, can_acknowledge, delivered_by, acknowledged_by, breaches } = suspension
+  const start = Date.parse(requested_at)
+  const waited = `not yet, ${spanText(now - start)}`
+  const acknowledged = can_acknowledge ? waited : 'this client cannot acknowledge'
+  const silent = can_acknowledge ? 'not yet' : 'cannot be proven'
+  const facts: [name: string, at: string | null, how: string, missing: string][] = [
+    ['Stored', suspension.stored_at, '', waited],
+    ['Published', suspension.published_at, '', waited],
+    ['Delivered', suspension.delivered_at, delivered_by ? `, ${ways[delivered_by]}` : '', waited],
+    ['Acknowledged', suspension.acknowledged_at, acknowledged_by === 'heartbeat' ? ', by heartbeat' : '', acknowledged],
+    ['Silent', suspension.silent_at, '', breaches > 0 ? 'no: it was active' : silent],
+  ]
+  const last = facts.findLastIndex(([, at]) => at !== null)
   return [
     { name: 'Requested', fact: requested, isDone: true },
-    {
-      name: 'Stored',
-      fact: run.answeredMs === undefined ? (run.fault ?? `waiting, ${waited}`) : `+${Math.round(run.answeredMs)} ms`,
-      isDone: run.answeredMs !== undefined,
-    },
-    {
-      name: 'Confirmed by the agent',
-      fact: run.confirmedMs === undefined ? (run.fault ? 'not sent' : `not yet, ${waited}`) : `+${run.confirmedMs} ms`,
-      isDone: run.confirmedMs !== undefined,
-    },
+    ...facts.map(([name, at, how, missing], index) => {
+      if (at !== null) return { name, fact: `+${msText(Date.parse(at) - start)}${how}`, isDone: true }
+      const isUnknown = index < last || (resumed_at !== null && breaches === 0)
+      return { name, fact: isUnknown ? 'unknown' : missing, isDone: false }
+    }),
   ]
 }
 
-/** What the service says of the last kill or resume of an agent. */
-export function stagesOfAgent(detail: AgentDetail, now: number, changed: string): Stage[] {
-  const { changed_at, applied_at } = detail.control
+/** What is known of a suspension, in a sentence without its end mark. */
+export function suspensionSentence(suspension: Suspension, now: number): string {
+  const { state, requested_at, acknowledged_at, first_breach_at, breaches, resumed_at } = suspension
+  const after = (at: string | null) => (at === null ? '' : msText(Date.parse(at) - Date.parse(requested_at)))
+  const waited = spanText((resumed_at === null ? now : Date.parse(resumed_at)) - Date.parse(requested_at))
+  const sentences: Record<Suspension['state'] | 'partial', string> = {
+    pending: `Suspended, not confirmed for ${waited}`,
+    unconfirmed: `Suspended, not confirmed for ${waited}: it may still be working`,
+    delivered: 'Suspended and delivered; this client cannot confirm, and may still be working',
+    quiet: 'Suspended, delivered and quiet since; this client cannot confirm, so nothing is proven',
+    confirmed: `Suspended, confirmed after ${after(acknowledged_at)}`,
+    proven: `Proven stopped: confirmed after ${after(acknowledged_at)}, and silent since`,
+    partial: 'Partial: the agent did its part, and an enforcement point has not confirmed',
+    violated: `Violated: ${breaches === 1 ? 'an event' : `${breaches.toLocaleString('en')} events`} although suspended, the first ${spanText(Date.parse(first_breach_at ?? requested_at) - Date.parse(requested_at))} after the request`,
+  }
+  return sentences[state]
+}
+
+/** What an enforcement point answered, in words of ours. Its error is a text of others. */
+export function enforcementText({ state, attempts }: Pick<EnforcementCall, 'state' | 'attempts'>): string {
+  const calls = attempts === 1 ? 'one attempt' : `${attempts.toLocaleString('en')} attempts`
+  if (state === 'confirmed') return 'confirmed'
+  if (state === 'superseded') return 'not confirmed before the resume'
+  return state === 'failed' ? `failed after ${calls}` : 'not confirmed yet'
+}
+
+/** The last resume of an agent. */
+export function stagesOfResume(agent: Pick<Agent, 'control'>, now: number, changed: string): Stage[] {
+  const { changed_at, applied_at } = agent.control
   if (changed_at === null) return []
-  const after = confirmedAfter(detail)
+  const after = confirmedAfter(agent)
   const how = applied_at === null ? 'it never confirmed any change' : 'not confirmed'
   return [
     { name: 'Stored', fact: changed, isDone: true },
     {
-      name: 'Confirmed by the agent',
-      fact:
-        after === undefined ? `${how}, ${spanText(now - Date.parse(changed_at))}` : `+${after.toLocaleString('en')} ms`,
+      name: 'Acknowledged',
+      fact: after === undefined ? `${how}, ${spanText(now - Date.parse(changed_at))}` : `+${msText(after)}`,
       isDone: after !== undefined,
     },
   ]
-}
-
-/** One sentence on several runs: all, some or none. */
-export function runsSentence(action: 'suspend' | 'resume', runs: readonly ControlRun[], total: number): string {
-  const confirmed = runs.filter(({ confirmedMs }) => confirmedMs !== undefined)
-  const refused = runs.filter(({ fault }) => fault !== undefined).length
-  const slowest = Math.max(0, ...confirmed.map(({ confirmedMs = 0 }) => confirmedMs))
-  const done = action === 'suspend' ? 'stopped' : 'resumed'
-  const noun = total === 1 ? 'The agent' : `${confirmed.length} of ${total} agents`
-  const rest = refused > 0 ? ` The service refused ${refused}.` : ''
-  if (confirmed.length === total) {
-    return `${total === 1 ? 'The agent' : `All ${total} agents`} confirmed: ${done}, ${total === 1 ? '' : 'the slowest '}${slowest} ms after it was stored.`
-  }
-  if (total === 1) return refused > 0 ? `Not ${done}.` : `${noun} has not confirmed yet: it may still be working.`
-  const word = confirmed.length > 0 ? 'Partly ' : 'Not '
-  return `${word}${done}: ${noun} confirmed.${rest}`
 }

@@ -1,5 +1,5 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
-import type { ControlKeys, ControlMessage } from '@wardline/contract'
+import type { ControlKeys, ControlMessage, DrillMessage } from '@wardline/contract'
 import type { Secrets } from '../secrets.ts'
 import { signControl, type UnsignedControl } from './control-signature.ts'
 
@@ -40,6 +40,14 @@ export class ControlSigner {
   sign(message: UnsignedControl): ControlMessage {
     const signature = signControl(message, this.#macKey)
     return { ...message, signature, signature_ed25519: this.agentSignature(message) }
+  }
+
+  /** A drill with its signature for agents. Its text begins with another line than that of a control message. */
+  signDrill(message: Omit<DrillMessage, 'action' | 'signature_ed25519'>): DrillMessage {
+    const { instance_id, nonce, issued_at } = message
+    const text = Buffer.from(`wardline-drill-v1\n${instance_id}\n${nonce}\n${issued_at}\n`)
+    const signature = sign(null, text, this.#privateKey).toString('base64url')
+    return { action: 'drill', instance_id, nonce, issued_at, signature_ed25519: signature }
   }
 
   /** The Ed25519 signature, base64url; computed once for each change of an instance. */

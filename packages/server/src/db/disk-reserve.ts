@@ -2,7 +2,7 @@ import { closeSync, openSync, rmSync, statfsSync, statSync, writeSync } from 'no
 import { dirname, join } from 'node:path'
 
 /** Enough for tens of thousands of kills and resumes with their audit entries. */
-const reserveBytes = 16 * 1024 * 1024
+export const reserveBytes = 16 * 1024 * 1024
 /** Below this a transaction of control may fail half-way. */
 const minFreeBytes = 2 * 1024 * 1024
 /** Events are taken again only with this much room beside the reserve, or the disk would be full again at once. */

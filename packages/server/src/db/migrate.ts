@@ -21,6 +21,11 @@ import { loginCodes } from './migrations/0017-login-codes.ts'
 import { alertsToHandle } from './migrations/0018-alerts-to-handle.ts'
 import { silence } from './migrations/0019-silence.ts'
 import { baselines } from './migrations/0020-baselines.ts'
+import { suspensions } from './migrations/0021-suspensions.ts'
+import { containments } from './migrations/0022-containments.ts'
+import { drills } from './migrations/0023-drills.ts'
+import { breaches } from './migrations/0024-breaches.ts'
+import { enforcement } from './migrations/0025-enforcement.ts'
 
 interface Migration {
   version: number
@@ -52,6 +57,11 @@ const migrations: Migration[] = [
   { version: 18, name: 'alerts-to-handle', statements: alertsToHandle },
   { version: 19, name: 'silence', statements: silence },
   { version: 20, name: 'baselines', statements: baselines },
+  { version: 21, name: 'suspensions', statements: suspensions },
+  { version: 22, name: 'containments', statements: containments },
+  { version: 23, name: 'drills', statements: drills },
+  { version: 24, name: 'breaches', statements: breaches },
+  { version: 25, name: 'enforcement', statements: enforcement },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -22,9 +22,9 @@ export async function usedBytes(db: Db): Promise<number> {
       select tablename, sum(avg_width * (1 - null_frac)) as width from pg_stats
       where schemaname = current_schema() group by tablename
     )
-    select pg_database_size(current_database()) - coalesce(sum(pg_total_relation_size(oid) * greatest(0,
+    select pg_database_size(current_database()) - ceil(coalesce(sum(pg_total_relation_size(oid) * greatest(0,
       1 - reltuples * (coalesce(width, 0) + ${rowBytes}::numeric) * ${packing}::numeric
-        / (relpages * current_setting('block_size')::numeric))), 0) as bytes
+        / (relpages * current_setting('block_size')::numeric))), 0)) as bytes
     from shrinking left join widths on tablename = relname`.execute(db)
   return rows[0]!.bytes
 }

@@ -1,11 +1,13 @@
 import type { AlertTables } from './schema/alerts.ts'
 import type { AuditTables } from './schema/audit.ts'
+import type { ContainmentTables } from './schema/containment.ts'
 import type { DatabaseTables } from './schema/database.ts'
 import type { DetectionTables } from './schema/detection.ts'
 import type { EventTables } from './schema/events.ts'
 import type { HoneypotTables } from './schema/honeypots.ts'
 import type { InstanceTables } from './schema/instances.ts'
 import type { KeyTables } from './schema/keys.ts'
+import type { KillSwitchTables } from './schema/kill-switch.ts'
 import type { TrustTables } from './schema/trust.ts'
 import type { ViewTables } from './schema/views.ts'
 
@@ -16,11 +18,13 @@ import type { ViewTables } from './schema/views.ts'
 export interface Schema
   extends AlertTables,
     AuditTables,
+    ContainmentTables,
     DatabaseTables,
     DetectionTables,
     EventTables,
     HoneypotTables,
     InstanceTables,
     KeyTables,
+    KillSwitchTables,
     TrustTables,
     ViewTables {}

@@ -14,8 +14,11 @@ export interface Principal {
   instances: readonly string[] | null
   /** The browser session that it came by. */
   session?: string
-  /** To whom instances that it registers belong, and the maximum of them; null = none but that of the service. */
-  registers: { owner: string; max: number | null }
+  /**
+   * To whom instances that it registers belong, the maximum of them (null = none but that of the service), and the tags
+   * that they get (sorted JSON array; null = none).
+   */
+  registers: { owner: string; max: number | null; tags: string | null }
 }
 
 /** For whom a stream is open: it ends with the key, or the session, that opened it. */

@@ -80,7 +80,7 @@ export const open: Principal = {
   name: 'anonymous',
   scope: 'viewer',
   instances: [],
-  registers: { owner: 'none', max: 0 },
+  registers: { owner: 'none', max: 0, tags: null },
 }
 
 /** Because of who asks, not of what for. */

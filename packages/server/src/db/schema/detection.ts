@@ -34,8 +34,20 @@ interface BaselineEpisodesTable {
   outcome: 'over' | 'accepted' | 'reset' | 'silent' | 'level' | null
 }
 
+/** How long an instance usually reports nothing while it sends heartbeats. */
+interface ReportHabitsTable {
+  instance_id: string
+  /** Up to where its counts were looked at: two processes that judge the same instance notice each other. */
+  judged_until: number
+  /** See report-habit.ts. */
+  state: string
+  /** When it was reported as blind; null while it reports. */
+  blind_at: number | null
+}
+
 export interface DetectionTables {
   metric_baselines: MetricBaselinesTable
   baselines: BaselinesTable
   baseline_episodes: BaselineEpisodesTable
+  report_habits: ReportHabitsTable
 }

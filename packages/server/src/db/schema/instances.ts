@@ -19,9 +19,8 @@ interface InstancesTable {
   applied_at: number | null
   /** A version above `control_version` that the agent reported last; null when it reports none. */
   claimed_version: number | null
-  /** Suspension (control version) for which activity was already reported. */
+  /** Of processes of the version before: what is reported of a suspension now stands in `suspensions`. */
   activity_reported_version: number | null
-  /** Suspension (control version) whose result was alerted of, and the result. */
   kill_result_version: number | null
   kill_result: 'unconfirmed' | 'confirmed' | null
   /** Key that registered it: the first of its rotations; null = from before this was recorded. */
@@ -38,6 +37,21 @@ interface InstancesTable {
   suspected_at: number | null
   /** When it said that it ends; it has come back when its last heartbeat is later. */
   left_at: number | null
+  /** Its last starts with another `boot_id`, newest first: a JSON array of at most 5; null before the second. */
+  boots: string | null
+  /** How often an earlier start came back, since that was last reported; and when it was. */
+  clone_count: number
+  clone_reported_at: number | null
+  /** The last start of a crash loop that was reported. */
+  crash_loop_at: number | null
+  /** When its agent last answered a drill, or acknowledged a suspension. */
+  last_proven_at: number | null
+  /** When a client of it first said that it understands drills. */
+  drills_since: number | null
+  /** When it was first found without an answered drill for too long, while online; null once that is over. */
+  drill_overdue_at: number | null
+  /** When that was last warned of. */
+  drill_warned_at: number | null
 }
 
 /** How many instances there are, kept by triggers: a count of the table for every new one would be slow. */
@@ -61,7 +75,7 @@ interface InstanceHoursTable {
   hour: number
   /** Random name of the process that counted, new with each start. */
   writer: string
-  /** JSON array of 36 numbers: heartbeats of each five minutes, then events, then tool calls. */
+  /** JSON array of 48 numbers: heartbeats of each five minutes, then events, tool calls, and events that it reported itself. */
   counts: string
 }
 

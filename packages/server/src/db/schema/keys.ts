@@ -15,6 +15,8 @@ interface ApiKeysTable {
   max_instances: number | null
   /** The first key of its rotations, which owns the instances of all of them; null = itself. */
   owner: string | null
+  /** Tags of instances that register by it, sorted JSON array; null = none. */
+  tags: string | null
 }
 
 interface SessionsTable {

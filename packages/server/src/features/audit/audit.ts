@@ -3,7 +3,7 @@ import type { Database, Db, Statement, Trx } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 import { AppError } from '../../errors.ts'
 import { sha256Hex } from './chain.ts'
-import { appendStatements, readEntries, readHead, readLatestActors } from './queries.ts'
+import { appendManyStatements, appendStatements, readEntries, readHead, readLatestActors } from './queries.ts'
 
 /** Who did it, from where. */
 export interface Actor {
@@ -60,6 +60,19 @@ export function auditStatements(database: Database, actor: Actor, action: Action
     reason: action.reason ?? null,
     request_id: actor.requestId,
   })
+}
+
+/** The same for one action on many targets, an entry each: cheaper by far than their statements one by one. */
+export function auditManyStatements(
+  database: Database,
+  actor: Actor,
+  { action, reason }: Pick<Action, 'action' | 'reason'>,
+  changes: readonly Pick<Action, 'target' | 'before' | 'after'>[],
+  now: number,
+): Statement[] {
+  const { keyId, scope, ip, requestId } = actor
+  const shared = { at: now, actor: keyId, scope, ip, action, reason: reason ?? null, request_id: requestId }
+  return appendManyStatements(database, shared, changes)
 }
 
 /** Appends within the transaction of a change that reads what it wrote, and so cannot be a batch. */

@@ -24,6 +24,55 @@ export function appendStatements({ db, dialect }: Database, entry: Omit<ChainEnt
   ]
 }
 
+type SharedParts = Pick<ChainEntry, 'at' | 'actor' | 'scope' | 'ip' | 'action' | 'reason' | 'request_id'>
+
+const entryColumns = {
+  start: 'text',
+  middle: 'text',
+  tail: 'text',
+  target: 'text',
+  old_state: 'text',
+  new_state: 'text',
+} as const
+
+/** The same for many entries of one action, in their order: one statement, however many they are. */
+export function appendManyStatements(
+  { db, dialect }: Database,
+  shared: SharedParts,
+  entries: readonly Pick<ChainEntry, 'target' | 'before' | 'after'>[],
+): Statement[] {
+  const cells = entries.map(({ target, before, after }) => [
+    ...chainTextAround({ ...shared, target, before, after }),
+    target,
+    JSON.stringify(before),
+    JSON.stringify(after),
+  ])
+  const rows = dialect.rowsFromJson(JSON.stringify(cells), entryColumns)
+  const text = (value: string | null) => sql<string>`cast(${value} as text)`
+  const place = sql<string>`cast(chain.seq + 1 as text)`
+  const hash = dialect.sha256Hex(sql`entries.start || chain.hash || entries.middle || ${place} || entries.tail`)
+  return [
+    dialect.lockFound(db.selectFrom('audit_head').select('id').where('id', '=', 1).compile()),
+    // The empty part of the hash before it gives both terms the same collation, which PostgreSQL asks for.
+    sql`with recursive entries as materialized (select * from ${rows} as given),
+      chain (ordinal, seq, prev_hash, hash) as (
+        select cast(-1 as bigint), cast(seq as bigint), hash, hash from audit_head where id = 1
+        union all
+        select cast(entries.ordinal as bigint), chain.seq + 1, chain.hash, substr(chain.hash, 1, 0) || ${hash}
+        from chain join entries on entries.ordinal = chain.ordinal + 1
+      )
+      insert into audit_log
+        (seq, at, actor, scope, ip, action, target, before, after, reason, request_id, prev_hash, hash)
+      select chain.seq, cast(${shared.at} as bigint), ${text(shared.actor)}, ${text(shared.scope)}, ${text(shared.ip)},
+        ${text(shared.action)}, entries.target, entries.old_state, entries.new_state, ${text(shared.reason)},
+        ${text(shared.request_id)}, chain.prev_hash, chain.hash
+      from chain join entries on entries.ordinal = chain.ordinal order by chain.seq`.compile(db),
+    sql`update audit_head set seq = seq + cast(${entries.length} as bigint),
+      hash = (select log.hash from audit_log as log where log.seq = audit_head.seq + cast(${entries.length} as bigint))
+      where id = 1`.compile(db),
+  ]
+}
+
 export function readEntries(db: Db, afterSeq: number, limit: number): Promise<Row[]> {
   return db.selectFrom('audit_log').selectAll().where('seq', '>', afterSeq).orderBy('seq').limit(limit).execute()
 }

@@ -1,4 +1,3 @@
-import { CompiledQuery } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { openTestService, type TestService } from '../../test-service.ts'
 
@@ -268,84 +267,5 @@ describe('silence', () => {
     service.clock.jump(-3_600_000)
     await watch(240, () => beat())
     expect(await reports()).toEqual([])
-  })
-})
-
-describe('activity while suspended', () => {
-  const suspend = () => service.call('POST', `/api/kill/${bot}`, { body: { reason: 'x' } })
-  const resume = () => service.call('POST', `/api/resume/${bot}`)
-
-  it('is reported as critical, once for each suspension', async () => {
-    await beat()
-    await suspend()
-    service.clock.advance(60_001)
-    await toolCall()
-    await service.services.scout.sweep()
-    expect(await reports()).toEqual(['bot: activity_while_suspended'])
-    await toolCall()
-    await watch(60, () => beat())
-    expect(await reports()).toEqual(['bot: activity_while_suspended'])
-    await resume()
-    await suspend()
-    service.clock.advance(60_001)
-    await beat()
-    await service.services.scout.sweep()
-    expect(await reports()).toHaveLength(1)
-    await toolCall()
-    await service.services.scout.sweep()
-    expect(await reports()).toEqual(['bot: activity_while_suspended', 'bot: activity_while_suspended'])
-    expect((await ownEvents()).map(({ severity }) => severity)).toEqual(['critical', 'critical'])
-  })
-
-  it('leaves a minute to finish what was under way', async () => {
-    await beat()
-    await toolCall()
-    await suspend()
-    service.clock.advance(60_000)
-    await toolCall()
-    await service.services.scout.sweep()
-    expect(await reports()).toEqual([])
-  })
-
-  it('is none when the calls are those of another instance or before the suspension', async () => {
-    await beat()
-    await toolCall()
-    await suspend()
-    service.clock.advance(61_000)
-    await toolCall(`${bot}-2`)
-    await service.services.scout.sweep()
-    expect(await reports()).toEqual([])
-  })
-
-  it('is reported once by two processes', async () => {
-    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
-    await beat()
-    await suspend()
-    service.clock.advance(61_000)
-    await toolCall()
-    await Promise.all([service.services.scout.sweep(), other.services.scout.sweep()])
-    expect(await reports()).toEqual(['bot: activity_while_suspended'])
-  })
-
-  // After a kill of the whole fleet every agent must still be visible.
-  it('is seen of every one of a large fleet that was suspended', async () => {
-    await beat()
-    await suspend()
-    await service.deps.database.batch([
-      CompiledQuery.raw(`with recursive more(n) as (select 1 union all select n + 1 from more where n < 450)
-        insert into instances (id, name, first_seen_at, last_heartbeat_at, suspended, suspension_reason, control_version,
-          control_changed_at) select id || '-' || n, name, first_seen_at, last_heartbeat_at, suspended,
-          suspension_reason, control_version, control_changed_at + n % 7 from more, instances where id = '${bot}'`),
-    ])
-    service.clock.advance(61_000)
-    for (const number of ['', '-1', '-222', '-450', '-99']) await toolCall(bot + number)
-    await service.services.scout.sweep()
-    expect((await reports()).map((line) => line.split(':')[0]).toSorted()).toEqual([
-      'bot',
-      'bot-1',
-      'bot-222',
-      'bot-450',
-      'bot-99',
-    ])
   })
 })

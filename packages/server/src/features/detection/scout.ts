@@ -4,16 +4,13 @@ import type { Db, Trx } from '../../db/database.ts'
 import { claimRun, endRun, readRun, recordRun } from '../../db/runs.ts'
 import type { Deps } from '../../deps.ts'
 import type { Outbox } from '../alerts/outbox/outbox.ts'
-import { calledToolSince } from '../events/activity.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { ActivityCounts } from '../instances/history.ts'
 import {
   countBack,
   countSilent,
   findLate,
-  findUnreportedSuspensions,
   type Moved,
-  markActivityReported,
   markOffline,
   markRecovered,
   noteSeen,
@@ -24,8 +21,6 @@ import type { ControlStream } from '../kill-switch/control-stream.ts'
 const scoutName = 'scout'
 export const scoutEveryMs = 30_000
 
-/** A suspended agent may finish its current call: one interval of the kill-switch poll, and as much again. */
-const suspensionGraceMs = 60_000
 /** A wall clock that moved otherwise than time itself says nothing about agents. */
 const clockJumpMs = 5_000
 /** A fleet-wide outage is worked off in transactions of this size, so that none keeps a kill waiting. */
@@ -61,7 +56,7 @@ export interface Scout {
 }
 
 /**
- * Looks at the fleet every 30 seconds: who fell silent, who came back, who goes on although suspended.
+ * Looks at the fleet every 30 seconds: who fell silent, and who came back.
  * Guarded updates decide who reports, so any number of processes may sweep.
  */
 export function createScout(
@@ -187,32 +182,6 @@ export function createScout(
     outbox.notify()
   }
 
-  async function* unreportedSuspensions(now: number) {
-    for (let after = ''; ; ) {
-      const page = await findUnreportedSuspensions(db, now - suspensionGraceMs, after, sweepRows)
-      yield* page
-      if (page.length < sweepRows) return
-      after = page.at(-1)!.id
-    }
-  }
-
-  async function reportActivity(now: number): Promise<void> {
-    for await (const { id, version, since } of unreportedSuspensions(now)) {
-      if (!(await calledToolSince(db, id, since + suspensionGraceMs))) continue
-      const publish = await db.transaction().execute(async (trx) => {
-        if (!(await markActivityReported(trx, id, version))) return () => {}
-        const event = ingest.own({
-          severity: 'critical',
-          event_type: eventTypes.activityWhileSuspended,
-          description: `Tool calls more than ${suspensionGraceMs / 1000} seconds after the suspension`,
-          instance_id: id,
-        })
-        return ingest.storeWithin(trx, [event])
-      })
-      publish()
-    }
-  }
-
   return {
     async sweep() {
       const now = clock.now()
@@ -225,7 +194,6 @@ export function createScout(
         }
       }
       await reportOutageEnd(now)
-      await reportActivity(now)
       await recordRun(db, scoutName, now)
     },
   }

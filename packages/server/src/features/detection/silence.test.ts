@@ -37,7 +37,7 @@ test(`of ${agentCount} agents that lose heartbeats, restart and are deployed aga
     return { id: `agent-${index}`, nextBeat: start + upTo(intervalMs), restartAt, isGone: false }
   })
   const deployedAt = new Map(agents.map(({ id }) => [id, deployAt + upTo(10 * minuteMs)]))
-  const registers = { owner: 'k', max: null }
+  const registers = { owner: 'k', max: null, tags: null }
   let beats = 0
   let sweptAt = start
 

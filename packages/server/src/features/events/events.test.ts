@@ -25,7 +25,7 @@ describe('what a judge adds to a report', () => {
   const found = () =>
     ownEventToStore({ severity: 'warning', event_type: 'found', description: 'f' }, service.clock.now())
   const quotas = { takeEvents() {}, chargeEvents: (keyId: string, count: number) => void charged.push([keyId, count]) }
-  const eventsWith = (judge: Judge) => createEvents(service.deps, { ingest: service.services.ingest, judge, quotas })
+  const eventsWith = (judge: Judge) => createEvents(service.deps, { ...service.services, judge, quotas })
   const statement = (sql: string) => ({ ...service.deps.database.db.selectNoFrom([]).compile(), sql, parameters: [] })
   const stored = () =>
     service.rows<{ event_type: string; by_service: number }>('select event_type, by_service from events order by seq')

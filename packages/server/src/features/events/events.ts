@@ -1,4 +1,5 @@
 import { type EventBatchReply, type EventCreated, type EventQuery, limits, type NewEvent } from '@wardline/contract'
+import { onlyName } from '@wardline/text'
 import { isoTime } from '../../clock.ts'
 import type { Db, Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
@@ -37,6 +38,14 @@ interface EventQuota {
   chargeEvents(keyId: string, count: number): void
 }
 
+/** Watches agents that are suspended, whose events may come under no name. */
+interface ReportWatch {
+  /** Nobody is suspended. */
+  readonly isEmpty: boolean
+  /** Called after the commit. */
+  noteReported(events: readonly EventToStore[], principal: Principal): void
+}
+
 /** Who reports. `idempotencyKey`: a request with the same one within 24 hours stores nothing and gets the same ids. */
 export interface Reporter {
   principal: Principal
@@ -65,10 +74,23 @@ export interface Events {
   list(query: EventQuery, keyId: string): Promise<string>
 }
 
+/** Suspends the instance of a breach that is stored. */
+interface BreachAnswers {
+  answer(breach: {
+    instanceId: string | undefined
+    keyId: string
+    eventId: string
+    reason: string
+    isRepeat: boolean
+  }): Promise<void>
+}
+
 interface EventsTools {
   ingest: Pick<Ingest, 'store' | 'assertRoom'>
   judge: Judge
   quotas: EventQuota
+  autoSuspension: BreachAnswers
+  suspendedAgents: ReportWatch
 }
 
 /** What checking an event and making its row costs. */
@@ -79,10 +101,43 @@ const maxBatches = 6
 
 /** The one way of what callers report: checked → judged → stored. */
 export function createEvents(
-  { database, clock }: Pick<Deps, 'database' | 'clock'>,
-  { ingest, judge, quotas }: EventsTools,
+  { config, database, clock }: Pick<Deps, 'config' | 'database' | 'clock'>,
+  { ingest, judge, quotas, autoSuspension, suspendedAgents }: EventsTools,
 ): Events {
-  function store(events: EventToStore[], kind: Once['kind'], reporter: Reporter): Promise<Earlier> {
+  const suspends = config.autoSuspend?.includes('breach') === true
+
+  /**
+   * Suspends those whose breach was stored, before the caller has its answer. A caller whose request failed in between
+   * repeats it, and its events have the ids of the first time.
+   */
+  async function answerBreaches(
+    events: readonly EventToStore[],
+    { keyId, instances }: Principal,
+    earlier: Earlier,
+  ): Promise<void> {
+    const breaches = new Map<string | undefined, number>()
+    for (const [index, { severity, instance_id }] of events.entries()) {
+      if (severity !== 'breach') continue
+      // What the key proves, not what the caller claims.
+      const instanceId = onlyName(instances ?? []) ?? instance_id ?? undefined
+      if (!breaches.has(instanceId)) breaches.set(instanceId, index)
+    }
+    const answers = [...breaches].map(([instanceId, index]) => {
+      const eventId = earlier?.[index] ?? events[index]!.id
+      const reason = `An event of severity breach was reported (event ${eventId})`
+      return autoSuspension.answer({ instanceId, keyId, eventId, reason, isRepeat: earlier !== undefined })
+    })
+    await Promise.all(answers)
+  }
+
+  async function store(events: EventToStore[], kind: Once['kind'], reporter: Reporter): Promise<Earlier> {
+    const earlier = await storeJudged(events, kind, reporter)
+    if (!earlier && !suspendedAgents.isEmpty) suspendedAgents.noteReported(events, reporter.principal)
+    if (suspends) await answerBreaches(events, reporter.principal, earlier)
+    return earlier
+  }
+
+  function storeJudged(events: EventToStore[], kind: Once['kind'], reporter: Reporter): Promise<Earlier> {
     const { keyId } = reporter.principal
     const once = onceOf(events, kind, reporter)
     const judging = judge(events)
@@ -135,6 +190,10 @@ export function createEvents(
     return piece.inTurns(acceptAll(items, batch, reporter, budget))
   }
 
+  // While no breach suspends and nobody is suspended, an event costs no promise more.
+  const storeAndAnswer: typeof store = (events, kind, reporter) =>
+    suspends || !suspendedAgents.isEmpty ? store(events, kind, reporter) : storeJudged(events, kind, reporter)
+
   return {
     report(report, reporter) {
       const { principal, address } = reporter
@@ -142,7 +201,7 @@ export function createEvents(
       const event = eventToStore(report, address, clock.now())
       if (isUrgent(event)) quotas.takeEvents(principal.keyId, 0, 1, 0)
       else quotas.takeEvents(principal.keyId, 1, 0, eventBytes(event))
-      return store([event], 'event', reporter).then((earlier) => ({ ok: true, id: earlier?.[0] ?? event.id }))
+      return storeAndAnswer([event], 'event', reporter).then((earlier) => ({ ok: true, id: earlier?.[0] ?? event.id }))
     },
 
     async reportBatch(batch, reporter) {
@@ -161,7 +220,7 @@ export function createEvents(
         reply.ids.push(typeof outcome === 'string' ? null : outcome.id)
       }
       if (accepted.length > 0) {
-        const earlier = await store(accepted, 'batch', reporter)
+        const earlier = await storeAndAnswer(accepted, 'batch', reporter)
         if (earlier) assignIds(reply, earlier)
       }
       return { ...reply, ok: reply.errors.length === 0 }

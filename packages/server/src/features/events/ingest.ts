@@ -1,5 +1,5 @@
 import { severities } from '@wardline/contract'
-import type { Statement, Trx } from '../../db/database.ts'
+import type { Row, Statement, Trx } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
 import type { Deps } from '../../deps.ts'
 import { DatabaseError } from '../../errors.ts'
@@ -51,9 +51,21 @@ interface StoreOptions {
   once?: Once | undefined
 }
 
+/** Events in a batch of the caller. */
+interface PreparedEvents {
+  statements: Statement[]
+  /** Called after the commit, with the rows of the first of the statements. */
+  stored(rows: readonly Row[]): void
+}
+
 export interface Ingest {
   /** Stores the events in one transaction; resolves after it is on disk. */
   store(events: EventToStore[], options?: StoreOptions): Promise<Earlier>
+  /**
+   * Prepares events to be stored within a batch of the caller, who puts other alerts and the audit log behind them.
+   * `touchedBy`: the keys that touched decoys, by the id of the event.
+   */
+  prepare(events: EventToStore[], touchedBy?: ReadonlyMap<string, string>): PreparedEvents
   /** Stores events within a transaction of the caller, who calls the result after the commit. */
   storeWithin(trx: Trx, events: EventToStore[]): Promise<() => void>
   /** An event that the service itself reports. */
@@ -115,6 +127,18 @@ export function createIngest(
     bus.publishEvents(events, eventRowJson)
   }
 
+  function prepare(events: EventToStore[], touchedBy?: ReadonlyMap<string, string>): PreparedEvents {
+    const createdAt = clock.now()
+    const alertsOfThem = alerts.statements(events, createdAt, touchedBy)
+    return {
+      statements: [...insertStatements(inserts, events, [], createdAt), ...alertsOfThem],
+      stored(rows) {
+        publish(events, rows[0]!.value as number, createdAt)
+        if (alertsOfThem.length > 0) alerts.notify()
+      },
+    }
+  }
+
   const queue = new GroupCommit<Group, undefined>({
     queue: 'events',
     collect: () => database.collect(),
@@ -168,16 +192,14 @@ export function createIngest(
       return options.once ? storeOnce(events, options, options.once) : add(events, options)
     },
 
+    prepare,
+
     async storeWithin(trx, events) {
-      const createdAt = clock.now()
-      const [takeSeqs, ...others] = insertStatements(inserts, events, [], createdAt)
-      const alertsOfThem = alerts.statements(events, createdAt)
-      const { rows } = await trx.executeQuery<{ value: number }>(takeSeqs!)
-      for (const statement of [...others, ...alertsOfThem]) await trx.executeQuery(statement)
-      return () => {
-        publish(events, rows[0]!.value, createdAt)
-        if (alertsOfThem.length > 0) alerts.notify()
-      }
+      const { statements, stored } = prepare(events)
+      const [takeSeqs, ...others] = statements
+      const { rows } = await trx.executeQuery<Row>(takeSeqs!)
+      for (const statement of others) await trx.executeQuery(statement)
+      return () => stored(rows)
     },
 
     own: (event) => ownEventToStore(event, clock.now()),

@@ -1,5 +1,10 @@
-import type { Db } from '../../db/database.ts'
+import { eventTypes, stopReportTypes } from '@wardline/contract'
+import { sql } from 'kysely'
+import { readCounters } from '../../db/counters.ts'
+import type { Database, Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
+import { readRefs } from './index-queries.ts'
+import { seqRange } from './queries.ts'
 
 /** Events after a seq in order, at most `limit`. */
 export function readEventsAfter(db: Db, seq: number, limit: number): Promise<StoredEvent[]> {
@@ -23,4 +28,103 @@ export async function readEventDetails(
     .where('created_at', '<=', Math.max(...times))
     .execute()
   return new Map(rows.map(({ seq, ip_address, metadata }) => [seq, { ip_address, metadata }]))
+}
+
+/** Whether an event shows that the agent is active: all but what the service says of it, and what it says of its stop. */
+export const isActivity = ({ by_service, event_type }: Pick<StoredEvent, 'by_service' | 'event_type'>): boolean =>
+  by_service === 1 ? event_type === eventTypes.honeypotTriggered : !stopReportTypes.includes(event_type)
+
+/** An agent whose activity is looked for. */
+interface ActiveSubject {
+  id: string
+  /** Only events with a higher seq; null = from `since` on. */
+  afterSeq: number | null
+  since: number
+  /** Only events before it; null = no bound. */
+  until: number | null
+  /** Later events are breaches; null = none is. */
+  breachAfter: number | null
+}
+
+interface FoundActivity {
+  breaches: number
+  firstBreachAt: number | null
+  lastBreachAt: number | null
+  lastAt: number | null
+}
+
+/**
+ * What the log shows of agents by their instance id, and up to which seq it was read: every event up to there is
+ * committed, since sequence numbers are given in the order of commit.
+ */
+export async function readActivity(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  subjects: readonly ActiveSubject[],
+): Promise<{ upTo: number; found: Map<string, FoundActivity> }> {
+  const { event_seq: upTo, indexed_seq: indexed } = await readCounters(db)
+  const times = subjects.filter(({ afterSeq }) => afterSeq === null).map(({ since }) => since)
+  const range = times.length === 0 ? undefined : await seqRange(db, Math.min(...times), Number.MAX_SAFE_INTEGER)
+  const endless = Number.MAX_SAFE_INTEGER
+  const rows = subjects.map(({ id, afterSeq, since, until, breachAfter }) => {
+    const floor = afterSeq ?? (range ? range.first - 1 : upTo)
+    return [id, floor, since, until ?? endless, breachAfter ?? endless] as const
+  })
+  const pending = rows.filter(([, floor]) => floor < upTo)
+  const found = new Map<string, FoundActivity>()
+  if (pending.length === 0) return { upTo, found }
+  const batch = dialect.rowsFromJson(JSON.stringify(pending), {
+    id: 'text',
+    floor: 'bigint',
+    since: 'bigint',
+    until: 'bigint',
+    breach_after: 'bigint',
+  })
+  const lowest = Math.min(...pending.map(([, floor]) => floor))
+  const oldest = Math.min(...pending.map(([, , since]) => since))
+  const isOwn = sql`(case when events.by_service = 1 then events.event_type = ${eventTypes.honeypotTriggered}
+    else events.event_type not in (${sql.join(stopReportTypes)}) end)`
+  const figures = sql`agents.id, max(events.created_at) as last_at,
+    count(case when events.created_at > agents.breach_after then 1 end) as breaches,
+    min(case when events.created_at > agents.breach_after then events.created_at end) as first_breach_at,
+    max(case when events.created_at > agents.breach_after then events.created_at end) as last_breach_at`
+  const counts = sql`events.seq > agents.floor and events.created_at > agents.since and events.created_at < agents.until
+    and events.created_at > ${oldest} and ${isOwn}`
+  type Figures = { id: string; last_at: number; breaches: number; first_breach_at: number; last_breach_at: number }
+  const parts = [
+    sql<Figures>`select ${figures} from ${batch} as agents
+      join event_refs on event_refs.kind = 'instance' and event_refs.value = agents.id
+        and event_refs.seq > agents.floor and event_refs.seq <= ${indexed}
+      join events on events.seq = event_refs.seq where ${counts} group by agents.id`,
+    // The newest events are not in the index yet.
+    sql<Figures>`select ${figures} from events join ${batch} as agents on agents.id = events.instance_id
+      where events.seq > ${Math.max(indexed, lowest)} and events.seq <= ${upTo} and ${counts} group by agents.id`,
+  ]
+  for (const part of parts) {
+    const { rows: shown } = await part.execute(db)
+    for (const { id, last_at, breaches, first_breach_at, last_breach_at } of shown) {
+      const before = found.get(id)
+      found.set(id, {
+        breaches: Number(breaches) + (before?.breaches ?? 0),
+        firstBreachAt: before?.firstBreachAt ?? first_breach_at,
+        lastBreachAt: last_breach_at ?? before?.lastBreachAt ?? null,
+        lastAt: Math.max(last_at, before?.lastAt ?? 0),
+      })
+    }
+  }
+  return { upTo, found }
+}
+
+/** The sources under which an instance reported last. */
+export async function readSources(db: Db, instanceId: string, limit: number): Promise<string[]> {
+  const bounds = { floor: 0, below: Number.MAX_SAFE_INTEGER, limit }
+  const seqs = await readRefs(db, 'instance', instanceId, bounds)
+  if (seqs.length === 0) return []
+  const rows = await db
+    .selectFrom('events')
+    .select('source')
+    .distinct()
+    .where('seq', 'in', seqs)
+    .where('by_service', '=', 0)
+    .execute()
+  return rows.map(({ source }) => source)
 }

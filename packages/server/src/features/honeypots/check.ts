@@ -1,12 +1,13 @@
 import { eventTypes } from '@wardline/contract'
 import { onlyName } from '@wardline/text'
+import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { mayActFor, type Principal } from '../../http/auth.ts'
 import { uuidV7 } from '../../ids.ts'
 import type { Piece } from '../../work-turns.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
-import type { Ingest } from '../events/ingest.ts'
+import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { DecoyReach } from './decoy-reach.ts'
 import { createDecoySearch, type Found } from './decoy-search.ts'
 import { maxKeyInputLength } from './key-extraction.ts'
@@ -19,6 +20,17 @@ interface Check {
   address: string | null
   /** The work of this check. */
   piece: Piece
+}
+
+/** Stores a hit and suspends the agent in one transaction. */
+interface HitAnswers {
+  answer(breach: {
+    instanceId: string | undefined
+    keyId: string
+    eventId: string
+    reason: string
+    hit: { event: EventToStore; also: readonly Statement[] }
+  }): Promise<void>
 }
 
 export interface DecoyChecks {
@@ -56,9 +68,15 @@ function askingInstance({ principal, meta }: Check): string | undefined {
 
 export function createDecoyChecks(
   deps: Deps,
-  { ingest, countedReports: reports }: { ingest: Ingest; countedReports: CountedReports },
+  {
+    ingest,
+    countedReports: reports,
+    autoSuspension,
+  }: { ingest: Ingest; countedReports: CountedReports; autoSuspension: HitAnswers },
 ): DecoyChecks {
-  const { database, clock, metrics } = deps
+  const { config, database, clock, metrics } = deps
+  // A hit is a breach, too.
+  const suspends = config.autoSuspend !== undefined
   const search = createDecoySearch(deps)
   const reach = new DecoyReach()
 
@@ -97,7 +115,17 @@ export function createDecoyChecks(
       ip_address: check.address,
       event_id: event.id,
     })
-    await ingest.store([event], { also: [hit], keyId: check.principal.keyId, isDecoyHit: true })
+    const { keyId } = check.principal
+    if (suspends) {
+      const reason = `Decoy ${decoy.id} was touched (event ${event.id})`
+      await autoSuspension.answer({
+        instanceId: asking,
+        keyId,
+        eventId: event.id,
+        reason,
+        hit: { event, also: [hit] },
+      })
+    } else await ingest.store([event], { also: [hit], keyId, isDecoyHit: true })
     metrics.decoyHits.inc({ type: decoy.type })
   }
 

@@ -1,4 +1,6 @@
-import type { Database, Db, Statement, Trx } from '../../db/database.ts'
+import { sql } from 'kysely'
+import type { Database, Db, Statement } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
 
 export interface ControlRow {
   version: number
@@ -7,39 +9,58 @@ export interface ControlRow {
   changedAt: number | null
   /** Of the current state: its change, else the registration. */
   issuedAt: number
+  /** The version that the agent says it applied; null = it never reported one. */
+  applied: number | null
   /** A higher version that the agent says it applied. */
   claimed: number | null
 }
 
+const controlColumns = [
+  'id',
+  'control_version',
+  'suspended',
+  'suspension_reason',
+  'control_changed_at',
+  'applied_version',
+  'claimed_version',
+  'first_seen_at',
+] as const
+
+const controlOf = (row: Pick<Schema['instances'], (typeof controlColumns)[number]>): ControlRow => ({
+  version: row.control_version,
+  suspended: row.suspended === 1,
+  reason: row.suspension_reason,
+  changedAt: row.control_changed_at,
+  issuedAt: row.control_changed_at ?? row.first_seen_at,
+  applied: row.applied_version,
+  claimed: row.claimed_version,
+})
+
 export async function readControl(db: Db, instanceId: string): Promise<ControlRow | undefined> {
-  const row = await db
+  return (await readControls(db, [instanceId])).get(instanceId)
+}
+
+/** The instances of these ids that exist. */
+export async function readControls(db: Db, ids: readonly string[]): Promise<Map<string, ControlRow>> {
+  const rows = await db.selectFrom('instances').select(controlColumns).where('id', 'in', ids).execute()
+  return new Map(rows.map((row) => [row.id, controlOf(row)]))
+}
+
+/** How many instances sent a heartbeat since an instant. */
+export async function countHeard(db: Db, since: number): Promise<number> {
+  const { count } = await db
     .selectFrom('instances')
-    .select([
-      'control_version',
-      'suspended',
-      'suspension_reason',
-      'control_changed_at',
-      'claimed_version',
-      'first_seen_at',
-    ])
-    .where('id', '=', instanceId)
-    .executeTakeFirst()
-  if (!row) return undefined
-  return {
-    version: row.control_version,
-    suspended: row.suspended === 1,
-    reason: row.suspension_reason,
-    changedAt: row.control_changed_at,
-    issuedAt: row.control_changed_at ?? row.first_seen_at,
-    claimed: row.claimed_version,
-  }
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where('last_heartbeat_at', '>=', since)
+    .executeTakeFirstOrThrow()
+  return Number(count)
 }
 
 /** The instances that were killed or resumed since an instant. */
 export async function readChangedControl(
   db: Db,
   since: number,
-): Promise<(Omit<ControlRow, 'claimed' | 'issuedAt'> & { id: string })[]> {
+): Promise<(Omit<ControlRow, 'applied' | 'claimed' | 'issuedAt'> & { id: string })[]> {
   const rows = await db
     .selectFrom('instances')
     .select(['id', 'control_version', 'suspended', 'suspension_reason', 'control_changed_at'])
@@ -88,7 +109,6 @@ export function controlStatements({ db, dialect }: Database, change: ControlChan
 /** What an ack of an instance may change. */
 export interface AckedControl extends Omit<ControlRow, 'reason' | 'issuedAt'> {
   id: string
-  applied: number | null
 }
 
 /** The instances of these ids that exist. */
@@ -108,15 +128,19 @@ export async function readAcked(db: Db, ids: readonly string[]): Promise<AckedCo
   }))
 }
 
-/** Notes that the agent applied a version, unless it already applied that or a later one; returns the id if so. */
-export function appliedStatement(db: Db, instanceId: string, version: number, now: number): Statement {
-  return db
-    .updateTable('instances')
-    .set({ applied_version: version, applied_at: now, claimed_version: null })
-    .where('id', '=', instanceId)
-    .where((e) => e.or([e('applied_version', 'is', null), e('applied_version', '<', version)]))
-    .returning('id as confirmed')
-    .compile()
+/** Notes the versions that agents applied, unless they already applied that or a later one; returns the ids where not. */
+export function appliedStatement(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  applied: readonly { id: string; version: number }[],
+  now: number,
+): Statement {
+  const cells = applied.map(({ id, version }) => [id, version])
+  // A suspension that arrived proves as much as a drill.
+  return sql`update instances set applied_version = batch.version, applied_at = ${now}, claimed_version = null,
+      last_proven_at = case when suspended = 1 and control_version = batch.version then ${now} else last_proven_at end
+    from ${dialect.rowsFromJson(JSON.stringify(cells), { id: 'text', version: 'bigint' })} as batch
+    where instances.id = batch.id and (applied_version is null or applied_version < batch.version)
+    returning instances.id as confirmed`.compile(db)
 }
 
 /** Notes a version that the agent reports although it was never issued. */
@@ -124,57 +148,16 @@ export function claimedStatement(db: Db, instanceId: string, version: number): S
   return db.updateTable('instances').set({ claimed_version: version }).where('id', '=', instanceId).compile()
 }
 
-/** Suspended instances whose kill has an unreported result: it was confirmed, or it is overdue. */
-export async function readKillResults(db: Db, bounds: { since: number; overdueBefore: number; limit: number }) {
-  const { since, overdueBefore, limit } = bounds
+/** Who registered each of these instances, and how many instances that owner has; none where it was not recorded. */
+export async function readOwners(
+  db: Db,
+  ids: readonly string[],
+): Promise<{ id: string; owner: string; instances: number }[]> {
   const rows = await db
     .selectFrom('instances')
-    .select(['id', 'control_version', 'control_changed_at', 'applied_version', 'applied_at'])
-    .where('control_changed_at', '>=', since)
-    .where('suspended', '=', 1)
-    .where((e) => {
-      const isConfirmed = e('applied_version', '>=', e.ref('control_version'))
-      const isUnreported = e.or([
-        e('kill_result_version', 'is', null),
-        e('kill_result_version', '<', e.ref('control_version')),
-      ])
-      return e.or([
-        e.and([isUnreported, e.or([isConfirmed, e('control_changed_at', '<', overdueBefore)])]),
-        e.and([isConfirmed, e('kill_result', '=', 'unconfirmed')]),
-      ])
-    })
-    .orderBy('control_changed_at')
-    .limit(limit)
+    .innerJoin('instance_counts', 'instance_counts.owner', 'instances.owner')
+    .select(['instances.id', 'instances.owner', 'instance_counts.count'])
+    .where('instances.id', 'in', ids)
     .execute()
-  return rows.map((row) => ({
-    id: row.id,
-    version: row.control_version,
-    // A suspended instance was changed at some time.
-    killedAt: row.control_changed_at!,
-    confirmedAt: (row.applied_version ?? -1) >= row.control_version ? row.applied_at : null,
-  }))
-}
-
-/** Notes that the result of a kill is reported; false when it already was or the instance was resumed. */
-export async function markKillResult(
-  trx: Trx,
-  instanceId: string,
-  version: number,
-  result: 'unconfirmed' | 'confirmed',
-): Promise<boolean> {
-  const { numUpdatedRows } = await trx
-    .updateTable('instances')
-    .set({ kill_result_version: version, kill_result: result })
-    .where('id', '=', instanceId)
-    .where('control_version', '=', version)
-    .where('suspended', '=', 1)
-    .where((e) =>
-      e.or([
-        e('kill_result_version', 'is', null),
-        e('kill_result_version', '<', version),
-        e('kill_result', '<>', result),
-      ]),
-    )
-    .executeTakeFirstOrThrow()
-  return numUpdatedRows === 1n
+  return rows.map(({ id, owner, count }) => ({ id, owner: owner!, instances: count }))
 }

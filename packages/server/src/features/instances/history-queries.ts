@@ -17,6 +17,18 @@ export function hoursStatement({ db, dialect }: Database, writer: string, rows: 
     returning instance_id`.compile(db)
 }
 
+/** Instances after an id that sent a heartbeat since an instant. */
+export function readAlive(db: Db, after: string, since: number, limit: number) {
+  return db
+    .selectFrom('instances')
+    .select(['id', 'suspended', 'control_changed_at'])
+    .where('id', '>', after)
+    .where('last_heartbeat_at', '>=', since)
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+}
+
 /** The hours of these instances since one, of all processes. */
 export function readHours(db: Db, ids: readonly string[], since: number): Promise<Omit<HourRow, 'writer'>[]> {
   return db

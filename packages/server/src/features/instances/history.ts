@@ -5,17 +5,19 @@ import { readAppliedAt } from '../../db/migrate.ts'
 import type { Deps } from '../../deps.ts'
 import { unknownId } from '../../errors.ts'
 import { randomSecret } from '../../ids.ts'
-import { deleteHoursBefore, type HourCells, hoursStatement, readHours } from './history-queries.ts'
+import { deleteHoursBefore, type HourCells, hoursStatement, readAlive, readHours } from './history-queries.ts'
 import { findInstance } from './queries.ts'
 
 /** What is counted by the bucket. Several processes and restarts in a bucket add up. */
-const bucketMs = 5 * minuteMs
+export const bucketMs = 5 * minuteMs
 const bucketsOfHour = hourMs / bucketMs
 /** In the order in which the counts of an hour are stored. */
 const series = ['heartbeats', 'events', 'tool_calls'] as const
 const heartbeats = 0
 const events = bucketsOfHour
 const toolCalls = 2 * bucketsOfHour
+/** Events that the instance reported itself: what the service says of it is no sign that it works. */
+const reports = 3 * bucketsOfHour
 
 /** How far a history reaches back, and by which buckets. */
 interface Reach {
@@ -67,9 +69,11 @@ export class ActivityCounts {
   ): void {
     for (const { instance_id, tool, by_service } of stored) {
       if (instance_id === null) continue
-      const hour = this.#count(instance_id, at, events)
+      this.#count(instance_id, at, events)
       if (tool !== null) this.#count(instance_id, at, toolCalls)
-      if (hour && by_service === 0) hour.lastRequestAt = at
+      if (by_service === 1) continue
+      const hour = this.#count(instance_id, at, reports)
+      if (hour) hour.lastRequestAt = at
     }
   }
 
@@ -99,7 +103,7 @@ export class ActivityCounts {
     // Ids that nobody registered are forgotten with the next writing: they must not fill the memory until then.
     if (known === undefined && this.#hours.size >= this.#maxInstances) return undefined
     if (known && !known.isWritten) this.#over.push([instanceId, known])
-    const counts = new Array<number>(series.length * bucketsOfHour).fill(0)
+    const counts = new Array<number>((series.length + 1) * bucketsOfHour).fill(0)
     const hour = { start, counts, isWritten: true, lastRequestAt: known?.lastRequestAt ?? 0 }
     this.#hours.set(instanceId, hour)
     return hour
@@ -200,6 +204,52 @@ function addHour(history: InstanceHistory, from: number, hour: number, counts: r
       if (at >= 0 && at < history[name].length) history[name][at]! += counts[index * bucketsOfHour + bucket]!
     }
   }
+}
+
+/** What an instance did in one bucket: `reports` are events that it sent itself. */
+export interface ActiveBucket {
+  start: number
+  heartbeats: number
+  reports: number
+}
+
+/** An instance that lately sent heartbeats, and its counts by bucket, oldest first. */
+interface Activity {
+  id: string
+  isSuspended: boolean
+  /** Last kill or resume. */
+  controlChangedAt: number
+  buckets: ActiveBucket[]
+}
+
+/** The counts since `since`, at most a day, of instances after an id that sent a heartbeat since then, in the order of ids. */
+export async function readActivity(db: Db, after: string, since: number, limit: number): Promise<Activity[]> {
+  const rows = await readAlive(db, after, since, limit)
+  if (rows.length === 0) return []
+  const sums = new Map(rows.map(({ id }) => [id, new Map<number, ActiveBucket>()]))
+  const hours = await readHours(
+    db,
+    rows.map(({ id }) => id),
+    since - (since % hourMs),
+  )
+  for (const { instance_id, hour, counts: text } of hours) {
+    const counts: number[] = JSON.parse(text)
+    const ofInstance = sums.get(instance_id)!
+    for (let bucket = 0; bucket < bucketsOfHour; bucket++) {
+      const start = Number(hour) + bucket * bucketMs
+      const sum = ofInstance.get(start) ?? { start, heartbeats: 0, reports: 0 }
+      sum.heartbeats += counts[heartbeats + bucket]!
+      // Before reports were counted apart, events of the service were among them.
+      sum.reports += counts[reports + bucket] ?? counts[events + bucket]!
+      ofInstance.set(start, sum)
+    }
+  }
+  return rows.map((row) => ({
+    id: row.id,
+    isSuspended: row.suspended === 1,
+    controlChangedAt: row.control_changed_at ?? 0,
+    buckets: [...sums.get(row.id)!.values()].toSorted((a, b) => a.start - b.start),
+  }))
 }
 
 /** The last 24 hours of one instance. Throws AppError `not_found`. */

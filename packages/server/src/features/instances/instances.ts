@@ -1,7 +1,7 @@
 import {
   type ControlConfirmation,
-  eventTypes,
   type Heartbeat,
+  type InstanceContainment,
   type InstanceDetail,
   type InstanceList,
   type InstanceQuery,
@@ -11,13 +11,14 @@ import {
   offlineAfterMs,
 } from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
-import type { Db } from '../../db/database.ts'
+import type { Db, Statement } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
 import type { Schema } from '../../db/schema.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { Quotas } from '../keys/quotas.ts'
+import type { BootWatch } from './boots.ts'
 import { type ActivityCounts, lastDay, lastHour, readHistories } from './history.ts'
 import { findInstance, type InstanceRow, readInstances, type SilenceColumns } from './queries.ts'
 import {
@@ -35,7 +36,7 @@ export interface Heartbeats {
    * Registers or refreshes an instance; resolves after it is on disk. Rejects with AppError `instance_limit` or
    * `quota_exceeded`.
    */
-  beat(heartbeat: Heartbeat, sender: Omit<Beat, 'heartbeat'>): Promise<void>
+  beat(heartbeat: Heartbeat, sender: Omit<Beat, 'heartbeat' | 'address'>, address?: string | null): Promise<void>
   whenIdle(): Promise<void>
 }
 
@@ -55,32 +56,26 @@ function deriveStatus(suspended: boolean, lastHeartbeatMs: number, nowMs: number
   return nowMs - lastHeartbeatMs <= offlineAfterMs ? 'active' : 'offline'
 }
 
-/** A new start of an agent, at most once a minute for each instance; no outage, however short its absence was. */
-function reportRestart(
-  reports: Pick<CountedReports, 'note'>,
-  { instanceId, lastHeartbeatAt }: { instanceId: string; lastHeartbeatAt: number },
-  keyId: string,
-  now: number,
-): void {
-  const seconds = Math.max(0, Math.floor((now - lastHeartbeatAt) / 1_000))
-  reports.note({ kind: eventTypes.instanceRestarted, owner: keyId, name: instanceId }, (count) => ({
-    severity: 'info',
-    event_type: eventTypes.instanceRestarted,
-    description: `Started again, ${seconds} seconds after the last heartbeat of its earlier run`,
-    instance_id: instanceId,
-    metadata: { seconds_away: seconds, occurrences: count },
-  }))
+/** Control versions that heartbeats bring, for those who wait for them. */
+export interface HeartbeatAcks {
+  /**
+   * Statements for the batch of the heartbeats, by which versions that are new here count as acknowledgements; none for
+   * most. `commit` is to be called after the commit.
+   */
+  of(heartbeats: readonly Heartbeat[], now: number): { statements: readonly Statement[]; commit(): void } | undefined
 }
 
 interface HeartbeatParts {
+  heartbeatAcks: HeartbeatAcks
   countedReports: Pick<CountedReports, 'note'>
   quotas: Pick<Quotas, 'takeInstance' | 'returnInstance'>
   activityCounts: Pick<ActivityCounts, 'noteHeartbeat'>
+  bootWatch: BootWatch
 }
 
 export function createHeartbeats(
   { config, database, clock, metrics }: Deps,
-  { countedReports: reports, quotas, activityCounts: activity }: HeartbeatParts,
+  { countedReports: reports, quotas, activityCounts: activity, heartbeatAcks, bootWatch }: HeartbeatParts,
 ): Heartbeats {
   const texts = compileHeartbeats(database)
   const queue = new GroupCommit<Beat, AppError | undefined>({
@@ -93,8 +88,14 @@ export function createHeartbeats(
       // One statement must not touch a row twice: of two heartbeats of an instance the later one counts.
       const latest = new Map(beats.map((beat) => [beat.heartbeat.instance_id, beat]))
       const now = clock.now()
-      const { unknown, claims, restarts } = await refreshInstances(database, texts, [...latest.values()], now)
-      for (const restart of restarts) reportRestart(reports, restart, latest.get(restart.instanceId)!.keyId, now)
+      const known = [...latest.values()]
+      const acks = heartbeatAcks.of(
+        known.map(({ heartbeat }) => heartbeat),
+        now,
+      )
+      const { unknown, claims, changes } = await refreshInstances(database, texts, known, now, acks?.statements)
+      acks?.commit()
+      if (changes.length > 0) await bootWatch.note(changes, latest, now)
       for (const claim of claims) reportClaim(reports, claim, latest.get(claim.instanceId)!.keyId)
       for (const id of latest.keys()) activity.noteHeartbeat(id, now)
       if (unknown.size === 0) return beats.map(() => undefined)
@@ -125,8 +126,8 @@ export function createHeartbeats(
     },
   })
   return {
-    async beat(heartbeat, { registers, keyId }) {
-      const fault = await queue.add({ heartbeat, registers, keyId })
+    async beat(heartbeat, { registers, keyId }, address = null) {
+      const fault = await queue.add({ heartbeat, registers, keyId, address })
       if (fault) throw fault
     },
     whenIdle: () => queue.whenIdle(),
@@ -150,6 +151,32 @@ export function viewRow(row: InstanceRow, now: number): InstanceView {
     secondsAgo: Math.max(0, Math.floor((now - lastHeartbeat) / 1000)),
     suspension_reason: row.suspension_reason,
   }
+}
+
+/** Knows how far suspensions are shown to have worked. */
+export interface Containments {
+  /** Of the suspended ones among these instances. */
+  read(db: Db, ids: readonly string[]): Promise<Map<string, InstanceContainment>>
+}
+
+/** Of the suspended ones among these instances. Without its facts, a suspension is only known to be requested. */
+export async function readContainments(
+  db: Db,
+  rows: readonly Pick<Schema['instances'], 'id' | 'suspended' | 'control_changed_at' | 'last_heartbeat_at'>[],
+  containments: Containments,
+): Promise<Map<string, InstanceContainment>> {
+  const suspended = rows.filter((row) => row.suspended === 1)
+  if (suspended.length === 0) return new Map()
+  const found = await containments.read(
+    db,
+    suspended.map(({ id }) => id),
+  )
+  return new Map(
+    suspended.map(({ id, control_changed_at, last_heartbeat_at }) => [
+      id,
+      found.get(id) ?? { state: 'pending' as const, since: isoTime(control_changed_at ?? last_heartbeat_at) },
+    ]),
+  )
 }
 
 type ControlColumns = Pick<
@@ -183,12 +210,12 @@ function namedIds(given: string | undefined): string[] | undefined {
 export async function listInstances(
   db: Db,
   { status, tag, ids, prefix, after, include }: InstanceQuery,
-  limit: number,
-  now: number,
+  { limit, now, containments }: { limit: number; now: number; containments: Containments },
 ): Promise<InstanceList> {
   const rows = await readInstances(db, { status, tag, ids: namedIds(ids), prefix, after: after ?? '', limit, now })
   const next = rows.length === limit ? rows.at(-1)!.id : null
   const histories = include ? await readHistories(db, rows, include === 'hour' ? lastHour : lastDay, now) : undefined
+  const suspensions = await readContainments(db, rows, containments)
   const instances = rows.map((row) => {
     const { version, fail_mode } = row
     const history = histories?.get(row.id)
@@ -199,6 +226,8 @@ export async function listInstances(
       fail_mode,
       silent: isSilent(row, now),
       control: viewControl(row),
+      last_proven_stoppable_at: isoTimeOrNull(row.last_proven_at),
+      containment: suspensions.get(row.id) ?? null,
       ...(history ? { history } : {}),
     }
   })
@@ -206,7 +235,12 @@ export async function listInstances(
 }
 
 /** One instance with what its agent says of itself. Throws AppError `not_found`. */
-export async function viewInstance(db: Db, id: string, now: number): Promise<InstanceDetail> {
+export async function viewInstance(
+  db: Db,
+  id: string,
+  now: number,
+  containments: Containments,
+): Promise<InstanceDetail> {
   const row = await findInstance(db, id)
   if (!row) throw unknownId('instance', id, 'wardline instances')
   return {
@@ -225,5 +259,7 @@ export async function viewInstance(db: Db, id: string, now: number): Promise<Ins
     left_at: isoTimeOrNull(hasLeft(row) ? row.left_at : null),
     suspension_reason: row.suspension_reason,
     control: viewControl(row),
+    last_proven_stoppable_at: isoTimeOrNull(row.last_proven_at),
+    containment: (await readContainments(db, [row], containments)).get(id) ?? null,
   }
 }

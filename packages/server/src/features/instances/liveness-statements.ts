@@ -178,37 +178,3 @@ export async function countBack(db: Db, aliveSince: number, freshSince: number) 
     .executeTakeFirstOrThrow()
   return { fleet: Number(fleet), fresh: Number(fresh ?? 0) }
 }
-
-/** Suspended instances that were not reported for this suspension, by id. */
-export async function findUnreportedSuspensions(db: Db, suspendedBefore: number, afterId: string, limit: number) {
-  const rows = await db
-    .selectFrom('instances')
-    .select(['id', 'control_version', 'control_changed_at'])
-    .where('suspended', '=', 1)
-    .where('control_changed_at', '<', suspendedBefore)
-    .where('id', '>', afterId)
-    .where((e) =>
-      e.or([e('activity_reported_version', 'is', null), e('activity_reported_version', '<', e.ref('control_version'))]),
-    )
-    .orderBy('id')
-    .limit(limit)
-    .execute()
-  return rows.map((row) => ({
-    id: row.id,
-    version: Number(row.control_version),
-    since: Number(row.control_changed_at),
-  }))
-}
-
-export async function markActivityReported(trx: Trx, id: string, controlVersion: number): Promise<boolean> {
-  const { numUpdatedRows } = await trx
-    .updateTable('instances')
-    .set({ activity_reported_version: controlVersion })
-    .where('id', '=', id)
-    .where('control_version', '=', controlVersion)
-    .where((e) =>
-      e.or([e('activity_reported_version', 'is', null), e('activity_reported_version', '<', controlVersion)]),
-    )
-    .executeTakeFirstOrThrow()
-  return numUpdatedRows === 1n
-}

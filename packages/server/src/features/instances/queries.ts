@@ -25,6 +25,7 @@ const listColumns = [
   'applied_at',
   'claimed_version',
   'first_seen_at',
+  'last_proven_at',
   ...silenceColumns,
 ] as const
 
@@ -116,13 +117,21 @@ const controlColumns = ['control_version', 'control_changed_at', 'applied_versio
 export type SharedRow = InstanceRow &
   TagColumns &
   SilenceColumns &
-  Pick<Schema['instances'], (typeof controlColumns)[number] | 'version' | 'fail_mode'>
+  Pick<Schema['instances'], (typeof controlColumns)[number] | 'version' | 'fail_mode' | 'last_proven_at'>
 
 /** Instances after an id as dashboards show them, in the order of ids. */
 export function readShared(db: Db, after: string, limit: number): Promise<SharedRow[]> {
   return db
     .selectFrom('instances')
-    .select([...viewColumns, ...tagColumns, ...controlColumns, ...silenceColumns, 'version', 'fail_mode'])
+    .select([
+      ...viewColumns,
+      ...tagColumns,
+      ...controlColumns,
+      ...silenceColumns,
+      'version',
+      'fail_mode',
+      'last_proven_at',
+    ])
     .where('id', '>', after)
     .orderBy('id')
     .limit(limit)

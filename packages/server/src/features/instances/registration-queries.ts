@@ -2,15 +2,17 @@ import type { Heartbeat } from '@wardline/contract'
 import { CompiledQuery, sql } from 'kysely'
 import { minuteMs } from '../../clock.ts'
 import type { Database, Row, Statement } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
 import { tagsText } from './tags.ts'
 import type { VersionClaim } from './version-claims.ts'
 
 /** A heartbeat, and to whom the instance belongs if it is new. */
 export interface Beat {
   heartbeat: Heartbeat
-  registers: { owner: string; max: number | null }
+  registers: { owner: string; max: number | null; tags: string | null }
   /** The key that sent it. */
   keyId: string
+  address?: string | null
 }
 
 /** Compiled once; only the parameters change from batch to batch. */
@@ -35,7 +37,7 @@ const columns = {
   leaving: 'bigint',
 } as const
 const stored = ['id', 'name', 'agent_type', 'version', 'fail_mode', 'boot_id']
-const newColumns = { ...columns, owner: 'text', allowance: 'bigint' } as const
+const newColumns = { ...columns, owner: 'text', allowance: 'bigint', key_tags: 'text' } as const
 
 /** No agent may get so used to silence that a night of it is not reported. */
 const maxLongestGapMs = 20 * minuteMs
@@ -75,7 +77,8 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
         suspected_at = case when liveness = 'offline' then suspected_at end,
         left_at = case when batch.leaving = 1 then batch.at else left_at end
       from ${rows} as batch where instances.id = batch.id`),
-    strangers: text(sql`select batch.id, instances.last_heartbeat_at
+    strangers: text(sql`select batch.id, instances.last_heartbeat_at, instances.boot_id, instances.boots,
+        instances.clone_count, instances.clone_reported_at, instances.crash_loop_at
       from ${dialect.rowsFromJson('', { id: 'text', boot_id: 'text' })} as batch
       left join instances on instances.id = batch.id
       where instances.id is null or instances.boot_id <> batch.boot_id`),
@@ -95,8 +98,8 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
     lock: text(sql`update instance_counts set count = count where owner = ''`),
     // Places are given first within the allowance of each key, then within that of the service.
     register:
-      text(sql`insert into instances (${names}, owner, first_seen_at, last_heartbeat_at, left_at, control_version)
-      select ${names}, owner, ${0}, ${0}, case when leaving = 1 then cast(${0} as bigint) end,
+      text(sql`insert into instances (${names}, owner, operator_tags, first_seen_at, last_heartbeat_at, left_at, control_version)
+      select ${names}, owner, key_tags, ${0}, ${0}, case when leaving = 1 then cast(${0} as bigint) end,
         coalesce((select control_version from deleted_instances where deleted_instances.id = allowed.id), 0)
       from (select mine.*, row_number() over (order by ordinal) as place from (
           select batch.*, row_number() over (partition by owner order by ordinal) as place_of_owner
@@ -144,12 +147,54 @@ const claimsOf = (rows: readonly Row[]): VersionClaim[] =>
       : [{ instanceId: String(id), claimed: claimed_version as number, version: control_version as number }],
   )
 
+/** An instance as it was before a heartbeat of another run. */
+export type BootChange = Pick<
+  Schema['instances'],
+  'id' | 'last_heartbeat_at' | 'boot_id' | 'boots' | 'clone_count' | 'clone_reported_at' | 'crash_loop_at'
+>
+
+/** What is noted of it; `boots` holds what was read until another process writes it. */
+export type BootNote = BootChange & { before: string | null }
+
+/** Notes starts, where no other process noted one since they were read; resolves with the ids of these instances. */
+export async function noteBoots(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  notes: readonly BootNote[],
+): Promise<Set<string>> {
+  const rows = dialect.rowsFromJson(
+    JSON.stringify(
+      notes.map((note) => [
+        note.id,
+        note.before,
+        note.boots,
+        note.clone_count,
+        note.clone_reported_at,
+        note.crash_loop_at,
+      ]),
+    ),
+    {
+      id: 'text',
+      before: 'text',
+      boots: 'text',
+      clone_count: 'bigint',
+      clone_reported_at: 'bigint',
+      crash_loop_at: 'bigint',
+    },
+  )
+  const update = sql<{ id: string }>`update instances set boots = batch.boots, clone_count = batch.clone_count,
+      clone_reported_at = batch.clone_reported_at, crash_loop_at = batch.crash_loop_at
+    from ${rows} as batch
+    where instances.id = batch.id and coalesce(instances.boots, '') = coalesce(batch.before, '')
+    returning instances.id`
+  return new Set((await update.execute(db)).rows.map(({ id }) => id))
+}
+
 /** What the heartbeats of a batch showed. */
 interface Refreshed {
   unknown: Set<string>
   claims: VersionClaim[]
-  /** Agents that started again, and when their earlier run sent its last heartbeat. */
-  restarts: { instanceId: string; lastHeartbeatAt: number }[]
+  /** Instances whose heartbeat is of another run than the one before. */
+  changes: BootChange[]
 }
 
 /** Refreshes the instances that are known. */
@@ -158,6 +203,7 @@ export async function refreshInstances(
   texts: HeartbeatStatements,
   beats: readonly Beat[],
   now: number,
+  also: readonly Statement[] = [],
 ): Promise<Refreshed> {
   const runs = JSON.stringify(beats.map(({ heartbeat }) => [heartbeat.instance_id, heartbeat.boot_id ?? null]))
   const [strangers, , ...others] = await batch([
@@ -165,21 +211,22 @@ export async function refreshInstances(
     CompiledQuery.raw(texts.refresh, [now, JSON.stringify(beats.map(cells))]),
     ...appliedStatements(texts, beats, now),
     ...tagStatements(texts, beats),
+    ...also,
   ])
   const unknown = new Set<string>()
-  const restarts: Refreshed['restarts'] = []
-  for (const { id, last_heartbeat_at } of strangers!) {
-    if (last_heartbeat_at === null) unknown.add(String(id))
-    else restarts.push({ instanceId: String(id), lastHeartbeatAt: Number(last_heartbeat_at) })
+  const changes: BootChange[] = []
+  for (const row of strangers!) {
+    if (row.last_heartbeat_at === null) unknown.add(String(row.id))
+    else changes.push(row as unknown as BootChange)
   }
-  return { unknown, claims: claimsOf(others.flat()), restarts }
+  return { unknown, claims: claimsOf(others.flat()), changes }
 }
 
 /** Whether it is for the limit of the key, by instance. */
 type Refused = Map<string, { byKey: boolean }>
 
 const rowsOf = (beats: readonly Beat[]) =>
-  JSON.stringify(beats.map((beat) => [...cells(beat), beat.registers.owner, beat.registers.max]))
+  JSON.stringify(beats.map((beat) => [...cells(beat), beat.registers.owner, beat.registers.max, beat.registers.tags]))
 const refusedOf = (rows: readonly Row[]): Refused =>
   new Map(rows.map((row) => [row.id as string, { byKey: row.by_key === 1 }]))
 

@@ -1,12 +1,12 @@
 import { decoysHeader, limits } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
-import { requestActor } from '../../http/actor.ts'
+import { clientAddress, requestActor } from '../../http/actor.ts'
 import { assertMayActFor, type Principal } from '../../http/auth.ts'
 import { pageLimit } from '../../http/page.ts'
 import type { Router } from '../../http/route.ts'
 import { deleteInstance } from './deletion.ts'
 import { viewHistory } from './history.ts'
-import { type Heartbeats, listInstances, viewInstance } from './instances.ts'
+import { type Containments, type Heartbeats, listInstances, viewInstance } from './instances.ts'
 import type { SharedFleets } from './shared-fleet.ts'
 import { setTags } from './tags.ts'
 
@@ -23,22 +23,24 @@ interface InstanceRoutes {
   reaches(principal: Principal): boolean
   /** What polls are answered with from memory. */
   controlStates: { forget(instanceId: string): void }
+  containments: Containments
 }
 
 export function mountInstances(router: Router, { database, clock }: Deps, parts: InstanceRoutes): void {
   const { db } = database
-  const { heartbeats, sharedFleets, reaches, controlStates } = parts
+  const { heartbeats, sharedFleets, reaches, controlStates, containments } = parts
 
-  router.handle('sendHeartbeat', ({ body, principal }, reply) => {
+  router.handle('sendHeartbeat', ({ body, principal, request }, reply) => {
     assertMayActFor(principal, body.instance_id)
     reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
-    return heartbeats.beat(body, principal).then(() => ok)
+    return heartbeats.beat(body, principal, clientAddress(request)).then(() => ok)
   })
 
   router.handle('listInstances', ({ query, principal }) => {
     const limit = pageLimit(query.limit, query.include ? limits.historyPage : limits.pageSize)
     // A rare status is searched among all instances.
-    return database.scan(principal.keyId, (scanned) => listInstances(scanned, query, limit, clock.now()))
+    const reading = { limit, now: clock.now(), containments }
+    return database.scan(principal.keyId, (scanned) => listInstances(scanned, query, reading))
   })
 
   router.handle('getFleet', async ({ query, principal, request }, reply) => {
@@ -49,7 +51,7 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
     return gzip as never
   })
 
-  router.handle('getInstance', ({ params }) => viewInstance(db, params.instanceId, clock.now()))
+  router.handle('getInstance', ({ params }) => viewInstance(db, params.instanceId, clock.now(), containments))
 
   router.handle('getInstanceHistory', ({ params }) => viewHistory(db, params.instanceId, clock.now()))
 

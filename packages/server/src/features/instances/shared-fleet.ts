@@ -1,9 +1,9 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import { limits, type SharedFleet } from '@wardline/contract'
+import { type InstanceContainment, limits, type SharedFleet } from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
-import { isSilent, viewRow } from './instances.ts'
+import { type Containments, isSilent, readContainments, viewRow } from './instances.ts'
 import { readShared, type SharedRow } from './queries.ts'
 import { allTags } from './tags.ts'
 
@@ -29,7 +29,11 @@ interface Reading {
   page: Promise<SharedPage>
 }
 
-function viewShared(row: SharedRow, now: number): SharedFleet['instances'][number] {
+function viewShared(
+  row: SharedRow,
+  now: number,
+  containment: InstanceContainment | undefined,
+): SharedFleet['instances'][number] {
   const { control_version: version, applied_version } = row
   const control = {
     version,
@@ -44,17 +48,21 @@ function viewShared(row: SharedRow, now: number): SharedFleet['instances'][numbe
     version: row.version,
     fail_mode: row.fail_mode,
     ...(isSilent(row, now) ? { silent: true } : {}),
+    containment: containment ?? null,
     ...(version === 0 && applied_version === null ? {} : { control }),
+    ...(row.last_proven_at === null ? {} : { last_proven_stoppable_at: isoTime(row.last_proven_at) }),
   }
 }
 
 /** The fleet as dashboards show it, read and compressed once for all who ask within two seconds. */
 export class SharedFleets {
   readonly #deps: Pick<Deps, 'database' | 'clock'>
+  readonly #containments: Containments
   readonly #readings = new Map<string, Reading>()
 
-  constructor(deps: Pick<Deps, 'database' | 'clock' | 'bus'>) {
+  constructor(deps: Pick<Deps, 'database' | 'clock' | 'bus'>, { containments }: { containments: Containments }) {
     this.#deps = deps
+    this.#containments = containments
     // Who was just killed or resumed has another status.
     deps.bus.onControl(() => this.forget())
   }
@@ -86,9 +94,12 @@ export class SharedFleets {
     let last = first
     let next: string | null = null
     for (let isEnd = false; !isEnd; ) {
-      const rows = await database.scan(caller, (db) => readShared(db, last, chunkRows))
+      const { rows, suspensions } = await database.scan(caller, async (db) => {
+        const rows = await readShared(db, last, chunkRows)
+        return { rows, suspensions: await readContainments(db, rows, this.#containments) }
+      })
       for (const row of rows) {
-        const text = JSON.stringify(viewShared(row, now))
+        const text = JSON.stringify(viewShared(row, now, suspensions.get(row.id)))
         texts.push(text)
         bytes += Buffer.byteLength(text)
         last = row.id

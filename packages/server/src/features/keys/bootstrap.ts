@@ -34,6 +34,7 @@ async function createFirstKey(database: Database, trx: Trx, now: number): Promis
     secret_hash: secretHash,
     quotas: null,
     max_instances: null,
+    tags: null,
     owner: null,
   }
   await trx.executeQuery(insertKeyStatement(trx, row))

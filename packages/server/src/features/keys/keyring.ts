@@ -19,12 +19,18 @@ const noHash = hashKey('')
 /** The principal of WARDLINE_API_KEY. Its id depends on the value: a session must not survive a replacement. */
 function configuredPrincipal(keyHash: string): Principal {
   const keyId = `${configuredKeyPrefix}${hashKey(keyHash).slice(0, 8)}`
-  return { keyId, name: configuredKeyName, scope: 'admin', instances: null, registers: { owner: keyId, max: null } }
+  return {
+    keyId,
+    name: configuredKeyName,
+    scope: 'admin',
+    instances: null,
+    registers: { owner: keyId, max: null, tags: null },
+  }
 }
 
 function toKnown(row: KeyRow): KnownKey {
   const bound = JSON.parse(row.instances) as string[]
-  const registers = { owner: row.owner ?? row.id, max: maxInstances(row) }
+  const registers = { owner: row.owner ?? row.id, max: maxInstances(row), tags: row.tags }
   return {
     principal: {
       keyId: row.id,

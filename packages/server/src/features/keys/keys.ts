@@ -43,6 +43,11 @@ function checkMaxInstances({ scope, max_instances }: NewKey): number | null {
   return max_instances ?? null
 }
 
+function checkTags({ scope, tags = [] }: NewKey): string | null {
+  if (scope !== 'agent' && tags.length > 0) throw new AppError('invalid', `tags must be absent for scope ${scope}.`)
+  return tags.length === 0 ? null : JSON.stringify([...new Set(tags)].sort())
+}
+
 function checkExpiry(expiresAt: string | undefined, now: number): number | null {
   if (expiresAt === undefined) return null
   const time = Date.parse(expiresAt)
@@ -54,7 +59,10 @@ const quotasOf = ({ quotas }: Pick<KeyRow, 'quotas'>): KeyQuotas => JSON.parse(q
 const quotasText = (quotas: KeyQuotas): string | null =>
   Object.keys(quotas).length === 0 ? null : JSON.stringify(quotas)
 
-type KeyGrant = Pick<KeyRow, 'scope' | 'name' | 'instances' | 'expires_at' | 'quotas' | 'max_instances' | 'owner'>
+type KeyGrant = Pick<
+  KeyRow,
+  'scope' | 'name' | 'instances' | 'expires_at' | 'quotas' | 'max_instances' | 'owner' | 'tags'
+>
 
 /** A new key, and the statement that stores it. */
 function issueKey({ db }: Database, grant: KeyGrant, now: number): { created: KeyCreated; statement: Statement } {
@@ -69,12 +77,14 @@ export async function createKey(database: Database, request: NewKey, actor: Acto
   const expiresAt = checkExpiry(request.expires_at, now)
   const max_instances = checkMaxInstances(request)
   const name = checkName(request)
+  const tags = checkTags(request)
   const { scope, quotas = {} } = request
   const bound = JSON.stringify(instances)
   const limits = { quotas: quotasText(quotas), max_instances }
-  const grant = { scope, name, instances: bound, expires_at: expiresAt, owner: null, ...limits }
+  const grant = { scope, name, instances: bound, expires_at: expiresAt, owner: null, tags, ...limits }
   const { created, statement } = issueKey(database, grant, now)
-  const after = { scope, name, instances, expires_at: expiresAt, quotas, max_instances }
+  const given = { scope, name, instances, expires_at: expiresAt, quotas, max_instances }
+  const after = { ...given, ...(tags === null ? {} : { tags: JSON.parse(tags) }) }
   const action = { action: 'key.create', target: created.id, before: null, after }
   await database.batch([statement, ...auditStatements(database, actor, action, now)], { isControl: true })
   return created
@@ -92,8 +102,8 @@ export function rotateKey(
   return changeGuarded(database, async () => {
     const old = await findKey(database.db, id)
     if (!old) throw notFound(id)
-    const { scope, name, instances, expires_at, quotas, max_instances } = old
-    const grant = { scope, name, instances, expires_at, quotas, max_instances, owner: old.owner ?? old.id }
+    const { scope, name, instances, expires_at, quotas, max_instances, tags } = old
+    const grant = { scope, name, instances, expires_at, quotas, max_instances, tags, owner: old.owner ?? old.id }
     const { created, statement } = issueKey(database, grant, now)
     const after = { successor: created.id, expires_at: endsAt }
     const action = { action: 'key.rotate', target: id, before: { expires_at }, after }
@@ -147,6 +157,7 @@ export async function listKeys(db: Db): Promise<KeyView[]> {
     name: row.name,
     instances: JSON.parse(row.instances),
     max_instances: maxInstances(row),
+    tags: JSON.parse(row.tags ?? '[]'),
     created_at: isoTime(row.created_at),
     expires_at: isoTimeOrNull(row.expires_at),
     revoked_at: isoTimeOrNull(row.revoked_at),

@@ -1,3 +1,4 @@
+import type { Statement } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
@@ -5,6 +6,7 @@ import type { CountedReports } from '../events/counted-reports.ts'
 import { type AckedControl, appliedStatement, claimedStatement, readAcked } from '../instances/control-statements.ts'
 import { reportClaim } from '../instances/version-claims.ts'
 import type { Quotas } from '../keys/quotas.ts'
+import { acknowledgedStatement } from './suspension-statements.ts'
 
 interface Ack {
   instanceId: string
@@ -62,13 +64,22 @@ export function createAcks(
   }
 
   async function write(changed: readonly Noted[], now: number): Promise<void> {
+    const applied: { id: string; version: number }[] = []
+    const acknowledged: { id: string; version: number }[] = []
+    const claims: Statement[] = []
     // In the order of ids: two processes that lock the same rows in two orders would block each other.
-    const statements = changed
-      .toSorted((a, b) => (a.id < b.id ? -1 : 1))
-      .flatMap(({ id, newApplied, newClaimed }) => [
-        ...(newApplied === undefined ? [] : [appliedStatement(database.db, id, newApplied, now)]),
-        ...(newClaimed === undefined ? [] : [claimedStatement(database.db, id, newClaimed)]),
-      ])
+    for (const { id, version, suspended, newApplied, newClaimed } of changed.toSorted((a, b) =>
+      a.id < b.id ? -1 : 1,
+    )) {
+      if (newApplied !== undefined) applied.push({ id, version: newApplied })
+      if (suspended && newApplied === version) acknowledged.push({ id, version })
+      if (newClaimed !== undefined) claims.push(claimedStatement(database.db, id, newClaimed))
+    }
+    const statements = [
+      ...(applied.length > 0 ? [appliedStatement(database, applied, now)] : []),
+      ...(acknowledged.length > 0 ? [acknowledgedStatement(database, acknowledged, now, 'ack')] : []),
+      ...claims,
+    ]
     const noted = new Set((await database.batch(statements)).flat().map(({ confirmed }) => confirmed))
     for (const { id, suspended, version, changedAt, newApplied } of changed) {
       if (!suspended || newApplied !== version || changedAt === null || !noted.has(id)) continue

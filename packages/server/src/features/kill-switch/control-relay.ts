@@ -1,14 +1,17 @@
 import type { Deps } from '../../deps.ts'
 import { republishControl } from './kill-switch.ts'
+import type { SuspensionFacts } from './suspension-facts.ts'
 
 /** Looks into the database for kills and resumes that were not heard of: each second, and when the bus is back. */
 export class ControlRelay {
   readonly #deps: Deps
+  readonly #facts: Pick<SuspensionFacts, 'notePublished'>
   /** Up to when everything was looked at. */
   #since: number
 
-  constructor(deps: Deps) {
+  constructor(deps: Deps, { suspensionFacts }: { suspensionFacts: Pick<SuspensionFacts, 'notePublished'> }) {
     this.#deps = deps
+    this.#facts = suspensionFacts
     this.#since = deps.clock.now()
     deps.bus.onReconnect((missedSince) => {
       // What was published meanwhile did not reach those who listen on the channel itself.
@@ -25,7 +28,7 @@ export class ControlRelay {
     const since = Math.min(this.#since, now)
     this.#since = now
     try {
-      await republishControl(this.#deps, since)
+      await republishControl(this.#deps, this.#facts, since)
     } catch (fault) {
       this.#since = Math.min(this.#since, since)
       throw fault

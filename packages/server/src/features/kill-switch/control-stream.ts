@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import type { ControlMessage } from '@wardline/contract'
+import { type ControlMessage, type StreamedKind, streamedKinds } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import type { Holder } from '../../http/auth.ts'
@@ -8,49 +8,103 @@ import { closeEventStream, firstFrame, frame, openEventStream, type StreamReply 
 import { fits, type StreamBacklog } from '../../http/stream-backlog.ts'
 import { controlMessage } from './control-message.ts'
 import type { KnownState } from './control-states.ts'
+import type { SuspensionFacts } from './suspension-facts.ts'
 
 interface Subscriber {
   socket: Socket
   holder: Holder
   /** The last version sent: a lower one never follows. */
   version: number
+  /** Kinds of messages beyond control messages that the client asked for. */
+  understands: readonly StreamedKind[]
+  /** Epoch milliseconds. */
+  openedAt: number
+}
+
+/** Who asks for a stream of which instance. */
+interface Subscription {
+  instanceId: string
+  known: KnownState
+  holder: Holder
+  understands: readonly StreamedKind[]
 }
 
 /** The agents that listen for their own control messages. */
 export class ControlStream {
   readonly #deps: Deps
   readonly #backlog: StreamBacklog
+  readonly #facts: Pick<SuspensionFacts, 'noteDelivered'>
   readonly #byInstance = new Map<string, Set<Subscriber>>()
   #count = 0
+  #changed: (instanceId: string) => void = () => {}
 
-  constructor(deps: Deps, backlog: StreamBacklog) {
+  constructor(deps: Deps, backlog: StreamBacklog, facts: Pick<SuspensionFacts, 'noteDelivered'>) {
     this.#deps = deps
     this.#backlog = backlog
+    this.#facts = facts
     deps.bus.onControl((message) => this.#deliver(message))
   }
 
-  /** Sends the current state, then every change. Throws AppError `overloaded` when every place is taken. */
-  subscribe(reply: StreamReply, instanceId: string, { version, issuedAt, state }: KnownState, holder: Holder): void {
+  /**
+   * Sends the current state, then every change, and of other messages those that the client understands. Throws AppError
+   * `overloaded` when every place is taken.
+   */
+  subscribe(reply: StreamReply, { instanceId, known, holder, understands }: Subscription): void {
+    const { version, issuedAt, state } = known
     if (this.#count >= httpLimits.streams) throw new AppError('overloaded', 'Too many streams are open.', 5)
     const message = controlMessage(instanceId, { version, ...state }, issuedAt, this.#deps.controlSigner)
     const socket = openEventStream(reply)
     if (!socket) return
     socket.write(firstFrame(JSON.stringify(message)))
-    const subscriber = { socket, holder, version }
+    if (state.suspended) this.#facts.noteDelivered(instanceId, version, issuedAt, 'stream')
+    const subscriber = { socket, holder, version, understands, openedAt: this.#deps.clock.now() }
     const subscribers = this.#byInstance.get(instanceId) ?? new Set()
     this.#byInstance.set(instanceId, subscribers.add(subscriber))
     this.#changeCount(1)
+    this.#changed(instanceId)
     socket.on('close', () => {
       this.#backlog.forget(socket)
       subscribers.delete(subscriber)
       if (subscribers.size === 0) this.#byInstance.delete(instanceId)
       this.#changeCount(-1)
+      this.#changed(instanceId)
     })
   }
 
   /** Whether an agent of this instance listens to this process. */
   has(instanceId: string): boolean {
     return this.#byInstance.has(instanceId)
+  }
+
+  /** Kinds that at least one stream of the instance understands; undefined without any stream. */
+  understood(instanceId: string): StreamedKind[] | undefined {
+    const subscribers = this.#byInstance.get(instanceId)
+    if (!subscribers) return undefined
+    return streamedKinds.filter((kind) => [...subscribers].some(({ understands }) => understands.includes(kind)))
+  }
+
+  /** The instances with a stream that understands this kind, and since when the first of these is open. */
+  *listening(kind: StreamedKind): Generator<[instanceId: string, openedAt: number]> {
+    for (const [instanceId, subscribers] of this.#byInstance) {
+      for (const { understands, openedAt } of subscribers) {
+        if (!understands.includes(kind)) continue
+        yield [instanceId, openedAt]
+        break
+      }
+    }
+  }
+
+  /** Sends a message to the streams of an instance that understand its kind, and to no other one. */
+  send(instanceId: string, kind: StreamedKind, json: string): void {
+    const text = frame(json)
+    for (const { socket, understands } of this.#byInstance.get(instanceId) ?? []) {
+      if (understands.includes(kind) && fits(socket, text.length)) this.#backlog.write(socket, text)
+    }
+  }
+
+  /** Calls the listener with each instance of which a stream opened or closed. */
+  onChange(listener: (instanceId: string) => void): void {
+    this.#changed = listener
   }
 
   *holders(): Generator<Holder> {
@@ -86,12 +140,18 @@ export class ControlStream {
     // What came over the bus is proved by the HMAC, which does not cover the signature for agents.
     const signature_ed25519 = this.#deps.controlSigner.agentSignature(message)
     const text = frame(JSON.stringify({ ...message, signature_ed25519 }), message.version)
+    let isDelivered = false
     for (const subscriber of subscribers) {
       if (message.version <= subscriber.version) continue
       subscriber.version = message.version
       // An agent that reads nothing of a few hundred bytes a change is gone; it reconnects and reads the current state.
-      if (fits(subscriber.socket, text.length)) this.#backlog.write(subscriber.socket, text)
-      else this.#backlog.cut(subscriber.socket, 'stalled')
+      if (fits(subscriber.socket, text.length)) {
+        this.#backlog.write(subscriber.socket, text)
+        isDelivered ||= !subscriber.socket.destroyed
+      } else this.#backlog.cut(subscriber.socket, 'stalled')
+    }
+    if (isDelivered && message.action === 'suspend') {
+      this.#facts.noteDelivered(message.instance_id, message.version, Date.parse(message.issued_at), 'stream')
     }
   }
 }

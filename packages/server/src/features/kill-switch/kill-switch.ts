@@ -1,17 +1,25 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { alertTypes } from '@wardline/contract'
+import type { Statement } from '../../db/database.ts'
 import { changeGuarded } from '../../db/guarded-change.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
+import type { OwnAlert } from '../alerts/outbox/alert.ts'
 import type { Outbox } from '../alerts/outbox/outbox.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { type ControlRow, controlStatements, readChangedControl, readControl } from '../instances/control-statements.ts'
 import { nextVersion } from '../instances/version-claims.ts'
 import { unknownInstance } from './acks.ts'
+import type { ControlLevers } from './control-levers.ts'
 import { controlMessage } from './control-message.ts'
+import type { SuspensionFacts } from './suspension-facts.ts'
+import { resumptionStatement, type SuspensionCause, suspensionStatement } from './suspension-statements.ts'
 
 /** What a kill or a resume needs besides the database. */
 export interface KillSwitchDeps extends Deps {
   outbox: Outbox
+  suspensionFacts: Pick<SuspensionFacts, 'noteStored' | 'notePublished'>
+  enforcement: ControlLevers
 }
 
 /** What a change needs to know of the instance. Throws AppError when its state does not allow the change. */
@@ -24,34 +32,90 @@ async function readAllowed({ database }: Deps, instanceId: string, suspend: bool
     : new AppError('not_suspended', 'The instance is not suspended.')
 }
 
-async function change(deps: KillSwitchDeps, instanceId: string, reason: string | null, actor: Actor): Promise<void> {
-  const now = deps.clock.now()
-  const suspended = reason !== null
-  const type = suspended ? alertTypes.instanceSuspended : alertTypes.instanceResumed
-  const description = `${suspended ? 'Suspended' : 'Resumed'} by ${actor.name}${suspended ? `: ${reason}` : '.'}`
-  const alert = { severity: 'warning' as const, event_type: type, instance_id: instanceId, description }
-  const version = await changeGuarded(deps.database, async () => {
-    const control = await readAllowed(deps, instanceId, suspended)
-    const next = nextVersion(control.version, control.claimed)
-    const action = {
-      action: suspended ? 'instance.suspend' : 'instance.resume',
-      target: instanceId,
-      before: { suspended: !suspended, version: control.version },
-      after: { suspended, version: next },
-      ...(reason === null ? {} : { reason }),
-    }
-    return {
-      statements: [
-        ...controlStatements(deps.database, { instanceId, from: control, version: next, reason, now }),
-        // Alerts before the audit log, as everywhere: two locks taken in two orders would block each other.
-        ...deps.outbox.ownStatements([alert], now),
-        ...auditStatements(deps.database, actor, action, now),
-      ],
-      result: () => next,
-    }
-  })
+/** A kill or a resume of one instance. */
+interface ControlRequest {
+  instanceId: string
+  /** Null resumes. */
+  suspending: { reason: string; cause: SuspensionCause } | null
+  actor: Actor
+  now: number
+}
+
+/** Statements that belong into the batch that changes an instance of this version; throws when that is not allowed. */
+export type ResumeCondition = (version: number) => Promise<Statement[]>
+
+/** A kill or a resume that is ready to be stored, from the instance as it was read. */
+export interface PreparedControl extends ControlRequest {
+  version: number
+  /** Hold the instance as it was read, and move it. */
+  moving: Statement[]
+  alert: OwnAlert
+  /** Append to the audit log: the last statements of a batch. */
+  recording: Statement[]
+}
+
+/** Prepares a change that the state of the instance allows. */
+export function prepareControl(
+  { database, enforcement }: Pick<KillSwitchDeps, 'database' | 'enforcement'>,
+  control: ControlRow,
+  request: ControlRequest,
+): PreparedControl {
+  const { instanceId, suspending, actor, now } = request
+  const suspended = suspending !== null
+  const reason = suspending?.reason ?? null
+  const version = nextVersion(control.version, control.claimed)
+  const action = {
+    action: suspended ? 'instance.suspend' : 'instance.resume',
+    target: instanceId,
+    before: { suspended: !suspended, version: control.version },
+    after: { suspended, version, ...(suspending?.cause.eventId ? { event_id: suspending.cause.eventId } : {}) },
+    ...(reason === null ? {} : { reason }),
+  }
+  const canAcknowledge = control.applied !== null || control.claimed !== null
+  return {
+    ...request,
+    version,
+    moving: [
+      ...controlStatements(database, { instanceId, from: control, version, reason, now }),
+      suspending
+        ? suspensionStatement(database.db, {
+            ...suspending.cause,
+            instanceId,
+            version,
+            reason: suspending.reason,
+            actor: actor.keyId,
+            canAcknowledge,
+            now,
+          })
+        : resumptionStatement(database.db, instanceId, now),
+      ...enforcement.statements({
+        action: suspended ? 'suspend' : 'resume',
+        instances: [{ id: instanceId, version }],
+        reason,
+        containmentId: suspending?.cause.containmentId ?? null,
+        now,
+      }),
+    ],
+    alert: {
+      severity: 'warning',
+      event_type: suspended ? alertTypes.instanceSuspended : alertTypes.instanceResumed,
+      instance_id: instanceId,
+      description: `${suspended ? 'Suspended' : 'Resumed'} by ${actor.name}${suspended ? `: ${reason}` : '.'}`,
+    },
+    recording: auditStatements(database, actor, action, now),
+  }
+}
+
+/** Makes a stored change known: to agents, other processes and the log. */
+export function announceControl(deps: KillSwitchDeps, change: PreparedControl): void {
+  const { instanceId, version, suspending, actor, now } = change
+  const suspended = suspending !== null
+  const reason = suspending?.reason ?? null
+  if (suspended) deps.suspensionFacts.noteStored(instanceId, version, now)
   deps.outbox.notify()
   deps.bus.publishControl(controlMessage(instanceId, { version, suspended, reason }, now, deps.controlSigner))
+  if (suspended) deps.suspensionFacts.notePublished(instanceId, version, now)
+  deps.enforcement.notify()
   deps.metrics.controlChanges.inc({ action: suspended ? 'suspend' : 'resume' })
   deps.log.info(
     { instanceId, version, actor: actor.keyId, suspended },
@@ -59,30 +123,79 @@ async function change(deps: KillSwitchDeps, instanceId: string, reason: string |
   )
 }
 
+async function change(
+  deps: KillSwitchDeps,
+  request: Omit<ControlRequest, 'now'>,
+  condition: ResumeCondition = async () => [],
+): Promise<void> {
+  const { instanceId, suspending } = request
+  const now = deps.clock.now()
+  const prepared = await changeGuarded(deps.database, async () => {
+    const control = await readAllowed(deps, instanceId, suspending !== null)
+    const conditions = await condition(control.version)
+    const ready = prepareControl(deps, control, { ...request, now })
+    return {
+      // Alerts before the audit log, as everywhere: two locks taken in two orders would block each other.
+      statements: [
+        ...ready.moving,
+        ...deps.outbox.ownStatements([ready.alert], now),
+        ...conditions,
+        ...ready.recording,
+      ],
+      result: () => ready,
+    }
+  })
+  announceControl(deps, prepared)
+}
+
 /**
  * How far back each read goes: a commit that the disk delayed may have been answered as failed long before it was made,
  * and the clocks of two machines differ.
  */
 const lookBackMs = 60_000
+/** Messages of one turn of the event loop: after a fleet stop there are thousands. */
+const turnMessages = 40
 
 /**
  * Publishes recent changes once more: since shortly before `since` (default: now). A change whose commit was answered
  * too late, or whose message was lost, is thereby known here within a second; receivers keep the highest version, so a
  * repetition changes nothing.
  */
-export async function republishControl(deps: Deps, since = deps.clock.now()): Promise<void> {
+export async function republishControl(
+  deps: Deps,
+  facts: Pick<SuspensionFacts, 'notePublished'>,
+  since = deps.clock.now(),
+): Promise<void> {
   const { database, bus, clock, controlSigner } = deps
-  for (const { id, changedAt, ...state } of await readChangedControl(database.db, since - lookBackMs)) {
-    bus.publishControl(controlMessage(id, state, changedAt ?? clock.now(), controlSigner))
+  const changed = await readChangedControl(database.db, since - lookBackMs)
+  for (const [index, { id, changedAt, ...state }] of changed.entries()) {
+    if (index % turnMessages === turnMessages - 1) await nextTurn()
+    const issuedAt = changedAt ?? clock.now()
+    bus.publishControl(controlMessage(id, state, issuedAt, controlSigner))
+    if (state.suspended) facts.notePublished(id, state.version, issuedAt)
   }
 }
 
-/** Suspends an instance. Throws AppError `not_found` or `already_suspended`. */
-export function suspendInstance(deps: KillSwitchDeps, instanceId: string, reason: string, actor: Actor): Promise<void> {
-  return change(deps, instanceId, reason.trim(), actor)
+/** Suspends an instance; `cause` stays in its row of facts. Throws AppError `not_found` or `already_suspended`. */
+export function suspendInstance(
+  deps: KillSwitchDeps,
+  instanceId: string,
+  reason: string,
+  actor: Actor,
+  cause: SuspensionCause = {},
+): Promise<void> {
+  return change(deps, { instanceId, suspending: { reason: reason.trim(), cause }, actor })
 }
 
-/** Resumes an instance. Throws AppError `not_found` or `not_suspended`. */
-export function resumeInstance(deps: KillSwitchDeps, instanceId: string, actor: Actor): Promise<void> {
-  return change(deps, instanceId, null, actor)
+/**
+ * Resumes an instance; `condition`: what has to hold, such as the confirmation by a second operator. Throws AppError
+ * `not_found` or `not_suspended`, or what the condition throws.
+ */
+export function resumeInstance(
+  deps: KillSwitchDeps,
+  instanceId: string,
+  actor: Actor,
+  condition?: ResumeCondition,
+): Promise<void> {
+  return change(deps, { instanceId, suspending: null, actor }, condition)
 }

@@ -19,7 +19,7 @@ it('sends polls and streams a change whose message was never sent', async () => 
   const { receivesAll } = service.deps.bus
   expect(await poll()).toEqual(receivesAll ? { suspended: false, reason: null } : { suspended: true, reason: 'stop' })
   expect(heard).toEqual([])
-  await republishControl(service.deps)
+  await republishControl(service.deps, service.services.suspensionFacts)
   expect(await poll()).toEqual({ suspended: true, reason: 'stop' })
   expect(heard).toEqual([1])
 })

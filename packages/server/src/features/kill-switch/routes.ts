@@ -1,4 +1,4 @@
-import { controlHeader, decoysHeader, type KillSwitchState } from '@wardline/contract'
+import { controlHeader, decoysHeader, type KillSwitchState, streamedKinds } from '@wardline/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Deps } from '../../deps.ts'
 import { requestActor } from '../../http/actor.ts'
@@ -6,11 +6,13 @@ import { assertMayActFor, type Principal } from '../../http/auth.ts'
 import { matchesTag } from '../../http/etag.ts'
 import type { Router } from '../../http/route.ts'
 import { workLane } from '../../work-turns.ts'
+import type { Actor } from '../audit/audit.ts'
 import type { ActivityCounts } from '../instances/history.ts'
 import { type Acks, unknownInstance } from './acks.ts'
 import type { ControlStates, KnownState } from './control-states.ts'
 import type { ControlStream } from './control-stream.ts'
-import { type KillSwitchDeps, resumeInstance, suspendInstance } from './kill-switch.ts'
+import { type KillSwitchDeps, type ResumeCondition, resumeInstance, suspendInstance } from './kill-switch.ts'
+import type { SuspensionFacts } from './suspension-facts.ts'
 
 function answerPoll(
   instanceId: string,
@@ -26,30 +28,32 @@ function answerPoll(
   return known.state
 }
 
-interface KillSwitchRoutes extends Pick<KillSwitchDeps, 'outbox'> {
+interface KillSwitchRoutes extends Pick<KillSwitchDeps, 'outbox' | 'enforcement'> {
   controlStates: ControlStates
   controlStream: ControlStream
   acks: Pick<Acks, 'acknowledge'>
+  suspensionFacts: SuspensionFacts
   /** Whether any decoy could trip for this caller. */
   reaches(principal: Principal): boolean
   activityCounts: Pick<ActivityCounts, 'noteRequest'>
+  /** What has to hold before the caller may resume an instance. */
+  resumeCondition(instanceId: string, asking: { principal: Principal; actor: Actor }): ResumeCondition
 }
 
-export function mountKillSwitch(
-  router: Router,
-  deps: Deps,
-  { outbox, controlStates: states, controlStream: stream, acks, reaches, activityCounts: activity }: KillSwitchRoutes,
-): void {
-  const changing = { ...deps, outbox }
+export function mountKillSwitch(router: Router, deps: Deps, parts: KillSwitchRoutes): void {
+  const { outbox, enforcement, controlStates: states, controlStream: stream, acks, reaches, suspensionFacts } = parts
+  const { activityCounts: activity, resumeCondition } = parts
+  const changing = { ...deps, outbox, suspensionFacts, enforcement }
   router.handle('killInstance', async ({ params, body, request }) => {
     const actor = requestActor(request)
     await workLane.aheadOfWork(() => suspendInstance(changing, params.instanceId, body.reason, actor))
     return { ok: true, instance_id: params.instanceId, status: 'suspended' }
   })
 
-  router.handle('resumeInstance', async ({ params, request }) => {
+  router.handle('resumeInstance', async ({ params, principal, request }) => {
     const actor = requestActor(request)
-    await workLane.aheadOfWork(() => resumeInstance(changing, params.instanceId, actor))
+    const condition = resumeCondition(params.instanceId, { principal, actor })
+    await workLane.aheadOfWork(() => resumeInstance(changing, params.instanceId, actor, condition))
     return { ok: true, instance_id: params.instanceId, status: 'active' }
   })
 
@@ -58,17 +62,24 @@ export function mountKillSwitch(
     reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
     const answer = (known: KnownState | undefined) => {
       if (known && principal.scope === 'agent') activity.noteRequest(params.instanceId, deps.clock.now())
-      return answerPoll(params.instanceId, known, request, reply)
+      const answered = answerPoll(params.instanceId, known, request, reply)
+      // A person who looks is not the agent.
+      if (answered.suspended && known && principal.scope !== 'viewer' && principal.session === undefined) {
+        suspensionFacts.noteDelivered(params.instanceId, known.version, known.issuedAt, 'poll')
+      }
+      return answered
     }
     const known = states.peek(params.instanceId)
     return known ? answer(known) : states.read(params.instanceId).then(answer)
   })
 
-  router.stream('streamControl', async ({ params, principal }, reply) => {
+  router.stream('streamControl', async ({ params, query, principal }, reply) => {
     if (principal.scope === 'agent') assertMayActFor(principal, params.instanceId)
     const known = await states.read(params.instanceId)
     if (!known) throw unknownInstance(params.instanceId)
-    stream.subscribe(reply, params.instanceId, known, principal)
+    const named = query.understands?.split(',') ?? []
+    const understands = streamedKinds.filter((kind) => named.includes(kind))
+    stream.subscribe(reply, { instanceId: params.instanceId, known, holder: principal, understands })
   })
 
   router.handle('getControlKeys', () => deps.controlSigner.keys)

@@ -1,32 +1,9 @@
-import { createHmac } from 'node:crypto'
 import { isoTime } from '../../../clock.ts'
 import type { HttpChannel, Sender } from './channel.ts'
 import { judgeByStatus, receiverHost, userAgent } from './http-receiver.ts'
 import { happenedAt, type MachineRow, type MachineTitle, typeOf, writeBounded } from './machine-row.ts'
 import type { Message } from './message.ts'
-
-const prefix = 'whsec_'
-
-/** What is signed by Standard Webhooks 1.0.0, section "Signature scheme". */
-interface SignedContent {
-  id: string
-  /** Unix time in seconds. */
-  timestamp: number
-  body: string
-}
-
-/**
- * Value of the header webhook-signature: one `v1,<base64 of HMAC-SHA256>` for each secret, in their order, separated by
- * spaces. A secret is `whsec_` and base64.
- */
-function webhookSignature({ id, timestamp, body }: SignedContent, secrets: readonly string[]): string {
-  return secrets
-    .map((secret) => {
-      const key = Buffer.from(secret.slice(prefix.length), 'base64')
-      return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
-    })
-    .join(' ')
-}
+import { signedHeaders } from './standard-webhook.ts'
 
 /** Standard Webhooks recommends payloads below 20 kB: many receivers stand behind something that refuses more. */
 const maxBytes = 20_000
@@ -68,18 +45,13 @@ export const webhook: HttpChannel<'webhook'> = {
     const body = writeBounded(message, sender, maxBytes, (data) =>
       JSON.stringify(isCloudEvent ? cloudEvent(message, data, sender) : standardEvent(message, data)),
     )
-    const timestamp = Math.floor(sender.now / 1_000)
-    const content = { id: message.id, timestamp, body }
+    const content = { id: message.id, timestamp: Math.floor(sender.now / 1_000), body }
     return {
       url,
       headers: {
         'content-type': isCloudEvent ? 'application/cloudevents+json' : 'application/json',
         'user-agent': userAgent(sender),
-        'webhook-id': message.id,
-        'webhook-timestamp': String(timestamp),
-        ...(secret === undefined
-          ? {}
-          : { 'webhook-signature': webhookSignature(content, [secret, ...previous_secrets]) }),
+        ...signedHeaders(content, secret === undefined ? [] : [secret, ...previous_secrets]),
       },
       body,
     }

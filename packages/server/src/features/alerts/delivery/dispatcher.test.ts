@@ -3,7 +3,6 @@ import type { AlertDetail, ChannelView, MessageView } from '@wardline/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type AlertReceiver, startAlertReceiver } from '../../../test-alert-receiver.ts'
 import { openTestService, type TestService } from '../../../test-service.ts'
-import { reportKillResults } from '../../kill-switch/kill-results.ts'
 import { forgetOldAlerts } from '../alerts.ts'
 import { watchChannels } from './channel-health.ts'
 
@@ -403,7 +402,7 @@ describe('the kill switch', () => {
   const beat = (extra = {}) =>
     service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'Agent', ...extra } })
   const results = async () => {
-    await reportKillResults(service.deps, service.services.outbox)
+    await service.services.containmentWatch.run()
     await dispatch()
   }
 
@@ -424,11 +423,11 @@ describe('the kill switch', () => {
     expect(slackTexts()[2]).toContain('instance_resumed on agent-1')
   })
 
-  it('notifies people when an agent does not confirm within a minute, and when it does later', async () => {
+  it('notifies people when an agent does not confirm within 35 seconds, and when it does later', async () => {
     await open(slack())
     await beat()
     await kill()
-    service.clock.advance(59 * second)
+    service.clock.advance(34 * second)
     await results()
     expect(slackTexts()).toHaveLength(1)
     service.clock.advance(2 * second)

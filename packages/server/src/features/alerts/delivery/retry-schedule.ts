@@ -27,9 +27,20 @@ export function nextAttempt(
   spread: number,
   retryAfterSeconds = 0,
 ): number | undefined {
-  if (attempts >= maxAttempts[kind]) return undefined
-  const pause = Math.round(pauses[attempts - 1]! * (0.8 + 0.4 * spread))
-  return now + Math.max(pause, retryAfterSeconds * second)
+  return attempts >= maxAttempts[kind] ? undefined : retryAt(pauses, attempts, now, spread, retryAfterSeconds)
+}
+
+/** The same by any list of pauses, one after each failed attempt; undefined after the last of them. */
+export function retryAt(
+  pausesMs: readonly number[],
+  attempts: number,
+  now: number,
+  spread: number,
+  retryAfterSeconds = 0,
+): number | undefined {
+  const pause = pausesMs[attempts - 1]
+  if (pause === undefined) return undefined
+  return now + Math.max(Math.round(pause * (0.8 + 0.4 * spread)), retryAfterSeconds * second)
 }
 
 /** After so many failures in a row a receiver counts as down, and one message at a time probes whether it is back. */

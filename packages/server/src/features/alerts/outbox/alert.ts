@@ -33,6 +33,8 @@ const killProblems = [alertTypes.instanceSuspended, alertTypes.killUnconfirmed]
 /** Alerts that end problems, each with the severity of these. */
 const endings: Record<string, { types: readonly string[]; severity: Severity }> = {
   [eventTypes.instanceRecovered]: { types: [eventTypes.instanceOffline], severity: 'warning' },
+  [eventTypes.instanceReporting]: { types: [eventTypes.instanceBlind], severity: 'warning' },
+  [eventTypes.brakeReleased]: { types: [eventTypes.brakeEngaged], severity: 'critical' },
   [alertTypes.killConfirmed]: { types: killProblems, severity: 'warning' },
   [alertTypes.instanceResumed]: { types: killProblems, severity: 'warning' },
   [alertTypes.fleetRecovered]: { types: [alertTypes.fleetOutage], severity: 'critical' },

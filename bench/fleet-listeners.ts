@@ -1,0 +1,39 @@
+import { connect } from 'node:net'
+import { answerTasks } from './helper.ts'
+
+/** `listen`: opens the control streams of so many instances, and returns when each has its state. `await`: until each got a message more. */
+export type ListenersTask = { kind: 'listen'; port: number; requests: string[] } | { kind: 'await' }
+/** Milliseconds since the epoch, with a fraction, at which each message came. */
+export type ListenersReply = { times: number[] }
+
+/** Connections that are opened at a time: below the backlog of a listening socket. */
+const opening = 100
+const delivered: Promise<number>[] = []
+
+/** Resolves with the state of the instance; what comes after it is in `delivered`. */
+function follow(port: number, request: string): Promise<void> {
+  return new Promise((ready, reject) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.once('error', reject)
+    let hasState = false
+    delivered.push(
+      new Promise((resolve) => {
+        socket.on('data', (chunk) => {
+          if (!chunk.includes('data: {')) return
+          if (hasState) resolve(performance.timeOrigin + performance.now())
+          hasState = true
+          ready()
+        })
+      }),
+    )
+    socket.write(request)
+  })
+}
+
+answerTasks<ListenersTask, ListenersReply>(async (task) => {
+  if (task.kind === 'await') return { times: await Promise.all(delivered) }
+  for (let at = 0; at < task.requests.length; at += opening) {
+    await Promise.all(task.requests.slice(at, at + opening).map((request) => follow(task.port, request)))
+  }
+  return { times: [] }
+})

@@ -1,0 +1,104 @@
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { newInstance } from './fleet.ts'
+import { endWithTests } from './left-behind.ts'
+import { newDataDir, type Service, startService } from './service.ts'
+
+const main = fileURLToPath(new URL('../packages/cli/src/main.js', import.meta.url))
+
+let service: Service
+beforeAll(async () => {
+  service = await startService()
+})
+afterAll(() => service?.stop())
+
+interface DrillMessage {
+  action: string
+  nonce: string
+}
+
+/** Runs the command line; resolves with what it printed and its exit code. */
+async function wardline(...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const child = spawn(process.execPath, ['--conditions=wardline-source', main, ...args], {
+    env: { PATH: process.env.PATH ?? '', HOME: newDataDir(), WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  endWithTests(child)
+  let [stdout, stderr] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    stderr += text
+  })
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
+  return { code, stdout, stderr }
+}
+
+/** An agent that understands drills, and answers them or not. */
+async function openAgent(id: string, isAnswering: boolean) {
+  const stream = await service.openStream(`/api/instances/${id}/control?understands=drill`, { key: service.key })
+  await stream.next(() => true)
+  const listen = async (): Promise<void> => {
+    const { json } = await stream.next<DrillMessage>(({ action }) => action === 'drill', 60_000)
+    if (isAnswering) await service.call('POST', `/api/instances/${id}/drill`, { body: { nonce: json.nonce } })
+    return listen()
+  }
+  // The end of the stream is the end of the agent.
+  void listen().catch(() => {})
+  return stream
+}
+
+test('wardline drill waits for the answers and reports them', async () => {
+  const [answering, plain] = [await newInstance(service), await newInstance(service)]
+  for (const id of [answering, plain])
+    await service.call('PUT', `/api/instances/${id}/tags`, { body: { tags: ['drill:both'] } })
+  const stream = await openAgent(answering, true)
+  const other = await service.openStream(`/api/instances/${plain}/control`, { key: service.key })
+  const startedAt = performance.now()
+  const one = await wardline('drill', answering)
+  expect(one.stderr).toBe('')
+  expect(one.stdout).toMatch(
+    /^Drill [0-9a-f-]{36}: 1 agent selected\nAsked {5}1\nAnswered {2}1\np50 {7}\d+ ms\np99 {7}\d+ ms\n$/,
+  )
+  expect(one.code).toBe(0)
+  // Nobody had to wait until the nonce expired.
+  expect(performance.now() - startedAt).toBeLessThan(25_000)
+
+  const both = await wardline('drill', '--tag', 'drill:both', '--json')
+  expect(both.code).toBe(0)
+  expect(JSON.parse(both.stdout)).toMatchObject({
+    state: 'complete',
+    selected: 2,
+    asked: 1,
+    answered: 1,
+    missing: [{ instance_id: plain, reason: 'does_not_understand' }],
+  })
+  expect(other.messages).toHaveLength(1)
+  other.close()
+  stream.close()
+})
+
+test('wardline drill ends with code 5 when an agent that was asked does not answer', async () => {
+  const id = await newInstance(service)
+  const stream = await openAgent(id, false)
+  const { code, stdout, stderr } = await wardline('drill', id)
+  expect(code).toBe(5)
+  expect(stdout).toContain(`${id}  no answer within 30 seconds`)
+  expect(stderr).toContain('1 agent of 1 did not answer: a suspension might not reach them.')
+  stream.close()
+})
+
+test('wardline drill says what is wrong with its selection', async () => {
+  const id = await newInstance(service)
+  expect(await wardline('drill', 'no-such-agent')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('No instance with id no-such-agent'),
+  })
+  expect(await wardline('drill', id, '--all')).toMatchObject({ code: 64 })
+  expect(await wardline('drill', '--tag', 'no:such')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('No instance has the tag no:such'),
+  })
+})

@@ -1,0 +1,98 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { ContainmentSelector, Drill } from '@wardline/contract'
+import { safeJson, sanitize } from '@wardline/text'
+import type { Command } from 'commander'
+import { Failure } from './exit.ts'
+import { UsageError } from './root.ts'
+import { withService } from './service/options.ts'
+import { findService, type Service } from './service/service.ts'
+import type { ServiceFlags } from './service/settings.ts'
+import { textTable } from './text-table.ts'
+
+interface DrillOptions extends ServiceFlags {
+  tag: string[]
+  all?: boolean
+}
+
+/** Often enough to see the last answer at once, seldom enough to be no load. */
+const askEveryMs = 250
+/** The service gives up after 35 seconds, and after a minute more when the process that started it is gone. */
+const waitMs = 120_000
+
+const reasonTexts: Record<Drill['missing'][number]['reason'], string> = {
+  offline: 'offline',
+  no_control_stream: 'no control stream is open',
+  does_not_understand: 'does not understand drills: an old SDK, or another client',
+  not_sent: 'the process that holds its stream did not send it',
+  no_answer: 'no answer within 30 seconds',
+}
+
+function selectorOf(command: Command, id: string | undefined, { tag, all }: DrillOptions): ContainmentSelector {
+  if ([id !== undefined, tag.length > 0, all === true].filter(Boolean).length > 1) {
+    throw new UsageError(command, 'Give an id, --tag or --all, not several of them.')
+  }
+  if (id !== undefined) return { instances: [id] }
+  return tag.length > 0 ? { tags: tag } : { all: true }
+}
+
+async function finished({ call }: Service, started: Drill): Promise<Drill> {
+  const deadline = performance.now() + waitMs
+  for (let drill = started; ; drill = await call('getDrill', { params: { id: started.id } })) {
+    if (drill.state === 'complete') return drill
+    if (performance.now() >= deadline) {
+      throw new Failure(`Drill ${started.id} is still running; GET /api/drills/:id shows it.`, 'running', 'failed')
+    }
+    await pause(askEveryMs)
+  }
+}
+
+const agents = (count: number): string => `${count} ${count === 1 ? 'agent' : 'agents'}`
+const msText = (ms: number | null): string => (ms === null ? '-' : `${ms} ms`)
+
+function print(drill: Drill): void {
+  const { asked, answered, p50_ms, p99_ms, missing, missing_count } = drill
+  console.log(
+    textTable([
+      ['Asked', String(asked)],
+      ['Answered', String(answered)],
+      ['p50', msText(p50_ms)],
+      ['p99', msText(p99_ms)],
+    ]),
+  )
+  if (missing.length === 0) return
+  const rows = missing.map(({ instance_id, reason }) => [
+    sanitize(instance_id),
+    reasonTexts[reason] ?? sanitize(reason),
+  ])
+  console.log(`\n${textTable([['Missing', 'Why'], ...rows])}`)
+  if (missing_count > missing.length) console.log(`… and ${agents(missing_count - missing.length)} more`)
+}
+
+async function drill(command: Command, id: string | undefined, options: DrillOptions): Promise<void> {
+  const service = await findService(options)
+  const selector = selectorOf(command, id, options)
+  const started = await service.call('startDrill', { body: { selector } })
+  if (!options.json) console.log(`Drill ${sanitize(started.id)}: ${agents(started.selected)} selected`)
+  if (!options.json && process.stderr.isTTY) console.error('Waiting for the answers …')
+  const done = await finished(service, started)
+  if (options.json) console.log(safeJson(done, 2))
+  else print(done)
+  const silent = done.asked - done.answered
+  if (silent === 0) return
+  const fault = `${agents(silent)} of ${done.asked} did not answer: a suspension might not reach them.`
+  throw new Failure(fault, 'unanswered', 'unconfirmed')
+}
+
+export function addDrill(program: Command): void {
+  const command = program
+    .command('drill [id]')
+    .description('ask agents by a harmless message whether a suspension would reach them; default: all agents')
+    .option(
+      '--tag <tag>',
+      'agents with this tag; give it again for agents that have all of them',
+      (tag, given: string[]) => [...given, tag],
+      [],
+    )
+    .option('--all', 'every agent')
+  withService(command).action((id: string | undefined, options: DrillOptions) => drill(command, id, options))
+}

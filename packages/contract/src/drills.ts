@@ -1,0 +1,135 @@
+import type { Static } from 'typebox'
+import { ContainmentSelector } from './containments.ts'
+import { access, define } from './endpoint.ts'
+import {
+  Count,
+  choice,
+  Digits,
+  InstanceId,
+  InstanceParams,
+  limits,
+  nullable,
+  Ok,
+  Pattern,
+  Timestamp,
+  Uuid,
+} from './fields.ts'
+import { Type } from './type.ts'
+
+/** How long an agent may take to answer a drill. */
+export const drillAnswerMs = 30_000
+
+const Nonce = Pattern('^[A-Za-z0-9_-]+$', 'may contain only letters, digits, _ and -', {
+  maxLength: 64,
+  description: 'The nonce of the drill that came over the control stream',
+})
+
+/** A message on GET /api/instances/:instanceId/control?understands=drill, and on no other stream or channel. */
+export const DrillMessage = Type.Object({
+  action: Type.Literal('drill'),
+  instance_id: InstanceId,
+  nonce: Nonce,
+  issued_at: Timestamp,
+  signature_ed25519: Type.String({
+    description:
+      'Ed25519 (RFC 8032), base64url, by the key of /.well-known/wardline-keys.json, over the line `wardline-drill-v1` and instance_id, nonce and issued_at, each followed by a line feed',
+  }),
+})
+export type DrillMessage = Static<typeof DrillMessage>
+
+const DrillAnswer = Type.Object({ nonce: Nonce })
+
+const NewDrill = Type.Object({ selector: ContainmentSelector }, { additionalProperties: false })
+
+const drillMissingReasons = ['offline', 'no_control_stream', 'does_not_understand', 'not_sent', 'no_answer'] as const
+
+const MissingReason = choice(
+  drillMissingReasons,
+  'offline: no heartbeat for 90 seconds; no_control_stream: none is open; does_not_understand: its client does not ask for drills; not_sent: the process that holds its stream did not send it; no_answer: it was asked, and did not answer within 30 seconds',
+)
+
+const drillFields = {
+  id: Uuid,
+  state: choice(['running', 'complete'], 'complete: every agent that was asked answered, or had its 30 seconds'),
+  selector: { ...ContainmentSelector, description: 'As requested; of a long list of instances the first hundred' },
+  by: Type.String({ description: 'Key id of the operator' }),
+  requested_at: Timestamp,
+  completed_at: nullable(Timestamp),
+  selected: { ...Count, description: 'Agents that the selector matched' },
+  asked: { ...Count, description: 'Agents that the drill was sent to' },
+  answered: { ...Count, description: 'Agents that answered' },
+  missing_count: {
+    ...Count,
+    description: 'Agents that did not answer, or were not asked; not those still expected to',
+  },
+  p50_ms: nullable(Type.Integer({ minimum: 0, description: 'Milliseconds from the question to the answer, median' })),
+  p99_ms: nullable(Type.Integer({ minimum: 0, description: 'The same for the slowest of a hundred' })),
+}
+const DrillSummary = Type.Object(drillFields)
+export type DrillSummary = Static<typeof DrillSummary>
+
+export const Drill = Type.Object({
+  ...drillFields,
+  missing: Type.Array(Type.Object({ instance_id: InstanceId, reason: MissingReason }), {
+    description: `Agents that did not answer, those that were asked first; at most ${limits.drillMissing}`,
+  }),
+})
+export type Drill = Static<typeof Drill>
+
+const DrillQuery = Type.Object({
+  limit: Type.Optional(Digits(`Drills, 1 to ${limits.drills}; default: 20`)),
+})
+const DrillList = Type.Object({
+  drills: Type.Array(DrillSummary, { description: `Newest first; the last ${limits.drills} are kept` }),
+})
+export type DrillList = Static<typeof DrillList>
+
+export const drillEndpoints = {
+  startDrill: define({
+    method: 'POST',
+    path: '/api/drills',
+    access: access.operators,
+    feature: 'containment',
+    summary: 'Send a harmless message to the agents of a selector over their control streams, and see who answers',
+    body: NewDrill,
+    status: 201,
+    reply: Drill,
+    failures: {
+      409: 'The selector matches no agent',
+      503: 'Too many drills are running; retry after Retry-After seconds',
+    },
+  }),
+  listDrills: define({
+    method: 'GET',
+    path: '/api/drills',
+    access: access.readers,
+    feature: 'containment',
+    summary: 'List drills that operators started, newest first',
+    query: DrillQuery,
+    status: 200,
+    reply: DrillList,
+  }),
+  getDrill: define({
+    method: 'GET',
+    path: '/api/drills/:id',
+    access: access.readers,
+    feature: 'containment',
+    summary: 'Get a drill: how many agents were asked and answered, how fast, and who is missing',
+    params: Type.Object({ id: Uuid }),
+    status: 200,
+    reply: Drill,
+    failures: { 404: 'Unknown drill' },
+  }),
+  answerDrill: define({
+    method: 'POST',
+    path: '/api/instances/:instanceId/drill',
+    access: access.agents,
+    feature: 'containment',
+    summary: 'Answer a drill that came over the control stream; each nonce once, within 30 seconds',
+    params: InstanceParams,
+    body: DrillAnswer,
+    status: 200,
+    reply: Ok,
+    failures: { 409: 'The nonce is not that of an open drill of this instance' },
+  }),
+}

@@ -1,0 +1,117 @@
+import type { Static } from 'typebox'
+import { access, define } from './endpoint.ts'
+import { EnforcementCall } from './enforcement.ts'
+import { Count, choice, InstanceParams, limits, nullable, Timestamp } from './fields.ts'
+import { Type } from './type.ts'
+
+/** How far a suspension is shown to have worked. */
+export const suspensionStates = [
+  'pending',
+  'delivered',
+  'quiet',
+  'confirmed',
+  'proven',
+  'partial',
+  'unconfirmed',
+  'violated',
+] as const
+export type SuspensionState = (typeof suspensionStates)[number]
+
+const State = choice(
+  suspensionStates,
+  'pending = requested; delivered and quiet = received by a client that cannot acknowledge, quiet after 90 seconds without activity; confirmed = acknowledged by the agent; proven = acknowledged, and no event since for long enough; partial = would be quiet, confirmed or proven, but not every enforcement point has confirmed; unconfirmed = not acknowledged in time; violated = active although suspended',
+)
+
+/** The state of the present suspension of an instance. */
+export const InstanceContainment = Type.Object({
+  state: State,
+  since: { ...Timestamp, description: 'When the state began' },
+})
+export type InstanceContainment = Static<typeof InstanceContainment>
+
+const fact = (description: string) => nullable({ ...Timestamp, description: `${description}; null = not observed` })
+const process = nullable(Type.String({ description: 'Host name and process id of the service' }))
+
+const Suspension = Type.Object({
+  version: Type.Integer({ minimum: 0, description: 'The control version that suspended' }),
+  state: State,
+  reason: Type.String(),
+  by: nullable(Type.String({ description: 'Key id, "system" or "cli"; null = from before this was recorded' })),
+  by_name: nullable(Type.String({ description: 'Name of the key, also after it was revoked' })),
+  requested_at: Timestamp,
+  stored_at: fact('When the commit was answered'),
+  published_at: fact('When the control message was published'),
+  published_by: process,
+  delivered_at: fact('When it was first written to a control stream of the instance or into the answer to its poll'),
+  delivered_by: nullable(choice(['stream', 'poll'])),
+  delivered_process: process,
+  acknowledged_at: fact('When the agent said that it applied the suspension'),
+  acknowledged_by: nullable(choice(['ack', 'heartbeat'])),
+  can_acknowledge: Type.Boolean({ description: 'Whether the agent ever reported a control version' }),
+  silent_at: fact('When the log showed no event of the agent for long enough after the acknowledgement'),
+  quiet_at: fact('When the log showed no event for 90 seconds after the delivery to a client that cannot acknowledge'),
+  resumed_at: nullable({ ...Timestamp, description: 'Null while it lasts' }),
+  breaches: { ...Count, description: 'Events of the agent later than 10 seconds after the delivery' },
+  first_breach_at: nullable(Timestamp),
+  last_breach_at: nullable(Timestamp),
+  rule_id: nullable(Type.String({ description: 'The rule that caused it' })),
+  event_id: nullable(Type.String({ description: 'The event that caused it' })),
+  containment_id: nullable(Type.String({ description: 'The containment that it belongs to' })),
+  enforcement: Type.Array(EnforcementCall, { description: 'Calls to enforcement points, by name of the point' }),
+})
+export type Suspension = Static<typeof Suspension>
+
+const SuspensionList = Type.Object({
+  suspensions: Type.Array(Suspension, { description: `Newest first, at most ${limits.listedSuspensions}` }),
+})
+
+export const suspensionStages = ['stored', 'published', 'delivered', 'acknowledged', 'silent'] as const
+export type SuspensionStage = (typeof suspensionStages)[number]
+
+const milliseconds = nullable(Type.Integer({ minimum: 0 }))
+const ContainmentFigures = Type.Object({
+  from: { ...Timestamp, description: 'Suspensions requested since then are measured' },
+  suspensions: { ...Count, description: `How many: the newest, at most ${limits.measuredSuspensions}` },
+  stages: Type.Array(
+    Type.Object({
+      stage: choice(suspensionStages),
+      measured: { ...Count, description: 'Suspensions for which this stage was observed' },
+      p50_ms: milliseconds,
+      p95_ms: milliseconds,
+      p99_ms: milliseconds,
+    }),
+    { description: 'Milliseconds from the request to each stage; null where none was observed' },
+  ),
+  states: Type.Array(Type.Object({ state: State, count: Count }), {
+    description: 'Those of the measured suspensions that still last, by state; without those that are 0',
+  }),
+  settings: Type.Object({
+    silence_seconds: Type.Integer({ description: 'WARDLINE_CONTAINMENT_SILENCE_SECONDS' }),
+    acknowledge_seconds: Type.Integer({ description: 'WARDLINE_CONTAINMENT_ACK_SECONDS' }),
+  }),
+})
+export type ContainmentFigures = Static<typeof ContainmentFigures>
+
+export const suspensionEndpoints = {
+  listSuspensions: define({
+    method: 'GET',
+    path: '/api/instances/:instanceId/suspensions',
+    access: access.readers,
+    feature: 'containment',
+    summary: 'List the suspensions of an instance with the times of their stages, newest first',
+    params: InstanceParams,
+    status: 200,
+    reply: SuspensionList,
+    failures: { 404: 'Unknown instance' },
+  }),
+  getContainmentFigures: define({
+    method: 'GET',
+    path: '/api/containment',
+    access: access.readers,
+    feature: 'containment',
+    summary: 'Get how long the stages of suspensions took in the last 24 hours',
+    status: 200,
+    reply: ContainmentFigures,
+    failures: { 503: 'Too many queued searches and lists; retry after Retry-After seconds' },
+  }),
+}

@@ -1,0 +1,153 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { HostileText } from '../parts/hostile-text.tsx'
+import { dayTimeText, millisecondText, Time, useNow, useZone } from '../parts/time.tsx'
+import { sentenceOf } from '../service/client.ts'
+import { type Suspension, suspensionsQuery } from '../service/containments.ts'
+import type { AgentDetail } from '../service/fleet.ts'
+import { StageRow } from '../suspend/stage-row.tsx'
+import { enforcementText, stagesOf, stagesOfResume, suspensionSentence } from '../suspend/stages.ts'
+import { resumeSentence } from './resume-sentence.ts'
+
+/** Earlier suspensions that stand there without asking. */
+const shownEarlier = 3
+
+/** Who asked for it and why, and what belongs to it. */
+function Cause({ suspension }: { suspension: Suspension }) {
+  const { by, by_name, reason, event_id, containment_id, resumed_at } = suspension
+  return (
+    <>
+      <p>
+        <HostileText text={reason} />
+      </p>
+      <p className="quiet cause">
+        <span>
+          by{' '}
+          {by_name !== null ? (
+            <HostileText text={by_name} max={60} />
+          ) : by === 'system' ? (
+            'the service'
+          ) : (
+            (by ?? 'unknown')
+          )}
+        </span>
+        {resumed_at !== null && (
+          <span>
+            resumed <Time at={resumed_at} />
+          </span>
+        )}
+        {event_id !== null && <span>for event {event_id}</span>}
+        {containment_id !== null && (
+          <Link to="/containments/$id" params={{ id: containment_id }}>
+            Open its containment
+          </Link>
+        )}
+      </p>
+    </>
+  )
+}
+
+/** Levers outside of the agent that the operator configured. */
+function Enforcement({ suspension: { enforcement = [] } }: { suspension: Suspension }) {
+  if (enforcement.length === 0) return null
+  return (
+    <ul className="enforcement" aria-label="Enforcement points">
+      {enforcement.map((call) => (
+        <li key={call.point}>
+          <span className={call.state === 'confirmed' ? 'ok' : 'warning'} aria-hidden="true">
+            {call.state === 'confirmed' ? '✓' : '▲'}
+          </span>{' '}
+          Enforcement point {call.point}: {enforcementText(call)}
+          {call.confirmed_at !== null && (
+            <>
+              {' '}
+              <Time at={call.confirmed_at} />
+            </>
+          )}
+          {call.last_error !== null && (
+            <span className="quiet">
+              {' · '}
+              <HostileText text={call.last_error} max={160} />
+            </span>
+          )}
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function Earlier({ suspension }: { suspension: Suspension }) {
+  const now = useNow()
+  const zone = useZone()
+  const requested = dayTimeText(zone, Date.parse(suspension.requested_at))
+  return (
+    <li className="earlier">
+      <b className={suspension.state === 'violated' ? 'breach' : ''}>{suspensionSentence(suspension, now)}</b>
+      <Cause suspension={suspension} />
+      <StageRow stages={stagesOf(suspension, now, requested)} />
+      <Enforcement suspension={suspension} />
+    </li>
+  )
+}
+
+/** The present suspension or the last resume, then what is known of earlier suspensions. */
+export function Suspensions({ detail }: { detail: AgentDetail }) {
+  const now = useNow()
+  const zone = useZone()
+  const [isAll, setAll] = useState(false)
+  const { data: suspensions = [], error } = useQuery(suspensionsQuery(detail.id))
+  const [newest] = suspensions
+  const present = newest && newest.resumed_at === null && detail.status === 'suspended' ? newest : undefined
+  const earlier = present ? suspensions.slice(1) : suspensions
+  const changed = detail.control.changed_at
+  if (changed === null && earlier.length === 0) return null
+  const heading = present ? suspensionSentence(present, now) : resumeSentence(detail, now)
+  return (
+    <section className="panel" aria-labelledby="control">
+      <header>
+        <h2 id="control" aria-live="polite" className={present?.state === 'violated' ? 'breach' : ''}>
+          {heading}
+        </h2>
+      </header>
+      <div className="control">
+        {error && <p className="fault">{sentenceOf(error)}</p>}
+        {present ? (
+          <>
+            <Cause suspension={present} />
+            <StageRow stages={stagesOf(present, now, millisecondText(zone, Date.parse(present.requested_at)))} />
+            <Enforcement suspension={present} />
+          </>
+        ) : (
+          <>
+            {detail.suspension_reason !== null && (
+              <p>
+                <HostileText text={detail.suspension_reason} />
+              </p>
+            )}
+            <StageRow
+              stages={stagesOfResume(detail, now, changed === null ? '' : dayTimeText(zone, Date.parse(changed)))}
+            />
+          </>
+        )}
+      </div>
+      {earlier.length > 0 && (
+        <>
+          <h3 className="quiet earlier-head">Earlier suspensions</h3>
+          <ul>
+            {earlier.slice(0, isAll ? undefined : shownEarlier).map((suspension) => (
+              <Earlier key={suspension.version} suspension={suspension} />
+            ))}
+          </ul>
+          {earlier.length > shownEarlier && !isAll && (
+            <p className="empty">
+              <button type="button" onClick={() => setAll(true)}>
+                Show all {earlier.length}
+              </button>
+            </p>
+          )}
+        </>
+      )}
+    </section>
+  )
+}

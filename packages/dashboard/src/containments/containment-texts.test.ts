@@ -1,0 +1,68 @@
+import { describe, expect, test } from 'vitest'
+import type { ContainmentSummary } from '../service/containments.ts'
+import type { Agent } from '../service/fleet.ts'
+import { openContainments } from '../service/open-containments.ts'
+import { containmentHeading, nextSentence, selectorText } from './containment-texts.ts'
+
+const containment = (fields: Partial<ContainmentSummary>): ContainmentSummary =>
+  ({
+    id: 'one',
+    action: 'suspend',
+    state: 'complete',
+    requested: 140,
+    changed: 140,
+    skipped: 0,
+    confirmed: 140,
+    proven: 0,
+    missing_count: 0,
+    ...fields,
+  }) as ContainmentSummary
+
+describe('what is said of a containment', () => {
+  test.each([
+    [{ state: 'in_progress', confirmed: 92 }, 'Suspending 140 agents: 92 confirmed'],
+    [{ state: 'partial', confirmed: 137 }, 'Partial: 137 of 140 agents confirmed the suspension'],
+    [{ state: 'failed', confirmed: 0 }, 'None of 140 agents confirmed the suspension'],
+    [
+      { state: 'partial', enforcement: { calls: 5, confirmed: 2, failed: 1 } },
+      'Partial: 140 agents confirmed the suspension, 2 of 5 calls to enforcement points did',
+    ],
+    [{ proven: 120 }, '140 agents confirmed, 120 of them proven stopped'],
+    [{ proven: 140 }, '140 agents proven stopped'],
+    [{ changed: 0, confirmed: 0 }, 'Nothing to suspend: other operators were faster'],
+    [{ action: 'resume' }, '140 agents resumed and confirmed'],
+  ] satisfies [Partial<ContainmentSummary>, string][])('%j is "%s"', (fields, sentence) => {
+    expect(containmentHeading(containment(fields))).toBe(sentence)
+  })
+
+  // Whatever the figures are: without the proof of every agent no sentence claims that the fleet stopped.
+  test('never claims more agents stopped than are proven', () => {
+    for (const state of ['in_progress', 'partial', 'complete', 'failed'] as const) {
+      for (let proven = 0; proven < 140; proven += 7) {
+        const text = containmentHeading(containment({ state, proven }))
+        expect(/(\d+)[^\d]*proven stopped/.exec(text)?.[1] ?? String(proven), text).toBe(String(proven))
+        expect(nextSentence(containment({ state, proven }))).not.toContain('stopped')
+      }
+    }
+  })
+
+  test('names few agents and counts the others', () => {
+    expect(selectorText({ instances: ['a', 'b'] }, 2)).toBe('a, b')
+    expect(selectorText({ instances: ['a', 'b', 'c', 'd'] }, 140)).toBe('a, b, c and 137 more')
+    expect(selectorText({ tags: ['env:prod', 'finance'] })).toBe('agents with env:prod and finance')
+  })
+})
+
+describe('a containment stays open', () => {
+  const confirmed = { status: 'suspended', control: { confirmed: true }, containment: { state: 'confirmed' } } as Agent
+  const deaf = { status: 'suspended', control: { confirmed: false }, containment: { state: 'unconfirmed' } } as Agent
+  const working = { status: 'active', control: { confirmed: true }, containment: null } as Agent
+
+  test('while it is in progress, or partial with an agent that may still be working', () => {
+    const partial = containment({ state: 'partial' })
+    expect(openContainments([containment({ state: 'in_progress' })], [working])).toHaveLength(1)
+    expect(openContainments([partial], [confirmed, deaf])).toHaveLength(1)
+    expect(openContainments([partial], [confirmed, working])).toEqual([])
+    expect(openContainments([containment({})], [deaf])).toEqual([])
+  })
+})

@@ -1,0 +1,83 @@
+import { queryOptions } from '@tanstack/react-query'
+import type { ReplyOf } from '@wardline/contract'
+import { call } from './client.ts'
+import { refreshMs } from './fleet.ts'
+
+/** What a lever outside of the agent answered about a suspension. */
+export interface EnforcementCall {
+  point: string
+  state: 'pending' | 'confirmed' | 'failed' | 'superseded'
+  attempts: number
+  confirmed_at: string | null
+  last_status: number | null
+  last_error: string | null
+}
+interface Enforced<What> {
+  /** Absent where no enforcement point is configured. */
+  enforcement?: What
+}
+export type Suspension = ReplyOf<'listSuspensions'>['suspensions'][number] & Enforced<EnforcementCall[]>
+export type Drill = ReplyOf<'getDrill'>
+
+/** What the next second may change is asked for again so soon. */
+const soonMs = 1_000
+
+/** The suspensions of an agent, newest first. */
+export const suspensionsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['agent', id, 'suspensions'],
+    queryFn: async ({ signal }) => (await call('listSuspensions', { params: { instanceId: id }, signal })).suspensions,
+    refetchInterval: ({ state }) => {
+      const newest = state.data?.[0]
+      return !newest || newest.resumed_at !== null || newest.state === 'proven' ? refreshMs : soonMs
+    },
+  })
+
+export const drillQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['drills', 'one', id],
+    queryFn: ({ signal }) => call('getDrill', { params: { id }, signal }),
+    refetchInterval: ({ state }) => (state.data?.state === 'complete' ? false : soonMs / 2),
+  })
+
+export type ContainmentSummary = ReplyOf<'listContainments'>['containments'][number] &
+  Enforced<{ calls: number; confirmed: number; failed: number }>
+export type Brake = ReplyOf<'getBrake'>
+export type ResumeRequest = ReplyOf<'listContainments'>['resume_requests'][number]
+
+const isMoving = ({ state, action, proven, changed }: ContainmentSummary): boolean =>
+  state === 'in_progress' || (state === 'complete' && action === 'suspend' && proven < changed)
+
+/** The newest containments, and the resumes that wait for a second operator. */
+export const containmentsQuery = queryOptions({
+  queryKey: ['containments', 'list'],
+  queryFn: ({ signal }) => call('listContainments', { query: { limit: '50' }, signal }),
+  refetchInterval: ({ state }) =>
+    state.data?.containments.some(({ state }) => state === 'in_progress') ? 2 * soonMs : refreshMs,
+})
+
+export const containmentQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['containments', 'one', id],
+    queryFn: ({ signal }) => call('getContainment', { params: { id }, signal }),
+    refetchInterval: ({ state }) => (state.data && isMoving(state.data) ? soonMs : refreshMs),
+  })
+
+/** Percentiles of a day change slowly, and are read from many rows. */
+export const figuresQuery = queryOptions({
+  queryKey: ['containments', 'figures'],
+  queryFn: ({ signal }) => call('getContainmentFigures', { signal }),
+  refetchInterval: 6 * refreshMs,
+})
+
+export const drillsQuery = queryOptions({
+  queryKey: ['drills', 'list'],
+  queryFn: async ({ signal }) => (await call('listDrills', { query: { limit: '20' }, signal })).drills,
+  refetchInterval: refreshMs,
+})
+
+export const brakeQuery = queryOptions({
+  queryKey: ['containments', 'brake'],
+  queryFn: ({ signal }) => call('getBrake', { signal }),
+  refetchInterval: refreshMs,
+})

@@ -1,0 +1,108 @@
+import { describe, expect, test } from 'vitest'
+import type { Suspension } from '../service/containments.ts'
+import { enforcementText, stagesOf, suspensionSentence } from './stages.ts'
+
+const start = Date.parse('2026-11-22T14:00:00.000Z')
+const now = start + 20_000
+const after = (ms: number) => new Date(start + ms).toISOString()
+
+const suspension = (fields: Partial<Suspension> = {}): Suspension => ({
+  version: 1,
+  state: 'pending',
+  reason: 'r',
+  by: 'key',
+  by_name: null,
+  requested_at: after(0),
+  stored_at: after(3),
+  published_at: null,
+  published_by: null,
+  delivered_at: null,
+  delivered_by: null,
+  delivered_process: null,
+  acknowledged_at: null,
+  acknowledged_by: null,
+  can_acknowledge: true,
+  silent_at: null,
+  quiet_at: null,
+  resumed_at: null,
+  breaches: 0,
+  first_breach_at: null,
+  last_breach_at: null,
+  rule_id: null,
+  event_id: null,
+  containment_id: null,
+  enforcement: [],
+  ...fields,
+})
+const row = (fields: Partial<Suspension>) =>
+  stagesOf(suspension(fields), now, 'then').map(({ name, fact, isDone }) => `${isDone ? '●' : '○'} ${name} ${fact}`)
+
+describe('the stages of a suspension', () => {
+  test('have milliseconds since the request, and a way', () => {
+    const facts = { published_at: after(4), delivered_at: after(9), delivered_by: 'stream' as const }
+    expect(row({ ...facts, acknowledged_at: after(21), acknowledged_by: 'ack', silent_at: after(30_021) })).toEqual([
+      '● Requested then',
+      '● Stored +3 ms',
+      '● Published +4 ms',
+      '● Delivered +9 ms, by control stream',
+      '● Acknowledged +21 ms',
+      '● Silent +30,021 ms',
+    ])
+  })
+
+  // A stage that nobody observed must not look as if it happened, nor as if it were still to come.
+  test('are unknown where a later one was observed, and open where none was', () => {
+    expect(row({ stored_at: null, acknowledged_at: after(21), acknowledged_by: 'heartbeat' })).toEqual([
+      '● Requested then',
+      '○ Stored unknown',
+      '○ Published unknown',
+      '○ Delivered unknown',
+      '● Acknowledged +21 ms, by heartbeat',
+      '○ Silent not yet',
+    ])
+    expect(row({}).slice(2)).toEqual([
+      '○ Published not yet, 20 s',
+      '○ Delivered not yet, 20 s',
+      '○ Acknowledged not yet, 20 s',
+      '○ Silent not yet',
+    ])
+    expect(row({ resumed_at: after(10_000) }).at(-1)).toBe('○ Silent unknown')
+  })
+
+  test('say what a client cannot do, and that silence was broken', () => {
+    expect(row({ can_acknowledge: false, delivered_at: after(9), delivered_by: 'poll' }).slice(3)).toEqual([
+      '● Delivered +9 ms, by poll',
+      '○ Acknowledged this client cannot acknowledge',
+      '○ Silent cannot be proven',
+    ])
+    expect(row({ acknowledged_at: after(21), breaches: 2 }).at(-1)).toBe('○ Silent no: it was active')
+  })
+})
+
+test.each([
+  [{ state: 'pending' }, 'Suspended, not confirmed for 20 s'],
+  [{ state: 'unconfirmed' }, 'Suspended, not confirmed for 20 s: it may still be working'],
+  [{ state: 'delivered' }, 'Suspended and delivered; this client cannot confirm, and may still be working'],
+  [{ state: 'quiet' }, 'Suspended, delivered and quiet since; this client cannot confirm, so nothing is proven'],
+  [{ state: 'confirmed', acknowledged_at: after(21) }, 'Suspended, confirmed after 21 ms'],
+  [{ state: 'proven', acknowledged_at: after(21) }, 'Proven stopped: confirmed after 21 ms, and silent since'],
+  [
+    { state: 'violated', breaches: 3, first_breach_at: after(12_000) },
+    'Violated: 3 events although suspended, the first 12 s after the request',
+  ],
+] satisfies [Partial<Suspension>, string][])('%j is "%s"', (fields, sentence) => {
+  expect(suspensionSentence(suspension(fields), now)).toBe(sentence)
+})
+
+test('nothing but proof is called stopped', () => {
+  for (const state of ['pending', 'unconfirmed', 'delivered', 'quiet', 'confirmed', 'violated'] as const) {
+    expect(suspensionSentence(suspension({ state }), now)).not.toMatch(/stopped/i)
+  }
+})
+
+test('an enforcement point is not confirmed until it says so', () => {
+  expect(enforcementText({ state: 'confirmed', attempts: 1 })).toBe('confirmed')
+  expect(enforcementText({ state: 'pending', attempts: 0 })).toBe('not confirmed yet')
+  expect(enforcementText({ state: 'failed', attempts: 3 })).toBe('failed after 3 attempts')
+  expect(enforcementText({ state: 'superseded', attempts: 2 })).toBe('not confirmed before the resume')
+})

@@ -1,0 +1,30 @@
+import type { VerifyText } from './signed-control.ts'
+
+/** Far above what the service sends. */
+const nonceForm = /^[\w-]{1,64}$/
+const timeForm = /^[\dTZ:.-]{1,40}$/
+
+/**
+ * Whether a message of the control stream is a drill, and its nonce where it is one for this instance that the
+ * deployment signed.
+ */
+export function readDrill(
+  text: string,
+  instanceId: string,
+  verify?: VerifyText,
+): { isDrill: boolean; nonce?: string | undefined } {
+  let message: Record<string, unknown> | null
+  try {
+    message = JSON.parse(text)
+  } catch {
+    return { isDrill: false }
+  }
+  if (message?.action !== 'drill') return { isDrill: false }
+  const { instance_id, nonce, issued_at, signature_ed25519 } = message
+  if (instance_id !== instanceId || typeof nonce !== 'string' || !nonceForm.test(nonce)) return { isDrill: true }
+  if (!verify) return { isDrill: true, nonce }
+  const isSigned =
+    timeForm.test(String(issued_at)) &&
+    verify(`wardline-drill-v1\n${instanceId}\n${nonce}\n${issued_at}\n`, signature_ed25519)
+  return { isDrill: true, nonce: isSigned ? nonce : undefined }
+}

@@ -1,0 +1,54 @@
+import { limits } from '@wardline/contract'
+import { sql } from 'kysely'
+import type { Database, Db, Statement } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
+
+export type BrakeRow = Schema['brake']
+
+export function readBrakeRow(db: Db): Promise<BrakeRow> {
+  return db.selectFrom('brake').selectAll().executeTakeFirstOrThrow()
+}
+
+/** The refusals since it was engaged, the last ones first; what is not named has the id ''. */
+export function readRefusals(db: Db) {
+  return db.selectFrom('brake_refusals').selectAll().orderBy('last_at', 'desc').execute()
+}
+
+/**
+ * Changes the brake, in a batch that fails as stale when any process changed it since it was read: of those that count
+ * at the same time, one goes on and the others count again. They come first in a batch.
+ */
+export function brakeStatements(
+  { db, dialect }: Database,
+  read: BrakeRow,
+  change: Partial<Pick<BrakeRow, 'engaged_at' | 'engaged_by_event'>> = {},
+): Statement[] {
+  const asRead = db.selectFrom('brake').select('id').where('id', '=', read.id).where('version', '=', read.version)
+  const update = db
+    .updateTable('brake')
+    .set({ version: read.version + 1, ...change })
+    .where('id', '=', read.id)
+  return [dialect.lockFound(asRead.compile()), update.compile()]
+}
+
+/**
+ * Counts a refusal while the brake is engaged. It does not lock the brake, and comes behind the events of its
+ * transaction: two that take both locks in two orders would block each other.
+ */
+export function refusalStatement(
+  { db }: Pick<Database, 'db'>,
+  instanceId: string,
+  eventId: string,
+  now: number,
+): Statement {
+  return sql`insert into brake_refusals (instance_id, count, event_id, last_at)
+    select case when exists (select 1 from brake_refusals where instance_id = ${instanceId})
+        or (select count(*) from brake_refusals where instance_id <> '') < ${sql.lit(limits.listedRefusals)}
+      then ${instanceId} else '' end, 1, ${eventId}, cast(${now} as bigint)
+    from brake where engaged_at is not null
+    on conflict (instance_id) do update
+      set count = brake_refusals.count + 1, event_id = excluded.event_id, last_at = excluded.last_at`.compile(db)
+}
+
+/** Behind the events of its transaction, as refusals are. */
+export const forgetRefusals = (db: Db): Statement => db.deleteFrom('brake_refusals').compile()

@@ -1,0 +1,252 @@
+import { sql } from 'kysely'
+import type { Database, Db, Statement } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
+
+export type ContainmentRow = Schema['containments']
+type PartRow = Pick<Schema['containment_parts'], 'position' | 'members'>
+type NewContainmentRow = Pick<
+  ContainmentRow,
+  | 'id'
+  | 'action'
+  | 'selector'
+  | 'reason'
+  | 'actor'
+  | 'confirmed_by'
+  | 'two_person'
+  | 'requested'
+  | 'skipped'
+  | 'requested_at'
+  | 'worker'
+  | 'leased_until'
+  | 'look_at'
+>
+
+/** Stores a containment with its members, part by part; nothing is changed yet. */
+export function insertStatements(
+  { db, dialect }: Database,
+  row: NewContainmentRow,
+  parts: readonly string[],
+): Statement[] {
+  const cells = JSON.stringify(parts.map((members, position) => [position, members]))
+  const rows = dialect.rowsFromJson(cells, { position: 'bigint', members: 'text' })
+  return [
+    db.insertInto('containments').values(row).compile(),
+    sql`insert into containment_parts (containment_id, position, members)
+      select cast(${row.id} as text), position, members from ${rows} as batch`.compile(db),
+  ]
+}
+
+export function findContainment(db: Db, id: string): Promise<ContainmentRow | undefined> {
+  return db.selectFrom('containments').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+/** Newest first: ids begin with their time. */
+export function readContainments(db: Db, before: string | undefined, limit: number): Promise<ContainmentRow[]> {
+  let query = db.selectFrom('containments').selectAll()
+  if (before !== undefined) query = query.where('id', '<', before)
+  return query.orderBy('id', 'desc').limit(limit).execute()
+}
+
+/** Containments whose members are not all changed and that no other process works on, oldest first. */
+export async function findAbandoned(db: Db, worker: string, now: number, limit: number): Promise<string[]> {
+  const rows = await db
+    .selectFrom('containments')
+    .select('id')
+    .where('counts', 'is', null)
+    .where('changed_at', 'is', null)
+    .where((e) => e.or([e('worker', '=', worker), e('leased_until', '<=', now)]))
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+  return rows.map(({ id }) => id)
+}
+
+export async function countOpen(db: Db): Promise<number> {
+  const { count } = await db
+    .selectFrom('containments')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where('counts', 'is', null)
+    .where('changed_at', 'is', null)
+    .executeTakeFirstOrThrow()
+  return Number(count)
+}
+
+/** Takes over the work, or goes on with it; undefined when another process has it or it is done. */
+export function claim(
+  db: Db,
+  id: string,
+  worker: string,
+  now: number,
+  until: number,
+): Promise<ContainmentRow | undefined> {
+  return db
+    .updateTable('containments')
+    .set({ worker, leased_until: until })
+    .where('id', '=', id)
+    .where('changed_at', 'is', null)
+    .where((e) => e.or([e('worker', '=', worker), e('leased_until', '<=', now)]))
+    .returningAll()
+    .executeTakeFirst()
+}
+
+/** The next part that is not done. */
+export function nextPart(db: Db, id: string): Promise<PartRow | undefined> {
+  return db
+    .selectFrom('containment_parts')
+    .select(['position', 'members'])
+    .where('containment_id', '=', id)
+    .where('done_at', 'is', null)
+    .orderBy('position')
+    .limit(1)
+    .executeTakeFirst()
+}
+
+interface DonePart {
+  id: string
+  position: number
+  changed: string
+  skipped: number
+  now: number
+  leasedUntil: number
+}
+
+/** Holds a part that nobody has done, at the start of the batch that does it. */
+export function holdPart({ db, dialect }: Database, id: string, position: number): Statement {
+  const undone = db
+    .selectFrom('containment_parts')
+    .select('position')
+    .where('containment_id', '=', id)
+    .where('position', '=', position)
+    .where('done_at', 'is', null)
+  return dialect.lockFound(undone.compile())
+}
+
+/** Fails its batch as stale unless so many members are `unchanged` (a count) since they were read. */
+export function checkUnchanged(
+  { db, dialect }: Database,
+  id: string,
+  position: number,
+  unchanged: ReturnType<typeof sql<number>>,
+  expected: number,
+): Statement {
+  const isRight = db
+    .selectFrom('containment_parts')
+    .select('position')
+    .where('containment_id', '=', id)
+    .where('position', '=', position)
+    .where(unchanged, '=', expected)
+  return dialect.lockFound(isRight.compile())
+}
+
+/** Marks a part as done, and renews the lease. */
+export function donePartStatements(
+  { db }: Database,
+  { id, position, changed, skipped, now, leasedUntil }: DonePart,
+): Statement[] {
+  const leased = sql<number>`case when leased_until < cast(${leasedUntil} as bigint) then cast(${leasedUntil} as bigint) else leased_until end`
+  return [
+    db
+      .updateTable('containment_parts')
+      .set({ changed, done_at: now })
+      .where('containment_id', '=', id)
+      .where('position', '=', position)
+      .compile(),
+    db
+      .updateTable('containments')
+      .set((e) => ({ leased_until: leased, skipped: e('skipped', '+', skipped) }))
+      .where('id', '=', id)
+      .compile(),
+  ]
+}
+
+/** Marks the work as done when every part is. */
+export async function finish(db: Db, id: string, now: number): Promise<void> {
+  await db
+    .updateTable('containments')
+    .set({ changed_at: now })
+    .where('id', '=', id)
+    .where('changed_at', 'is', null)
+    .where((e) =>
+      e.not(
+        e.exists(
+          e
+            .selectFrom('containment_parts')
+            .select('position')
+            .where('containment_id', '=', id)
+            .where('done_at', 'is', null),
+        ),
+      ),
+    )
+    .execute()
+}
+
+/** Members by part, in order: as selected, and as changed. */
+export function readParts(db: Db, id: string): Promise<Pick<Schema['containment_parts'], 'members' | 'changed'>[]> {
+  return db
+    .selectFrom('containment_parts')
+    .select(['members', 'changed'])
+    .where('containment_id', '=', id)
+    .orderBy('position')
+    .execute()
+}
+
+/** Containments whose result is to be looked at. */
+export function findToReport(db: Db, now: number, limit: number): Promise<ContainmentRow[]> {
+  return db
+    .selectFrom('containments')
+    .selectAll()
+    .where('counts', 'is', null)
+    .where('changed_at', 'is not', null)
+    .where('look_at', '<=', now)
+    .orderBy('look_at')
+    .limit(limit)
+    .execute()
+}
+
+/** Says when the result is looked at again, or that it is final, unless another process did so since it was read. */
+export function lookedStatements(
+  { db, dialect }: Database,
+  { id, look_at }: ContainmentRow,
+  changes: Partial<Pick<ContainmentRow, 'reported' | 'completed_at' | 'counts' | 'look_at'>>,
+): Statement[] {
+  const asRead = db
+    .selectFrom('containments')
+    .select('id')
+    .where('id', '=', id)
+    .where('look_at', '=', look_at)
+    .where('counts', 'is', null)
+  return [
+    dialect.lockFound(asRead.compile()),
+    db.updateTable('containments').set(changes).where('id', '=', id).compile(),
+  ]
+}
+
+/** Deletes containments whose counts are final and that were requested before, oldest first; resolves with how many. */
+export async function deleteOld(db: Db, requestedBefore: number, limit: number): Promise<number> {
+  const rows = await db
+    .selectFrom('containments')
+    .select('id')
+    .where('counts', 'is not', null)
+    .where('requested_at', '<', requestedBefore)
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+  if (rows.length === 0) return 0
+  const ids = rows.map(({ id }) => id)
+  await db.deleteFrom('containment_parts').where('containment_id', 'in', ids).execute()
+  await db.deleteFrom('containments').where('id', 'in', ids).execute()
+  return rows.length
+}
+
+/** Whether any of these containments keeps its agents suspended until two operators resume them. */
+export async function needsTwoPersons(db: Db, ids: readonly string[]): Promise<boolean> {
+  if (ids.length === 0) return false
+  const row = await db
+    .selectFrom('containments')
+    .select('id')
+    .where('id', 'in', ids)
+    .where('two_person', '=', 1)
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
+}

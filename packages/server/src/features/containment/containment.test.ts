@@ -1,0 +1,472 @@
+import type {
+  ContainmentFigures,
+  EventRow,
+  FleetInstance,
+  InstanceDetail,
+  SharedFleet,
+  Suspension,
+} from '@wardline/contract'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { listenOnFreePort, openControlStream } from '../../test-control-stream.ts'
+import { adminKey, openTestService, type TestService } from '../../test-service.ts'
+import { indexEvents } from '../events/event-index.ts'
+
+const second = 1_000
+const id = 'bot'
+
+let service: TestService
+beforeEach(async () => {
+  service = await openTestService()
+})
+afterEach(() => service[Symbol.asyncDispose]())
+
+const beat = (more: object = {}) =>
+  service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: 'Bot', ...more } })
+const kill = (target = id) => service.call('POST', `/api/kill/${target}`, { body: { reason: 'Leak' } })
+const resume = () => service.call('POST', `/api/resume/${id}`)
+const poll = (options: { key?: string } = {}) => service.call('GET', `/api/instances/${id}/status`, options)
+const ack = (version: number) => service.call('POST', `/api/instances/${id}/ack`, { body: { version } })
+const report = (more: object = {}) =>
+  service.call('POST', '/api/events', {
+    body: { severity: 'info', source: id, event_type: 'tool_call', description: 'x', instance_id: id, ...more },
+  })
+const watch = () => service.services.containmentWatch.run()
+/** Lets time pass, and the watch run as its timer would. */
+async function pass(seconds: number): Promise<void> {
+  for (let passed = 0; passed < seconds; passed++) {
+    service.clock.advance(second)
+    await watch()
+  }
+}
+async function suspensions(from = service): Promise<Suspension[]> {
+  await from.services.suspensionFacts.write()
+  return (await from.call<{ suspensions: Suspension[] }>('GET', `/api/instances/${id}/suspensions`)).body.suspensions
+}
+const state = async () => (await suspensions())[0]!.state
+const events = async (type: string) =>
+  (await service.call<{ events: EventRow[] }>('GET', `/api/events?event_type=${type}`)).body.events
+
+describe('the stages of a suspension', () => {
+  it('are noted with their sources', async () => {
+    await beat({ control_version: 0 })
+    const requested_at = new Date(service.clock.now()).toISOString()
+    await kill()
+    expect(await suspensions()).toMatchObject([
+      { version: 1, state: 'pending', reason: 'Leak', requested_at, stored_at: requested_at, delivered_at: null },
+    ])
+    service.clock.advance(200)
+    await poll()
+    service.clock.advance(100)
+    await ack(1)
+    await pass(29)
+    expect(await state()).toBe('confirmed')
+    await pass(1)
+    const [row] = await suspensions()
+    const after = (time: string | null) => Date.parse(time!) - Date.parse(requested_at)
+    expect(row).toMatchObject({ state: 'proven', delivered_by: 'poll', acknowledged_by: 'ack', resumed_at: null })
+    expect(row!.published_by).toMatch(/:\d+$/)
+    expect([row!.published_at, row!.delivered_at, row!.acknowledged_at, row!.silent_at].map(after)).toEqual([
+      0, 200, 300, 30_300,
+    ])
+    await resume()
+    await watch()
+    expect(await suspensions()).toMatchObject([{ state: 'proven', resumed_at: expect.any(String) }])
+  })
+
+  it('name the control stream, also one that opens afterwards', async () => {
+    const url = await listenOnFreePort(service.app)
+    await beat({ control_version: 0 })
+    const stream = await openControlStream(url, id)
+    await kill()
+    await expect.poll(async () => (await suspensions())[0]!.delivered_by).toBe('stream')
+    await stream[Symbol.asyncDispose]()
+    await resume()
+    await kill()
+    expect((await suspensions())[0]).toMatchObject({ version: 3, delivered_at: null })
+    await using _later = await openControlStream(url, id)
+    await expect.poll(async () => (await suspensions())[0]!.delivered_by).toBe('stream')
+  })
+
+  it('take the version of a heartbeat as an acknowledgement', async () => {
+    await beat({ control_version: 0 })
+    await kill()
+    await beat({ control_version: 0 })
+    expect((await suspensions())[0]!.acknowledged_at).toBeNull()
+    service.clock.advance(second)
+    await beat({ control_version: 1 })
+    service.clock.advance(second)
+    await beat({ control_version: 1 })
+    const [row] = await suspensions()
+    expect(row).toMatchObject({ state: 'confirmed', acknowledged_by: 'heartbeat' })
+    expect(Date.parse(row!.acknowledged_at!) - Date.parse(row!.requested_at)).toBe(second)
+  })
+
+  it('do not count a person who looks as a delivery', async () => {
+    await beat()
+    await kill()
+    const { key } = await service.createKey('viewer')
+    await poll({ key })
+    expect((await suspensions())[0]!.delivered_at).toBeNull()
+    await poll({ key: adminKey })
+    expect((await suspensions())[0]!.delivered_by).toBe('poll')
+  })
+
+  it('are kept as they were first seen', async () => {
+    await beat({ control_version: 0 })
+    await kill()
+    await poll()
+    await ack(1)
+    const before = await suspensions()
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    service.clock.advance(5 * second)
+    await other.call('GET', `/api/instances/${id}/status`)
+    await other.call('POST', `/api/instances/${id}/ack`, { body: { version: 1 } })
+    await beat({ control_version: 1 })
+    expect(await suspensions(other)).toEqual(before)
+  })
+
+  it('are written once the database can be written again', async () => {
+    await beat()
+    await kill()
+    await suspensions()
+    const allow = await service.refuse('update', 'suspensions')
+    await poll()
+    await expect(service.services.suspensionFacts.write()).resolves.toBeUndefined()
+    await expect(service.services.suspensionFacts.write()).rejects.toThrow()
+    await allow()
+    expect((await suspensions())[0]!.delivered_by).toBe('poll')
+  })
+
+  it('are unknown for an unknown instance', async () => {
+    expect((await service.call('GET', '/api/instances/nobody/suspensions')).status).toBe(404)
+  })
+})
+
+describe('the state', () => {
+  it('stands in the fleet and on the instance, while it is suspended', async () => {
+    const shown = async () => {
+      const list = await service.call<{ instances: FleetInstance[] }>('GET', '/api/instances')
+      const one = await service.call<InstanceDetail>('GET', `/api/instances/${id}`)
+      service.services.sharedFleets.forget()
+      const shared = await service.call<SharedFleet>('GET', '/api/fleet')
+      const all = [list.body.instances[0]!, one.body, shared.body.instances[0]!].map(({ containment }) => containment)
+      expect(all[1]).toEqual(all[0])
+      expect(all[2]).toEqual(all[0])
+      return all[0]
+    }
+    await beat({ control_version: 0 })
+    expect(await shown()).toBeNull()
+    await kill()
+    const since = () => new Date(service.clock.now()).toISOString()
+    expect(await shown()).toEqual({ state: 'pending', since: since() })
+    service.clock.advance(second)
+    await ack(1)
+    expect(await shown()).toEqual({ state: 'confirmed', since: since() })
+    await resume()
+    expect(await shown()).toBeNull()
+  })
+
+  it('of a client that cannot acknowledge is delivered, then quiet, and nothing is reported', async () => {
+    await beat()
+    await kill()
+    expect(await state()).toBe('pending')
+    await poll()
+    expect(await state()).toBe('delivered')
+    await pass(5)
+    await report()
+    await pass(89)
+    expect(await state()).toBe('delivered')
+    await pass(1)
+    expect(await state()).toBe('quiet')
+    expect(await events('kill_unconfirmed')).toEqual([])
+  })
+
+  it('is unconfirmed when an agent that could does not acknowledge, until it does', async () => {
+    await beat({ control_version: 0 })
+    await kill()
+    await poll()
+    await pass(34)
+    expect(await state()).toBe('pending')
+    expect(await events('kill_unconfirmed')).toEqual([])
+    await pass(5)
+    expect(await state()).toBe('unconfirmed')
+    expect(await events('kill_unconfirmed')).toMatchObject([
+      { severity: 'critical', by_service: true, instance_id: id, metadata: { version: 1, delivered: true } },
+    ])
+    await ack(1)
+    expect(await state()).toBe('confirmed')
+    await pass(30)
+    expect(await state()).toBe('proven')
+    expect(await events('kill_unconfirmed')).toHaveLength(1)
+  })
+
+  it('is unconfirmed for a client that cannot acknowledge only while nothing is delivered', async () => {
+    await beat()
+    await kill()
+    await pass(36)
+    expect(await state()).toBe('unconfirmed')
+    expect(await events('kill_unconfirmed')).toMatchObject([{ metadata: { delivered: false } }])
+    await poll()
+    expect(await state()).toBe('delivered')
+  })
+
+  // A machine whose clock is set forward would call people for each kill of the last minute, and prove what it did not see.
+  it('does not change because the clock was set', async () => {
+    await beat({ control_version: 0 })
+    await watch()
+    await kill()
+    service.clock.jump(3_600_000)
+    await watch()
+    await pass(58)
+    expect(await events('kill_unconfirmed')).toEqual([])
+    await ack(1)
+    service.clock.jump(3_600_000)
+    await watch()
+    expect(await state()).toBe('confirmed')
+  })
+})
+
+describe('silence', () => {
+  beforeEach(async () => {
+    await beat({ control_version: 0 })
+    await kill()
+    await poll()
+    await ack(1)
+  })
+
+  it('begins again with each event', async () => {
+    await pass(5)
+    await report()
+    await pass(29)
+    expect(await state()).toBe('confirmed')
+    await pass(1)
+    expect(await state()).toBe('proven')
+  })
+
+  it('is not broken by heartbeats, acknowledgements and what the agent says of its stop', async () => {
+    await pass(15)
+    await beat({ control_version: 1 })
+    await ack(1)
+    await report({ event_type: 'agent_suspended' })
+    await pass(15)
+    expect(await state()).toBe('proven')
+  })
+
+  // Memory knows nothing after a restart: the log decides.
+  it('is decided from the log, by a process that saw nothing', async () => {
+    await pass(1)
+    await report()
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    service.clock.advance(29 * second)
+    await other.services.containmentWatch.run()
+    expect(await state()).toBe('confirmed')
+    service.clock.advance(second)
+    await other.services.containmentWatch.run()
+    expect(await state()).toBe('proven')
+  })
+
+  it('is refuted by an event that is stored later, within the grace as well', async () => {
+    await pass(30)
+    expect(await state()).toBe('proven')
+    await report()
+    // A commit that took long: the event is from before the proof.
+    await service.execute(`update events set created_at = created_at - 27000 where seq = (select max(seq) from events)`)
+    await pass(1)
+    expect(await state()).toBe('violated')
+  })
+})
+
+describe('activity while suspended', () => {
+  const breaches = () => events('activity_while_suspended')
+
+  it('is a breach, at most once a minute, with a count; and stays one', async () => {
+    await beat({ control_version: 0 })
+    await kill()
+    await poll()
+    await ack(1)
+    await pass(11)
+    for (const session_id of ['a', 'b']) await report({ session_id })
+    await pass(1)
+    expect(await state()).toBe('violated')
+    const first_at = new Date(service.clock.now() - second).toISOString()
+    expect(await breaches()).toMatchObject([
+      { severity: 'breach', by_service: true, instance_id: id, metadata: { occurrences: 2, total: 2, first_at } },
+    ])
+    for (let count = 0; count < 30; count++) {
+      await report()
+      await pass(1)
+    }
+    expect(await breaches()).toHaveLength(1)
+    await pass(40)
+    expect(await breaches()).toMatchObject([{ metadata: { occurrences: 30, total: 32, first_at } }, {}])
+    await pass(70)
+    expect(await breaches()).toHaveLength(2)
+    expect(await suspensions()).toMatchObject([{ state: 'violated', breaches: 32, silent_at: null }])
+    await resume()
+    await pass(1)
+    expect(await state()).toBe('violated')
+  })
+
+  it('is none within ten seconds of the delivery, nor before it', async () => {
+    await beat()
+    await kill()
+    await pass(20)
+    await report()
+    await poll()
+    await pass(10)
+    await report()
+    await pass(5)
+    expect(await breaches()).toEqual([])
+    expect(await state()).toBe('delivered')
+  })
+
+  it('is none when it is that of another agent, or comes after the resume', async () => {
+    await beat()
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: 'other', name: 'Other' } })
+    await kill()
+    await poll()
+    await pass(20)
+    await report({ instance_id: 'other', source: 'other' })
+    await resume()
+    await pass(1)
+    await report()
+    await pass(61)
+    expect(await breaches()).toEqual([])
+  })
+
+  it('is seen without an instance id when the key registered this instance alone', async () => {
+    await beat()
+    await kill()
+    await poll()
+    await pass(11)
+    const hidden = { instance_id: undefined, source: 'someone' }
+    const { key } = await service.createKey('admin')
+    const body = { severity: 'info', source: id, event_type: 'tool_call', description: 'x' }
+    expect((await service.call('POST', '/api/events', { key, body })).status).toBe(201)
+    await pass(1)
+    expect(await breaches()).toEqual([])
+    await report(hidden)
+    await report({ ...hidden, event_type: 'agent_suspended' })
+    await pass(1)
+    expect(await breaches()).toMatchObject([{ instance_id: id, metadata: { occurrences: 1 } }])
+    await report(hidden)
+    await pass(61)
+    expect(await suspensions()).toMatchObject([{ state: 'violated', breaches: 2 }])
+  })
+
+  it('is seen under the source that the agent used before, unless others use it too', async () => {
+    for (const name of [id, 'other']) {
+      await service.call('POST', '/api/heartbeat', { body: { instance_id: name, name } })
+    }
+    await report({ source: 'worker' })
+    await report({ source: 'shared' })
+    await indexEvents(service.deps.database)
+    await kill()
+    await poll()
+    await pass(11)
+    await report({ instance_id: 'other', source: 'shared' })
+    await report({ instance_id: undefined, source: 'shared' })
+    await pass(1)
+    expect(await breaches()).toEqual([])
+    await report({ instance_id: undefined, source: 'worker' })
+    await pass(1)
+    expect(await breaches()).toHaveLength(1)
+    expect(await state()).toBe('violated')
+  })
+
+  it('is a decoy that it touches', async () => {
+    await beat()
+    const decoy = { instanceId: id, type: 'file_path', path: '/srv/secret/id_rsa' }
+    await service.call('POST', '/api/honeypots', { body: decoy })
+    await service.services.decoyChecks.refresh()
+    await kill()
+    await poll()
+    await pass(20)
+    const check = { path: decoy.path, meta: { instance_id: id } }
+    await service.call('POST', '/api/honeypots/check/path', { body: check })
+    await pass(1)
+    expect(await breaches()).toHaveLength(1)
+  })
+
+  it('is found after a crash, by the log, and reported once by all processes', async () => {
+    await beat({ control_version: 0 })
+    await kill()
+    await poll()
+    await suspensions()
+    service.clock.advance(20 * second)
+    await report()
+    await indexEvents(service.deps.database)
+    await report()
+    const { dataDir } = service.deps.config
+    await using second_ = await openTestService({ dataDir, clock: service.clock })
+    await using third = await openTestService({ dataDir, clock: service.clock })
+    await Promise.all([second_, third].map(({ services }) => services.containmentWatch.run()))
+    expect(await breaches()).toMatchObject([{ metadata: { occurrences: 2 } }])
+    await watch()
+    expect(await breaches()).toHaveLength(1)
+  })
+})
+
+// Nothing is due of a suspension that is proven: only what a process looks at after its start finds the event.
+it('refutes a proof by what was stored right before a crash', async () => {
+  await beat({ control_version: 0 })
+  await kill()
+  await poll()
+  await ack(1)
+  await pass(30)
+  expect(await state()).toBe('proven')
+  expect(await service.rows('select look_at from suspensions')).toEqual([{ look_at: null }])
+  await report()
+  await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+  await other.services.containmentWatch.run()
+  expect(await state()).toBe('violated')
+})
+
+describe('alerts', () => {
+  it('of the result are written once: unconfirmed from the event, confirmed by the service', async () => {
+    await using alerting = await openTestService({ env: { SLACK_WEBHOOK_URL: 'http://127.0.0.1:9/none' } })
+    await alerting.call('POST', '/api/heartbeat', { body: { instance_id: id, name: 'Bot', control_version: 0 } })
+    await alerting.call('POST', `/api/kill/${id}`, { body: { reason: 'Leak' } })
+    const { containmentWatch } = alerting.services
+    alerting.clock.advance(36 * second)
+    await containmentWatch.run()
+    await containmentWatch.run()
+    await alerting.call('POST', `/api/instances/${id}/ack`, { body: { version: 1 } })
+    await containmentWatch.run()
+    await containmentWatch.run()
+    const rows = await alerting.rows('select event_type, by_service from alerts order by seq')
+    expect(rows).toEqual(
+      ['instance_suspended', 'kill_unconfirmed', 'kill_confirmed'].map((event_type) => ({ event_type, by_service: 1 })),
+    )
+  })
+})
+
+it('shows percentiles of each stage, of how many, and the states of what lasts', async () => {
+  const figures = async () => (await service.call<ContainmentFigures>('GET', '/api/containment')).body
+  expect(await figures()).toMatchObject({ suspensions: 0, states: [], settings: { silence_seconds: 30 } })
+  for (let number = 1; number <= 4; number++) {
+    const bot = `bot-${number}`
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: bot, name: bot, control_version: 0 } })
+    await kill(bot)
+    if (number === 4) continue
+    service.clock.advance(number * 100)
+    await service.call('POST', `/api/instances/${bot}/ack`, { body: { version: 1 } })
+  }
+  await service.services.suspensionFacts.write()
+  const { stages, states, suspensions: count } = await figures()
+  expect(count).toBe(4)
+  expect(stages.find(({ stage }) => stage === 'acknowledged')).toEqual({
+    stage: 'acknowledged',
+    measured: 3,
+    p50_ms: 200,
+    p95_ms: 300,
+    p99_ms: 300,
+  })
+  expect(stages.find(({ stage }) => stage === 'silent')).toMatchObject({ measured: 0, p50_ms: null })
+  expect(states).toEqual([
+    { state: 'pending', count: 1 },
+    { state: 'confirmed', count: 3 },
+  ])
+  service.clock.advance(86_400_001)
+  expect((await figures()).suspensions).toBe(0)
+})

@@ -1,0 +1,291 @@
+import {
+  alertTypes,
+  type Containment,
+  type ContainmentPlan,
+  type ContainmentSelector,
+  type ContainmentSummary,
+  limits,
+  type NewContainment,
+} from '@wardline/contract'
+import { isoTime, isoTimeOrNull } from '../../clock.ts'
+import type { Database, Db, Statement } from '../../db/database.ts'
+import type { Deps } from '../../deps.ts'
+import type { Point } from '../../enforcement-points.ts'
+import { AppError, unknownId } from '../../errors.ts'
+import type { Principal } from '../../http/auth.ts'
+import { uuidV7 } from '../../ids.ts'
+import type { Outbox } from '../alerts/outbox/outbox.ts'
+import { type Actor, auditStatements } from '../audit/audit.ts'
+import { readApplied, type SelectedRow } from '../instances/fleet-statements.ts'
+import { keyNames } from '../keys/key-names.ts'
+import type { FleetMember } from '../kill-switch/fleet-change.ts'
+import { countContained, readContainmentsOf, readUnacknowledged } from '../kill-switch/fleet-suspension-statements.ts'
+import type { OpenStreams } from '../kill-switch/open-streams.ts'
+import {
+  type ContainmentRow,
+  countOpen,
+  findContainment,
+  insertStatements,
+  needsTwoPersons,
+  readContainments,
+  readParts,
+} from './containment-queries.ts'
+import { countCalls } from './enforcement/call-queries.ts'
+import { type Progress, stateOf } from './progress.ts'
+import { confirmBySecond, fleetTarget, instanceTarget } from './second-operator.ts'
+import { assertConfirmed, planOf, selectAgents, type Ways } from './selection.ts'
+
+/** Agents that are changed in one transaction: it holds the locks of the audit log for some 20 ms on a slow core. */
+const partMembers = 200
+/** Containments that are worked on at a time: a script that repeats one must not fill the queue. */
+const maxOpen = 20
+
+/** Without a sign of its worker for so long, another process continues a containment. */
+export const leaseMs = 5_000
+
+interface Work {
+  worker: string
+  start(id: string): void
+}
+
+interface ContainmentDeps extends Deps {
+  outbox: Outbox
+  work: Work
+  /** Control streams of this process; those of others are known with a delay of a second. */
+  ways: Ways
+  openStreams: Pick<OpenStreams, 'find'>
+}
+
+interface Asking {
+  principal: Principal
+  actor: Actor
+}
+
+/** Long lists are shown in part. */
+const shownSelector = ({ instances, ...rest }: ContainmentSelector): ContainmentSelector => ({
+  ...rest,
+  ...(instances ? { instances: instances.slice(0, limits.listedMembers) } : {}),
+})
+
+/** Whether resuming these agents takes two operators. */
+async function needsSecond(deps: Deps, ids: readonly string[]): Promise<boolean> {
+  if (deps.config.twoPersonResume) return true
+  return needsTwoPersons(deps.database.db, await readContainmentsOf(deps.database, ids))
+}
+
+/** What has to hold for the resume of one instance: the request of another operator, where two are needed. */
+export const resumeCondition =
+  (deps: Deps, instanceId: string, asking: Asking) =>
+  async (version: number): Promise<Statement[]> =>
+    (await needsSecond(deps, [instanceId])) ? confirmBySecond(deps, instanceTarget(instanceId, version), asking) : []
+
+/** In parts, those first that are reached at once. */
+function partsOf(rows: readonly SelectedRow[], { hasStream }: Ways): string[] {
+  const reached = rows.filter(({ id }) => hasStream(id))
+  const others = rows.filter(({ id }) => !hasStream(id))
+  const members: FleetMember[] = [...reached, ...others].map((row) => [row.id, row.control_version])
+  const parts: string[] = []
+  for (let at = 0; at < members.length; at += partMembers) {
+    parts.push(JSON.stringify(members.slice(at, at + partMembers)))
+  }
+  return parts
+}
+
+/** What a containment would do. Throws AppError `invalid`. */
+export async function planContainment(deps: ContainmentDeps, request: NewContainment): Promise<ContainmentPlan> {
+  const { action, selector, two_person = false } = request
+  const rows = await selectAgents(deps, action, selector)
+  const listening = await deps.openStreams.find(rows.map(({ id }) => id))
+  const elsewhere = new Set(listening.map(({ instanceId }) => instanceId))
+  const ways = { hasStream: (id: string) => elsewhere.has(id) || deps.ways.hasStream(id) }
+  const second =
+    action === 'resume' &&
+    (two_person ||
+      (await needsSecond(
+        deps,
+        rows.map(({ id }) => id),
+      )))
+  return { ...planOf(action, rows, ways, deps.clock.now()), second_operator: second }
+}
+
+/**
+ * Stores a containment and starts it; resolves with its id once it is on disk. Throws AppError `invalid`,
+ * `confirm_required`, `conflict` or `second_operator_required`.
+ */
+export async function createContainment(
+  deps: ContainmentDeps,
+  request: NewContainment,
+  { principal, actor }: Asking,
+): Promise<string> {
+  const { database, clock, work, outbox, log } = deps
+  const requestedAt = clock.now()
+  const { action, selector, confirm, two_person = false } = request
+  const reason = request.reason.trim()
+  const rows = await selectAgents(deps, action, selector)
+  assertConfirmed(action, rows.length, confirm)
+  if ((await countOpen(database.db)) >= maxOpen) {
+    throw new AppError('overloaded', `${maxOpen} containments are in progress; retry when one of them is done.`, 1)
+  }
+  const ids = rows.map(({ id }) => id)
+  const shown = JSON.stringify(shownSelector(selector))
+  const isTwoPerson = action === 'resume' && (two_person || (await needsSecond(deps, ids)))
+  const target = fleetTarget(selector, shown, rows.length)
+  const confirmation = isTwoPerson ? await confirmBySecond(deps, target, { principal, actor, reason }) : undefined
+  const now = clock.now()
+  const id = uuidV7(now)
+  const row = {
+    id,
+    action,
+    selector: shown,
+    reason,
+    actor: JSON.stringify(actor),
+    confirmed_by: confirmation ? actor.keyId : null,
+    two_person: action === 'suspend' && two_person ? (1 as const) : (0 as const),
+    requested: rows.length,
+    skipped: 0,
+    requested_at: requestedAt,
+    worker: work.worker,
+    leased_until: now + leaseMs,
+    look_at: now,
+  }
+  const verb = action === 'suspend' ? 'Suspending' : 'Resuming'
+  const alert = {
+    severity: 'warning' as const,
+    event_type: alertTypes.containmentStarted,
+    instance_id: null,
+    description: `${verb} ${rows.length} ${rows.length === 1 ? 'agent' : 'agents'}, requested by ${actor.name}: ${reason}`,
+  }
+  const after = { action, selector: JSON.parse(shown), agents: rows.length, two_person: row.two_person === 1 }
+  const entry = { action: 'containment.create', target: id, before: null, after, reason }
+  await database.batch(
+    [
+      ...insertStatements(database, row, partsOf(rows, deps.ways)),
+      ...outbox.ownStatements([alert], now),
+      ...(confirmation ?? []),
+      ...auditStatements(database, actor, entry, now),
+    ],
+    { isControl: true },
+  )
+  outbox.notify()
+  log.info({ containment: id, action, agents: rows.length, actor: actor.keyId }, 'containment requested')
+  work.start(id)
+  return id
+}
+
+const changedOf = ({ changed }: { changed: string | null }): [string, number][] => JSON.parse(changed ?? '[]')
+
+/** What is known of a containment by now. */
+export async function readProgress(
+  database: Database,
+  row: ContainmentRow,
+  points: readonly Point[],
+): Promise<Progress> {
+  if (row.counts !== null) return JSON.parse(row.counts)
+  const { db } = database
+  const parts = (await readParts(db, row.id)).map(changedOf)
+  const changed = parts.reduce((sum, part) => sum + part.length, 0)
+  const { lastConfirmedAt, ...enforcement } = await countCalls(
+    db,
+    points.map(({ name }) => name),
+    row.id,
+  )
+  const known = { changed, skipped: row.skipped, enforcement }
+  if (row.action === 'suspend') {
+    const contained = await countContained(db, row.id)
+    return { ...known, ...contained, lastConfirmedAt: Math.max(contained.lastConfirmedAt ?? 0, lastConfirmedAt ?? 0) }
+  }
+  const progress = { ...known, confirmed: 0, proven: 0, missing: 0, lastConfirmedAt }
+  for (const part of parts) {
+    if (part.length === 0) continue
+    const { applied, lastAppliedAt, missing } = await readApplied(database, part)
+    progress.confirmed += applied
+    progress.missing += missing.length
+    progress.lastConfirmedAt = Math.max(progress.lastConfirmedAt ?? 0, lastAppliedAt)
+  }
+  return progress
+}
+
+/** Agents that did not confirm, and those whose turn has not come, as many as an answer lists. */
+async function readMissing(database: Database, row: ContainmentRow): Promise<string[]> {
+  const parts = await readParts(database.db, row.id)
+  const ids: string[] =
+    row.action === 'suspend' ? await readUnacknowledged(database.db, row.id, limits.listedMembers) : []
+  for (const part of parts) {
+    if (ids.length >= limits.listedMembers) break
+    const changed = changedOf(part)
+    if (part.changed === null) ids.push(...(JSON.parse(part.members) as FleetMember[]).map(([id]) => id))
+    else if (row.action === 'resume' && changed.length > 0) ids.push(...(await readApplied(database, changed)).missing)
+  }
+  return ids.slice(0, limits.listedMembers)
+}
+
+/** What a containment is read from. */
+interface Reading {
+  database: Database
+  points: readonly Point[]
+  /** Until an agent that did not confirm counts as missing. */
+  acknowledgeMs: number
+}
+
+const noCalls = { calls: 0, confirmed: 0, failed: 0 }
+
+async function summarize(
+  { database, points, acknowledgeMs }: Reading,
+  row: ContainmentRow,
+  names: Map<string, string>,
+  now: number,
+): Promise<ContainmentSummary> {
+  const progress = await readProgress(database, row, points)
+  const { changed, skipped, confirmed, proven, missing, lastConfirmedAt, enforcement = noCalls } = progress
+  const { keyId } = JSON.parse(row.actor) as Actor
+  const state = stateOf(progress, row.changed_at, now, acknowledgeMs)
+  const completedAt = state === 'complete' ? Math.max(row.changed_at!, lastConfirmedAt ?? 0) : null
+  return {
+    id: row.id,
+    action: row.action,
+    state,
+    reason: row.reason,
+    selector: JSON.parse(row.selector),
+    by: keyId,
+    by_name: names.get(keyId) ?? null,
+    confirmed_by: row.confirmed_by,
+    two_person: row.two_person === 1,
+    requested: row.requested,
+    changed,
+    skipped,
+    confirmed,
+    proven,
+    enforcement,
+    missing_count: missing + row.requested - changed - skipped,
+    requested_at: isoTime(row.requested_at),
+    changed_at: isoTimeOrNull(row.changed_at),
+    completed_at: isoTimeOrNull(completedAt),
+  }
+}
+
+const actorsOf = (rows: readonly ContainmentRow[]) => rows.map(({ actor }) => (JSON.parse(actor) as Actor).keyId)
+
+/** Newest first. */
+export async function listContainments(
+  reading: Reading,
+  db: Db,
+  before: string | undefined,
+  limit: number,
+  now: number,
+): Promise<{ containments: ContainmentSummary[]; next: string | null }> {
+  const rows = await readContainments(db, before, limit)
+  const names = await keyNames.names(db, actorsOf(rows))
+  const within = { ...reading, database: { ...reading.database, db } }
+  const containments: ContainmentSummary[] = []
+  for (const row of rows) containments.push(await summarize(within, row, names, now))
+  return { containments, next: rows.length === limit ? rows.at(-1)!.id : null }
+}
+
+/** Throws AppError `not_found`. */
+export async function viewContainment(reading: Reading, id: string, now: number): Promise<Containment> {
+  const { database } = reading
+  const row = await findContainment(database.db, id)
+  if (!row) throw unknownId('containment', id, 'wardline containments')
+  const names = await keyNames.names(database.db, actorsOf([row]))
+  return { ...(await summarize(reading, row, names, now)), missing: await readMissing(database, row) }
+}

@@ -1,0 +1,64 @@
+import { GroupCommit } from '../../db/group-commit.ts'
+import type { Deps } from '../../deps.ts'
+import { AppError } from '../../errors.ts'
+import { type AnswerCells, provenStatement } from '../instances/drill-statements.ts'
+import { answersStatement, wasAnswered } from './drill-queries.ts'
+
+interface Answer {
+  instanceId: string
+  nonce: string
+  keyId: string
+  at: number
+}
+
+export interface DrillAnswers {
+  /** Notes that the agent received a drill. Rejects with AppError `conflict` when the nonce is not to be answered. */
+  answer(answer: Omit<Answer, 'at'>): Promise<void>
+  whenIdle(): Promise<void>
+}
+
+/** An id, a nonce and a time. */
+const answerBytes = 150
+
+/** Answers share commits: a thousand agents that are asked together answer together. */
+export function createDrillAnswers({ database, clock, metrics }: Deps): DrillAnswers {
+  const queue = new GroupCommit<Answer, boolean>({
+    queue: 'drills',
+    clock,
+    metrics,
+    weigh: ({ keyId }) => ({ rows: 1, bytes: answerBytes, owner: keyId }),
+    async commit(answers) {
+      // One statement must not touch a row twice: of two answers with one nonce the first one counts.
+      const first = new Map<string, Answer>()
+      for (const answer of answers) {
+        const name = `${answer.instanceId} ${answer.nonce}`
+        if (!first.has(name)) first.set(name, answer)
+      }
+      // In the order of ids: two processes that lock the same rows in two orders would block each other.
+      const cells = [...first.values()]
+        .map(({ instanceId, nonce, at }): AnswerCells => [instanceId, nonce, at])
+        .toSorted(([one], [other]) => (one < other ? -1 : 1))
+      const [taken] = await database.batch([
+        answersStatement(database, cells),
+        provenStatement(database, cells, wasAnswered),
+      ])
+      const right = new Set(taken!.map(({ instance_id, nonce }) => `${instance_id} ${nonce}`))
+      return answers.map((answer) => {
+        const name = `${answer.instanceId} ${answer.nonce}`
+        return first.get(name) === answer && right.has(name)
+      })
+    },
+  })
+  return {
+    async answer(given) {
+      const isRight = await queue.add({ ...given, at: clock.now() })
+      metrics.drills.inc({ result: isRight ? 'answered' : 'refused' })
+      if (isRight) return
+      throw new AppError(
+        'conflict',
+        'nonce is not that of an open drill of this instance: it is wrong, was answered already, or is older than 30 seconds. The next drill brings another one.',
+      )
+    },
+    whenIdle: () => queue.whenIdle(),
+  }
+}

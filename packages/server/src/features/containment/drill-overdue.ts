@@ -1,0 +1,65 @@
+import { eventTypes } from '@wardline/contract'
+import { dayMs, hourMs, isoTime, minuteMs } from '../../clock.ts'
+import { claimRun } from '../../db/runs.ts'
+import type { Deps } from '../../deps.ts'
+import type { Ingest } from '../events/ingest.ts'
+import { beginOverdue, endOverdue, markWarned, type OverdueRow } from '../instances/drill-statements.ts'
+
+const overdueMs = 3 * dayMs
+/** Three questions in vain, where they are asked less often than daily. */
+const overduePeriods = 3
+/** An agent that comes back after a long time is asked within ten minutes, and once more an hour later. */
+const waitMs = hourMs + 15 * minuteMs
+const warnEveryMs = dayMs
+const runName = 'drills_overdue'
+const runEveryMs = minuteMs
+/** Rows of one transaction. */
+const batchRows = 200
+/** A run names this many; a fleet that does not answer has one cause. */
+const maxNamed = 20
+
+/** Warns of agents that are online and did not prove for days that they can be stopped. One process does it, once a minute. */
+export async function warnOfOverdue(deps: Deps, { ingest }: { ingest: Ingest }): Promise<void> {
+  const { config, clock, timekeeping } = deps
+  const { db } = deps.database
+  if (config.drillHours === null || !timekeeping.mayJudge()) return
+  const now = clock.now()
+  if (!(await claimRun(db, runName, now - runEveryMs + 1_000, now))) return
+  const allowedMs = Math.max(overdueMs, overduePeriods * config.drillHours * hourMs)
+  const bounds = { now, provenBefore: now - allowedMs }
+  await endOverdue(db, bounds)
+  for (let count = batchRows; count === batchRows; ) count = await beginOverdue(db, bounds, batchRows)
+  const due = { ...bounds, waitingBefore: now - waitMs, warnedBefore: now - warnEveryMs }
+  let named = 0
+  let others = 0
+  for (let count = batchRows; count === batchRows; ) {
+    const publish = await db.transaction().execute(async (trx) => {
+      const rows = await markWarned(trx, due, batchRows)
+      count = rows.length
+      const events = rows.slice(0, maxNamed - named).map((row) => ingest.own(overdueEvent(row, now)))
+      named += events.length
+      others += rows.length - events.length
+      return events.length > 0 ? await ingest.storeWithin(trx, events) : () => {}
+    })
+    publish()
+  }
+  if (others === 0) return
+  const event = ingest.own({
+    severity: 'warning',
+    event_type: eventTypes.drillsOverdue,
+    description: `${others} more instances did not answer a drill for days`,
+    metadata: { instances: others },
+  })
+  await ingest.store([event])
+}
+
+function overdueEvent({ id, last_proven_at, drills_since }: OverdueRow, now: number) {
+  const days = Math.floor((now - Math.max(last_proven_at ?? 0, drills_since)) / dayMs)
+  return {
+    severity: 'warning',
+    event_type: eventTypes.drillOverdue,
+    description: `Did not answer a drill for ${days} days although it is online: nothing shows that a suspension would reach it`,
+    instance_id: id,
+    metadata: { days, last_proven_stoppable_at: last_proven_at === null ? null : isoTime(last_proven_at) },
+  } as const
+}

@@ -1,0 +1,199 @@
+import { drillAnswerMs } from '@wardline/contract'
+import { type RawBuilder, sql } from 'kysely'
+import type { Database, Db, Statement } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
+import { type AnswerCells, answerColumns } from '../instances/drill-statements.ts'
+
+export type DrillRow = Schema['drills']
+export type NotAskedReason = NonNullable<Schema['drill_asks']['reason']>
+
+/** Stands for a drill in the questions that the service asks by itself. */
+const scheduleId = 'schedule'
+
+const idRows = ({ dialect }: Pick<Database, 'dialect'>, ids: readonly string[]) =>
+  dialect.rowsFromJson(JSON.stringify(ids.map((id) => [id])), { id: 'text' })
+
+// --- Drills of operators
+
+export const drillStatement = (db: Db, row: Omit<DrillRow, 'ready_at' | 'completed_at' | 'report'>): Statement =>
+  db.insertInto('drills').values(row).compile()
+
+/** Records agents of a drill, to be asked by the processes that hold their streams. */
+export function agentsStatement(database: Database, drillId: string, ids: readonly string[]): Statement {
+  return sql`insert into drill_asks (drill_id, instance_id)
+    select cast(${drillId} as text), id from ${idRows(database, ids)} as batch`.compile(database.db)
+}
+
+export async function markReady(db: Db, id: string, now: number): Promise<void> {
+  await db.updateTable('drills').set({ ready_at: now }).where('id', '=', id).execute()
+}
+
+export function readRunning(db: Db): Promise<DrillRow[]> {
+  return db.selectFrom('drills').selectAll().where('completed_at', 'is', null).orderBy('requested_at').execute()
+}
+
+export function readDrills(db: Db, limit: number): Promise<DrillRow[]> {
+  return db
+    .selectFrom('drills')
+    .selectAll()
+    .orderBy('requested_at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute()
+}
+
+export function findDrill(db: Db, id: string): Promise<DrillRow | undefined> {
+  return db.selectFrom('drills').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+/** Stores the report of a drill; false when another process was faster. */
+export async function completeDrill(db: Db, id: string, report: string, now: number): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('drills')
+    .set({ completed_at: now, report })
+    .where('id', '=', id)
+    .where('completed_at', 'is', null)
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows === 1n
+}
+
+// --- Questions
+
+/** Agents of a drill that are neither asked nor given up, after an id. */
+export async function readUnasked(db: Db, drillId: string, after: string, limit: number): Promise<string[]> {
+  const rows = await db
+    .selectFrom('drill_asks')
+    .select('instance_id')
+    .where('drill_id', '=', drillId)
+    .where('asked_at', 'is', null)
+    .where('reason', 'is', null)
+    .where('instance_id', '>', after)
+    .orderBy('instance_id')
+    .limit(limit)
+    .execute()
+  return rows.map(({ instance_id }) => instance_id)
+}
+
+/** Instance and nonce. */
+export type AskCells = [string, string]
+const askColumns = { instance_id: 'text', nonce: 'text' } as const
+
+const askedIds = async (query: RawBuilder<{ instance_id: string }>, db: Db): Promise<Set<string>> =>
+  new Set((await query.execute(db)).rows.map(({ instance_id }) => instance_id))
+
+/** Takes questions of a drill; resolves with the instances that this process is to ask. */
+export function takeAsks({ db, dialect }: Database, drillId: string, asks: readonly AskCells[], now: number) {
+  const rows = dialect.rowsFromJson(JSON.stringify(asks), askColumns)
+  return askedIds(
+    sql`update drill_asks set nonce = batch.nonce, asked_at = ${now} from ${rows} as batch
+      where drill_asks.drill_id = ${drillId} and drill_asks.instance_id = batch.instance_id
+        and drill_asks.asked_at is null and drill_asks.reason is null
+      returning drill_asks.instance_id`,
+    db,
+  )
+}
+
+/** The same for the schedule, unless an instance was asked after `notSince` by any process. */
+export function takeScheduled({ db, dialect }: Database, asks: readonly AskCells[], now: number, notSince: number) {
+  const rows = dialect.rowsFromJson(JSON.stringify(asks), askColumns)
+  return askedIds(
+    sql`insert into drill_asks (drill_id, instance_id, nonce, asked_at)
+      select cast(${scheduleId} as text), instance_id, nonce, cast(${now} as bigint) from ${rows} as batch where true
+      on conflict (drill_id, instance_id) do update
+        set nonce = excluded.nonce, asked_at = excluded.asked_at, answered_at = null
+        where drill_asks.asked_at <= ${notSince} or drill_asks.asked_at > ${now}
+      returning instance_id`,
+    db,
+  )
+}
+
+interface ScheduledAsk {
+  asked_at: number | null
+  answered_at: number | null
+}
+
+/** The last scheduled questions to these instances. */
+export async function readScheduled(database: Database, ids: readonly string[]): Promise<Map<string, ScheduledAsk>> {
+  const { rows } = await sql<ScheduledAsk & { instance_id: string }>`
+    select instance_id, asked_at, answered_at from drill_asks
+    where drill_id = ${scheduleId} and instance_id in (select id from ${idRows(database, ids)} as batch)`.execute(
+    database.db,
+  )
+  return new Map(rows.map((row) => [row.instance_id, row]))
+}
+
+/** Notes why agents are not asked, unless they were meanwhile. */
+export async function giveUpAsks(
+  { db, dialect }: Database,
+  drillId: string,
+  reasons: readonly (readonly [string, NotAskedReason])[],
+): Promise<void> {
+  const rows = dialect.rowsFromJson(JSON.stringify(reasons), { instance_id: 'text', reason: 'text' })
+  await sql`update drill_asks set reason = batch.reason from ${rows} as batch
+    where drill_asks.drill_id = ${drillId} and drill_asks.instance_id = batch.instance_id
+      and drill_asks.asked_at is null and drill_asks.reason is null`.execute(db)
+}
+
+/** Takes answers, each once and in time; returns instance and nonce of those that were right. */
+export function answersStatement({ db, dialect }: Database, answers: readonly AnswerCells[]): Statement {
+  const rows = dialect.rowsFromJson(JSON.stringify(answers), answerColumns)
+  return sql`update drill_asks set answered_at = batch.at from ${rows} as batch
+    where drill_asks.nonce = batch.nonce and drill_asks.instance_id = batch.instance_id
+      and drill_asks.answered_at is null and drill_asks.asked_at >= batch.at - ${sql.lit(drillAnswerMs)}
+    returning drill_asks.instance_id, drill_asks.nonce`.compile(db)
+}
+
+/** Whether the answer in this row of `batch` was taken just now. */
+export const wasAnswered = sql<boolean>`exists (select 1 from drill_asks where drill_asks.nonce = batch.nonce
+  and drill_asks.instance_id = batch.instance_id and drill_asks.answered_at = batch.at)`
+
+// --- Reports
+
+export interface AskRow {
+  instance_id: string
+  asked_at: number | null
+  answered_at: number | null
+  reason: NotAskedReason | null
+}
+
+/** The questions of a drill after an instance. */
+export function readAsks(db: Db, drillId: string, after: string, limit: number): Promise<AskRow[]> {
+  return db
+    .selectFrom('drill_asks')
+    .select(['instance_id', 'asked_at', 'answered_at', 'reason'])
+    .where('drill_id', '=', drillId)
+    .where('instance_id', '>', after)
+    .orderBy('instance_id')
+    .limit(limit)
+    .execute()
+}
+
+/** Whether agents of a drill may still be asked, or may still answer a question from after an instant. */
+export async function isPending(db: Db, drillId: string, askedSince: number): Promise<boolean> {
+  const pending = await db
+    .selectFrom('drill_asks')
+    .select('instance_id')
+    .where('drill_id', '=', drillId)
+    .where('reason', 'is', null)
+    .where('answered_at', 'is', null)
+    .where((e) => e.or([e('asked_at', 'is', null), e('asked_at', '>', askedSince)]))
+    .limit(1)
+    .executeTakeFirst()
+  return pending !== undefined
+}
+
+/** Deletes drills but the newest ones, once they are complete. */
+export async function deleteOldDrills(db: Db, kept: number): Promise<void> {
+  const newest = db.selectFrom('drills').select('id').orderBy('requested_at', 'desc').orderBy('id', 'desc').limit(kept)
+  await db.deleteFrom('drills').where('completed_at', 'is not', null).where('id', 'not in', newest).execute()
+}
+
+/** Deletes up to `limit` questions of drills that are complete, and of the schedule from before an instant. */
+export async function deleteOldAsks(db: Db, scheduledBefore: number, limit: number): Promise<number> {
+  const old = sql`select drill_id, instance_id from drill_asks
+    where case when drill_id = ${scheduleId} then asked_at < ${scheduledBefore}
+      else not exists (select 1 from drills where drills.id = drill_asks.drill_id and drills.completed_at is null) end
+    limit ${limit}`
+  const { rows } = await sql`delete from drill_asks where (drill_id, instance_id) in (${old}) returning 1`.execute(db)
+  return rows.length
+}

@@ -1,0 +1,191 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { dayMs, hourMs, minuteMs } from '../../clock.ts'
+import { listenOnFreePort, openControlStream } from '../../test-control-stream.ts'
+import { openTestService, type TestService } from '../../test-service.ts'
+import { warnOfOverdue } from './drill-overdue.ts'
+import { catchUpMs, nextDrillAt, retryDrillMs } from './drill-schedule.ts'
+
+const start = Date.UTC(2026, 0, 15)
+const never = { askedAt: null, answeredAt: null }
+const periods = fc.integer({ min: 1, max: 168 }).map((hours) => hours * hourMs)
+const ids = fc.stringMatching(/^[a-z0-9_-]{1,64}$/)
+
+it('asks an agent that always listens once in each period, at the same time', () => {
+  fc.assert(
+    fc.property(ids, periods, fc.integer({ min: 0, max: dayMs }), (id, periodMs, offset) => {
+      const openedAt = start + offset
+      let answeredAt = nextDrillAt(id, { ...never, openedAt }, periodMs, openedAt)
+      // The first time soon after it came.
+      expect(answeredAt - openedAt).toBeGreaterThanOrEqual(0)
+      expect(answeredAt - openedAt).toBeLessThan(catchUpMs)
+      const times: number[] = []
+      for (let count = 0; count < 5; count++) {
+        const next = nextDrillAt(id, { askedAt: answeredAt, answeredAt, openedAt }, periodMs, answeredAt)
+        expect(next).toBeGreaterThan(answeredAt)
+        expect(next - answeredAt).toBeLessThanOrEqual(periodMs)
+        times.push(next)
+        answeredAt = next
+      }
+      for (const [index, at] of times.entries()) expect(at - times[0]!).toBe(index * periodMs)
+    }),
+  )
+})
+
+it('asks an agent that missed its time within ten minutes after it came, and one that did not not', () => {
+  fc.assert(
+    fc.property(ids, periods, fc.integer({ min: 1, max: 10 * dayMs }), (id, periodMs, awayMs) => {
+      const answeredAt = nextDrillAt(id, { ...never, openedAt: start }, periodMs, start)
+      const due = nextDrillAt(id, { askedAt: answeredAt, answeredAt, openedAt: start }, periodMs, answeredAt)
+      const openedAt = answeredAt + awayMs
+      const next = nextDrillAt(id, { askedAt: answeredAt, answeredAt, openedAt }, periodMs, openedAt)
+      if (openedAt < due) expect(next).toBe(due)
+      else {
+        expect(next).toBeGreaterThanOrEqual(openedAt)
+        expect(next).toBeLessThan(openedAt + catchUpMs)
+      }
+    }),
+  )
+})
+
+it('asks again after an hour without an answer, and is not held up by a clock that was set back', () => {
+  fc.assert(
+    fc.property(ids, periods, (id, periodMs) => {
+      const unanswered = { askedAt: start, answeredAt: null, openedAt: start - hourMs }
+      expect(nextDrillAt(id, unanswered, periodMs, start)).toBe(start + retryDrillMs)
+      const future = { askedAt: start + 400 * dayMs, answeredAt: start + 400 * dayMs, openedAt: start }
+      expect(nextDrillAt(id, future, periodMs, start)).toBeLessThan(start + catchUpMs)
+    }),
+  )
+})
+
+it('spreads a fleet evenly over the day, and over the minutes after a restart', () => {
+  const agents = 10_000
+  fc.assert(
+    fc.property(fc.stringMatching(/^[a-z]{1,8}-$/), (prefix) => {
+      const inHour = new Array<number>(24).fill(0)
+      const inMinute = new Array<number>(10).fill(0)
+      for (let n = 0; n < agents; n++) {
+        const id = `${prefix}${n}`
+        const first = nextDrillAt(id, { ...never, openedAt: start }, dayMs, start)
+        inMinute[Math.floor((first - start) / minuteMs)]! += 1
+        const next = nextDrillAt(id, { askedAt: first, answeredAt: first, openedAt: start }, dayMs, first)
+        inHour[Math.floor((next % dayMs) / hourMs)]! += 1
+      }
+      // Chi-square with 23 and 9 degrees of freedom: beyond this once in a million fleets.
+      const chiSquare = (counts: number[]) => {
+        const expected = agents / counts.length
+        return counts.reduce((sum, count) => sum + (count - expected) ** 2 / expected, 0)
+      }
+      expect(chiSquare(inHour)).toBeLessThan(70)
+      expect(chiSquare(inMinute)).toBeLessThan(45)
+    }),
+    { numRuns: 20 },
+  )
+})
+
+// --- The whole service
+
+const beat = (service: TestService, id: string) =>
+  service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
+const events = async (service: TestService, type: string) =>
+  (
+    await service.call<{ events: { instance_id: string; severity: string; description: string }[] }>(
+      'GET',
+      `/api/events?event_type=${type}&limit=1000`,
+    )
+  ).body.events
+const understanding = '?understands=drill'
+type Stream = Awaited<ReturnType<typeof openControlStream>>
+const drillsOf = (stream: Stream) => stream.messages().filter(({ action }) => action === 'drill')
+
+async function advance(service: TestService, ms: number, beating: readonly string[]): Promise<void> {
+  service.clock.advance(ms)
+  for (const id of beating) await beat(service, id)
+  await service.services.drillSender.askScheduled()
+  await warnOfOverdue(service.deps, service.services)
+}
+
+it('asks by itself, once a day and again an hour later when there is no answer', async () => {
+  await using service = await openTestService()
+  const url = await listenOnFreePort(service.app)
+  await beat(service, 'agent-1')
+  await using stream = await openControlStream(url, 'agent-1', understanding)
+  await advance(service, 0, [])
+  await advance(service, catchUpMs, ['agent-1'])
+  await expect.poll(() => drillsOf(stream).length).toBe(1)
+  for (let count = 0; count < 5; count++) await advance(service, 10 * minuteMs, ['agent-1'])
+  expect(drillsOf(stream)).toHaveLength(1)
+  await advance(service, 10 * minuteMs, ['agent-1'])
+  await expect.poll(() => drillsOf(stream).length).toBe(2)
+  const answer = () =>
+    service.call('POST', '/api/instances/agent-1/drill', { body: { nonce: drillsOf(stream).at(-1)!.nonce } })
+  expect((await answer()).status).toBe(200)
+  for (let asked = 3; asked < 6; asked++) {
+    for (let hour = 0; hour < 24; hour++) {
+      await advance(service, hourMs, ['agent-1'])
+      await expect.poll(async () => (await answer()).status).toBeOneOf([200, 409])
+    }
+    // The first day was shortened: it begins at the time of the agent.
+    expect(drillsOf(stream).length).toBeLessThanOrEqual(asked)
+  }
+  expect(drillsOf(stream).length).toBeGreaterThanOrEqual(5)
+  expect(await events(service, 'drill_overdue')).toEqual([])
+})
+
+it('asks nobody by itself when that is off', async () => {
+  await using service = await openTestService({ env: { WARDLINE_DRILLS: 'off' } })
+  const url = await listenOnFreePort(service.app)
+  await beat(service, 'agent-1')
+  await using stream = await openControlStream(url, 'agent-1', understanding)
+  for (let day = 0; day < 5; day++) await advance(service, dayMs, ['agent-1'])
+  expect(drillsOf(stream)).toEqual([])
+  expect(await events(service, 'drill_overdue')).toEqual([])
+})
+
+it('warns once a day of an agent that is online and does not answer for three days', async () => {
+  await using service = await openTestService()
+  const url = await listenOnFreePort(service.app)
+  for (const id of ['mute', 'plain', 'away']) await beat(service, id)
+  await using _mute = await openControlStream(url, 'mute', understanding)
+  await using _plain = await openControlStream(url, 'plain')
+  await using _away = await openControlStream(url, 'away', understanding)
+  const online = ['mute', 'plain']
+  await advance(service, 0, online)
+  for (let hour = 0; hour < 72; hour++) await advance(service, hourMs, online)
+  expect(await events(service, 'drill_overdue')).toEqual([])
+  for (let hour = 0; hour < 4; hour++) await advance(service, hourMs, online)
+  expect(await events(service, 'drill_overdue')).toEqual([
+    expect.objectContaining({
+      severity: 'warning',
+      instance_id: 'mute',
+      description: expect.stringContaining('Did not answer a drill for 3 days'),
+    }),
+  ])
+  for (let hour = 0; hour < 48; hour++) await advance(service, hourMs, online)
+  expect(await events(service, 'drill_overdue')).toHaveLength(3)
+  // One that comes back after days has its time to answer.
+  for (let minute = 0; minute < 60; minute += 15) await advance(service, 15 * minuteMs, [...online, 'away'])
+  expect((await events(service, 'drill_overdue')).map(({ instance_id }) => instance_id)).not.toContain('away')
+})
+
+it('names some of a fleet that does not answer, and counts the others', async () => {
+  await using service = await openTestService()
+  const fleet = Array.from({ length: 250 }, (_, n) => `agent-${n}`)
+  await Promise.all(fleet.map((id) => beat(service, id)))
+  await service.execute(`update instances set drills_since = ${service.clock.now() - 4 * dayMs}`)
+  const warn = async (ms: number) => {
+    service.clock.advance(ms)
+    await Promise.all(fleet.map((id) => beat(service, id)))
+    await warnOfOverdue(service.deps, service.services)
+  }
+  await warn(minuteMs)
+  await warn(2 * hourMs)
+  expect(await events(service, 'drill_overdue')).toHaveLength(20)
+  const summaries = await events(service, 'drills_overdue')
+  expect(summaries.map(({ description }) => description)).toEqual([
+    '230 more instances did not answer a drill for days',
+  ])
+  await warn(hourMs)
+  expect(await events(service, 'drills_overdue')).toHaveLength(1)
+})

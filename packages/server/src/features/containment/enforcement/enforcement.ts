@@ -1,0 +1,248 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { eventTypes } from '@wardline/contract'
+import { isoTime } from '../../../clock.ts'
+import type { Statement } from '../../../db/database.ts'
+import type { Deps } from '../../../deps.ts'
+import { allowedById, type Point } from '../../../enforcement-points.ts'
+import { randomBetween, randomSecret } from '../../../ids.ts'
+import { retryAt } from '../../alerts/delivery/retry-schedule.ts'
+import type { Ingest } from '../../events/ingest.ts'
+import { eventsGoneBefore } from '../../events/retention.ts'
+import type { ControlLevers, LeverChange } from '../../kill-switch/control-levers.ts'
+import {
+  type CallRow,
+  callsStatement,
+  claimCalls,
+  deleteCallsBefore,
+  hasFailures,
+  recordAttempt,
+  releaseCalls,
+  supersede,
+  takeFailures,
+} from './call-queries.ts'
+import { Caller, newCallId, requestOf, testRequest } from './caller.ts'
+
+/** Pauses after failed attempts: nine attempts within some nine minutes, since a lever that is late is of little use. */
+const pausesMs = [1, 2, 5, 10, 30, 60, 120, 300].map((seconds) => seconds * 1_000)
+/** A point may ask for a longer pause than the schedule, but not put the call off. */
+const maxAskedSeconds = 300
+/** Attempts at a point at once: a lever such as an API server is not flooded by the suspension of a fleet. */
+const atOnce = 8
+/** Four times what an attempt can take: a process that died blocks its calls so long. */
+const leaseMs = 60_000
+/** A database that was away gets the results afterwards: without them a point would be called again. */
+const retryResultMs = 250
+/** Failures that one transaction reports, and those that it names one by one: those of a fleet have one cause. */
+const reportRows = 500
+const maxNamed = 20
+/** Rows removed at once: a few milliseconds. */
+const chunkRows = 500
+
+/**
+ * Moves the operator's own levers. Calls are rows of the transaction that suspends or resumes, claimed with a lease by
+ * any process. A point may be called twice, when its answer was lost, always with the same id.
+ */
+export class Enforcement implements ControlLevers {
+  readonly points: readonly Point[]
+  readonly #deps: Deps
+  readonly #ingest: Pick<Ingest, 'own' | 'storeWithin'>
+  readonly #caller: Caller
+  /** Names this process in what it takes. */
+  readonly #owner = randomSecret(12)
+  readonly #underWay = new Map<string, Set<Promise<void>>>()
+  readonly #claiming = new Set<string>()
+  readonly #turns = new Set<Promise<void>>()
+  readonly #cut = new AbortController()
+  #isClosing = false
+
+  constructor(deps: Deps, { points, ingest }: { points: readonly Point[]; ingest: Ingest }) {
+    this.#deps = deps
+    this.points = points
+    this.#ingest = ingest
+    this.#caller = new Caller(deps)
+  }
+
+  /** Calls that an earlier process took are free at once, where that process cannot be running any more. */
+  async open(): Promise<void> {
+    const { database } = this.#deps
+    if (this.points.length > 0 && !database.isShared) await releaseCalls(database.db)
+  }
+
+  statements(change: LeverChange): Statement[] {
+    const chosen = this.points.filter(({ actions }) => actions.includes(change.action))
+    return chosen.flatMap((point) => {
+      const calls = allowedById(point, change.instances).map(
+        ({ id, version }) => [newCallId(change.now), id, version] as const,
+      )
+      return calls.length === 0 ? [] : [callsStatement(this.#deps.database, point, calls, change)]
+    })
+  }
+
+  notify(): void {
+    if (this.points.length === 0 || this.#isClosing) return
+    const turn = this.run()
+      .catch((fault) => this.#deps.log.warn({ err: fault }, 'calls of enforcement points wait for the next turn'))
+      .finally(() => this.#turns.delete(turn))
+    this.#turns.add(turn)
+  }
+
+  /** Periodic work: begins the calls that are due, and reports those that failed. Resolves before they are answered. */
+  async run(): Promise<void> {
+    const { database, clock } = this.#deps
+    if (this.points.length === 0 || this.#isClosing) return
+    const names = this.points.map(({ name }) => name)
+    await supersede(database.db, names, clock.now())
+    await Promise.all(this.points.map((point) => this.#begin(point)))
+    if (await hasFailures(database.db)) await this.#report()
+  }
+
+  /** Calls a point with `action: "test"`; resolves with its answer. */
+  async test(point: Point) {
+    const { clock } = this.#deps
+    const started = clock.monotonic()
+    const now = clock.now()
+    const { status, error } = await this.#caller.call(
+      point,
+      newCallId(now),
+      testRequest(isoTime(now)),
+      this.#cut.signal,
+    )
+    const duration_ms = Math.max(0, Math.round(clock.monotonic() - started))
+    return { point: point.name, ok: error === null, status, error, duration_ms }
+  }
+
+  /** Resolves when no call is under way. */
+  async whenIdle(): Promise<void> {
+    for (;;) {
+      const work = [...this.#turns, ...[...this.#underWay.values()].flatMap((calls) => [...calls])]
+      if (work.length === 0) return
+      await Promise.all(work)
+    }
+  }
+
+  /** Begins nothing more, gives calls under way a moment, and leaves the others to the next process. */
+  async close(graceMs: number): Promise<void> {
+    this.#isClosing = true
+    const cut = setTimeout(() => this.#cut.abort(), graceMs)
+    await this.whenIdle()
+    clearTimeout(cut)
+    this.#cut.abort()
+    await this.#caller.close()
+    if (this.points.length > 0) await releaseCalls(this.#deps.database.db, this.#owner)
+  }
+
+  /** Periodic work: forgets calls when the events of their time are gone. */
+  async forget(stopping?: AbortSignal): Promise<void> {
+    const cutoff = await eventsGoneBefore(this.#deps)
+    while (!stopping?.aborted && (await deleteCallsBefore(this.#deps.database.db, cutoff, chunkRows)) === chunkRows);
+  }
+
+  #callsOf({ name }: Point): Set<Promise<void>> {
+    const known = this.#underWay.get(name) ?? new Set()
+    this.#underWay.set(name, known)
+    return known
+  }
+
+  /** A point that is slow or away delays no other one. */
+  async #begin(point: Point): Promise<void> {
+    const busy = this.#callsOf(point)
+    const { database, clock } = this.#deps
+    if (this.#claiming.has(point.name)) return
+    this.#claiming.add(point.name)
+    try {
+      while (!this.#isClosing && busy.size < atOnce) {
+        const limit = atOnce - busy.size
+        const now = clock.now()
+        const rows = await claimCalls(database.db, { point: point.name, owner: this.#owner, now, leaseMs, limit })
+        for (const row of rows) {
+          const work = this.#attempt(point, row)
+            .catch((fault) => this.#deps.log.warn({ err: fault, point: point.name }, 'a call is repeated later'))
+            .finally(() => {
+              busy.delete(work)
+              this.#goOn(point)
+            })
+          busy.add(work)
+        }
+        if (rows.length < limit) return
+      }
+    } finally {
+      this.#claiming.delete(point.name)
+    }
+  }
+
+  /** Takes the place that a call left. */
+  #goOn(point: Point): void {
+    if (this.#isClosing) return
+    const turn = this.#begin(point)
+      .catch((fault) => this.#deps.log.warn({ err: fault }, 'calls of enforcement points wait for the next turn'))
+      .finally(() => this.#turns.delete(turn))
+    this.#turns.add(turn)
+  }
+
+  async #attempt(point: Point, row: CallRow): Promise<void> {
+    const { clock, metrics, log } = this.#deps
+    const until = clock.monotonic() + leaseMs
+    const {
+      status,
+      error,
+      retryAfterSeconds = 0,
+    } = await this.#caller.call(point, row.id, requestOf(row), this.#cut.signal)
+    // An attempt that the shutdown cut off did not fail.
+    if (this.#cut.signal.aborted && error !== null) return
+    const now = clock.now()
+    const spread = randomBetween(0, 1_000) / 1_000
+    const asked = Math.min(retryAfterSeconds, maxAskedSeconds)
+    const nextAt = error === null ? undefined : retryAt(pausesMs, row.attempts + 1, now, spread, asked)
+    await this.#record({ id: row.id, owner: this.#owner, status, error, now, nextAt }, until)
+    const hasFailed = error !== null && nextAt === undefined
+    metrics.enforcementAttempts.inc({ result: error === null ? 'confirmed' : hasFailed ? 'failed' : 'retried' })
+    const { instance_id: instanceId, version, action } = row
+    log.info({ point: point.name, instanceId, version, action, status, error }, 'enforcement point called')
+    if (hasFailed) await this.#report()
+  }
+
+  async #record(result: Parameters<typeof recordAttempt>[1], until: number): Promise<void> {
+    for (;;) {
+      try {
+        await recordAttempt(this.#deps.database.db, result)
+        return
+      } catch (fault) {
+        if (this.#isClosing || this.#deps.clock.monotonic() >= until) throw fault
+        await pause(retryResultMs)
+      }
+    }
+  }
+
+  /** Reports failures that nobody reported yet, in the transaction that notes it. */
+  async #report(): Promise<void> {
+    const { database, clock } = this.#deps
+    const publish = await database.db.transaction().execute(async (trx) => {
+      const rows = await takeFailures(trx, clock.now(), reportRows)
+      const events = rows.slice(0, maxNamed).map((row) => this.#ingest.own(this.#failedEvent(row)))
+      const others = rows.length - events.length
+      if (others > 0) {
+        const event = {
+          severity: 'critical',
+          event_type: eventTypes.enforcementFailed,
+          description: `Enforcement points did not confirm for ${others} more instances`,
+          metadata: { instances: others },
+        } as const
+        events.push(this.#ingest.own(event))
+      }
+      return events.length > 0 ? this.#ingest.storeWithin(trx, events) : () => {}
+    })
+    publish()
+  }
+
+  #failedEvent({ instance_id, version, point, action, attempts, last_status, last_error }: CallRow) {
+    const host = this.points.find(({ name }) => name === point)?.host ?? null
+    const wanted = action === 'suspend' ? 'the suspension' : 'the resume'
+    return {
+      severity: 'critical',
+      event_type: eventTypes.enforcementFailed,
+      description: `The enforcement point ${point} did not confirm ${wanted} after ${attempts} attempts: ${last_error}`,
+      instance_id,
+      metadata: { point, host, action, version, attempts, status: last_status },
+    } as const
+  }
+}

@@ -1,0 +1,50 @@
+import type { Database, Db, Statement } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
+
+export type ResumeRequestRow = Schema['resume_requests']
+
+export function findRequest(db: Db, target: string, now: number): Promise<ResumeRequestRow | undefined> {
+  return db
+    .selectFrom('resume_requests')
+    .selectAll()
+    .where('target', '=', target)
+    .where('expires_at', '>', now)
+    .executeTakeFirst()
+}
+
+/** Requests that wait, newest first. */
+export function readRequests(db: Db, now: number, limit: number): Promise<ResumeRequestRow[]> {
+  return db
+    .selectFrom('resume_requests')
+    .selectAll()
+    .where('expires_at', '>', now)
+    .orderBy('requested_at', 'desc')
+    .orderBy('target')
+    .limit(limit)
+    .execute()
+}
+
+/** Stores a request in place of one of the same target that is over; a newer one makes the batch fail. */
+export function requestStatements({ db }: Database, row: ResumeRequestRow, replaced: number | null): Statement[] {
+  const remove = db.deleteFrom('resume_requests').where('target', '=', row.target)
+  return [
+    remove
+      .where((e) => e.or([e('expires_at', '<=', row.requested_at), e('requested_at', '=', replaced ?? -1)]))
+      .compile(),
+    db.insertInto('resume_requests').values(row).compile(),
+  ]
+}
+
+/** Takes a request as it was read, in a batch that fails as stale when another one took it. */
+export function takeStatements({ db, dialect }: Database, { target, requested_at }: ResumeRequestRow): Statement[] {
+  const asRead = db
+    .selectFrom('resume_requests')
+    .select('target')
+    .where('target', '=', target)
+    .where('requested_at', '=', requested_at)
+  return [dialect.lockFound(asRead.compile()), db.deleteFrom('resume_requests').where('target', '=', target).compile()]
+}
+
+export async function deleteExpired(db: Db, now: number): Promise<void> {
+  await db.deleteFrom('resume_requests').where('expires_at', '<=', now).execute()
+}

@@ -1,0 +1,183 @@
+import type { ContainmentList, KeyCreated } from '@wardline/contract'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openTestService, type TestService } from '../../test-service.ts'
+
+interface Answer {
+  error: string
+}
+interface Key {
+  id: string
+  key: string
+}
+
+const minute = 60_000
+let service: TestService
+let first: Key
+let second: Key
+const open = async (env: Record<string, string> = { WARDLINE_TWO_PERSON_RESUME: 'true' }) => {
+  service = await openTestService({ env })
+  first = await service.createKey('operator')
+  second = await service.createKey('operator')
+  await service.call('POST', '/api/heartbeat', { body: { instance_id: 'a', name: 'a' } })
+  await service.call('POST', '/api/heartbeat', { body: { instance_id: 'b', name: 'b' } })
+}
+afterEach(() => service[Symbol.asyncDispose]())
+
+const kill = (id = 'a') => service.call('POST', `/api/kill/${id}`, { key: first.key, body: { reason: 'x' } })
+const resume = async ({ key }: { key: string }, id = 'a') => {
+  const { status, body, headers } = await service.call<Answer>('POST', `/api/resume/${id}`, { key })
+  return { status, error: body.error, code: headers['x-error-code'] }
+}
+const contain = async ({ key }: { key: string }, body: object) => {
+  const answer = await service.call<Answer & { id: string; confirmed_by: string | null }>('POST', '/api/containments', {
+    key,
+    body: { reason: 'over', ...body },
+  })
+  await service.services.containmentWork.whenIdle()
+  return answer
+}
+const pending = async ({ key }: { key: string } = second) =>
+  (await service.call<ContainmentList>('GET', '/api/containments', { key })).body.resume_requests
+const isSuspended = async (id = 'a') =>
+  (await service.call<{ suspended: boolean }>('GET', `/api/instances/${id}/status`)).body.suspended
+const audited = async () =>
+  (
+    await service.call<{ entries: { action: string; actor: string; target: string }[] }>('GET', '/api/audit')
+  ).body.entries
+    .slice(-3)
+    .map(({ action, actor, target }) => [action, actor, target])
+
+describe('a resume where two operators are needed', () => {
+  beforeEach(async () => {
+    await open()
+    await kill()
+  })
+
+  it('waits for another key, and says how and until when; both are in the audit log', async () => {
+    const asked = await resume(first)
+    const until = new Date(service.clock.now() + 15 * minute).toISOString()
+    expect(asked).toEqual({
+      status: 409,
+      code: 'second_operator_required',
+      error: `A second operator has to confirm this resume: the same request with another operator key before ${until}.`,
+    })
+    expect(await isSuspended()).toBe(true)
+    expect(await pending()).toMatchObject([
+      { instance_id: 'a', agents: 1, by: first.id, by_name: 'operator of a test', own: false, expires_at: until },
+    ])
+    expect(await pending(first)).toMatchObject([{ own: true }])
+    service.clock.advance(minute)
+    expect(await resume(first)).toMatchObject({
+      status: 409,
+      error: `This key requested the resume itself: an operator with another key has to confirm it before ${until}, by the same request.`,
+    })
+    expect(await resume(second)).toMatchObject({ status: 200 })
+    expect(await isSuspended()).toBe(false)
+    expect(await pending()).toEqual([])
+    expect(await audited()).toEqual([
+      ['resume.request', first.id, 'a'],
+      ['resume.confirm', second.id, 'a'],
+      ['instance.resume', second.id, 'a'],
+    ])
+  })
+
+  it('is not confirmed by a successor of the same key, nor by a session of it', async () => {
+    await resume(first)
+    const { body: successor } = await service.call<KeyCreated>('POST', `/api/keys/${first.id}/rotate`, { body: {} })
+    expect(await resume(successor)).toMatchObject({ status: 409, code: 'second_operator_required' })
+    const session = await service.call('POST', '/api/session', { key: first.key })
+    const cookie = String(session.headers['set-cookie']).split(';')[0]!
+    const bySession = await service.call<Answer>('POST', '/api/resume/a', {
+      key: null,
+      headers: { cookie, 'sec-fetch-site': 'same-origin' },
+    })
+    expect([bySession.status, bySession.headers['x-error-code']]).toEqual([409, 'second_operator_required'])
+    expect(await isSuspended()).toBe(true)
+  })
+
+  it('is confirmed by the dashboard session of another key', async () => {
+    await resume(first)
+    const session = await service.call('POST', '/api/session', { key: second.key })
+    const cookie = String(session.headers['set-cookie']).split(';')[0]!
+    const { status } = await service.call('POST', '/api/resume/a', {
+      key: null,
+      headers: { cookie, 'sec-fetch-site': 'same-origin' },
+    })
+    expect(status).toBe(200)
+  })
+
+  it('is over after 15 minutes: the other key then requests it', async () => {
+    await resume(first)
+    service.clock.advance(15 * minute)
+    expect(await pending()).toEqual([])
+    expect(await resume(second)).toMatchObject({ status: 409 })
+    expect(await pending(second)).toMatchObject([{ by: second.id, own: true }])
+    expect(await resume(first)).toMatchObject({ status: 200 })
+  })
+
+  it('counts for this suspension only', async () => {
+    await resume(first)
+    await resume(second)
+    await kill()
+    await resume(first)
+    await service.execute(`update instances set control_version = control_version + 2 where id = 'a'`)
+    expect(await resume(second)).toMatchObject({ status: 409 })
+    expect(await isSuspended()).toBe(true)
+  })
+
+  it('is done once, however many confirm and request it at the same time', async () => {
+    await Promise.all([resume(first), resume(first), resume(first)])
+    expect(await pending()).toHaveLength(1)
+    const third = await service.createKey('operator')
+    const statuses = await Promise.all([second, third, second].map((key) => resume(key)))
+    expect(statuses.filter(({ status }) => status === 200)).toHaveLength(1)
+    expect(await isSuspended()).toBe(false)
+  })
+
+  it('still says first what makes no sense', async () => {
+    expect(await resume(first, 'b')).toMatchObject({ status: 400 })
+    expect(await resume(first, 'nobody')).toMatchObject({ status: 404 })
+    expect(await pending()).toEqual([])
+  })
+
+  it('holds for containments: the same selector, with the number of now', async () => {
+    await kill('b')
+    const request = { action: 'resume', selector: { instances: ['a', 'b'] }, confirm: 'resume 2 agents' }
+    expect((await contain(first, request)).status).toBe(409)
+    expect(await pending()).toMatchObject([{ instance_id: null, selector: { instances: ['a', 'b'] }, agents: 2 }])
+    expect((await contain(second, { ...request, confirm: 'resume 3 agents' })).status).toBe(409)
+    expect((await contain(second, { ...request, selector: { all: true } })).status).toBe(409)
+    expect((await contain(first, request)).status).toBe(409)
+    expect(await isSuspended()).toBe(true)
+    const done = await contain(second, { ...request, selector: { instances: ['b', 'a'] } })
+    expect([done.status, done.body.confirmed_by]).toEqual([201, second.id])
+    expect([await isSuspended('a'), await isSuspended('b')]).toEqual([false, false])
+  })
+
+  it('suspends at once: a stop never waits for a second person', async () => {
+    expect(
+      (await contain(first, { action: 'suspend', selector: { all: true }, confirm: 'suspend 1 agent' })).status,
+    ).toBe(201)
+    expect(await isSuspended('b')).toBe(true)
+  })
+})
+
+describe('a containment that asks for two operators', () => {
+  beforeEach(() => open({}))
+
+  it('makes each resume of its agents need them, one by one or together', async () => {
+    const suspend = { action: 'suspend', selector: { all: true }, two_person: true }
+    expect((await contain(first, { ...suspend, confirm: 'suspend 2 agents' })).status).toBe(201)
+    expect(await resume(first, 'a')).toMatchObject({ status: 409, code: 'second_operator_required' })
+    expect(await resume(second, 'a')).toMatchObject({ status: 200 })
+    const request = { action: 'resume', selector: { all: true }, confirm: 'resume 1 agent' }
+    expect((await contain(first, request)).status).toBe(409)
+    expect((await contain(second, request)).status).toBe(201)
+    expect(await isSuspended('b')).toBe(false)
+  })
+
+  it('leaves other suspensions as they are', async () => {
+    await kill()
+    expect(await resume(first)).toMatchObject({ status: 200 })
+  })
+})

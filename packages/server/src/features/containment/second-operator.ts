@@ -1,0 +1,124 @@
+import { hash } from 'node:crypto'
+import { type ContainmentSelector, type ResumeRequest, secondOperatorMinutes } from '@wardline/contract'
+import { isoTime, minuteMs } from '../../clock.ts'
+import type { Db, Statement } from '../../db/database.ts'
+import type { Deps } from '../../deps.ts'
+import { AppError, DatabaseError } from '../../errors.ts'
+import type { Principal } from '../../http/auth.ts'
+import { type Actor, auditStatements } from '../audit/audit.ts'
+import { keyNames } from '../keys/key-names.ts'
+import {
+  findRequest,
+  type ResumeRequestRow,
+  readRequests,
+  requestStatements,
+  takeStatements,
+} from './resume-request-queries.ts'
+
+const lastsMs = secondOperatorMinutes * minuteMs
+/** Requests that an answer lists; more than people make in 15 minutes. */
+const maxListed = 100
+/** Two operators may ask for the same at the same moment: the later one then confirms. */
+const maxAttempts = 3
+
+/** What is to be resumed. */
+type Target = Pick<ResumeRequestRow, 'target' | 'instance_id' | 'selector' | 'version' | 'agents'>
+
+/** A request counts for this suspension only: one that was made before a resume and a new kill is void. */
+export const instanceTarget = (id: string, version: number): Target => ({
+  target: `instance ${id}`,
+  instance_id: id,
+  selector: null,
+  version,
+  agents: 1,
+})
+
+/** The same agents in another order are the same target. */
+export function fleetTarget({ instances, tags, all }: ContainmentSelector, shown: string, agents: number): Target {
+  const sorted = (list: readonly string[] | undefined) => (list ? [...new Set(list)].sort() : null)
+  const digest = hash('sha256', JSON.stringify([sorted(instances), sorted(tags), all ?? null]), 'hex')
+  return { target: `fleet ${digest}`, instance_id: null, selector: shown, version: null, agents }
+}
+
+interface Asking {
+  principal: Principal
+  actor: Actor
+  reason?: string
+}
+
+const auditTarget = ({ instance_id, target }: Target) => instance_id ?? target
+
+function request(deps: Deps, row: ResumeRequestRow, replaced: number | null, actor: Actor, reason?: string) {
+  const { requested_at: now, agents, expires_at } = row
+  const action = {
+    action: 'resume.request',
+    target: auditTarget(row),
+    before: null,
+    after: { agents, expires_at },
+    ...(reason === undefined ? {} : { reason }),
+  }
+  return deps.database.batch(
+    [...requestStatements(deps.database, row, replaced), ...auditStatements(deps.database, actor, action, now)],
+    { isControl: true },
+  )
+}
+
+const refusal = (sentence: string) => new AppError('second_operator_required', sentence)
+
+/**
+ * Statements that take the request of another operator, for the batch that resumes. Where there is none it is made
+ * here, and AppError `second_operator_required` says until when it can be confirmed; the same operator gets that too.
+ */
+export async function confirmBySecond(
+  deps: Deps,
+  target: Target,
+  { principal, actor, reason }: Asking,
+): Promise<Statement[]> {
+  const { database, clock } = deps
+  const { owner } = principal.registers
+  for (let attempt = 1; ; attempt++) {
+    const now = clock.now()
+    const found = await findRequest(database.db, target.target, now)
+    const valid = found?.version === target.version ? found : undefined
+    if (valid && valid.owner !== owner) {
+      const { requested_by, requested_at } = valid
+      const before = { requested_by, requested_at }
+      const action = { action: 'resume.confirm', target: auditTarget(target), before, after: null }
+      return [...takeStatements(database, valid), ...auditStatements(database, actor, action, now)]
+    }
+    if (valid) {
+      throw refusal(
+        `This key requested the resume itself: an operator with another key has to confirm it before ${isoTime(valid.expires_at)}, by the same request.`,
+      )
+    }
+    const row = { ...target, requested_by: principal.keyId, owner, requested_at: now, expires_at: now + lastsMs }
+    try {
+      await request(deps, row, found?.requested_at ?? null, actor, reason)
+    } catch (fault) {
+      if (fault instanceof DatabaseError && fault.constraint && attempt < maxAttempts) continue
+      throw fault
+    }
+    throw refusal(
+      `A second operator has to confirm this resume: the same request with another operator key before ${isoTime(row.expires_at)}.`,
+    )
+  }
+}
+
+/** Requests that wait for a second operator, newest first. */
+export async function listRequests(db: Db, { registers }: Principal, now: number): Promise<ResumeRequest[]> {
+  const rows = await readRequests(db, now, maxListed)
+  const names = await keyNames.names(
+    db,
+    rows.map(({ requested_by }) => requested_by),
+  )
+  return rows.map((row) => ({
+    instance_id: row.instance_id,
+    selector: row.selector === null ? null : JSON.parse(row.selector),
+    agents: row.agents,
+    by: row.requested_by,
+    by_name: names.get(row.requested_by) ?? null,
+    own: row.owner === registers.owner,
+    requested_at: isoTime(row.requested_at),
+    expires_at: isoTime(row.expires_at),
+  }))
+}

@@ -1,0 +1,129 @@
+import {
+  type ContainmentAction,
+  type ContainmentPlan,
+  type ContainmentSelector,
+  confirmText,
+  limits,
+  offlineAfterMs,
+} from '@wardline/contract'
+import type { Deps } from '../../deps.ts'
+import { AppError } from '../../errors.ts'
+import { isTagKnown, readKnownIds, readTagSets, type SelectedRow, selectFleet } from '../instances/fleet-statements.ts'
+import { readTags } from '../instances/tags.ts'
+
+/** Rows that are read at once: some five milliseconds. */
+const pageRows = 2_000
+/** Tags that an error lists, and sets of tags that are read to find them. */
+const shownTags = 20
+const readSets = 200
+
+async function unknownTag({ database: { db } }: Deps, tag: string): Promise<AppError> {
+  const known = new Set((await readTagSets(db, readSets)).flatMap(readTags))
+  const shown = [...known].sort().slice(0, shownTags).join(', ')
+  const hint = shown === '' ? 'no instance has any tag' : `tags in use: ${shown}${known.size > shownTags ? ', …' : ''}`
+  return new AppError('invalid', `No instance has the tag ${tag}; ${hint}.`)
+}
+
+/** Throws AppError `invalid` for a selector that names nothing, several things, or what does not exist. */
+async function assertKnown(deps: Deps, { instances, tags, all }: ContainmentSelector): Promise<void> {
+  const given = [instances, tags, all].filter((part) => part !== undefined)
+  if (given.length !== 1) throw new AppError('invalid', 'selector must have exactly one of instances, tags and all.')
+  if (all === false) throw new AppError('invalid', 'selector.all must be true.')
+  for (const tag of tags ?? []) if (!(await isTagKnown(deps.database.db, tag))) throw await unknownTag(deps, tag)
+  if (!instances) return
+  const known = await readKnownIds(deps.database, instances)
+  const unknown = instances.find((id) => !known.has(id))
+  if (unknown !== undefined) {
+    throw new AppError('invalid', `No instance with id ${unknown}; \`wardline instances\` lists them.`)
+  }
+}
+
+/**
+ * The agents that an action changes: of the selector, those in the other state; without an action, all of them. By id.
+ * Throws AppError `invalid`.
+ */
+export async function selectAgents(
+  deps: Deps,
+  action: ContainmentAction | undefined,
+  selector: ContainmentSelector,
+): Promise<SelectedRow[]> {
+  await assertKnown(deps, selector)
+  const { database } = deps
+  const state = action === undefined ? {} : { suspended: action === 'resume' }
+  const rows: SelectedRow[] = []
+  for (;;) {
+    const page = { ...state, after: rows.at(-1)?.id ?? '', limit: pageRows }
+    const more = await selectFleet(database, database.db, selector, page)
+    rows.push(...more)
+    if (more.length < pageRows) return rows
+  }
+}
+
+/** Throws AppError unless the caller repeated the action and the number of agents. */
+export function assertConfirmed(action: ContainmentAction, agents: number, confirm: string | undefined): void {
+  if (agents === 0) {
+    const state = action === 'suspend' ? 'is not suspended' : 'is suspended'
+    throw new AppError('conflict', `The selector matches no agent that ${state}: there is nothing to ${action}.`)
+  }
+  const wanted = confirmText(action, agents)
+  if (confirm === wanted || confirm === `${action} ${agents} agents`) return
+  const fault = confirm === undefined ? 'confirm is required' : 'confirm does not match'
+  const noun = agents === 1 ? 'agent' : 'agents'
+  throw new AppError(
+    'confirm_required',
+    `${fault}: the selector matches ${agents} ${noun} now; to go on, send confirm "${wanted}".`,
+  )
+}
+
+/** What is known of the ways to an agent. */
+export interface Ways {
+  /** Whether a control stream of it is open. */
+  hasStream(instanceId: string): boolean
+}
+
+type Unreached = ContainmentPlan['unreached'][number]
+
+/** How an agent learns of a change; `reason` is why it does not learn of it at once. */
+function wayTo(
+  row: SelectedRow,
+  { hasStream }: Ways,
+  now: number,
+): Omit<Unreached, 'id' | 'reason'> & Partial<Unreached> {
+  if (hasStream(row.id)) return { path: 'stream' }
+  if (now - row.last_heartbeat_at > offlineAfterMs) return { path: 'unknown', reason: 'offline' }
+  // It follows the control version, and so polls; interface.md asks a client for neither.
+  const follows = row.applied_version !== null || row.claimed_version !== null
+  return follows ? { path: 'poll', reason: 'no_control_stream' } : { path: 'unknown', reason: 'old_sdk' }
+}
+
+const order = ['offline', 'old_sdk', 'no_control_stream'] as const
+
+/** Whom an action would reach, by which way, and whom it would not reach at once. */
+export function planOf(
+  action: ContainmentAction,
+  rows: readonly SelectedRow[],
+  ways: Ways,
+  now: number,
+): Omit<ContainmentPlan, 'second_operator'> {
+  const paths = { stream: 0, poll: 0, unknown: 0 }
+  const late = { offline: [] as Unreached[], old_sdk: [] as Unreached[], no_control_stream: [] as Unreached[] }
+  for (const row of rows) {
+    const { path, reason } = wayTo(row, ways, now)
+    paths[path] += 1
+    if (reason) late[reason].push({ id: row.id, path, reason })
+  }
+  return {
+    dry_run: true,
+    action,
+    agents: rows.length,
+    confirm: confirmText(action, rows.length),
+    instances: rows.slice(0, limits.listedMembers).map(({ id }) => id),
+    paths,
+    unreached: order.flatMap((reason) => late[reason]).slice(0, limits.listedMembers),
+    unreached_counts: {
+      offline: late.offline.length,
+      no_control_stream: late.no_control_stream.length,
+      old_sdk: late.old_sdk.length,
+    },
+  }
+}

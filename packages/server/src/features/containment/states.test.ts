@@ -1,0 +1,77 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { type Activity, breachAfter, decide, graceMs, stateOf } from './states.ts'
+
+const settings = { silenceMs: 30_000, acknowledgeMs: 35_000 }
+const time = fc.integer({ min: 1, max: 200_000 })
+const orNull = fc.option(time, { nil: null })
+
+const facts = fc.record({
+  requested_at: fc.constant(0),
+  delivered_at: orNull,
+  acknowledged_at: orNull,
+  can_acknowledge: fc.constantFrom(0 as const, 1 as const),
+  silent_at: fc.constant(null),
+  quiet_at: fc.constant(null),
+  first_breach_at: orNull,
+  last_breach_at: fc.constant(null),
+  last_activity_at: orNull,
+  breaches: fc.constant(0),
+  breaches_reported: fc.constant(0),
+  breach_reported_at: fc.constant(null),
+  resumed_at: orNull,
+  result_reported: fc.constant(null),
+})
+
+/** What a reading of these events shows. */
+function activityOf(row: Parameters<typeof breachAfter>[0], events: readonly number[]): Activity {
+  const after = breachAfter(row)
+  const breaches = events.filter((at) => after !== null && at > after)
+  const [first, last] = [Math.min(...breaches), Math.max(...breaches)]
+  const found = breaches.length > 0
+  return {
+    breaches: breaches.length,
+    firstBreachAt: found ? first : null,
+    lastBreachAt: found ? last : null,
+    lastAt: events.length > 0 ? Math.max(...events) : null,
+  }
+}
+
+const steadiness = fc.record({ mayJudge: fc.boolean(), steadyMs: fc.nat(60_000) })
+
+describe('a decision', () => {
+  it('proves a stop only after an acknowledgement and silence, and never while it may not judge', () => {
+    fc.assert(
+      fc.property(facts, fc.array(time, { maxLength: 5 }), time, steadiness, (row, all, now, steady) => {
+        const events = all.filter((at) => at <= now)
+        const decision = decide(row, activityOf(row, events), now, { settings, ...steady })
+        if (stateOf({ ...row, ...decision }) !== 'proven') return
+        expect(steady.mayJudge).toBe(true)
+        expect(steady.steadyMs).toBeGreaterThanOrEqual(settings.silenceMs)
+        expect(row.acknowledged_at).not.toBeNull()
+        expect(now - row.acknowledged_at!).toBeGreaterThanOrEqual(settings.silenceMs)
+        for (const at of events) expect(now - at).toBeGreaterThanOrEqual(settings.silenceMs)
+      }),
+    )
+  })
+
+  it('calls each event after the grace a violation, whatever else is known', () => {
+    fc.assert(
+      fc.property(facts, time, time, (row, at, now) => {
+        fc.pre(row.delivered_at !== null && at > row.delivered_at + graceMs && at <= now)
+        const decision = decide(row, activityOf(row, [at]), now, { settings, mayJudge: true, steadyMs: Infinity })
+        expect(stateOf({ ...row, ...decision })).toBe('violated')
+        expect(decision.reports).toBe(1)
+      }),
+    )
+  })
+
+  it('is made again later, or waits for another fact: never at once', () => {
+    fc.assert(
+      fc.property(facts, time, fc.boolean(), (row, now, mayJudge) => {
+        const { look_at } = decide(row, activityOf(row, []), now, { settings, mayJudge, steadyMs: Infinity })
+        if (look_at !== null) expect(look_at).toBeGreaterThan(now)
+      }),
+    )
+  })
+})

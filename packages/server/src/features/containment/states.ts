@@ -1,0 +1,191 @@
+import type { SuspensionState } from '@wardline/contract'
+import type { Config } from '../../config.ts'
+import type { Schema } from '../../db/schema.ts'
+
+type Row = Schema['suspensions']
+
+/** The facts that decide about the state of a suspension; times are epoch milliseconds, null = not observed. */
+export type StateFacts = Pick<
+  Row,
+  | 'requested_at'
+  | 'delivered_at'
+  | 'acknowledged_at'
+  | 'can_acknowledge'
+  | 'silent_at'
+  | 'quiet_at'
+  | 'first_breach_at'
+  | 'result_reported'
+>
+
+export interface ContainmentSettings {
+  /** Without an event after the acknowledgement. */
+  silenceMs: number
+  /** Until a suspension without an acknowledgement is reported. */
+  acknowledgeMs: number
+}
+
+/** The settings, in milliseconds. */
+export const settingsOf = (
+  config: Pick<Config, 'containmentSilenceSeconds' | 'containmentAckSeconds'>,
+): ContainmentSettings => ({
+  silenceMs: config.containmentSilenceSeconds * 1_000,
+  acknowledgeMs: config.containmentAckSeconds * 1_000,
+})
+
+/** Of a client that cannot acknowledge: three intervals of the kill-switch poll. */
+const quietMs = 90_000
+/** After the delivery an agent may end what it is doing, and send what it has done. */
+export const graceMs = 10_000
+
+/**
+ * How far a suspension is shown to have worked. Nothing is assumed: each state rests on a fact in the row, so it is the
+ * same in all processes and whatever their clocks say. `isUnenforced`: an enforcement point has not confirmed it.
+ */
+export function stateOf(facts: StateFacts, isUnenforced = false): SuspensionState {
+  const state = stateByAgent(facts)
+  return isUnenforced && (state === 'quiet' || state === 'confirmed' || state === 'proven') ? 'partial' : state
+}
+
+/** What the agent shows by itself: no enforcement point can say that it fell silent. */
+function stateByAgent(facts: StateFacts): Exclude<SuspensionState, 'partial'> {
+  if (facts.first_breach_at !== null) return 'violated'
+  if (facts.acknowledged_at !== null) return facts.silent_at === null ? 'confirmed' : 'proven'
+  if (facts.result_reported === 'unconfirmed') {
+    // A client that cannot acknowledge is only missed until it receives the suspension.
+    if (facts.can_acknowledge === 1 || facts.delivered_at === null) return 'unconfirmed'
+  }
+  if (facts.can_acknowledge === 1 || facts.delivered_at === null) return 'pending'
+  return facts.quiet_at === null ? 'delivered' : 'quiet'
+}
+
+/** When the state began; of a partial one, when the agent did its part. */
+export function sinceOf(facts: StateFacts, { acknowledgeMs }: ContainmentSettings): number {
+  const begins: Record<ReturnType<typeof stateByAgent>, number | null> = {
+    pending: facts.requested_at,
+    delivered: facts.delivered_at,
+    quiet: facts.quiet_at,
+    confirmed: facts.acknowledged_at,
+    proven: facts.silent_at,
+    unconfirmed: facts.requested_at + acknowledgeMs,
+    violated: facts.first_breach_at,
+  }
+  return begins[stateByAgent(facts)] ?? facts.requested_at
+}
+
+/** What one reading of the log showed of the agent, since the reading before. */
+export interface Activity {
+  /** Events later than the grace after the delivery; after the silence was shown, all since the acknowledgement. */
+  breaches: number
+  firstBreachAt: number | null
+  lastBreachAt: number | null
+  /** The last event of the agent. */
+  lastAt: number | null
+}
+
+/** From when on an event of the agent is a breach; null while nothing was delivered. */
+export function breachAfter(row: Pick<Row, 'delivered_at' | 'acknowledged_at' | 'silent_at'>): number | null {
+  // An agent that acknowledged has received it, whichever way it came.
+  const received = row.delivered_at ?? row.acknowledged_at
+  if (row.silent_at !== null && row.acknowledged_at !== null) return row.acknowledged_at
+  return received === null ? null : received + graceMs
+}
+
+/** A suspension as the watch reads it. */
+type WatchedFacts = StateFacts &
+  Pick<
+    Row,
+    'breaches' | 'breaches_reported' | 'breach_reported_at' | 'last_breach_at' | 'last_activity_at' | 'resumed_at'
+  >
+
+/** What is to be written of a suspension, and reported. */
+export interface Decision {
+  breaches: number
+  first_breach_at: number | null
+  last_breach_at: number | null
+  last_activity_at: number | null
+  silent_at: number | null
+  quiet_at: number | null
+  result_reported: 'unconfirmed' | 'confirmed' | null
+  /** The number of breaches to report, since the last report; 0 = nothing to report. */
+  reports: number
+  /** When to look again; null = when another fact comes. */
+  look_at: number | null
+}
+
+/** Breaches of one instance are reported together, at most once a minute. */
+const reportEveryMs = 60_000
+
+const latest = (left: number | null, right: number | null): number | null =>
+  left === null ? right : right === null ? left : Math.max(left, right)
+const earliest = (left: number | null, right: number | null): number | null =>
+  left === null ? right : right === null ? left : Math.min(left, right)
+
+/** What the time of a process is worth. */
+interface Steadiness {
+  /** False for a while after the clock jumped: what only time shows then has to wait. */
+  mayJudge: boolean
+  /** For how long this process runs without a jump. A silence that is longer than this may never have been. */
+  steadyMs: number
+}
+
+/** Decides what a reading of the log means. */
+export function decide(
+  row: WatchedFacts,
+  activity: Activity,
+  now: number,
+  { mayJudge, steadyMs, settings }: Steadiness & { settings: ContainmentSettings },
+): Decision {
+  const breaches = row.breaches + activity.breaches
+  const lastActivityAt = latest(row.last_activity_at, activity.lastAt)
+  const facts = {
+    ...row,
+    breaches,
+    first_breach_at: earliest(row.first_breach_at, activity.firstBreachAt),
+    last_breach_at: latest(row.last_breach_at, activity.lastBreachAt),
+    // Of a clock that was set back since: silence is counted from now on, not from then.
+    last_activity_at: lastActivityAt === null ? null : Math.min(lastActivityAt, now),
+  }
+  const isOver = row.resumed_at !== null
+  const isViolated = facts.first_breach_at !== null
+  let next: number | null = null
+  const due = (at: number): boolean => {
+    if (at <= now && mayJudge) return true
+    next = earliest(next, Math.max(at, now + 1_000))
+    return false
+  }
+  const isSilent = (since: number, ms: number) => due(Math.max(since + ms, now + ms - steadyMs))
+  let { silent_at, quiet_at, result_reported } = row
+  if (!isOver && row.acknowledged_at !== null) {
+    result_reported = 'confirmed'
+    const since = Math.max(row.acknowledged_at, facts.last_activity_at ?? 0)
+    if (!isViolated && silent_at === null && isSilent(since, settings.silenceMs)) silent_at = now
+  } else if (!isOver) {
+    const isMissed = row.can_acknowledge === 1 || row.delivered_at === null
+    if (isMissed && result_reported === null && due(row.requested_at + settings.acknowledgeMs)) {
+      result_reported = 'unconfirmed'
+    }
+    if (row.can_acknowledge === 0 && row.delivered_at !== null && !isViolated && quiet_at === null) {
+      const since = Math.max(row.delivered_at, facts.last_activity_at ?? 0)
+      if (isSilent(since, quietMs)) quiet_at = now
+    }
+  }
+  let reports = 0
+  if (breaches > row.breaches_reported) {
+    const reportAt = row.breach_reported_at === null ? now : row.breach_reported_at + reportEveryMs
+    // A clock that was set back must not keep a report back for ever.
+    if (reportAt <= now || reportAt > now + reportEveryMs) reports = breaches - row.breaches_reported
+    else next = earliest(next, reportAt)
+  }
+  const { first_breach_at, last_breach_at, last_activity_at } = facts
+  return {
+    breaches,
+    first_breach_at,
+    last_breach_at,
+    last_activity_at,
+    silent_at,
+    quiet_at,
+    result_reported,
+    reports,
+    look_at: next,
+  }
+}

@@ -1,0 +1,181 @@
+import type { StoredEvent } from '../../db/schema/events.ts'
+import type { Deps } from '../../deps.ts'
+import type { Principal } from '../../http/auth.ts'
+import { isActivity, readSources } from '../events/log-statements.ts'
+import { readOwners } from '../instances/control-statements.ts'
+import { activityStatement, readLastingAfter } from '../kill-switch/watch-statements.ts'
+import { graceMs } from './states.ts'
+
+const pageRows = 5_000
+/** What another process stored before it crashed is found in the log by then. */
+const readAgainEveryMs = 60_000
+
+/** Suspended instances whose key and sources are looked up in one run, and events of each that are read for it. */
+const learntInRun = 100
+const sourceEvents = 50
+
+type Event = Pick<StoredEvent, 'instance_id' | 'by_service' | 'event_type' | 'source' | 'created_at'>
+
+/** Events without an instance that are those of a suspended one. */
+interface Unnamed {
+  at: number
+  count: number
+}
+
+/**
+ * The instances that are suspended, in memory: each stored event costs one look-up while anyone is, and nothing at all
+ * otherwise. Control messages keep it current; the log decides, so an entry too many costs a reading and nothing else.
+ */
+export class SuspendedAgents {
+  readonly #deps: Deps
+  readonly #versions = new Map<string, number>()
+  #active = new Set<string>()
+  /** Who registered it; its only instance is known even when it hides. */
+  readonly #owners = new Map<string, string>()
+  readonly #onlyOf = new Map<string, string>()
+  /** The suspended instance that reports under a source; null where several instances do. */
+  readonly #bySource = new Map<string, string | null>()
+  #unlearnt = new Set<string>()
+  #unnamed = new Map<string, Unnamed>()
+  #readAt: number | undefined
+
+  constructor(deps: Deps) {
+    this.#deps = deps
+    deps.bus.onControl(({ instance_id, action, version }) => {
+      const known = this.#versions.get(instance_id)
+      if (known !== undefined && known > version) return
+      if (action === 'suspend') this.#add(instance_id, version)
+      else if (known !== undefined) this.#remove(instance_id)
+    })
+    deps.bus.onReconnect(() => {
+      this.#readAt = undefined
+    })
+  }
+
+  /** Called with all events that this process stored. */
+  noteStored(events: readonly Event[]): void {
+    if (this.#versions.size === 0) return
+    for (const event of events) {
+      const { instance_id, source } = event
+      if (instance_id === null) continue
+      if (this.#versions.has(instance_id)) {
+        if (isActivity(event)) this.#active.add(instance_id)
+        continue
+      }
+      // Another agent reports under this source: what comes without a name may be its.
+      const named = this.#bySource.get(source)
+      if (named && named !== source) this.#bySource.set(source, null)
+    }
+  }
+
+  /** Called with the events that a key reported: those without an instance may be of a suspended one. */
+  noteReported(events: readonly Event[], principal: Principal): void {
+    for (const event of events) {
+      if (event.instance_id !== null || !isActivity(event)) continue
+      const id = this.#reporterOf(event, principal)
+      if (id === undefined) continue
+      const known = this.#unnamed.get(id)
+      this.#unnamed.set(id, { at: event.created_at, count: (known?.count ?? 0) + 1 })
+    }
+  }
+
+  /** The suspended instance that this key acts for: its only one, or the one that used the source before. */
+  #reporterOf({ source }: Event, { registers: { owner } }: Principal): string | undefined {
+    const bySource = this.#bySource.get(source)
+    if (bySource && this.#owners.get(bySource) === owner) return bySource
+    return this.#onlyOf.get(owner)
+  }
+
+  get isEmpty(): boolean {
+    return this.#versions.size === 0
+  }
+
+  /** Instances that may have been active since the last call; after a start and once a minute all that are suspended. */
+  async takeActive(): Promise<Set<string>> {
+    const monotonic = this.#deps.clock.monotonic()
+    if (this.#readAt === undefined || monotonic - this.#readAt >= readAgainEveryMs) {
+      await this.#readAll()
+      this.#readAt = monotonic
+    }
+    const active = this.#active
+    this.#active = new Set()
+    return active
+  }
+
+  /** Writes what came without a name, and learns who may report so. */
+  async writeUnnamed(): Promise<void> {
+    const { db } = this.#deps.database
+    const unnamed = [...this.#unnamed].toSorted(([a], [b]) => (a < b ? -1 : 1))
+    if (unnamed.length > 0) {
+      const taken = this.#unnamed
+      this.#unnamed = new Map()
+      const statements = unnamed.map(([instanceId, { at, count }]) =>
+        activityStatement(db, { instanceId, at, count }, graceMs),
+      )
+      try {
+        await this.#deps.database.batch(statements)
+      } catch (fault) {
+        for (const [id, { at, count }] of taken) {
+          const newer = this.#unnamed.get(id)
+          this.#unnamed.set(id, { at: newer?.at ?? at, count: count + (newer?.count ?? 0) })
+        }
+        throw fault
+      }
+    }
+    await this.#learn()
+  }
+
+  async #learn(): Promise<void> {
+    const { db } = this.#deps.database
+    const ids = [...this.#unlearnt].slice(0, learntInRun)
+    if (ids.length === 0) return
+    for (const { id, owner, instances } of await readOwners(db, ids)) {
+      this.#owners.set(id, owner)
+      if (instances === 1) this.#onlyOf.set(owner, id)
+    }
+    for (const id of ids) {
+      for (const source of await readSources(db, id, sourceEvents)) this.#addSource(source, id)
+      this.#unlearnt.delete(id)
+    }
+  }
+
+  #addSource(source: string, id: string): void {
+    const known = this.#bySource.get(source)
+    this.#bySource.set(source, known === undefined || known === id || source === id ? id : null)
+  }
+
+  #add(id: string, version: number): void {
+    if (!this.#versions.has(id)) {
+      this.#unlearnt.add(id)
+      this.#addSource(id, id)
+    }
+    this.#versions.set(id, version)
+  }
+
+  #remove(id: string): void {
+    this.#versions.delete(id)
+    this.#unlearnt.delete(id)
+    const owner = this.#owners.get(id)
+    if (owner !== undefined && this.#onlyOf.get(owner) === id) this.#onlyOf.delete(owner)
+    this.#owners.delete(id)
+    if (this.#versions.size === 0) this.#bySource.clear()
+    else if (this.#bySource.get(id) === id) this.#bySource.delete(id)
+  }
+
+  /** What could not be looked at is looked at the next time. */
+  putBack(instanceIds: Iterable<string>): void {
+    for (const id of instanceIds) this.#active.add(id)
+  }
+
+  async #readAll(): Promise<void> {
+    for (let after = ''; ; ) {
+      const page = await readLastingAfter(this.#deps.database.db, after, pageRows)
+      for (const { instance_id, version } of page) {
+        this.#active.add(instance_id)
+        if ((this.#versions.get(instance_id) ?? -1) < version) this.#add(instance_id, version)
+      }
+      if (page.length < pageRows) break
+      after = page.at(-1)!.instance_id
+    }
+  }
+}

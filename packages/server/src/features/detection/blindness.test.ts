@@ -1,0 +1,119 @@
+import { expect, it } from 'vitest'
+import { dayMs, hourMs, minuteMs } from '../../clock.ts'
+import { openTestService, type TestService } from '../../test-service.ts'
+import { habitText, newHabit } from './report-habit.ts'
+
+const bucketMs = 5 * minuteMs
+const registers = { owner: 'k', max: null, tags: null }
+
+/** What the jobs do in five minutes in which an agent sends a heartbeat, and a report if it `reports`. */
+async function pass(service: TestService, ids: readonly string[], reports: boolean): Promise<void> {
+  const { clock, services } = service
+  for (const id of ids) {
+    await services.heartbeats.beat({ instance_id: id, name: id }, { registers, keyId: 'k' })
+    if (!reports) continue
+    await service.call('POST', '/api/events', {
+      body: { severity: 'info', source: id, event_type: 'tool_call', description: 'x', instance_id: id },
+    })
+  }
+  await services.activityCounts.write()
+  clock.advance(bucketMs)
+  await services.blindness.sweep()
+}
+
+async function passHours(service: TestService, hours: number, reports: boolean, ids = ['bot']): Promise<void> {
+  for (let index = 0; index < hours * 12; index++) await pass(service, ids, reports)
+}
+
+/** An agent that reported around the clock for days, without living through them. */
+async function openWithHabit(ids = ['bot']): Promise<TestService> {
+  const service = await openTestService()
+  await passHours(service, 0.5, true, ids)
+  const lastDay = Math.floor(service.clock.now() / dayMs)
+  const state = habitText({
+    ...newHabit,
+    alive: 3_000,
+    longest: 2,
+    days: 11,
+    reportDays: 11,
+    lastDay,
+    lastReportDay: lastDay,
+  })
+  await service.execute(`update report_habits set state = '${state}'`)
+  return service
+}
+
+const found = (service: TestService) =>
+  service.rows<{ event_type: string; severity: string; instance_id: string | null }>(
+    `select event_type, severity, instance_id from events
+      where event_type in ('instance_blind', 'instance_reporting') order by seq`,
+  )
+
+it('an agent that sends heartbeats and no event any more is blind, and it is over with its next event', async () => {
+  await using service = await openWithHabit()
+  await passHours(service, 1, false)
+  expect(await found(service)).toEqual([])
+  await passHours(service, 4, false)
+  const blind = { event_type: 'instance_blind', severity: 'warning', instance_id: 'bot' }
+  expect(await found(service)).toEqual([blind])
+  await passHours(service, 0.5, true)
+  expect(await found(service)).toEqual([
+    blind,
+    { event_type: 'instance_reporting', severity: 'info', instance_id: 'bot' },
+  ])
+})
+
+// The service's own words about an agent, such as that it is blind, are no sign of it.
+it('what the service says of an agent is no report of it', async () => {
+  await using service = await openWithHabit()
+  const { ingest } = service.services
+  for (let index = 0; index < 24; index++) {
+    const event = { severity: 'info', event_type: 'instance_restarted', instance_id: 'bot' } as const
+    await ingest.store([ingest.own({ ...event, description: 'x' })])
+    await pass(service, ['bot'], false)
+  }
+  expect(await found(service)).toMatchObject([{ event_type: 'instance_blind' }])
+})
+
+it('a suspended agent is not blind, and its silence is not what it is used to', async () => {
+  await using service = await openWithHabit()
+  await service.call('POST', '/api/kill/bot', { body: { reason: 'stop' } })
+  await passHours(service, 6, false)
+  await service.call('POST', '/api/resume/bot')
+  await passHours(service, 0.5, false)
+  expect(await found(service)).toEqual([])
+  await passHours(service, 2, false)
+  expect(await found(service)).toHaveLength(1)
+})
+
+it('neither an agent that is off, nor a service that was, nor a clock that was set is silence', async () => {
+  await using service = await openWithHabit()
+  const { clock, services } = service
+  for (const step of [
+    () => clock.advance(9 * hourMs),
+    () => clock.jump(9 * hourMs),
+    () => clock.jump(-12 * hourMs),
+    () => clock.jump(40 * dayMs),
+  ]) {
+    step()
+    await services.blindness.sweep()
+    clock.advance(2 * minuteMs)
+    await services.blindness.sweep()
+    await passHours(service, 0.5, true)
+  }
+  expect(await found(service)).toEqual([])
+})
+
+it('is reported by one of two processes, and a fleet that falls silent at once by a bounded number of events', async () => {
+  const ids = Array.from({ length: 24 }, (_, index) => `agent-${index}`)
+  await using service = await openWithHabit(ids)
+  await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+  for (let index = 0; index < 20; index++) {
+    await Promise.all([pass(service, ids, false), other.services.blindness.sweep()])
+  }
+  const events = await found(service)
+  expect(events.filter(({ instance_id }) => instance_id === null)).toHaveLength(1)
+  const named = events.flatMap(({ instance_id }) => instance_id ?? [])
+  expect(named).toHaveLength(20)
+  expect(new Set(named).size).toBe(20)
+})

@@ -1,0 +1,180 @@
+import { eventTypes } from '@wardline/contract'
+import { dayMs, hourMs, isoTime, minuteMs } from '../../clock.ts'
+import { readRun, recordRun } from '../../db/runs.ts'
+import type { Deps } from '../../deps.ts'
+import type { Ingest } from '../events/ingest.ts'
+import { bucketMs, readActivity } from '../instances/history.ts'
+import { deleteOldHabits, type HabitRow, type HabitWrite, readHabits, writeHabits } from './habit-queries.ts'
+import { type Habit, habitOf, habitText, isBlind, learnBucket, newHabit, silenceLimit } from './report-habit.ts'
+
+export interface Blindness {
+  /** Periodic work: learns how long instances usually report nothing, and reports who is blind, or no longer is. */
+  sweep(stopping?: AbortSignal): Promise<void>
+}
+
+type Activity = Awaited<ReturnType<typeof readActivity>>[number]
+
+/** Instances of a page: reading and judging them takes some ten milliseconds. */
+const pageRows = 250
+/** Counts are written once a minute by each process; by then those of a bucket are complete. */
+const settledAfterMs = 5 * minuteMs
+/** Counts are kept for a day; they are read since shortly before the last sweep, since an instance may have been late. */
+const maxBackMs = dayMs
+const minBackMs = 2 * hourMs
+const habitsName = 'report_habits'
+/** One sweep names this many: a holiday of a fleet must not bury everything else. */
+const maxNamed = 20
+/** An agent that is gone for so long has no habit any more. */
+const forgottenAfterMs = 60 * dayMs
+
+interface Judged {
+  write: HabitWrite
+  habit: Habit
+  change: 'blind' | 'reporting' | undefined
+}
+
+/** One instance, up to an instant whose counts are complete. */
+function judge(
+  { id, isSuspended, controlChangedAt, buckets }: Activity,
+  row: HabitRow | undefined,
+  until: number,
+  now: number,
+): Judged {
+  let habit = row ? habitOf(row.state) : newHabit
+  // A clock that was set back: what was judged already is not judged again.
+  const from = Math.max(row?.judged_until ?? until - minBackMs, controlChangedAt)
+  let hasReported = false
+  for (const bucket of buckets) {
+    if (bucket.start < from || bucket.start >= until) continue
+    habit = learnBucket(habit, bucket)
+    hasReported ||= bucket.reports > 0
+  }
+  // Silence that was ordered says nothing, and nothing is learnt from it.
+  if (isSuspended) habit = { ...habit, quiet: 0 }
+  const wasBlind = row !== undefined && row.blind_at !== null
+  const change =
+    wasBlind && hasReported ? 'reporting' : !wasBlind && !isSuspended && isBlind(habit) ? 'blind' : undefined
+  const blindAt = change === 'blind' ? now : change === 'reporting' ? null : (row?.blind_at ?? null)
+  const write = {
+    instance_id: id,
+    before: row?.judged_until ?? null,
+    judged_until: until,
+    state: habitText(habit),
+    blind_at: blindAt,
+  }
+  return { write, habit, change }
+}
+
+const lengthText = (buckets: number): string => {
+  const minutes = (buckets * bucketMs) / minuteMs
+  return minutes < 180 ? `${minutes} minutes` : `${Math.round(minutes / 60)} hours`
+}
+
+function describe({ write, habit, change }: Judged, blindSince: number | null) {
+  if (change === 'reporting') {
+    return {
+      severity: 'info' as const,
+      event_type: eventTypes.instanceReporting,
+      description: 'Reports events again',
+      instance_id: write.instance_id,
+      ...(blindSince === null ? {} : { metadata: { blind_since: isoTime(blindSince) } }),
+    }
+  }
+  const usual = Math.round(habit.longest)
+  return {
+    severity: 'warning' as const,
+    event_type: eventTypes.instanceBlind,
+    description: `Heartbeats without any event for ${lengthText(habit.quiet)}; usually at most ${lengthText(Math.max(1, usual))}`,
+    instance_id: write.instance_id,
+    metadata: {
+      silent_seconds: (habit.quiet * bucketMs) / 1_000,
+      usual_seconds: (usual * bucketMs) / 1_000,
+      limit_seconds: ((silenceLimit(habit) ?? 0) * bucketMs) / 1_000,
+    },
+  }
+}
+
+/** Finds agents that are connected but report nothing any more, though they used to. */
+export function createBlindness(
+  { database, clock, timekeeping }: Pick<Deps, 'database' | 'clock' | 'timekeeping'>,
+  { ingest }: { ingest: Ingest },
+): Blindness {
+  const { db } = database
+
+  async function judgePage(
+    activities: readonly Activity[],
+    until: number,
+    now: number,
+    room: number,
+  ): Promise<Judged[]> {
+    const known = new Map(
+      (
+        await readHabits(
+          db,
+          activities.map(({ id }) => id),
+        )
+      ).map((row) => [row.instance_id, row]),
+    )
+    const judged = activities.flatMap((activity) => {
+      const row = known.get(activity.id)
+      if (row && row.judged_until >= until && row.judged_until <= now + dayMs) return []
+      return [judge(activity, row, until, now)]
+    })
+    if (judged.length === 0) return []
+    const changed: Judged[] = []
+    // That it is blind, and the event which says so, are one transaction: one process reports it.
+    const publish = await db.transaction().execute(async (trx) => {
+      const written = await writeHabits(
+        { db: trx, dialect: database.dialect },
+        judged.map(({ write }) => write),
+      )
+      changed.push(...judged.filter(({ write, change }) => change !== undefined && written.has(write.instance_id)))
+      const named = changed.slice(0, room)
+      if (named.length === 0) return () => {}
+      const events = named.map((one) => ingest.own(describe(one, known.get(one.write.instance_id)?.blind_at ?? null)))
+      return ingest.storeWithin(trx, events)
+    })
+    publish()
+    return changed
+  }
+
+  async function reportOthers(count: number): Promise<void> {
+    if (count === 0) return
+    const event = ingest.own({
+      severity: 'warning',
+      event_type: eventTypes.instanceBlind,
+      description: `${count} more instances send heartbeats without any event`,
+      metadata: { instances: count },
+    })
+    await ingest.store([event])
+  }
+
+  return {
+    async sweep(stopping) {
+      // A clock that was just set would count the time of a bucket twice, or not at all.
+      if (!timekeeping.mayJudge()) return
+      const now = clock.now()
+      const settled = now - settledAfterMs
+      const until = settled - (settled % bucketMs)
+      const lastSweep = (await readRun(db, habitsName)) ?? now
+      const backMs = Math.min(maxBackMs, Math.max(minBackMs, now - lastSweep + hourMs))
+      let named = 0
+      let others = 0
+      for (let after = ''; !stopping?.aborted; ) {
+        const activities = await database.scan('report habits', (scanned) =>
+          readActivity(scanned, after, now - backMs, pageRows),
+        )
+        const changed = activities.length > 0 ? await judgePage(activities, until, now, maxNamed - named) : []
+        others += changed.slice(maxNamed - named).filter(({ change }) => change === 'blind').length
+        named += Math.min(changed.length, maxNamed - named)
+        after = activities.at(-1)?.id ?? after
+        if (activities.length < pageRows) {
+          await recordRun(db, habitsName, now)
+          break
+        }
+      }
+      await reportOthers(others)
+      await deleteOldHabits(db, now - forgottenAfterMs, pageRows)
+    },
+  }
+}

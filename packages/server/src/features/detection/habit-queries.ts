@@ -1,0 +1,48 @@
+import { sql } from 'kysely'
+import type { Database, Db } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
+
+export type HabitRow = Schema['report_habits']
+
+/** A habit to be stored; `before` is the `judged_until` that was read, null when there was none. */
+export interface HabitWrite extends HabitRow {
+  before: number | null
+}
+
+export function readHabits(db: Db, ids: readonly string[]): Promise<HabitRow[]> {
+  return db.selectFrom('report_habits').selectAll().where('instance_id', 'in', ids).execute()
+}
+
+/** Stores habits where no other process was faster; resolves with the ids of these instances. */
+export async function writeHabits(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  writes: readonly HabitWrite[],
+): Promise<Set<string>> {
+  const rows = (some: readonly HabitWrite[]) =>
+    dialect.rowsFromJson(
+      JSON.stringify(some.map((one) => [one.instance_id, one.before, one.judged_until, one.state, one.blind_at])),
+      { instance_id: 'text', before: 'bigint', judged_until: 'bigint', state: 'text', blind_at: 'bigint' },
+    )
+  const update = sql<{ instance_id: string }>`update report_habits set judged_until = batch.judged_until,
+      state = batch.state, blind_at = batch.blind_at
+    from ${rows(writes.filter(({ before }) => before !== null))} as batch
+    where report_habits.instance_id = batch.instance_id and report_habits.judged_until = batch.before
+    returning report_habits.instance_id`
+  const insert = sql<{ instance_id: string }>`insert into report_habits (instance_id, judged_until, state, blind_at)
+    select instance_id, judged_until, state, blind_at
+    from ${rows(writes.filter(({ before }) => before === null))} as batch where true
+    on conflict (instance_id) do nothing returning instance_id`
+  const written = [...(await update.execute(db)).rows, ...(await insert.execute(db)).rows]
+  return new Set(written.map(({ instance_id }) => instance_id))
+}
+
+/** Removes up to `limit` habits of instances that were not alive since `cutoff`; resolves with how many. */
+export async function deleteOldHabits(db: Db, cutoff: number, limit: number): Promise<number> {
+  const { numDeletedRows } = await db
+    .deleteFrom('report_habits')
+    .where('instance_id', 'in', (e) =>
+      e.selectFrom('report_habits').select('instance_id').where('judged_until', '<', cutoff).limit(limit),
+    )
+    .executeTakeFirstOrThrow()
+  return Number(numDeletedRows)
+}

@@ -1,0 +1,136 @@
+import { describe, expect, it } from 'vitest'
+import { minuteMs } from '../../clock.ts'
+import { openTestService, type TestService } from '../../test-service.ts'
+
+const beat = (service: TestService, boot: string | undefined, id = 'bot', key?: string) =>
+  service.call('POST', '/api/heartbeat', {
+    body: { instance_id: id, name: id, ...(boot === undefined ? {} : { boot_id: boot }) },
+    ...(key === undefined ? {} : { key }),
+  })
+
+const found = async (service: TestService) =>
+  (
+    await service.rows<{ event_type: string; severity: string; instance_id: string; metadata: string }>(
+      `select event_type, severity, instance_id, metadata from events
+        where event_type in ('instance_clone', 'instance_crash_loop') order by seq`,
+    )
+  ).map(({ metadata, ...event }) => ({ ...event, metadata: JSON.parse(metadata) }))
+
+describe('two agents under one instance id', () => {
+  it('are reported when a run comes back after another one, with the keys and addresses of both', async () => {
+    await using service = await openTestService()
+    const one = await service.createKey('agent', ['bot'])
+    const other = await service.createKey('agent', ['bot'])
+    await beat(service, 'a', 'bot', one.key)
+    await beat(service, 'b', 'bot', other.key)
+    expect(await found(service)).toEqual([])
+    await beat(service, 'a', 'bot', one.key)
+    expect(await found(service)).toMatchObject([
+      {
+        event_type: 'instance_clone',
+        severity: 'critical',
+        instance_id: 'bot',
+        metadata: {
+          occurrences: 1,
+          boots: [
+            { boot_id: 'a', key_id: one.id, address: '127.0.0.1' },
+            { boot_id: 'b', key_id: other.id, address: '127.0.0.1' },
+          ],
+        },
+      },
+    ])
+  })
+
+  it('are reported at most once in ten minutes, with a count, whichever process hears them', async () => {
+    await using service = await openTestService()
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    for (let index = 0; index < 12; index++) {
+      await beat(index % 3 === 0 ? other : service, index % 2 === 0 ? 'a' : 'b')
+      service.clock.advance(10_000)
+    }
+    expect(await found(service)).toHaveLength(1)
+    service.clock.advance(10 * minuteMs)
+    await beat(other, 'a')
+    const reports = await found(service)
+    expect(reports.map(({ metadata }) => metadata.occurrences)).toEqual([1, 10])
+  })
+
+  it('are three as well, and known after a restart of the service', async () => {
+    await using service = await openTestService()
+    for (const boot of ['a', 'b', 'c']) await beat(service, boot)
+    await using later = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    expect(await found(later)).toEqual([])
+    await beat(later, 'a')
+    expect(await found(later)).toMatchObject([{ event_type: 'instance_clone' }])
+  })
+
+  it('are one event when two processes hear them at the same time', async () => {
+    await using service = await openTestService()
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    await beat(service, 'a')
+    await beat(service, 'b')
+    await Promise.all([beat(service, 'a'), beat(other, 'a'), beat(service, 'b'), beat(other, 'b')])
+    await beat(service, 'a')
+    expect(await found(service)).toHaveLength(1)
+  })
+
+  it('are none where an agent starts again, sends no boot id, or its row holds what is no boot', async () => {
+    await using service = await openTestService()
+    for (const boot of ['a', 'b', undefined, 'b', 'c', undefined]) {
+      await beat(service, boot)
+      service.clock.advance(10 * minuteMs)
+    }
+    expect(await found(service)).toEqual([])
+  })
+
+  it('are reported with hostile boot ids too, which change nothing else', async () => {
+    await using service = await openTestService()
+    const hostile = `"],[{<script>' or 1=1 --${'\u0001'}`
+    for (const boot of [hostile, 'b', hostile]) await beat(service, boot)
+    const [clone] = await found(service)
+    expect(clone!.metadata.boots[0].boot_id).toBe(hostile)
+    expect((await service.call('GET', '/api/instances/bot')).status).toBe(200)
+  })
+})
+
+describe('an agent that starts again and again', () => {
+  it('is in a loop after three restarts within five minutes, once for the whole loop', async () => {
+    await using service = await openTestService()
+    for (let start = 0; start < 20; start++) {
+      await beat(service, `run-${start}`)
+      expect(await found(service)).toHaveLength(start < 3 ? 0 : 1)
+      service.clock.advance(90_000)
+    }
+    expect(await found(service)).toMatchObject([
+      { event_type: 'instance_crash_loop', severity: 'warning', metadata: { restarts: 3 } },
+    ])
+    service.clock.advance(10 * minuteMs)
+    for (let start = 20; start < 24; start++) await beat(service, `run-${start}`)
+    expect(await found(service)).toHaveLength(2)
+  })
+
+  it('is none in a loop with three restarts in more than five minutes, nor is a deployment', async () => {
+    await using service = await openTestService()
+    for (let start = 0; start < 8; start++) {
+      await beat(service, `run-${start}`)
+      service.clock.advance(2.6 * minuteMs)
+    }
+    const ids = Array.from({ length: 50 }, (_, index) => `agent-${index}`)
+    await Promise.all(ids.map((id) => beat(service, 'old', id)))
+    await Promise.all(ids.map((id) => beat(service, 'new', id)))
+    expect(await found(service)).toEqual([])
+  })
+
+  it('is not in a loop because the clock of the service was set', async () => {
+    await using service = await openTestService()
+    const { clock } = service
+    await beat(service, 'run-0')
+    for (let start = 1; start < 6; start++) {
+      clock.advance(60 * minuteMs)
+      // Each restart seems to be at the same time.
+      clock.jump(-60 * minuteMs)
+      await beat(service, `run-${start}`)
+    }
+    expect(await found(service)).toEqual([])
+  })
+})

@@ -1,0 +1,80 @@
+import { offlineAfterMs } from '@wardline/contract'
+import { type RawBuilder, sql } from 'kysely'
+import type { Database, Db, Statement, Trx } from '../../db/database.ts'
+
+const idRows = ({ dialect }: Pick<Database, 'dialect'>, ids: readonly string[]) =>
+  dialect.rowsFromJson(JSON.stringify(ids.map((id) => [id])), { id: 'text' })
+
+/** An answer to a drill: instance, nonce, when it came. */
+export type AnswerCells = [string, string, number]
+export const answerColumns = { instance_id: 'text', nonce: 'text', at: 'bigint' } as const
+
+/** Notes that agents are proven to be stoppable, as far as the condition on their row of `batch` holds. */
+export function provenStatement(
+  { db, dialect }: Database,
+  answers: readonly AnswerCells[],
+  isAnswered: RawBuilder<boolean>,
+): Statement {
+  const rows = dialect.rowsFromJson(JSON.stringify(answers), answerColumns)
+  return sql`update instances set last_proven_at = batch.at, drill_overdue_at = null from ${rows} as batch
+    where instances.id = batch.instance_id and coalesce(last_proven_at, 0) < batch.at and ${isAnswered}`.compile(db)
+}
+
+/** Notes that clients of these instances understand drills, for those of which it is not known yet. */
+export async function noteDrillable(database: Database, ids: readonly string[], now: number): Promise<void> {
+  await sql`update instances set drills_since = ${now}
+    where drills_since is null and id in (select id from ${idRows(database, ids)} as batch)`.execute(database.db)
+}
+
+/** Of these instances those that exist, with their last heartbeats. */
+export async function readHeartbeats(database: Database, ids: readonly string[]): Promise<Map<string, number>> {
+  const { rows } = await sql<{ id: string; at: number }>`select id, last_heartbeat_at as at from instances
+    where id in (select id from ${idRows(database, ids)} as batch)`.execute(database.db)
+  return new Map(rows.map(({ id, at }) => [id, at]))
+}
+
+interface OverdueBounds {
+  now: number
+  /** Without an answer since then. */
+  provenBefore: number
+}
+
+const isOverdue = ({ now, provenBefore }: OverdueBounds) => sql<boolean>`(drills_since < ${provenBefore}
+  and coalesce(last_proven_at, 0) < ${provenBefore} and last_heartbeat_at >= ${now - offlineAfterMs})`
+
+/** Ends the wait of instances that answered or went offline: one that comes back has its time again. */
+export async function endOverdue(db: Db, bounds: OverdueBounds): Promise<void> {
+  await sql`update instances set drill_overdue_at = null
+    where drill_overdue_at is not null and not ${isOverdue(bounds)}`.execute(db)
+}
+
+/** Begins the wait of instances that are online and overdue; resolves with how many this call changed. */
+export async function beginOverdue(db: Db, bounds: OverdueBounds, limit: number): Promise<number> {
+  const { rows } = await sql`update instances set drill_overdue_at = ${bounds.now}
+    where drill_overdue_at is null and id in (select id from instances
+      where drill_overdue_at is null and ${isOverdue(bounds)} limit ${limit}) returning id`.execute(db)
+  return rows.length
+}
+
+export interface OverdueRow {
+  id: string
+  last_proven_at: number | null
+  drills_since: number
+}
+
+/**
+ * Marks overdue instances as warned of that wait since `waitingBefore` or longer, and were not warned of since
+ * `warnedBefore`; resolves with those that this call marked.
+ */
+export async function markWarned(
+  trx: Trx,
+  bounds: OverdueBounds & { waitingBefore: number; warnedBefore: number },
+  limit: number,
+): Promise<OverdueRow[]> {
+  const isDue = sql`drill_overdue_at <= ${bounds.waitingBefore}
+    and coalesce(drill_warned_at, 0) <= ${bounds.warnedBefore} and ${isOverdue(bounds)}`
+  const { rows } = await sql<OverdueRow>`update instances set drill_warned_at = ${bounds.now}
+    where id in (select id from instances where ${isDue} order by id limit ${limit}) and ${isDue}
+    returning id, last_proven_at, drills_since`.execute(trx)
+  return rows
+}

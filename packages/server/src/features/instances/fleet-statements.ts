@@ -1,0 +1,161 @@
+import { sql } from 'kysely'
+import type { Database, Db, Statement } from '../../db/database.ts'
+
+/** What a fleet operation selects. Exactly one is given. */
+interface FleetSelector {
+  instances?: readonly string[]
+  /** All of them. */
+  tags?: readonly string[]
+  all?: boolean
+}
+
+/** An instance as it was selected. */
+export interface SelectedRow {
+  id: string
+  control_version: number
+  claimed_version: number | null
+  applied_version: number | null
+  last_heartbeat_at: number
+}
+
+/** Of the characters of a tag only _ means something to LIKE, and none needs an escape in JSON. */
+const tagPattern = (tag: string) => `%"${tag.replaceAll('_', '\\_')}"%`
+
+const hasTag = (tag: string) =>
+  sql<boolean>`(agent_tags like ${tagPattern(tag)} escape '\\' or operator_tags like ${tagPattern(tag)} escape '\\')`
+
+const ofIds = ({ dialect }: Pick<Database, 'dialect'>, ids: readonly string[]) =>
+  sql<boolean>`id in (select id from ${dialect.rowsFromJson(JSON.stringify(ids.map((id) => [id])), { id: 'text' })} as named)`
+
+/** Instances of the selector after an id, in this state or in either, in the order of ids. */
+export function selectFleet(
+  database: Pick<Database, 'dialect'>,
+  db: Db,
+  { instances, tags = [] }: FleetSelector,
+  page: { suspended?: boolean; after: string; limit: number },
+): Promise<SelectedRow[]> {
+  let query = db
+    .selectFrom('instances')
+    .select(['id', 'control_version', 'claimed_version', 'applied_version', 'last_heartbeat_at'])
+    .where('id', '>', page.after)
+  // A literal: the partial index is found by nothing else.
+  if (page.suspended !== undefined) query = query.where('suspended', '=', sql.lit(page.suspended ? 1 : 0))
+  if (instances) query = query.where(ofIds(database, instances))
+  for (const tag of tags) query = query.where(hasTag(tag))
+  return query.orderBy('id').limit(page.limit).execute()
+}
+
+/** The ids among these that exist. */
+export async function readKnownIds(database: Pick<Database, 'dialect' | 'db'>, ids: readonly string[]) {
+  const rows = await database.db.selectFrom('instances').select('id').where(ofIds(database, ids)).execute()
+  return new Set(rows.map(({ id }) => id))
+}
+
+/** Whether any instance has this tag. */
+export async function isTagKnown(db: Db, tag: string): Promise<boolean> {
+  return (await db.selectFrom('instances').select('id').where(hasTag(tag)).limit(1).executeTakeFirst()) !== undefined
+}
+
+/** Sets of tags in use, each once, as JSON arrays: at most `limit` of either kind. */
+export async function readTagSets(db: Db, limit: number): Promise<string[]> {
+  const of = (column: 'agent_tags' | 'operator_tags') =>
+    db
+      .selectFrom('instances')
+      .select(`${column} as tags`)
+      .distinct()
+      .where(column, 'is not', null)
+      .limit(limit)
+      .execute()
+  const rows = [...(await of('agent_tags')), ...(await of('operator_tags'))]
+  return rows.map(({ tags }) => tags!)
+}
+
+/** An instance that is to be moved, as it was read, and the version that it gets. */
+export interface FleetMove {
+  id: string
+  from: number
+  version: number
+}
+
+const moveColumns = { id: 'text', from_version: 'bigint', version: 'bigint' } as const
+const moveRows = ({ dialect }: Pick<Database, 'dialect'>, moves: readonly FleetMove[]) =>
+  dialect.rowsFromJson(JSON.stringify(moves.map(({ id, from, version }) => [id, from, version])), moveColumns)
+
+/** Suspends (with a reason) or resumes (null) instances that are as they were read. */
+export function fleetMoveStatement(
+  database: Pick<Database, 'db' | 'dialect'>,
+  moves: readonly FleetMove[],
+  reason: string | null,
+  now: number,
+): Statement {
+  const suspended = reason === null ? 0 : 1
+  return sql`update instances set suspended = ${sql.lit(suspended)}, suspension_reason = cast(${reason} as text),
+      control_version = batch.version, control_changed_at = cast(${now} as bigint)
+    from ${moveRows(database, moves)} as batch
+    where instances.id = batch.id and instances.suspended = ${sql.lit(1 - suspended)}
+      and instances.control_version = batch.from_version`.compile(database.db)
+}
+
+/** Locks the instances until the batch ends, in the order of ids: two that lock in two orders would block each other. */
+export function holdFleet(database: Pick<Database, 'db' | 'dialect'>, moves: readonly FleetMove[]): Statement {
+  const ids = moves.map(({ id }) => id)
+  const held = database.db.selectFrom('instances').select('id').where(ofIds(database, ids)).orderBy('id')
+  return database.dialect.lockFound(held.compile())
+}
+
+/** How many of the instances are as they were read: a condition of a later statement of the same batch. */
+export const unchangedCount = (database: Pick<Database, 'dialect'>, moves: readonly FleetMove[], suspended: boolean) =>
+  sql<number>`(select count(*) from ${moveRows(database, moves)} as batch join instances on instances.id = batch.id
+    where instances.control_version = batch.from_version and instances.suspended = ${sql.lit(suspended ? 1 : 0)})`
+
+/** Those of these instances that are in this state and at the version that they had. */
+export async function readMovable(
+  database: Pick<Database, 'db' | 'dialect'>,
+  ids: readonly string[],
+  suspended: boolean,
+): Promise<Omit<SelectedRow, 'last_heartbeat_at'>[]> {
+  return database.db
+    .selectFrom('instances')
+    .select(['id', 'control_version', 'claimed_version', 'applied_version'])
+    .where(ofIds(database, ids))
+    .where('suspended', '=', suspended ? 1 : 0)
+    .orderBy('id')
+    .execute()
+}
+
+/** What agents reported of these changes: how many applied them, when the last one did, and who did not. */
+export async function readApplied(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  changed: readonly (readonly [id: string, version: number])[],
+): Promise<{ applied: number; lastAppliedAt: number; missing: string[] }> {
+  const rows = dialect.rowsFromJson(JSON.stringify(changed), { id: 'text', version: 'bigint' })
+  const found = await sql<{ id: string; at: number | null }>`select instances.id,
+      case when instances.applied_version >= batch.version then coalesce(instances.applied_at, 0) end as at
+    from ${rows} as batch join instances on instances.id = batch.id order by instances.id`.execute(db)
+  const missing = found.rows.flatMap(({ id, at }) => (at === null ? [id] : []))
+  const lastAppliedAt = Math.max(0, ...found.rows.map(({ at }) => at ?? 0))
+  return { applied: found.rows.length - missing.length, lastAppliedAt, missing }
+}
+
+/** A tag, or a prefix of tags followed by `*`. */
+const hasTagLike = (pattern: string) =>
+  pattern.endsWith('*')
+    ? sql<boolean>`(agent_tags like ${startPattern(pattern)} escape '\\' or operator_tags like ${startPattern(pattern)} escape '\\')`
+    : hasTag(pattern)
+const startPattern = (pattern: string) => `%"${pattern.slice(0, -1).replaceAll('_', '\\_')}%`
+
+/** Instances with their tags, as a row source: with patterns only those of which one tag matches one of them. */
+export function taggedInstances(patterns?: readonly string[]) {
+  const condition = patterns ? sql`where ${sql.join(patterns.map(hasTagLike), sql` or `)}` : sql``
+  return sql`(select id, agent_tags, operator_tags from instances ${condition})`
+}
+
+/** Whether the instance got another control version since; also for one that was deleted: false. */
+export const isOutdated = (instanceId: string, version: string) =>
+  sql<boolean>`exists (select 1 from instances where instances.id = ${sql.ref(instanceId)}
+    and instances.control_version > ${sql.ref(version)})`
+
+/** Whether this is the control version that the instance has now. */
+export const isCurrent = (instanceId: string, version: string) =>
+  sql<boolean>`exists (select 1 from instances where instances.id = ${sql.ref(instanceId)}
+    and instances.control_version = ${sql.ref(version)})`

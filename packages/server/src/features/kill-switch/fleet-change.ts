@@ -1,0 +1,137 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { ControlMessage } from '@wardline/contract'
+import type { Statement } from '../../db/database.ts'
+import type { Deps } from '../../deps.ts'
+import { type Actor, auditManyStatements } from '../audit/audit.ts'
+import { type FleetMove, fleetMoveStatement, holdFleet, readMovable } from '../instances/fleet-statements.ts'
+import { nextVersion } from '../instances/version-claims.ts'
+import type { ControlLevers } from './control-levers.ts'
+import { controlMessage } from './control-message.ts'
+import { fleetResumptionsStatement, fleetSuspensionsStatement } from './fleet-suspension-statements.ts'
+import type { SuspensionFacts } from './suspension-facts.ts'
+
+/** Messages that are signed or published in one turn of the event loop: 40 take 2 to 4 ms on a slow core. */
+const turnMessages = 40
+
+/** An instance as it was selected, and its control version then. */
+export type FleetMember = readonly [id: string, version: number]
+
+interface FleetChange {
+  containmentId: string
+  members: readonly FleetMember[]
+  action: 'suspend' | 'resume'
+  reason: string
+  actor: Actor
+  /**
+   * Statements around those of the change: what must hold before it; once the instances are locked, that
+   * all of them are as they were read; and what follows, before the audit log, whose lock every change takes.
+   */
+  around(moves: readonly FleetMove[], now: number): { before: Statement[]; check: Statement; after: Statement[] }
+}
+
+/** Signs in turns, while the database works. */
+async function signAll(
+  { controlSigner }: Deps,
+  moves: readonly FleetMove[],
+  state: { suspended: boolean; reason: string | null },
+  now: number,
+): Promise<ControlMessage[]> {
+  const messages: ControlMessage[] = []
+  for (const [index, { id, version }] of moves.entries()) {
+    messages.push(controlMessage(id, { version, ...state }, now, controlSigner))
+    if (index % turnMessages === turnMessages - 1) await nextTurn()
+  }
+  return messages
+}
+
+/** Publishes control messages in turns, so that a kill of one agent goes out between two of them. */
+export async function publishAll(
+  { bus }: Pick<Deps, 'bus'>,
+  facts: Pick<SuspensionFacts, 'notePublished'>,
+  messages: readonly ControlMessage[],
+): Promise<void> {
+  for (const [index, message] of messages.entries()) {
+    bus.publishControl(message)
+    if (message.action === 'suspend') {
+      facts.notePublished(message.instance_id, message.version, Date.parse(message.issued_at))
+    }
+    if (index % turnMessages === turnMessages - 1) await nextTurn()
+  }
+}
+
+/**
+ * Suspends or resumes many instances in one transaction: each gets its own version, row of facts and audit entry. Those
+ * that are not as expected any more are left out: a member that is suspended already, or that was resumed and suspended
+ * again since it was selected. Resolves with the signed messages, still to be published. Rejects with DatabaseError,
+ * which is `stale` when a member was changed at that moment.
+ */
+export async function changeFleet(
+  deps: Deps,
+  {
+    suspensionFacts,
+    enforcement,
+  }: { suspensionFacts: Pick<SuspensionFacts, 'noteStored'>; enforcement: ControlLevers },
+  change: FleetChange,
+): Promise<ControlMessage[]> {
+  const { database, clock, metrics } = deps
+  const { containmentId, members, action, actor } = change
+  const suspended = action === 'suspend'
+  const reason = suspended ? change.reason : null
+  const selected = new Map(members)
+  const rows = await readMovable(database, [...selected.keys()], !suspended)
+  const movable = suspended ? rows : rows.filter((row) => row.control_version === selected.get(row.id))
+  const moves = movable.map(({ id, control_version: from, claimed_version }) => ({
+    id,
+    from,
+    version: nextVersion(from, claimed_version),
+  }))
+  const now = clock.now()
+  const { before, check, after } = change.around(moves, now)
+  const facts = () => {
+    if (!suspended)
+      return fleetResumptionsStatement(
+        database,
+        moves.map(({ id }) => id),
+        now,
+      )
+    const suspendedMembers = movable.map((row, index) => ({
+      id: row.id,
+      version: moves[index]!.version,
+      canAcknowledge: row.applied_version !== null || row.claimed_version !== null,
+    }))
+    return fleetSuspensionsStatement(database, {
+      containmentId,
+      reason: change.reason,
+      actor: actor.keyId,
+      now,
+      members: suspendedMembers,
+    })
+  }
+  const entries = moves.map(({ id, from, version }) => ({
+    target: id,
+    before: { suspended: !suspended, version: from },
+    after: { suspended, version, containment: containmentId },
+  }))
+  const audited = { action: `instance.${action}`, ...(reason === null ? {} : { reason }) }
+  const statements =
+    moves.length === 0
+      ? [...before, ...after]
+      : [
+          ...before,
+          holdFleet(database, moves),
+          check,
+          fleetMoveStatement(database, moves, reason, now),
+          facts(),
+          ...enforcement.statements({ action, instances: moves, reason: change.reason, containmentId, now }),
+          ...after,
+          ...auditManyStatements(database, actor, audited, entries, now),
+        ]
+  const [messages] = await Promise.all([
+    signAll(deps, moves, { suspended, reason }, now),
+    database.batch(statements, { isControl: true }),
+  ])
+  if (suspended) for (const { id, version } of moves) suspensionFacts.noteStored(id, version, now)
+  enforcement.notify()
+  metrics.controlChanges.inc({ action }, moves.length)
+  return messages
+}

@@ -1,0 +1,84 @@
+import { sql } from 'kysely'
+import type { Database, Db, Statement } from '../../db/database.ts'
+
+interface FleetSuspensions {
+  containmentId: string
+  reason: string
+  actor: string
+  now: number
+  members: readonly { id: string; version: number; canAcknowledge: boolean }[]
+}
+
+/** Writes the rows of suspensions of one containment, within the batch that suspends. */
+export function fleetSuspensionsStatement({ db, dialect }: Database, fleet: FleetSuspensions): Statement {
+  const { containmentId, reason, actor, now, members } = fleet
+  const cells = members.map(({ id, version, canAcknowledge }) => [id, version, canAcknowledge ? 1 : 0])
+  const columns = { instance_id: 'text', version: 'bigint', can_acknowledge: 'bigint' } as const
+  return sql`insert into suspensions
+      (instance_id, version, can_acknowledge, reason, actor, containment_id, requested_at, look_at)
+    select instance_id, version, can_acknowledge, cast(${reason} as text), cast(${actor} as text),
+      cast(${containmentId} as text), cast(${now} as bigint), cast(${now} as bigint)
+    from ${dialect.rowsFromJson(JSON.stringify(cells), columns)} as batch`.compile(db)
+}
+
+const ofIds = ({ dialect }: Pick<Database, 'dialect'>, ids: readonly string[]) =>
+  sql<boolean>`instance_id in (select id from ${dialect.rowsFromJson(JSON.stringify(ids.map((id) => [id])), { id: 'text' })} as named)`
+
+/** Ends the suspensions of these instances, within the batch that resumes. */
+export function fleetResumptionsStatement(database: Database, ids: readonly string[], now: number): Statement {
+  return database.db
+    .updateTable('suspensions')
+    .set({ resumed_at: now, look_at: now })
+    .where(ofIds(database, ids))
+    .where('resumed_at', 'is', null)
+    .compile()
+}
+
+/** The containments that suspended any of these instances and that last. */
+export async function readContainmentsOf(database: Pick<Database, 'db' | 'dialect'>, ids: readonly string[]) {
+  const rows = await database.db
+    .selectFrom('suspensions')
+    .select('containment_id')
+    .distinct()
+    .where(ofIds(database, ids))
+    .where('resumed_at', 'is', null)
+    .where('containment_id', 'is not', null)
+    .execute()
+  return rows.map(({ containment_id }) => containment_id!)
+}
+
+/** What was observed of the suspensions of a containment. */
+export async function countContained(db: Db, containmentId: string) {
+  const row = await db
+    .selectFrom('suspensions')
+    .select((e) => [
+      e.fn.count<number>('acknowledged_at').as('confirmed'),
+      sql<number | null>`sum(case when silent_at is not null and first_breach_at is null then 1 else 0 end)`.as(
+        'proven',
+      ),
+      sql<number | null>`sum(case when acknowledged_at is null and resumed_at is null then 1 else 0 end)`.as('missing'),
+      e.fn.max('acknowledged_at').as('last'),
+    ])
+    .where('containment_id', '=', containmentId)
+    .executeTakeFirstOrThrow()
+  return {
+    confirmed: Number(row.confirmed),
+    proven: Number(row.proven ?? 0),
+    missing: Number(row.missing ?? 0),
+    lastConfirmedAt: row.last,
+  }
+}
+
+/** Instances of a containment that are suspended by it and did not acknowledge that, by id. */
+export async function readUnacknowledged(db: Db, containmentId: string, limit: number): Promise<string[]> {
+  const rows = await db
+    .selectFrom('suspensions')
+    .select('instance_id')
+    .where('containment_id', '=', containmentId)
+    .where('acknowledged_at', 'is', null)
+    .where('resumed_at', 'is', null)
+    .orderBy('instance_id')
+    .limit(limit)
+    .execute()
+  return rows.map(({ instance_id }) => instance_id)
+}

@@ -1,0 +1,143 @@
+import { sql } from 'kysely'
+import type { Database, Db, Statement } from '../../db/database.ts'
+
+/** What caused a suspension, besides the person or the service that asked for it. */
+export interface SuspensionCause {
+  /** The rule that matched. */
+  ruleId?: string
+  /** The event that it answers. */
+  eventId?: string
+  /** The containment that it belongs to. */
+  containmentId?: string
+}
+
+interface Suspension extends SuspensionCause {
+  instanceId: string
+  version: number
+  reason: string
+  /** Id of the key that asked for it. */
+  actor: string
+  /** Whether the agent ever reported a control version. */
+  canAcknowledge: boolean
+  now: number
+}
+
+/** Writes the row of a suspension, within the batch that suspends. */
+export function suspensionStatement(db: Db, suspension: Suspension): Statement {
+  const { instanceId, version, reason, actor, canAcknowledge, now } = suspension
+  return db
+    .insertInto('suspensions')
+    .values({
+      instance_id: instanceId,
+      version,
+      reason,
+      actor,
+      rule_id: suspension.ruleId ?? null,
+      event_id: suspension.eventId ?? null,
+      containment_id: suspension.containmentId ?? null,
+      requested_at: now,
+      can_acknowledge: canAcknowledge ? 1 : 0,
+      breaches: 0,
+      breaches_reported: 0,
+      look_at: now,
+    })
+    .compile()
+}
+
+/** Ends the suspension of an instance, within the batch that resumes; the log is read for it once more. */
+export function resumptionStatement(db: Db, instanceId: string, now: number): Statement {
+  return db
+    .updateTable('suspensions')
+    .set({ resumed_at: now, look_at: now })
+    .where('instance_id', '=', instanceId)
+    .where('resumed_at', 'is', null)
+    .compile()
+}
+
+/** What a process saw of a suspension; times are epoch milliseconds. */
+export interface SeenFacts {
+  storedAt?: number
+  publishedAt?: number
+  delivered?: { at: number; by: 'stream' | 'poll' }
+}
+
+const seenColumns = {
+  id: 'text',
+  at_version: 'bigint',
+  stored: 'bigint',
+  published: 'bigint',
+  delivered: 'bigint',
+  way: 'text',
+} as const
+
+/** Notes what a process saw of suspensions, as far as it is not known yet: one statement, however many they are. */
+export function seenStatement(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  seen: readonly { instanceId: string; version: number; facts: SeenFacts }[],
+  process: string,
+): Statement {
+  const cells = seen.map(({ instanceId, version, facts: { storedAt, publishedAt, delivered } }) => [
+    instanceId,
+    version,
+    storedAt ?? null,
+    publishedAt ?? null,
+    delivered?.at ?? null,
+    delivered?.by ?? null,
+  ])
+  const first = (column: string, at: string) =>
+    sql.raw(
+      `${column} = coalesce(${column}, case when requested_at > batch.${at} then requested_at else batch.${at} end)`,
+    )
+  const by = (column: string, at: string) =>
+    sql`${sql.raw(column)} = coalesce(${sql.raw(column)}, case when ${sql.raw(`batch.${at}`)} is not null then cast(${process} as text) end)`
+  return sql`update suspensions set ${first('stored_at', 'stored')},
+      ${first('published_at', 'published')}, ${by('published_by', 'published')},
+      ${first('delivered_at', 'delivered')}, ${by('delivered_process', 'delivered')},
+      delivered_by = coalesce(delivered_by, batch.way),
+      look_at = case when batch.delivered is not null and delivered_at is null and resumed_at is null
+        then batch.delivered else look_at end
+    from ${dialect.rowsFromJson(JSON.stringify(cells), seenColumns)} as batch
+    where suspensions.instance_id = batch.id and suspensions.version = batch.at_version`.compile(db)
+}
+
+/** Notes that agents say they applied their suspensions, unless they said so before. */
+export function acknowledgedStatement(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  acknowledged: readonly { id: string; version: number }[],
+  now: number,
+  by: 'ack' | 'heartbeat',
+): Statement {
+  const cells = acknowledged.map(({ id, version }) => [id, version])
+  // Processes are a few milliseconds apart: nothing happened before it was requested.
+  return sql`update suspensions set acknowledged_by = ${by}, can_acknowledge = 1,
+      acknowledged_at = case when requested_at > ${now} then requested_at else ${now} end,
+      look_at = case when resumed_at is null then ${now} else look_at end
+    from ${dialect.rowsFromJson(JSON.stringify(cells), { id: 'text', at_version: 'bigint' })} as batch
+    where suspensions.instance_id = batch.id and suspensions.version = batch.at_version and acknowledged_at is null`.compile(
+    db,
+  )
+}
+
+/** Suspensions that an event or a rule caused: how many since an instant, and how many that last. */
+export async function countAutomatic(db: Db, since: number): Promise<{ recent: number; lasting: number }> {
+  const automatic = db
+    .selectFrom('suspensions')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where((e) => e.or([e('event_id', 'is not', null), e('rule_id', 'is not', null)]))
+  const [recent, lasting] = await Promise.all([
+    automatic.where('requested_at', '>', since).executeTakeFirstOrThrow(),
+    automatic.where('resumed_at', 'is', null).executeTakeFirstOrThrow(),
+  ])
+  return { recent: Number(recent.count), lasting: Number(lasting.count) }
+}
+
+/** Whether this event suspended the instance, even if it was resumed since. */
+export async function hasSuspended(db: Db, instanceId: string, eventId: string): Promise<boolean> {
+  const found = await db
+    .selectFrom('suspensions')
+    .select('version')
+    .where('instance_id', '=', instanceId)
+    .where('event_id', '=', eventId)
+    .executeTakeFirst()
+  return found !== undefined
+}

@@ -1,0 +1,146 @@
+import { sql } from 'kysely'
+import type { Db, Statement } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
+
+/** A suspension with all its facts. */
+export type SuspensionRow = Schema['suspensions']
+
+/** The suspensions of an instance, newest first. */
+export function readSuspensions(db: Db, instanceId: string, limit: number): Promise<SuspensionRow[]> {
+  return db
+    .selectFrom('suspensions')
+    .selectAll()
+    .where('instance_id', '=', instanceId)
+    .orderBy('version', 'desc')
+    .limit(limit)
+    .execute()
+}
+
+/** Those of the instances that are suspended, with their suspension. */
+export function readLasting(db: Db, instanceIds: readonly string[]): Promise<SuspensionRow[]> {
+  return db
+    .selectFrom('suspensions')
+    .selectAll()
+    .where('instance_id', 'in', instanceIds)
+    .where('resumed_at', 'is', null)
+    .orderBy('instance_id')
+    .execute()
+}
+
+/** Suspensions that last, after an id of an instance. */
+export function readLastingAfter(
+  db: Db,
+  after: string,
+  limit: number,
+): Promise<Pick<SuspensionRow, 'instance_id' | 'version'>[]> {
+  return db
+    .selectFrom('suspensions')
+    .select(['instance_id', 'version'])
+    .where('resumed_at', 'is', null)
+    .where('instance_id', '>', after)
+    .orderBy('instance_id')
+    .limit(limit)
+    .execute()
+}
+
+/** Suspensions of which a decision is due, those that wait longest first. */
+export function readDue(db: Db, now: number, limit: number): Promise<SuspensionRow[]> {
+  return db.selectFrom('suspensions').selectAll().where('look_at', '<=', now).orderBy('look_at').limit(limit).execute()
+}
+
+/** The newest suspensions since an instant, with what percentiles are computed from. */
+export function readRecent(db: Db, since: number, limit: number) {
+  return db
+    .selectFrom('suspensions')
+    .select([
+      'instance_id',
+      'version',
+      'requested_at',
+      'stored_at',
+      'published_at',
+      'delivered_at',
+      'acknowledged_at',
+      'silent_at',
+      'quiet_at',
+      'resumed_at',
+      'can_acknowledge',
+      'first_breach_at',
+      'result_reported',
+    ])
+    .where('requested_at', '>=', since)
+    .orderBy('requested_at', 'desc')
+    .limit(limit)
+    .execute()
+}
+
+/** What is decided of a suspension from its facts and the log. */
+type Decided = Pick<
+  SuspensionRow,
+  | 'breaches'
+  | 'first_breach_at'
+  | 'last_breach_at'
+  | 'last_activity_at'
+  | 'silent_at'
+  | 'quiet_at'
+  | 'result_reported'
+  | 'breaches_reported'
+  | 'breach_reported_at'
+  | 'checked_seq'
+  | 'look_at'
+>
+
+const guards = [
+  'look_at',
+  'checked_seq',
+  'delivered_at',
+  'acknowledged_at',
+  'resumed_at',
+  'last_activity_at',
+  'breaches',
+  'breaches_reported',
+  'result_reported',
+] as const
+
+/** Writes what was decided, unless a fact has changed since the row was read; returns the id if it was written. */
+export function decisionStatement(db: Db, row: SuspensionRow, decided: Decided): Statement {
+  let update = db
+    .updateTable('suspensions')
+    .set(decided)
+    .where('instance_id', '=', row.instance_id)
+    .where('version', '=', row.version)
+  for (const column of guards) {
+    const value = row[column]
+    update = update.where(column, value === null ? 'is' : '=', value as never)
+  }
+  return update.returning('instance_id as decided').compile()
+}
+
+/** Notes activity that the log does not show under the id of the instance. `graceMs`: after the delivery it is none. */
+export function activityStatement(
+  db: Db,
+  { instanceId, at, count }: { instanceId: string; at: number; count: number },
+  graceMs: number,
+): Statement {
+  const isBreach = sql`(${at} > coalesce(delivered_at, acknowledged_at) + ${graceMs}
+    or (silent_at is not null and ${at} > acknowledged_at))`
+  const time = sql<number>`cast(${at} as bigint)`
+  return db
+    .updateTable('suspensions')
+    .set({
+      last_activity_at: sql<number>`case when last_activity_at > ${at} then last_activity_at else ${time} end`,
+      breaches: sql<number>`breaches + case when ${isBreach} then cast(${count} as bigint) else 0 end`,
+      first_breach_at: sql<number>`case when ${isBreach} then coalesce(first_breach_at, ${time}) else first_breach_at end`,
+      last_breach_at: sql<number>`case when ${isBreach} then ${time} else last_breach_at end`,
+      look_at: time,
+    })
+    .where('instance_id', '=', instanceId)
+    .where('requested_at', '<', at)
+    .where((e) => e.or([e('resumed_at', 'is', null), e('resumed_at', '>', at)]))
+    .where('version', '=', (e) =>
+      e
+        .selectFrom('suspensions as latest')
+        .select((of) => of.fn.max('latest.version').as('version'))
+        .where('latest.instance_id', '=', instanceId),
+    )
+    .compile()
+}
