@@ -37,6 +37,16 @@ export type Reply =
   | { id: number; results: Result[] }
   | { id: number; error: { message: string; code: number; stale: boolean } }
 
+/** Given to a thread without a connection. The first message back is `Opened`. */
+export interface Opening {
+  file: string
+  readOnly: boolean
+  port: MessagePort
+}
+
+/** `ready` is SQLite's version. */
+type Opened = { ready: string } | { cannotOpen: Error }
+
 type Result = { rows: Record<string, unknown>[]; changes: number }
 type Unnumbered<Kind> = Kind extends Request ? Omit<Kind, 'id'> : never
 
@@ -59,6 +69,31 @@ const typeMismatch = 20
 const tooBig = 18
 const failedSyncs = new Set([1034, 1290])
 const diskFull = 13
+
+/** Threads whose database was closed. To start one takes 50 ms of processor time, to open another database one. */
+const idleThreads: Worker[] = []
+/** As many as a service needs: for writes, for reads and for scans. */
+const maxIdleThreads = 3
+
+function takeThread(): Worker {
+  const idle = idleThreads.pop()
+  if (!idle) return new Worker(new URL('./sqlite-worker.js', import.meta.url), { name: 'sqlite' })
+  idle.removeAllListeners()
+  idle.ref()
+  return idle
+}
+
+/** The connection of this thread is closed, or was never opened. */
+async function giveBack(thread: Worker): Promise<void> {
+  thread.removeAllListeners()
+  if (idleThreads.length === maxIdleThreads) {
+    await thread.terminate()
+    return
+  }
+  thread.once('exit', () => idleThreads.splice(idleThreads.indexOf(thread), 1))
+  thread.unref()
+  idleThreads.push(thread)
+}
 
 /** What a connection reports besides its answers. */
 interface LinkEvents {
@@ -102,25 +137,27 @@ export class SqliteLink {
   ): Promise<{ link: SqliteLink; version: string }> {
     // A separate channel: only from such a port can answers be read without waiting for the event loop.
     const { port1: port, port2 } = new MessageChannel()
-    const worker = new Worker(new URL('./sqlite-worker.js', import.meta.url), {
-      workerData: { ...options, port: port2 },
-      transferList: [port2],
-      name: 'sqlite',
-    })
-    const version = await new Promise<string>((resolve, reject) => {
-      port.once('message', ({ ready }: { ready: string }) => resolve(ready))
-      worker.once('error', (cause) => {
-        port.close()
-        reject(
-          new DatabaseError(
-            `The database ${options.file} cannot be opened: ${(cause as Error).message}. Give this user write access to the file and its folder, or change DATABASE_URL or WARDLINE_DATA_DIR.`,
-            { cause },
-          ),
-        )
+    const worker = takeThread()
+    worker.postMessage({ ...options, port: port2 } satisfies Opening, [port2])
+    try {
+      const opened = await new Promise<Opened>((resolve, reject) => {
+        port.once('message', resolve)
+        worker.once('error', reject)
       })
-    })
-    worker.removeAllListeners('error')
-    return { link: new SqliteLink(worker, port, events, options.readOnly ? Infinity : maxPostedWrites), version }
+      if ('cannotOpen' in opened) {
+        await giveBack(worker)
+        throw opened.cannotOpen
+      }
+      worker.removeAllListeners('error')
+      const link = new SqliteLink(worker, port, events, options.readOnly ? Infinity : maxPostedWrites)
+      return { link, version: opened.ready }
+    } catch (cause) {
+      port.close()
+      throw new DatabaseError(
+        `The database ${options.file} cannot be opened: ${(cause as Error).message}. Give this user write access to the file and its folder, or change DATABASE_URL or WARDLINE_DATA_DIR.`,
+        { cause },
+      )
+    }
   }
 
   run(statements: readonly Statement[], isControl = false): Promise<Result[]> {
@@ -153,7 +190,7 @@ export class SqliteLink {
     await this.#ask({ kind: 'close' }, true)
     clearInterval(this.#watch)
     this.#port.close()
-    await this.#worker.terminate()
+    await giveBack(this.#worker)
   }
 
   #ask(request: Unnumbered<Request>, patient: boolean, isControl = false): Promise<Result[]> {

@@ -1,15 +1,14 @@
 import { hash } from 'node:crypto'
 import { backup, DatabaseSync } from 'node:sqlite'
-import { workerData } from 'node:worker_threads'
+import { parentPort } from 'node:worker_threads'
 
 // JavaScript, checked as TypeScript is: a thread that had to strip types would take 15 MiB and 100 ms more.
 
 /** Prepared statements kept; the service has some fifty, lists with filters add a few hundred combinations. */
 const statementLimit = 300
 
-/** @type {{ file: string, readOnly: boolean, port: import('node:worker_threads').MessagePort }} */
-const { file, readOnly, port } = workerData
-const connection = new DatabaseSync(file, { readOnly, timeout: 1500, enableForeignKeyConstraints: false })
+/** @type {DatabaseSync} */
+let connection
 /** @type {Map<string, { statement: import('node:sqlite').StatementSync, reads: boolean }>} */
 const prepared = new Map()
 
@@ -18,7 +17,8 @@ function readPragma(name) {
   return Object.values(connection.prepare(`pragma ${name}`).get() ?? {})[0]
 }
 
-function configure() {
+/** @param {boolean} readOnly */
+function configure(readOnly) {
   // The page cache is small on purpose: the operating system's holds the hot pages as well.
   connection.exec('pragma cache_size = -8000; pragma temp_store = memory; pragma trusted_schema = off')
   if (readOnly) return
@@ -111,10 +111,25 @@ async function answer(request) {
   }
 }
 
-configure()
-addFunctions()
-port.postMessage({ ready: connection.prepare('select sqlite_version() as version').get()?.version })
-port.on('message', async (request) => {
-  port.postMessage(await answer(request))
-  if (request.kind === 'close') port.close()
-})
+/** @param {import('./sqlite-link.ts').Opening} opening */
+function open({ file, readOnly, port }) {
+  prepared.clear()
+  try {
+    connection = new DatabaseSync(file, { readOnly, timeout: 1500, enableForeignKeyConstraints: false })
+    configure(readOnly)
+    addFunctions()
+  } catch (fault) {
+    if (connection?.isOpen) connection.close()
+    port.postMessage({ cannotOpen: fault })
+    port.close()
+    return
+  }
+  port.postMessage({ ready: connection.prepare('select sqlite_version() as version').get()?.version })
+  port.on('message', async (request) => {
+    port.postMessage(await answer(request))
+    if (request.kind === 'close') port.close()
+  })
+}
+
+// A thread opens one database after another, never two at once.
+parentPort?.on('message', open)
