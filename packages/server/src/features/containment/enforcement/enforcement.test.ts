@@ -365,3 +365,51 @@ it('forgets calls when nothing depends on them', async () => {
     { instance_id: 'agent-3', action: 'resume' },
   ])
 })
+
+describe('the point of an automatic suspension', () => {
+  const path = '/srv/payroll/secret-salaries.csv'
+  const touch = (service: TestService) =>
+    service.call<{ matched: boolean }>('POST', '/api/honeypots/check/path', {
+      body: { path, meta: { instance_id: 'agent-1' } },
+    })
+  async function openWithDecoy(): Promise<TestService> {
+    const service = await openTestService({ env: { ...pointsFile(), WARDLINE_AUTO_SUSPEND: 'decoy' } })
+    await beat(service, 'agent-1')
+    await service.call('POST', '/api/honeypots', { body: { instanceId: 'agent-1', type: 'file_path', path } })
+    return service
+  }
+  const calls = (service: TestService) => service.rows('select instance_id, version, action from enforcement_calls')
+
+  it('is called once, however often the decoy is touched, and again after a failure', async () => {
+    await using service = await openWithDecoy()
+    receiver.answer = () => ({ status: 500 })
+    await Promise.all([touch(service), touch(service), touch(service)])
+    await touch(service)
+    await service.services.enforcement.whenIdle()
+    await turn(service)
+    expect(await calls(service)).toEqual([{ instance_id: 'agent-1', version: 1, action: 'suspend' }])
+    expect(receiver.attempts).toHaveLength(1)
+    const [hit] = await service.rows<{ id: string }>('select event_id as id from suspensions')
+    expect(receiver.attempts[0]!.body).toMatchObject({ action: 'suspend', instance_id: 'agent-1', version: 1 })
+    expect(receiver.attempts[0]!.body.reason).toContain(`(event ${hit!.id})`)
+    receiver.answer = () => ({ status: 200 })
+    service.clock.advance(1_200)
+    await turn(service)
+    await touch(service)
+    service.clock.advance(400_000)
+    await turn(service)
+    expect(receiver.attempts).toHaveLength(2)
+    expect(new Set(receiver.attempts.map(({ headers }) => headers['webhook-id'])).size).toBe(1)
+    expect((await suspensions(service, 'agent-1'))[0]!.enforcement).toMatchObject([{ state: 'confirmed', attempts: 2 }])
+  })
+
+  it('does not hold up the answer of the check', async () => {
+    await using service = await openWithDecoy()
+    // It never answers: a check that waited for it would not either.
+    receiver.answer = () => undefined
+    expect((await touch(service)).body).toEqual({ matched: true })
+    await expect.poll(() => receiver.attempts.length).toBe(1)
+    expect((await touch(service)).body).toEqual({ matched: true })
+    expect((await suspensions(service, 'agent-1'))[0]!.enforcement).toMatchObject([{ state: 'pending', attempts: 0 }])
+  })
+})
