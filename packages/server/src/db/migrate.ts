@@ -26,6 +26,7 @@ import { containments } from './migrations/0022-containments.ts'
 import { drills } from './migrations/0023-drills.ts'
 import { breaches } from './migrations/0024-breaches.ts'
 import { enforcement } from './migrations/0025-enforcement.ts'
+import { drillsNamed } from './migrations/0026-drills-named.ts'
 
 interface Migration {
   version: number
@@ -62,6 +63,7 @@ const migrations: Migration[] = [
   { version: 23, name: 'drills', statements: drills },
   { version: 24, name: 'breaches', statements: breaches },
   { version: 25, name: 'enforcement', statements: enforcement },
+  { version: 26, name: 'drills-named', statements: drillsNamed },
 ]
 
 const newest = migrations.at(-1)!.version

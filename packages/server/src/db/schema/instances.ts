@@ -50,8 +50,10 @@ interface InstancesTable {
   drills_since: number | null
   /** When it was first found without an answered drill for too long, while online; null once that is over. */
   drill_overdue_at: number | null
-  /** When that was last warned of. */
+  /** When that was last warned of; null once it answered. */
   drill_warned_at: number | null
+  /** When a warning last named it, instead of only counting it; null once it answered. */
+  drill_named_at: number | null
 }
 
 /** How many instances there are, kept by triggers: a count of the table for every new one would be slow. */

@@ -3,7 +3,15 @@ import { dayMs, hourMs, isoTime, minuteMs } from '../../clock.ts'
 import { claimRun } from '../../db/runs.ts'
 import type { Deps } from '../../deps.ts'
 import type { Ingest } from '../events/ingest.ts'
-import { beginOverdue, endOverdue, markWarned, type OverdueRow } from '../instances/drill-statements.ts'
+import {
+  beginOverdue,
+  endOverdue,
+  hasUnnamed,
+  markNamed,
+  markWarned,
+  type OverdueRow,
+  takeAnswered,
+} from '../instances/drill-statements.ts'
 
 const overdueMs = 3 * dayMs
 /** Three questions in vain, where they are asked less often than daily. */
@@ -18,13 +26,17 @@ const batchRows = 200
 /** A run names this many; a fleet that does not answer has one cause. */
 const maxNamed = 20
 
-/** Warns of agents that are online and did not prove for days that they can be stopped. One process does it, once a minute. */
+/**
+ * Warns of agents that are online and did not prove for days that they can be stopped, and ends that once they did. One
+ * process does it, once a minute.
+ */
 export async function warnOfOverdue(deps: Deps, { ingest }: { ingest: Ingest }): Promise<void> {
   const { config, clock, timekeeping } = deps
   const { db } = deps.database
-  if (config.drillHours === null || !timekeeping.mayJudge()) return
   const now = clock.now()
   if (!(await claimRun(db, runName, now - runEveryMs + 1_000, now))) return
+  await endWarnings(deps, ingest)
+  if (config.drillHours === null || !timekeeping.mayJudge()) return
   const allowedMs = Math.max(overdueMs, overduePeriods * config.drillHours * hourMs)
   const bounds = { now, provenBefore: now - allowedMs }
   await endOverdue(db, bounds)
@@ -36,7 +48,10 @@ export async function warnOfOverdue(deps: Deps, { ingest }: { ingest: Ingest }):
     const publish = await db.transaction().execute(async (trx) => {
       const rows = await markWarned(trx, due, batchRows)
       count = rows.length
-      const events = rows.slice(0, maxNamed - named).map((row) => ingest.own(overdueEvent(row, now)))
+      const chosen = rows.slice(0, maxNamed - named)
+      const ids = chosen.map(({ id }) => id)
+      if (ids.length > 0) await markNamed(deps.database, trx, ids, now)
+      const events = chosen.map((row) => ingest.own(overdueEvent(row, now)))
       named += events.length
       others += rows.length - events.length
       return events.length > 0 ? await ingest.storeWithin(trx, events) : () => {}
@@ -52,6 +67,37 @@ export async function warnOfOverdue(deps: Deps, { ingest }: { ingest: Ingest }):
   })
   await ingest.store([event])
 }
+
+/** An answer ends the warning of an agent; the one about those that were only counted ends with the last of them. */
+async function endWarnings({ database }: Deps, ingest: Ingest): Promise<void> {
+  for (const named of [true, false]) {
+    for (let count = batchRows; count === batchRows; ) {
+      const publish = await database.db.transaction().execute(async (trx) => {
+        const rows = await takeAnswered(trx, named, batchRows)
+        count = rows.length
+        const isOver = !named && count > 0 && !(await hasUnnamed(trx))
+        const events = named ? rows.map(answeredEvent) : isOver ? [allAnswered] : []
+        return events.length > 0 ? await ingest.storeWithin(trx, events.map(ingest.own)) : () => {}
+      })
+      publish()
+    }
+  }
+}
+
+const answeredEvent = ({ id, at }: { id: string; at: number }) =>
+  ({
+    severity: 'info',
+    event_type: eventTypes.drillAnswered,
+    description: 'Showed that a suspension would reach it',
+    instance_id: id,
+    metadata: { last_proven_stoppable_at: isoTime(at) },
+  }) as const
+
+const allAnswered = {
+  severity: 'info',
+  event_type: eventTypes.drillsAnswered,
+  description: 'All instances that did not answer drills for days have shown that a suspension would reach them',
+} as const
 
 function overdueEvent({ id, last_proven_at, drills_since }: OverdueRow, now: number) {
   const days = Math.floor((now - Math.max(last_proven_at ?? 0, drills_since)) / dayMs)

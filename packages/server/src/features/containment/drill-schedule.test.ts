@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { dayMs, hourMs, minuteMs } from '../../clock.ts'
 import { listenOnFreePort, openControlStream } from '../../test-control-stream.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
@@ -188,4 +188,72 @@ it('names some of a fleet that does not answer, and counts the others', async ()
   ])
   await warn(hourMs)
   expect(await events(service, 'drills_overdue')).toHaveLength(1)
+})
+
+describe('an alert about unanswered drills', () => {
+  const statuses = (service: TestService, type: string) =>
+    service.rows<{ instance_id: string | null; status: string }>(
+      `select instance_id, status from alerts where event_type = '${type}' order by instance_id`,
+    )
+  const withChannel = { ALERT_WEBHOOK_URL: 'https://alerts.invalid/' }
+
+  it('is resolved by the next answer, and by nobody else’s', async () => {
+    await using service = await openTestService({ env: withChannel })
+    const url = await listenOnFreePort(service.app)
+    for (const id of ['first', 'second']) await beat(service, id)
+    await using first = await openControlStream(url, 'first', understanding)
+    await using _second = await openControlStream(url, 'second', understanding)
+    const both = ['first', 'second']
+    await advance(service, 0, both)
+    for (let hour = 0; hour < 76; hour++) await advance(service, hourMs, both)
+    const open = both.map((instance_id) => ({ instance_id, status: 'open' }))
+    expect(await statuses(service, 'drill_overdue')).toEqual(open)
+    await advance(service, hourMs, both)
+    expect(await statuses(service, 'drill_overdue')).toEqual(open)
+    const asked = drillsOf(first).length
+    await service.call('POST', '/api/drills', { body: { selector: { instances: ['first'] } } })
+    await service.services.openStreams.write()
+    await service.services.drillSender.ask()
+    await expect.poll(() => drillsOf(first).length).toBeGreaterThan(asked)
+    const { nonce } = drillsOf(first).at(-1)!
+    expect((await service.call('POST', '/api/instances/first/drill', { body: { nonce } })).status).toBe(200)
+    await advance(service, minuteMs, both)
+    expect(await statuses(service, 'drill_overdue')).toEqual([{ instance_id: 'first', status: 'resolved' }, open[1]])
+    expect(await events(service, 'drill_answered')).toEqual([
+      expect.objectContaining({ severity: 'info', instance_id: 'first' }),
+    ])
+    await advance(service, minuteMs, both)
+    expect(await events(service, 'drill_answered')).toHaveLength(1)
+  })
+
+  it('that counts many agents is resolved with the last of them', async () => {
+    await using service = await openTestService({ env: withChannel })
+    const fleet = Array.from({ length: 230 }, (_, n) => `agent-${n}`)
+    await Promise.all(fleet.map((id) => beat(service, id)))
+    await service.execute(`update instances set drills_since = ${service.clock.now() - 4 * dayMs}`)
+    const turn = async (ms: number) => {
+      service.clock.advance(ms)
+      await Promise.all(fleet.map((id) => beat(service, id)))
+      await warnOfOverdue(service.deps, service.services)
+    }
+    await turn(minuteMs)
+    await turn(2 * hourMs)
+    const named = (await events(service, 'drill_overdue')).map(({ instance_id }) => instance_id)
+    expect(named).toHaveLength(20)
+    const whole = { instance_id: null, status: 'open' }
+    expect(await statuses(service, 'drills_overdue')).toEqual([whole])
+    const last = fleet.find((id) => !named.includes(id))!
+    service.clock.advance(1_000)
+    await service.execute(`update instances set last_proven_at = ${service.clock.now()} where id <> '${last}'`)
+    await turn(minuteMs)
+    expect(new Set((await statuses(service, 'drill_overdue')).map(({ status }) => status))).toEqual(
+      new Set(['resolved']),
+    )
+    expect(await events(service, 'drill_answered')).toHaveLength(20)
+    expect(await statuses(service, 'drills_overdue')).toEqual([whole])
+    await service.execute(`update instances set last_proven_at = ${service.clock.now()} where id = '${last}'`)
+    await turn(minuteMs)
+    expect(await statuses(service, 'drills_overdue')).toEqual([{ ...whole, status: 'resolved' }])
+    expect(await events(service, 'drills_answered')).toHaveLength(1)
+  })
 })

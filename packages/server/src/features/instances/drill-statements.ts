@@ -78,3 +78,32 @@ export async function markWarned(
     returning id, last_proven_at, drills_since`.execute(trx)
   return rows
 }
+
+/** Notes which of the instances that were warned of just now were named. */
+export async function markNamed({ dialect }: Database, trx: Trx, ids: readonly string[], now: number): Promise<void> {
+  await sql`update instances set drill_named_at = ${now}
+    where id in (select id from ${idRows({ dialect }, ids)} as batch)`.execute(trx)
+}
+
+/**
+ * Ends the warning of instances that proved since that they can be stopped, of those that were named or of the others;
+ * resolves with those that this call changed.
+ */
+export async function takeAnswered(trx: Trx, named: boolean, limit: number): Promise<{ id: string; at: number }[]> {
+  const isAnswered = sql`drill_warned_at is not null and last_proven_at >= drill_warned_at
+    and drill_named_at is ${sql.raw(named ? 'not null' : 'null')}`
+  const { rows } = await sql<{
+    id: string
+    at: number
+  }>`update instances set drill_warned_at = null, drill_named_at = null
+    where id in (select id from instances where ${isAnswered} order by id limit ${limit}) and ${isAnswered}
+    returning id, last_proven_at as at`.execute(trx)
+  return rows
+}
+
+/** Whether instances were warned of without their names, and did not answer since. */
+export async function hasUnnamed(trx: Trx): Promise<boolean> {
+  const { rows } = await sql`select 1 from instances
+    where drill_warned_at is not null and drill_named_at is null limit 1`.execute(trx)
+  return rows.length > 0
+}

@@ -34,6 +34,8 @@ const killProblems = [alertTypes.instanceSuspended, alertTypes.killUnconfirmed]
 const endings: Record<string, { types: readonly string[]; severity: Severity }> = {
   [eventTypes.instanceRecovered]: { types: [eventTypes.instanceOffline], severity: 'warning' },
   [eventTypes.instanceReporting]: { types: [eventTypes.instanceBlind], severity: 'warning' },
+  [eventTypes.drillAnswered]: { types: [eventTypes.drillOverdue], severity: 'warning' },
+  [eventTypes.drillsAnswered]: { types: [eventTypes.drillsOverdue], severity: 'warning' },
   [eventTypes.brakeReleased]: { types: [eventTypes.brakeEngaged], severity: 'critical' },
   [alertTypes.killConfirmed]: { types: killProblems, severity: 'warning' },
   [alertTypes.instanceResumed]: { types: killProblems, severity: 'warning' },
