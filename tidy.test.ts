@@ -113,7 +113,7 @@ const mayImport: Record<string, readonly string[]> = {
   contract: [],
   server: ['@wardline/contract', '@wardline/text'],
   // Runs in browsers, and knows of the service only what crosses the wire.
-  dashboard: ['@wardline/contract', '@wardline/text/counted'],
+  dashboard: ['@wardline/contract', '@wardline/text/counted', '@wardline/text/pattern'],
   // `wardline serve` runs the service, and `wardline simulate` agents.
   cli: ['@wardline/contract', '@wardline/sdk', '@wardline/server', '@wardline/text'],
   // Runs inside agents, and knows of the service only what crosses the wire.

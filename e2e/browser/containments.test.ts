@@ -1,11 +1,38 @@
-import { describe, expect, test } from 'vitest'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { chmodSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
 import { beat, createKey, createKeyDecoy, newInstance, unique } from '../fleet.ts'
-import { until } from '../service.ts'
+import { newDataDir, until } from '../service.ts'
 import { type Agent, useScreens } from './browser.ts'
+
+/** What an operator's lever answers: an error first, as one that is being restarted. */
+const lever = { status: 503, requests: [] as { action: string; instance_id: string }[] }
+const receiver = createServer(async (request, response) => {
+  lever.requests.push(JSON.parse(Buffer.concat(await request.toArray()).toString()))
+  response.writeHead(lever.status).end()
+})
+await once(receiver.listen(0, '127.0.0.1'), 'listening')
+afterAll(() => void receiver.close())
+const pointsFile = join(newDataDir(), 'points.json')
+const point = {
+  url: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`,
+  secret: `whsec_${randomBytes(32).toString('base64')}`,
+}
+const points = [
+  { ...point, name: 'docker', instances: ['levered-*'] },
+  { ...point, name: 'vault', tags: ['zone:*'], actions: ['suspend'] },
+]
+writeFileSync(pointsFile, JSON.stringify(points))
+chmodSync(pointsFile, 0o600)
 
 // Two seconds of silence prove a stop here: tests should not wait for thirty.
 const screens = useScreens({
   WARDLINE_CONTAINMENT_SILENCE_SECONDS: '2',
+  WARDLINE_ENFORCEMENT_FILE: pointsFile,
   WARDLINE_AUTO_SUSPEND: 'decoy',
   WARDLINE_AUTO_SUSPEND_PER_MINUTE: '1',
   WARDLINE_AUTO_SUSPEND_FLEET_PERCENT: '100',
@@ -89,6 +116,42 @@ describe('the page of an agent', () => {
     await page.getByRole('button', { name: 'Run a drill' }).click()
     await page.getByText(/^A suspension may not reach it now: no control stream is open/).waitFor()
   })
+})
+
+test('suspending an agent names the enforcement points that are called for it, and its page what they answered', async () => {
+  const agent = await screens.agent(unique('levered'))
+  const page = await screens.signedIn()
+  await page.goto(`/fleet/${agent.id}`)
+  await page.getByRole('button', { name: `Suspend ${agent.id}` }).click()
+  const dialog = page.getByRole('dialog')
+  const reach = dialog.getByRole('list', { name: 'What this reaches' })
+  await reach.getByText(/^Reached: Enforcement point docker \(127\.0\.0\.1:\d+\)$/).waitFor()
+  expect(await reach.getByText('vault').count()).toBe(0)
+  await dialog.getByLabel('Reason').fill('It leaked a key')
+  await dialog.getByRole('button', { name: `Suspend ${agent.id}` }).click()
+  await dialog.getByText(/^The agent confirmed after/).waitFor()
+  await dialog.getByRole('button', { name: 'Close' }).click()
+  const answers = page.getByRole('list', { name: 'Enforcement points' })
+  await answers.getByText(/Enforcement point docker: not confirmed yet.*answered 503/).waitFor()
+  await page.getByRole('heading', { name: /^Partial: .* an enforcement point has not confirmed$/ }).waitFor()
+  lever.status = 200
+  await answers.getByText(/Enforcement point docker: confirmed/).waitFor()
+  await page.getByRole('heading', { name: /^Proven stopped/ }).waitFor()
+  expect(lever.requests).toContainEqual(expect.objectContaining({ action: 'suspend', instance_id: agent.id }))
+  await agent.end()
+})
+
+test('the plan of a fleet stop names the enforcement points and for whom they are called', async () => {
+  const tag = `zone:${unique('eu')}`
+  await setTag(await newInstance(screens.service), tag)
+  const page = await screens.signedIn()
+  await page.goto('/fleet')
+  await page.getByRole('button', { name: 'Suspend by tag…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByRole('button', { name: tag }).click()
+  const reach = dialog.getByRole('list', { name: 'What this reaches' })
+  await reach.getByText('called for the tags zone:*').waitFor()
+  await reach.getByText('called for the ids levered-*').waitFor()
 })
 
 describe('a fleet stop', () => {

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
+import type { ContainmentSummary } from '@wardline/contract'
 import { type ContainmentAction, type ContainmentSelector, limits } from '@wardline/contract'
 import { useId, useState } from 'react'
-import type { ContainmentSummary } from '../service/containments.ts'
 import { type Agent, fleetQuery } from '../service/fleet.ts'
 import { selectorText } from './containment-texts.ts'
 import { FleetDialog } from './fleet-dialog.tsx'

@@ -1,5 +1,5 @@
+import type { ContainmentSummary } from '@wardline/contract'
 import { describe, expect, test } from 'vitest'
-import type { ContainmentSummary } from '../service/containments.ts'
 import type { Agent } from '../service/fleet.ts'
 import { openContainments } from '../service/open-containments.ts'
 import { containmentHeading, nextSentence, selectorText } from './containment-texts.ts'

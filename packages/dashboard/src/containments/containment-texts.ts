@@ -1,6 +1,5 @@
-import type { ContainmentSelector } from '@wardline/contract'
+import type { ContainmentSelector, ContainmentSummary } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import type { ContainmentSummary } from '../service/containments.ts'
 
 const named = 3
 

@@ -1,4 +1,4 @@
-import type { ContainmentSummary } from '../service/containments.ts'
+import type { ContainmentSummary } from '@wardline/contract'
 import './containments.css'
 
 function Figure({ name, value, of, isNow = false }: { name: string; value: number; of: number; isNow?: boolean }) {

@@ -1,6 +1,8 @@
 import { Link } from '@tanstack/react-router'
 import type { ContainmentPlan } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
+import { EnforcementPoints } from '../suspend/enforcement-points.tsx'
+import { ReachLine } from '../suspend/reach-line.tsx'
 
 const reasonWords = {
   offline: ['offline', 'it applies when they ask again'],
@@ -10,21 +12,6 @@ const reasonWords = {
 const reasons = ['offline', 'old_sdk', 'no_control_stream'] as const
 const maxNamed = 5
 
-function Line({ isReached, what, how }: { isReached: boolean; what: string; how: string }) {
-  return (
-    <>
-      <span className={isReached ? 'ok' : 'warning'} aria-hidden="true">
-        {isReached ? '✓' : '▲'}
-      </span>
-      <span>
-        <span className="only-read">{isReached ? 'Reached: ' : 'Not reached at once: '}</span>
-        {what}
-      </span>
-      <span className="quiet">{how}</span>
-    </>
-  )
-}
-
 /** Whom it would reach, by which way, and whom not: before anything is changed. */
 export function Plan({ plan }: { plan: ContainmentPlan }) {
   const { action, paths, unreached, unreached_counts } = plan
@@ -32,7 +19,7 @@ export function Plan({ plan }: { plan: ContainmentPlan }) {
     <ul className="reach" aria-label="What this reaches">
       {paths.stream > 0 && (
         <li>
-          <Line
+          <ReachLine
             isReached
             what={`${counted(paths.stream, 'agent')} by control stream`}
             how="at once; each confirms for itself"
@@ -47,7 +34,12 @@ export function Plan({ plan }: { plan: ContainmentPlan }) {
           const count = unreached_counts[reason]
           return (
             <li key={reason}>
-              <Line isReached={false} what={`${counted(count, 'agent')} ${what}`} how={how} />
+              <ReachLine
+                isReached={false}
+                otherwise="Not reached at once"
+                what={`${counted(count, 'agent')} ${what}`}
+                how={how}
+              />
               <span className="missing">
                 {ids.slice(0, maxNamed).map((id) => (
                   <Link key={id} to="/fleet/$id" params={{ id }}>
@@ -59,9 +51,14 @@ export function Plan({ plan }: { plan: ContainmentPlan }) {
             </li>
           )
         })}
+      <EnforcementPoints action={action} />
       {action === 'suspend' && (
         <li>
-          <Line isReached={false} what="Commands that are running already" how="not reached: end them on their hosts" />
+          <ReachLine
+            isReached={false}
+            what="Commands that are running already"
+            how="not reached: end them on their hosts"
+          />
         </li>
       )}
     </ul>

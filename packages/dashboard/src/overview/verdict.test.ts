@@ -1,5 +1,5 @@
+import type { ContainmentSummary } from '@wardline/contract'
 import { describe, expect, test } from 'vitest'
-import type { ContainmentSummary } from '../service/containments.ts'
 import type { Agent } from '../service/fleet.ts'
 import type { Row } from '../service/live-tail.ts'
 import { attentionOf } from './attention.ts'

@@ -1,22 +1,8 @@
 import { queryOptions } from '@tanstack/react-query'
-import type { ReplyOf } from '@wardline/contract'
+import type { ContainmentSummary, ReplyOf } from '@wardline/contract'
 import { call } from './client.ts'
 import { refreshMs } from './fleet.ts'
 
-/** What a lever outside of the agent answered about a suspension. */
-export interface EnforcementCall {
-  point: string
-  state: 'pending' | 'confirmed' | 'failed' | 'superseded'
-  attempts: number
-  confirmed_at: string | null
-  last_status: number | null
-  last_error: string | null
-}
-interface Enforced<What> {
-  /** Absent where no enforcement point is configured. */
-  enforcement?: What
-}
-export type Suspension = ReplyOf<'listSuspensions'>['suspensions'][number] & Enforced<EnforcementCall[]>
 export type Drill = ReplyOf<'getDrill'>
 
 /** What the next second may change is asked for again so soon. */
@@ -40,10 +26,7 @@ export const drillQuery = (id: string) =>
     refetchInterval: ({ state }) => (state.data?.state === 'complete' ? false : soonMs / 2),
   })
 
-export type ContainmentSummary = ReplyOf<'listContainments'>['containments'][number] &
-  Enforced<{ calls: number; confirmed: number; failed: number }>
 export type Brake = ReplyOf<'getBrake'>
-export type ResumeRequest = ReplyOf<'listContainments'>['resume_requests'][number]
 
 const isMoving = ({ state, action, proven, changed }: ContainmentSummary): boolean =>
   state === 'in_progress' || (state === 'complete' && action === 'suspend' && proven < changed)
@@ -80,4 +63,10 @@ export const brakeQuery = queryOptions({
   queryKey: ['containments', 'brake'],
   queryFn: ({ signal }) => call('getBrake', { signal }),
   refetchInterval: refreshMs,
+})
+
+/** The levers outside of the agents; they change when the service is started again. */
+export const pointsQuery = queryOptions({
+  queryKey: ['enforcement-points'],
+  queryFn: async ({ signal }) => (await call('listEnforcementPoints', { signal })).points,
 })

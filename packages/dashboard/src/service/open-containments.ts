@@ -1,4 +1,4 @@
-import type { ContainmentSummary } from './containments.ts'
+import type { ContainmentSummary } from '@wardline/contract'
 import type { Agent } from './fleet.ts'
 import { isUnconfirmed, shownStatus } from './fleet-counts.ts'
 

@@ -1,8 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query'
+import type { Suspension } from '@wardline/contract'
 import { WardlineError } from '@wardline/contract'
 import { useEffect, useRef, useState } from 'react'
 import { call, sentenceOf } from '../service/client.ts'
-import type { Suspension } from '../service/containments.ts'
 import { type AgentDetail, fleetQuery, noteDetail } from '../service/fleet.ts'
 
 const askEveryMs = 250

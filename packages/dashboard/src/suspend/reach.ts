@@ -29,7 +29,7 @@ export function reachOf(detail: AgentDetail): Reach[] {
         ]
       : []),
     { what: 'A command that is running already', how: 'not reached: end it on its host', isReached: false },
-    { what: 'Keys and tokens that it holds', how: 'not revoked', isReached: false },
+    { what: 'Keys and tokens that it holds', how: 'not revoked by Wardline', isReached: false },
     ...(fail_mode === 'open'
       ? [
           {

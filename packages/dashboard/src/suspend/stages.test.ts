@@ -1,5 +1,5 @@
+import type { Suspension } from '@wardline/contract'
 import { describe, expect, test } from 'vitest'
-import type { Suspension } from '../service/containments.ts'
 import { enforcementText, stagesOf, suspensionSentence } from './stages.ts'
 
 const start = Date.parse('2026-11-22T14:00:00.000Z')

@@ -1,5 +1,5 @@
+import type { EnforcementCall, Suspension } from '@wardline/contract'
 import { spanText } from '../parts/span.ts'
-import type { EnforcementCall, Suspension } from '../service/containments.ts'
 import type { Agent } from '../service/fleet.ts'
 
 export interface Stage {

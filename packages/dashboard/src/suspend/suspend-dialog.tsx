@@ -5,7 +5,9 @@ import { HostileText } from '../parts/hostile-text.tsx'
 import { millisecondText, useNow, useZone } from '../parts/time.tsx'
 import { type Agent, agentQuery } from '../service/fleet.ts'
 import { type ControlRun, useControlRun } from './control-run.ts'
+import { EnforcementPoints } from './enforcement-points.tsx'
 import { reachOf } from './reach.ts'
+import { ReachLine } from './reach-line.tsx'
 import { ReasonField } from './reason-field.tsx'
 import { StageRow } from './stage-row.tsx'
 import { confirmedAfter, msText, stagesOf, stagesOfResume } from './stages.ts'
@@ -24,16 +26,10 @@ function ReachList({ id }: { id: string }) {
     <ul className="reach" aria-label="What this reaches">
       {reachOf(data).map(({ what, how, isReached }) => (
         <li key={what}>
-          <span className={isReached ? 'ok' : 'warning'} aria-hidden="true">
-            {isReached ? '✓' : '▲'}
-          </span>
-          <span>
-            <span className="only-read">{isReached ? 'Reached: ' : 'Not reached: '}</span>
-            {what}
-          </span>
-          <span className="quiet">{how}</span>
+          <ReachLine isReached={isReached} what={what} how={how} />
         </li>
       ))}
+      <EnforcementPoints action="suspend" agent={data} />
     </ul>
   )
 }

@@ -1,0 +1,23 @@
+interface ReachLineProps {
+  isReached: boolean
+  what: string
+  how: string
+  /** What a screen reader says of it where it is not reached. */
+  otherwise?: string
+}
+
+/** One line of what a suspension or resume reaches, and how. */
+export function ReachLine({ isReached, what, how, otherwise = 'Not reached' }: ReachLineProps) {
+  return (
+    <>
+      <span className={isReached ? 'ok' : 'warning'} aria-hidden="true">
+        {isReached ? '✓' : '▲'}
+      </span>
+      <span>
+        <span className="only-read">{isReached ? 'Reached' : otherwise}: </span>
+        {what}
+      </span>
+      <span className="quiet">{how}</span>
+    </>
+  )
+}
