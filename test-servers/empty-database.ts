@@ -64,12 +64,17 @@ const asNumbers = {
   getTypeParser: (oid: number) => (numberTypes.includes(oid) ? Number : types.getTypeParser(oid)),
 } as NonNullable<ClientConfig['types']>
 
-async function query<Row>(url: string, statement: string): Promise<Row[]> {
+async function connect(url: string): Promise<Client> {
   const client = new Client({ connectionString: url, types: asNumbers })
   client.on('error', () => {})
+  await client.connect()
+  return client
+}
+
+async function query(url: string, statements: string): Promise<void> {
+  const client = await connect(url)
   try {
-    await client.connect()
-    return (await client.query(statement)).rows as Row[]
+    await client.query(statements)
   } finally {
     await client.end()
   }
@@ -82,9 +87,21 @@ function through(url: string, dispose: (isChanged: boolean) => PromiseLike<unkno
     isChanged = true
     await query(url, statements)
   }
+  /** Kept, since some tests read hundreds of times; replaced when the server has ended it. */
+  let reader: Promise<Client> | undefined
+  const forget = () => {
+    reader = undefined
+  }
+  const rows = async <Row>(statement: string) => {
+    if (!reader) {
+      reader = connect(url)
+      reader.then((client) => client.on('end', forget), forget)
+    }
+    return (await (await reader).query(statement)).rows as Row[]
+  }
   return {
     url,
-    rows: (statement) => query(url, statement),
+    rows,
     execute,
     async refuse(change, table) {
       await execute(`create function refused() returns trigger language plpgsql as
@@ -93,13 +110,15 @@ function through(url: string, dispose: (isChanged: boolean) => PromiseLike<unkno
       return () => execute(`drop trigger refused on ${table}; drop function refused()`)
     },
     async tables() {
-      const found = await query<{ name: string }>(
-        url,
+      const found = await rows<{ name: string }>(
         'select tablename as name from pg_tables where schemaname = current_schema order by tablename',
       )
       return found.map(({ name }) => name)
     },
-    [Symbol.asyncDispose]: async () => void (await dispose(isChanged)),
+    async [Symbol.asyncDispose]() {
+      await (await reader)?.end()
+      await dispose(isChanged)
+    },
   }
 }
 
