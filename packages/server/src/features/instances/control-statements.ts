@@ -56,22 +56,32 @@ export async function countHeard(db: Db, since: number): Promise<number> {
   return Number(count)
 }
 
-/** The instances that were killed or resumed since an instant. */
-export async function readChangedControl(
-  db: Db,
-  since: number,
-): Promise<(Omit<ControlRow, 'applied' | 'claimed' | 'issuedAt'> & { id: string })[]> {
+interface ChangedControl extends Pick<ControlRow, 'version' | 'suspended' | 'reason'> {
+  id: string
+  changedAt: number
+}
+
+/** A place in the order of changes: many of them have one time. */
+export type ChangePlace = Pick<ChangedControl, 'changedAt' | 'id'>
+
+/** A page of the instances that were killed or resumed, in the order of these changes, after a place. */
+export async function readChangedControl(db: Db, after: ChangePlace, limit: number): Promise<ChangedControl[]> {
   const rows = await db
     .selectFrom('instances')
     .select(['id', 'control_version', 'suspended', 'suspension_reason', 'control_changed_at'])
-    .where('control_changed_at', '>=', since)
+    // The first condition is what the index finds.
+    .where('control_changed_at', '>=', after.changedAt)
+    .where((e) => e.or([e('control_changed_at', '>', after.changedAt), e('id', '>', after.id)]))
+    .orderBy('control_changed_at')
+    .orderBy('id')
+    .limit(limit)
     .execute()
   return rows.map((row) => ({
     id: row.id,
     version: row.control_version,
     suspended: row.suspended === 1,
     reason: row.suspension_reason,
-    changedAt: row.control_changed_at,
+    changedAt: row.control_changed_at!,
   }))
 }
 

@@ -7,7 +7,13 @@ import { AppError } from '../../errors.ts'
 import type { OwnAlert } from '../alerts/outbox/alert.ts'
 import type { Outbox } from '../alerts/outbox/outbox.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
-import { type ControlRow, controlStatements, readChangedControl, readControl } from '../instances/control-statements.ts'
+import {
+  type ChangePlace,
+  type ControlRow,
+  controlStatements,
+  readChangedControl,
+  readControl,
+} from '../instances/control-statements.ts'
 import { nextVersion } from '../instances/version-claims.ts'
 import { unknownInstance } from './acks.ts'
 import type { ControlLevers } from './control-levers.ts'
@@ -153,8 +159,9 @@ async function change(
  * and the clocks of two machines differ.
  */
 const lookBackMs = 60_000
-/** Messages of one turn of the event loop: after a fleet stop there are thousands. */
+/** Messages of one turn of the event loop, and changes of one read: after a fleet stop there are thousands. */
 const turnMessages = 40
+const pageChanges = 400
 
 /**
  * Publishes recent changes once more: since shortly before `since` (default: now). A change whose commit was answered
@@ -166,13 +173,17 @@ export async function republishControl(
   facts: Pick<SuspensionFacts, 'notePublished'>,
   since = deps.clock.now(),
 ): Promise<void> {
-  const { database, bus, clock, controlSigner } = deps
-  const changed = await readChangedControl(database.db, since - lookBackMs)
-  for (const [index, { id, changedAt, ...state }] of changed.entries()) {
-    if (index % turnMessages === turnMessages - 1) await nextTurn()
-    const issuedAt = changedAt ?? clock.now()
-    bus.publishControl(controlMessage(id, state, issuedAt, controlSigner))
-    if (state.suspended) facts.notePublished(id, state.version, issuedAt)
+  const { database, bus, controlSigner } = deps
+  let place: ChangePlace = { changedAt: since - lookBackMs, id: '' }
+  for (let count = pageChanges; count === pageChanges; ) {
+    const changed = await readChangedControl(database.db, place, pageChanges)
+    for (const [index, { id, changedAt, ...state }] of changed.entries()) {
+      if (index % turnMessages === turnMessages - 1) await nextTurn()
+      bus.publishControl(controlMessage(id, state, changedAt, controlSigner))
+      if (state.suspended) facts.notePublished(id, state.version, changedAt)
+    }
+    place = changed.at(-1) ?? place
+    count = changed.length
   }
 }
 

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import { openTestService } from '../../test-service.ts'
+import { readChangedControl } from '../instances/control-statements.ts'
 import { republishControl } from './kill-switch.ts'
 
 // A disk that hangs while a kill is committed: the caller hears of a failure, but the kill is in the database.
@@ -22,4 +23,31 @@ it('sends polls and streams a change whose message was never sent', async () => 
   await republishControl(service.deps, service.services.suspensionFacts)
   expect(await poll()).toEqual({ suspended: true, reason: 'stop' })
   expect(heard).toEqual([1])
+})
+
+it('reads the changes of a fleet stop in pages, and sends each of them once', async () => {
+  await using service = await openTestService()
+  const ids = Array.from({ length: 2_000 }, (_, n) => `m-${String(n).padStart(4, '0')}`)
+  const registers = { owner: 'k', max: null, tags: null }
+  await Promise.all(
+    ids.map((id) => service.services.heartbeats.beat({ instance_id: id, name: id }, { registers, keyId: 'k' })),
+  )
+  const body = { action: 'suspend', selector: { all: true }, reason: 'leak', confirm: 'suspend 2000 agents' }
+  expect((await service.call('POST', '/api/containments', { body })).status).toBe(201)
+  await service.services.containmentWork.whenIdle()
+  const since = service.clock.now()
+  // Of a stop, thousands have the same time: a page ends among them.
+  expect(await service.rows('select distinct control_changed_at from instances')).toHaveLength(1)
+  const page = await readChangedControl(service.deps.database.db, { changedAt: since, id: ids[1_499]! }, 300)
+  expect(page.map(({ id }) => id)).toEqual(ids.slice(1_500, 1_800))
+  const heard: string[] = []
+  service.deps.bus.onControl(({ instance_id }) => heard.push(instance_id))
+  await republishControl(service.deps, service.services.suspensionFacts)
+  expect(heard).toEqual(ids)
+  service.clock.advance(60_001)
+  await service.services.controlRelay.run()
+  await service.services.controlRelay.run()
+  heard.length = 0
+  await service.services.controlRelay.run()
+  expect(heard).toEqual([])
 })
