@@ -2,12 +2,11 @@ import { spawn } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCommand } from './command.ts'
 import { allEvents, anEvent, beat, createKey, newInstance, postEvent, unique } from './fleet.ts'
-import { endWithTests } from './left-behind.ts'
 import { isExternal, needsOwnProcess, newDataDir, type Service, startService, until } from './service.ts'
 import type { BatchAnswer, ControlMessage, EventRow, StatusView } from './shapes.ts'
 
@@ -32,11 +31,6 @@ interface Run {
   kill(signal: NodeJS.Signals): void
 }
 
-const running = new Set<Run>()
-afterEach(() => {
-  for (const run of running) run.kill('SIGKILL')
-})
-
 const parsedLines = (text: string) =>
   text
     .split('\n')
@@ -44,35 +38,16 @@ const parsedLines = (text: string) =>
     .map((line) => JSON.parse(line))
 
 function wardline(args: string[], env: Record<string, string> = {}): Run {
-  const child = spawn(process.execPath, ['--conditions=wardline-source', main, ...args], {
-    cwd: home,
-    env: { PATH: process.env.PATH ?? '', HOME: home, TMPDIR: tmpdir(), ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  endWithTests(child)
-  let [stdout, stderr] = ['', '']
-  child.stdout.setEncoding('utf8').on('data', (text) => {
-    stdout += text
-  })
-  child.stderr.setEncoding('utf8').on('data', (text) => {
-    stderr += text
-  })
-  const run: Run = {
-    stdout: () => stdout,
-    stderr: () => stderr,
-    json: () => JSON.parse(stdout),
-    rows: () => parsedLines(stdout.slice(0, stdout.lastIndexOf('\n') + 1)),
-    notices: () => parsedLines(stderr.slice(0, stderr.lastIndexOf('\n') + 1)),
-    exited: new Promise((resolve) => {
-      child.once('close', (code) => {
-        running.delete(run)
-        resolve(code)
-      })
-    }),
-    kill: (signal) => void child.kill(signal),
+  const { stdout, stderr, ended, kill } = startCommand(args, { HOME: home, ...env }, home)
+  return {
+    stdout,
+    stderr,
+    json: () => JSON.parse(stdout()),
+    rows: () => parsedLines(stdout().slice(0, stdout().lastIndexOf('\n') + 1)),
+    notices: () => parsedLines(stderr().slice(0, stderr().lastIndexOf('\n') + 1)),
+    exited: ended.then(({ code }) => code),
+    kill,
   }
-  running.add(run)
-  return run
 }
 
 /** Runs it to its end, and expects it to succeed. */

@@ -6,19 +6,31 @@ import { endWithTests } from './left-behind.ts'
 import type { Exit } from './service.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
+const main = fileURLToPath(new URL('../packages/cli/src/main.js', import.meta.url))
+
+interface Printed {
+  output: string
+  stdout: string
+  stderr: string
+}
 
 export interface Command {
   kill(signal: NodeJS.Signals): void
-  /** What it has printed so far. */
+  /** What it has printed so far: all of it, or by stream. */
   output(): string
+  stdout(): string
+  stderr(): string
   /** How it ended and all that it printed. */
-  ended: Promise<Exit & { output: string }>
+  ended: Promise<Exit & Printed>
 }
 
-/** Starts a command of the command line, such as `audit verify`, with these settings and nothing of the shell's. */
-export function startCommand(args: string[], env: Record<string, string>): Command {
-  const child = spawn(process.execPath, ['--conditions=wardline-source', 'packages/cli/src/main.js', ...args], {
-    cwd: root,
+/**
+ * Starts a command of the command line, such as `audit verify`, in this folder, with these settings and nothing of the
+ * shell's.
+ */
+export function startCommand(args: string[], env: Record<string, string>, cwd = root): Command {
+  const child = spawn(process.execPath, ['--conditions=wardline-source', main, ...args], {
+    cwd,
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -26,15 +38,22 @@ export function startCommand(args: string[], env: Record<string, string>): Comma
   onTestFinished(() => {
     child.kill('SIGKILL')
   })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text) => {
-      output += text
+  const printed: Printed = { output: '', stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].setEncoding('utf8').on('data', (text) => {
+      printed.output += text
+      printed[name] += text
     })
   }
-  const ended = new Promise<Exit & { output: string }>((resolve, reject) => {
+  const ended = new Promise<Exit & Printed>((resolve, reject) => {
     child.once('error', reject)
-    child.once('close', (code, signal) => resolve({ code, signal, output }))
+    child.once('close', (code, signal) => resolve({ code, signal, ...printed }))
   })
-  return { kill: (signal) => void child.kill(signal), output: () => output, ended }
+  return {
+    kill: (signal) => void child.kill(signal),
+    output: () => printed.output,
+    stdout: () => printed.stdout,
+    stderr: () => printed.stderr,
+    ended,
+  }
 }

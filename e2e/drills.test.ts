@@ -1,11 +1,7 @@
-import { spawn } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startCommand } from './command.ts'
 import { newInstance } from './fleet.ts'
-import { endWithTests } from './left-behind.ts'
 import { newDataDir, type Service, startService } from './service.ts'
-
-const main = fileURLToPath(new URL('../packages/cli/src/main.js', import.meta.url))
 
 let service: Service
 beforeAll(async () => {
@@ -19,22 +15,8 @@ interface DrillMessage {
 }
 
 /** Runs the command line; resolves with what it printed and its exit code. */
-async function wardline(...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  const child = spawn(process.execPath, ['--conditions=wardline-source', main, ...args], {
-    env: { PATH: process.env.PATH ?? '', HOME: newDataDir(), WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  endWithTests(child)
-  let [stdout, stderr] = ['', '']
-  child.stdout.setEncoding('utf8').on('data', (text) => {
-    stdout += text
-  })
-  child.stderr.setEncoding('utf8').on('data', (text) => {
-    stderr += text
-  })
-  const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
-  return { code, stdout, stderr }
-}
+const wardline = (...args: string[]) =>
+  startCommand(args, { HOME: newDataDir(), WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key }).ended
 
 /** An agent that understands drills, and answers them or not. */
 async function openAgent(id: string, isAnswering: boolean) {

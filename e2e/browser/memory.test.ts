@@ -1,6 +1,7 @@
 import type { CDPSession, Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
+import { seededDraws } from '../../test-servers/seeded-draws.ts'
 import { anEvent, unique } from '../fleet.ts'
 import { until } from '../service.ts'
 import { useScreens } from './browser.ts'
@@ -17,11 +18,8 @@ const warmRounds = effort(3, 5)
 
 /** The same sequence in every run. */
 function numbers(seed: number): (below: number) => number {
-  let state = seed
-  return (below) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return Math.floor((state / 2 ** 32) * below)
-  }
+  const draw = seededDraws(seed)
+  return (below) => Math.floor(draw() * below)
 }
 
 async function heapBytes(devtools: CDPSession): Promise<number> {

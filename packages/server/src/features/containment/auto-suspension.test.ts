@@ -1,7 +1,7 @@
 import type { BrakeView, ControlMessage, EventRow } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
 import { effort } from '../../../../../test-servers/effort.ts'
-import { seededDraws } from '../../../../../test-servers/mutated-bodies.ts'
+import { seededDraws } from '../../../../../test-servers/seeded-draws.ts'
 import { hourMs, minuteMs } from '../../clock.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { fleetMax } from './brake-rules.ts'

@@ -2,6 +2,7 @@ import type { InstanceDetail } from '@wardline/contract'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { effort } from '../../../../../test-servers/effort.ts'
+import { seededChoices } from '../../../../../test-servers/seeded-draws.ts'
 import { manualClock } from '../../test-clock.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { indexEvents } from '../events/event-index.ts'
@@ -34,23 +35,9 @@ interface Agent {
   proven: number
 }
 
-/** Random numbers that a seed repeats. */
-function randomOf(seed: number) {
-  let state = seed
-  const next = () => {
-    // Numerical Recipes' linear congruential generator: any will do that repeats.
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
-  }
-  return {
-    chance: (probability: number) => next() < probability,
-    pick: <Item>(items: readonly Item[]): Item => items[Math.floor(next() * items.length)]!,
-  }
-}
-
 /** Resolves with how many suspensions were proven in the end. */
 async function simulate(seed: number): Promise<number> {
-  const random = randomOf(seed)
+  const random = seededChoices(seed)
   const clock = manualClock()
   // Holds the database while the others crash.
   await using holder = await openTestService({ clock })

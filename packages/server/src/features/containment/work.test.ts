@@ -1,6 +1,6 @@
 import type { Alert, Containment } from '@wardline/contract'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { seededDraws } from '../../../../../test-servers/mutated-bodies.ts'
+import { seededDraws } from '../../../../../test-servers/seeded-draws.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { verifyAudit } from '../audit/audit.ts'
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { effort } from '../../../../../test-servers/effort.ts'
-import { seededDraws } from '../../../../../test-servers/mutated-bodies.ts'
+import { seededDraws } from '../../../../../test-servers/seeded-draws.ts'
 import { dayMs, hourMs, minuteMs } from '../../clock.ts'
 import { habitOf, habitText, isBlind, learnBucket, newHabit, silenceLimit } from './report-habit.ts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { effort } from '../../../../../test-servers/effort.ts'
-import { seededDraws } from '../../../../../test-servers/mutated-bodies.ts'
+import { seededDraws } from '../../../../../test-servers/seeded-draws.ts'
 import { hourMs, minuteMs } from '../../clock.ts'
 import { openTestService } from '../../test-service.ts'
 

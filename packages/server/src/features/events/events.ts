@@ -132,7 +132,7 @@ export function createEvents(
 
   async function store(events: EventToStore[], kind: Once['kind'], reporter: Reporter): Promise<Earlier> {
     const earlier = await storeJudged(events, kind, reporter)
-    if (!earlier && !suspendedAgents.isEmpty) suspendedAgents.noteReported(events, reporter.principal)
+    if (!earlier) suspendedAgents.noteReported(events, reporter.principal)
     if (suspends) await answerBreaches(events, reporter.principal, earlier)
     return earlier
   }

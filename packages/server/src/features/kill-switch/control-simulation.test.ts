@@ -2,6 +2,7 @@ import type { ControlMessage } from '@wardline/contract'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { effort } from '../../../../../test-servers/effort.ts'
+import { seededChoices } from '../../../../../test-servers/seeded-draws.ts'
 import { manualClock } from '../../test-clock.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { verifyAudit } from '../audit/audit.ts'
@@ -24,21 +25,6 @@ interface Agent {
   isDead: boolean
 }
 
-/** Random numbers that a seed repeats. */
-function randomOf(seed: number) {
-  let state = seed
-  const next = () => {
-    // Numerical Recipes' linear congruential generator: any will do that repeats.
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
-  }
-  return {
-    chance: (probability: number) => next() < probability,
-    between: (low: number, high: number) => low + Math.floor(next() * (high - low + 1)),
-    pick: <Item>(items: readonly Item[]): Item => items[Math.floor(next() * items.length)]!,
-  }
-}
-
 async function offlineReports(service: TestService): Promise<string[]> {
   const { body } = await service.call<{ events: { instance_id: string }[] }>(
     'GET',
@@ -48,7 +34,7 @@ async function offlineReports(service: TestService): Promise<string[]> {
 }
 
 async function simulate(seed: number): Promise<void> {
-  const random = randomOf(seed)
+  const random = seededChoices(seed)
   const clock = manualClock()
   await using first = await openTestService({ clock })
   // Several processes share PostgreSQL only.
