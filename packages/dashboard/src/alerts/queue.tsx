@@ -80,8 +80,12 @@ export function Queue({ search, channels, onShow }: QueueProps) {
   }
   async function changeThese(alerts: readonly Alert[], done: string, body: AlertChange) {
     if (alerts.length === 0 || isBusy || !mayOperate) return
-    const isDone = await run(() => changeAll(alerts, done, ({ id }) => call('changeAlert', { params: { id }, body })))
-    if (isDone) setSelected(new Set())
+    await run(async () => {
+      const sentence = await changeAll(alerts, done, ({ id }) => call('changeAlert', { params: { id }, body }))
+      // With the sentence: what a person selects once it is there must not be lost.
+      setSelected(new Set())
+      return sentence
+    })
   }
   const acknowledge = (alerts: readonly Alert[]) =>
     changeThese(
