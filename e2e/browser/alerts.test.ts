@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createKey, newInstance, postEvent, unique } from '../fleet.ts'
 import { isExternal, until } from '../service.ts'
 import type { Severity } from '../shapes.ts'
-import { useScreens } from './browser.ts'
+import { nowhereYet, useScreens } from './browser.ts'
 
 const screens = useScreens({
   WARDLINE_ALERT_ALLOW_CIDRS: '127.0.0.0/8',
@@ -86,6 +86,8 @@ describe('the queue', () => {
     const drawer = page.getByRole('dialog')
     await drawer.getByRole('button', { name: 'Assign to me' }).click()
     await drawer.getByText('Assigned to you.').waitFor()
+    // The form is made again for another assignee.
+    await drawer.locator('input[name=assignee][value=WARDLINE_API_KEY]').waitFor()
     await drawer.getByLabel('Note for others').fill('Expected: load test')
     await drawer.getByRole('button', { name: 'Save' }).click()
     await drawer.getByText('left a note: Expected: load test').waitFor()
@@ -110,8 +112,7 @@ describe('the queue', () => {
     const { agent } = await raise()
     for (let more = 0; more < 2; more++)
       await postEvent(screens.service, { severity: 'critical', event_type: 'policy_violation', instance_id: agent })
-    const page = await screens.signedIn()
-    await page.goto(`/alerts?instance_id=${agent}`)
+    const page = await screens.signedIn({ at: `/alerts?instance_id=${agent}` })
     await page.locator('.alert-row').nth(2).waitFor()
     expect(await page.getByRole('button', { name: /^Open 3$/ }).getAttribute('aria-pressed')).toBe('true')
     await page.keyboard.press('j')
@@ -145,8 +146,7 @@ describe('the queue', () => {
 
   test('says why the service refuses, and how many went through', async () => {
     const [first, second] = [await raise(), await raise()]
-    const page = await screens.signedIn()
-    await page.goto('/alerts')
+    const page = await screens.signedIn({ at: '/alerts' })
     await rowOf(page, second.headline).getByRole('checkbox').check()
     await rowOf(page, first.headline).getByRole('checkbox').check()
     await page.route(`**/api/alerts/${first.id}`, (route) =>
@@ -157,10 +157,12 @@ describe('the queue', () => {
   })
 
   test('says how old its data is when the service is away', async () => {
-    const page = await screens.signedIn()
+    const page = await screens.signedIn({ at: nowhereYet })
+    await page.clock.install()
     await page.goto('/alerts')
     await page.getByRole('button', { name: /^Open/ }).waitFor()
     await page.route('**/api/**', (route) => route.abort())
+    await page.clock.fastForward(11_000)
     await page.getByRole('heading', { name: /^No answer from the service for \d+ s/ }).waitFor()
     await page.unroute('**/api/**')
     await page.getByRole('heading', { name: /^No answer/ }).waitFor({ state: 'detached' })
@@ -168,8 +170,7 @@ describe('the queue', () => {
 
   test('shows a viewer everything, and why it changes nothing', async () => {
     const { id, headline } = await raise()
-    const page = await screens.signedIn({ key: await createKey(screens.service, { scope: 'viewer' }) })
-    await page.goto('/alerts')
+    const page = await screens.signedIn({ at: '/alerts', key: await createKey(screens.service, { scope: 'viewer' }) })
     const button = rowOf(page, headline).getByRole('button', { name: /needs a key of scope operator/ })
     await button.waitFor()
     expect(await button.isDisabled()).toBe(true)
@@ -190,8 +191,7 @@ describe('an alert', () => {
       (message) => message !== undefined,
       30_000,
     )
-    const page = await screens.signedIn()
-    await page.goto(`/alerts?alert=${id}`)
+    const page = await screens.signedIn({ at: `/alerts?alert=${id}` })
     const drawer = page.getByRole('dialog')
     await drawer.getByText('delivered after 1 attempt').waitFor()
     // The receiver's answer is as hostile as any text.
@@ -214,8 +214,7 @@ describe('an alert', () => {
       (data: { url?: string }) => data.url !== undefined,
       30_000,
     )
-    const page = await screens.signedIn()
-    await page.goto(`${new URL(url!).pathname}${new URL(url!).search}`)
+    const page = await screens.signedIn({ at: `${new URL(url!).pathname}${new URL(url!).search}` })
     const drawer = page.getByRole('dialog')
     await drawer.getByRole('heading', { name: headline }).waitFor()
     await drawer.getByRole('link', { name: /^policy_violation, number/ }).click()
@@ -226,8 +225,7 @@ describe('an alert', () => {
 
 describe('channels', () => {
   test('send a test to a real receiver, and show its real answer', async () => {
-    const page = await screens.signedIn()
-    await page.goto('/alerts?view=channels')
+    const page = await screens.signedIn({ at: '/alerts?view=channels' })
     const row = page.locator('.channel-row').filter({ hasText: 'Archive' })
     await row.getByRole('button', { name: 'Send test' }).click()
     await row.getByText(/^The receiver took it after [\d,]+ ms\.$/).waitFor()
@@ -240,8 +238,7 @@ describe('channels', () => {
   })
 
   test('are added by a form of their settings, tested, edited and deleted', async () => {
-    const page = await screens.signedIn()
-    await page.goto('/alerts?view=channels')
+    const page = await screens.signedIn({ at: '/alerts?view=channels' })
     await page.getByRole('button', { name: 'Add a channel…' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Kind of receiver').selectOption('ntfy')
@@ -276,8 +273,7 @@ describe('channels', () => {
   })
 
   test('show a generated signing secret once', async () => {
-    const page = await screens.signedIn()
-    await page.goto('/alerts?view=channels')
+    const page = await screens.signedIn({ at: '/alerts?view=channels' })
     await page.getByRole('button', { name: 'Add a channel…' }).click()
     const dialog = page.getByRole('dialog')
     const name = unique('signed')
@@ -297,8 +293,7 @@ describe('channels', () => {
 describe('routes and silences', () => {
   test('are added, previewed and removed', async () => {
     const chat = await addChannel({ name: unique('chat'), type: 'slack', settings: { url: `${address}/slack` } })
-    const page = await screens.signedIn()
-    await page.goto('/alerts?view=routing')
+    const page = await screens.signedIn({ at: '/alerts?view=routing' })
     await page.getByRole('button', { name: 'Add a route…' }).click()
     const dialog = page.getByRole('dialog')
     const name = unique('Decoys')
@@ -348,8 +343,7 @@ describe('routes and silences', () => {
 test('without a channel the screen teaches how to get one', async () => {
   const { service } = screens
   await service.call('DELETE', `/api/alert-channels/${channelId}`)
-  const page = await screens.signedIn()
-  await page.goto('/alerts?severity=info')
+  const page = await screens.signedIn({ at: '/alerts?severity=info' })
   await page.getByText('Nothing becomes an alert before there is a channel').waitFor()
   await page.getByRole('button', { name: 'Set up a channel' }).click()
   await page.getByText('No channel yet, so nothing becomes an alert.').waitFor()

@@ -7,17 +7,19 @@ import { useScreens } from './browser.ts'
 
 const screens = useScreens()
 
-/** Changes of tags, each an entry. */
-async function makeEntries(count: number): Promise<string> {
+/** Changes of tags, each an entry. Those of several agents at once share their commits. */
+async function makeEntries(count: number): Promise<void> {
   const { service } = screens
-  const agent = await newInstance(service, 'audited')
-  for (let index = 0; index < count; index++) {
-    const { status, text } = await service.call('PUT', `/api/instances/${agent}/tags`, {
-      body: { tags: [`t${index}`] },
-    })
-    expect(status, text).toBe(200)
+  const agents = await Promise.all(Array.from({ length: 20 }, () => newInstance(service, 'audited')))
+  const change = async (agent: string) => {
+    for (let index = 0; index < count / agents.length; index++) {
+      const { status, text } = await service.call('PUT', `/api/instances/${agent}/tags`, {
+        body: { tags: [`t${index}`] },
+      })
+      expect(status, text).toBe(200)
+    }
   }
-  return agent
+  await Promise.all(agents.map(change))
 }
 
 /** What an attacker with the file of the database does. */
@@ -46,8 +48,7 @@ const chain = async () => (await screens.service.call<Chain>('GET', '/api/audit/
 // More than one page of the service, so that the walk over a boundary is seen too.
 test('verifies every entry in the browser, and names the first one that was altered behind the service', async () => {
   await makeEntries(1_020)
-  const page = await screens.signedIn()
-  await page.goto('/audit')
+  const page = await screens.signedIn({ at: '/audit' })
   await page.getByRole('button', { name: /^Verify in this browser/ }).click()
   await page.getByText(/^1,\d\d\d entries verified, unbroken$/).waitFor()
   const { length, head_hash } = await chain()
@@ -79,8 +80,7 @@ test('verifies every entry in the browser, and names the first one that was alte
 })
 
 test('stays usable while it verifies, and stops on request', async () => {
-  const page = await screens.signedIn()
-  await page.goto('/audit')
+  const page = await screens.signedIn({ at: '/audit' })
   await page.getByRole('heading', { name: 'Audit', exact: true }).waitFor()
   let goOn = () => {}
   const held = new Promise<void>((resolve) => {
@@ -103,8 +103,7 @@ test('keeps its filters and the open entry in the address, and exports what matc
   const reason = unique('because')
   await service.call('POST', `/api/kill/${agent}`, { body: { reason } })
   await service.call('POST', `/api/resume/${agent}`)
-  const page = await screens.signedIn()
-  await page.goto('/audit')
+  const page = await screens.signedIn({ at: '/audit' })
   await page.keyboard.press('/')
   await page.getByLabel('Target').fill(agent)
   await page.keyboard.press('Enter')
@@ -164,7 +163,6 @@ test('walks through the entries by keys alone, and shows hostile reasons as text
 })
 
 test('says to others that it needs a key of scope admin', async () => {
-  const page = await screens.signedIn({ key: await createKey(screens.service, { scope: 'operator' }) })
-  await page.goto('/audit')
+  const page = await screens.signedIn({ at: '/audit', key: await createKey(screens.service, { scope: 'operator' }) })
   await page.getByText('The audit log needs a key of scope admin').waitFor()
 })

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { type Browser, type BrowserContext, chromium, type Page, type Request } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
 import { createKey } from '../fleet.ts'
 import { isExternal, needsOwnProcess, type Service, startService, until } from '../service.ts'
@@ -14,16 +14,39 @@ const missing = isExternal
     ? 'No Chromium: install the package chromium'
     : undefined
 
+/** Parts of a browser that no test sees, and that cost a third of its time with each profile. */
+const unseenParts = [
+  // Two pages of suggestions, loaded beside each window for the line of addresses.
+  'WebUIOmniboxPopup',
+  'WebUIOmniboxAimPopup',
+  // What Playwright switches off, because only the last list of a command line counts.
+  'AimEnabled',
+  'AvoidUnnecessaryBeforeUnloadCheckSync',
+  'DestroyProfileOnBrowserClose',
+  'HttpsFirstBalancedModeAutoEnable',
+  'HttpsUpgrades',
+  'LensOverlay',
+  'MediaRouter',
+  'NetworkTimeServiceQuerying',
+  'OptimizationHints',
+  'PaintHolding',
+  'PreconnectToSearch',
+  'ThirdPartyStoragePartitioning',
+]
+
 /** Only where the machine is busy with other tests does anything take so long. */
 const waitMs = 30_000
+
+/** For tests that prepare their page before it loads anything. */
+export const nowhereYet = 'about:blank'
 
 export interface Screens {
   service: Service
   browser: Browser
   /** A separate browser profile. What breaks the policy of the page, fails in it or leaves the service is noted. */
   open(options?: { scheme?: 'light' | 'dark'; width?: number }): Promise<BrowserContext>
-  /** The same, signed in with the admin key. */
-  signedIn(options?: { scheme?: 'light' | 'dark'; width?: number; key?: string }): Promise<Page>
+  /** The same, signed in with the admin key or another one, live at the overview or another address. */
+  signedIn(options?: { scheme?: 'light' | 'dark'; width?: number; key?: string; at?: string }): Promise<Page>
   /** Starts an agent with the real SDK. */
   agent(id: string): Promise<Agent>
   /** What went wrong in the pages of this test. */
@@ -72,7 +95,22 @@ async function startAgent(service: Service, id: string, running: Set<ChildProces
   }
 }
 
-/** Notes what a page must never do. */
+/** What a page has asked for; its stream belongs to a worker and is not among this. */
+const underWay = new WeakMap<Page, Set<Request>>()
+
+/** Waits until a page has all that it asked for, and has drawn it. */
+export async function settled(page: Page): Promise<void> {
+  const count = () => underWay.get(page)?.size ?? 0
+  do {
+    await until('answers to all requests of the page', count, (open) => open === 0)
+    // What is drawn may ask for more.
+    await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
+  } while (count() > 0)
+  // Hours of agents are asked for once their rows rest in view.
+  await page.locator('.no-hour').first().waitFor({ state: 'detached' })
+}
+
+/** Notes what a page must never do, and what it waits for. */
 function watch(context: BrowserContext, { service, faults }: Pick<Screens, 'service' | 'faults'>): void {
   context.on('page', (page) => {
     page.on('pageerror', (fault) => faults.push(`failed: ${fault.message}`))
@@ -80,6 +118,11 @@ function watch(context: BrowserContext, { service, faults }: Pick<Screens, 'serv
       const text = message.text()
       if (/Content.Security.Policy|TrustedHTML|TrustedScript|Refused to/i.test(text)) faults.push(`policy: ${text}`)
     })
+    const requests = new Set<Request>()
+    underWay.set(page, requests)
+    page.on('request', (request) => void (request.resourceType() === 'fetch' && requests.add(request)))
+    for (const end of ['requestfinished', 'requestfailed'] as const)
+      page.on(end as 'requestfinished', (request) => void requests.delete(request))
     page.on('dialog', (dialog) => {
       faults.push(`a foreign script runs: ${dialog.message()}`)
       void dialog.dismiss()
@@ -99,7 +142,8 @@ export function useScreens(env: Record<string, string> = {}): Screens {
     if (missing || executablePath === undefined) return
     screens.service = await startService({ env })
     // Its sandbox needs rights that tests in a container, as root, do not have; the pages are our own.
-    screens.browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] })
+    const args = ['--no-sandbox', '--disable-gpu', `--disable-features=${unseenParts.join(',')}`]
+    screens.browser = await chromium.launch({ executablePath, args })
   })
   beforeEach(({ skip }) => {
     if (missing) skip(missing)
@@ -126,10 +170,15 @@ export function useScreens(env: Record<string, string> = {}): Screens {
     watch(context, screens)
     return context
   }
-  screens.signedIn = async ({ key, ...options } = {}) => {
+  screens.signedIn = async ({ key, at = '/', ...options } = {}) => {
     const context = await screens.open(options)
+    // What the form sends. Loading the form and then the overview took half of each test; sign-in.test.ts has the form.
+    const headers = { 'x-monitor-key': key ?? screens.service.key }
+    const answer = await context.request.post('/api/session', { headers })
+    expect(answer.status(), await answer.text()).toBe(201)
     const page = await context.newPage()
-    await signIn(page, key ?? screens.service.key)
+    await page.goto(at)
+    if (at !== nowhereYet) await page.getByText('Live', { exact: true }).first().waitFor()
     return page
   }
   screens.agent = (id) => startAgent(screens.service, id, running)

@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest'
 import { allEvents, beat, createKey, newInstance, unique } from '../fleet.ts'
 import { machinePath } from '../machine-path.ts'
 import { newDataDir } from '../service.ts'
-import { useScreens } from './browser.ts'
+import { nowhereYet, useScreens } from './browser.ts'
 
 const screens = useScreens()
 const run = promisify(execFile)
@@ -49,7 +49,7 @@ const hasPython = (() => {
 
 describe('what the screen shows, run as it was copied,', () => {
   test('connects a program in TypeScript', async () => {
-    const page = await screens.signedIn()
+    const page = await screens.signedIn({ at: nowhereYet })
     const agent = unique('typed')
     const [setup, code, start] = await connecting(page, 'TypeScript', agent)
     await newMachine().shell(`${setup}\ncat > agent.mts <<'CODE'\n${code}\nCODE\n${start}`)
@@ -60,7 +60,7 @@ describe('what the screen shows, run as it was copied,', () => {
 
   test('connects a program in Python', async ({ skip }) => {
     if (!hasPython) return skip('python3 of at least 3.9 is not installed')
-    const page = await screens.signedIn()
+    const page = await screens.signedIn({ at: nowhereYet })
     const agent = unique('python')
     const [setup, code, start] = await connecting(page, 'Python', agent)
     await newMachine().shell(`${setup}\ncat > agent.py <<'CODE'\n${code}\nCODE\n${start}`)
@@ -68,7 +68,7 @@ describe('what the screen shows, run as it was copied,', () => {
   })
 
   test('connects whatever speaks HTTP, with curl', async () => {
-    const page = await screens.signedIn()
+    const page = await screens.signedIn({ at: nowhereYet })
     const agent = unique('plain')
     const steps = await connecting(page, 'curl', agent)
     const { stdout } = await newMachine().shell(steps.join('\n'))
@@ -77,7 +77,7 @@ describe('what the screen shows, run as it was copied,', () => {
   })
 
   test('connects Claude Code, Codex, Cursor and an MCP server by commands that exist', async () => {
-    const page = await screens.signedIn()
+    const page = await screens.signedIn({ at: nowhereYet })
     const machine = newMachine()
     let isInstalled = false
     for (const [tab, tool] of [
@@ -122,9 +122,8 @@ describe('what the screen shows, run as it was copied,', () => {
 
 // An agent that runs already, with another key, says nothing of the new lines.
 test('is green for a known agent only after a heartbeat that came later than the key', async () => {
-  const page = await screens.signedIn()
   const agent = await newInstance(screens.service, 'known')
-  await page.goto(`/connect?agent=${agent}`)
+  const page = await screens.signedIn({ at: `/connect?agent=${agent}` })
   await page.getByText(`${agent} is known.`).waitFor()
   await page.getByRole('button', { name: 'Make a key' }).click()
   await page.getByText(`Waiting for the next heartbeat of ${agent}…`).waitFor()
@@ -134,7 +133,7 @@ test('is green for a known agent only after a heartbeat that came later than the
 })
 
 test('keeps the key out of address and storage, and the rest in the address', async () => {
-  const page = await screens.signedIn()
+  const page = await screens.signedIn({ at: nowhereYet })
   const agent = unique('secret')
   const [setup = ''] = await connecting(page, 'Python', agent)
   const key = /WARDLINE_KEY=(\S+)/.exec(setup)![1]!

@@ -57,8 +57,7 @@ const contain = (action: string, instances: string[], more: object = {}) =>
 describe('the page of an agent', () => {
   test('shows the stages of a suspension with milliseconds, and "proven" only after the silence', async () => {
     const agent = await screens.agent(unique('staged'))
-    const page = await screens.signedIn()
-    await page.goto(`/fleet/${agent.id}`)
+    const page = await screens.signedIn({ at: `/fleet/${agent.id}` })
     await page.getByRole('heading', { name: agent.id }).first().waitFor()
     await screens.service.call('POST', `/api/kill/${agent.id}`, { body: { reason: 'as a test' } })
     const panel = page.getByRole('region', { name: /confirmed after/ })
@@ -79,8 +78,7 @@ describe('the page of an agent', () => {
 
   test('names an agent that works although it is suspended', async () => {
     const id = await newInstance(screens.service, 'violates')
-    const page = await screens.signedIn()
-    await page.goto(`/fleet/${id}`)
+    const page = await screens.signedIn({ at: `/fleet/${id}` })
     await screens.service.call('POST', `/api/kill/${id}`, { body: { reason: 'as a test' } })
     await page.getByRole('heading', { name: /^Suspended, not confirmed for/ }).waitFor()
     await screens.service.call('GET', `/api/instances/${id}/status`)
@@ -104,8 +102,7 @@ describe('the page of an agent', () => {
 
   test('runs a drill for the agent and says what it showed', async () => {
     const agent = await screens.agent(unique('drilled'))
-    const page = await screens.signedIn()
-    await page.goto(`/fleet/${agent.id}`)
+    const page = await screens.signedIn({ at: `/fleet/${agent.id}` })
     await page.getByText('Last proven stoppable: never').waitFor()
     await page.getByRole('button', { name: 'Run a drill' }).click()
     await page.getByText(/^It answered after [\d,]+ ms: a suspension would have reached it\.$/).waitFor()
@@ -160,8 +157,7 @@ describe('a fleet stop', () => {
     const agents = await Promise.all([screens.agent(unique('one')), screens.agent(unique('two'))])
     const deaf = await newInstance(screens.service, 'deaf')
     for (const id of [...agents.map(({ id }) => id), deaf]) expect((await setTag(id, tag)).status).toBe(200)
-    const page = await screens.signedIn()
-    await page.goto('/fleet')
+    const page = await screens.signedIn({ at: '/fleet' })
     await page.getByRole('button', { name: 'Suspend by tag…' }).press('Enter')
     const dialog = page.getByRole('dialog')
     await dialog.getByRole('button', { name: tag }).press('Enter')
@@ -206,8 +202,7 @@ describe('a fleet stop', () => {
     const [one, two, three] = await Promise.all(['a', 'b', 'c'].map((name) => newInstance(screens.service, name)))
     const tag = unique('changing')
     for (const id of [one!, two!, three!]) await setTag(id, tag)
-    const page = await screens.signedIn()
-    await page.goto('/fleet')
+    const page = await screens.signedIn({ at: '/fleet' })
     await page.getByRole('button', { name: 'Suspend by tag…' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByRole('button', { name: tag }).click()
@@ -223,8 +218,7 @@ describe('a fleet stop', () => {
   test('is resumed in stages', async () => {
     const ids = await Promise.all(['x', 'y', 'z'].map((name) => newInstance(screens.service, name)))
     const { body } = await contain('suspend', ids)
-    const page = await screens.signedIn()
-    await page.goto(`/containments/${body.id}`)
+    const page = await screens.signedIn({ at: `/containments/${body.id}` })
     await page.getByRole('button', { name: 'Resume in stages…' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('How many of the 3 that are suspended').waitFor()
@@ -241,8 +235,10 @@ describe('a resume by two operators', () => {
   test('waits on the screen for the second one, who confirms it there', async () => {
     const ids = await Promise.all([newInstance(screens.service), newInstance(screens.service)])
     const { body } = await contain('suspend', ids, { two_person: true })
-    const first = await screens.signedIn({ key: await createKey(screens.service, { scope: 'operator', name: 'Ada' }) })
-    await first.goto(`/containments/${body.id}`)
+    const first = await screens.signedIn({
+      at: `/containments/${body.id}`,
+      key: await createKey(screens.service, { scope: 'operator', name: 'Ada' }),
+    })
     await first.getByText('resuming these agents takes two operators').waitFor()
     await first.getByRole('button', { name: 'Resume in stages…' }).click()
     const asks = first.getByRole('dialog')
@@ -282,8 +278,7 @@ test('a drill of a tag is started, and its report names who did not answer', asy
   const deaf = await newInstance(screens.service)
   for (const id of [agent.id, deaf]) await setTag(id, tag)
   await beat(screens.service, deaf)
-  const page = await screens.signedIn()
-  await page.goto('/containments')
+  const page = await screens.signedIn({ at: '/containments' })
   const panel = page.getByRole('region', { name: 'Drills' })
   await panel.getByRole('button', { name: tag }).click()
   await panel.getByRole('button', { name: `Drill agents with ${tag}` }).click()
@@ -300,8 +295,10 @@ test('a drill of a tag is started, and its report names who did not answer', asy
 test('a viewer sees everything and may start nothing', async () => {
   const ids = await Promise.all([newInstance(screens.service), newInstance(screens.service)])
   const { body } = await contain('suspend', ids)
-  const page = await screens.signedIn({ key: await createKey(screens.service, { scope: 'viewer' }) })
-  await page.goto(`/containments/${body.id}`)
+  const page = await screens.signedIn({
+    at: `/containments/${body.id}`,
+    key: await createKey(screens.service, { scope: 'viewer' }),
+  })
   expect(await page.getByRole('button', { name: 'Resume in stages…' }).isDisabled()).toBe(true)
   await page.goto('/containments')
   await page

@@ -8,8 +8,7 @@ const stored = 'JSON.stringify([location.href, document.cookie, { ...localStorag
 
 test('plants a key, shows it once, and shows live how a real agent trips over it', async () => {
   const agent = await screens.agent(unique('lured'))
-  const page = await screens.signedIn()
-  await page.goto('/decoys')
+  const page = await screens.signedIn({ at: '/decoys' })
   await page.getByRole('button', { name: /^Plant a decoy/ }).click()
   const dialog = page.getByRole('dialog', { name: 'Plant a decoy' })
   await dialog.getByLabel('What').selectOption('GitHub token in a config')
@@ -48,9 +47,8 @@ test('plants a key, shows it once, and shows live how a real agent trips over it
 })
 
 test('says of every kind of decoy where it goes, and creates it', async () => {
-  const page = await screens.signedIn()
   const instance = await newInstance(screens.service)
-  await page.goto(`/decoys?plant=path-ssh&agent=${instance}`)
+  const page = await screens.signedIn({ at: `/decoys?plant=path-ssh&agent=${instance}` })
   const dialog = page.getByRole('dialog', { name: 'Plant a decoy' })
   await dialog.getByLabel('Path; *').fill("~/.ssh/it's id")
   await dialog.getByRole('button', { name: 'Create the decoy' }).click()

@@ -22,8 +22,7 @@ describe('facets', () => {
     const type = unique('facet').replaceAll('-', '_')
     for (const instance_id of [id, id, other]) await postEvent(screens.service, { event_type: type, instance_id })
     await postEvent(screens.service, { event_type: type, instance_id: id, severity: 'warning' })
-    const page = await screens.signedIn()
-    await page.goto(`/events?event_type=${type}`)
+    const page = await screens.signedIn({ at: `/events?event_type=${type}` })
     const facets = page.getByRole('complementary', { name: 'Counts of matching events' })
     await facets.getByText('4 events').waitFor()
     await facets.getByRole('button', { name: `${id} 3` }).click()
@@ -39,8 +38,7 @@ describe('facets', () => {
 describe('the live tail', () => {
   test('counts a flood exactly, shows a sample of it, names what it left out and shows it on request', async () => {
     const id = await newInstance(screens.service)
-    const page = await screens.signedIn()
-    await page.goto(`/events?instance_id=${id}`)
+    const page = await screens.signedIn({ at: `/events?instance_id=${id}` })
     await page.getByText('No stored event matches.').waitFor()
     await postEvent(screens.service, { instance_id: id, description: 'before' })
     await page.getByText('before', { exact: true }).waitFor()
@@ -82,8 +80,7 @@ describe('the live tail', () => {
   test('pauses by itself while a person reads below the top, and counts what came', async () => {
     const type = unique('read').replaceAll('-', '_')
     await flood(60, { event_type: type })
-    const page = await screens.signedIn()
-    await page.goto(`/events?event_type=${type}`)
+    const page = await screens.signedIn({ at: `/events?event_type=${type}` })
     await page.getByText('flood 59', { exact: true }).waitFor()
     await page.locator('.tail').hover()
     await page.mouse.wheel(0, 400)
@@ -99,8 +96,7 @@ describe('the live tail', () => {
   })
 
   test('says when it shows fewer than come', async () => {
-    const page = await screens.signedIn()
-    await page.goto('/events')
+    const page = await screens.signedIn({ at: '/events' })
     await page.getByLabel('List of events').waitFor()
     // What comes before the stream is open is read as a list, whole.
     await page.getByText('Live', { exact: true }).first().waitFor()
@@ -114,8 +110,7 @@ describe('a search', () => {
     const word = unique('needle')
     await postEvent(screens.service, { description: word })
     await flood(101_000, { description: 'hay' })
-    const page = await screens.signedIn()
-    await page.goto(`/events?q=${word}`)
+    const page = await screens.signedIn({ at: `/events?q=${word}` })
     await page.getByText(/^Looked back to .*: older events were not searched yet\.$/).waitFor()
     await page.getByRole('button', { name: 'Search older events' }).click()
     await page.getByLabel('List of events').getByText(word).waitFor()
@@ -131,8 +126,7 @@ describe('the drawer', () => {
     await report('user_prompt', { description: 'Refund order 7' })
     await report('tool_call', { metadata: { toolName: 'shell-exec' } })
     await report('egress_blocked', { severity: 'warning', metadata: { host: 'pastebin.example' } })
-    const page = await screens.signedIn()
-    await page.goto(`/events?instance_id=${id}`)
+    const page = await screens.signedIn({ at: `/events?instance_id=${id}` })
     await page
       .getByLabel('List of events')
       .getByRole('button', { name: /egress_blocked/ })
@@ -154,8 +148,7 @@ describe('the drawer', () => {
 })
 
 test('a time range is chosen, kept in the address, and ends the live tail when it is over', async () => {
-  const page = await screens.signedIn()
-  await page.goto('/events')
+  const page = await screens.signedIn({ at: '/events' })
   await page.getByLabel('Time range').selectOption('1h')
   await page.waitForURL('**/events?last=1h')
   const hour = 3_600_000
@@ -169,8 +162,7 @@ test('a time range is chosen, kept in the address, and ends the live tail when i
 test('matching events are saved as a file with one object a line', async () => {
   const type = unique('saved').replaceAll('-', '_')
   await flood(1_200, { event_type: type })
-  const page = await screens.signedIn()
-  await page.goto(`/events?event_type=${type}`)
+  const page = await screens.signedIn({ at: `/events?event_type=${type}` })
   await page.getByRole('button', { name: 'Export…' }).click()
   const dialog = page.getByRole('dialog')
   await dialog.getByText(`wardline events export --format csv --type '${type}'`).waitFor()

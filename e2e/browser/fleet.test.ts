@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { newInstance, unique } from '../fleet.ts'
 import { isExternal, until } from '../service.ts'
-import { useScreens } from './browser.ts'
+import { nowhereYet, useScreens } from './browser.ts'
 
 const screens = useScreens()
 const tag = unique('group')
@@ -26,7 +26,7 @@ const operatorTags = async (id: string) =>
 
 describe('a row of the fleet', () => {
   test('says version, fail mode and the control version that was applied, without asking for details', async () => {
-    const page = await screens.signedIn({ width: 1440 })
+    const page = await screens.signedIn({ at: nowhereYet, width: 1440 })
     const asked: string[] = []
     page.on('request', (request) => asked.push(new URL(request.url()).pathname))
     await page.goto('/fleet')
@@ -42,7 +42,7 @@ describe('a row of the fleet', () => {
   })
 
   test('has the heartbeats and calls of the last hour, asked for the rows in view at once', async () => {
-    const page = await screens.signedIn({ width: 1440 })
+    const page = await screens.signedIn({ at: nowhereYet, width: 1440 })
     const asked: URL[] = []
     page.on('request', (request) => asked.push(new URL(request.url())))
     await page.goto('/fleet')
@@ -57,8 +57,7 @@ describe('a row of the fleet', () => {
 
 describe('groups', () => {
   test('by a tag are collapsed with the keyboard, and stand in the address', async () => {
-    const page = await screens.signedIn()
-    await page.goto('/fleet')
+    const page = await screens.signedIn({ at: '/fleet' })
     await page.getByLabel('Group by').selectOption('env')
     await page.waitForURL('**/fleet?group=env')
     await page.getByLabel('Group by').blur()
@@ -78,8 +77,7 @@ describe('groups', () => {
 describe('tags', () => {
   test('are set for many at once, and what the agent says of itself stays', async () => {
     const added = unique('watched')
-    const page = await screens.signedIn()
-    await page.goto(`/fleet?q=${tag}`)
+    const page = await screens.signedIn({ at: `/fleet?q=${tag}` })
     await page.getByLabel('Select all 2 agents shown').check()
     await page.getByRole('button', { name: 'Tags…' }).click()
     const dialog = page.getByRole('dialog')
@@ -101,8 +99,7 @@ describe('tags', () => {
 
   test('that the service refuses are named with its sentence, and nothing is set', async () => {
     const id = await newInstance(screens.service)
-    const page = await screens.signedIn()
-    await page.goto(`/fleet?q=${id}`)
+    const page = await screens.signedIn({ at: `/fleet?q=${id}` })
     await page.getByLabel(`Select ${id}`).check()
     await page.getByRole('button', { name: 'Tags…' }).click()
     const dialog = page.getByRole('dialog')
@@ -118,8 +115,7 @@ describe('saved views', () => {
   const hostile = '"><img src=x onerror=alert(1)>\u202Ecode'
 
   test('keep filter and groups under a name, which leads back there', async () => {
-    const page = await screens.signedIn()
-    await page.goto(`/fleet?q=${tag}&group=env`)
+    const page = await screens.signedIn({ at: `/fleet?q=${tag}&group=env` })
     await page.getByRole('button', { name: 'Views' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Save what is shown now as').fill(hostile)

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { screens as paths } from '../../packages/dashboard/src/screens.ts'
 import { effort } from '../../test-servers/effort.ts'
 import { isExternal, type Service } from '../service.ts'
-import { useScreens } from './browser.ts'
+import { nowhereYet, useScreens } from './browser.ts'
 import { injections } from './injections.ts'
 
 // Whatever agents, operators and receivers write stays text: on every screen, in every field that the service stores.
@@ -193,7 +193,7 @@ const shown = paths.flatMap((path): string[] =>
 
 describe.each(effort([1440], [1440, 390]))('three hundred injections, %d pixels wide', (width) => {
   test('stay text in their place on every screen', async () => {
-    const page = await screens.signedIn({ width })
+    const page = await screens.signedIn({ at: nowhereYet, width })
     await page.context().addInitScript(guard)
     const faults: string[] = []
     for (const path of shown) {
@@ -211,7 +211,7 @@ describe.each(effort([1440], [1440, 390]))('three hundred injections, %d pixels 
   })
 
   test('stay text in the drawer, the palette and the dialogs', async () => {
-    const page = await screens.signedIn({ width })
+    const page = await screens.signedIn({ at: nowhereYet, width })
     await page.context().addInitScript(guard)
     const faults: string[] = []
     await page.goto('/events')

@@ -2,7 +2,7 @@ import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { createKey, unique } from '../fleet.ts'
 import { until } from '../service.ts'
-import { useScreens } from './browser.ts'
+import { nowhereYet, useScreens } from './browser.ts'
 
 const screens = useScreens()
 
@@ -22,14 +22,12 @@ async function takeKey(page: Page): Promise<string> {
 }
 
 test('creates a bound key, rotates it and revokes it', async () => {
-  const page = await screens.signedIn()
+  const page = await screens.signedIn({ at: '/events' })
   const { service } = screens
   const id = unique('holder')
   const beat = async (key: string, instance_id = id) =>
     (await service.call('POST', '/api/heartbeat', { key, body: { instance_id, name: 'Holder' } })).status
   // On the events, `k` alone goes to the previous row.
-  await page.goto('/events')
-  await page.getByText('Live', { exact: true }).first().waitFor()
   await page.keyboard.press('g')
   await page.keyboard.press('k')
   await page.waitForURL('**/keys')
@@ -72,8 +70,7 @@ test('creates a bound key, rotates it and revokes it', async () => {
 // A key that ends before its successor was read locks its holder out.
 test('marks the own key, never ends it at once by a rotation, and warns before it is revoked', async () => {
   const own = await createKey(screens.service, { scope: 'admin' })
-  const page = await screens.signedIn({ key: own })
-  await page.goto('/keys')
+  const page = await screens.signedIn({ at: '/keys', key: own })
   const row = page.getByRole('row').filter({ hasText: 'yours' })
   await row.getByRole('button', { name: /^Rotate/ }).click()
   await page.getByText('you are signed out when it ends').waitFor()
@@ -91,7 +88,7 @@ test('marks the own key, never ends it at once by a rotation, and warns before i
 })
 
 test('says to others why they see no keys', async () => {
-  const page = await screens.signedIn({ key: await createKey(screens.service, { scope: 'operator' }) })
+  const page = await screens.signedIn({ at: nowhereYet, key: await createKey(screens.service, { scope: 'operator' }) })
   const asked: string[] = []
   page.on('request', (request) => asked.push(new URL(request.url()).pathname))
   await page.goto('/keys?create=true')

@@ -7,8 +7,7 @@ const screens = useScreens()
 describe('suspending an agent', () => {
   test('shows each stage as it happens, until a real agent confirmed, and resumes it', async () => {
     const agent = await screens.agent(unique('stopped'))
-    const page = await screens.signedIn()
-    await page.goto(`/fleet/${agent.id}`)
+    const page = await screens.signedIn({ at: `/fleet/${agent.id}` })
     await page.getByRole('button', { name: `Suspend ${agent.id}` }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByText('A command that is running already').waitFor()
@@ -78,8 +77,7 @@ describe('suspending an agent', () => {
   test('never calls an agent stopped that has not confirmed', async () => {
     const deaf = await newInstance(screens.service)
     const agent = await screens.agent(unique('hears'))
-    const page = await screens.signedIn()
-    await page.goto('/fleet')
+    const page = await screens.signedIn({ at: '/fleet' })
     await page.getByLabel(`Select ${deaf}`, { exact: true }).check()
     await page.getByLabel(`Select ${agent.id}`, { exact: true }).check()
     await page.getByRole('button', { name: /^Suspend 2/ }).click()
@@ -101,8 +99,7 @@ describe('suspending an agent', () => {
 
   test('says why the service refuses', async () => {
     const agent = await newInstance(screens.service)
-    const page = await screens.signedIn()
-    await page.goto(`/fleet/${agent}`)
+    const page = await screens.signedIn({ at: `/fleet/${agent}` })
     await page.getByRole('button', { name: `Suspend ${agent}` }).click()
     // Another operator was faster.
     await screens.service.call('POST', `/api/kill/${agent}`, { body: { reason: 'first' } })

@@ -9,7 +9,7 @@ import { useScreens } from './browser.ts'
 const screens = useScreens()
 const maxGrowth = 20 * 1024 * 1024
 /** An accelerated day: 100,000 events, 10,000 changes of status, and a person who opens and closes what there is. */
-const rounds = effort(5, 100)
+const rounds = effort(3, 100)
 const eventsPerRound = 1_000
 const changesPerRound = effort(20, 100)
 const agents = 50

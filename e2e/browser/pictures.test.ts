@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
 import { createKey, createKeyDecoy, createPathDecoy, postEvent } from '../fleet.ts'
 import { newDataDir } from '../service.ts'
-import { useScreens } from './browser.ts'
+import { settled, useScreens } from './browser.ts'
 
 // `npm run pictures` writes the pictures of the documents; in a test run they only have to come about.
 
@@ -105,15 +105,14 @@ test('every screen can be shown in both themes and three widths', async () => {
     for (const [name, path] of Object.entries(paths)) {
       await page.goto(path)
       await page.getByRole('heading').first().waitFor()
-      await page.waitForLoadState('networkidle', { timeout: 3_000 }).catch(() => {})
+      await settled(page)
       const file = join(folder, `${name}-${width === 1440 ? scheme : width}.png`)
       await page.screenshot({ path: file })
       expect(statSync(file).size, file).toBeGreaterThan(10_000)
     }
     await page.context().close()
   }
-  const page = await screens.signedIn({ scheme: 'light' })
-  await page.goto('/fleet/data-analyst-3')
+  const page = await screens.signedIn({ at: '/fleet/data-analyst-3', scheme: 'light' })
   await page.getByRole('button', { name: 'Suspend data-analyst-3' }).click()
   await page.getByRole('dialog').getByText('A command that is running already').waitFor()
   await page.screenshot({ path: join(folder, 'suspend-light.png') })

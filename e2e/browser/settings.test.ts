@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { createKey, newInstance, unique } from '../fleet.ts'
 import { startService } from '../service.ts'
-import { signIn, useScreens } from './browser.ts'
+import { nowhereYet, signIn, useScreens } from './browser.ts'
 
 const screens = useScreens()
 
@@ -23,13 +23,14 @@ test('shows health, jobs, storage, channels and configuration, each with its sou
 })
 
 test('says in the heading when it has no answer, and to viewers what they need', async () => {
-  const page = await screens.signedIn()
+  const page = await screens.signedIn({ at: nowhereYet })
+  await page.clock.install()
   await page.goto('/settings')
   await page.getByRole('heading', { name: 'The service is healthy.' }).waitFor()
   await page.route('**/api/**', (route) => route.abort())
-  await page.getByRole('heading', { name: /^No answer from the service for \d+ s/ }).waitFor({ timeout: 120_000 })
-  const viewer = await screens.signedIn({ key: await createKey(screens.service, { scope: 'viewer' }) })
-  await viewer.goto('/settings')
+  await page.clock.fastForward(60_000)
+  await page.getByRole('heading', { name: /^No answer from the service for \d+ s/ }).waitFor()
+  const viewer = await screens.signedIn({ at: '/settings', key: await createKey(screens.service, { scope: 'viewer' }) })
   await viewer.getByText('need a key of scope operator or admin').waitFor()
 })
 
@@ -96,11 +97,13 @@ test('has a wallboard without controls, which leaves by Esc and is found by the 
 
 // Nobody sits at a wallboard: if it showed the last good state for ever, an outage would look like peace.
 test('has a wallboard that never claims to be live when it is not', async () => {
-  const page = await screens.signedIn()
+  const page = await screens.signedIn({ at: nowhereYet })
+  await page.clock.install()
   await page.goto('/wallboard')
   await page.getByText('Live', { exact: true }).waitFor()
   await screens.service.terminate()
   await page.getByText('Reconnecting…').waitFor()
+  await page.clock.fastForward(11_000)
   await page.getByRole('heading', { name: /^No answer from the service for \d+ s/ }).waitFor()
   await page.getByText('What follows was true then.').waitFor()
   expect(await page.getByText('Live', { exact: true }).count()).toBe(0)

@@ -42,8 +42,10 @@ test('leaves nothing of the key to scripts', async () => {
 
 test('shows a viewer why it cannot suspend', async () => {
   const agent = await screens.agent('looked-at')
-  const page = await screens.signedIn({ key: await createKey(screens.service, { scope: 'viewer' }) })
-  await page.goto(`/fleet/${agent.id}`)
+  const page = await screens.signedIn({
+    at: `/fleet/${agent.id}`,
+    key: await createKey(screens.service, { scope: 'viewer' }),
+  })
   const button = page.getByRole('button', { name: /^Suspend.*needs a key of scope operator/ })
   await button.waitFor()
   expect(await button.isDisabled()).toBe(true)
