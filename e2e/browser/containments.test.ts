@@ -272,6 +272,35 @@ describe('a resume by two operators', () => {
   })
 })
 
+test('a resume of more agents than are listed is read page by page and confirmed by the second operator', async () => {
+  const ids = Array.from({ length: 105 }, (_, n) => `many-${String(n).padStart(3, '0')}`)
+  await Promise.all(ids.map((id) => beat(screens.service, id)))
+  expect((await contain('suspend', ids, { two_person: true })).status).toBe(201)
+  await until(
+    'the last agent suspended',
+    () => Promise.all([ids[0]!, ids[104]!].map(statusOf)),
+    (all) => all.every((one) => one === 'suspended'),
+  )
+  expect((await contain('resume', ids)).status).toBe(409)
+  const page = await screens.signedIn({ key: await createKey(screens.service, { scope: 'operator', name: 'Grace' }) })
+  await page.goto('/containments')
+  const waiting = page.getByRole('region', { name: 'Waiting for a second operator' })
+  await waiting.getByText(/^Resume 105 agents: /).waitFor()
+  await waiting.getByRole('button', { name: 'Confirm…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('1–20 of 105 agents').waitFor()
+  for (let pages = 0; pages < 5; pages++) await dialog.getByRole('button', { name: 'Next' }).click()
+  await dialog.getByText('101–105 of 105 agents').waitFor()
+  await dialog.getByRole('link', { name: ids[104]! }).waitFor()
+  expect(await dialog.getByRole('button', { name: 'Next' }).isDisabled()).toBe(true)
+  await dialog.getByLabel('Reason').fill('I agree')
+  await dialog.getByLabel('Type resume 105 agents').fill('resume 105 agents')
+  await dialog.getByRole('button', { name: 'Resume 105 agents' }).click()
+  await dialog.getByText(/^Resuming 105 agents/).waitFor()
+  const statuses = () => Promise.all(ids.map(statusOf))
+  await until('all agents resumed', statuses, (all) => all.every((one) => one === 'active'))
+})
+
 test('a drill of a tag is started, and its report names who did not answer', async () => {
   const tag = unique('drill')
   const agent = await screens.agent(unique('answers'))

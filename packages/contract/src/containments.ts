@@ -1,7 +1,7 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
 import { EnforcementCounts } from './enforcement.ts'
-import { Count, choice, Digits, InstanceId, limits, NotBlank, nullable, Timestamp, Uuid } from './fields.ts'
+import { Count, choice, Digits, InstanceId, limits, NotBlank, nullable, Pattern, Timestamp, Uuid } from './fields.ts'
 import { Tag } from './instances.ts'
 import { Type } from './type.ts'
 
@@ -147,8 +147,14 @@ export const Containment = Type.Object({
 })
 export type Containment = Static<typeof Containment>
 
+const ResumeRequestId = Pattern('^[0-9a-f]{64}$', 'must be the id of a request to resume')
+
 /** A resume that waits for the second operator. */
 export const ResumeRequest = Type.Object({
+  id: nullable({
+    ...ResumeRequestId,
+    description: 'Of the resume of several agents: for GET /api/resume-requests/:id/instances. Null for one agent',
+  }),
   instance_id: nullable({ ...InstanceId, description: 'Null for the resume of several agents' }),
   selector: nullable(containmentFields.selector),
   agents: Type.Integer({ minimum: 1, description: 'Agents that were selected when it was requested' }),
@@ -170,6 +176,15 @@ const ContainmentList = Type.Object({
   resume_requests: Type.Array(ResumeRequest, { description: 'Resumes that wait for the second operator' }),
 })
 export type ContainmentList = Static<typeof ContainmentList>
+
+const RequestedMembersQuery = Type.Object({
+  after: Type.Optional({ ...InstanceId, description: 'Cursor: `next` of the previous page' }),
+  limit: Type.Optional(Digits(`Ids a page, 1 to ${limits.pageSize}; default: 100`)),
+})
+const RequestedMembers = Type.Object({
+  instances: Type.Array(InstanceId, { description: 'In order; none where the request selects by tag or all agents' }),
+  next: nullable({ ...InstanceId, description: 'Pass it as `after` for the next page; null on the last page' }),
+})
 
 export const containmentsEndpoints = {
   createContainment: define({
@@ -207,5 +222,17 @@ export const containmentsEndpoints = {
     status: 200,
     reply: Containment,
     failures: { 404: 'Unknown containment' },
+  }),
+  listRequestedMembers: define({
+    method: 'GET',
+    path: '/api/resume-requests/:id/instances',
+    access: access.readers,
+    feature: 'containment',
+    summary: 'List all instances that a resume names which waits for the second operator',
+    params: Type.Object({ id: ResumeRequestId }),
+    query: RequestedMembersQuery,
+    status: 200,
+    reply: RequestedMembers,
+    failures: { 404: 'No such request waits' },
   }),
 }

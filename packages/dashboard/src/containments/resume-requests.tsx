@@ -7,6 +7,8 @@ import { useState } from 'react'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { spanText } from '../parts/span.ts'
 import { Time, useNow } from '../parts/time.tsx'
+import { sentenceOf } from '../service/client.ts'
+import { requestedQuery } from '../service/containments.ts'
 import { agentQuery } from '../service/fleet.ts'
 import { useMayOperate } from '../service/session.ts'
 import { ResumeDialog } from '../suspend/suspend-dialog.tsx'
@@ -18,19 +20,65 @@ function ConfirmOne({ id, onClose }: { id: string; onClose(): void }) {
   return data ? <ResumeDialog agent={data} onClose={onClose} /> : null
 }
 
+/** As many as a dialog shows without scrolling far. */
+const pageAgents = 20
+
+/** A long list of agents, a page at a time. */
+function AgentPages({ ids }: { ids: readonly string[] }) {
+  const [page, setPage] = useState(0)
+  const first = page * pageAgents
+  const shown = ids.slice(first, first + pageAgents)
+  return (
+    <section aria-label="Agents of this request">
+      <p className="missing">
+        {shown.map((id) => (
+          <Link key={id} to="/fleet/$id" params={{ id }}>
+            {id}
+          </Link>
+        ))}
+      </p>
+      <p className="pages">
+        <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)}>
+          Previous
+        </button>
+        <span role="status" className="quiet">
+          {first + 1}–{first + shown.length} of {counted(ids.length, 'agent')}
+        </span>
+        <button type="button" disabled={first + pageAgents >= ids.length} onClick={() => setPage(page + 1)}>
+          Next
+        </button>
+      </p>
+    </section>
+  )
+}
+
+/** Confirms a request of more agents than lists show: the second operator reads who they are, and sends them all. */
+function ConfirmMany({ id, onClose }: { id: string; onClose(): void }) {
+  const { data: ids, error } = useQuery(requestedQuery(id))
+  return (
+    <FleetDialog action="resume" selector={ids && { instances: ids }} onClose={onClose}>
+      {error && (
+        <p role="alert" className="fault">
+          <HostileText text={sentenceOf(error)} max={600} />
+        </p>
+      )}
+      {ids ? <AgentPages ids={ids} /> : !error && <p className="quiet">Reading whom the request names…</p>}
+    </FleetDialog>
+  )
+}
+
+/** Of a long list of agents the request has a part. */
+const isCut = ({ selector }: ResumeRequest): boolean => (selector?.instances?.length ?? 0) >= limits.listedMembers
+
 function Request({ request, onConfirm }: { request: ResumeRequest; onConfirm(): void }) {
   const { instance_id, selector, agents, by, by_name, own, requested_at, expires_at } = request
   const now = useNow()
   const mayOperate = useMayOperate()
-  // The same agents have to be named to confirm it, and of a long list the service shows a part.
-  const isCut = (selector?.instances?.length ?? 0) >= limits.listedMembers
   const why = own
     ? 'You requested it: another operator has to confirm it'
-    : isCut
-      ? 'The request names more agents than are listed: select the same ones in the fleet'
-      : mayOperate
-        ? undefined
-        : 'Needs a key of scope operator'
+    : mayOperate
+      ? undefined
+      : 'Needs a key of scope operator'
   return (
     <li className="waiting">
       <div>
@@ -64,7 +112,12 @@ export function ResumeRequests({ requests }: { requests: readonly ResumeRequest[
   const dialog = open && (
     <>
       {open.instance_id !== null && <ConfirmOne id={open.instance_id} onClose={close} />}
-      {open.selector !== null && <FleetDialog action="resume" selector={open.selector} onClose={close} />}
+      {open.selector !== null &&
+        (open.id !== null && isCut(open) ? (
+          <ConfirmMany id={open.id} onClose={close} />
+        ) : (
+          <FleetDialog action="resume" selector={open.selector} onClose={close} />
+        ))}
     </>
   )
   return (

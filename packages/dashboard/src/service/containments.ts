@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
-import type { ContainmentSummary, ReplyOf } from '@wardline/contract'
+import { type ContainmentSummary, limits, type ReplyOf } from '@wardline/contract'
 import { call } from './client.ts'
 import { refreshMs } from './fleet.ts'
 
@@ -64,6 +64,27 @@ export const brakeQuery = queryOptions({
   queryFn: ({ signal }) => call('getBrake', { signal }),
   refetchInterval: refreshMs,
 })
+
+/** Every agent that a request to resume names, of which the list of requests has a part. */
+async function readRequested(id: string, signal: AbortSignal): Promise<string[]> {
+  const ids: string[] = []
+  for (let after: string | undefined; ; ) {
+    const query = { limit: String(limits.pageSize), ...(after ? { after } : {}) }
+    const page = await call('listRequestedMembers', { params: { id }, query, signal })
+    ids.push(...page.instances)
+    if (page.next === null) return ids
+    after = page.next
+  }
+}
+
+export const requestedQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['requested', id],
+    queryFn: ({ signal }) => readRequested(id, signal),
+    // A request never changes, and is gone once it was confirmed.
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+  })
 
 /** The levers outside of the agents; they change when the service is started again. */
 export const pointsQuery = queryOptions({

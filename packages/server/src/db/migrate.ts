@@ -27,6 +27,7 @@ import { drills } from './migrations/0023-drills.ts'
 import { breaches } from './migrations/0024-breaches.ts'
 import { enforcement } from './migrations/0025-enforcement.ts'
 import { drillsNamed } from './migrations/0026-drills-named.ts'
+import { resumeMembers } from './migrations/0027-resume-members.ts'
 
 interface Migration {
   version: number
@@ -64,6 +65,7 @@ const migrations: Migration[] = [
   { version: 24, name: 'breaches', statements: breaches },
   { version: 25, name: 'enforcement', statements: enforcement },
   { version: 26, name: 'drills-named', statements: drillsNamed },
+  { version: 27, name: 'resume-members', statements: resumeMembers },
 ]
 
 const newest = migrations.at(-1)!.version

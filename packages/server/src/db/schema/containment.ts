@@ -44,7 +44,10 @@ interface ResumeRequestsTable {
   /** `instance <id>`, or `fleet <digest of the selector>`. */
   target: string
   instance_id: string | null
+  /** As lists show it. */
   selector: string | null
+  /** JSON array of all ids that the selector names, in order; null where it names none. */
+  members: string | null
   /** Control version of the suspension that is to be resumed; null for a selector. */
   version: number | null
   agents: number

@@ -8,7 +8,7 @@ import type { Outbox } from '../alerts/outbox/outbox.ts'
 import type { OpenStreams } from '../kill-switch/open-streams.ts'
 import { createContainment, listContainments, planContainment, viewContainment } from './containments.ts'
 import type { Enforcement } from './enforcement/enforcement.ts'
-import { listRequests } from './second-operator.ts'
+import { listMembers, listRequests } from './second-operator.ts'
 import { settingsOf } from './states.ts'
 import type { ContainmentWork } from './work.ts'
 
@@ -48,6 +48,13 @@ export function mountContainments(
       ...(await listContainments(reading, db, query.before, limit, clock.now())),
       resume_requests: await listRequests(db, principal, clock.now()),
     }))
+  })
+
+  router.handle('listRequestedMembers', ({ params, query, principal }) => {
+    const limit = pageLimit(query.limit)
+    return database.scan(principal.keyId, (db) =>
+      listMembers(db, params.id, { after: query.after, limit }, clock.now()),
+    )
   })
 
   router.handle('getContainment', ({ params }) => viewContainment(reading, params.id, clock.now()))

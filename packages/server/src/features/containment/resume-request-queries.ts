@@ -12,11 +12,22 @@ export function findRequest(db: Db, target: string, now: number): Promise<Resume
     .executeTakeFirst()
 }
 
-/** Requests that wait, newest first. */
-export function readRequests(db: Db, now: number, limit: number): Promise<ResumeRequestRow[]> {
+const listedColumns = [
+  'target',
+  'instance_id',
+  'selector',
+  'agents',
+  'requested_by',
+  'owner',
+  'requested_at',
+  'expires_at',
+] as const satisfies readonly (keyof ResumeRequestRow)[]
+
+/** Requests that wait, newest first, without their members: these may be thousands. */
+export function readRequests(db: Db, now: number, limit: number) {
   return db
     .selectFrom('resume_requests')
-    .selectAll()
+    .select(listedColumns)
     .where('expires_at', '>', now)
     .orderBy('requested_at', 'desc')
     .orderBy('target')

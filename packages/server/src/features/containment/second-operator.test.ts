@@ -181,3 +181,55 @@ describe('a containment that asks for two operators', () => {
     expect(await resume(first)).toMatchObject({ status: 200 })
   })
 })
+
+describe('a request that names more agents than a list shows', () => {
+  const register = async (count: number) => {
+    const ids = Array.from({ length: count }, (_, n) => `m-${String(n).padStart(3, '0')}`)
+    await Promise.all(ids.map((id) => service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })))
+    return ids
+  }
+  type Members = { instances: string[]; next: string | null }
+
+  it('can be read to its end by the second operator, who then confirms it', async () => {
+    await open({})
+    const ids = await register(130)
+    const selector = { instances: ids.toReversed() }
+    const suspending = { action: 'suspend', selector, confirm: 'suspend 130 agents', two_person: true }
+    expect((await contain(first, suspending)).status).toBe(201)
+    const resuming = { action: 'resume', selector, confirm: 'resume 130 agents' }
+    expect((await contain(first, resuming)).status).toBe(409)
+    const [request] = await pending()
+    expect(request!.selector!.instances).toHaveLength(100)
+    const read: string[] = []
+    for (let after: string | null = ''; after !== null; ) {
+      const query: string = after === '' ? '?limit=50' : `?limit=50&after=${after}`
+      const { status, body } = await service.call<Members>(
+        'GET',
+        `/api/resume-requests/${request!.id}/instances${query}`,
+        { key: second.key },
+      )
+      expect(status).toBe(200)
+      expect(body.instances.length).toBeLessThanOrEqual(50)
+      read.push(...body.instances)
+      after = body.next
+    }
+    expect(read).toEqual(ids)
+    const confirmed = await contain(second, { ...resuming, selector: { instances: read } })
+    expect(confirmed).toMatchObject({ status: 201, body: { confirmed_by: second.id } })
+    expect(await isSuspended('m-129')).toBe(false)
+    const gone = await service.call('GET', `/api/resume-requests/${request!.id}/instances`, { key: second.key })
+    expect(gone.status).toBe(404)
+  })
+
+  it('has no members where it selects by tag or all, and no id for one agent', async () => {
+    await open()
+    await contain(first, { action: 'suspend', selector: { all: true }, confirm: 'suspend 2 agents' })
+    await contain(first, { action: 'resume', selector: { all: true }, confirm: 'resume 2 agents' })
+    await resume(first)
+    const requests = await pending()
+    const ofFleet = requests.find(({ instance_id }) => instance_id === null)!
+    expect(requests.find(({ instance_id }) => instance_id === 'a')!.id).toBeNull()
+    const { body } = await service.call<Members>('GET', `/api/resume-requests/${ofFleet.id}/instances`)
+    expect(body).toEqual({ instances: [], next: null })
+  })
+})

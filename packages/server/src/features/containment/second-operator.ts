@@ -3,7 +3,7 @@ import { type ContainmentSelector, type ResumeRequest, secondOperatorMinutes } f
 import { isoTime, minuteMs } from '../../clock.ts'
 import type { Db, Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
-import { AppError, DatabaseError } from '../../errors.ts'
+import { AppError, DatabaseError, unknownId } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { keyNames } from '../keys/key-names.ts'
@@ -22,22 +22,27 @@ const maxListed = 100
 const maxAttempts = 3
 
 /** What is to be resumed. */
-type Target = Pick<ResumeRequestRow, 'target' | 'instance_id' | 'selector' | 'version' | 'agents'>
+type Target = Pick<ResumeRequestRow, 'target' | 'instance_id' | 'selector' | 'members' | 'version' | 'agents'>
 
 /** A request counts for this suspension only: one that was made before a resume and a new kill is void. */
 export const instanceTarget = (id: string, version: number): Target => ({
   target: `instance ${id}`,
   instance_id: id,
   selector: null,
+  members: null,
   version,
   agents: 1,
 })
 
+const fleetPrefix = 'fleet '
+
 /** The same agents in another order are the same target. */
 export function fleetTarget({ instances, tags, all }: ContainmentSelector, shown: string, agents: number): Target {
   const sorted = (list: readonly string[] | undefined) => (list ? [...new Set(list)].sort() : null)
-  const digest = hash('sha256', JSON.stringify([sorted(instances), sorted(tags), all ?? null]), 'hex')
-  return { target: `fleet ${digest}`, instance_id: null, selector: shown, version: null, agents }
+  const ids = sorted(instances)
+  const digest = hash('sha256', JSON.stringify([ids, sorted(tags), all ?? null]), 'hex')
+  const members = ids && JSON.stringify(ids)
+  return { target: `${fleetPrefix}${digest}`, instance_id: null, selector: shown, members, version: null, agents }
 }
 
 interface Asking {
@@ -112,6 +117,7 @@ export async function listRequests(db: Db, { registers }: Principal, now: number
     rows.map(({ requested_by }) => requested_by),
   )
   return rows.map((row) => ({
+    id: row.instance_id === null ? row.target.slice(fleetPrefix.length) : null,
     instance_id: row.instance_id,
     selector: row.selector === null ? null : JSON.parse(row.selector),
     agents: row.agents,
@@ -121,4 +127,19 @@ export async function listRequests(db: Db, { registers }: Principal, now: number
     requested_at: isoTime(row.requested_at),
     expires_at: isoTime(row.expires_at),
   }))
+}
+
+/** A page of the instances that a request names. Throws AppError `not_found`. */
+export async function listMembers(
+  db: Db,
+  id: string,
+  { after = '', limit }: { after: string | undefined; limit: number },
+  now: number,
+): Promise<{ instances: string[]; next: string | null }> {
+  const found = await findRequest(db, `${fleetPrefix}${id}`, now)
+  if (!found) throw unknownId('request to resume', id, 'wardline containments')
+  const members: string[] = found.members === null ? [] : JSON.parse(found.members)
+  const rest = members.filter((member) => member > after)
+  const instances = rest.slice(0, limit)
+  return { instances, next: rest.length > limit ? instances.at(-1)! : null }
 }
