@@ -11,7 +11,7 @@ const screens = useScreens()
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
 // The first minute with the product: what the README says, and a fleet at work.
-test('npm start -- --demo opens on a living overview', async () => {
+test('npm start -- --demo opens on a living overview, and suspends agents together', async () => {
   const port = await freePort()
   const dataDir = newDataDir()
   const npm = spawn('npm', ['start', '--', '--demo'], {
@@ -37,7 +37,8 @@ test('npm start -- --demo opens on a living overview', async () => {
     await signIn(page, readFileSync(join(dataDir, 'admin-key'), 'utf8').trim())
     await page
       .getByRole('navigation', { name: 'Counts' })
-      .getByText(/^20 active/)
+      // Two of them are suspended after the first twenty seconds.
+      .getByText(/^(20|18) active/)
       .waitFor()
     expect(await page.locator('.marks .mark').count()).toBe(20)
     const newest = page.getByRole('region', { name: 'Live events' }).locator('li').first()
@@ -48,6 +49,16 @@ test('npm start -- --demo opens on a living overview', async () => {
       (text) => text !== before,
     )
     await page.getByText(/[1-9]\d* a second|0\.[1-9] a second/).waitFor()
+    await page.goto('/containments')
+    await page.getByRole('region', { name: 'Drills' }).getByText('20 of 20', { exact: true }).waitFor()
+    const list = page.getByRole('region', { name: 'Containments', exact: true })
+    await list.getByText(/^Suspend 2 agents: demo-deploy-helper-1, demo-deploy-helper-2/).waitFor()
+    await list
+      .getByText(/^2 of 2/)
+      .first()
+      .waitFor()
+    await page.goto('/fleet/demo-deploy-helper-1')
+    await page.getByRole('heading', { name: /^(Suspended, confirmed after|Proven stopped)/ }).waitFor()
     await context.close()
   } finally {
     process.kill(-npm.pid!, 'SIGKILL')

@@ -75,6 +75,7 @@ export async function startDemo(server: RunningServer, config: Config): Promise<
     agents: demoAgents,
     seed: demoSeed,
     speed: 1,
+    isContained: true,
     signal: end.signal,
     killLine: (instanceId) => killCommand(url, instanceId, found),
   })

@@ -17,6 +17,8 @@ interface FleetOptions {
   seed: number
   /** Story seconds in one second. */
   speed: number
+  /** Whether the story has a drill and a containment: its agents stay suspended afterwards. */
+  isContained?: boolean
   /** Ends the run. */
   signal: AbortSignal
   killLine(instanceId: string): string
@@ -73,8 +75,8 @@ function invalidOption(fault: unknown): unknown {
 
 /** Throws Failure when agents cannot use the address or the key. */
 export function createFleet(options: FleetOptions): Fleet {
-  const { url, key, seed, speed, signal, killLine } = options
-  const { cast, steps } = planStory(options.agents, seed)
+  const { url, key, seed, speed, isContained, signal, killLine } = options
+  const { cast, steps } = planStory(options.agents, seed, isContained)
   const runId = randomUUID().slice(0, 8)
   const stored: Record<Severity, number> = { info: 0, warning: 0, critical: 0, breach: 0 }
   const operator = createClient({ url, key })

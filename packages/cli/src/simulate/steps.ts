@@ -8,7 +8,7 @@ import {
   runawayMetrics,
   usualMetrics,
 } from './events.ts'
-import type { Step } from './story.ts'
+import { containedRole, type Step } from './story.ts'
 
 /** A decoy of this run, and whether the service recognised it when an agent touched it. */
 export interface PlantedDecoy {
@@ -69,6 +69,23 @@ async function touch(stage: Stage, agent: DemoAgent, type: PlantedDecoy['type'])
   return `${agent.member.name} ${deed} (${tool}): ${outcome}`
 }
 
+async function drill({ agents, operator }: Stage): Promise<string> {
+  const { selected } = await operator('startDrill', {
+    body: { selector: { instances: agents.map(({ member }) => member.id) } },
+  })
+  return `A drill asks ${selected} agents whether a suspension would reach them: the page Containments says who answered`
+}
+
+/** Undefined when they are suspended already, such as by an earlier run. */
+async function contain({ agents, operator }: Stage): Promise<string | undefined> {
+  const instances = agents.filter(({ member }) => member.role === containedRole).map(({ member }) => member.id)
+  const request = { action: 'suspend', selector: { instances }, reason: 'Demo: a faulty release of this role' } as const
+  const plan = await operator('createContainment', { body: { ...request, dry_run: true } })
+  if (!('dry_run' in plan) || plan.agents === 0) return undefined
+  await operator('createContainment', { body: { ...request, confirm: plan.confirm } })
+  return `Every ${containedRole.name} is suspended at once: the page Containments says who confirmed, and who is proven stopped`
+}
+
 async function perform(step: Step, agent: DemoAgent, stage: Stage): Promise<string | undefined> {
   const { name, role, id } = agent.member
   switch (step.kind) {
@@ -101,10 +118,14 @@ async function perform(step: Step, agent: DemoAgent, stage: Stage): Promise<stri
       return `${name} breaks a policy`
     case 'kill_hint':
       return `Suspend ${name} yourself:\n  ${stage.killLine(id)}`
+    case 'drill':
+      return drill(stage)
+    case 'contain':
+      return contain(stage)
   }
 }
 
-const byPeople = new Set<Step['kind']>(['plant_key', 'plant_path', 'kill_hint'])
+const byPeople = new Set<Step['kind']>(['plant_key', 'plant_path', 'kill_hint', 'drill', 'contain'])
 const unlogged = new Set<Step['kind']>(['usual_metrics', 'runaway_metrics'])
 
 /**

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { seededRandom, shuffled } from './random.ts'
-import { castOf, planStory, usualReports } from './story.ts'
+import { castOf, containedRole, planStory, usualReports } from './story.ts'
 
 const sizes = fc.integer({ min: 1, max: 500 })
 const seeds = fc.integer({ min: 0, max: 0xffff_ffff })
@@ -57,6 +57,18 @@ test('plays everything within twenty seconds, decoys planted before they are tou
       )
       expect(steps.at(-1)!.atSeconds).toBeLessThan(20)
       expect(steps.every((step) => cast[step.agent] !== undefined)).toBe(true)
+    }),
+  )
+})
+
+test('ends with a drill and a containment of one role where it is asked for, and is otherwise the same', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 7, max: 500 }), seeds, (size, seed) => {
+      const { cast, steps } = planStory(size, seed, true)
+      expect(steps.slice(0, -2)).toEqual(planStory(size, seed).steps)
+      expect(steps.slice(-2).map(({ kind }) => kind)).toEqual(['drill', 'contain'])
+      expect(cast[steps.at(-1)!.agent]!.role).toBe(containedRole)
+      expect(steps.at(-1)!.atSeconds).toBeLessThan(20)
     }),
   )
 })

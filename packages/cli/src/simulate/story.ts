@@ -29,6 +29,8 @@ type StepKind =
   | 'runaway'
   | 'runaway_metrics'
   | 'kill_hint'
+  | 'drill'
+  | 'contain'
 
 export interface Step {
   /** Seconds after every agent has signed in, at speed 1. */
@@ -108,8 +110,23 @@ export function castOf(size: number): CastMember[] {
   })
 }
 
-/** The play: who does what and when, within twenty seconds at speed 1. The same size and seed give the same play. */
-export function planStory(size: number, seed: number): Story {
+/** Suspended together where the story has a containment. */
+export const containedRole = roles.find(({ name }) => name === 'Deploy helper')!
+
+function byOperator(cast: readonly CastMember[]): Step[] {
+  const agent = cast.findIndex(({ role }) => role === containedRole)
+  if (agent < 0) return []
+  return [
+    { atSeconds: 18, kind: 'drill', agent },
+    { atSeconds: 19, kind: 'contain', agent },
+  ]
+}
+
+/**
+ * The play: who does what and when, within twenty seconds at speed 1. The same size and seed give the same play.
+ * `isContained`: an operator also runs a drill and suspends the agents of one role.
+ */
+export function planStory(size: number, seed: number, isContained = false): Story {
   const random = seededRandom(seed)
   const cast = castOf(size)
   const order = shuffled(random, [...cast.keys()])
@@ -136,6 +153,7 @@ export function planStory(size: number, seed: number): Story {
     { atSeconds: 15, kind: 'runaway_metrics', agent: runaway },
     { atSeconds: 16, kind: 'runaway_metrics', agent: runaway },
     { atSeconds: 17.5, kind: 'kill_hint', agent: runaway },
+    ...(isContained ? byOperator(cast) : []),
   ]
   return { cast, steps: steps.toSorted((one, other) => one.atSeconds - other.atSeconds) }
 }
