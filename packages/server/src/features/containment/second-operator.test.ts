@@ -190,7 +190,7 @@ describe('a request that names more agents than a list shows', () => {
   }
   type Members = { instances: string[]; next: string | null }
 
-  it('can be read to its end by the second operator, who then confirms it', async () => {
+  it('is read to its end by the second operator, who then confirms it', async () => {
     await open({})
     const ids = await register(130)
     const selector = { instances: ids.toReversed() }
