@@ -153,9 +153,26 @@ async function migratedSchema(migrate: (url: string) => Promise<void>): Promise<
   return through(schema.url, (isChanged) => schema.giveBack(isChanged))
 }
 
+/** A database on the server that all tests share: what others store does not count to its size. */
+async function postgresDatabase(migrate?: (url: string) => Promise<void>): Promise<EmptyDatabase> {
+  const { url, schemaPrefix } = sharedPostgres()
+  const name = `${schemaPrefix}${randomBytes(6).toString('hex')}`
+  await query(url, `create database ${name}`)
+  const own = new URL(url)
+  own.pathname = name
+  await migrate?.(own.href)
+  return through(own.href, () => query(url, `drop database ${name} with (force)`))
+}
+
 async function pgliteInstance(): Promise<EmptyDatabase> {
   const pglite = await openPglite()
   return through(pglite.url, () => pglite[Symbol.asyncDispose]())
+}
+
+interface EmptyDatabaseOptions {
+  migrate?: ((url: string) => Promise<void>) | undefined
+  /** Its size matters: on PostgreSQL it shares no database with other tests. */
+  isMeasured?: boolean | undefined
 }
 
 /**
@@ -164,10 +181,11 @@ async function pgliteInstance(): Promise<EmptyDatabase> {
  */
 export async function makeEmptyDatabase(
   folder: string,
-  migrate?: (url: string) => Promise<void>,
+  { migrate, isMeasured = false }: EmptyDatabaseOptions = {},
 ): Promise<EmptyDatabase> {
   const engine = engineOfRun()
   if (engine === 'sqlite') return sqliteIn(folder)
   if (engine === 'pglite') return pgliteInstance()
+  if (isMeasured) return postgresDatabase(migrate)
   return migrate ? migratedSchema(migrate) : postgresSchema()
 }

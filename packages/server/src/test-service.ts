@@ -55,6 +55,8 @@ interface TestServiceOptions {
   /** The folder of another service whose database this one shares. */
   dataDir?: string
   clock?: ReturnType<typeof manualClock>
+  /** The test measures the size of the database, which on PostgreSQL would else be that of many tests. */
+  isMeasured?: boolean
 }
 
 /** Given by the environment, so that no test pays for creating it. */
@@ -126,10 +128,11 @@ async function migratedFile(): Promise<Buffer> {
 }
 
 /** Migrated already where a service begins at the usual time, else empty. */
-async function openFolder(startMs?: number): Promise<Folder> {
+async function openFolder(startMs?: number, isMeasured?: boolean): Promise<Folder> {
   const dataDir = mkdtempSync(join(tmpdir(), 'wardline-test-'))
   const isUsual = startMs === usualStart
-  const stored = await makeEmptyDatabase(dataDir, isUsual ? migrateAsUsual : undefined)
+  const migrate = isUsual ? migrateAsUsual : undefined
+  const stored = await makeEmptyDatabase(dataDir, { migrate, isMeasured })
   if (stored.url.startsWith('sqlite:') && isUsual) {
     migrated ??= migratedFile()
     writeFileSync(stored.url.slice('sqlite:'.length), await migrated, { mode: 0o600 })
@@ -158,7 +161,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
   const { clock = manualClock() } = options
   const folder: Folder = options.dataDir
     ? { dataDir: options.dataDir, stored: databaseOf(options.dataDir), remove: async () => {} }
-    : await openFolder(clock.now())
+    : await openFolder(clock.now(), options.isMeasured)
   try {
     return await openService(folder, clock, options.env)
   } catch (fault) {

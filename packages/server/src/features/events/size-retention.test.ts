@@ -33,8 +33,8 @@ async function left(service: TestService) {
   )
   return Object.fromEntries(counts.map(({ severity, count, first }) => [severity, { count: Number(count), first }]))
 }
-/** A limit that the data exceeds by about so many MiB. Tests on PostgreSQL share a database, whose size changes meanwhile. */
-const limitBelow = (full: number, mb: number) => (process.env.TEST_ENGINE === 'sqlite' ? full - mb : full * 0.7)
+/** A limit that the data exceeds by about so many MiB. */
+const limitBelow = (full: number, mb: number) => full - mb
 const severities = ['info', 'warning', 'critical', 'breach']
 /** How many of each severity are gone. */
 async function removedOf(service: TestService): Promise<Record<string, number>> {
@@ -50,7 +50,7 @@ const reports = (service: TestService) =>
 
 describe('retention by size', () => {
   it('removes the oldest info first, breaches last, and leaves the counts', async () => {
-    await using service = await openTestService()
+    await using service = await openTestService({ isMeasured: true })
     await fill(service)
     service.clock.advance(hourMs)
     const full = await used(service)
@@ -60,7 +60,7 @@ describe('retention by size', () => {
     const some = await left(service)
     const removed = await removedOf(service)
     expect(removed.info).toBeGreaterThan(infos * 0.1)
-    // How far it goes depends on what else the database holds: on PostgreSQL the tests share one.
+    // How far it goes depends on what else the database holds.
     for (const [index, severity] of severities.slice(0, -1).entries()) {
       if (some[severity]) expect(removed[severities[index + 1]!], `gone before every ${severity}`).toBe(0)
     }
@@ -85,7 +85,7 @@ describe('retention by size', () => {
 
   // An agent that touches a decoy all day fills the database, and must not erase what it did before.
   it('removes no critical events and breaches in place of what else fills the database, and names that', async () => {
-    await using service = await openTestService()
+    await using service = await openTestService({ isMeasured: true })
     await fill(service)
     await service.execute(`insert into honeypot_hits (id, honeypot_id, at, key_id, tool, event_id)
       with recursive more(n) as (select 1 union all select n + 1 from more where n < 8000)
@@ -115,7 +115,7 @@ describe('retention by size', () => {
   })
 
   it('says so once an hour, with counts', async () => {
-    await using service = await openTestService()
+    await using service = await openTestService({ isMeasured: true })
     await fill(service)
     service.clock.advance(hourMs)
     const full = Math.floor(await used(service))
@@ -140,7 +140,7 @@ describe('retention by size', () => {
   })
 
   it('touches nothing below the limit, without one, and nothing of the last minute', async () => {
-    await using service = await openTestService()
+    await using service = await openTestService({ isMeasured: true })
     await fill(service)
     const nothing = async () => expect((await left(service)).info!.count).toBe(infos)
     await retention(service, 1).run()
@@ -153,7 +153,7 @@ describe('retention by size', () => {
   })
 
   it('is done by one of two processes', async () => {
-    await using service = await openTestService()
+    await using service = await openTestService({ isMeasured: true })
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     await fill(service)
     service.clock.advance(hourMs)
@@ -165,7 +165,7 @@ describe('retention by size', () => {
 
   // Making room takes long when a flood has filled the disk, and the agent that floods has to be stopped meanwhile.
   it('lets a kill pass in between', async () => {
-    await using service = await openTestService()
+    await using service = await openTestService({ isMeasured: true })
     await service.call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'bot' } })
     await fill(service)
     service.clock.advance(hourMs)
