@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import {
   copyFileSync,
+  cpSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -26,6 +27,9 @@ export const trackedFiles = (): string[] =>
     .filter((path) => path !== '')
 
 const text = /\.(md|ts|js|py|sh|yaml|service)$/
+/** What the service builds from these, by a hash of them, is the same in every clone: none of them opens the port. */
+const sourcesOfBuilt = /^packages\/(contract|dashboard|sdk|text)\//
+const built = ['packages/dashboard/dist', 'node_modules/.cache/wardline/sdk']
 
 /**
  * A clone of the working tree, in which everything says `port` instead of 4747: several of them, and whatever listens on
@@ -37,7 +41,7 @@ export function freshClone(folder: string, port: number): void {
     mkdirSync(dirname(target), { recursive: true })
     let source: string | undefined
     try {
-      source = text.test(path) ? readFileSync(join(root, path), 'utf8') : undefined
+      source = text.test(path) && !sourcesOfBuilt.test(path) ? readFileSync(join(root, path), 'utf8') : undefined
       if (source?.includes(String(printedPort))) writeFileSync(target, withPort(source, port))
       else copyFileSync(join(root, path), target)
     } catch (fault) {
@@ -65,6 +69,11 @@ export function linkModules(clone: string): void {
     } else symlinkSync(join(from, entry.name), join(to, entry.name))
   }
   linkCommand(clone)
+}
+
+/** What a service that ran here before has built: the dashboard and the packed SDK. */
+export function addBuilt(clone: string): void {
+  for (const path of built) cpSync(join(root, path), join(clone, path), { recursive: true })
 }
 
 /** As npm links the command line; `npm ci` may have run here before there was one. */

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
 import { query } from '../cluster.ts'
 import { hasCommands, type Walk, walk } from '../document-walk.ts'
-import { freshClone, linkModules, newFolder, trackedFiles } from '../fresh-clone.ts'
+import { addBuilt, freshClone, linkModules, newFolder, root, trackedFiles } from '../fresh-clone.ts'
 import { machinePath } from '../machine-path.ts'
 import { freePort, isExternal } from '../service.ts'
 
@@ -35,12 +35,22 @@ const slack = createServer((_request, answer) => answer.end('ok'))
 beforeAll(() => new Promise<void>((resolve) => slack.listen(0, '127.0.0.1', resolve)))
 afterAll(() => void slack.close())
 
-async function clone(): Promise<{ clone: string; port: number }> {
+/** In the clone of the README the service builds what it serves, as at a first start. */
+async function clone(document: string): Promise<{ clone: string; port: number }> {
   const made = { clone: folder(), port: await freePort() }
   freshClone(made.clone, made.port)
   linkModules(made.clone)
+  if (document !== 'README.md') addBuilt(made.clone)
   return made
 }
+
+/** Once for all other clones. */
+async function build(): Promise<void> {
+  const options = { cwd: root, encoding: 'buffer', maxBuffer: 1e7 } as const
+  const scripts = ['packages/dashboard/build.ts', 'pack-sdk.ts']
+  await Promise.all(scripts.map((script) => run(process.execPath, ['--conditions=wardline-source', script], options)))
+}
+beforeAll(() => (isExternal ? undefined : build()), longestMs)
 
 /** What `npm install -g` of the command line gives: `wardline` from every folder. */
 function commandOf(clone: string): string {
@@ -129,14 +139,14 @@ describe.skipIf(isExternal)('every command', { concurrent: true, timeout: longes
   test.for(Object.keys(scenes))('%s runs as printed', async (document, { skip }) => {
     const missing = await missingPython()
     if (missing !== undefined) return skip(missing)
-    const made = await clone()
+    const made = await clone(document)
     await walk({ ...made, document, ...(await scenes[document]!(made)) })
   })
 
   test(`${migration} runs as printed, up to a copy on PostgreSQL`, async ({ skip }) => {
     const missing = inject('postgresMissing')
     if (missing !== undefined) return skip(missing)
-    const made = await clone()
+    const made = await clone(migration)
     const database = new URL(inject('postgresUrl')!)
     const name = `documents_${randomBytes(6).toString('hex')}`
     await query(database.href, `create database ${name}`)

@@ -39,6 +39,8 @@ function start(name: string, key: string): Run {
       // The Claude Agent SDK starts a separate process.
       PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
       HOME: newDataDir(),
+      // The frameworks are large, and each example runs several times.
+      NODE_COMPILE_CACHE: join(root, 'node_modules', '.cache', 'wardline'),
       WARDLINE_URL: service.baseUrl,
       WARDLINE_KEY: key,
     },
@@ -78,7 +80,7 @@ const search = ['web-search', true]
 const read = ['file-read', true]
 const readMissing = ['file-read', false]
 
-test.for<[name: string, calls: unknown[][]]>([
+test.concurrent.for<[name: string, calls: unknown[][]]>([
   ['typescript', [search, read, search, readMissing]],
   ['ai-sdk', [search, read, readMissing]],
   [
