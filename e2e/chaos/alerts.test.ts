@@ -9,8 +9,8 @@ import { seededRandom } from '../cluster.ts'
 import { judge, maxDoubles, startFlakyReceiver } from '../flaky-receiver.ts'
 import { isExternal, needsOwnProcess, newDataDir, startService, until } from '../service.ts'
 
-const alerts = effort(600, 2_000)
-const kills = effort(12, 50)
+const alerts = effort(300, 2_000)
+const kills = effort(6, 50)
 const eventsOfALife = Math.ceil(alerts / kills)
 const hour = 3_600_000
 

@@ -66,7 +66,7 @@ async function killDuringReports(service: Service, answersBefore: number): Promi
 
 describe.skipIf(isExternal)('a report of metrics', () => {
   test('is stored, learnt and reported as an anomaly in one piece, however often the process is killed', async () => {
-    const kills = effort(5, 50)
+    const kills = effort(3, 50)
     const service = await startService()
     let unanswered = 0
     for (let count = 1; count <= kills; count++) {

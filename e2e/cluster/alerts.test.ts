@@ -1,14 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { effort } from '../../test-servers/effort.ts'
 import { query, seededRandom, sharedSettings, startProcesses, useServers } from '../cluster.ts'
 import { judge, maxDoubles, startFlakyReceiver } from '../flaky-receiver.ts'
 import { type Service, until } from '../service.ts'
 
 const servers = useServers()
 
-const alerts = 800
+const alerts = effort(480, 800)
 /** Each kill may double what was delivered and not yet written: so few that their share says something. */
-const rounds = 5
+const rounds = effort(3, 5)
 const hour = 3_600_000
 
 test('two processes send the alerts of either, and while both are killed nothing is lost', async () => {
