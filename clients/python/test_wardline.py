@@ -335,6 +335,9 @@ class Impostor:
         self.repeats = ''
         """What streams that stay open go on with."""
         self.polls = self.streams = self.drills = 0
+        self.answers_drills = threading.Event()
+        """Until it is set, answers to drills are taken and not replied to."""
+        self.answers_drills.set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def says(self, message: Dict[str, Any]) -> None:
@@ -364,7 +367,9 @@ class Impostor:
             elif '/status' in request:
                 self._answer_poll(client, request)
             else:
-                self.drills += '/drill ' in request
+                if '/drill ' in request:
+                    self.drills += 1
+                    self.answers_drills.wait(DEADLINE)
                 client.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ok":true}')
 
     def _answer_poll(self, client: socket.socket, request: str) -> None:
@@ -1833,14 +1838,29 @@ class SignatureTest(ServiceTest):
         self.assertIn('no contact', monitor.reason or '')
         self.assertEqual(monitor.health.control_version, 2)
 
-    def test_only_drills_of_the_deployment_are_answered(self) -> None:
-        def drill(signer: Signer) -> Dict[str, Any]:
-            text = f'wardline-drill-v1\n{self.instance_id}\nnonce-1\n{ISSUED_AT}\n'
-            signature = base64url(signer.sign(text.encode()))
-            message = {'action': 'drill', 'instance_id': self.instance_id, 'nonce': 'nonce-1', 'issued_at': ISSUED_AT}
-            return {**message, 'signature_ed25519': signature}
+    def drill(self, signer: Signer, nonce: str = 'nonce-1') -> Dict[str, Any]:
+        text = f'wardline-drill-v1\n{self.instance_id}\n{nonce}\n{ISSUED_AT}\n'
+        signature = base64url(signer.sign(text.encode()))
+        message = {'action': 'drill', 'instance_id': self.instance_id, 'nonce': nonce, 'issued_at': ISSUED_AT}
+        return {**message, 'signature_ed25519': signature}
 
-        right = drill(self.signer)
+    def test_the_latest_drill_that_came_during_an_answer_is_answered_next(self) -> None:
+        impostor = self.impostor()
+        impostor.poll = self.message(1)
+        impostor.answers_drills.clear()
+        drills = [self.drill(self.signer, nonce) for nonce in ('first', 'passed-over', 'latest')]
+        messages = [self.message(1), *drills, self.message(2, 'a kill')]
+        impostor.stream = [line for message in messages for line in (f'data: {json.dumps(message)}', '')]
+        monitor = self.monitor(impostor.url, public_key=self.signer.x).start()
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        until('the first answer', lambda: impostor.drills == 1)
+        impostor.answers_drills.set()
+        until('the answer to the latest', lambda: impostor.drills == 2)
+        monitor.stop(0)
+        self.assertEqual(impostor.drills, 2)
+
+    def test_only_drills_of_the_deployment_are_answered(self) -> None:
+        right = self.drill(self.signer)
         keys = wardline._PublicKeys(self.instance_id, self.signer.x)
         self.assertTrue(keys.signed_drill('nonce-1', ISSUED_AT, right['signature_ed25519']))
         self.assertFalse(keys.signed_drill('nonce-2', ISSUED_AT, right['signature_ed25519']))
@@ -1849,7 +1869,7 @@ class SignatureTest(ServiceTest):
             self.assertFalse(keys.signed_drill('nonce-1', ISSUED_AT, wrong))
         impostor = self.impostor()
         impostor.poll = state = self.message(1)
-        for message, answers in ((drill(Signer(b'x' * 32)), False), (right, True)):
+        for message, answers in ((self.drill(Signer(b'x' * 32)), False), (right, True)):
             impostor.stream = [f'data: {json.dumps(state)}', '', f'data: {json.dumps(message)}', '']
             streams = impostor.streams
             monitor = self.monitor(impostor.url, public_key=self.signer.x).start()

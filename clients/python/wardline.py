@@ -1612,6 +1612,8 @@ class _Link:
         self._beat_wanted = False
         self._poll_now = threading.Event()
         self._stream: Optional[_Exchange] = None
+        self._drills: Deque[str] = collections.deque(maxlen=1)
+        """The latest drill that waits for its answer."""
         self._answering_drill = threading.Lock()
         self.polled = threading.Event()
         """Set after the first poll, whatever came of it."""
@@ -1868,21 +1870,29 @@ class _Link:
         keys, issued_at = self._public_keys, message.get('issued_at')
         if keys is not None and not keys.signed_drill(nonce, issued_at, message.get('signature_ed25519')):
             return False
-        # One at a time: a flood of drills is answered no faster.
-        if self._answering_drill.acquire(blocking=False):
-            try:
-                threading.Thread(target=self._answer_drill, args=(nonce,), name='wardline', daemon=True).start()
-            except RuntimeError:
-                self._answering_drill.release()
+        self._drills.append(nonce)
+        self._answer_drills()
         return True
 
-    def _answer_drill(self, nonce: str) -> None:
+    def _answer_drills(self) -> None:
+        # One at a time: a flood of drills is answered no faster.
+        if self._drills and self._answering_drill.acquire(blocking=False):
+            try:
+                threading.Thread(target=self._answer_waiting, name='wardline', daemon=True).start()
+            except RuntimeError:
+                self._answering_drill.release()
+
+    def _answer_waiting(self) -> None:
         try:
-            self._transport.request(f'/api/instances/{self._instance_id}/drill', _to_json({'nonce': nonce}))
+            while self._drills:
+                body = _to_json({'nonce': self._drills.popleft()})
+                self._transport.request(f'/api/instances/{self._instance_id}/drill', body)
         except _NoAnswer:
             pass
         finally:
             self._answering_drill.release()
+        # One may have come since.
+        self._answer_drills()
 
 
 _NONCE = re.compile(r'[\w-]{1,64}', re.ASCII)

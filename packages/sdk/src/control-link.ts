@@ -42,7 +42,8 @@ export class ControlLink {
   /** The version that the service knows to be applied. */
   #acknowledged = 0
   #isAcknowledging = false
-  #isAnsweringDrill = false
+  /** Nonces to answer: the one under way, and the latest that came meanwhile. */
+  #drills: string[] = []
 
   constructor(options: ControlLinkOptions) {
     this.#options = options
@@ -258,12 +259,13 @@ export class ControlLink {
 
   /** A drill is no business of the agent: a failure is only that the answer is missing. One at a time, against a flood. */
   async #answerDrill(nonce: string): Promise<void> {
-    if (this.#isAnsweringDrill) return
-    this.#isAnsweringDrill = true
+    this.#drills = [...this.#drills.slice(0, 1), nonce]
+    if (this.#drills.length > 1) return
     const { service, settings, pace } = this.#options
-    const body = JSON.stringify({ nonce })
-    await service.call(`instances/${settings.instanceId}/drill`, { body, timeoutMs: pace.request })
-    this.#isAnsweringDrill = false
+    for (; this.#drills.length > 0; this.#drills.shift()) {
+      const body = JSON.stringify({ nonce: this.#drills[0] })
+      await service.call(`instances/${settings.instanceId}/drill`, { body, timeoutMs: pace.request })
+    }
   }
 
   #judge(where: string, answer: Answer): void {

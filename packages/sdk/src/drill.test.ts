@@ -117,6 +117,19 @@ test('answers only drills of its deployment, where it knows the public key', asy
   expect(heard.error).toEqual([])
 })
 
+// The service may ask again before it has the first answer: one that stays out would count as an agent that cannot be stopped.
+test('answers the latest of the drills that came while it answered one', async () => {
+  await using fleet = await TestFleet.open()
+  const drills = ['first', 'passed-over', 'latest'].map((name) => signedDrill(strangersKey, { nonce: name }))
+  const forger = await startForger(fleet.wire.url, drills.map((drill) => `data: ${drill}\n\n`).join(''))
+  const { monitor } = fleet.monitor({ url: forger.url })
+  await monitor.start()
+  await eventually(() => expect(forger.answers).toHaveLength(2))
+  expect(forger.answers).toEqual(['first', 'latest'].map((name) => JSON.stringify({ nonce: name })))
+  expect(await fleet.drill()).toMatchObject({ asked: 1, answered: 1 })
+  expect(forger.answers).toHaveLength(3)
+})
+
 test('answers a flood of drills one at a time', async () => {
   await using fleet = await TestFleet.open()
   const forger = await startForger(fleet.wire.url, forged.repeat(200))
