@@ -88,7 +88,7 @@ async function typedConfirmation(plan: ContainmentPlan, given: string | undefine
 }
 
 const progressText = (found: Containment): string =>
-  `${found.state.replaceAll('_', ' ')}: ${found.changed} of ${found.requested} changed, ${found.confirmed} confirmed, ${found.proven} proven, ${found.missing_count} missing`
+  `${found.state.replaceAll('_', ' ')}: ${found.changed} of ${found.requested} changed, ${found.confirmed} confirmed, ${found.proven} proven, ${found.missing_count} missing${found.violated > 0 ? `, ${found.violated} active although suspended` : ''}`
 
 async function waitForEnd(call: Client, started: Containment): Promise<Containment> {
   const deadline = performance.now() + waitMs

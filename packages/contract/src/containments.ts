@@ -129,6 +129,7 @@ const containmentFields = {
   }),
   confirmed: Type.Integer({ minimum: 0, description: 'Agents that acknowledged it' }),
   proven: Type.Integer({ minimum: 0, description: 'Agents that are proven silent; 0 for resume' }),
+  violated: Type.Integer({ minimum: 0, description: 'Agents that went on although they were suspended; 0 for resume' }),
   enforcement: EnforcementCounts,
   missing_count: Type.Integer({ minimum: 0, description: 'Agents that did not acknowledge it' }),
   requested_at: Timestamp,

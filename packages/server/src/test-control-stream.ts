@@ -20,10 +20,15 @@ export async function listenOnFreePort(app: FastifyInstance): Promise<string> {
 }
 
 /** Opens a control stream; `query` is what follows the path. Resolves when the state of the instance came. */
-export async function openControlStream(url: string, instanceId: string, query = ''): Promise<TestControlStream> {
+export async function openControlStream(
+  url: string,
+  instanceId: string,
+  query = '',
+  key = adminKey,
+): Promise<TestControlStream> {
   const connection = request(`${url}/api/instances/${instanceId}/control${query}`, {
     agent: false,
-    headers: { 'x-monitor-key': adminKey },
+    headers: { 'x-monitor-key': key },
   }).end()
   const [answer] = (await once(connection, 'response')) as [IncomingMessage]
   connection.on('error', () => {})

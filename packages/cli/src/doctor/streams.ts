@@ -79,11 +79,15 @@ export async function checkControlStream(service: Service): Promise<Check> {
   const name = 'control stream'
   if (service.key === undefined) return skip(name, 'The control stream cannot be checked without a key.')
   const answer = await rawRequest(service.url, endpoints.getStatus.path, { key: service.key }).catch(() => undefined)
-  const { instances } = (answer?.body ?? {}) as { instances?: { id: string }[] }
+  const { instances } = (answer?.body ?? {}) as { instances?: { id: string; status: string }[] }
   if (answer?.status !== 200 || !Array.isArray(instances)) return skip(name, 'This key may not list instances.')
-  const id = instances[0]?.id
+  // The stream of a suspended agent would count as the way by which it learns of that.
+  const id = instances.find(({ status }) => status !== 'suspended')?.id
   if (id === undefined)
-    return skip(name, 'No instance has sent a heartbeat yet, so there is no control stream to check.')
+    return skip(
+      name,
+      'No instance that is not suspended has sent a heartbeat yet, so there is no control stream to check.',
+    )
   const path = endpoints.streamControl.path.replace(':instanceId', encodeURIComponent(id))
   return checkStream(
     name,

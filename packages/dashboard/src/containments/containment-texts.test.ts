@@ -14,6 +14,7 @@ const containment = (fields: Partial<ContainmentSummary>): ContainmentSummary =>
     skipped: 0,
     confirmed: 140,
     proven: 0,
+    violated: 0,
     missing_count: 0,
     ...fields,
   }) as ContainmentSummary

@@ -46,7 +46,7 @@ export function containmentHeading(containment: ContainmentSummary): string {
 
 /** What happens next, or what a person has to do. */
 export function nextSentence(containment: ContainmentSummary): string {
-  const { action, state, requested, changed, skipped, proven, missing_count } = containment
+  const { action, state, requested, changed, skipped, proven, violated, missing_count } = containment
   const isSuspend = action === 'suspend'
   if (state === 'in_progress') {
     const left = requested - skipped - changed
@@ -62,6 +62,8 @@ export function nextSentence(containment: ContainmentSummary): string {
       : `${who}: they resume when they ask again. Nothing else has to be done.`
   }
   if (!isSuspend || changed === 0) return 'Nothing: it is over.'
+  if (violated > 0)
+    return `${counted(violated, 'agent')} went on although suspended: end them on their hosts. The page of an agent says when.`
   return proven < changed
     ? `Waiting for ${counted(changed - proven, 'agent')} to be silent long enough to count as proven. They stay suspended until an operator resumes them.`
     : 'They stay suspended until an operator resumes them.'

@@ -21,6 +21,10 @@ export interface Principal {
   registers: { owner: string; max: number | null; tags: string | null }
 }
 
+/** Whether an agent may be behind it: people read with other scopes, and by sessions. Agents may hold the admin key. */
+export const mayBeAgent = ({ scope, session }: Pick<Principal, 'scope' | 'session'>): boolean =>
+  (scope === 'agent' || scope === 'admin') && session === undefined
+
 /** For whom a stream is open: it ends with the key, or the session, that opened it. */
 export type Holder = Pick<Principal, 'keyId' | 'session'>
 

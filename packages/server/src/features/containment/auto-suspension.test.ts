@@ -99,6 +99,8 @@ describe('a touched decoy', () => {
     await touch(service, 'bot-nobody', key)
     expect(await suspended(service)).toEqual([])
     expect(await count(service, 'honeypot_hits')).toBe(3)
+    // Reports are stored after the answer.
+    await expect.poll(() => eventsOf(service, 'suspension_skipped')).toHaveLength(2)
     const skipped = await eventsOf(service, 'suspension_skipped')
     expect(skipped.map(({ severity, by_service }) => ({ severity, by_service }))).toEqual(
       Array(2).fill({ severity: 'warning', by_service: true }),

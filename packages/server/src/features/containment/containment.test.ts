@@ -470,3 +470,18 @@ it('shows percentiles of each stage, of how many, and the states of what lasts',
   service.clock.advance(86_400_001)
   expect((await figures()).suspensions).toBe(0)
 })
+
+describe('a person who looks', () => {
+  it.each(['viewer', 'operator'] as const)('with a key of scope %s is not the agent', async (scope) => {
+    const url = await listenOnFreePort(service.app)
+    const { key } = await service.createKey(scope)
+    await beat()
+    await kill()
+    await poll({ key })
+    await using _stream = await openControlStream(url, id, '?understands=drill', key)
+    expect(await suspensions()).toMatchObject([{ state: 'pending', delivered_at: null }])
+    expect(service.services.controlStream.understood(id)).toBeUndefined()
+    await poll()
+    expect(await suspensions()).toMatchObject([{ delivered_by: 'poll' }])
+  })
+})

@@ -111,6 +111,49 @@ describe('a containment by tag', () => {
     expect(await view(body.id)).toMatchObject({ state: 'failed', confirmed: 0, missing: ['a'] })
   })
 
+  it('takes an agent back from the proven that goes on later', async () => {
+    await beat('a', { control_version: 0 })
+    await beat('b', { control_version: 0 })
+    const { body } = await post({ action: 'suspend', selector: { all: true }, confirm: 'suspend 2 agents' })
+    await idle()
+    await ack('a', 1)
+    await ack('b', 1)
+    const pass = async (seconds: number) => {
+      for (let passed = 0; passed < seconds; passed++) {
+        service.clock.advance(1_000)
+        await service.services.containmentWatch.run()
+        await service.services.containmentWork.run()
+      }
+    }
+    await pass(35)
+    expect(await view(body.id)).toMatchObject({ state: 'complete', proven: 2, violated: 0 })
+    const report = { severity: 'info', source: 'b', event_type: 'tool_call', description: 'x', instance_id: 'b' }
+    expect((await service.call('POST', '/api/events', { body: report })).status).toBe(201)
+    await pass(2)
+    expect(await view(body.id)).toMatchObject({ state: 'complete', proven: 1, violated: 1 })
+    const counts = () => service.rows(`select counts from containments where id = '${body.id}'`)
+    expect(await counts()).toEqual([{ counts: null }])
+    await post({ action: 'resume', selector: { all: true }, confirm: 'resume 2 agents' })
+    await idle()
+    await pass(120)
+    expect((await counts())[0]!.counts).toContain('"violated":1')
+  })
+
+  it('is not joined by a suspended agent that gives itself the tag of those to resume', async () => {
+    await beat('a', { tags: ['wave:1'] })
+    await beat('b')
+    await post({ action: 'suspend', selector: { all: true }, confirm: 'suspend 2 agents' })
+    await idle()
+    await beat('b', { tags: ['wave:1'] })
+    const plan = { action: 'resume', selector: { tags: ['wave:1'] }, dry_run: true }
+    expect((await post<ContainmentPlan>(plan)).body).toMatchObject({ agents: 1, instances: ['a'] })
+    await post({ action: 'resume', selector: { all: true }, confirm: 'resume 2 agents' })
+    await idle()
+    await beat('b', { tags: ['wave:1'] })
+    const stop = { action: 'suspend', selector: { tags: ['wave:1'] }, dry_run: true }
+    expect((await post<ContainmentPlan>(stop)).body).toMatchObject({ agents: 2 })
+  })
+
   it('resumes in stages, and counts confirmations of resumes', async () => {
     await beat('a', { control_version: 0, tags: ['wave:1'] })
     await beat('b', { control_version: 0, tags: ['wave:2'] })

@@ -129,7 +129,7 @@ export async function createContainment(
   const ids = rows.map(({ id }) => id)
   const shown = JSON.stringify(shownSelector(selector))
   const isTwoPerson = action === 'resume' && (two_person || (await needsSecond(deps, ids)))
-  const target = fleetTarget(selector, shown, rows.length)
+  const target = fleetTarget(selector, shown, rows)
   const confirmation = isTwoPerson ? await confirmBySecond(deps, target, { principal, actor, reason }) : undefined
   const now = clock.now()
   const id = uuidV7(now)
@@ -236,7 +236,16 @@ async function summarize(
   now: number,
 ): Promise<ContainmentSummary> {
   const progress = await readProgress(database, row, points)
-  const { changed, skipped, confirmed, proven, missing, lastConfirmedAt, enforcement = noCalls } = progress
+  const {
+    changed,
+    skipped,
+    confirmed,
+    proven,
+    violated = 0,
+    missing,
+    lastConfirmedAt,
+    enforcement = noCalls,
+  } = progress
   const { keyId } = JSON.parse(row.actor) as Actor
   const state = stateOf(progress, row.changed_at, now, acknowledgeMs)
   const completedAt = state === 'complete' ? Math.max(row.changed_at!, lastConfirmedAt ?? 0) : null
@@ -255,6 +264,7 @@ async function summarize(
     skipped,
     confirmed,
     proven,
+    violated,
     enforcement,
     missing_count: missing + row.requested - changed - skipped,
     requested_at: isoTime(row.requested_at),

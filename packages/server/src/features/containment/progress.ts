@@ -9,6 +9,10 @@ export interface Progress {
   proven: number
   /** Members that were changed and did not confirm. */
   missing: number
+  /** Members that went on although they were suspended; absent in counts of earlier versions. */
+  violated?: number
+  /** Members that are still suspended by it; absent in counts of earlier versions. */
+  lasting?: number
   lastConfirmedAt: number | null
   /** Calls to enforcement points; absent in counts of earlier versions. */
   enforcement?: EnforcementCounts

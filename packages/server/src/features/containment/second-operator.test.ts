@@ -154,6 +154,23 @@ describe('a resume where two operators are needed', () => {
     expect([await isSuspended('a'), await isSuspended('b')]).toEqual([false, false])
   })
 
+  it('is confirmed for the agents of then: others of the selector, or suspended again, need a new request', async () => {
+    const all = { action: 'resume', selector: { all: true } }
+    expect((await contain(first, { ...all, confirm: 'resume 1 agents' })).status).toBe(409)
+    await kill('b')
+    const more = { ...all, confirm: 'resume 2 agents' }
+    const refused = await contain(second, more)
+    expect([refused.status, refused.body.error]).toEqual([409, expect.stringMatching(/^A second operator has to/)])
+    // Now the request is of the second operator, and of both agents.
+    expect(await pending(first)).toMatchObject([{ agents: 2, by: second.id }])
+    expect(await resume(first)).toMatchObject({ code: 'second_operator_required' })
+    expect(await resume(second)).toMatchObject({ status: 200 })
+    await kill()
+    expect((await contain(first, more)).status).toBe(409)
+    expect([await isSuspended('a'), await isSuspended('b')]).toEqual([true, true])
+    expect((await contain(second, more)).status).toBe(201)
+  })
+
   it('suspends at once: a stop never waits for a second person', async () => {
     expect(
       (await contain(first, { action: 'suspend', selector: { all: true }, confirm: 'suspend 1 agent' })).status,

@@ -6,6 +6,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError, DatabaseError, unknownId } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
+import type { SelectedRow } from '../instances/fleet-statements.ts'
 import { keyNames } from '../keys/key-names.ts'
 import {
   findRequest,
@@ -36,13 +37,34 @@ export const instanceTarget = (id: string, version: number): Target => ({
 
 const fleetPrefix = 'fleet '
 
-/** The same agents in another order are the same target. */
-export function fleetTarget({ instances, tags, all }: ContainmentSelector, shown: string, agents: number): Target {
+/** A number that another set of agents, or another suspension of one of them, does not have: 48 bits of a digest. */
+const stateOf = (rows: readonly SelectedRow[]): number =>
+  Number.parseInt(
+    hash('sha256', JSON.stringify(rows.map((row) => [row.id, row.control_version])), 'hex').slice(0, 12),
+    16,
+  )
+
+/**
+ * The same agents in another order are the same target. What the second operator confirms are the agents that were
+ * selected when the first one asked: `rows`, in the order of ids.
+ */
+export function fleetTarget(
+  { instances, tags, all }: ContainmentSelector,
+  shown: string,
+  rows: readonly SelectedRow[],
+): Target {
   const sorted = (list: readonly string[] | undefined) => (list ? [...new Set(list)].sort() : null)
   const ids = sorted(instances)
   const digest = hash('sha256', JSON.stringify([ids, sorted(tags), all ?? null]), 'hex')
   const members = ids && JSON.stringify(ids)
-  return { target: `${fleetPrefix}${digest}`, instance_id: null, selector: shown, members, version: null, agents }
+  return {
+    target: `${fleetPrefix}${digest}`,
+    instance_id: null,
+    selector: shown,
+    members,
+    version: stateOf(rows),
+    agents: rows.length,
+  }
 }
 
 interface Asking {

@@ -159,9 +159,8 @@ export class ContainmentWork {
     const isOverdue = !isComplete && state !== 'in_progress' && isLate && timekeeping.mayJudge()
     const reported = isComplete ? ('complete' as const) : isOverdue ? ('incomplete' as const) : null
     const isNews = reported !== null && reported !== row.reported
-    const isFinal =
-      (isComplete && (row.action === 'resume' || progress.proven === progress.changed)) ||
-      now > row.requested_at + looks.untilMs
+    // Who is proven silent can still go on, as long as the suspension lasts.
+    const isFinal = (isComplete && !progress.lasting) || now > row.requested_at + looks.untilMs
     const changes = {
       look_at: now + (now < row.changed_at! + looks.soonForMs ? looks.soonMs : looks.laterMs),
       ...(isNews ? { reported } : {}),

@@ -91,9 +91,10 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
       where instances.id = batch.id
         and (${isNews} or batch.version > control_version or claimed_version is not null)
       returning instances.id, instances.control_version, instances.claimed_version`),
+    // A suspended agent could otherwise give itself the tag by which others are about to be resumed.
     tags: text(sql`update instances set agent_tags = batch.tags
       from ${dialect.rowsFromJson('', { id: 'text', tags: 'text' })} as batch
-      where instances.id = batch.id and coalesce(agent_tags, '[]') <> batch.tags`),
+      where instances.id = batch.id and suspended = 0 and coalesce(agent_tags, '[]') <> batch.tags`),
     // Of processes that register at the same time each sees what the one before has counted.
     lock: text(sql`update instance_counts set count = count where owner = ''`),
     // Places are given first within the allowance of each key, then within that of the service.

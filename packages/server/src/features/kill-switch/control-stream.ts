@@ -13,6 +13,8 @@ import type { SuspensionFacts } from './suspension-facts.ts'
 interface Subscriber {
   socket: Socket
   holder: Holder
+  /** Whether what it gets counts as delivered to the agent. */
+  isAgent: boolean
   /** The last version sent: a lower one never follows. */
   version: number
   /** Kinds of messages beyond control messages that the client asked for. */
@@ -26,6 +28,9 @@ interface Subscription {
   instanceId: string
   known: KnownState
   holder: Holder
+  /** False for a person who looks. */
+  isAgent: boolean
+  /** Of a person: none. */
   understands: readonly StreamedKind[]
 }
 
@@ -49,15 +54,15 @@ export class ControlStream {
    * Sends the current state, then every change, and of other messages those that the client understands. Throws AppError
    * `overloaded` when every place is taken.
    */
-  subscribe(reply: StreamReply, { instanceId, known, holder, understands }: Subscription): void {
+  subscribe(reply: StreamReply, { instanceId, known, holder, isAgent, understands }: Subscription): void {
     const { version, issuedAt, state } = known
     if (this.#count >= httpLimits.streams) throw new AppError('overloaded', 'Too many streams are open.', 5)
     const message = controlMessage(instanceId, { version, ...state }, issuedAt, this.#deps.controlSigner)
     const socket = openEventStream(reply)
     if (!socket) return
     socket.write(firstFrame(JSON.stringify(message)))
-    if (state.suspended) this.#facts.noteDelivered(instanceId, version, issuedAt, 'stream')
-    const subscriber = { socket, holder, version, understands, openedAt: this.#deps.clock.now() }
+    if (state.suspended && isAgent) this.#facts.noteDelivered(instanceId, version, issuedAt, 'stream')
+    const subscriber = { socket, holder, isAgent, version, understands, openedAt: this.#deps.clock.now() }
     const subscribers = this.#byInstance.get(instanceId) ?? new Set()
     this.#byInstance.set(instanceId, subscribers.add(subscriber))
     this.#changeCount(1)
@@ -73,14 +78,14 @@ export class ControlStream {
 
   /** Whether an agent of this instance listens to this process. */
   has(instanceId: string): boolean {
-    return this.#byInstance.has(instanceId)
+    return this.understood(instanceId) !== undefined
   }
 
-  /** Kinds that at least one stream of the instance understands; undefined without any stream. */
+  /** Kinds that at least one stream of the agent understands; undefined without any stream of it. */
   understood(instanceId: string): StreamedKind[] | undefined {
-    const subscribers = this.#byInstance.get(instanceId)
-    if (!subscribers) return undefined
-    return streamedKinds.filter((kind) => [...subscribers].some(({ understands }) => understands.includes(kind)))
+    const ofAgent = [...(this.#byInstance.get(instanceId) ?? [])].filter(({ isAgent }) => isAgent)
+    if (ofAgent.length === 0) return undefined
+    return streamedKinds.filter((kind) => ofAgent.some(({ understands }) => understands.includes(kind)))
   }
 
   /** The instances with a stream that understands this kind, and since when the first of these is open. */
@@ -147,7 +152,7 @@ export class ControlStream {
       // An agent that reads nothing of a few hundred bytes a change is gone; it reconnects and reads the current state.
       if (fits(subscriber.socket, text.length)) {
         this.#backlog.write(subscriber.socket, text)
-        isDelivered ||= !subscriber.socket.destroyed
+        isDelivered ||= subscriber.isAgent && !subscriber.socket.destroyed
       } else this.#backlog.cut(subscriber.socket, 'stalled')
     }
     if (isDelivered && message.action === 'suspend') {

@@ -57,6 +57,8 @@ export async function countContained(db: Db, containmentId: string) {
         'proven',
       ),
       sql<number | null>`sum(case when acknowledged_at is null and resumed_at is null then 1 else 0 end)`.as('missing'),
+      e.fn.count<number>('first_breach_at').as('violated'),
+      sql<number>`count(*) - count(resumed_at)`.as('lasting'),
       e.fn.max('acknowledged_at').as('last'),
     ])
     .where('containment_id', '=', containmentId)
@@ -65,6 +67,8 @@ export async function countContained(db: Db, containmentId: string) {
     confirmed: Number(row.confirmed),
     proven: Number(row.proven ?? 0),
     missing: Number(row.missing ?? 0),
+    violated: Number(row.violated),
+    lasting: Number(row.lasting),
     lastConfirmedAt: row.last,
   }
 }

@@ -2,7 +2,7 @@ import { controlHeader, decoysHeader, type KillSwitchState, streamedKinds } from
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Deps } from '../../deps.ts'
 import { requestActor } from '../../http/actor.ts'
-import { assertMayActFor, type Principal } from '../../http/auth.ts'
+import { assertMayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
 import { matchesTag } from '../../http/etag.ts'
 import type { Router } from '../../http/route.ts'
 import { workLane } from '../../work-turns.ts'
@@ -63,8 +63,7 @@ export function mountKillSwitch(router: Router, deps: Deps, parts: KillSwitchRou
     const answer = (known: KnownState | undefined) => {
       if (known && principal.scope === 'agent') activity.noteRequest(params.instanceId, deps.clock.now())
       const answered = answerPoll(params.instanceId, known, request, reply)
-      // A person who looks is not the agent.
-      if (answered.suspended && known && principal.scope !== 'viewer' && principal.session === undefined) {
+      if (answered.suspended && known && mayBeAgent(principal)) {
         suspensionFacts.noteDelivered(params.instanceId, known.version, known.issuedAt, 'poll')
       }
       return answered
@@ -78,8 +77,9 @@ export function mountKillSwitch(router: Router, deps: Deps, parts: KillSwitchRou
     const known = await states.read(params.instanceId)
     if (!known) throw unknownInstance(params.instanceId)
     const named = query.understands?.split(',') ?? []
-    const understands = streamedKinds.filter((kind) => named.includes(kind))
-    stream.subscribe(reply, { instanceId: params.instanceId, known, holder: principal, understands })
+    const isAgent = mayBeAgent(principal)
+    const understands = isAgent ? streamedKinds.filter((kind) => named.includes(kind)) : []
+    stream.subscribe(reply, { instanceId: params.instanceId, known, holder: principal, isAgent, understands })
   })
 
   router.handle('getControlKeys', () => deps.controlSigner.keys)
