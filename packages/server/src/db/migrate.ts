@@ -28,6 +28,7 @@ import { breaches } from './migrations/0024-breaches.ts'
 import { enforcement } from './migrations/0025-enforcement.ts'
 import { drillsNamed } from './migrations/0026-drills-named.ts'
 import { resumeMembers } from './migrations/0027-resume-members.ts'
+import { blindnessNamed } from './migrations/0028-blindness-named.ts'
 
 interface Migration {
   version: number
@@ -66,6 +67,7 @@ const migrations: Migration[] = [
   { version: 25, name: 'enforcement', statements: enforcement },
   { version: 26, name: 'drills-named', statements: drillsNamed },
   { version: 27, name: 'resume-members', statements: resumeMembers },
+  { version: 28, name: 'blindness-named', statements: blindnessNamed },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -43,6 +43,8 @@ interface ReportHabitsTable {
   state: string
   /** When it was reported as blind; null while it reports. */
   blind_at: number | null
+  /** When that named it, instead of only counting it; null while it reports. */
+  blind_named_at: number | null
 }
 
 export interface DetectionTables {

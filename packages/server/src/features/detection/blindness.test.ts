@@ -117,3 +117,27 @@ it('is reported by one of two processes, and a fleet that falls silent at once b
   expect(named).toHaveLength(20)
   expect(new Set(named).size).toBe(20)
 })
+
+// Otherwise warnings of agents that work again stay open until a person resolves them.
+it('ends each warning that named an agent, however many report at once, and the count with the last of the others', async () => {
+  const ids = Array.from({ length: 48 }, (_, index) => `agent-${index + 10}`)
+  await using service = await openWithHabit(ids)
+  const blind = async () => (await found(service)).filter(({ event_type }) => event_type === 'instance_blind')
+  const over = async () => (await found(service)).filter(({ event_type }) => event_type === 'instance_reporting')
+  // Two halves, so that more are named than one sweep may name.
+  const halves = [ids.slice(0, 24), ids.slice(24)]
+  await passHours(service, 5, false, halves[0])
+  await passHours(service, 5, false, halves[1])
+  const named = (await blind()).flatMap(({ instance_id }) => instance_id ?? [])
+  expect(named).toHaveLength(40)
+  const [last, ...others] = ids.filter((id) => !named.includes(id))
+  await pass(service, [...named, ...others], true)
+  await pass(service, ids, false)
+  await pass(service, ids, false)
+  expect((await over()).map(({ instance_id }) => instance_id).toSorted()).toEqual(named.toSorted())
+  await pass(service, [last!], true)
+  await pass(service, ids, false)
+  await pass(service, ids, false)
+  expect(await over()).toHaveLength(41)
+  expect((await over()).at(-1)).toEqual({ event_type: 'instance_reporting', severity: 'info', instance_id: null })
+})

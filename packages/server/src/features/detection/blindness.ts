@@ -4,7 +4,14 @@ import { readRun, recordRun } from '../../db/runs.ts'
 import type { Deps } from '../../deps.ts'
 import type { Ingest } from '../events/ingest.ts'
 import { bucketMs, readActivity } from '../instances/history.ts'
-import { deleteOldHabits, type HabitRow, type HabitWrite, readHabits, writeHabits } from './habit-queries.ts'
+import {
+  deleteOldHabits,
+  type HabitRow,
+  type HabitWrite,
+  hasUnnamed,
+  readHabits,
+  writeHabits,
+} from './habit-queries.ts'
 import { type Habit, habitOf, habitText, isBlind, learnBucket, newHabit, silenceLimit } from './report-habit.ts'
 
 export interface Blindness {
@@ -61,6 +68,7 @@ function judge(
     judged_until: until,
     state: habitText(habit),
     blind_at: blindAt,
+    blind_named_at: change === 'reporting' ? null : (row?.blind_named_at ?? null),
   }
   return { write, habit, change }
 }
@@ -69,6 +77,12 @@ const lengthText = (buckets: number): string => {
   const minutes = (buckets * bucketMs) / minuteMs
   return minutes < 180 ? `${minutes} minutes` : `${Math.round(minutes / 60)} hours`
 }
+
+const allReporting = {
+  severity: 'info',
+  event_type: eventTypes.instanceReporting,
+  description: 'All instances that sent heartbeats without any event, and were only counted, report events again',
+} as const
 
 function describe({ write, habit, change }: Judged, blindSince: number | null) {
   if (change === 'reporting') {
@@ -106,7 +120,7 @@ export function createBlindness(
     until: number,
     now: number,
     room: number,
-  ): Promise<Judged[]> {
+  ): Promise<{ named: number; others: number }> {
     const known = new Map(
       (
         await readHabits(
@@ -120,22 +134,29 @@ export function createBlindness(
       if (row && row.judged_until >= until && row.judged_until <= now + dayMs) return []
       return [judge(activity, row, until, now)]
     })
-    if (judged.length === 0) return []
-    const changed: Judged[] = []
+    if (judged.length === 0) return { named: 0, others: 0 }
+    for (const { write } of judged.filter(({ change }) => change === 'blind').slice(0, room)) write.blind_named_at = now
+    let blind: Judged[] = []
     // That it is blind, and the event which says so, are one transaction: one process reports it.
     const publish = await db.transaction().execute(async (trx) => {
       const written = await writeHabits(
         { db: trx, dialect: database.dialect },
         judged.map(({ write }) => write),
       )
-      changed.push(...judged.filter(({ write, change }) => change !== undefined && written.has(write.instance_id)))
-      const named = changed.slice(0, room)
-      if (named.length === 0) return () => {}
+      const changed = judged.filter(({ write, change }) => change !== undefined && written.has(write.instance_id))
+      blind = changed.filter(({ change }) => change === 'blind')
+      // Every warning that named an instance has its end, however many end at once.
+      const wasNamed = ({ write }: Judged) => known.get(write.instance_id)?.blind_named_at != null
+      const ended = changed.filter(({ change }) => change === 'reporting')
+      const named = [...ended.filter(wasNamed), ...blind.filter(({ write }) => write.blind_named_at !== null)]
       const events = named.map((one) => ingest.own(describe(one, known.get(one.write.instance_id)?.blind_at ?? null)))
-      return ingest.storeWithin(trx, events)
+      const isOver = !ended.every(wasNamed) && !(await hasUnnamed(trx))
+      if (isOver) events.push(ingest.own(allReporting))
+      return events.length > 0 ? ingest.storeWithin(trx, events) : () => {}
     })
     publish()
-    return changed
+    const named = blind.filter(({ write }) => write.blind_named_at !== null).length
+    return { named, others: blind.length - named }
   }
 
   async function reportOthers(count: number): Promise<void> {
@@ -164,9 +185,11 @@ export function createBlindness(
         const activities = await database.scan('report habits', (scanned) =>
           readActivity(scanned, after, now - backMs, pageRows),
         )
-        const changed = activities.length > 0 ? await judgePage(activities, until, now, maxNamed - named) : []
-        others += changed.slice(maxNamed - named).filter(({ change }) => change === 'blind').length
-        named += Math.min(changed.length, maxNamed - named)
+        if (activities.length > 0) {
+          const reported = await judgePage(activities, until, now, maxNamed - named)
+          named += reported.named
+          others += reported.others
+        }
         after = activities.at(-1)?.id ?? after
         if (activities.length < pageRows) {
           await recordRun(db, habitsName, now)

@@ -20,20 +20,43 @@ export async function writeHabits(
 ): Promise<Set<string>> {
   const rows = (some: readonly HabitWrite[]) =>
     dialect.rowsFromJson(
-      JSON.stringify(some.map((one) => [one.instance_id, one.before, one.judged_until, one.state, one.blind_at])),
-      { instance_id: 'text', before: 'bigint', judged_until: 'bigint', state: 'text', blind_at: 'bigint' },
+      JSON.stringify(
+        some.map((one) => [one.instance_id, one.before, one.judged_until, one.state, one.blind_at, one.blind_named_at]),
+      ),
+      {
+        instance_id: 'text',
+        before: 'bigint',
+        judged_until: 'bigint',
+        state: 'text',
+        blind_at: 'bigint',
+        blind_named_at: 'bigint',
+      },
     )
   const update = sql<{ instance_id: string }>`update report_habits set judged_until = batch.judged_until,
-      state = batch.state, blind_at = batch.blind_at
+      state = batch.state, blind_at = batch.blind_at, blind_named_at = batch.blind_named_at
     from ${rows(writes.filter(({ before }) => before !== null))} as batch
     where report_habits.instance_id = batch.instance_id and report_habits.judged_until = batch.before
     returning report_habits.instance_id`
-  const insert = sql<{ instance_id: string }>`insert into report_habits (instance_id, judged_until, state, blind_at)
-    select instance_id, judged_until, state, blind_at
+  const insert = sql<{
+    instance_id: string
+  }>`insert into report_habits (instance_id, judged_until, state, blind_at, blind_named_at)
+    select instance_id, judged_until, state, blind_at, blind_named_at
     from ${rows(writes.filter(({ before }) => before === null))} as batch where true
     on conflict (instance_id) do nothing returning instance_id`
   const written = [...(await update.execute(db)).rows, ...(await insert.execute(db)).rows]
   return new Set(written.map(({ instance_id }) => instance_id))
+}
+
+/** Whether instances are blind that were only counted. */
+export async function hasUnnamed(db: Db): Promise<boolean> {
+  const row = await db
+    .selectFrom('report_habits')
+    .select('instance_id')
+    .where('blind_at', 'is not', null)
+    .where('blind_named_at', 'is', null)
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
 }
 
 /** Removes up to `limit` habits of instances that were not alive since `cutoff`; resolves with how many. */
