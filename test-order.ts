@@ -2,17 +2,29 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Files that take longer than half a minute, by project, the longest first. */
 const longest = [
-  'e2e-packages e2e/packages/documents.test.ts',
-  'e2e-packages e2e/packages/packages.test.ts',
   'e2e-packages e2e/packages/python.test.ts',
+  'e2e-packages e2e/packages/documents.test.ts',
+  'e2e-browser e2e/browser/screens.test.ts',
   'e2e-cluster e2e/cluster/migrate-database.test.ts',
-  'e2e-chaos e2e/chaos/socket-fuzz.test.ts',
-  'unit-postgres packages/server/src/features/alerts/delivery/dispatcher.test.ts',
+  'e2e-browser e2e/browser/live.test.ts',
+  'e2e-browser e2e/browser/containments.test.ts',
+  'e2e-browser e2e/browser/hostile.test.ts',
+  'e2e-chaos e2e/chaos/faults.test.ts',
+  'e2e e2e/cli.test.ts',
+  'unit packages/server/src/mutated-bodies.test.ts',
+  'e2e-packages e2e/packages/packages.test.ts',
+  'e2e-browser e2e/browser/alerts.test.ts',
+  'e2e-browser e2e/browser/connect.test.ts',
+  'e2e-chaos e2e/chaos/alerts.test.ts',
   'e2e-packages e2e/packages/examples.test.ts',
-  'e2e-cluster e2e/cluster/degraded.test.ts',
+  'e2e-cluster e2e/cluster/clock.test.ts',
+  'unit-postgres packages/server/src/features/alerts/delivery/dispatcher.test.ts',
+  'unit-servers packages/server/src/db/postgres.test.ts',
+  'e2e e2e/control-entries.test.ts',
+  'e2e e2e/drills.test.ts',
+  'e2e e2e/trust.test.ts',
+  'e2e e2e/stream.test.ts',
   'e2e-chaos e2e/chaos/slow-sockets.test.ts',
-  'e2e-cluster e2e/cluster/alerts.test.ts',
-  'unit-postgres packages/server/src/features/events/forged-reports.test.ts',
 ]
 
 /** A long file that began last would keep one core busy and the others idle. */

@@ -86,9 +86,8 @@ describe('the queue', () => {
     const drawer = page.getByRole('dialog')
     await drawer.getByRole('button', { name: 'Assign to me' }).click()
     await drawer.getByText('Assigned to you.').waitFor()
-    // The form is made again for another assignee.
-    await drawer.locator('input[name=assignee][value=WARDLINE_API_KEY]').waitFor()
     await drawer.getByLabel('Note for others').fill('Expected: load test')
+    await drawer.locator('input[name=assignee][value=WARDLINE_API_KEY]').waitFor()
     await drawer.getByRole('button', { name: 'Save' }).click()
     await drawer.getByText('left a note: Expected: load test').waitFor()
     await drawer.getByRole('button', { name: 'False positive' }).click()

@@ -241,14 +241,27 @@ function People({ alert, isBusy, onChange }: PeopleProps) {
           </OperatorButton>
         </span>
       </header>
-      <form key={`${alert.assignee} ${alert.note}`} className="fields" onSubmit={submit}>
+      {/* A key for each field: what is typed in one stays when the other changes. */}
+      <form className="fields" onSubmit={submit}>
         <label className="field">
           Assignee
-          <input name="assignee" maxLength={100} defaultValue={alert.assignee ?? ''} disabled={!mayOperate} />
+          <input
+            key={alert.assignee}
+            name="assignee"
+            maxLength={100}
+            defaultValue={alert.assignee ?? ''}
+            disabled={!mayOperate}
+          />
         </label>
         <label className="field">
           Note for others
-          <input name="note" maxLength={1_000} defaultValue={alert.note ?? ''} disabled={!mayOperate} />
+          <input
+            key={alert.note}
+            name="note"
+            maxLength={1_000}
+            defaultValue={alert.note ?? ''}
+            disabled={!mayOperate}
+          />
         </label>
         <OperatorButton type="submit" disabled={isBusy}>
           Save
