@@ -334,6 +334,32 @@ describe('activity while suspended', () => {
     expect(await breaches()).toEqual([])
   })
 
+  // A process that was away finds both at once; what the agent did during the first must not be held against the second.
+  it('belongs to the suspension during which it came, when two of one agent are looked at together', async () => {
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    await other.services.containmentWatch.run()
+    await beat({ control_version: 0 })
+    await kill()
+    await poll()
+    await ack(1)
+    await suspensions()
+    service.clock.advance(20 * second)
+    await report()
+    service.clock.advance(second)
+    await resume()
+    service.clock.advance(second)
+    await kill()
+    await poll()
+    await ack(3)
+    await suspensions()
+    service.clock.advance(second)
+    await other.services.containmentWatch.run()
+    expect(await suspensions()).toMatchObject([
+      { version: 3, state: 'confirmed', breaches: 0 },
+      { version: 1, state: 'violated', breaches: 1 },
+    ])
+  })
+
   it('is seen without an instance id when the key registered this instance alone', async () => {
     await beat()
     await kill()

@@ -114,8 +114,8 @@ export function createContainmentWatch(deps: Deps, { ingest, outbox, suspendedAg
       breachAfter: breachAfter(row),
     }))
     const { upTo, found } = await readActivity(database, subjects)
-    const looks = rows.flatMap((row) => {
-      const activity = found.get(row.instance_id)
+    const looks = rows.flatMap((row, place) => {
+      const activity = found.get(place)
       const decision = decide(row, activity ?? noActivity, now, { settings, ...time })
       // Most readings of the whole fleet show nothing new, and write nothing.
       return activity === undefined && isKnown(row, decision) ? [] : [lookOf(row, decision, upTo, now)]

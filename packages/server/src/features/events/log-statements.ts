@@ -54,56 +54,58 @@ interface FoundActivity {
 }
 
 /**
- * What the log shows of agents by their instance id, and up to which seq it was read: every event up to there is
- * committed, since sequence numbers are given in the order of commit.
+ * What the log shows of agents, by their place among the subjects (an agent may stand there for two of its suspensions),
+ * and up to which seq it was read: every event up to there is committed, since sequence numbers are given in the order
+ * of commit.
  */
 export async function readActivity(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
   subjects: readonly ActiveSubject[],
-): Promise<{ upTo: number; found: Map<string, FoundActivity> }> {
+): Promise<{ upTo: number; found: Map<number, FoundActivity> }> {
   const { event_seq: upTo, indexed_seq: indexed } = await readCounters(db)
   const times = subjects.filter(({ afterSeq }) => afterSeq === null).map(({ since }) => since)
   const range = times.length === 0 ? undefined : await seqRange(db, Math.min(...times), Number.MAX_SAFE_INTEGER)
   const endless = Number.MAX_SAFE_INTEGER
-  const rows = subjects.map(({ id, afterSeq, since, until, breachAfter }) => {
+  const rows = subjects.map(({ id, afterSeq, since, until, breachAfter }, place) => {
     const floor = afterSeq ?? (range ? range.first - 1 : upTo)
-    return [id, floor, since, until ?? endless, breachAfter ?? endless] as const
+    return [place, id, floor, since, until ?? endless, breachAfter ?? endless] as const
   })
-  const pending = rows.filter(([, floor]) => floor < upTo)
-  const found = new Map<string, FoundActivity>()
+  const pending = rows.filter(([, , floor]) => floor < upTo)
+  const found = new Map<number, FoundActivity>()
   if (pending.length === 0) return { upTo, found }
   const batch = dialect.rowsFromJson(JSON.stringify(pending), {
+    place: 'bigint',
     id: 'text',
     floor: 'bigint',
     since: 'bigint',
     until: 'bigint',
     breach_after: 'bigint',
   })
-  const lowest = Math.min(...pending.map(([, floor]) => floor))
-  const oldest = Math.min(...pending.map(([, , since]) => since))
+  const lowest = Math.min(...pending.map(([, , floor]) => floor))
+  const oldest = Math.min(...pending.map(([, , , since]) => since))
   const isOwn = sql`(case when events.by_service = 1 then events.event_type = ${eventTypes.honeypotTriggered}
     else events.event_type not in (${sql.join(stopReportTypes)}) end)`
-  const figures = sql`agents.id, max(events.created_at) as last_at,
+  const figures = sql`agents.place, max(events.created_at) as last_at,
     count(case when events.created_at > agents.breach_after then 1 end) as breaches,
     min(case when events.created_at > agents.breach_after then events.created_at end) as first_breach_at,
     max(case when events.created_at > agents.breach_after then events.created_at end) as last_breach_at`
   const counts = sql`events.seq > agents.floor and events.created_at > agents.since and events.created_at < agents.until
     and events.created_at > ${oldest} and ${isOwn}`
-  type Figures = { id: string; last_at: number; breaches: number; first_breach_at: number; last_breach_at: number }
+  type Figures = { place: number; last_at: number; breaches: number; first_breach_at: number; last_breach_at: number }
   const parts = [
     sql<Figures>`select ${figures} from ${batch} as agents
       join event_refs on event_refs.kind = 'instance' and event_refs.value = agents.id
         and event_refs.seq > agents.floor and event_refs.seq <= ${indexed}
-      join events on events.seq = event_refs.seq where ${counts} group by agents.id`,
+      join events on events.seq = event_refs.seq where ${counts} group by agents.place`,
     // The newest events are not in the index yet.
     sql<Figures>`select ${figures} from events join ${batch} as agents on agents.id = events.instance_id
-      where events.seq > ${Math.max(indexed, lowest)} and events.seq <= ${upTo} and ${counts} group by agents.id`,
+      where events.seq > ${Math.max(indexed, lowest)} and events.seq <= ${upTo} and ${counts} group by agents.place`,
   ]
   for (const part of parts) {
     const { rows: shown } = await part.execute(db)
-    for (const { id, last_at, breaches, first_breach_at, last_breach_at } of shown) {
-      const before = found.get(id)
-      found.set(id, {
+    for (const { place, last_at, breaches, first_breach_at, last_breach_at } of shown) {
+      const before = found.get(place)
+      found.set(place, {
         breaches: Number(breaches) + (before?.breaches ?? 0),
         firstBreachAt: before?.firstBreachAt ?? first_breach_at,
         lastBreachAt: last_breach_at ?? before?.lastBreachAt ?? null,
