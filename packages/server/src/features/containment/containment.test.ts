@@ -101,6 +101,16 @@ describe('the stages of a suspension', () => {
     expect(Date.parse(row!.acknowledged_at!) - Date.parse(row!.requested_at)).toBe(second)
   })
 
+  it('take no acknowledgement once the suspension is over', async () => {
+    await beat({ control_version: 0 })
+    await kill()
+    await resume()
+    service.clock.advance(second)
+    await beat({ control_version: 1 })
+    await pass(40)
+    expect(await suspensions()).toMatchObject([{ acknowledged_at: null, silent_at: null }])
+  })
+
   it('do not count a person who looks as a delivery', async () => {
     await beat()
     await kill()

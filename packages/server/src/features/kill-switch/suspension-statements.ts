@@ -100,7 +100,10 @@ export function seenStatement(
     where suspensions.instance_id = batch.id and suspensions.version = batch.at_version`.compile(db)
 }
 
-/** Notes that agents say they applied their suspensions, unless they said so before. */
+/**
+ * Notes that agents say they applied their suspensions, unless they said so before. A version of the past proves nothing
+ * about a suspension that is over.
+ */
 export function acknowledgedStatement(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
   acknowledged: readonly { id: string; version: number }[],
@@ -111,11 +114,10 @@ export function acknowledgedStatement(
   // Processes are a few milliseconds apart: nothing happened before it was requested.
   return sql`update suspensions set acknowledged_by = ${by}, can_acknowledge = 1,
       acknowledged_at = case when requested_at > ${now} then requested_at else ${now} end,
-      look_at = case when resumed_at is null then ${now} else look_at end
+      look_at = ${now}
     from ${dialect.rowsFromJson(JSON.stringify(cells), { id: 'text', at_version: 'bigint' })} as batch
-    where suspensions.instance_id = batch.id and suspensions.version = batch.at_version and acknowledged_at is null`.compile(
-    db,
-  )
+    where suspensions.instance_id = batch.id and suspensions.version = batch.at_version
+      and acknowledged_at is null and resumed_at is null`.compile(db)
 }
 
 /** Suspensions that an event or a rule caused: how many since an instant, and how many that last. */
