@@ -11,7 +11,7 @@ import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import type { Point } from '../../enforcement-points.ts'
-import { AppError, unknownId } from '../../errors.ts'
+import { AppError, DatabaseError, unknownId } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
 import { uuidV7 } from '../../ids.ts'
 import type { Outbox } from '../alerts/outbox/outbox.ts'
@@ -157,15 +157,19 @@ export async function createContainment(
   }
   const after = { action, selector: JSON.parse(shown), agents: rows.length, two_person: row.two_person === 1 }
   const entry = { action: 'containment.create', target: id, before: null, after, reason }
-  await database.batch(
-    [
-      ...insertStatements(database, row, partsOf(rows, deps.ways)),
-      ...outbox.ownStatements([alert], now),
-      ...(confirmation ?? []),
-      ...auditStatements(database, actor, entry, now),
-    ],
-    { isControl: true },
-  )
+  const statements = [
+    ...insertStatements(database, row, partsOf(rows, deps.ways)),
+    ...outbox.ownStatements([alert], now),
+    ...(confirmation ?? []),
+    ...auditStatements(database, actor, entry, now),
+  ]
+  try {
+    await database.batch(statements, { isControl: true })
+  } catch (fault) {
+    // Not repeated: the agents may still be suspended at this moment, and another request would be made for them.
+    if (!(fault instanceof DatabaseError && fault.stale)) throw fault
+    throw new AppError('conflict', 'Another operator confirmed this resume just now; `wardline containments` shows it.')
+  }
   outbox.notify()
   log.info({ containment: id, action, agents: rows.length, actor: actor.keyId }, 'containment requested')
   work.start(id)

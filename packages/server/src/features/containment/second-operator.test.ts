@@ -171,6 +171,15 @@ describe('a resume where two operators are needed', () => {
     expect((await contain(second, more)).status).toBe(201)
   })
 
+  it('is confirmed once for a containment, however many do so at the same time', async () => {
+    const request = { action: 'resume', selector: { instances: ['a'] }, confirm: 'resume 1 agent' }
+    await contain(first, request)
+    const third = await service.createKey('operator')
+    const answers = await Promise.all([second, third].map((key) => contain(key, request)))
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 409])
+    expect(await isSuspended()).toBe(false)
+  })
+
   it('suspends at once: a stop never waits for a second person', async () => {
     expect(
       (await contain(first, { action: 'suspend', selector: { all: true }, confirm: 'suspend 1 agent' })).status,
