@@ -154,6 +154,25 @@ it('alerts once for all its agents: when it begins, when some did not confirm, a
   expect(await alerts()).toHaveLength(3)
 })
 
+it('ends what was alerted of an agent that was suspended alone, and says nothing more of the others', async () => {
+  await service[Symbol.asyncDispose]()
+  service = await openTestService({ env: { ALERT_WEBHOOK_URL: 'http://127.0.0.1:9/hook' } })
+  const [alone] = await register(2)
+  await service.call('POST', `/api/kill/${alone}`, { body: { reason: 'leak' } })
+  await service.call('POST', '/api/containments', {
+    body: { action: 'suspend', selector: { all: true }, reason: 'leak', confirm: 'suspend 1 agent' },
+  })
+  await idle()
+  await contain('resume', 2)
+  await idle()
+  const { body } = await service.call<{ alerts: Alert[] }>('GET', '/api/alerts?limit=100')
+  const ofAgents = body.alerts.filter(({ instance_id }) => instance_id !== null)
+  expect(ofAgents.map(({ event_type, instance_id, status }) => [event_type, instance_id, status])).toEqual([
+    ['instance_resumed', alone, 'resolved'],
+    ['instance_suspended', alone, 'resolved'],
+  ])
+})
+
 it('keeps its counts when the suspensions of it are forgotten', async () => {
   const [id] = await register(1)
   await contain('suspend', 1)

@@ -118,7 +118,7 @@ export class ContainmentWork {
   #changePart(row: ContainmentRow, position: number, members: readonly FleetMember[]) {
     const { database } = this.#deps
     const { id, action, reason } = row
-    const parts = { suspensionFacts: this.#facts, enforcement: this.#enforcement }
+    const parts = { suspensionFacts: this.#facts, enforcement: this.#enforcement, outbox: this.#outbox }
     return changeFleet(this.#deps, parts, {
       containmentId: id,
       members,

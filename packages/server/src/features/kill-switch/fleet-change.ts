@@ -1,13 +1,18 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { ControlMessage } from '@wardline/contract'
+import { alertTypes, type ControlMessage } from '@wardline/contract'
 import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
+import type { Outbox } from '../alerts/outbox/outbox.ts'
 import { type Actor, auditManyStatements } from '../audit/audit.ts'
 import { type FleetMove, fleetMoveStatement, holdFleet, readMovable } from '../instances/fleet-statements.ts'
 import { nextVersion } from '../instances/version-claims.ts'
 import type { ControlLevers } from './control-levers.ts'
 import { controlMessage } from './control-message.ts'
-import { fleetResumptionsStatement, fleetSuspensionsStatement } from './fleet-suspension-statements.ts'
+import {
+  fleetResumptionsStatement,
+  fleetSuspensionsStatement,
+  readSuspendedAlone,
+} from './fleet-suspension-statements.ts'
 import type { SuspensionFacts } from './suspension-facts.ts'
 
 /** Messages that are signed or published in one turn of the event loop: 40 take 2 to 4 ms on a slow core. */
@@ -70,7 +75,12 @@ export async function changeFleet(
   {
     suspensionFacts,
     enforcement,
-  }: { suspensionFacts: Pick<SuspensionFacts, 'noteStored'>; enforcement: ControlLevers },
+    outbox,
+  }: {
+    suspensionFacts: Pick<SuspensionFacts, 'noteStored'>
+    enforcement: ControlLevers
+    outbox: Pick<Outbox, 'ownStatements' | 'notify'>
+  },
   change: FleetChange,
 ): Promise<ControlMessage[]> {
   const { database, clock, metrics } = deps
@@ -84,6 +94,20 @@ export async function changeFleet(
     id,
     from,
     version: nextVersion(from, claimed_version),
+  }))
+  // A containment alerts of its members together; what was alerted of one agent ends with an alert of this agent.
+  const alone =
+    suspended || moves.length === 0
+      ? []
+      : await readSuspendedAlone(
+          database,
+          moves.map(({ id }) => id),
+        )
+  const alerts = alone.map((id) => ({
+    severity: 'warning' as const,
+    event_type: alertTypes.instanceResumed,
+    instance_id: id,
+    description: `Resumed by ${actor.name}.`,
   }))
   const now = clock.now()
   const { before, check, after } = change.around(moves, now)
@@ -124,6 +148,7 @@ export async function changeFleet(
           facts(),
           ...enforcement.statements({ action, instances: moves, reason: change.reason, containmentId, now }),
           ...after,
+          ...outbox.ownStatements(alerts, now),
           ...auditManyStatements(database, actor, audited, entries, now),
         ]
   const [messages] = await Promise.all([
@@ -131,6 +156,7 @@ export async function changeFleet(
     database.batch(statements, { isControl: true }),
   ])
   if (suspended) for (const { id, version } of moves) suspensionFacts.noteStored(id, version, now)
+  if (alerts.length > 0) outbox.notify()
   enforcement.notify()
   metrics.controlChanges.inc({ action }, moves.length)
   return messages

@@ -47,6 +47,19 @@ export async function readContainmentsOf(database: Pick<Database, 'db' | 'dialec
   return rows.map(({ containment_id }) => containment_id!)
 }
 
+/** Those of the instances that are suspended, but by no containment: people were alerted of each. */
+export async function readSuspendedAlone(database: Pick<Database, 'db' | 'dialect'>, ids: readonly string[]) {
+  const rows = await database.db
+    .selectFrom('suspensions')
+    .select('instance_id')
+    .where(ofIds(database, ids))
+    .where('resumed_at', 'is', null)
+    .where('containment_id', 'is', null)
+    .orderBy('instance_id')
+    .execute()
+  return rows.map(({ instance_id }) => instance_id)
+}
+
 /** What was observed of the suspensions of a containment. */
 export async function countContained(db: Db, containmentId: string) {
   const row = await db
