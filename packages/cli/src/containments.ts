@@ -90,10 +90,16 @@ async function typedConfirmation(plan: ContainmentPlan, given: string | undefine
 const progressText = (found: Containment): string =>
   `${found.state.replaceAll('_', ' ')}: ${found.changed} of ${found.requested} changed, ${found.confirmed} confirmed, ${found.proven} proven, ${found.missing_count} missing${found.violated > 0 ? `, ${found.violated} active although suspended` : ''}`
 
+/** Whether the state may still become better: agents may confirm in time, or enforcement points at a retry. */
+export function mayImprove({ state, missing_count, enforcement }: ContainmentSummary): boolean {
+  const areCallsOpen = enforcement.confirmed + enforcement.failed < enforcement.calls
+  return state === 'in_progress' || (state === 'partial' && missing_count === 0 && areCallsOpen)
+}
+
 async function waitForEnd(call: Client, started: Containment): Promise<Containment> {
   const deadline = performance.now() + waitMs
   let found = started
-  while (found.state === 'in_progress' && performance.now() < deadline) {
+  while (mayImprove(found) && performance.now() < deadline) {
     await pause(askEveryMs)
     found = await call('getContainment', { params: { id: started.id } })
   }
@@ -103,6 +109,17 @@ async function waitForEnd(call: Client, started: Containment): Promise<Containme
 function missingText({ missing, missing_count }: Containment): string {
   const more = missing_count - missing.length
   return `${missing.map(sanitize).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+}
+
+/** What was not confirmed, and what that means. */
+export function unconfirmedText(found: Containment): string {
+  const { calls, confirmed } = found.enforcement
+  const open = calls - confirmed
+  const callsText = `${open} ${open === 1 ? 'call' : 'calls'} to enforcement points`
+  const missing = [...(found.missing_count > 0 ? [missingText(found)] : []), ...(open > 0 ? [callsText] : [])]
+  const unsure = found.missing_count > 0 ? ' They may still be working: stop their processes where that matters.' : ''
+  const failing = open > 0 ? ' `wardline enforcement` shows how the points answer.' : ''
+  return `Not confirmed by ${missing.join(' and ')}.${unsure}${failing}`
 }
 
 async function contain(options: ContainOptions): Promise<void> {
@@ -124,11 +141,7 @@ async function contain(options: ContainOptions): Promise<void> {
   const found = options.wait ? await waitForEnd(call, started) : started
   console.log(json ? safeJson(found, 2) : progressText(found))
   if (!options.wait || found.state === 'complete') return
-  throw new Failure(
-    `Not confirmed by ${missingText(found)}. They may still be working: stop their processes where that matters.`,
-    'unconfirmed',
-    'unconfirmed',
-  )
+  throw new Failure(unconfirmedText(found), 'unconfirmed', 'unconfirmed')
 }
 
 function selectorText({ instances, tags, all }: ContainmentSelector): string {
