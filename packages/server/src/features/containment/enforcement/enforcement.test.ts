@@ -192,6 +192,31 @@ describe('calls', () => {
     for (const hidden of [secret, secret.slice(6), 'hidden-path']) expect(shown).not.toContain(hidden)
   })
 
+  it('of a fleet to a dead point are reported together, at most once a minute', async () => {
+    await using service = await openTestService({ env: pointsFile() })
+    const ids = Array.from({ length: 45 }, (_, n) => `agent-${n}`)
+    for (const id of ids) await beat(service, id)
+    receiver.answer = () => ({ status: 500 })
+    const fail = async (some: readonly string[]) => {
+      for (const id of some) await kill(service, id)
+      await service.services.enforcement.whenIdle()
+      await service.execute('update enforcement_calls set attempts = 8, next_at = 0 where failed_at is null')
+      await turn(service)
+    }
+    const reported = async () =>
+      (await failures(service)).map(({ metadata }) => JSON.parse(metadata).instances as number | undefined)
+    await fail(ids.slice(0, 1))
+    await turn(service)
+    expect(await reported()).toEqual([undefined])
+    await fail(ids.slice(1, 30))
+    await fail(ids.slice(30))
+    await turn(service)
+    expect(await reported()).toEqual([undefined])
+    service.clock.advance(60_000)
+    await turn(service)
+    expect(await reported()).toEqual([...Array(21).fill(undefined), 24])
+  })
+
   it('do not hold each other up when a point is slow', async () => {
     const service = await openTestService({
       env: pointsFile({ name: 'slow', url: `${receiver.url}/slow` }, { name: 'fast' }),

@@ -6,7 +6,7 @@ import type { Deps } from '../../../deps.ts'
 import { allowedById, type Point } from '../../../enforcement-points.ts'
 import { randomBetween, randomSecret } from '../../../ids.ts'
 import { retryAt } from '../../alerts/delivery/retry-schedule.ts'
-import type { Ingest } from '../../events/ingest.ts'
+import type { EventToStore, Ingest } from '../../events/ingest.ts'
 import { eventsGoneBefore } from '../../events/retention.ts'
 import type { ControlLevers, LeverChange } from '../../kill-switch/control-levers.ts'
 import {
@@ -32,7 +32,9 @@ const atOnce = 8
 const leaseMs = 60_000
 /** A database that was away gets the results afterwards: without them a point would be called again. */
 const retryResultMs = 250
-/** Failures that one transaction reports, and those that it names one by one: those of a fleet have one cause. */
+/** A lever that is dead fails for each agent of a fleet, a few at a time: its failures are reported together. */
+const reportEveryMs = 60_000
+/** Failures that one transaction reports, and those of a point that a report names one by one. */
 const reportRows = 500
 const maxNamed = 20
 /** Rows removed at once: a few milliseconds. */
@@ -53,6 +55,7 @@ export class Enforcement implements ControlLevers {
   readonly #claiming = new Set<string>()
   readonly #turns = new Set<Promise<void>>()
   readonly #cut = new AbortController()
+  #reportedAt = -Infinity
   #isClosing = false
 
   constructor(deps: Deps, { points, ingest }: { points: readonly Point[]; ingest: Ingest }) {
@@ -93,7 +96,9 @@ export class Enforcement implements ControlLevers {
     const names = this.points.map(({ name }) => name)
     await supersede(database.db, names, clock.now())
     await Promise.all(this.points.map((point) => this.#begin(point)))
-    if (await hasFailures(database.db)) await this.#report()
+    if (clock.monotonic() - this.#reportedAt < reportEveryMs || !(await hasFailures(database.db))) return
+    await this.#report()
+    this.#reportedAt = clock.monotonic()
   }
 
   /** Calls a point with `action: "test"`; resolves with its answer. */
@@ -198,7 +203,6 @@ export class Enforcement implements ControlLevers {
     metrics.enforcementAttempts.inc({ result: error === null ? 'confirmed' : hasFailed ? 'failed' : 'retried' })
     const { instance_id: instanceId, version, action } = row
     log.info({ point: point.name, instanceId, version, action, status, error }, 'enforcement point called')
-    if (hasFailed) await this.#report()
   }
 
   async #record(result: Parameters<typeof recordAttempt>[1], until: number): Promise<void> {
@@ -213,25 +217,27 @@ export class Enforcement implements ControlLevers {
     }
   }
 
-  /** Reports failures that nobody reported yet, in the transaction that notes it. */
+  /** Reports failures that nobody reported yet, in the transactions that note it. */
   async #report(): Promise<void> {
     const { database, clock } = this.#deps
-    const publish = await database.db.transaction().execute(async (trx) => {
-      const rows = await takeFailures(trx, clock.now(), reportRows)
-      const events = rows.slice(0, maxNamed).map((row) => this.#ingest.own(this.#failedEvent(row)))
-      const others = rows.length - events.length
-      if (others > 0) {
-        const event = {
-          severity: 'critical',
-          event_type: eventTypes.enforcementFailed,
-          description: `Enforcement points did not confirm for ${others} more instances`,
-          metadata: { instances: others },
-        } as const
-        events.push(this.#ingest.own(event))
-      }
-      return events.length > 0 ? this.#ingest.storeWithin(trx, events) : () => {}
-    })
-    publish()
+    const named = new Map<string, number>()
+    for (let count = reportRows; count === reportRows && !this.#isClosing; ) {
+      const publish = await database.db.transaction().execute(async (trx) => {
+        const rows = await takeFailures(trx, clock.now(), reportRows)
+        count = rows.length
+        const others = new Map<string, number>()
+        const events: EventToStore[] = []
+        for (const row of rows) {
+          const before = named.get(row.point) ?? 0
+          if (before < maxNamed) events.push(this.#ingest.own(this.#failedEvent(row)))
+          else others.set(row.point, (others.get(row.point) ?? 0) + 1)
+          named.set(row.point, before + 1)
+        }
+        for (const other of others) events.push(this.#ingest.own(othersEvent(...other)))
+        return events.length > 0 ? this.#ingest.storeWithin(trx, events) : () => {}
+      })
+      publish()
+    }
   }
 
   #failedEvent({ instance_id, version, point, action, attempts, last_status, last_error }: CallRow) {
@@ -246,3 +252,11 @@ export class Enforcement implements ControlLevers {
     } as const
   }
 }
+
+const othersEvent = (point: string, instances: number) =>
+  ({
+    severity: 'critical',
+    event_type: eventTypes.enforcementFailed,
+    description: `The enforcement point ${point} did not confirm for ${instances} more instances`,
+    metadata: { point, instances },
+  }) as const
