@@ -330,44 +330,6 @@ describe('activity while suspended', () => {
     expect(await state()).toBe('delivered')
   })
 
-  // A half-open stream: the bytes are delivered, and the agent learns of the kill by its next poll.
-  it('is none before an acknowledgement that comes in time, and within ten seconds after it', async () => {
-    await beat({ control_version: 0 })
-    await kill()
-    await poll()
-    const hidden = { instance_id: undefined, source: 'someone' }
-    await pass(30)
-    await report()
-    await report(hidden)
-    await pass(6)
-    await ack(1)
-    await pass(5)
-    await report()
-    await report(hidden)
-    await pass(6)
-    expect(await state()).toBe('confirmed')
-    await pass(30)
-    expect(await state()).toBe('proven')
-    expect(await breaches()).toEqual([])
-    await report(hidden)
-    await pass(1)
-    expect(await breaches()).toMatchObject([{ metadata: { occurrences: 1 } }])
-  })
-
-  it('is one once an agent that could acknowledge did not in time, from the first event on', async () => {
-    await beat({ control_version: 0 })
-    await kill()
-    await poll()
-    await pass(11)
-    await report()
-    const first_at = new Date(service.clock.now()).toISOString()
-    await pass(33)
-    expect(await breaches()).toEqual([])
-    await pass(2)
-    expect(await breaches()).toMatchObject([{ metadata: { occurrences: 1, first_at } }])
-    expect(await state()).toBe('violated')
-  })
-
   it('is none when it is that of another agent, or comes after the resume', async () => {
     await beat()
     await service.call('POST', '/api/heartbeat', { body: { instance_id: 'other', name: 'Other' } })
@@ -466,7 +428,6 @@ describe('activity while suspended', () => {
     await beat({ control_version: 0 })
     await kill()
     await poll()
-    await ack(1)
     await suspensions()
     service.clock.advance(20 * second)
     await report()

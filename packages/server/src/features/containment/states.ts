@@ -74,7 +74,7 @@ export function sinceOf(facts: StateFacts, { acknowledgeMs }: ContainmentSetting
 
 /** What one reading of the log showed of the agent, since the reading before. */
 export interface Activity {
-  /** Events that are breaches by `breachAfter`; after the silence was shown, all since the acknowledgement. */
+  /** Events later than the grace after the delivery; after the silence was shown, all since the acknowledgement. */
   breaches: number
   firstBreachAt: number | null
   lastBreachAt: number | null
@@ -82,38 +82,12 @@ export interface Activity {
   lastAt: number | null
 }
 
-type BreachFacts = Pick<Row, 'delivered_at' | 'acknowledged_at' | 'can_acknowledge' | 'silent_at' | 'resumed_at'>
-
-/**
- * Until when an acknowledgement shows that the agent received the suspension later than it was delivered: a stream may be
- * dead without anyone knowing, and the next poll of an SDK is up to 36 seconds away.
- */
-const lateUntil = (deliveredAt: number, { acknowledgeMs }: ContainmentSettings) => deliveredAt + acknowledgeMs + graceMs
-
-/** Until when nobody can say whether events after the grace are breaches; null when that is known. */
-export function undecidedUntil(
-  { delivered_at, acknowledged_at, can_acknowledge, resumed_at }: BreachFacts,
-  settings: ContainmentSettings,
-): number | null {
-  if (delivered_at === null || acknowledged_at !== null || can_acknowledge === 0 || resumed_at !== null) return null
-  return lateUntil(delivered_at, settings)
-}
-
-/**
- * From when on an event of the agent is a breach; null while none is. Of an agent that can acknowledge and did not, it is
- * asked once `undecidedUntil` is over.
- */
-export function breachAfter(row: BreachFacts, settings: ContainmentSettings): number | null {
-  const { delivered_at, acknowledged_at, resumed_at } = row
-  if (row.silent_at !== null && acknowledged_at !== null) return acknowledged_at
+/** From when on an event of the agent is a breach; null while nothing was delivered. */
+export function breachAfter(row: Pick<Row, 'delivered_at' | 'acknowledged_at' | 'silent_at'>): number | null {
   // An agent that acknowledged has received it, whichever way it came.
-  const received = delivered_at ?? acknowledged_at
-  if (received === null) return null
-  const isLate = (at: number) => at > received + graceMs && at <= lateUntil(received, settings)
-  if (acknowledged_at !== null) return (isLate(acknowledged_at) ? acknowledged_at : received) + graceMs
-  // Resumed while it could still acknowledge in time: nobody can say any more whether it knew.
-  const isUnknown = row.can_acknowledge === 1 && resumed_at !== null && resumed_at < lateUntil(received, settings)
-  return isUnknown ? null : received + graceMs
+  const received = row.delivered_at ?? row.acknowledged_at
+  if (row.silent_at !== null && row.acknowledged_at !== null) return row.acknowledged_at
+  return received === null ? null : received + graceMs
 }
 
 /** A suspension as the watch reads it. */
@@ -195,8 +169,6 @@ export function decide(
       if (isSilent(since, quietMs)) quiet_at = now
     }
   }
-  const openUntil = undecidedUntil(row, settings)
-  if (openUntil !== null) due(openUntil)
   let reports = 0
   if (breaches > row.breaches_reported) {
     const reportAt = row.breach_reported_at === null ? now : row.breach_reported_at + reportEveryMs

@@ -4,7 +4,7 @@ import type { Principal } from '../../http/auth.ts'
 import { isActivity, readSources } from '../events/log-statements.ts'
 import { readOwners } from '../instances/control-statements.ts'
 import { activityStatement, readLastingAfter } from '../kill-switch/watch-statements.ts'
-import { graceMs, settingsOf } from './states.ts'
+import { graceMs } from './states.ts'
 
 const pageRows = 5_000
 /** What another process stored before it crashed is found in the log by then. */
@@ -109,9 +109,8 @@ export class SuspendedAgents {
     if (unnamed.length > 0) {
       const taken = this.#unnamed
       this.#unnamed = new Map()
-      const lateMs = settingsOf(this.#deps.config).acknowledgeMs + graceMs
       const statements = unnamed.map(([instanceId, { at, count }]) =>
-        activityStatement(db, { instanceId, at, count }, { graceMs, lateMs }),
+        activityStatement(db, { instanceId, at, count }, graceMs),
       )
       try {
         await this.#deps.database.batch(statements)

@@ -7,7 +7,7 @@ import type { Outbox } from '../alerts/outbox/outbox.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { readActivity } from '../events/log-statements.ts'
 import { decisionStatement, readDue, readLasting, type SuspensionRow } from '../kill-switch/watch-statements.ts'
-import { type Activity, breachAfter, type Decision, decide, settingsOf, undecidedUntil } from './states.ts'
+import { type Activity, breachAfter, type Decision, decide, settingsOf } from './states.ts'
 import type { SuspendedAgents } from './suspended-agents.ts'
 
 /** Suspensions of one reading and one transaction: a kill waits no longer than some ten milliseconds behind it. */
@@ -101,33 +101,24 @@ export function createContainmentWatch(deps: Deps, { ingest, outbox, suspendedAg
     return { mayJudge, steadyMs: clock.monotonic() - steadySince }
   }
 
-  function isUndecided(row: SuspensionRow, now: number, mayJudge: boolean): boolean {
-    const until = undecidedUntil(row, settings)
-    return until !== null && (now < until || !mayJudge)
-  }
-
   async function look(rows: readonly SuspensionRow[]): Promise<void> {
     if (rows.length === 0) return
     // Before the log is read: silence is claimed up to here, and no further.
     const now = clock.now()
     const time = steadiness()
-    // The log is read again for these once it is known what their events are.
-    const undecided = new Set(rows.filter((row) => isUndecided(row, now, time.mayJudge)))
     const subjects = rows.map((row) => ({
       id: row.instance_id,
       afterSeq: row.checked_seq,
       since: row.requested_at,
       until: row.resumed_at,
-      breachAfter: undecided.has(row) ? null : breachAfter(row, settings),
+      breachAfter: breachAfter(row),
     }))
     const { upTo, found } = await readActivity(database, subjects)
     const looks = rows.flatMap((row, place) => {
       const activity = found.get(place)
       const decision = decide(row, activity ?? noActivity, now, { settings, ...time })
       // Most readings of the whole fleet show nothing new, and write nothing.
-      return activity === undefined && isKnown(row, decision)
-        ? []
-        : [lookOf(row, decision, undecided.has(row) ? row.checked_seq : upTo, now)]
+      return activity === undefined && isKnown(row, decision) ? [] : [lookOf(row, decision, upTo, now)]
     })
     const [reporting, plain] = [looks.filter(({ reports }) => reports), looks.filter(({ reports }) => !reports)]
     if (plain.length > 0) {
@@ -156,7 +147,7 @@ export function createContainmentWatch(deps: Deps, { ingest, outbox, suspendedAg
     for (const { row, decision } of written) observe(row, decision)
   }
 
-  function lookOf(row: SuspensionRow, decision: Decision, upTo: number | null, now: number): Look {
+  function lookOf(row: SuspensionRow, decision: Decision, upTo: number, now: number): Look {
     const { reports: count, ...facts } = decision
     const { breaches_reported, breach_reported_at } = row
     const reported = count > 0 ? { breaches_reported: decision.breaches, breach_reported_at: now } : {}

@@ -115,21 +115,13 @@ export function decisionStatement(db: Db, row: SuspensionRow, decided: Decided):
   return update.returning('instance_id as decided').compile()
 }
 
-/**
- * Notes activity that the log does not show under the id of the instance. It is a breach later than `graceMs` after the
- * delivery, and of an agent that can acknowledge and did not, later than `lateMs`.
- */
+/** Notes activity that the log does not show under the id of the instance. `graceMs`: after the delivery it is none. */
 export function activityStatement(
   db: Db,
   { instanceId, at, count }: { instanceId: string; at: number; count: number },
-  { graceMs, lateMs }: { graceMs: number; lateMs: number },
+  graceMs: number,
 ): Statement {
-  const allowed = sql`case
-    when acknowledged_at is null and can_acknowledge = 1 then cast(${lateMs} as bigint)
-    when acknowledged_at > delivered_at + ${graceMs} and acknowledged_at <= delivered_at + ${lateMs}
-      then acknowledged_at - delivered_at + ${graceMs}
-    else cast(${graceMs} as bigint) end`
-  const isBreach = sql`(${at} > coalesce(delivered_at, acknowledged_at) + ${allowed}
+  const isBreach = sql`(${at} > coalesce(delivered_at, acknowledged_at) + ${graceMs}
     or (silent_at is not null and ${at} > acknowledged_at))`
   const time = sql<number>`cast(${at} as bigint)`
   return db
