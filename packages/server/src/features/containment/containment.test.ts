@@ -458,6 +458,48 @@ it('refutes a proof by what was stored right before a crash', async () => {
   expect(await state()).toBe('violated')
 })
 
+// During a rolling upgrade a process of the version before, which knows nothing of these rows, handles some requests.
+describe('a process of the version before', () => {
+  const control = (suspended: boolean, version: number) =>
+    service.execute(`update instances set suspended = ${Number(suspended)}, control_version = ${version},
+      suspension_reason = ${suspended ? "'Leak'" : 'null'}, control_changed_at = ${service.clock.now()}`)
+
+  it('ends a suspension by its resume, after which nothing is a breach', async () => {
+    await beat({ control_version: 0 })
+    await kill()
+    await poll()
+    await ack(1)
+    await pass(40)
+    expect(await state()).toBe('proven')
+    await control(false, 2)
+    const resumed_at = new Date(service.clock.now()).toISOString()
+    await pass(61)
+    await report()
+    await pass(61)
+    expect(await suspensions()).toMatchObject([{ version: 1, state: 'proven', breaches: 0, resumed_at }])
+    expect(await events('activity_while_suspended')).toEqual([])
+  })
+
+  it('suspends by its kill, which is watched as any other', async () => {
+    await beat({ control_version: 0 })
+    await watch()
+    await control(true, 1)
+    const requested_at = new Date(service.clock.now()).toISOString()
+    await pass(61)
+    expect(await suspensions()).toMatchObject([{ version: 1, state: 'unconfirmed', reason: 'Leak', requested_at }])
+    await ack(1)
+    await pass(60)
+    expect(await suspensions()).toMatchObject([{ version: 1, state: 'proven', resumed_at: null }])
+    await control(false, 2)
+    await control(true, 3)
+    await pass(61)
+    expect(await suspensions()).toMatchObject([
+      { version: 3, state: 'unconfirmed', resumed_at: null },
+      { version: 1, state: 'proven', resumed_at: expect.any(String) },
+    ])
+  })
+})
+
 describe('alerts', () => {
   it('of the result are written once: unconfirmed from the event, confirmed by the service', async () => {
     await using alerting = await openTestService({ env: { SLACK_WEBHOOK_URL: 'http://127.0.0.1:9/none' } })

@@ -3,7 +3,7 @@ import type { Deps } from '../../deps.ts'
 import type { Principal } from '../../http/auth.ts'
 import { isActivity, readSources } from '../events/log-statements.ts'
 import { readOwners } from '../instances/control-statements.ts'
-import { activityStatement, readLastingAfter } from '../kill-switch/watch-statements.ts'
+import { activityStatement, alignmentStatements, readLastingAfter } from '../kill-switch/watch-statements.ts'
 import { graceMs } from './states.ts'
 
 const pageRows = 5_000
@@ -168,8 +168,10 @@ export class SuspendedAgents {
   }
 
   async #readAll(): Promise<void> {
+    const { database, clock } = this.#deps
+    await database.batch(alignmentStatements(database.db, clock.now()))
     for (let after = ''; ; ) {
-      const page = await readLastingAfter(this.#deps.database.db, after, pageRows)
+      const page = await readLastingAfter(database.db, after, pageRows)
       for (const { instance_id, version } of page) {
         this.#active.add(instance_id)
         if ((this.#versions.get(instance_id) ?? -1) < version) this.#add(instance_id, version)

@@ -171,3 +171,7 @@ export async function readOwners(
     .execute()
   return rows.map(({ id, owner, count }) => ({ id, owner: owner!, instances: count }))
 }
+
+/** What each instance shows of its last kill or resume, for the statements of the kill switch. */
+export const instanceControls = sql`(select id, suspended, control_version, control_changed_at, suspension_reason,
+  applied_version, applied_at, kill_result_version, kill_result from instances)`

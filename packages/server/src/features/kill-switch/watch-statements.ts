@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import { instanceControls } from '../instances/control-statements.ts'
 
 /** A suspension with all its facts. */
 export type SuspensionRow = Schema['suspensions']
@@ -25,6 +26,29 @@ export function readLasting(db: Db, instanceIds: readonly string[]): Promise<Sus
     .where('resumed_at', 'is', null)
     .orderBy('instance_id')
     .execute()
+}
+
+/**
+ * Brings the facts in line with what a process of a version before them did, which runs beside this one during an
+ * upgrade: its resume ends no suspension, and its kill has no row. Of that kill as much is known as at the migration.
+ */
+export function alignmentStatements(db: Db, now: number): Statement[] {
+  const changedAt = sql`coalesce(controls.control_changed_at, cast(${now} as bigint))`
+  return [
+    sql`update suspensions set look_at = ${now},
+        resumed_at = case when requested_at > ${changedAt} then requested_at else ${changedAt} end
+      from ${instanceControls} as controls where controls.id = suspensions.instance_id and suspensions.resumed_at is null
+        and (controls.suspended = 0 or controls.control_version > suspensions.version)`.compile(db),
+    sql`insert into suspensions
+        (instance_id, version, reason, requested_at, acknowledged_at, can_acknowledge, result_reported, look_at)
+      select id, control_version, coalesce(suspension_reason, ''), ${changedAt},
+        case when applied_version = control_version then applied_at end,
+        case when applied_version is null then 0 else 1 end,
+        case when kill_result_version = control_version then kill_result end, ${changedAt}
+      from ${instanceControls} as controls where suspended = 1 and not exists (select 1 from suspensions
+        where suspensions.instance_id = controls.id and suspensions.version = controls.control_version)
+      on conflict (instance_id, version) do nothing`.compile(db),
+  ]
 }
 
 /** Suspensions that last, after an id of an instance. */
