@@ -36,6 +36,7 @@ const fromAnywhere: Commands = {
   silences: async () => (await import('./alerts/silences.ts')).addSilences,
   keys: async () => (await import('./keys/keys.ts')).addKeys,
   login: async () => (await import('./login.ts')).addLogin,
+  rules: async () => (await import('./rules.ts')).addRules,
   doctor: async () => (await import('./doctor/doctor.ts')).addDoctor,
   profile: async () => (await import('./service/profile.ts')).addProfile,
 }

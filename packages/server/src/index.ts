@@ -16,3 +16,9 @@ export { version } from './version.ts'
 
 /** See main.ts. Loaded by the call: routes and jobs take longer to load than a command on the database runs. */
 export const startServer: typeof start = async (...given) => (await import('./main.ts')).startServer(...given)
+
+/** Rules in files, without a service. Loaded by the call: only `wardline rules` needs the parser and the expressions. */
+export async function loadRuleFiles() {
+  const { exportSigma, importSigma, lintRules, testRules } = await import('./features/rules/language/offline.ts')
+  return { exportSigma, importSigma, lintRules, testRules }
+}

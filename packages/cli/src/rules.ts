@@ -1,0 +1,114 @@
+import { readFileSync } from 'node:fs'
+import { loadRuleFiles } from '@wardline/server'
+import { safeJson, sanitize } from '@wardline/text'
+import { counted } from '@wardline/text/counted'
+import type { Command } from 'commander'
+import { exitCodes } from './exit.ts'
+
+interface JsonOption {
+  json?: boolean
+}
+
+interface Fault {
+  line: number
+  column: number
+  sentence: string
+}
+
+interface FileFault extends Fault {
+  file: string
+}
+
+const read = (file: string): string => readFileSync(file, 'utf8')
+
+/** Rules come from others: what they say is sanitized before a terminal shows it. */
+const faultLine = ({ file, line, column, sentence }: FileFault): string =>
+  sanitize(`${file}:${line}:${column}: ${sentence}`)
+
+const inFile = (file: string, faults: readonly Fault[]): FileFault[] => faults.map((fault) => ({ file, ...fault }))
+
+function end(hasFailed: boolean): void {
+  if (hasFailed) process.exitCode = exitCodes.failed
+}
+
+async function lint(files: string[], { json }: JsonOption): Promise<void> {
+  const { lintRules } = await loadRuleFiles()
+  const results = files.map((file) => ({ file, ...lintRules(read(file)) }))
+  const faults = results.flatMap(({ file, faults: found }) => inFile(file, found))
+  end(faults.length > 0)
+  if (json) return console.log(safeJson({ faults }, 2))
+  for (const fault of faults) console.log(faultLine(fault))
+  const rules = results.reduce((sum, { titles }) => sum + titles.length, 0)
+  if (faults.length === 0) console.error(`-- ${counted(rules, 'rule')}, no fault`)
+}
+
+async function test(files: string[], { json }: JsonOption): Promise<void> {
+  const { testRules } = await loadRuleFiles()
+  const results = files.map((file) => ({ file, ...testRules(read(file)) }))
+  const faults = results.flatMap(({ file, faults: found, rules }) => [
+    ...inFile(file, found),
+    ...rules.flatMap(({ failed }) => inFile(file, failed)),
+  ])
+  end(faults.length > 0)
+  const rules = results.flatMap(({ file, rules: tested }) => tested.map((rule) => ({ file, ...rule })))
+  if (json) {
+    const listed = rules.map(({ file, title, passed, failed }) => ({ file, title, passed, failed: failed.length }))
+    return console.log(safeJson({ rules: listed, faults }, 2))
+  }
+  for (const { title, passed, failed } of rules) {
+    const verdict = failed.length === 0 ? 'passed' : 'FAILED'
+    console.log(sanitize(`${verdict}  ${title} (${passed} of ${counted(passed + failed.length, 'case')})`))
+  }
+  for (const fault of faults) console.log(faultLine(fault))
+}
+
+/** What was changed on the way goes beside the rules, which can be sent to a file. */
+function print(text: string, notes: readonly string[], faults: readonly FileFault[]): void {
+  for (const fault of faults) console.error(faultLine(fault))
+  end(faults.length > 0)
+  if (faults.length > 0) return
+  for (const note of notes) console.error(`-- ${sanitize(note)}`)
+  process.stdout.write(text)
+}
+
+async function importFiles(files: string[]): Promise<void> {
+  const { importSigma } = await loadRuleFiles()
+  const { text, notes, faults } = importSigma(files.map((name) => ({ name, text: read(name) })))
+  print(text, notes, faults)
+}
+
+async function exportFiles(files: string[]): Promise<void> {
+  const { exportSigma } = await loadRuleFiles()
+  const exported = files.map((file) => ({ file, ...exportSigma(read(file)) }))
+  const faults = exported.flatMap(({ file, faults: found }) => inFile(file, found))
+  const notes = exported.flatMap((each) => each.notes)
+  print(exported.map(({ text }) => text).join('---\n'), notes, faults)
+}
+
+export function addRules(program: Command): void {
+  const rules = program
+    .command('rules')
+    .description('check, test and convert detection rules in files; needs no service')
+  rules
+    .command('lint')
+    .description('report what is wrong with rules, as file:line:column; exit code 1 when there is a fault')
+    .argument('<files...>', 'files of rules, YAML or JSON')
+    .option('--json', 'print JSON, also for errors')
+    .action(lint)
+  rules
+    .command('test')
+    .description('run the tests of rules; exit code 1 when a case fails')
+    .argument('<files...>', 'files of rules, YAML or JSON')
+    .option('--json', 'print JSON, also for errors')
+    .action(test)
+  rules
+    .command('import')
+    .description('print Sigma rules and correlations as rules')
+    .argument('<files...>', 'files of Sigma rules; correlations may name rules of other files')
+    .action(importFiles)
+  rules
+    .command('export')
+    .description('print rules as Sigma rules and correlations')
+    .argument('<files...>', 'files of rules, YAML or JSON')
+    .action(exportFiles)
+}

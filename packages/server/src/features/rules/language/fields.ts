@@ -1,0 +1,70 @@
+import { type EventRow, ruleLimits, toolOf } from '@wardline/contract'
+import { shown } from './fault.ts'
+
+/** An event with what rules look at. */
+export interface RuleEvent {
+  row: EventRow
+  /** Tags of its instance. */
+  tags: readonly string[]
+}
+
+/** A field of an event. */
+export interface Field {
+  name: string
+  /** undefined where the event has no such field; null where its value is null. */
+  read(event: RuleEvent): unknown
+}
+
+const ownFields: Record<string, (event: RuleEvent) => unknown> = {
+  severity: ({ row }) => row.severity,
+  source: ({ row }) => row.source,
+  by_service: ({ row }) => row.by_service,
+  event_type: ({ row }) => row.event_type,
+  description: ({ row }) => row.description,
+  instance_id: ({ row }) => row.instance_id ?? undefined,
+  session_id: ({ row }) => row.session_id ?? undefined,
+  ip_address: ({ row }) => row.ip_address ?? undefined,
+  tags: ({ tags }) => (tags.length === 0 ? undefined : tags),
+  /** The tool that the metadata names, by whichever of its three names. */
+  tool: ({ row }) => toolOf(row.metadata) ?? undefined,
+  /** Hour of the event, 0 to 23, UTC. */
+  hour: ({ row }) => Number(row.created_at.slice(11, 13)),
+}
+
+/** Goes into each element of a list on the way. */
+function descend(value: unknown, path: readonly string[], from: number): unknown {
+  if (from === path.length) return value
+  if (Array.isArray(value)) {
+    const found = value.map((element) => descend(element, path, from)).filter((element) => element !== undefined)
+    return found.length === 0 ? undefined : found.flat()
+  }
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, path[from]!)) return undefined
+  return descend((value as Record<string, unknown>)[path[from]!], path, from + 1)
+}
+
+const metadataPrefix = 'metadata.'
+
+/** The field of this name, or the sentence that says why there is none. */
+export function findField(name: string): Field | string {
+  if (Object.hasOwn(ownFields, name)) return { name, read: ownFields[name]! }
+  if (!name.startsWith(metadataPrefix)) {
+    return `Events have no field ${shown(name)}: they have ${Object.keys(ownFields).join(', ')} and metadata.<path>.`
+  }
+  const path = name.slice(metadataPrefix.length).split('.')
+  if (path.includes('')) return `${shown(name)} is a path with an empty name.`
+  if (path.length > ruleLimits.pathDepth)
+    return `${shown(name)} is deeper than metadata can be (${ruleLimits.pathDepth}).`
+  const [first = ''] = path
+  if (path.length === 1) {
+    return {
+      name,
+      read({ row: { metadata } }) {
+        return metadata !== null && Object.hasOwn(metadata, first) ? metadata[first] : undefined
+      },
+    }
+  }
+  return { name, read: ({ row }) => descend(row.metadata, path, 0) }
+}
+
+/** Whether this is a field of events without metadata. */
+export const isOwnField = (name: string): boolean => Object.hasOwn(ownFields, name)

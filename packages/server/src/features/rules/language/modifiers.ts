@@ -1,0 +1,98 @@
+import { BlockList, isIP } from 'node:net'
+import { ruleLimits } from '@wardline/contract'
+import { shown } from './fault.ts'
+import { compileExpression } from './regular-expression.ts'
+import { type Anchor, readWildcards } from './wildcards.ts'
+
+/** Compares one value of a field: text, number or truth value. */
+export type Test = (given: string | number | boolean) => boolean
+
+/** Makes the test for one value of a rule, or says why there is none. `flags` are those of `re`. */
+type Modifier = (value: unknown, flags: ReadonlySet<string>) => Test | string
+
+const isScalar = (value: unknown): value is string | number | boolean =>
+  typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+
+const lower = (given: string | number | boolean): string => String(given).toLowerCase()
+
+const anchored =
+  (anchor: Anchor): Modifier =>
+  (value) => {
+    if (!isScalar(value)) return `${anchor} needs text.`
+    const { matches } = readWildcards(String(value), anchor)
+    return (given) => matches(lower(given))
+  }
+
+const compared =
+  (name: string, holds: (given: number, limit: number) => boolean): Modifier =>
+  (value) =>
+    typeof value === 'number'
+      ? (given) => typeof given === 'number' && holds(given, value)
+      : `${name} needs a number without quotes.`
+
+function inNetwork(value: unknown): Test | string {
+  const [, address = '', bits = ''] = /^([0-9a-fA-F.:]+)\/(\d{1,3})$/.exec(String(value)) ?? []
+  const version = isIP(address)
+  if (version === 0 || Number(bits) > (version === 4 ? 32 : 128)) {
+    return `cidr needs a network such as 10.0.0.0/8, not ${shown(value)}.`
+  }
+  const network = new BlockList()
+  network.addSubnet(address, Number(bits), version === 4 ? 'ipv4' : 'ipv6')
+  return (given) => {
+    const text = String(given)
+    const family = isIP(text)
+    return family !== 0 && network.check(text, family === 4 ? 'ipv4' : 'ipv6')
+  }
+}
+
+/** Modifiers that compare. A new one is a function and its line here. */
+export const modifiers: Readonly<Record<string, Modifier>> = {
+  contains: anchored('contains'),
+  startswith: anchored('startswith'),
+  endswith: anchored('endswith'),
+  re(value, flags) {
+    if (typeof value !== 'string') return 're needs text.'
+    const expression = compileExpression(value, flags)
+    return typeof expression === 'string' ? expression : (given) => expression.matches(String(given))
+  },
+  cidr: inNetwork,
+  gt: compared('gt', (given, limit) => given > limit),
+  gte: compared('gte', (given, limit) => given >= limit),
+  lt: compared('lt', (given, limit) => given < limit),
+  lte: compared('lte', (given, limit) => given <= limit),
+}
+
+/** Without a modifier: the same text but for case, with `*` and `?`. */
+export function equalTo(value: unknown): { exact: string } | Test | string {
+  if (!isScalar(value)) return 'A value is text, a number, true, false or null.'
+  if (typeof value !== 'string') return { exact: lower(value) }
+  if (value.length > ruleLimits.valueLength) return `A value has at most ${ruleLimits.valueLength} characters.`
+  const { exact, matches } = readWildcards(value)
+  return exact === undefined ? (given) => matches(lower(given)) : { exact }
+}
+
+/** What a chain of modifiers means; a sentence where it means nothing here. */
+export interface Chain {
+  modifier: string | undefined
+  isAll: boolean
+  flags: ReadonlySet<string>
+}
+
+const known = [...Object.keys(modifiers), 'exists', 'all'].join(', ')
+const expressionFlags = ['i', 'm', 's']
+
+export function readChain(names: readonly string[]): Chain | string {
+  let modifier: string | undefined
+  let isAll = false
+  const flags = new Set<string>()
+  for (const name of names) {
+    if (name === 'all') isAll = true
+    else if (modifier === 're' && expressionFlags.includes(name)) flags.add(name)
+    else if (name !== 'exists' && !Object.hasOwn(modifiers, name)) {
+      return `The modifier ${shown(name)} is not supported; supported are ${known}.`
+    } else if (modifier !== undefined) return `The modifiers ${modifier} and ${name} cannot be combined.`
+    else modifier = name
+  }
+  const isSingle = modifier === 'exists' || /^[gl]te?$/.test(modifier ?? '')
+  return isAll && isSingle ? `The modifiers ${modifier} and all cannot be combined.` : { modifier, isAll, flags }
+}

@@ -1,0 +1,87 @@
+import type { EventRow, RuleTestEvent } from '@wardline/contract'
+import { durationMs } from './duration.ts'
+import type { RuleEvent } from './fields.ts'
+import type { CompiledRule } from './rule.ts'
+import { startState, step } from './rule-state.ts'
+import { valueMemory } from './value-memory.ts'
+
+export interface CaseResult {
+  kind: 'match' | 'no_match'
+  /** Place in its list, from 0. */
+  index: number
+  passed: boolean
+  /** Why it failed. */
+  sentence?: string
+}
+
+/** A Monday noon: rules that ask for the hour have the same answer each time. */
+const start = Date.parse('2026-01-05T12:00:00.000Z')
+
+/** The events of a case as they would stand in the log. */
+export function caseEvents(events: readonly RuleTestEvent[]): RuleEvent[] {
+  let time = start
+  return events.map((event, index) => {
+    const { after = '0s', tags = [], ...given } = event
+    time += durationMs(after)
+    const row: EventRow = {
+      id: `00000000-0000-7000-8000-${String(index + 1).padStart(12, '0')}`,
+      seq: index + 1,
+      severity: 'info',
+      source: 'test',
+      by_service: false,
+      event_type: 'test',
+      description: 'test',
+      instance_id: 'test',
+      session_id: null,
+      metadata: null,
+      ip_address: null,
+      created_at: new Date(time).toISOString(),
+      ...given,
+    }
+    return { row, tags }
+  })
+}
+
+/** Enough to see what is wrong with a case; the others are counted. */
+const explainedEvents = 5
+
+function explain({ selections }: CompiledRule, events: RuleEvent[]): string {
+  const lines = events.slice(0, explainedEvents).map((event, index) => {
+    const names = [...selections].filter(([, { matches }]) => matches(event)).map(([name]) => name)
+    return `event ${index + 1} matches ${names.length === 0 ? 'no selection' : names.join(', ')}`
+  })
+  const others = events.length - lines.length
+  return `${lines.join('; ')}${others > 0 ? `; and ${others} more` : ''}`
+}
+
+function runCase(
+  rule: CompiledRule,
+  kind: CaseResult['kind'],
+  given: readonly RuleTestEvent[],
+  index: number,
+): CaseResult {
+  const events = caseEvents(given)
+  const state = startState(rule)
+  const history = valueMemory()
+  const firings = events.flatMap((event) => step(rule, state, event, history))
+  const [first] = firings
+  if ((first !== undefined) === (kind === 'match')) return { kind, index, passed: true }
+  const what = first
+    ? `fired at event ${first.seq} and must not (group ${first.group}, count ${first.count})`
+    : 'did not fire and must'
+  return {
+    kind,
+    index,
+    passed: false,
+    sentence: `Case ${index + 1} of tests.${kind} ${what}: ${explain(rule, events)}.`,
+  }
+}
+
+/** Runs the cases of a rule, each with an empty state. */
+export function runTests(rule: CompiledRule): CaseResult[] {
+  const { match = [], no_match = [] } = rule.document.tests ?? {}
+  return [
+    ...match.map((events, index) => runCase(rule, 'match', events, index)),
+    ...no_match.map((events, index) => runCase(rule, 'no_match', events, index)),
+  ]
+}

@@ -1,0 +1,178 @@
+import { RuleDocument, ruleLimits } from '@wardline/contract'
+import { matchesPattern } from '@wardline/text'
+import { lazyCheck, validationSentence } from '../../../validation.ts'
+import { type CorrelationParts, compileCorrelation, pointer, spanMs } from './compile-correlation.ts'
+import { namesIn, parseCondition, selectionNameFault } from './condition.ts'
+import type { Correlation } from './correlation.ts'
+import { readText, type SourceDocument } from './document.ts'
+import type { Faults, RuleFault } from './fault.ts'
+import type { RuleEvent } from './fields.ts'
+import { compileCondition, compileSelection, type Predicate, unitedTypes } from './selection.ts'
+
+/** A rule that can run. */
+export interface CompiledRule {
+  document: RuleDocument
+  correlation: Correlation
+  /** Correlations in all, which share the bounds of a rule. */
+  correlations: number
+  /** Milliseconds. */
+  cooldown: number
+  /** The only types of events that it looks at; undefined: all. */
+  types: ReadonlySet<string> | undefined
+  isExcepted(event: RuleEvent, time: number): boolean
+  /** By name, for explanations. */
+  selections: ReadonlyMap<string, Predicate>
+}
+
+export interface ParsedRule {
+  rule: CompiledRule
+  source: SourceDocument
+}
+
+export interface ParsedRules {
+  rules: ParsedRule[]
+  faults: RuleFault[]
+}
+
+const checkDocument = lazyCheck(RuleDocument)
+
+/** The group of a rule without correlation: its instance, or all events without one. */
+const instanceOrNone = { name: 'instance_id', read: ({ row }: RuleEvent) => row.instance_id ?? '' }
+
+const single = (predicate: Predicate): Correlation => ({
+  type: 'event_count',
+  steps: [{ predicate }],
+  groupBy: [instanceOrNone],
+  timespan: 0,
+  values: [],
+  min: 1,
+  max: Number.POSITIVE_INFINITY,
+  learning: 0,
+  name: '0:',
+})
+
+function exceptionsOf({ exceptions = [] }: RuleDocument, faults: Faults): CompiledRule['isExcepted'] {
+  const compiled = exceptions.map(({ who: { instances = [], tags = [] }, until }, index) => {
+    const end = Date.parse(until)
+    const path = ['exceptions', index]
+    if (Number.isNaN(end)) faults.add([...path, 'until'], `${until} is no date.`)
+    if (instances.length + tags.length === 0) faults.add([...path, 'who'], 'who needs instances or tags.')
+    return { instances, tags, end }
+  })
+  return ({ row, tags: given }, time) =>
+    compiled.some(
+      ({ instances, tags, end }) =>
+        time < end &&
+        (instances.some((pattern) => row.instance_id !== null && matchesPattern(pattern, row.instance_id)) ||
+          tags.some((pattern) => given.some((tag) => matchesPattern(pattern, tag)))),
+    )
+}
+
+function checkResponses({ response = [] }: RuleDocument, faults: Faults): void {
+  const owners: Record<string, string[]> = {
+    for: ['suspend', 'suspend_tag'],
+    channel: ['alert'],
+    tag: ['suspend_tag'],
+    point: ['call'],
+  }
+  for (const [index, each] of response.entries()) {
+    for (const name of Object.keys(each).filter((key) => !(owners[key]?.includes(each.action) ?? true))) {
+      faults.add(['response', index, name], `${name} does not belong to the action ${each.action}.`)
+    }
+    const needed = each.action === 'suspend_tag' ? 'tag' : each.action === 'call' ? 'point' : undefined
+    if (needed && each[needed] === undefined)
+      faults.add(['response', index], `The action ${each.action} needs ${needed}.`)
+  }
+}
+
+const typesOf = ({ steps }: Correlation): ReadonlySet<string> | undefined =>
+  unitedTypes(steps.map((each) => ('predicate' in each ? each.predicate : { types: typesOf(each.correlation) })))
+
+/** Compiles one document; undefined where it added a fault. */
+function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'document'> | undefined {
+  const { detection, correlation: given } = document
+  const { condition: text, ...selectionTexts } = detection
+  const names = Object.keys(selectionTexts)
+  if (names.length === 0) return void faults.add(['detection'], 'The detection has no selection.')
+  if (names.length > ruleLimits.selections) {
+    return void faults.add(['detection'], `A rule has at most ${ruleLimits.selections} selections.`)
+  }
+  const budget = { expressions: 0 }
+  const selections = new Map<string, Predicate>()
+  for (const name of names) {
+    const nameFault = selectionNameFault(name)
+    if (nameFault) faults.add(['detection', name], nameFault)
+    const predicate = compileSelection(selectionTexts[name], ['detection', name], faults, budget)
+    if (predicate) selections.set(name, predicate)
+  }
+  const used = new Set<string>()
+  let predicate: Predicate | undefined
+  if (text !== undefined) {
+    const parsed = parseCondition(text, names)
+    if ('sentence' in parsed) {
+      faults.add(['detection', 'condition'], parsed.sentence, parsed.offset)
+      // Which selections the condition would use is unknown.
+      for (const name of names) used.add(name)
+    } else {
+      for (const name of namesIn(parsed.condition)) used.add(name)
+      if (selections.size === names.length) predicate = compileCondition(parsed.condition, selections)
+    }
+  } else if (given?.rules === undefined) {
+    faults.add(['detection'], 'The detection needs a condition.')
+    for (const name of names) used.add(name)
+  }
+  const parts: CorrelationParts = { names, selections, predicate, used, faults, count: 0 }
+  const isReady = text === undefined || predicate !== undefined
+  const correlation =
+    given && isReady ? compileCorrelation(given, ['correlation'], parts) : predicate && single(predicate)
+  for (const name of isReady ? names.filter((each) => !used.has(each)) : []) {
+    faults.add(['detection', name], `The selection ${name} is not used by the condition.`)
+  }
+  checkResponses(document, faults)
+  const isExcepted = exceptionsOf(document, faults)
+  const cooldown =
+    document.cooldown === undefined
+      ? given
+        ? (correlation?.timespan ?? 0)
+        : 0
+      : spanMs(document.cooldown, ['cooldown'], faults)
+  return (
+    correlation && {
+      correlation,
+      correlations: Math.max(1, parts.count),
+      cooldown,
+      types: typesOf(correlation),
+      isExcepted,
+      selections,
+    }
+  )
+}
+
+/** Compiles one document of a text; the faults say what is wrong with it. */
+function compileDocument(source: SourceDocument): { rule?: CompiledRule; faults: RuleFault[] } {
+  const { value } = source
+  if (!checkDocument(value)) {
+    const fault = checkDocument.errors![0]!
+    const extra = (fault.params as { additionalProperty?: string }).additionalProperty
+    const path = [...pointer(fault.instancePath), ...(extra === undefined ? [] : [extra])]
+    return { faults: [source.fault(path, validationSentence(fault))] }
+  }
+  const found: RuleFault[] = []
+  const faults: Faults = { add: (path, sentence, offset) => found.push(source.fault(path, sentence, offset)) }
+  const document = value as RuleDocument
+  const rule = compile(document, faults)
+  return rule && found.length === 0 ? { rule: { document, ...rule }, faults: [] } : { faults: found }
+}
+
+/** Reads and compiles a text of rules, YAML or JSON, of one document or several. */
+export function parseRules(text: string): ParsedRules {
+  const { documents, faults } = readText(text)
+  const rules: ParsedRule[] = []
+  const all = [...faults]
+  for (const source of documents) {
+    const compiled = compileDocument(source)
+    all.push(...compiled.faults)
+    if (compiled.rule) rules.push({ rule: compiled.rule, source })
+  }
+  return { rules, faults: all.sort((a, b) => a.line - b.line || a.column - b.column) }
+}

@@ -1,0 +1,176 @@
+import { ruleLimits } from '@wardline/contract'
+import type { Condition } from './condition.ts'
+import { type Faults, type Path, shown } from './fault.ts'
+import { type Field, findField, type RuleEvent } from './fields.ts'
+import { equalTo, modifiers, readChain, type Test } from './modifiers.ts'
+
+/** What decides about an event. */
+export interface Predicate {
+  matches(event: RuleEvent): boolean
+  /** The only types of events that can match, in lower case; undefined: any. Lets a runner skip rules. */
+  types: ReadonlySet<string> | undefined
+}
+
+export type Selections = ReadonlyMap<string, Predicate>
+
+/** True where the test holds for the value, or for an element of a list. */
+function holds(test: Test, value: unknown): boolean {
+  switch (typeof value) {
+    case 'string':
+    case 'number':
+    case 'boolean':
+      return test(value)
+    default:
+      return Array.isArray(value) && value.some((element) => holds(test, element))
+  }
+}
+
+const isMissing = (value: unknown): boolean => value === undefined || value === null
+
+/** Bounds that concern a rule as a whole. */
+export interface Budget {
+  expressions: number
+}
+
+type Matches = (event: RuleEvent) => boolean
+
+function compileValues(field: Field, names: string[], value: unknown, budget: Budget): Predicate | string {
+  const chain = readChain(names)
+  if (typeof chain === 'string') return chain
+  const { modifier, isAll, flags } = chain
+  const any = (matches: Matches): Predicate => ({ matches, types: undefined })
+  if (modifier === 'exists') {
+    if (typeof value !== 'boolean') return 'exists needs true or false.'
+    return any((event) => (field.read(event) !== undefined) === value)
+  }
+  if (value === null) {
+    if (names.length > 0) return `null cannot be combined with the modifier ${names[0]}.`
+    return any((event) => isMissing(field.read(event)))
+  }
+  const values = Array.isArray(value) ? value : [value]
+  if (values.length === 0) return 'The list of values is empty.'
+  if (values.length > ruleLimits.values) return `A list has at most ${ruleLimits.values} values.`
+  if (values.includes(null)) return 'null cannot stand in a list: use a selection for it, and or in the condition.'
+  if (isAll && values.length === 1) return 'all needs a list of at least two values.'
+  if (/^[gl]te?$/.test(modifier ?? '') && Array.isArray(value)) return `${modifier} needs one number, not a list.`
+  if (modifier === 're') {
+    budget.expressions += values.length
+    if (budget.expressions > ruleLimits.expressions) {
+      return `A rule has at most ${ruleLimits.expressions} regular expressions.`
+    }
+  }
+  const exact = new Set<string>()
+  const tests: Test[] = []
+  for (const one of values) {
+    if (typeof one === 'string' && one.length > ruleLimits.valueLength) {
+      return `A value has at most ${ruleLimits.valueLength} characters.`
+    }
+    const test = modifier === undefined ? equalTo(one) : modifiers[modifier]!(one, flags)
+    if (typeof test === 'string') return test
+    if (typeof test === 'function') tests.push(test)
+    else if (isAll) tests.push((given) => String(given).toLowerCase() === test.exact)
+    else exact.add(test.exact)
+  }
+  if (isAll) {
+    return any((event) => {
+      const given = field.read(event)
+      return tests.every((test) => holds(test, given))
+    })
+  }
+  // However many plain values there are, each field is looked up once.
+  if (exact.size > 0) tests.unshift((given) => exact.has(String(given).toLowerCase()))
+  const [only] = tests
+  const isPlain = exact.size > 0 && tests.length === 1
+  return {
+    matches: (event) => {
+      const given = field.read(event)
+      if (isMissing(given)) return false
+      return tests.length === 1 ? holds(only!, given) : tests.some((test) => holds(test, given))
+    },
+    types: isPlain && field.name === 'event_type' ? exact : undefined,
+  }
+}
+
+/** Types that all of them allow. */
+function commonTypes(predicates: readonly Predicate[]): ReadonlySet<string> | undefined {
+  const sets = predicates.map(({ types }) => types).filter((types) => types !== undefined)
+  const [first, ...others] = sets
+  return first && new Set([...first].filter((type) => others.every((types) => types.has(type))))
+}
+
+/** Types that one of them allows. */
+export function unitedTypes(parts: readonly Pick<Predicate, 'types'>[]): ReadonlySet<string> | undefined {
+  const sets = parts.map(({ types }) => types).filter((types) => types !== undefined)
+  return sets.length < parts.length ? undefined : new Set(sets.flatMap((types) => [...types]))
+}
+
+const everyOf = (predicates: Predicate[]): Predicate => ({
+  matches: (event) => {
+    for (const { matches } of predicates) if (!matches(event)) return false
+    return true
+  },
+  types: commonTypes(predicates),
+})
+
+const someOf = (predicates: Predicate[]): Predicate => ({
+  matches: (event) => {
+    for (const { matches } of predicates) if (matches(event)) return true
+    return false
+  },
+  types: unitedTypes(predicates),
+})
+
+const isMap = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function compileMap(map: Record<string, unknown>, path: Path, faults: Faults, budget: Budget): Predicate | undefined {
+  const entries = Object.entries(map)
+  const refuse = (sentence: string) => void faults.add(path, sentence)
+  if (entries.length === 0) return refuse('The selection has no field.')
+  if (entries.length > ruleLimits.fields) return refuse(`A selection has at most ${ruleLimits.fields} fields.`)
+  const predicates = entries.map(([key, value]) => {
+    const [name = '', ...names] = key.split('|')
+    const field =
+      name === ''
+        ? 'Keywords (|all without a field) are not supported: name a field, such as description|contains|all.'
+        : findField(name)
+    const compiled = typeof field === 'string' ? field : compileValues(field, names, value, budget)
+    if (typeof compiled !== 'string') return compiled
+    faults.add([...path, key], compiled)
+    return undefined
+  })
+  return predicates.includes(undefined) ? undefined : everyOf(predicates as Predicate[])
+}
+
+/** Compiles a selection: a map of fields, or a list of such maps. Adds a fault and returns undefined when it cannot. */
+export function compileSelection(value: unknown, path: Path, faults: Faults, budget: Budget): Predicate | undefined {
+  if (isMap(value)) return compileMap(value, path, faults, budget)
+  const refuse = (sentence: string) => void faults.add(path, sentence)
+  if (!Array.isArray(value)) return refuse('A selection is a map of fields, or a list of such maps.')
+  if (value.length === 0) return refuse('The selection is empty.')
+  if (value.length > ruleLimits.fields) return refuse(`A list has at most ${ruleLimits.fields} maps.`)
+  const keyword = value.find((entry) => !isMap(entry))
+  if (keyword !== undefined) {
+    return refuse(
+      `Keywords such as ${shown(keyword)} are not supported, because an event is no line of text: name a field, such as description|contains.`,
+    )
+  }
+  const predicates = value.map((map, index) => compileMap(map, [...path, index], faults, budget))
+  return predicates.includes(undefined) ? undefined : someOf(predicates as Predicate[])
+}
+
+/** Compiles a condition whose names are all among the selections. */
+export function compileCondition(condition: Condition, selections: Selections): Predicate {
+  switch (condition.kind) {
+    case 'selection':
+      return selections.get(condition.name)!
+    case 'not': {
+      const { matches } = compileCondition(condition.operand, selections)
+      return { matches: (event) => !matches(event), types: undefined }
+    }
+    default: {
+      const operands = condition.operands.map((operand) => compileCondition(operand, selections))
+      return condition.kind === 'and' ? everyOf(operands) : someOf(operands)
+    }
+  }
+}

@@ -1,0 +1,99 @@
+import type { RuleCorrelation, RuleDocument } from '@wardline/contract'
+import { stringify } from 'yaml'
+import { namesIn, parseCondition } from './condition.ts'
+import type { RuleFault } from './fault.ts'
+import { parseRules } from './rule.ts'
+
+export interface Exported {
+  text: string
+  notes: string[]
+  faults: RuleFault[]
+}
+
+const levels = { info: 'informational', warning: 'medium', critical: 'high', breach: 'critical' } as const
+
+/** Names of rules within a file: letters, digits and _. */
+const nameOf = (title: string): string =>
+  title
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '_')
+    .replaceAll(/^_|_$/g, '')
+    .slice(0, 60) || 'rule'
+
+type SigmaDocument = Record<string, unknown>
+
+/** The Sigma documents of one rule, the outermost first. */
+function documentsOf({ title, id, description, severity, detection, correlation }: RuleDocument): SigmaDocument[] {
+  const { condition, ...selections } = detection
+  const head = { title, ...(id && { id }), ...(description && { description }) }
+  const level = levels[severity]
+  const logsource = { product: 'wardline' }
+  if (!correlation) return [{ ...head, logsource, detection: { ...selections, condition }, level }]
+  const name = nameOf(title)
+  const parts: SigmaDocument[] = []
+  const base = (text: string): string => {
+    const own = `${name}_${parts.length + 1}`
+    const parsed = parseCondition(text, Object.keys(selections))
+    const used = 'condition' in parsed ? new Set(namesIn(parsed.condition)) : new Set()
+    // Each Sigma rule has the selections that its condition names, and no others.
+    const ofOwn = Object.fromEntries(Object.entries(selections).filter(([each]) => used.has(each)))
+    parts.push({ title: `${title}: ${own}`, name: own, logsource, detection: { ...ofOwn, condition: text }, level })
+    return own
+  }
+  const ruleOf = (rule: string | { correlation: RuleCorrelation }): string => {
+    if (typeof rule === 'string') return base(condition === undefined ? rule : `(${condition}) and (${rule})`)
+    const body = sigmaCorrelation(rule.correlation)
+    const own = `${name}_${parts.length + 1}`
+    parts.push({ title: `${title}: ${own}`, name: own, correlation: body })
+    return own
+  }
+  const sigmaCorrelation = ({
+    type,
+    rules,
+    timespan,
+    condition: limits,
+    field,
+    ...rest
+  }: RuleCorrelation): SigmaDocument => {
+    const counted = field ?? limits?.field
+    const merged = { ...(counted === undefined ? {} : { field: counted }), ...limits }
+    const groupBy = rest['group-by']
+    return {
+      type,
+      rules: rules?.map(ruleOf) ?? [base(condition!)],
+      ...(groupBy && { 'group-by': groupBy }),
+      timespan,
+      ...(Object.keys(merged).length > 0 && { condition: merged }),
+    }
+  }
+  const body = sigmaCorrelation(correlation)
+  return [{ ...head, correlation: body, level }, ...parts]
+}
+
+const hasNewValue = ({ type, rules = [] }: RuleCorrelation): boolean =>
+  type === 'new_value' || rules.some((rule) => typeof rule !== 'string' && hasNewValue(rule.correlation))
+
+/** What Sigma has no place for. */
+const ownParts = ['mode', 'response', 'cooldown', 'exceptions', 'tests'] as const
+
+/** Writes rules as Sigma rules and correlations; refuses what Sigma cannot say. */
+export function exportSigma(text: string): Exported {
+  const { rules, faults } = parseRules(text)
+  const notes: string[] = []
+  const refused: RuleFault[] = []
+  const documents = rules.flatMap(({ rule: { document }, source }) => {
+    if (document.correlation && hasNewValue(document.correlation)) {
+      refused.push(source.fault(['correlation', 'type'], 'Sigma has no correlation of type new_value.'))
+      return []
+    }
+    const lost = ownParts.filter((part) => document[part] !== undefined)
+    if (lost.length > 0)
+      notes.push(`${document.title}: Sigma has no place for ${lost.join(', ')}, which were left out.`)
+    return documentsOf(document)
+  })
+  const all = [...faults, ...refused]
+  const output = documents
+    .map((document) => stringify(document, { lineWidth: 0, aliasDuplicateObjects: false }))
+    .join('---\n')
+  return { text: all.length === 0 ? output : '', notes, faults: all }
+}

@@ -1,0 +1,103 @@
+const any = Symbol('any')
+const one = Symbol('one')
+type Part = string | typeof any | typeof one
+
+/**
+ * Splits a value at its wildcards. A backslash escapes a wildcard, and a backslash before one; elsewhere it is itself, and
+ * two are one.
+ */
+function partsOf(value: string): Part[] {
+  const parts: Part[] = []
+  let text = ''
+  const flush = () => {
+    if (text !== '') parts.push(text)
+    text = ''
+  }
+  for (let at = 0; at < value.length; at += 1) {
+    const sign = value[at]!
+    const following = value[at + 1]
+    if (sign === '\\' && (following === '*' || following === '?' || following === '\\')) {
+      text += following
+      at += 1
+    } else if (sign === '*' || sign === '?') {
+      flush()
+      if (sign === '?') parts.push(one)
+      else if (parts.at(-1) !== any) parts.push(any)
+    } else text += sign
+  }
+  flush()
+  return parts
+}
+
+export interface Wildcards {
+  /** The text that alone matches, in lower case; undefined where wildcards are. */
+  exact: string | undefined
+  /** Takes text in lower case. */
+  matches(text: string): boolean
+}
+
+/** Characters, not halves of them. */
+const characters = (text: string): string[] => [...text]
+
+/** Text without `*`: as many characters as parts say. */
+interface Piece {
+  /** undefined stands for any character. */
+  signs: (string | undefined)[]
+}
+
+function piecesOf(parts: Part[]): Piece[] {
+  const pieces: Piece[] = [{ signs: [] }]
+  for (const part of parts) {
+    if (part === any) pieces.push({ signs: [] })
+    else if (part === one) pieces.at(-1)!.signs.push(undefined)
+    else pieces.at(-1)!.signs.push(...characters(part))
+  }
+  return pieces
+}
+
+const fits = ({ signs }: Piece, text: string[], at: number): boolean =>
+  signs.every((sign, index) => sign === undefined || sign === text[at + index])
+
+/** The general case: pieces in order, each as early as possible, so that nothing is ever tried again. */
+function matchPieces(pieces: Piece[], text: string[]): boolean {
+  const [first, ...others] = pieces as [Piece, ...Piece[]]
+  const last = others.pop()
+  if (last === undefined) return first.signs.length === text.length && fits(first, text, 0)
+  const end = text.length - last.signs.length
+  let from = first.signs.length
+  if (from > end || !fits(first, text, 0) || !fits(last, text, end)) return false
+  for (const piece of others) {
+    while (from + piece.signs.length <= end && !fits(piece, text, from)) from += 1
+    if (from + piece.signs.length > end) return false
+    from += piece.signs.length
+  }
+  return true
+}
+
+export type Anchor = 'contains' | 'startswith' | 'endswith'
+
+/** Reads a value. Case is ignored: both sides are compared in lower case. */
+export function readWildcards(value: string, anchor?: Anchor): Wildcards {
+  const parts = partsOf(value.toLowerCase())
+  if (anchor === 'contains' || anchor === 'endswith') if (parts[0] !== any) parts.unshift(any)
+  if (anchor === 'contains' || anchor === 'startswith') if (parts.at(-1) !== any || parts.length === 1) parts.push(any)
+  const texts = parts.filter((part) => typeof part === 'string')
+  const [text = ''] = texts
+  const stars = parts.map((part) => (part === any ? '*' : part === one ? '?' : 'a')).join('')
+  switch (stars) {
+    case '':
+    case 'a':
+      return { exact: text, matches: (given) => given === text }
+    case '*':
+    case '**':
+      return { exact: undefined, matches: () => true }
+    case '*a*':
+      return { exact: undefined, matches: (given) => given.includes(text) }
+    case 'a*':
+      return { exact: undefined, matches: (given) => given.startsWith(text) }
+    case '*a':
+      return { exact: undefined, matches: (given) => given.endsWith(text) }
+  }
+  const pieces = piecesOf(parts)
+  return { exact: undefined, matches: (given) => matchPieces(pieces, characters(given)) }
+}
