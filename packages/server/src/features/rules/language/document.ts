@@ -38,13 +38,12 @@ function findExcess(text: string): { offset: number; sentence: string } | undefi
     if (token === '[' || token === '{') brackets += 1
     if (token === ']' || token === '}') brackets -= 1
     // `- - - a` is a list in a list in a list.
-    if (token === '-' || token === '?' || token === ':') indicators += 1
+    if (brackets === 0 && (token === '-' || token === '?' || token === ':')) indicators += 1
     if (token.startsWith('\n') || token.startsWith('\r')) indicators = 0
     if (tokens > ruleLimits.tokens) {
       return { offset, sentence: `The text has more than ${ruleLimits.tokens} names, values and signs.` }
     }
-    const isFlow = brackets > 0
-    if (brackets > ruleLimits.depth || (!isFlow && indicators > ruleLimits.depth)) {
+    if (brackets > ruleLimits.depth || indicators > ruleLimits.depth) {
       return { offset, sentence: `Lists and maps are nested more than ${ruleLimits.depth} levels deep.` }
     }
     // The lexer marks documents, scalars and errors by control characters, which the text does not have.
@@ -152,14 +151,14 @@ export function readText(text: string): ReadText {
       const { value, place } = readValue(document, at)
       documents.push({
         value,
-        fault(path, sentence, offset = 0) {
+        fault(path, sentence, offset) {
           let found = place
           for (const step of path) {
             const child = found.children?.get(step)
             if (!child) break
             found = child
           }
-          return at(offset > 0 && found.text !== undefined ? found.text + offset : found.start, sentence)
+          return at(offset !== undefined && found.text !== undefined ? found.text + offset : found.start, sentence)
         },
       })
     } catch (fault) {

@@ -120,10 +120,12 @@ export function lookbackOf({ correlation }: Pick<CompiledRule, 'correlation'>): 
 export function setFirings(state: RuleState, firings: readonly Pick<Firing, 'group' | 'time'>[]): void {
   for (const group of state.root.groups.values()) delete group.firedAt
   for (const { group, time } of firings) {
-    const known = state.root.groups.get(group)
-    if (known) known.firedAt = Math.max(known.firedAt ?? 0, time)
-    else state.root.groups.set(group, { touched: time, firedAt: time })
+    const known = state.root.groups.get(group) ?? { touched: time }
+    known.touched = Math.max(known.touched, time)
+    known.firedAt = Math.max(known.firedAt ?? time, time)
+    state.root.groups.set(group, known)
   }
+  // The oldest go first.
   const byAge = [...state.root.groups].sort(([, a], [, b]) => a.touched - b.touched)
   state.root.groups = new Map(byAge)
 }

@@ -125,7 +125,8 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
   const isReady = text === undefined || predicate !== undefined
   const correlation =
     given && isReady ? compileCorrelation(given, ['correlation'], parts) : predicate && single(predicate)
-  for (const name of isReady ? names.filter((each) => !used.has(each)) : []) {
+  const isUseKnown = isReady || given?.rules === undefined
+  for (const name of isUseKnown ? names.filter((each) => !used.has(each)) : []) {
     faults.add(['detection', name], `The selection ${name} is not used by the condition.`)
   }
   checkResponses(document, faults)

@@ -32,19 +32,26 @@ function documentsOf({ title, id, description, severity, detection, correlation 
   const name = nameOf(title)
   const parts: SigmaDocument[] = []
   const base = (text: string): string => {
-    const own = `${name}_${parts.length + 1}`
+    const isFree = Object.hasOwn(selections, text) && !parts.some((part) => part.name === text)
+    const own = isFree ? text : `${name}_${parts.length + 1}`
     const parsed = parseCondition(text, Object.keys(selections))
     const used = 'condition' in parsed ? new Set(namesIn(parsed.condition)) : new Set()
     // Each Sigma rule has the selections that its condition names, and no others.
     const ofOwn = Object.fromEntries(Object.entries(selections).filter(([each]) => used.has(each)))
-    parts.push({ title: `${title}: ${own}`, name: own, logsource, detection: { ...ofOwn, condition: text }, level })
+    parts.push({
+      title: `Part of a correlation: ${own}`,
+      name: own,
+      logsource,
+      detection: { ...ofOwn, condition: text },
+      level,
+    })
     return own
   }
   const ruleOf = (rule: string | { correlation: RuleCorrelation }): string => {
     if (typeof rule === 'string') return base(condition === undefined ? rule : `(${condition}) and (${rule})`)
     const body = sigmaCorrelation(rule.correlation)
     const own = `${name}_${parts.length + 1}`
-    parts.push({ title: `${title}: ${own}`, name: own, correlation: body })
+    parts.push({ title: `Part of a correlation: ${own}`, name: own, correlation: body })
     return own
   }
   const sigmaCorrelation = ({
@@ -74,7 +81,7 @@ const hasNewValue = ({ type, rules = [] }: RuleCorrelation): boolean =>
   type === 'new_value' || rules.some((rule) => typeof rule !== 'string' && hasNewValue(rule.correlation))
 
 /** What Sigma has no place for. */
-const ownParts = ['mode', 'response', 'cooldown', 'exceptions', 'tests'] as const
+const ownParts = ['response', 'cooldown', 'exceptions', 'tests'] as const
 
 /** Writes rules as Sigma rules and correlations; refuses what Sigma cannot say. */
 export function exportSigma(text: string): Exported {
@@ -87,8 +94,7 @@ export function exportSigma(text: string): Exported {
       return []
     }
     const lost = ownParts.filter((part) => document[part] !== undefined)
-    if (lost.length > 0)
-      notes.push(`${document.title}: Sigma has no place for ${lost.join(', ')}, which were left out.`)
+    if (lost.length > 0) notes.push(`${document.title}: Sigma has no place for ${lost.join(', ')}: left out.`)
     return documentsOf(document)
   })
   const all = [...faults, ...refused]

@@ -1,0 +1,107 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { runCommand } from './run.ts'
+
+let folder: string
+const output: string[] = []
+const errors: string[] = []
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'wardline-rules-'))
+  output.length = 0
+  errors.length = 0
+  vi.spyOn(console, 'log').mockImplementation((line) => void output.push(line))
+  vi.spyOn(console, 'error').mockImplementation((line) => void errors.push(line))
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => output.push(String(text)) > 0)
+})
+afterEach(() => {
+  vi.restoreAllMocks()
+  rmSync(folder, { recursive: true })
+})
+
+/** The exit code of a command about a file with the text. */
+async function rules(command: string, text: string, ...options: string[]): Promise<number> {
+  const file = join(folder, 'a.yml')
+  writeFileSync(file, text)
+  process.exitCode = 0
+  await runCommand(['node', 'wardline', 'rules', command, file, ...options])
+  const code = Number(process.exitCode)
+  process.exitCode = 0
+  return code
+}
+
+const burst = (count: number) => `title: Shell burst
+severity: warning
+detection:
+  shell: { event_type: tool_call, tool: shell-exec }
+  condition: shell
+correlation: { type: event_count, group-by: [instance_id], timespan: 1m, condition: { gte: ${count} } }
+tests:
+  match:
+    - - { event_type: tool_call, metadata: { tool: shell-exec } }
+      - { event_type: tool_call, metadata: { tool: shell-exec }, after: 10s }
+  no_match:
+    - - { event_type: tool_call, metadata: { tool: shell-exec } }
+      - { event_type: tool_call, metadata: { tool: shell-exec }, after: 2m }
+`
+
+test('lint accepts a rule with tests', async () => {
+  expect(await rules('lint', burst(2))).toBe(0)
+  expect(output).toEqual([])
+  expect(errors).toEqual(['-- 1 rule, no fault'])
+})
+
+test('lint shows each fault with its place, and a rule without tests is one', async () => {
+  expect(await rules('lint', burst(2).replace('condition: shell', 'condition: shells'))).toBe(1)
+  expect(output).toEqual([`${folder}/a.yml:5:14: The condition names the selection shells, which is missing.`])
+  expect(await rules('lint', burst(2).replace(/tests:.*/s, ''))).toBe(1)
+  expect(output.at(-1)).toContain('a.yml:1:1: The rule has no tests')
+  expect(await rules('lint', 'title: x', '--json')).toBe(1)
+  expect(JSON.parse(output.at(-1)!)).toEqual({ faults: [expect.objectContaining({ line: 1, column: 1 })] })
+})
+
+test('test says which case failed and why', async () => {
+  expect(await rules('test', burst(2))).toBe(0)
+  expect(output).toEqual(['passed  Shell burst (2 of 2 cases)'])
+  output.length = 0
+  expect(await rules('test', burst(3))).toBe(1)
+  expect(output).toEqual([
+    'FAILED  Shell burst (1 of 2 cases)',
+    `${folder}/a.yml:9:7: Case 1 of tests.match did not fire and must: event 1 matches shell; event 2 matches shell.`,
+  ])
+  output.length = 0
+  expect(await rules('test', burst(1))).toBe(1)
+  expect(output[1]).toContain('Case 1 of tests.no_match fired at event 1 and must not (group ["test"], count 1)')
+})
+
+test('export and import print rules that mean the same', async () => {
+  expect(await rules('export', burst(2))).toBe(0)
+  expect(errors).toEqual(['-- Shell burst: Sigma has no place for tests: left out.'])
+  expect(await rules('import', output.join(''))).toBe(0)
+  expect(output[1]).toContain('type: event_count')
+  expect(output[1]).toContain('tool: shell-exec')
+})
+
+test('import refuses what is not supported and prints nothing', async () => {
+  expect(await rules('import', 'title: x\ndetection: { a: { Image|wide: x }, condition: a }')).toBe(1)
+  expect(output).toEqual([])
+  expect(errors).toEqual([expect.stringContaining('a.yml:2:19: The modifier wide is not supported')])
+})
+
+// Attack: a rule file from the internet that writes to the terminal of the operator who checks it.
+test('texts of rules cannot control the terminal', async () => {
+  await rules('test', burst(2).replace('Shell burst', '"\\e]0;owned\\a\\e[2J"'))
+  await rules('lint', burst(2).replace('tool: shell', '"x\\e[2Jx": shell'))
+  expect(output.join('')).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/)
+  expect(output).not.toEqual([])
+})
+
+test('a file that is missing is named', async () => {
+  process.exitCode = 0
+  await runCommand(['node', 'wardline', 'rules', 'lint', join(folder, 'no.yml')])
+  expect(process.exitCode).toBe(1)
+  process.exitCode = 0
+  expect(errors[0]).toContain('no.yml cannot be used: no such file or folder')
+})

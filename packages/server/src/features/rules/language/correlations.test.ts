@@ -1,0 +1,422 @@
+import type { RuleCorrelation } from '@wardline/contract'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { effort } from '../../../../../../test-servers/effort.ts'
+import type { ValueHistory } from './correlation.ts'
+import type { RuleEvent } from './fields.ts'
+import type { CompiledRule } from './rule.ts'
+import { type Firing, lookbackOf, restoreState, saveState, setFirings, startState, step } from './rule-state.ts'
+import { compiled, epoch, faultsOf, logged } from './test-rules.ts'
+import { valueMemory } from './value-memory.ts'
+
+const detection = { x: { event_type: 'x' }, y: { event_type: 'y' }, z: { event_type: 'z' } }
+const any = { ...detection, condition: '1 of them' }
+
+function run(rule: CompiledRule, events: readonly RuleEvent[], history = valueMemory()): Firing[] {
+  const state = startState(rule)
+  return events.flatMap((event) => step(rule, state, event, history))
+}
+
+/** A log: types, groups and values out of few, seconds between them, and sometimes a clock that goes back. */
+const logs = (maxLength = 40) =>
+  fc
+    .array(
+      fc.record({
+        type: fc.constantFrom('x', 'y', 'z', 'other'),
+        instance: fc.constantFrom('a', 'b', null),
+        value: fc.constantFrom('1', '2', '3', undefined),
+        wait: fc.oneof(
+          { weight: 9, arbitrary: fc.integer({ min: 0, max: 4 }) },
+          { weight: 1, arbitrary: fc.integer({ min: -5, max: 15 }) },
+        ),
+      }),
+      { maxLength },
+    )
+    .map((entries) => {
+      let at = 0
+      return entries.map(({ type, instance, value, wait }, index) => {
+        at += wait * 1_000
+        return logged({
+          seq: index + 1,
+          at,
+          event_type: type,
+          instance_id: instance,
+          metadata: value === undefined ? {} : { v: value },
+        })
+      })
+    })
+
+// The brute force: for each event it looks at all events before, and knows no state but when a group last fired.
+
+interface Seen {
+  type: string
+  group: string
+  value: unknown
+  seq: number
+  /** The highest time so far. */
+  time: number
+}
+
+function seenOf(events: readonly RuleEvent[], relevant: readonly string[]): Seen[] {
+  let time = Number.NEGATIVE_INFINITY
+  return events.flatMap(({ row }) => {
+    if (!relevant.includes(row.event_type)) return []
+    time = Math.max(time, Date.parse(row.created_at) - epoch)
+    return [{ type: row.event_type, group: row.instance_id ?? '', value: row.metadata?.v, seq: row.seq, time }]
+  })
+}
+
+type Judge = (window: Seen[], event: Seen) => boolean
+
+function bruteForce(
+  events: readonly RuleEvent[],
+  relevant: readonly string[],
+  timespan: number,
+  cooldown: number,
+  judge: Judge,
+): number[] {
+  const all = seenOf(events, relevant)
+  const firedAt = new Map<string, number>()
+  return all.flatMap((event) => {
+    if (event.group === '') return []
+    const window = all.filter(
+      (other) => other.group === event.group && other.seq <= event.seq && event.time - other.time <= timespan * 1_000,
+    )
+    const last = firedAt.get(event.group)
+    if ((last !== undefined && event.time - last < cooldown * 1_000) || !judge(window, event)) return []
+    firedAt.set(event.group, event.time)
+    return [event.seq]
+  })
+}
+
+const ordered = (types: readonly string[], window: Seen[], event: Seen): boolean => {
+  if (event.type !== types.at(-1)) return false
+  const reach = (left: readonly string[], before: number): boolean =>
+    left.length === 0 ||
+    window.some((other) => other.type === left.at(-1) && other.seq < before && reach(left.slice(0, -1), other.seq))
+  return reach(types.slice(0, -1), event.seq)
+}
+
+const timespan = fc.integer({ min: 1, max: 15 })
+const cooldown = fc.integer({ min: 1, max: 20 })
+const correlated = (correlation: Partial<RuleCorrelation>, cooldownSeconds: number, rules = any as object) =>
+  compiled({
+    detection: rules,
+    correlation: { 'group-by': ['instance_id'], ...correlation },
+    cooldown: `${cooldownSeconds}s`,
+  })
+const seqs = (firings: Firing[]) => firings.map(({ seq }) => seq)
+const runs = { numRuns: effort(400, 100_000) }
+
+describe('a correlation fires where counting all events anew says so:', () => {
+  test('event_count, with lower and upper bounds', () => {
+    const bounds = fc.record({
+      gte: fc.integer({ min: 1, max: 4 }),
+      lte: fc.option(fc.integer({ min: 4, max: 6 }), { nil: undefined }),
+    })
+    fc.assert(
+      fc.property(logs(), timespan, cooldown, bounds, (events, span, pause, { gte, lte }) => {
+        const condition = { gte, ...(lte === undefined ? {} : { lte }) }
+        const rule = correlated({ type: 'event_count', timespan: `${span}s`, condition }, pause)
+        const judge: Judge = (window) => window.length >= gte && window.length <= (lte ?? Number.POSITIVE_INFINITY)
+        expect(seqs(run(rule, events))).toEqual(bruteForce(events, ['x', 'y', 'z'], span, pause, judge))
+      }),
+      runs,
+    )
+  })
+
+  test('value_count', () => {
+    fc.assert(
+      fc.property(logs(), timespan, cooldown, fc.integer({ min: 1, max: 3 }), (events, span, pause, gte) => {
+        const rule = correlated(
+          { type: 'value_count', timespan: `${span}s`, condition: { gte }, field: 'metadata.v' },
+          pause,
+        )
+        // An event without the field is not counted, and so completes nothing.
+        const judge: Judge = (window, { value }) => {
+          const values = window.map((each) => each.value).filter((each) => each !== undefined)
+          return value !== undefined && new Set(values).size >= gte
+        }
+        expect(seqs(run(rule, events))).toEqual(bruteForce(events, ['x', 'y', 'z'], span, pause, judge))
+      }),
+      runs,
+    )
+  })
+
+  test('temporal', () => {
+    fc.assert(
+      fc.property(logs(), timespan, cooldown, fc.option(fc.integer({ min: 1, max: 3 })), (events, span, pause, gte) => {
+        const condition = gte === null ? {} : { condition: { gte } }
+        const rule = correlated(
+          { type: 'temporal', rules: ['x', 'y', 'z'], timespan: `${span}s`, ...condition },
+          pause,
+          detection,
+        )
+        const judge: Judge = (window) => new Set(window.map(({ type }) => type)).size >= (gte ?? 3)
+        expect(seqs(run(rule, events))).toEqual(bruteForce(events, ['x', 'y', 'z'], span, pause, judge))
+      }),
+      runs,
+    )
+  })
+
+  test('temporal_ordered, also where a rule stands twice', () => {
+    const orders = fc.array(fc.constantFrom('x', 'y', 'z'), { minLength: 2, maxLength: 4 })
+    fc.assert(
+      fc.property(logs(), timespan, cooldown, orders, (events, span, pause, types) => {
+        const used = Object.fromEntries(
+          Object.entries(detection).filter(([name]) => (types as string[]).includes(name)),
+        )
+        const rule = correlated({ type: 'temporal_ordered', rules: types, timespan: `${span}s` }, pause, used)
+        const judge: Judge = (window, event) => ordered(types, window, event)
+        expect(seqs(run(rule, events))).toEqual(bruteForce(events, types, span, pause, judge))
+      }),
+      runs,
+    )
+  })
+
+  test('new_value', () => {
+    fc.assert(
+      fc.property(logs(), timespan, cooldown, fc.integer({ min: 1, max: 20 }), (events, span, pause, learning) => {
+        const rule = correlated(
+          { type: 'new_value', timespan: `${span}s`, field: 'metadata.v', learning: `${learning}s` },
+          pause,
+        )
+        const all = seenOf(events, ['x', 'y', 'z']).filter(({ value }) => value !== undefined)
+        const judge: Judge = (_window, event) => {
+          const before = all.filter(({ group, seq }) => group === event.group && seq < event.seq)
+          const isKnown = before.length > 0 && event.time - before[0]!.time >= learning * 1_000
+          const isRecent = before.some(({ value, time }) => value === event.value && event.time - time <= span * 1_000)
+          return event.value !== undefined && isKnown && !isRecent
+        }
+        expect(seqs(run(rule, events))).toEqual(bruteForce(events, ['x', 'y', 'z'], span, pause, judge))
+      }),
+      runs,
+    )
+  })
+})
+
+/** Rules of every type, one within another. */
+const ruleKinds: Record<string, CompiledRule> = {
+  plain: compiled({ detection: any, cooldown: '7s' }),
+  event_count: correlated({ type: 'event_count', timespan: '9s', condition: { gte: 3 } }, 4),
+  value_count: correlated({ type: 'value_count', timespan: '9s', condition: { gte: 2 }, field: 'metadata.v' }, 4),
+  temporal: correlated({ type: 'temporal', timespan: '6s', rules: ['x', 'y', 'z'] }, 4, detection),
+  temporal_ordered: correlated({ type: 'temporal_ordered', timespan: '9s', rules: ['x', 'y', 'z'] }, 4, detection),
+  new_value: correlated({ type: 'new_value', timespan: '5s', field: 'metadata.v', learning: '3s' }, 4),
+  chain: correlated(
+    {
+      type: 'temporal_ordered',
+      timespan: '12s',
+      rules: [
+        {
+          correlation: {
+            type: 'event_count',
+            rules: ['x or z'],
+            'group-by': ['instance_id'],
+            timespan: '6s',
+            condition: { gte: 2 },
+          },
+        },
+        'y',
+      ],
+    },
+    4,
+    detection,
+  ),
+}
+
+describe.each(Object.entries(ruleKinds))('the state of a rule of type %s', (_name, rule) => {
+  test('saved and restored at any point gives the firings of one that ran through', () => {
+    fc.assert(
+      fc.property(logs(), fc.nat(40), (events, cut) => {
+        const [through, half] = [valueMemory(), valueMemory()]
+        const state = startState(rule)
+        const before = events.slice(0, cut).flatMap((event) => step(rule, state, event, half))
+        const restored = restoreState(JSON.parse(JSON.stringify(saveState(state))))
+        const after = events.slice(cut).flatMap((event) => step(rule, restored, event, half))
+        expect([...before, ...after]).toEqual(run(rule, events, through))
+      }),
+      runs,
+    )
+  })
+
+  test('rebuilt from a window of the log and the stored firings gives the firings of one that ran through', () => {
+    fc.assert(
+      fc.property(logs(), fc.nat(40), (events, cut) => {
+        const through = run(rule, events)
+        const stored = through.filter(({ seq }) => seq <= cut)
+        // What groups showed before is stored as well, not read from the log.
+        const history = valueMemory()
+        const live = startState(rule)
+        for (const event of events.slice(0, cut)) step(rule, live, event, history)
+        const ignored: ValueHistory = { look: () => ({}), note: () => undefined }
+        const rebuilt = startState(rule)
+        const from = live.time - lookbackOf(rule)
+        for (const event of events.slice(0, cut)) {
+          if (Date.parse(event.row.created_at) >= from) step(rule, rebuilt, event, ignored)
+        }
+        setFirings(rebuilt, stored)
+        const after = events.slice(cut).flatMap((event) => step(rule, rebuilt, event, history))
+        expect(after).toEqual(through.filter(({ seq }) => seq > cut))
+      }),
+      runs,
+    )
+  })
+})
+
+test('a firing names its group, its events and their number', () => {
+  const rule = correlated({ type: 'event_count', timespan: '10s', condition: { gt: 2 } }, 10)
+  const events = [1, 2, 3, 4].map((seq) => logged({ seq, at: seq * 1_000, event_type: 'x', instance_id: 'a' }))
+  expect(run(rule, events)).toEqual([{ group: '["a"]', time: epoch + 3_000, seq: 3, events: [1, 2, 3], count: 3 }])
+})
+
+test('an event by a group without the field is not counted; without group-by all events are one group', () => {
+  const count = { type: 'event_count', timespan: '10s', condition: { gte: 2 } } as const
+  const events = ['a', null, 'b', null].map((instance, index) =>
+    logged({ seq: index + 1, event_type: 'x', instance_id: instance }),
+  )
+  expect(run(compiled({ detection: any, correlation: { ...count, 'group-by': ['instance_id'] } }), events)).toEqual([])
+  expect(seqs(run(compiled({ detection: any, correlation: count }), events))).toEqual([2])
+})
+
+test('a long value is kept as its digest, and still tells groups apart', () => {
+  const rule = compiled({
+    detection: any,
+    correlation: { type: 'event_count', 'group-by': ['metadata.v'], timespan: '10s', condition: { gte: 2 } },
+  })
+  const log = ['a', 'b', 'a'].map((last, index) =>
+    logged({ seq: index + 1, event_type: 'x', metadata: { v: 'v'.repeat(10_000) + last } }),
+  )
+  const firings = run(rule, log)
+  expect(seqs(firings)).toEqual([3])
+  expect(firings[0]!.group.length).toBeLessThan(100)
+})
+
+// Attack: an agent that changes the field by which a rule groups with every event, to fill the service's memory.
+describe('what a rule keeps is bounded:', () => {
+  const rule = compiled({
+    detection: any,
+    correlation: { type: 'event_count', 'group-by': ['metadata.v'], timespan: '90d', condition: { gte: 3 } },
+  })
+  const of = (seq: number, v: string) => logged({ seq, at: seq, event_type: 'x', metadata: { v } })
+
+  test('100,000 groups, the oldest are dropped and counted', () => {
+    const state = startState(rule)
+    const history = valueMemory()
+    const groups = 100_000 + 250
+    let seq = 0
+    for (; seq < groups; seq += 1) step(rule, state, of(seq + 1, `g${seq}`), history)
+    expect(state.root.groups.size).toBe(100_000)
+    expect(state.evicted).toBe(250)
+    // The first 250 begin again; the next is as it was. Each new group drops one more.
+    const again = (name: string) => {
+      seq += 1
+      return step(rule, state, of(seq, name), history).length
+    }
+    expect([again('g250'), again('g250')]).toEqual([0, 1])
+    expect([again('g0'), again('g0')]).toEqual([0, 0])
+    expect(state.evicted).toBe(251)
+  })
+
+  test('marks of all groups together', () => {
+    const many = compiled({
+      detection: any,
+      correlation: { type: 'event_count', 'group-by': ['metadata.v'], timespan: '90d', condition: { gte: 10_000 } },
+    })
+    const state = startState(many)
+    for (let seq = 1; seq <= 3_000; seq += 1)
+      step(many, state, of(seq, `g${seq % 30}`), valueMemory(), { groups: 100, entries: 1_000 })
+    expect(state.root.entries).toBeLessThanOrEqual(1_000)
+    expect(state.root.entries).toBe([...state.root.groups.values()].reduce((sum, { marks }) => sum + marks!.length, 0))
+    expect(state.evicted).toBeGreaterThan(0)
+  })
+
+  test('groups whose window has passed go without being counted', () => {
+    const short = compiled({
+      detection: any,
+      correlation: { type: 'event_count', 'group-by': ['metadata.v'], timespan: '1s', condition: { gte: 3 } },
+    })
+    const state = startState(short)
+    for (let seq = 1; seq <= 10_000; seq += 1) step(short, state, of(seq, `g${seq}`), valueMemory())
+    expect(state.root.groups.size).toBeLessThanOrEqual(1_001)
+    expect(state.evicted).toBe(0)
+  })
+
+  test('correlations within a rule share its bounds', () => {
+    const inner = {
+      correlation: {
+        type: 'event_count',
+        rules: ['x'],
+        'group-by': ['metadata.v'],
+        timespan: '1d',
+        condition: { gte: 2 },
+      },
+    }
+    const nested = compiled({
+      detection,
+      correlation: { type: 'temporal', rules: [inner, 'y or z'], 'group-by': ['metadata.v'], timespan: '1d' },
+    })
+    const state = startState(nested)
+    for (let seq = 1; seq <= 500; seq += 1)
+      step(nested, state, of(seq, `g${seq}`), valueMemory(), { groups: 100, entries: 1_000 })
+    expect(state.root.inner[0]!.groups.size).toBe(50)
+  })
+
+  test('values that a history in memory knows', () => {
+    const history = valueMemory({ groups: 10, entries: 50 })
+    for (let index = 0; index < 100; index += 1) history.note(`g${index}`, 'v', index)
+    expect(history.evicted()).toBe(90)
+    expect(history.look('g95', 'v')).toEqual({ groupSince: 95, valueSeen: 95 })
+    expect(history.look('g5', 'v')).toEqual({ groupSince: undefined, valueSeen: undefined })
+  })
+})
+
+describe('a correlation that means nothing is refused:', () => {
+  const text = (correlation: object) =>
+    JSON.stringify({
+      title: 'x',
+      severity: 'info',
+      detection: { a: { event_type: 'x' }, condition: 'a' },
+      correlation: { timespan: '5m', ...correlation },
+    })
+  test.each([
+    [{ type: 'event_count' }, 'The condition needs a lower bound'],
+    [{ type: 'event_count', condition: { lt: 5 } }, 'The condition needs a lower bound'],
+    [{ type: 'event_count', condition: { gte: 5, lt: 5 } }, 'No count meets this condition.'],
+    [{ type: 'event_count', condition: { neq: 5 } }, 'correlation.condition.neq is not a known field.'],
+    [{ type: 'event_count', condition: { gte: 10_001 } }, 'must be <= 10000'],
+    [{ type: 'event_count', condition: { gte: 5 }, timespan: '91d' }, '91d is too long'],
+    [{ type: 'event_count', condition: { gte: 5 }, timespan: '5' }, 'must be a whole number followed by s, m, h or d'],
+    [{ type: 'event_count', condition: { gte: 5 }, field: 'source' }, 'has no field'],
+    [{ type: 'event_count', condition: { gte: 5 }, 'group-by': ['User'] }, 'Events have no field User'],
+    [{ type: 'event_count', condition: { gte: 5 }, 'group-by': ['tags'] }, 'cannot be grouped by tags'],
+    [{ type: 'value_count', condition: { gte: 5 } }, 'needs field'],
+    [
+      { type: 'value_sum', condition: { gte: 5 }, field: 'source' },
+      'correlation.type must be event_count, value_count',
+    ],
+    [{ type: 'temporal' }, 'needs rules, at least two'],
+    [{ type: 'temporal', rules: ['a', 'b'] }, 'The condition names the selection b, which is missing.'],
+    [{ type: 'temporal', rules: ['a', 'a'], condition: { gte: 3 } }, 'counts rules, of which there are 2'],
+    [{ type: 'temporal_ordered', rules: ['a', 'a'], condition: { gte: 2 } }, 'has no condition'],
+    [
+      { type: 'temporal', rules: ['a', { correlation: { type: 'event_count', timespan: '5m' } }] },
+      'The condition needs a lower bound',
+    ],
+    [{ type: 'temporal', rules: ['a', { other: 1 }] }, 'a map with correlation alone'],
+    [{ type: 'event_count', condition: { gte: 5 }, learning: '1d' }, 'learning belongs to new_value alone'],
+  ])('%j', (correlation, expected) => {
+    expect(faultsOf(text(correlation)).join('\n')).toContain(expected)
+  })
+
+  test('correlations within correlations beyond three levels', () => {
+    const within = (levels: number): object => ({
+      type: 'event_count',
+      timespan: '5m',
+      condition: { gte: 1 },
+      ...(levels > 1 && { rules: [{ correlation: within(levels - 1) }] }),
+    })
+    expect(faultsOf(text(within(3)))).toEqual([])
+    expect(faultsOf(text(within(4))).join()).toContain('at most 3 levels deep')
+  })
+})

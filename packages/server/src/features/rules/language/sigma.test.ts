@@ -1,0 +1,295 @@
+import { describe, expect, test } from 'vitest'
+import type { RuleEvent } from './fields.ts'
+import { parseRules } from './rule.ts'
+import { startState, step } from './rule-state.ts'
+import { exportSigma } from './sigma-export.ts'
+import { importSigma } from './sigma-import.ts'
+import { logged } from './test-rules.ts'
+import { valueMemory } from './value-memory.ts'
+
+// The correlations have the form of the examples in the Sigma correlation specification, which is public domain
+// (SigmaHQ/sigma-specification, sigma-correlation-rules-specification.md, version 2.1.0), in other words.
+
+const blocked = `
+title: Blocked connection
+id: 11111111-2222-4333-8444-555555555555
+name: blocked
+logsource: {category: firewall}
+detection:
+  selection: {action: block}
+  condition: selection
+`
+const commands = ['whoami', 'ipconfig', 'netstat']
+  .map(
+    (command) => `
+title: Command ${command}
+name: ran_${command}
+logsource: {product: windows, category: process_creation}
+detection:
+  selection_command: {CommandLine|contains: ${command}}
+  filter_admin: {User|startswith: 'svc-'}
+  condition: selection_command and not 1 of filter_*
+level: low
+`,
+  )
+  .join('---')
+
+const bruteForce = `
+title: Guessed password
+id: aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee
+status: experimental
+description: Many failed logins of a user, then one that succeeds
+author: A. Author
+date: 2026-01-01
+correlation:
+  type: temporal_ordered
+  rules: [many_failures, success]
+  group-by: [User]
+  timespan: 10m
+falsepositives: [Unlikely]
+level: high
+---
+title: Many failures
+name: many_failures
+correlation:
+  type: event_count
+  rules: [failure]
+  group-by: [User]
+  timespan: 10m
+  condition: {gte: 10}
+---
+title: Failure
+name: failure
+logsource: {product: windows, service: security}
+detection:
+  selection:
+    EventID: [529, 4625]
+  condition: selection
+---
+title: Success
+name: success
+logsource: {product: windows, service: security}
+detection:
+  selection:
+    EventID: [528, 4624]
+  condition: selection
+`
+
+function imported(...texts: string[]) {
+  const result = importSigma(texts.map((text, index) => ({ name: `${index + 1}.yml`, text })))
+  expect(result.faults).toEqual([])
+  return result
+}
+
+/** The events at which the last rule of a text fires. */
+function firedAt(text: string, events: readonly RuleEvent[]): number[] {
+  const { rules, faults } = parseRules(text)
+  expect(faults).toEqual([])
+  const { rule } = rules.at(-1)!
+  const state = startState(rule)
+  const history = valueMemory()
+  return events.flatMap((event) => step(rule, state, event, history).map(({ seq }) => seq))
+}
+
+/** As imported, and as exported and imported again. */
+function firedBothWays(text: string, events: readonly RuleEvent[]): number[] {
+  const exported = exportSigma(text)
+  expect(exported.faults).toEqual([])
+  const once = firedAt(text, events)
+  expect(firedAt(imported(exported.text).text, events)).toEqual(once)
+  return once
+}
+
+const log = (metadata: Record<string, unknown>[], wait = 1_000) =>
+  metadata.map((each, index) => logged({ seq: index + 1, at: index * wait, metadata: each }))
+
+describe('Sigma correlations are imported and run:', () => {
+  test('event_count: 100 blocked connections of a host within an hour', () => {
+    const { text } = imported(
+      blocked,
+      `
+title: Many blocked
+correlation:
+  type: event_count
+  rules: [11111111-2222-4333-8444-555555555555]
+  group-by: [ComputerName]
+  timespan: 1h
+  condition: {gte: 100}
+`,
+    )
+    const events = log(
+      Array.from({ length: 300 }, (_, index) => ({ action: 'BLOCK', ComputerName: `host-${index % 2}` })),
+    )
+    expect(firedBothWays(text, events)).toEqual([199, 200])
+    expect(
+      firedBothWays(
+        text,
+        log(
+          events.map(({ row }) => row.metadata!),
+          60_000,
+        ),
+      ),
+    ).toEqual([])
+  })
+
+  test('value_count: more than three users from one computer to another', () => {
+    const { text } = imported(
+      blocked,
+      `
+title: Many users
+correlation:
+  type: value_count
+  rules: [blocked]
+  group-by: [ComputerName, WorkstationName]
+  timespan: 1d
+  condition: {field: User, gt: 3}
+`,
+    )
+    const users = ['a', 'b', 'a', 'c', 'c', 'd', 'e']
+    const events = log(users.map((User) => ({ action: 'block', ComputerName: 'x', WorkstationName: 'y', User })))
+    expect(firedBothWays(text, events)).toEqual([6])
+  })
+
+  test.each([
+    ['temporal', ['netstat', 'whoami', 'whoami', 'ipconfig'], [4]],
+    ['temporal_ordered', ['netstat', 'whoami', 'ipconfig', 'netstat'], [4]],
+    ['temporal_ordered', ['netstat', 'ipconfig', 'whoami'], []],
+  ])('%s: %j by one user on one computer', (type, ran, expected) => {
+    const { text } = imported(
+      commands,
+      `
+title: Reconnaissance
+correlation:
+  type: ${type}
+  rules: [ran_whoami, ran_ipconfig, ran_netstat]
+  group-by: [ComputerName, User]
+  timespan: 5m
+`,
+    )
+    const by = (User: string) =>
+      log(ran.map((command) => ({ CommandLine: `cmd /c ${command}`, ComputerName: 'x', User })))
+    expect(firedBothWays(text, by('eve'))).toEqual(expected)
+    expect(firedBothWays(text, by('svc-backup'))).toEqual([])
+    expect(
+      firedBothWays(
+        text,
+        log(
+          by('eve').map(({ row }) => row.metadata!),
+          150_000,
+        ),
+      ),
+    ).toEqual([])
+  })
+
+  test('a chain: many failed logins, then one that succeeds', () => {
+    const { text, notes } = imported(bruteForce)
+    const failure = { EventID: 4625, User: 'eve' }
+    const success = { EventID: 4624, User: 'eve' }
+    expect(firedBothWays(text, log([...Array(10).fill(failure), success]))).toEqual([11])
+    expect(firedBothWays(text, log([...Array(9).fill(failure), success]))).toEqual([])
+    expect(firedBothWays(text, log([success, ...Array(10).fill(failure)]))).toEqual([])
+    expect(firedBothWays(text, log([...Array(10).fill(failure), { ...success, User: 'bob' }]))).toEqual([])
+    expect(notes).toContain('Failure: EventID is read as metadata.EventID.')
+    expect(notes).toContain('Success: logsource has no counterpart here; the rule looks at every event.')
+    const { document } = parseRules(text).rules[0]!.rule
+    expect(document).toMatchObject({
+      id: 'aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee',
+      mode: 'observe',
+      severity: 'critical',
+    })
+  })
+})
+
+test('a rule alone keeps its selections, and a list of conditions means one of them', () => {
+  const text = `
+title: Alone
+detection:
+  a: {event_type: tool_call, tags: env:prod}
+  b: {Image|endswith: '\\\\evil.exe'}
+  condition: [a, b]
+level: medium
+`
+  const { text: ours } = imported(text)
+  expect(parseRules(ours).rules[0]!.rule.document).toMatchObject({
+    severity: 'warning',
+    detection: {
+      a: { event_type: 'tool_call', tags: 'env:prod' },
+      b: { 'metadata.Image|endswith': '\\\\evil.exe' },
+      condition: 'a or b',
+    },
+  })
+})
+
+test('rules of a correlation are printed by themselves only where it asks for that', () => {
+  const count = (generate: string) => `
+title: Many
+correlation: {type: event_count, rules: [blocked], timespan: 5m, condition: {gte: 5}}
+${generate}`
+  expect(parseRules(imported(blocked, count('')).text).rules).toHaveLength(1)
+  expect(parseRules(imported(blocked, count('generate: true')).text).rules).toHaveLength(2)
+})
+
+describe('what is not supported is refused by name and place:', () => {
+  const base = (detection: string) => `title: x\nname: x\ndetection:\n${detection}\n`
+  const correlation = (lines: string) => `${blocked}---\ntitle: y\ncorrelation:\n${lines}\n`
+  test.each([
+    [base('  a: {Image|windash: x}\n  condition: a'), '1.yml:4:7 The modifier windash is not supported'],
+    [base('  a: {Image|fieldref: x}\n  condition: a'), '1.yml:4:7 The modifier fieldref is not supported'],
+    [base('  a: [evil]\n  condition: a'), '1.yml:4:3 Keywords such as evil are not supported'],
+    [base('  a: {Image: x}\n  condition: a | count() > 5'), '1.yml:5:16 Aggregations after |'],
+    [base('  a: {Image: x}\n  timeframe: 5m\n  condition: a'), '1.yml:5:3 timeframe is not supported'],
+    [`${base('  a: {Image: x}\n  condition: a')}custom: 1\n`, '1.yml:6:1 The field custom is not supported.'],
+    ['title: x\nfilter: {rules: [x], a: {Image: x}, condition: a}\n', '1.yml:2:1 Sigma filters are not supported.'],
+    ['title: x\naction: global\n', '1.yml:2:1 Collections by action are not supported'],
+    [
+      correlation('  type: value_sum\n  rules: [blocked]\n  timespan: 5m'),
+      ':12:3 Correlations of type value_sum are not supported',
+    ],
+    [
+      correlation('  type: temporal\n  rules: [blocked, nobody]\n  timespan: 5m'),
+      'The rule nobody is in none of the files.',
+    ],
+    [
+      correlation('  type: temporal\n  rules: [blocked]\n  timespan: 5m\n  aliases: {}'),
+      'aliases is not supported in a correlation.',
+    ],
+    [
+      correlation('  type: temporal\n  rules: [blocked]\n  timespan: 2w'),
+      'timespan is a whole number followed by s, m, h or d, not 2w.',
+    ],
+    [
+      correlation('  type: event_count\n  rules: [blocked]\n  timespan: 5m\n  condition: {neq: 5}'),
+      'neq is not supported in the condition',
+    ],
+    [`${blocked}---${blocked}`, 'blocked names two rules.'],
+    ['title: y\nname: y\ncorrelation: {type: temporal, rules: [y], timespan: 5m}\n', 'name'],
+  ])('%#', (text, expected) => {
+    const { faults, text: output } = importSigma([{ name: '1.yml', text }])
+    expect(
+      faults.map(({ file, line, column, sentence }) => `${file}:${line}:${column} ${sentence}`).join('\n'),
+    ).toContain(expected)
+    expect(output).toBe('')
+  })
+
+  test('correlations that name each other', () => {
+    const text = ['a', 'b']
+      .map(
+        (name, index) =>
+          `title: ${name}\nname: ${name}\ncorrelation: {type: event_count, rules: [${['b', 'a'][index]}], timespan: 5m, condition: {gte: 2}}\n`,
+      )
+      .join('---\n')
+    expect(importSigma([{ name: '1.yml', text }]).faults.length).toBeGreaterThan(0)
+  })
+
+  test('new_value is no correlation of Sigma, and what Sigma has no place for is named', () => {
+    const rule = { title: 'x', severity: 'info', detection: { a: { event_type: 'x' }, condition: 'a' } }
+    const newValue = { ...rule, correlation: { type: 'new_value', field: 'tool', timespan: '7d' } }
+    expect(exportSigma(JSON.stringify(newValue)).faults.map(({ sentence }) => sentence)).toEqual([
+      'Sigma has no correlation of type new_value.',
+    ])
+    const responding = { ...rule, response: [{ action: 'suspend' }], cooldown: '5m' }
+    expect(exportSigma(JSON.stringify(responding)).notes).toEqual([
+      'x: Sigma has no place for response, cooldown: left out.',
+    ])
+  })
+})

@@ -1,0 +1,45 @@
+import type { EventRow } from '@wardline/contract'
+import { stringify } from 'yaml'
+import type { RuleEvent } from './fields.ts'
+import { type CompiledRule, parseRules } from './rule.ts'
+
+/** The rule of a document that must be valid. */
+export function compiled(document: object): CompiledRule {
+  const { rules, faults } = parseRules(stringify({ title: 'Test', severity: 'info', ...document }))
+  if (faults.length > 0 || rules.length !== 1) throw new Error(JSON.stringify({ faults, document }))
+  return rules[0]!.rule
+}
+
+/** What is wrong with a text, as `line:column sentence`. */
+export const faultsOf = (text: string): string[] =>
+  parseRules(text).faults.map(({ line, column, sentence }) => `${line}:${column} ${sentence}`)
+
+/** An event of the log; `at` in milliseconds. */
+export function logged({
+  seq = 1,
+  at = 0,
+  tags = [],
+  ...row
+}: Partial<EventRow> & { at?: number; tags?: string[] }): RuleEvent {
+  return {
+    row: {
+      id: '00000000-0000-7000-8000-000000000001',
+      seq,
+      severity: 'info',
+      source: 'test',
+      by_service: false,
+      event_type: 'test',
+      description: 'test',
+      instance_id: 'bot-1',
+      session_id: null,
+      metadata: null,
+      ip_address: null,
+      created_at: new Date(Date.UTC(2026, 0, 5) + at).toISOString(),
+      ...row,
+    },
+    tags,
+  }
+}
+
+/** The start of the times of `logged`. */
+export const epoch = Date.UTC(2026, 0, 5)
