@@ -95,6 +95,7 @@ const scenes: Record<string, (made: { clone: string; port: number }) => Promise<
     env: { AGENT: folder() },
     standIns: { 'https://wardline.example': 'http://127.0.0.1:4747' },
   }),
+  'docs/guide/rules.md': async ({ clone }) => ({ bins: [commandOf(clone)] }),
   'packages/sdk/README.md': inAgentFolder,
   'clients/python/README.md': inAgentFolder,
   'packages/contract/README.md': fromSource,

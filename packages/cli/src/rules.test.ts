@@ -16,7 +16,12 @@ beforeEach(() => {
   vi.spyOn(console, 'error').mockImplementation((line) => void errors.push(line))
   vi.spyOn(process.stdout, 'write').mockImplementation((text) => output.push(String(text)) > 0)
 })
+const listeners = process.stdout.listeners('error')
 afterEach(() => {
+  // Each run adds one.
+  for (const listener of process.stdout.listeners('error')) {
+    if (!listeners.includes(listener)) process.stdout.off('error', listener as () => void)
+  }
   vi.restoreAllMocks()
   rmSync(folder, { recursive: true })
 })

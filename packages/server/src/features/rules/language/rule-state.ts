@@ -66,9 +66,9 @@ export function step(
 ): Firing[] {
   const { correlation, cooldown, types } = rule
   const { row } = event
-  if (types !== undefined && !types.has(row.event_type.toLowerCase())) return []
-  const results = new Map<Predicate, boolean>()
-  if (!findMatches(correlation, event, results)) return []
+  if (types !== undefined && !types.has(row.event_type)) return []
+  const matched = matchedOf(rule.predicates, event)
+  if (matched.length === 0) return []
   const at = Date.parse(row.created_at)
   if (rule.isExcepted(event, at)) return []
   state.time = Math.max(state.time, at)
@@ -86,28 +86,23 @@ export function step(
       state.evicted += 1
     },
   }
-  const hit = advance(correlation, state.root, event, (predicate) => results.get(predicate)!, around)
+  const hit = advance(correlation, state.root, event, (predicate) => matched.includes(predicate), around)
   if (hit === undefined || !mayFire(correlation, state.root, hit.group, around)) return []
   const { group, seqs, count } = hit
   return [{ group, time: state.time, seq: row.seq, events: seqs.slice(-firingEvents), count }]
 }
 
-/** Compares the event with each predicate of the rule; says whether one matches. */
-function findMatches(
-  { steps }: CompiledRule['correlation'],
-  event: RuleEvent,
-  results: Map<Predicate, boolean>,
-): boolean {
-  let found = false
-  for (const each of steps) {
-    if ('correlation' in each) found = findMatches(each.correlation, event, results) || found
-    else {
-      const matches = each.predicate.matches(event)
-      results.set(each.predicate, matches)
-      found ||= matches
-    }
+const none: readonly Predicate[] = []
+
+/** Most events match nothing: no list is made for them. */
+function matchedOf(predicates: readonly Predicate[], event: RuleEvent): readonly Predicate[] {
+  let matched: Predicate[] | undefined
+  for (const predicate of predicates) {
+    if (!predicate.matches(event)) continue
+    matched ??= []
+    matched.push(predicate)
   }
-  return found
+  return matched ?? none
 }
 
 /** How far back events must be read to rebuild a state, in milliseconds. What cooldowns need, setFirings adds. */

@@ -20,6 +20,8 @@ export interface CompiledRule {
   /** The only types of events that it looks at; undefined: all. */
   types: ReadonlySet<string> | undefined
   isExcepted(event: RuleEvent, time: number): boolean
+  /** Those of all its correlations. */
+  predicates: readonly Predicate[]
   /** By name, for explanations. */
   selections: ReadonlyMap<string, Predicate>
 }
@@ -85,6 +87,9 @@ function checkResponses({ response = [] }: RuleDocument, faults: Faults): void {
   }
 }
 
+const predicatesOf = ({ steps }: Correlation): Predicate[] =>
+  steps.flatMap((each) => ('predicate' in each ? [each.predicate] : predicatesOf(each.correlation)))
+
 const typesOf = ({ steps }: Correlation): ReadonlySet<string> | undefined =>
   unitedTypes(steps.map((each) => ('predicate' in each ? each.predicate : { types: typesOf(each.correlation) })))
 
@@ -143,6 +148,7 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
       correlations: Math.max(1, parts.count),
       cooldown,
       types: typesOf(correlation),
+      predicates: [...new Set(predicatesOf(correlation))],
       isExcepted,
       selections,
     }

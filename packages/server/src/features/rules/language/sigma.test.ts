@@ -175,7 +175,7 @@ correlation:
         text,
         log(
           by('eve').map(({ row }) => row.metadata!),
-          150_000,
+          160_000,
         ),
       ),
     ).toEqual([])
