@@ -67,7 +67,7 @@ test('lint shows each fault with its place, and a rule without tests is one', as
   expect(JSON.parse(output.at(-1)!)).toEqual({ faults: [expect.objectContaining({ line: 1, column: 1 })] })
 })
 
-test('test says which case failed and why', async () => {
+test('each case that fails is named with the reason', async () => {
   expect(await rules('test', burst(2))).toBe(0)
   expect(output).toEqual(['passed  Shell burst (2 of 2 cases)'])
   output.length = 0

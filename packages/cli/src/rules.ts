@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { loadRuleFiles } from '@wardline/server'
-import { safeJson, sanitize } from '@wardline/text'
-import { counted } from '@wardline/text/counted'
+import { counted, safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { exitCodes } from './exit.ts'
 

@@ -21,7 +21,7 @@ export interface CorrelationParts {
 
 const checkInner = lazyCheck(RuleCorrelation)
 
-export const maxSpanMs = ruleLimits.timespanSeconds * 1_000
+const maxSpanMs = ruleLimits.timespanSeconds * 1_000
 
 /** Milliseconds; adds a fault where it is longer than events are kept. */
 export function spanMs(text: string, path: Path, faults: Faults): number {

@@ -7,9 +7,9 @@ export type Condition =
   | { kind: 'not'; operand: Condition }
   | { kind: 'and' | 'or'; operands: Condition[] }
 
-export type ParsedCondition = { condition: Condition } | { offset: number; sentence: string }
+type ParsedCondition = { condition: Condition } | { offset: number; sentence: string }
 
-export const selectionName = /^[A-Za-z_][A-Za-z0-9_-]*$/
+const selectionName = /^[A-Za-z_][A-Za-z0-9_-]*$/
 const reserved = ['and', 'or', 'not', 'of', 'them', 'all', '1']
 
 /** Why a selection cannot have this name; undefined when it can. */

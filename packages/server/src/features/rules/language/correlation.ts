@@ -46,7 +46,7 @@ interface Group {
   touched: number
 }
 
-/** State of a correlation and of those within it; plain but for maps, see saveState. */
+/** State of a correlation and of those within it; plain but for maps, see rule-state.ts. */
 export interface CorrelationState {
   /** Least recently used first. */
   groups: Map<string, Group>
@@ -75,7 +75,7 @@ export interface Surroundings {
   evict(): void
 }
 
-export interface Hit {
+interface Hit {
   group: string
   /** The events that made it, oldest first. */
   seqs: number[]

@@ -2,18 +2,18 @@ import type { RuleCorrelation } from '@wardline/contract'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { effort } from '../../../../../../test-servers/effort.ts'
+import { compiled, epoch, faultsOf, logged } from '../../../test-rules.ts'
 import type { ValueHistory } from './correlation.ts'
 import type { RuleEvent } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
-import { type Firing, lookbackOf, restoreState, saveState, setFirings, startState, step } from './rule-state.ts'
-import { compiled, epoch, faultsOf, logged } from './test-rules.ts'
+import { type Firing, lookbackOf, ruleStates, step } from './rule-state.ts'
 import { valueMemory } from './value-memory.ts'
 
 const detection = { x: { event_type: 'x' }, y: { event_type: 'y' }, z: { event_type: 'z' } }
 const any = { ...detection, condition: '1 of them' }
 
 function run(rule: CompiledRule, events: readonly RuleEvent[], history = valueMemory()): Firing[] {
-  const state = startState(rule)
+  const state = ruleStates.start(rule)
   return events.flatMap((event) => step(rule, state, event, history))
 }
 
@@ -108,8 +108,8 @@ const correlated = (correlation: Partial<RuleCorrelation>, cooldownSeconds: numb
 const seqs = (firings: Firing[]) => firings.map(({ seq }) => seq)
 const runs = { numRuns: effort(400, 100_000) }
 
-describe('a correlation fires where counting all events anew says so:', () => {
-  test('event_count, with lower and upper bounds', () => {
+describe('a correlation fires where counting all events again says so:', () => {
+  test('event_count holds with lower and upper bounds', () => {
     const bounds = fc.record({
       gte: fc.integer({ min: 1, max: 4 }),
       lte: fc.option(fc.integer({ min: 4, max: 6 }), { nil: undefined }),
@@ -125,7 +125,7 @@ describe('a correlation fires where counting all events anew says so:', () => {
     )
   })
 
-  test('value_count', () => {
+  test('value_count counts different values', () => {
     fc.assert(
       fc.property(logs(), timespan, cooldown, fc.integer({ min: 1, max: 3 }), (events, span, pause, gte) => {
         const rule = correlated(
@@ -143,7 +143,7 @@ describe('a correlation fires where counting all events anew says so:', () => {
     )
   })
 
-  test('temporal', () => {
+  test('temporal finds all rules in any order', () => {
     fc.assert(
       fc.property(logs(), timespan, cooldown, fc.option(fc.integer({ min: 1, max: 3 })), (events, span, pause, gte) => {
         const condition = gte === null ? {} : { condition: { gte } }
@@ -159,7 +159,7 @@ describe('a correlation fires where counting all events anew says so:', () => {
     )
   })
 
-  test('temporal_ordered, also where a rule stands twice', () => {
+  test('temporal_ordered finds the order, also where a rule stands twice', () => {
     const orders = fc.array(fc.constantFrom('x', 'y', 'z'), { minLength: 2, maxLength: 4 })
     fc.assert(
       fc.property(logs(), timespan, cooldown, orders, (events, span, pause, types) => {
@@ -174,7 +174,7 @@ describe('a correlation fires where counting all events anew says so:', () => {
     )
   })
 
-  test('new_value', () => {
+  test('new_value compares with all that the group showed', () => {
     fc.assert(
       fc.property(logs(), timespan, cooldown, fc.integer({ min: 1, max: 20 }), (events, span, pause, learning) => {
         const rule = correlated(
@@ -230,9 +230,9 @@ describe.each(Object.entries(ruleKinds))('the state of a rule of type %s', (_nam
     fc.assert(
       fc.property(logs(), fc.nat(40), (events, cut) => {
         const [through, half] = [valueMemory(), valueMemory()]
-        const state = startState(rule)
+        const state = ruleStates.start(rule)
         const before = events.slice(0, cut).flatMap((event) => step(rule, state, event, half))
-        const restored = restoreState(JSON.parse(JSON.stringify(saveState(state))))
+        const restored = ruleStates.restore(JSON.parse(JSON.stringify(ruleStates.save(state))))
         const after = events.slice(cut).flatMap((event) => step(rule, restored, event, half))
         expect([...before, ...after]).toEqual(run(rule, events, through))
       }),
@@ -247,15 +247,15 @@ describe.each(Object.entries(ruleKinds))('the state of a rule of type %s', (_nam
         const stored = through.filter(({ seq }) => seq <= cut)
         // What groups showed before is stored as well, not read from the log.
         const history = valueMemory()
-        const live = startState(rule)
+        const live = ruleStates.start(rule)
         for (const event of events.slice(0, cut)) step(rule, live, event, history)
         const ignored: ValueHistory = { look: () => ({}), note: () => undefined }
-        const rebuilt = startState(rule)
+        const rebuilt = ruleStates.start(rule)
         const from = live.time - lookbackOf(rule)
         for (const event of events.slice(0, cut)) {
           if (Date.parse(event.row.created_at) >= from) step(rule, rebuilt, event, ignored)
         }
-        setFirings(rebuilt, stored)
+        ruleStates.setFirings(rebuilt, stored)
         const after = events.slice(cut).flatMap((event) => step(rule, rebuilt, event, history))
         expect(after).toEqual(through.filter(({ seq }) => seq > cut))
       }),
@@ -301,7 +301,7 @@ describe('what a rule keeps is bounded:', () => {
   const of = (seq: number, v: string) => logged({ seq, at: seq, event_type: 'x', metadata: { v } })
 
   test('100,000 groups, the oldest are dropped and counted', () => {
-    const state = startState(rule)
+    const state = ruleStates.start(rule)
     const history = valueMemory()
     const groups = 100_000 + 250
     let seq = 0
@@ -323,7 +323,7 @@ describe('what a rule keeps is bounded:', () => {
       detection: any,
       correlation: { type: 'event_count', 'group-by': ['metadata.v'], timespan: '90d', condition: { gte: 10_000 } },
     })
-    const state = startState(many)
+    const state = ruleStates.start(many)
     for (let seq = 1; seq <= 3_000; seq += 1)
       step(many, state, of(seq, `g${seq % 30}`), valueMemory(), { groups: 100, entries: 1_000 })
     expect(state.root.entries).toBeLessThanOrEqual(1_000)
@@ -336,7 +336,7 @@ describe('what a rule keeps is bounded:', () => {
       detection: any,
       correlation: { type: 'event_count', 'group-by': ['metadata.v'], timespan: '1s', condition: { gte: 3 } },
     })
-    const state = startState(short)
+    const state = ruleStates.start(short)
     for (let seq = 1; seq <= 10_000; seq += 1) step(short, state, of(seq, `g${seq}`), valueMemory())
     expect(state.root.groups.size).toBeLessThanOrEqual(1_001)
     expect(state.evicted).toBe(0)
@@ -356,7 +356,7 @@ describe('what a rule keeps is bounded:', () => {
       detection,
       correlation: { type: 'temporal', rules: [inner, 'y or z'], 'group-by': ['metadata.v'], timespan: '1d' },
     })
-    const state = startState(nested)
+    const state = ruleStates.start(nested)
     for (let seq = 1; seq <= 500; seq += 1)
       step(nested, state, of(seq, `g${seq}`), valueMemory(), { groups: 100, entries: 1_000 })
     expect(state.root.inner[0]!.groups.size).toBe(50)

@@ -9,7 +9,7 @@ export interface SourceDocument {
   fault(path: Path, sentence: string, offset?: number): RuleFault
 }
 
-export interface ReadText {
+interface ReadText {
   documents: SourceDocument[]
   faults: RuleFault[]
 }

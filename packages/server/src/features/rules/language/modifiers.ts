@@ -72,7 +72,7 @@ export function equalTo(value: unknown): { exact: string } | Test | string {
 }
 
 /** What a chain of modifiers means; a sentence where it means nothing here. */
-export interface Chain {
+interface Chain {
   modifier: string | undefined
   isAll: boolean
   flags: ReadonlySet<string>

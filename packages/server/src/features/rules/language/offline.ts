@@ -21,7 +21,7 @@ export function lintRules(text: string): { titles: string[]; faults: RuleFault[]
   return { titles: rules.map(({ rule }) => rule.document.title), faults: [...faults, ...untested] }
 }
 
-export interface TestedRule {
+interface TestedRule {
   title: string
   passed: number
   /** Cases that failed, where they stand. */

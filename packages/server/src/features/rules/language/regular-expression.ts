@@ -2,7 +2,7 @@ import { ruleLimits } from '@wardline/contract'
 import { RE2JS } from 're2js'
 import { shown } from './fault.ts'
 
-export interface Expression {
+interface Expression {
   matches(text: string): boolean
 }
 

@@ -15,7 +15,7 @@ import type { CompiledRule } from './rule.ts'
 import type { Predicate } from './selection.ts'
 
 /** What a rule knows of the events before: all of it follows from them. */
-export interface RuleState {
+interface RuleState {
   /** The highest time of any event that counted, in milliseconds. */
   time: number
   root: CorrelationState
@@ -39,7 +39,7 @@ export interface Firing {
 /** A firing names events for people to look at; its count has the rest. */
 const firingEvents = 100
 
-export const startState = (rule: CompiledRule): RuleState => ({
+const start = (rule: CompiledRule): RuleState => ({
   time: Number.NEGATIVE_INFINITY,
   root: newState(rule.correlation),
   evicted: 0,
@@ -112,7 +112,7 @@ export function lookbackOf({ correlation }: Pick<CompiledRule, 'correlation'>): 
 }
 
 /** Replaces what a rebuilt state believes of earlier firings by those that were stored. */
-export function setFirings(state: RuleState, firings: readonly Pick<Firing, 'group' | 'time'>[]): void {
+function setFirings(state: RuleState, firings: readonly Pick<Firing, 'group' | 'time'>[]): void {
   for (const group of state.root.groups.values()) delete group.firedAt
   for (const { group, time } of firings) {
     const known = state.root.groups.get(group) ?? { touched: time }
@@ -135,7 +135,7 @@ interface SavedCorrelation {
   inner: (SavedCorrelation | null)[]
 }
 /** A state as JSON can hold it. */
-export interface SavedState {
+interface SavedState {
   time: number | null
   root: SavedCorrelation
   evicted: number
@@ -154,12 +154,15 @@ const restoreCorrelation = ({ groups, entries, inner }: SavedCorrelation): Corre
   inner: inner.map((each) => each && restoreCorrelation(each)),
 })
 
-export const saveState = ({ time, root, evicted }: RuleState): SavedState =>
+const save = ({ time, root, evicted }: RuleState): SavedState =>
   structuredClone({ time: Number.isFinite(time) ? time : null, root: saveCorrelation(root), evicted })
 
 /** For the same version of the rule alone: another one has other correlations. */
-export const restoreState = ({ time, root, evicted }: SavedState): RuleState => ({
+const restore = ({ time, root, evicted }: SavedState): RuleState => ({
   time: time ?? Number.NEGATIVE_INFINITY,
   root: restoreCorrelation(structuredClone(root)),
   evicted,
 })
+
+/** How a state begins, is stored and comes back. */
+export const ruleStates = { start, save, restore, setFirings }

@@ -2,10 +2,10 @@ import type { EventRow, RuleTestEvent } from '@wardline/contract'
 import { durationMs } from './duration.ts'
 import type { RuleEvent } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
-import { startState, step } from './rule-state.ts'
+import { ruleStates, step } from './rule-state.ts'
 import { valueMemory } from './value-memory.ts'
 
-export interface CaseResult {
+interface CaseResult {
   kind: 'match' | 'no_match'
   /** Place in its list, from 0. */
   index: number
@@ -18,7 +18,7 @@ export interface CaseResult {
 const start = Date.parse('2026-01-05T12:00:00.000Z')
 
 /** The events of a case as they would stand in the log. */
-export function caseEvents(events: readonly RuleTestEvent[]): RuleEvent[] {
+function caseEvents(events: readonly RuleTestEvent[]): RuleEvent[] {
   let time = start
   return events.map((event, index) => {
     const { after = '0s', tags = [], ...given } = event
@@ -61,7 +61,7 @@ function runCase(
   index: number,
 ): CaseResult {
   const events = caseEvents(given)
-  const state = startState(rule)
+  const state = ruleStates.start(rule)
   const history = valueMemory()
   const firings = events.flatMap((event) => step(rule, state, event, history))
   const [first] = firings

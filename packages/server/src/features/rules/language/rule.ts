@@ -26,12 +26,12 @@ export interface CompiledRule {
   selections: ReadonlyMap<string, Predicate>
 }
 
-export interface ParsedRule {
+interface ParsedRule {
   rule: CompiledRule
   source: SourceDocument
 }
 
-export interface ParsedRules {
+interface ParsedRules {
   rules: ParsedRule[]
   faults: RuleFault[]
 }

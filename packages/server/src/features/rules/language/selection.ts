@@ -28,7 +28,7 @@ function holds(test: Test, value: unknown): boolean {
 const isMissing = (value: unknown): boolean => value === undefined || value === null
 
 /** Bounds that concern a rule as a whole. */
-export interface Budget {
+interface Budget {
   expressions: number
 }
 

@@ -4,7 +4,7 @@ import { namesIn, parseCondition } from './condition.ts'
 import type { RuleFault } from './fault.ts'
 import { parseRules } from './rule.ts'
 
-export interface Exported {
+interface Exported {
   text: string
   notes: string[]
   faults: RuleFault[]

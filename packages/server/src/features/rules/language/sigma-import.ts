@@ -18,7 +18,7 @@ import {
   sourcesOf,
 } from './sigma-read.ts'
 
-export interface Imported {
+interface Imported {
   /** YAML; empty where there are faults. */
   text: string
   /** What was changed or left out, one sentence each. */

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
+import { logged } from '../../../test-rules.ts'
 import type { RuleEvent } from './fields.ts'
 import { parseRules } from './rule.ts'
-import { startState, step } from './rule-state.ts'
+import { ruleStates, step } from './rule-state.ts'
 import { exportSigma } from './sigma-export.ts'
 import { importSigma } from './sigma-import.ts'
-import { logged } from './test-rules.ts'
 import { valueMemory } from './value-memory.ts'
 
 // The correlations have the form of the examples in the Sigma correlation specification, which is public domain
@@ -86,7 +86,7 @@ function firedAt(text: string, events: readonly RuleEvent[]): number[] {
   const { rules, faults } = parseRules(text)
   expect(faults).toEqual([])
   const { rule } = rules.at(-1)!
-  const state = startState(rule)
+  const state = ruleStates.start(rule)
   const history = valueMemory()
   return events.flatMap((event) => step(rule, state, event, history).map(({ seq }) => seq))
 }

@@ -29,7 +29,7 @@ function partsOf(value: string): Part[] {
   return parts
 }
 
-export interface Wildcards {
+interface Wildcards {
   /** The text that alone matches, in lower case; undefined where wildcards are. */
   exact: string | undefined
   /** Takes text in lower case. */

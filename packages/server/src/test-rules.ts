@@ -1,7 +1,7 @@
 import type { EventRow } from '@wardline/contract'
 import { stringify } from 'yaml'
-import type { RuleEvent } from './fields.ts'
-import { type CompiledRule, parseRules } from './rule.ts'
+import type { RuleEvent } from './features/rules/language/fields.ts'
+import { type CompiledRule, parseRules } from './features/rules/language/rule.ts'
 
 /** The rule of a document that must be valid. */
 export function compiled(document: object): CompiledRule {
