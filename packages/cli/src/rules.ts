@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { loadRuleFiles } from '@wardline/server'
 import { counted, safeJson, sanitize } from '@wardline/text'
-import type { Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
 import { exitCodes } from './exit.ts'
 
 interface JsonOption {
@@ -16,6 +16,13 @@ interface Fault {
 
 interface FileFault extends Fault {
   file: string
+}
+
+function addFile(file: string, before: string[] = []): string[] {
+  const found = statSync(file, { throwIfNoEntry: false })
+  if (found === undefined) throw new InvalidArgumentError('There is no such file.')
+  if (found.isDirectory()) throw new InvalidArgumentError('It is a folder.')
+  return [...before, file]
 }
 
 const read = (file: string): string => readFileSync(file, 'utf8')
@@ -91,23 +98,23 @@ export function addRules(program: Command): void {
   rules
     .command('lint')
     .description('report what is wrong with rules, as file:line:column; exit code 1 when there is a fault')
-    .argument('<files...>', 'files of rules, YAML or JSON')
+    .argument('<files...>', 'files of rules, YAML or JSON', addFile)
     .option('--json', 'print JSON, also for errors')
     .action(lint)
   rules
     .command('test')
     .description('run the tests of rules; exit code 1 when a case fails')
-    .argument('<files...>', 'files of rules, YAML or JSON')
+    .argument('<files...>', 'files of rules, YAML or JSON', addFile)
     .option('--json', 'print JSON, also for errors')
     .action(test)
   rules
     .command('import')
     .description('print Sigma rules and correlations as rules')
-    .argument('<files...>', 'files of Sigma rules; correlations may name rules of other files')
+    .argument('<files...>', 'files of Sigma rules; correlations may name rules of other files', addFile)
     .action(importFiles)
   rules
     .command('export')
     .description('print rules as Sigma rules and correlations')
-    .argument('<files...>', 'files of rules, YAML or JSON')
+    .argument('<files...>', 'files of rules, YAML or JSON', addFile)
     .action(exportFiles)
 }
