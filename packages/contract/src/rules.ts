@@ -172,7 +172,7 @@ const RuleException = Type.Object(
 
 const { severity, source, event_type, description, session_id, metadata, ip_address } = NewEvent.properties
 
-/** An event of a case: what matters to the rule. What is left out has a value that no rule asks for. */
+/** An event of a case. Left out: severity info; source, type, description and instance `test`; all else null. */
 const RuleTestEvent = Type.Object(
   {
     after: Type.Optional(

@@ -156,10 +156,21 @@ function change<Result>(
   return result
 }
 
+/** What a window holds. The events are listed only when the rule fires: a window may have thousands. */
+interface Counted {
+  count: number
+  seqs(): number[]
+}
+
+const countOf = (marks: readonly Mark[]): Counted => ({
+  count: marks.length,
+  seqs: () => marks.map(([, seq]) => seq),
+})
+
 /** As many as the condition distinguishes: beyond `max` it matters only that there are more. */
 const capOf = ({ min, max }: Correlation): number => Math.max(1, Number.isFinite(max) ? max + 1 : min)
 
-function countEvents(correlation: Correlation, group: Group, { time, seq }: Surroundings): number[] {
+function countEvents(correlation: Correlation, group: Group, { time, seq }: Surroundings): Counted {
   group.marks ??= []
   const { marks } = group
   marks.push([time, seq])
@@ -167,10 +178,10 @@ function countEvents(correlation: Correlation, group: Group, { time, seq }: Surr
   let old = Math.max(0, marks.length - capOf(correlation))
   while (marks[old]![0] < from) old += 1
   if (old > 0) marks.splice(0, old)
-  return marks.map(([, each]) => each)
+  return countOf(marks)
 }
 
-function countValues(correlation: Correlation, group: Group, values: string[], { time, seq }: Surroundings): number[] {
+function countValues(correlation: Correlation, group: Group, values: string[], { time, seq }: Surroundings): Counted {
   group.values ??= new Map()
   const { values: known } = group
   for (const value of values) {
@@ -183,7 +194,7 @@ function countValues(correlation: Correlation, group: Group, values: string[], {
     if (seen >= from && known.size <= cap) break
     known.delete(value)
   }
-  return [...known.values()].map(([, each]) => each)
+  return { count: known.size, seqs: () => [...known.values()].map(([, each]) => each) }
 }
 
 function findTogether(
@@ -191,11 +202,11 @@ function findTogether(
   group: Group,
   matched: boolean[],
   { time, seq }: Surroundings,
-): number[] {
+): Counted {
   group.steps ??= steps.map(() => null)
   const known = group.steps
   for (const [index, isMatched] of matched.entries()) if (isMatched) known[index] = [time, seq]
-  return known.filter((mark) => mark !== null && mark[0] >= time - timespan).map((mark) => mark![1])
+  return countOf(known.filter((mark): mark is Mark => mark !== null && mark[0] >= time - timespan))
 }
 
 /**
@@ -207,7 +218,7 @@ function findInOrder(
   group: Group,
   matched: boolean[],
   { time, seq }: Surroundings,
-): number[] {
+): Counted {
   group.chains ??= steps.map(() => null)
   const { chains } = group
   for (let index = steps.length - 1; index >= 0; index -= 1) {
@@ -218,10 +229,10 @@ function findInOrder(
   }
   const whole = chains.at(-1)
   const isNow = matched.at(-1) === true && whole?.at(-1)?.[1] === seq
-  return isNow ? whole!.map(([, each]) => each) : []
+  return countOf(isNow ? whole! : [])
 }
 
-function findNew(correlation: Correlation, group: string, values: string[], around: Surroundings): number[] {
+function findNew(correlation: Correlation, group: string, values: string[], around: Surroundings): Counted {
   const { time, seq, history } = around
   const { timespan, learning, name } = correlation
   const key = `${name}${group}`
@@ -232,7 +243,7 @@ function findNew(correlation: Correlation, group: string, values: string[], arou
     return isKnownGroup && (valueSeen === undefined || valueSeen < time - timespan)
   })
   for (const value of values) history.note(key, value, time)
-  return isNew.includes(true) ? [seq] : []
+  return countOf(isNew.includes(true) ? [[time, seq]] : [])
 }
 
 /**
@@ -255,11 +266,8 @@ export function advance(
   if (!matched.includes(true)) return undefined
   const group = keyOf(groupBy, event)
   if (group === undefined) return undefined
-  const hit = (seqs: number[]): Hit | undefined => {
-    const count = seqs.length
-    const sorted = [...new Set(seqs)].sort((a, b) => a - b)
-    return count >= min && count <= max ? { group, seqs: sorted, count } : undefined
-  }
+  const hit = ({ count, seqs }: Counted): Hit | undefined =>
+    count >= min && count <= max ? { group, seqs: [...new Set(seqs())].sort((a, b) => a - b), count } : undefined
   const values = correlation.values.length === 0 ? [] : valuesOf(correlation.values, event)
   if (correlation.values.length > 0 && values.length === 0) return undefined
   if (type === 'new_value') return hit(findNew(correlation, group, values, around))
