@@ -39,7 +39,8 @@ const placeholder = 'x'
 function wordsOf(text: string): string[] {
   const filledIn = text.replaceAll(/\$\{[^{}]*\}/g, placeholder).replaceAll(/<[\w -]+>/g, placeholder)
   // A quote at the end of a word ends the text; one at its beginning holds a word together.
-  const [words = ''] = /^(?:(?!\s+#)\s*(?:'[^']*'|"[^"]*"|[^\s'"`);|>\\#.,:]|[.,:](?!['"`]|\s|$)))*/.exec(filledIn) ?? []
+  const [words = ''] =
+    /^(?:(?!\s+#)\s*(?:'[^']*'|"[^"]*"|[^\s'"`);|>\\#.,:]|[.,:](?!['"`]|\s|$)))*/.exec(filledIn) ?? []
   return [...words.matchAll(/'[^']*'|"[^"]*"|\S+/g)].map(([word]) => word.replaceAll(/^['"]|['"]$/g, ''))
 }
 
