@@ -68,7 +68,7 @@ function checkContents(names: string[]): void {
     const paths = files.map(({ path }) => path)
     const strange = paths.filter(
       (path) =>
-        !/^(dist\/[\w./-]+\.(js|js\.map|d\.ts)|(dist\/cjs\/)?package\.json|bin\/wardline\.js|dist\/features\/downloads\/(sdk\.tgz|wardline\.py)|dist\/features\/dashboard\/built\/(screens\.json|(index|assets\/[\w-]+)\.(html|js|css|svg)(\.br|\.gz)?)|README\.md|LICENSE)$/.test(
+        !/^(dist\/[\w./-]+\.(js|js\.map|d\.ts)|(dist\/cjs\/)?package\.json|bin\/wardline\.js|dist\/features\/downloads\/(sdk\.tgz|wardline\.py)|dist\/features\/rules\/starter\/[\w-]+\.yml|dist\/features\/dashboard\/built\/(screens\.json|(index|assets\/[\w-]+)\.(html|js|css|svg)(\.br|\.gz)?)|README\.md|LICENSE)$/.test(
           path,
         ) || /\.test\.|dist\/test-/.test(path),
     )
@@ -168,6 +168,12 @@ function addDownloads(sdk: string): void {
   copyFileSync(join(root, 'clients', 'python', 'wardline.py'), join(downloads, 'wardline.py'))
 }
 
+/** Rules to begin with are files, as those that people write. */
+function addStarterRules(): void {
+  const [from, to] = ['src', 'dist'].map((folder) => inPackage('server', folder, 'features', 'rules', 'starter'))
+  cpSync(from!, to!, { recursive: true })
+}
+
 const scratch = mkdtempSync(join(tmpdir(), 'wardline-build-'))
 try {
   writeSbom()
@@ -176,6 +182,7 @@ try {
   for (const name of packages) compile(name, scratch)
   const sdk = packSdk(inPackage('sdk', 'dist'), scratch, join(root, 'dist'))
   addDownloads(sdk.file)
+  addStarterRules()
   addDashboard()
   chmodSync(command, 0o755)
   if (isChecked) checkTypes(scratch)

@@ -142,7 +142,7 @@ const layers: [name: string, files: RegExp][] = [
   ['egress', /^egress\//],
   [
     'the base layer',
-    /^(errors|clock|ids|log|log-pretty|metrics|secrets|config|config-values|config-alerts|config-containment|config-hosts|config-limits|config-log|config-quotas|enforcement-points|private-files|setting-faults|validation|version|work-turns)\.ts$/,
+    /^(errors|clock|ids|log|log-pretty|metrics|secrets|config|config-values|config-alerts|config-chain|config-containment|config-hosts|config-limits|config-log|config-quotas|ed25519|enforcement-points|private-files|setting-faults|validation|version|wallet|work-turns)\.ts$/,
   ],
 ]
 const layerOf = (file: string): number => layers.findIndex(([, files]) => files.test(file))

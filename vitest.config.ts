@@ -36,7 +36,7 @@ const serverTests = unitTests
   .map(({ path }) => path)
 /** Tests that open the service or its database; all but those of SQLite itself hold on every engine. */
 const databaseTests = unitTests
-  .filter(({ path, text }) => text.includes('/test-service.ts') && /\/server\/src\/(?!db\/sqlite)/.test(path))
+  .filter(({ path, text }) => /\/test-(rule-)?service\.ts'/.test(text) && /\/server\/src\/(?!db\/sqlite)/.test(path))
   .map(({ path }) => path)
 
 const timing = {

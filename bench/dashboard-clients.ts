@@ -27,6 +27,7 @@ interface Dashboard {
 
 function get({ port, key, localAddress }: Dashboard, agent: Agent | false, path: string): Promise<void> {
   const headers = { 'X-Monitor-Key': key, 'Accept-Encoding': 'gzip, br' }
+  const { signal } = end
   return new Promise((resolve) => {
     const call = request({ port, host: '127.0.0.1', localAddress, agent, path, headers }, (response) => {
       if (response.statusCode !== 200) note(`${path}: ${response.statusCode}`)
@@ -37,10 +38,10 @@ function get({ port, key, localAddress }: Dashboard, agent: Agent | false, path:
       if (agent !== false) answers += 1
     })
     call.on('error', (fault) => {
-      if (!end.signal.aborted) note(`${path}: ${fault.message}`)
+      if (!signal.aborted) note(`${path}: ${fault.message}`)
       resolve()
     })
-    end.signal.addEventListener('abort', () => call.destroy(), { once: true })
+    signal.addEventListener('abort', () => call.destroy(), { once: true })
     call.end()
   })
 }

@@ -5,14 +5,18 @@ const batchSize = 1_000
 /** Half an hour short of a day: no event leaves the 24-hour window while it is measured. */
 const spanMs = 23.5 * 60 * 60 * 1000
 
-/** Writes `count` events, evenly spread over the last day, into the data folder of a service that is stopped. */
-export function fillEvents(dataDir: string, count: number): void {
+/**
+ * Writes `count` events, evenly spread over the last day, into the data folder of a service that is stopped: of one
+ * instance, or of all of them in turn.
+ */
+export function fillEvents(dataDir: string, count: number, instance?: string): void {
   const writer = openEventWriter(dataDir)
   const newest = Date.now()
   for (let from = 0; from < count; from += batchSize) {
     const length = Math.min(batchSize, count - from)
     const events = Array.from({ length }, (_, i) => ({
       ...eventBody(from + i, 322),
+      ...(instance === undefined ? {} : { instance_id: instance }),
       createdAt: Math.floor(newest - (spanMs * (count - from - i)) / count),
     }))
     writer.write(writer.encode(events))

@@ -1,8 +1,11 @@
 import { connect } from 'node:net'
 import { answerTasks } from './helper.ts'
 
-/** `listen`: opens the control streams of so many instances, and returns when each has its state. `await`: until each got a message more. */
-export type ListenersTask = { kind: 'listen'; port: number; requests: string[] } | { kind: 'await' }
+/**
+ * `listen`: opens the control streams of so many instances, and returns when each has its state. `await`: until each got
+ * a message more. `acks`: the request by which each confirms that message, over a separate connection as agents do.
+ */
+export type ListenersTask = { kind: 'listen'; port: number; requests: string[]; acks?: string[] } | { kind: 'await' }
 /** Milliseconds since the epoch, with a fraction, at which each message came. */
 export type ListenersReply = { times: number[] }
 
@@ -11,7 +14,7 @@ const opening = 100
 const delivered: Promise<number>[] = []
 
 /** Resolves with the state of the instance; what comes after it is in `delivered`. */
-function follow(port: number, request: string): Promise<void> {
+function follow(port: number, request: string, ack: string | undefined): Promise<void> {
   return new Promise((ready, reject) => {
     const socket = connect(port, '127.0.0.1')
     socket.once('error', reject)
@@ -20,7 +23,10 @@ function follow(port: number, request: string): Promise<void> {
       new Promise((resolve) => {
         socket.on('data', (chunk) => {
           if (!chunk.includes('data: {')) return
-          if (hasState) resolve(performance.timeOrigin + performance.now())
+          if (hasState) {
+            resolve(performance.timeOrigin + performance.now())
+            if (ack !== undefined) confirm(port, ack)
+          }
           hasState = true
           ready()
         })
@@ -30,10 +36,17 @@ function follow(port: number, request: string): Promise<void> {
   })
 }
 
+function confirm(port: number, ack: string): void {
+  const socket = connect(port, '127.0.0.1')
+  socket.on('data', () => {})
+  socket.write(ack)
+}
+
 answerTasks<ListenersTask, ListenersReply>(async (task) => {
   if (task.kind === 'await') return { times: await Promise.all(delivered) }
   for (let at = 0; at < task.requests.length; at += opening) {
-    await Promise.all(task.requests.slice(at, at + opening).map((request) => follow(task.port, request)))
+    const part = task.requests.slice(at, at + opening)
+    await Promise.all(part.map((request, index) => follow(task.port, request, task.acks?.[at + index])))
   }
   return { times: [] }
 })

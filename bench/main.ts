@@ -7,10 +7,13 @@ import { measureBatch } from './parts/batch.ts'
 import { measureCluster } from './parts/cluster.ts'
 import { measureContainment } from './parts/containment.ts'
 import { measureDashboard } from './parts/dashboard.ts'
+import { measureDetector } from './parts/detector.ts'
 import { measureHoneypots } from './parts/honeypots.ts'
+import { measureIncident } from './parts/incident.ts'
 import { measureIngest } from './parts/ingest.ts'
 import { measurePoll } from './parts/poll.ts'
 import { measurePostgres } from './parts/postgres.ts'
+import { measureRules } from './parts/rules.ts'
 import { measureSdk } from './parts/sdk.ts'
 import { measureStartup } from './parts/startup.ts'
 import { measureStatus } from './parts/status.ts'
@@ -29,9 +32,12 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   attacks: measureAttacks,
   dashboard: measureDashboard,
   startup: measureStartup,
+  detector: measureDetector,
+  incident: measureIncident,
   postgres: measurePostgres,
   cluster: measureCluster,
   containment: measureContainment,
+  rules: measureRules,
   sdk: measureSdk,
 }
 

@@ -62,6 +62,12 @@ export async function fillPostgresEvents(url: string, count: number): Promise<vo
   })
 }
 
+/** Rows of a query without parameters; bigint as the text that the driver makes of it. */
+export async function queryRows(url: string, sql: string): Promise<unknown[]> {
+  const { rows } = await withClient(url, (client) => client.query(sql))
+  return rows
+}
+
 /** Makes `count` instances known. */
 export async function fillInstances(url: string, count: number): Promise<void> {
   await withClient(url, async (client) => {

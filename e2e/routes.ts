@@ -13,6 +13,8 @@ export interface Route {
   path: string
   /** Who may call it; undefined = public. */
   scopes?: Scope[]
+  /** What it asks for, where the query may not be empty. */
+  query?: (id: string) => string
   /** A body that is in order as far as authorisation is concerned. */
   body?: (id: string) => unknown
 }
@@ -59,6 +61,11 @@ const bodies: Record<string, (id: string) => unknown> = {
   createKey: (id) => ({ scope: 'viewer', name: `made by ${id}` }),
 }
 
+const incident = (id: string) => `?instance_id=${id}&from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z`
+
+/** By operation, where the query may not be empty. */
+const queries: Record<string, (id: string) => string> = { exportIncident: incident, previewIncident: incident }
+
 function scopesOf({ operationId, description = '', security }: Operation): Scope[] | undefined {
   const isOpen = security.length === 0 || security.some((way) => Object.keys(way).length === 0)
   const scopes = /^Scopes: ([a-z, ]+)\./.exec(description)?.[1]
@@ -69,9 +76,11 @@ function scopesOf({ operationId, description = '', security }: Operation): Scope
 function routeOf(method: string, path: string, operation: Operation): Route {
   const scopes = scopesOf(operation)
   const body = operation.requestBody ? (bodies[operation.operationId] ?? (() => ({}))) : undefined
+  const query = queries[operation.operationId]
   return {
     method: method.toUpperCase(),
     path: path.replaceAll(/\{\w+\}/g, ':id'),
+    ...(query ? { query } : {}),
     ...(scopes ? { scopes } : {}),
     ...(body ? { body } : {}),
   }
@@ -95,5 +104,5 @@ export const openRoutes: Route[] = [
 ]
 
 export function pathWith(route: Route, id: string): string {
-  return route.path.replace(':id', id)
+  return route.path.replace(':id', id) + (route.query?.(id) ?? '')
 }

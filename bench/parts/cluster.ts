@@ -1,12 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { TestPostgres } from '../../test-servers/postgres.ts'
 import { startRedis, type TestRedis } from '../../test-servers/redis.ts'
 import { type ControlClient, followControl } from '../control-client.ts'
 import { eventBody, instanceId } from '../events.ts'
-import { startDurablePostgres, startOn } from '../postgres-database.ts'
+import { queryRows, startDurablePostgres, startOn } from '../postgres-database.ts'
 import type { Figure } from '../report.ts'
 import { faultsOf, pairedRounds, sideOf, startGenerator } from '../rounds.ts'
 import type { Service } from '../service.ts'
 import { median, quantile } from '../statistics.ts'
+import { fleets, measureFleet } from './containment.ts'
 
 const roundCount = 8
 const seconds = 1
@@ -29,7 +31,25 @@ export async function measureCluster(): Promise<Figure[]> {
   const figures = [await measureTwo(first, second), ...(await measureKills(first, second, redis))]
   await first.stop()
   await second.stop()
+  for (const hasBackplane of [true, false]) figures.push(...(await measureFleets(postgres, hasBackplane)))
   return figures
+}
+
+/** Stops that are asked for at one process, of SDK agents that listen at the other. */
+async function measureFleets(postgres: TestPostgres, hasBackplane: boolean): Promise<Figure[]> {
+  const figures: Figure[] = []
+  for (const count of fleets) {
+    await using redis = await startRedis()
+    const url = await postgres.createDatabase()
+    const service = await startOn(url, { BACKPLANE_URL: redis.url })
+    const agentsAt = await startOn(url, { BACKPLANE_URL: redis.url })
+    if (!hasBackplane) await redis.kill()
+    figures.push(...(await measureFleet({ service, agentsAt, rows: (sql) => queryRows(url, sql) }, count)))
+    await agentsAt.stop()
+    await service.stop()
+  }
+  const where = hasBackplane ? '2 processes' : 'the same, backplane down'
+  return figures.map((figure) => ({ ...figure, name: `${figure.name}, ${where}` }))
 }
 
 /** The same connections on one process, and shared between two. */

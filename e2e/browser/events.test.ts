@@ -29,9 +29,25 @@ describe('facets', () => {
     await page.waitForURL((url) => url.searchParams.get('instance_id') === id)
     await facets.getByText('3 events').waitFor()
     await page.getByRole('button', { name: 'warning 1' }).click()
-    await facets.getByText('1 events').waitFor()
+    await facets.getByText('1 event', { exact: true }).waitFor()
     // Counts of the other severities stay: they say what another press would show.
     await page.getByRole('button', { name: 'info 2' }).waitFor()
+  })
+
+  test('are folded on a narrow screen, and filter there as well', async () => {
+    const id = await newInstance(screens.service)
+    const type = unique('facet').replaceAll('-', '_')
+    for (const instance_id of [id, await newInstance(screens.service)])
+      await postEvent(screens.service, { event_type: type, instance_id })
+    const page = await screens.signedIn({ at: `/events?event_type=${type}`, width: 390 })
+    const facets = page.getByRole('complementary', { name: 'Counts of matching events' })
+    const unfold = facets.getByRole('button', { name: 'Filter by type, agent and source' })
+    await unfold.waitFor()
+    expect(await facets.getByText('2 events').isVisible()).toBe(false)
+    await unfold.click()
+    await facets.getByRole('button', { name: `${id} 1` }).click()
+    await page.waitForURL((url) => url.searchParams.get('instance_id') === id)
+    await facets.getByText('1 event', { exact: true }).waitFor()
   })
 })
 

@@ -36,6 +36,14 @@ async function tellStory(): Promise<() => Promise<void>> {
   await service.call('POST', '/api/alert-channels', {
     body: { name: 'On call', type: 'slack', settings: { url: await startReceiver() } },
   })
+  const stored = await service.call('POST', '/api/rules', {
+    body: {
+      title: 'Refused hosts of one agent',
+      severity: 'warning',
+      detection: { refused: { event_type: 'egress_blocked' }, condition: 'refused' },
+    },
+  })
+  expect(stored.status, stored.text).toBe(201)
   const agent = await screens.agent('billing-1')
   const { key } = await createKeyDecoy(service, 'billing-1', 'openai', 'OpenAI key in .env of the billing bot')
   await createPathDecoy(service, 'deploy-helper-1', '~/.ssh/id_rsa_prod', 'SSH key path')
@@ -85,6 +93,7 @@ const paths = {
   events: '/events',
   alerts: '/alerts',
   decoys: '/decoys',
+  rules: '/rules',
   keys: '/keys',
   audit: '/audit',
   settings: '/settings',

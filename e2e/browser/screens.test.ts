@@ -21,6 +21,7 @@ let channelId = ''
 let alertId = ''
 let containmentId = ''
 let drillId = ''
+let ruleId = ''
 
 beforeAll(async () => {
   const { service } = screens
@@ -67,6 +68,17 @@ beforeAll(async () => {
   const drill = await service.call<{ id: string }>('POST', '/api/drills', { body: { selector: stop.selector } })
   expect(drill.status, drill.text).toBe(201)
   drillId = drill.body.id
+  const rule = {
+    title: `${unseen}${markup}`,
+    description: `${unseen}${markup}`,
+    severity: 'breach',
+    detection: { by: { instance_id: hostile }, condition: 'by' },
+    exceptions: [{ who: { tags: ['team:data'] }, reason: `${unseen}${markup}`, until: '2090-01-01' }],
+  }
+  const stored = await service.call<{ id: string }>('POST', '/api/rules', { body: rule })
+  expect(stored.status, stored.text).toBe(201)
+  ruleId = stored.body.id
+  await postEvent(service, { description: markup, instance_id: hostile })
   const change = { assignee: name, note: `${unseen}${markup}` }
   const { status, text } = await service.call('PATCH', `/api/alerts/${alertId}`, { body: change })
   expect(status, text).toBe(200)
@@ -85,12 +97,17 @@ const paths = () => [
   '/decoys',
   `/decoys?open=${decoyId}`,
   `/decoys?plant=path-ssh&agent=${hostile}`,
+  '/rules',
+  '/rules/new',
+  `/rules/${ruleId}`,
   '/alerts',
   `/alerts?alert=${alertId}`,
   '/alerts?view=channels',
   `/alerts?view=channels&channel=${channelId}`,
   '/alerts?view=routing',
   '/audit',
+  '/incidents',
+  `/incidents?agent=${hostile}`,
   `/events?session_id=${encodeURIComponent(unseen)}`,
   '/keys',
   '/connect',

@@ -9,6 +9,7 @@ interface Summary {
   risk_score: number
   risk_points: Record<string, number>
   monitoring: { scout_active: boolean; agents_protected: number }
+  attestations: unknown[]
 }
 const summary = async () => (await screens.service.call<Summary>('GET', '/api/public/trust', { key: null })).body
 
@@ -24,7 +25,8 @@ test('shows unknown as unknown, and then a score with its parts and the way it i
   const { risk_score, risk_points } = await until(
     'a score',
     summary,
-    ({ risk_score: score, monitoring }) => score > 0 && monitoring.scout_active && monitoring.agents_protected > 0,
+    ({ risk_score: score, monitoring, attestations }) =>
+      score > 0 && monitoring.scout_active && monitoring.agents_protected > 0 && attestations.length > 0,
     120_000,
   )
   // Another browser: this one keeps the first answer for a minute, as caches do.
@@ -35,6 +37,19 @@ test('shows unknown as unknown, and then a score with its parts and the way it i
   await page.getByText('How this is computed').click()
   await page.getByRole('row', { name: /^breaches 30 days, halved in weight every 7 95 \d+$/ }).waitFor()
   await page.getByText(/^made \d+ s ago/).waitFor()
+  const verify = page.getByRole('button', { name: /^verify it yourself: the hash of \d{4}-W\d\d, posture.weekly$/ })
+  await verify.click()
+  await page.getByText('computed here: right').waitFor()
+  // A service that changed what it had attested.
+  await page.route('**/api/public/trust', async (route) => {
+    const answer = await route.fetch()
+    const body = (await answer.json()) as { attestations: { score: number }[] }
+    for (const attestation of body.attestations) attestation.score = 100
+    await route.fulfill({ response: answer, json: body })
+  })
+  await page.reload()
+  await verify.click()
+  await page.getByText('computed here: WRONG').waitFor()
 })
 
 test('embeds the badge, which runs nothing and loads nothing', async () => {

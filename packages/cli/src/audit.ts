@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { AuditQuery } from '@wardline/contract'
-import { auditCheckpoint, formatCheckpoint, parseCheckpoint, verifyAudit } from '@wardline/server'
+import { auditCheckpoint, readCheckpoint, signCheckpoint, verifyAudit } from '@wardline/server'
 import { safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { auditLine } from './events/event-text.ts'
@@ -60,8 +60,13 @@ function addAuditList(audit: Command): void {
 const verdicts = { tampered: 1, cut: 2 } as const
 
 async function verify({ checkpoint, json }: { checkpoint?: string; json?: boolean }): Promise<void> {
-  const expected = checkpoint === undefined ? undefined : parseCheckpoint(readFileSync(checkpoint, 'utf8').trim())
-  const result = await withLocalDatabase(({ database }) => verifyAudit(database, expected))
+  const text = checkpoint === undefined ? undefined : readFileSync(checkpoint, 'utf8')
+  const result = await withLocalDatabase(async (deps) => {
+    const expected = text === undefined ? undefined : await readCheckpoint(deps, text)
+    if (expected && !expected.isSigned && !json)
+      console.error('The checkpoint has no signature: it is of an earlier version.')
+    return verifyAudit(deps.database, expected?.checkpoint)
+  })
   if (!result.ok) process.exitCode = verdicts[result.reason]
   if (json) return console.log(JSON.stringify(result))
   if (result.ok)
@@ -84,7 +89,9 @@ export function addAudit(program: Command): void {
     .command('checkpoint')
     .description('print a checkpoint of the chain; store it where no one with write access to the database can write')
     .action(async () => {
-      const checkpoint = await withLocalDatabase(({ database, clock }) => auditCheckpoint(database.db, clock.now()))
-      console.log(formatCheckpoint(checkpoint))
+      const line = await withLocalDatabase(async (deps) =>
+        signCheckpoint(deps, await auditCheckpoint(deps.database.db, deps.clock.now())),
+      )
+      console.log(line)
     })
 }

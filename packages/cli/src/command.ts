@@ -11,6 +11,7 @@ const whereTheServiceRuns: Commands = {
   audit: async () => (await import('./audit.ts')).addAudit,
   backup: async () => (await import('./backup.ts')).addBackup,
   migrate: async () => (await import('./migrate.ts')).addMigrate,
+  chain: async () => (await import('./chain.ts')).addChain,
   simulate: async () => (await import('./simulate/simulate.ts')).addSimulate,
   detector: async () => (await import('./detector.ts')).addDetector,
 }
@@ -34,9 +35,11 @@ const fromAnywhere: Commands = {
   channels: async () => (await import('./alerts/channels.ts')).addChannels,
   routes: async () => (await import('./alerts/routes.ts')).addRoutes,
   silences: async () => (await import('./alerts/silences.ts')).addSilences,
+  attest: async () => (await import('./attest.ts')).addAttest,
   keys: async () => (await import('./keys/keys.ts')).addKeys,
   login: async () => (await import('./login.ts')).addLogin,
   rules: async () => (await import('./rules.ts')).addRules,
+  incident: async () => (await import('./incident.ts')).addIncident,
   doctor: async () => (await import('./doctor/doctor.ts')).addDoctor,
   profile: async () => (await import('./service/profile.ts')).addProfile,
 }

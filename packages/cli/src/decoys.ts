@@ -1,4 +1,6 @@
 import {
+  type DecoyState,
+  decoyStates,
   type HoneypotDetail,
   type KeyType,
   keyTypes,
@@ -8,6 +10,7 @@ import {
 } from '@wardline/contract'
 import { counted, safeJson, sanitize } from '@wardline/text'
 import { type Command, Option } from 'commander'
+import { addInventory, keyText } from './decoy-inventory.ts'
 import { Failure } from './exit.ts'
 import { withService } from './service/options.ts'
 import { findService } from './service/service.ts'
@@ -46,14 +49,10 @@ async function create(options: CreateOptions): Promise<void> {
   console.log(keyText(created.key))
 }
 
-/** A private key has several lines, which have to stay; anything else in it that a terminal obeys has not. */
-const keyText = (key: string): string =>
-  key
-    .split('\n')
-    .map((line) => sanitize(line))
-    .join('\n')
+const stateText = ({ state, leakedOutside }: Pick<HoneypotDetail, 'state' | 'leakedOutside'>): string =>
+  leakedOutside ? `${state}, leaked outside` : state
 
-/** Id, kind, instance, hits, and where it is planted. */
+/** Id, kind, instance, state, hits, and where it is planted. */
 function listed(decoy: ListedHoneypot): string[] {
   const { id, details } = decoy
   if (!details)
@@ -62,19 +61,33 @@ function listed(decoy: ListedHoneypot): string[] {
   const count = hitCount >= limits.listedHits ? `${limits.listedHits}+ hits` : counted(hitCount, 'hit')
   const hits = lastHitAt ? `${count}, last ${lastHitAt.replace(/\.\d+Z$/, 'Z')}` : 'no hits'
   const planted = [path, label].filter((text) => text).join(', ')
-  return [id, kindOf(decoy), instanceId, hits, planted]
+  return [id, kindOf(decoy), instanceId, stateText(details), hits, planted]
 }
 
-async function list({ instance, ...flags }: ServiceFlags & { instance?: string }): Promise<void> {
+async function list({
+  instance,
+  state,
+  ...flags
+}: ServiceFlags & { instance?: string; state?: DecoyState }): Promise<void> {
   const { call } = await findService(flags)
   const reply = await call('listHoneypots', {
-    query: { include: 'details', ...(instance === undefined ? {} : { instance_id: instance }) },
+    query: {
+      include: 'details',
+      ...(state === undefined ? {} : { state }),
+      ...(instance === undefined ? {} : { instance_id: instance }),
+    },
   })
   if (flags.json) return console.log(safeJson(reply, 2))
+  if (reply.honeypots.length === 0 && state !== undefined) return console.error(`No decoys are ${state}.`)
   if (reply.honeypots.length === 0)
     return console.error('No decoys. Plant one: wardline decoys create --instance <id> --key-type aws.')
   console.log(textTable(reply.honeypots.map((decoy) => listed(decoy).map(sanitize))))
 }
+
+const marksOf = (marks: Record<'test' | 'ignored' | 'outside', boolean>): string =>
+  Object.entries(marks)
+    .flatMap(([name, is]) => (is ? [name] : []))
+    .join(', ')
 
 function detailText(decoy: HoneypotDetail): string {
   const rows: [string, string | null | undefined][] = [
@@ -85,11 +98,18 @@ function detailText(decoy: HoneypotDetail): string {
     ['Label', decoy.label],
     ['Created', decoy.createdAt],
     ['Deleted', decoy.deletedAt],
+    ['State', stateText(decoy)],
+    ['Planted', decoy.planted && `${decoy.planted.at} by ${decoy.planted.by}: ${decoy.planted.note}`],
+    ['File', decoy.planted?.file],
+    ['Retired', decoy.retiredAt],
+    ['Replaced', decoy.replacedBy],
     ['Hits', String(decoy.hitCount)],
   ]
   const facts = textTable(rows.flatMap(([name, value]) => (value ? [[name, sanitize(value)]] : [])))
-  const hits = decoy.hits.map(({ at, reporter, tool, ip_address }) =>
-    [at, reporter ?? 'unknown', tool ?? '', ip_address ?? ''].map(sanitize),
+  const hits = decoy.hits.map(({ at, reporter, tool, ip_address, form, test, ignored, outside }) =>
+    [at, reporter ?? 'unknown', tool ?? '', ip_address ?? '', form ?? '', marksOf({ test, ignored, outside })].map(
+      sanitize,
+    ),
   )
   return hits.length > 0 ? `${facts}\n\n${textTable(hits)}` : facts
 }
@@ -122,7 +142,9 @@ export function addDecoys(program: Command): void {
     .command('list', { isDefault: true })
     .description('list decoys, never their values')
     .option('--instance <id>', 'only of this instance')
+    .addOption(new Option('--state <state>', 'only in this state').choices(decoyStates))
   withService(listing).action(list)
   withService(decoys.command('show <id>').description('show a decoy with its latest hits')).action(show)
   withService(decoys.command('delete <id>').description('delete a decoy; its hits are kept')).action(remove)
+  addInventory(decoys)
 }

@@ -1,8 +1,11 @@
-import { readFileSync, statSync } from 'node:fs'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { loadRuleFiles } from '@wardline/server'
 import { counted, safeJson, sanitize } from '@wardline/text'
 import { type Command, InvalidArgumentError } from 'commander'
 import { exitCodes } from './exit.ts'
+import { addStoredRules } from './stored-rules.ts'
+import { textTable } from './text-table.ts'
 
 interface JsonOption {
   json?: boolean
@@ -91,10 +94,29 @@ async function exportFiles(files: string[]): Promise<void> {
   print(exported.map(({ text }) => text).join('---\n'), notes, faults)
 }
 
+interface StarterOptions extends JsonOption {
+  output?: string
+}
+
+async function starter({ output, json }: StarterOptions): Promise<void> {
+  const rules = (await loadRuleFiles()).starterRules()
+  if (output === undefined) {
+    return console.log(json ? safeJson(rules, 2) : textTable(rules.map(({ name, title }) => [name, title])))
+  }
+  mkdirSync(output, { recursive: true })
+  for (const { name, text } of rules) {
+    const file = join(output, `${name}.yml`)
+    // What was changed there stays.
+    if (statSync(file, { throwIfNoEntry: false })) console.error(`-- ${file} exists, and stays as it is`)
+    else writeFileSync(file, text)
+  }
+  console.error(`-- ${counted(rules.length, 'rule')} in ${output}`)
+}
+
 export function addRules(program: Command): void {
   const rules = program
     .command('rules')
-    .description('check, test and convert detection rules in files; needs no service')
+    .description('check, test and convert detection rules in files, and run them in a service')
   rules
     .command('lint')
     .description('report what is wrong with rules, as file:line:column; exit code 1 when there is a fault')
@@ -117,4 +139,11 @@ export function addRules(program: Command): void {
     .description('print rules as Sigma rules and correlations')
     .argument('<files...>', 'files of rules, YAML or JSON', addFile)
     .action(exportFiles)
+  rules
+    .command('starter')
+    .description('list rules to begin with, or write them to a folder')
+    .option('-o, --output <folder>', 'write each to a file; files that exist are kept')
+    .option('--json', 'print JSON, also for errors')
+    .action(starter)
+  addStoredRules(rules)
 }

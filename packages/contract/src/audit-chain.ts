@@ -105,10 +105,35 @@ function rewritten({ seq }: Checkpoint): ChainVerdict {
   return { ok: false, reason: 'tampered', seq, detail }
 }
 
-async function faultOf(row: ChainRow, seq: number, previousHash: string, sha256Hex: Sha256Hex): Promise<string | null> {
+/** A row of which only its place in the chain is disclosed. */
+export type WithheldRow = Pick<ChainRow, 'seq' | 'prev_hash' | 'hash'> & { withheld: true }
+
+/** What is wrong with a part of the chain that follows the row `start`, or with which row it ends. */
+export async function verifyChainPart(
+  rows: AsyncIterable<ChainRow | WithheldRow>,
+  start: { seq: number; hash: string },
+  sha256Hex: Sha256Hex,
+): Promise<{ seq: number; hash: string } | { fault: string }> {
+  let { seq, hash } = start
+  for await (const row of rows) {
+    const fault = 'withheld' in row ? linkFault(row, seq + 1, hash) : await faultOf(row, seq + 1, hash, sha256Hex)
+    if (fault !== null) return { fault }
+    seq = row.seq
+    hash = row.hash
+  }
+  return { seq, hash }
+}
+
+function linkFault(row: Pick<ChainRow, 'seq' | 'prev_hash'>, seq: number, previousHash: string): string | null {
   if (row.seq !== seq) return `Entry ${place(seq)} is missing: entry ${place(row.seq)} stands in its place.`
   if (row.prev_hash !== previousHash)
     return `Entry ${place(seq)} does not follow from entry ${place(seq - 1)}: one of them was changed.`
+  return null
+}
+
+async function faultOf(row: ChainRow, seq: number, previousHash: string, sha256Hex: Sha256Hex): Promise<string | null> {
+  const link = linkFault(row, seq, previousHash)
+  if (link !== null) return link
   const text = textOrNull(row, previousHash)
   if (text === null || (await sha256Hex(text)) !== row.hash) {
     return `Entry ${place(seq)} does not match its hash: it was changed.`

@@ -14,11 +14,19 @@ export class WardlineError extends Error {
   override name = 'WardlineError'
   readonly status: number
   readonly code: string
+  /** The whole answer: some endpoints add fields to `error`. */
+  readonly answer: Record<string, unknown>
 
-  constructor(message: string, status: number, code: string, options?: ErrorOptions) {
+  constructor(
+    message: string,
+    status: number,
+    code: string,
+    { answer = {}, ...options }: ErrorOptions & { answer?: Record<string, unknown> } = {},
+  ) {
     super(message, options)
     this.status = status
     this.code = code
+    this.answer = answer
   }
 }
 
@@ -100,7 +108,8 @@ export function createClient({ url, key, acceptsCompressed = false, send = sendB
     const isUnchanged = endpoint.unchanged !== undefined && response.status === 200
     if (response.status !== endpoint.status && !isUnchanged) {
       const message = typeof answer.error === 'string' ? answer.error : `Unexpected answer ${response.status}.`
-      throw new WardlineError(message, response.status, response.headers.get('x-error-code') ?? 'unexpected')
+      const code = response.headers.get('x-error-code') ?? 'unexpected'
+      throw new WardlineError(message, response.status, code, { answer: answer as Record<string, unknown> })
     }
     return answer as ReplyOf<typeof name>
   }

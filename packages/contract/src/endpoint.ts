@@ -17,6 +17,8 @@ export interface Endpoint {
   params?: TSchema
   query?: TSchema
   body?: TSchema
+  /** The body may also be YAML, which the handler gets as `{ rule: <text> }`. */
+  yaml?: boolean
   /** A body that the handler reads itself, because it comes in several forms. */
   rawBody?: { contentTypes: readonly string[]; description: string }
   /** Request headers with a meaning, by name. */

@@ -12,11 +12,13 @@ import type { Endpoint } from './endpoint.ts'
 import { enforcementEndpoints } from './enforcement.ts'
 import { eventEndpoints } from './events.ts'
 import { honeypotEndpoints } from './honeypots.ts'
+import { incidentEndpoints } from './incidents.ts'
 import { instanceEndpoints } from './instances.ts'
 import { keyEndpoints } from './keys.ts'
 import { killSwitchEndpoints } from './kill-switch.ts'
 import { operationEndpoints } from './operations.ts'
 import { statusEndpoints } from './status.ts'
+import { ruleEndpoints } from './stored-rules.ts'
 import { streamEndpoints } from './stream.ts'
 import { suspensionEndpoints } from './suspensions.ts'
 import { systemEndpoints } from './system.ts'
@@ -34,12 +36,14 @@ export const endpoints = {
   ...suspensionEndpoints,
   ...brakeEndpoints,
   ...enforcementEndpoints,
+  ...ruleEndpoints,
   ...statusEndpoints,
   ...trustEndpoints,
   ...streamEndpoints,
   ...honeypotEndpoints,
   ...keyEndpoints,
   ...auditEndpoints,
+  ...incidentEndpoints,
   ...alertEndpoints,
   ...messageEndpoints,
   ...channelEndpoints,

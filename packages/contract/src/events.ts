@@ -26,6 +26,7 @@ export const eventTypes = {
   egressBlocked: 'egress_blocked',
   toolBlocked: 'tool_blocked',
   honeypotTriggered: 'honeypot_triggered',
+  honeypotIgnored: 'honeypot_ignored',
   decoySwept: 'decoy_swept',
   decoyCheckExhausted: 'decoy_check_exhausted',
   anomalyDetected: 'anomaly_detected',
@@ -55,6 +56,11 @@ export const eventTypes = {
   identityMismatch: 'identity_mismatch',
   authProbing: 'auth_probing',
   auditAltered: 'audit_altered',
+  ruleMatched: 'rule_matched',
+  ruleStateEvicted: 'rule_state_evicted',
+  ruleFileInvalid: 'rule_file_invalid',
+  chainTransactionFailed: 'chain_transaction_failed',
+  chainUnavailable: 'chain_unavailable',
 } as const
 
 /** What agents and those who guard them report. */

@@ -86,6 +86,8 @@ export const limits = {
   idempotencyKey: 200,
   decoyPath: 1024,
   label: 1000,
+  /** Ignore rules for decoy hits at a time: each is an exception that a person answers for. */
+  decoyIgnores: 100,
   /** Hits of one decoy that a list counts: the list must not take longer after a storm of hits. */
   listedHits: 1_000,
   /** Instances that the brake names: more than an operator reads one by one. */

@@ -1,4 +1,5 @@
 import type { Static } from 'typebox'
+import { decoyInventoryEndpoints, decoyStates, hitForms, inventory } from './decoy-inventory.ts'
 import { access, define } from './endpoint.ts'
 import { Count, choice, InstanceId, limits, nullable, Timestamp, Uuid } from './fields.ts'
 import { Type } from './type.ts'
@@ -23,6 +24,7 @@ export const keyTypes = [
   'jwt',
   'ssh_private_key',
   'ethereum',
+  'url',
   'generic',
 ] as const
 export type KeyType = (typeof keyTypes)[number]
@@ -52,16 +54,18 @@ export const HoneypotCreated = Type.Object({
   keyType: Type.Optional(choice(keyTypes)),
   path: Type.Optional(Type.String()),
   createdAt: Timestamp,
-  key: Type.Optional(Type.String({ description: 'The decoy key; shown only here' })),
+  key: Type.Optional(Type.String({ description: 'The decoy key, or the URL of keyType url; shown only here' })),
 })
 export type HoneypotCreated = Static<typeof HoneypotCreated>
 
 const HoneypotQuery = Type.Object({
   instance_id: Type.Optional(InstanceId),
   include: Type.Optional(choice(['details'], 'Adds `details` to each decoy: where it is planted, and its hits')),
+  state: Type.Optional(choice(decoyStates, 'Only decoys in this state; deleted ones are not listed')),
 })
 
 const WhereAndHits = Type.Object({
+  ...inventory,
   path: Type.Optional(Type.String()),
   instanceId: InstanceId,
   label: nullable(Type.String({ description: 'Where the decoy is planted' })),
@@ -96,6 +100,7 @@ export const HoneypotDetail = Type.Object({
   label: nullable(Type.String()),
   createdAt: Timestamp,
   deletedAt: nullable(Timestamp),
+  ...inventory,
   hitCount: Count,
   firstHitAt: nullable(Timestamp),
   hits: Type.Array(
@@ -106,6 +111,10 @@ export const HoneypotDetail = Type.Object({
       tool: nullable(Type.String()),
       ip_address: nullable(Type.String()),
       event_id: Uuid,
+      form: nullable(choice(hitForms, 'How it stood in what was checked; null for hits of earlier versions')),
+      test: Type.Boolean({ description: 'A test hit by an operator; not counted' }),
+      ignored: Type.Boolean({ description: 'An ignore rule of its tool applied: counted, but no breach' }),
+      outside: Type.Boolean({ description: 'Made by another instance than the one it was planted for' }),
     }),
     { description: 'The latest 100' },
   ),
@@ -130,6 +139,16 @@ const DecoyPreset = Type.Object({
 export type DecoyPreset = Static<typeof DecoyPreset>
 
 const DecoyPresetList = Type.Object({ presets: Type.Array(DecoyPreset) })
+
+const Rotated = Type.Object({
+  ok: Type.Literal(true),
+  id: Uuid,
+  replaces: Uuid,
+  keyType: choice(keyTypes),
+  createdAt: Timestamp,
+  key: Type.String({ description: 'The new decoy key; shown only here' }),
+})
+export type Rotated = Static<typeof Rotated>
 
 const CheckMeta = Type.Record(Type.String(), Type.Unknown(), {
   description: 'Context, for example { "tool": "shell-exec" }',
@@ -167,6 +186,18 @@ export const honeypotEndpoints = {
     summary: 'List presets: decoys worth planting, one for each kind of key and some paths',
     status: 200,
     reply: DecoyPresetList,
+  }),
+  ...decoyInventoryEndpoints,
+  rotateDecoy: define({
+    method: 'POST',
+    path: '/api/honeypots/:id/rotate',
+    access: access.operators,
+    feature: 'honeypots',
+    summary: 'Replace a decoy key by a new value, shown once; the old value is retired and still matches',
+    params: HoneypotParams,
+    status: 201,
+    reply: Rotated,
+    failures: { 404: 'Unknown or deleted honeypot' },
   }),
   getHoneypot: define({
     method: 'GET',

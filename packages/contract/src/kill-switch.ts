@@ -86,7 +86,21 @@ export const ControlKeys = Type.Object({
       alg: Type.Literal('EdDSA'),
     }),
   ),
+  evidence_keys: Type.Array(
+    Type.Object({
+      kid: Type.String({ description: 'First 16 hexadecimal digits of the SHA-256 of the key' }),
+      algorithm: Type.Literal('Ed25519'),
+      public_key: Type.String({ description: 'base64url' }),
+      valid_from: Timestamp,
+      valid_until: nullable(Type.String({ description: 'ISO 8601, UTC; null while no end is set' })),
+    }),
+    {
+      description:
+        'Keys that signed incident bundles and audit checkpoints, the newest first; keys that were replaced stay listed. None of them signs control messages',
+    },
+  ),
 })
+export type EvidenceKey = ControlKeys['evidence_keys'][number]
 export type ControlKeys = Static<typeof ControlKeys>
 
 const ControlAck = Type.Object({
@@ -219,7 +233,7 @@ export const killSwitchEndpoints = {
     path: '/.well-known/wardline-keys.json',
     access: 'open',
     feature: 'kill-switch',
-    summary: 'Get the public keys that verify control messages and poll answers',
+    summary: 'Get the public keys that verify control messages and poll answers, and those that verify evidence',
     status: 200,
     reply: ControlKeys,
   }),

@@ -28,7 +28,10 @@ function parameters(endpoint: Endpoint): Json[] {
 }
 
 function requestBody(endpoint: Endpoint): Json {
-  if (endpoint.body) return { requestBody: { required: true, content: json(endpoint.body) } }
+  if (endpoint.body) {
+    const yaml = endpoint.yaml ? { 'application/yaml': { schema: { type: 'string' } } } : {}
+    return { requestBody: { required: true, content: { ...json(endpoint.body), ...yaml } } }
+  }
   if (!endpoint.rawBody) return {}
   const content = Object.fromEntries(endpoint.rawBody.contentTypes.map((type) => [type, {}]))
   return { requestBody: { required: true, description: endpoint.rawBody.description, content } }

@@ -48,6 +48,19 @@ export const ruleLimits = {
   /** Cases of each kind, and events of a case. */
   testCases: 50,
   testEvents: 1_000,
+  /** Rules of a deployment. Each costs a look at every event of its types. */
+  rules: 500,
+  /** Versions that an answer lists, newest first. */
+  listedVersions: 100,
+  /** Events that a firing names: the newest of them. */
+  firingEvents: 100,
+  /** Hours that an answer about firings counts: 31 days, as bars of a chart. */
+  firingHours: 31 * 24,
+  /** Hours of a backtest: 90 days, how long events are usually kept. */
+  backtestHours: 90 * 24,
+  /** Firings that a backtest shows with their events, and characters of a value of group-by: 1 MiB in all is an answer. */
+  backtestSamples: 50,
+  backtestValueLength: 200,
 } as const
 
 const Duration = (description: string) =>
@@ -56,7 +69,10 @@ const Duration = (description: string) =>
     description: `${description}: a whole number of seconds (s), minutes (m), hours (h) or days (d), at most 90 days`,
   })
 
-const ruleModes = ['observe', 'alert', 'enforce'] as const
+export const ruleModes = ['observe', 'alert', 'enforce'] as const
+export type RuleMode = (typeof ruleModes)[number]
+export const modeText =
+  'observe: firings are recorded; alert: and alerts are sent; enforce: and the other responses are made'
 
 const Tag = Pattern('^[a-z0-9_.:-]+$', 'must be a tag', { maxLength: limits.tag })
 const TagPattern = Pattern('^[a-z0-9_.:-]+\\*?$', 'must be a tag, or a prefix followed by *', {
@@ -209,12 +225,7 @@ export const RuleDocument = Type.Object(
     title: NotBlank({ minLength: 1, maxLength: ruleLimits.title, description: 'For people' }),
     id: Type.Optional(Uuid),
     description: Type.Optional(Type.String({ maxLength: ruleLimits.description })),
-    mode: Type.Optional(
-      choice(
-        ruleModes,
-        'observe: firings are recorded; alert: and alerts are sent; enforce: and the other responses are made. Default: observe',
-      ),
-    ),
+    mode: Type.Optional(choice(ruleModes, `${modeText}. Default: observe`)),
     severity: Severity,
     detection: Type.Unsafe<Record<string, unknown> & { condition?: string }>({
       type: 'object',

@@ -1,4 +1,5 @@
 import type { Static } from 'typebox'
+import { canonicalJson } from './canonical-json.ts'
 import { define } from './endpoint.ts'
 import { Count, choice, nullable, Timestamp } from './fields.ts'
 import { Type } from './type.ts'
@@ -11,7 +12,7 @@ const Score = Type.Integer({ minimum: 0, maximum: 100 })
 const Text = Type.String()
 const Url = Type.String({ format: 'uri' })
 
-const Attestation = Type.Object({
+const AttestationItem = Type.Object({
   type: Text,
   title: Text,
   summary: Text,
@@ -66,7 +67,7 @@ export const TrustSummary = Type.Object({
     threats_24h: Count,
     blocked_24h: Count,
   }),
-  attestations: Type.Array(Attestation),
+  attestations: Type.Array(AttestationItem),
   identity: Type.Object({
     registered: Type.Boolean(),
     slug: Text,
@@ -98,6 +99,15 @@ export const TrustSummary = Type.Object({
 })
 export type TrustSummary = Static<typeof TrustSummary>
 
+export type Attestation = TrustSummary['attestations'][number]
+
+/** What the hash of an attestation is made of: service, command line and dashboard compute it from this text. */
+export function attestationText(attestation: Pick<Attestation, 'at' | HashedField>): string {
+  const { namespace, type, title, summary, tag, score, at, period } = attestation
+  return canonicalJson({ namespace, type, title, summary, tag, score, at, period })
+}
+type HashedField = 'namespace' | 'type' | 'title' | 'summary' | 'tag' | 'score' | 'period'
+
 /**
  * Whether the summary knows enough for its score to mean something: a score of 0 of a fleet that nobody watches must not
  * look like a good one.
@@ -107,6 +117,27 @@ export function unknownBecause({ monitoring }: Pick<TrustSummary, 'monitoring'>)
   if (!monitoring.scout_active) return 'The monitor has not checked the fleet lately.'
   return undefined
 }
+
+/** https://eips.ethereum.org/EIPS/eip-8004 */
+const AgentRegistration = Type.Object({
+  type: Type.Literal('https://eips.ethereum.org/EIPS/eip-8004#registration-v1'),
+  name: Text,
+  description: Text,
+  image: Type.Optional(Url),
+  services: Type.Array(Type.Object({ name: Text, endpoint: Url })),
+  x402Support: Type.Boolean(),
+  active: Type.Boolean(),
+  registrations: Type.Array(
+    Type.Object({
+      agentId: Type.Union([Type.Integer({ minimum: 0 }), Text], {
+        description: 'A number; above 2^53 a decimal string',
+      }),
+      agentRegistry: Text,
+    }),
+  ),
+  supportedTrust: Type.Array(Text),
+})
+export type AgentRegistration = Static<typeof AgentRegistration>
 
 const off = 'Disabled by TRUST_PUBLIC_ENABLED=false'
 
@@ -123,6 +154,16 @@ export type BadgeData = Static<typeof BadgeData>
 const replyHeaders = { 'cache-control': '`public, max-age=60`; `no-store` where the score is unknown' }
 
 export const trustEndpoints = {
+  getAgentRegistration: define({
+    method: 'GET',
+    path: '/.well-known/agent-registration.json',
+    access: 'open',
+    feature: 'trust',
+    summary: 'Get the registration file of the on-chain identity (ERC-8004)',
+    status: 200,
+    reply: AgentRegistration,
+    failures: { 404: off },
+  }),
   getTrust: define({
     method: 'GET',
     path: '/api/public/trust',

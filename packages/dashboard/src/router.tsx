@@ -6,7 +6,7 @@ import {
   lazyRouteComponent,
   redirect,
 } from '@tanstack/react-router'
-import { severities } from '@wardline/contract'
+import { ruleModes, severities } from '@wardline/contract'
 import { type AlertSearch, alertViews, shownStatuses } from './alerts/search.ts'
 import type { AuditSearch } from './audit/entries.ts'
 import type { ConnectSearch } from './connect/search.ts'
@@ -15,9 +15,12 @@ import type { ContainmentsSearch } from './containments/search.ts'
 import { type DecoySearch, decoyFilters } from './decoys/search.ts'
 import { type EventSearch, lastRanges } from './events/search.ts'
 import { type FleetSearch, sortKeys, statusFilters } from './fleet/view.ts'
+import type { IncidentSearch } from './incidents/search.ts'
 import { type KeySearch, keyFilters } from './keys/search.ts'
 import { instantOf, type TimeRange } from './parts/time-range.tsx'
+import type { RuleSearch, RulesSearch } from './rules/search.ts'
 import { isSignedOut } from './service/client.ts'
+import { firingDays } from './service/rules.ts'
 import { sessionQuery } from './service/session.ts'
 import { FaultPage, UnknownPage } from './shell/other-pages.tsx'
 import { Shell } from './shell/shell.tsx'
@@ -156,6 +159,29 @@ const decoys = createRoute({
   component: lazyRouteComponent(() => import('./decoys/decoys.tsx'), 'Decoys'),
 })
 
+const rules = createRoute({
+  getParentRoute: () => inside,
+  path: '/rules',
+  validateSearch: ({ q, show }): RulesSearch => ({ q: textOf(q), show: oneOf(ruleModes, show) }),
+  component: lazyRouteComponent(() => import('./rules/rules.tsx'), 'Rules'),
+})
+
+const newRule = createRoute({
+  getParentRoute: () => inside,
+  path: '/rules/new',
+  component: lazyRouteComponent(() => import('./rules/new-rule.tsx'), 'NewRule'),
+})
+
+const rule = createRoute({
+  getParentRoute: () => inside,
+  path: '/rules/$id',
+  validateSearch: ({ days, version }): RuleSearch => ({
+    days: firingDays.find((known) => known === days),
+    version: number(version),
+  }),
+  component: lazyRouteComponent(() => import('./rules/rule.tsx'), 'RulePage'),
+})
+
 const audit = createRoute({
   getParentRoute: () => inside,
   path: '/audit',
@@ -168,6 +194,17 @@ const audit = createRoute({
     open: number(open),
   }),
   component: lazyRouteComponent(() => import('./audit/audit.tsx'), 'Audit'),
+})
+
+const incidents = createRoute({
+  getParentRoute: () => inside,
+  path: '/incidents',
+  validateSearch: ({ agent, from, to }): IncidentSearch => ({
+    agent: textOf(agent),
+    from: instantOf(from),
+    to: instantOf(to),
+  }),
+  component: lazyRouteComponent(() => import('./incidents/incidents.tsx'), 'Incidents'),
 })
 
 const alerts = createRoute({
@@ -233,7 +270,11 @@ const routeTree = root.addChildren([
     containment,
     events,
     decoys,
+    rules,
+    newRule,
+    rule,
     alerts,
+    incidents,
     audit,
     keys,
     connect,

@@ -139,6 +139,8 @@ export class TestFleet implements AsyncDisposable {
       WARDLINE_DATA_DIR: join(this.folder, 'data'),
       WARDLINE_API_KEY: adminKey,
       WARDLINE_LOG_LEVEL: 'silent',
+      // Decoys of kind url begin with it.
+      WARDLINE_DECOY_URL: 'https://files.example.com',
       ...this.#env,
     })
     this.#server = await startServer(config)

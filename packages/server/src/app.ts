@@ -14,11 +14,14 @@ import { mountDetection } from './features/detection/routes.ts'
 import { mountDownloads } from './features/downloads/routes.ts'
 import { mountEvents } from './features/events/routes.ts'
 import { mountHoneypots } from './features/honeypots/routes.ts'
+import { mountIncidents } from './features/incidents/routes.ts'
 import { mountInstances } from './features/instances/routes.ts'
 import { keyNames } from './features/keys/key-names.ts'
+import { listKeys } from './features/keys/keys.ts'
 import { mountKeys } from './features/keys/routes.ts'
 import { Sessions } from './features/keys/sessions.ts'
 import { mountKillSwitch } from './features/kill-switch/routes.ts'
+import { mountRules } from './features/rules/routes.ts'
 import { mountStatus } from './features/status/routes.ts'
 import { mountStream } from './features/stream/routes.ts'
 import { mountSystem } from './features/system/routes.ts'
@@ -79,6 +82,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountContainment(router, deps, { ...services, keyNames })
   mountEnforcement(router, deps, services)
   mountBrake(router, deps, services)
+  mountRules(router, deps, services)
   mountStatus(router, deps, services)
   mountStream(router, services)
   mountHoneypots(router, deps, services)
@@ -86,6 +90,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountTrust(router, deps, { app })
   mountKeys(router, deps, { keyring, sessions, watch: services.probing })
   mountAudit(router, deps, { ...services, keyNames })
+  mountIncidents(router, deps, { ...services, keyNames, listKeys })
   mountViews(router, deps)
   mountSystem(router, deps, { ...services, readiness, configuration: describeConfig(deps.config) })
   mountDownloads(router, deps)

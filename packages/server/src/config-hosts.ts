@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { domainToASCII } from 'node:url'
-import { refuse, setting } from './config-values.ts'
+import { integer, refuse, setting, text } from './config-values.ts'
 import { urlFault } from './setting-faults.ts'
 
 const label = '[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?'
@@ -32,7 +32,7 @@ function publicUrl(value: string): string {
   return fits ? value : refuse('must be http:// or https://, without ? and #')
 }
 
-/** By which names clients reach the service: all of it may stay unset. */
+/** By which names and ports clients reach the service: all of it may stay unset. */
 export const hostSettings = {
   publicUrl: setting({
     env: 'WARDLINE_PUBLIC_URL',
@@ -46,5 +46,25 @@ export const hostSettings = {
     meaning:
       'Further host names allowed in requests, comma-separated; `*.example.com` means every name below example.com. Default: loopback names and the host of WARDLINE_PUBLIC_URL; if HOST is not a loopback address, also IP addresses and the name of the machine. Other names are refused with 421',
     parse: hostNames,
+  }),
+  decoyPort: setting({
+    env: 'WARDLINE_DECOY_PORT',
+    unset: undefined,
+    meaning:
+      'Port that answers decoy URLs, and nothing else; 0 means any free port. Default: none. See [Decoy URLs](../guide/decoys.md#decoy-urls)',
+    parse: integer(0, 65_535),
+  }),
+  decoyHost: setting({
+    env: 'WARDLINE_DECOY_HOST',
+    unset: undefined,
+    meaning: 'Address that WARDLINE_DECOY_PORT listens on; default: HOST',
+    parse: text,
+  }),
+  decoyUrl: setting({
+    env: 'WARDLINE_DECOY_URL',
+    unset: undefined,
+    meaning:
+      'How the world reaches WARDLINE_DECOY_PORT, such as `https://files.example.com`: decoy URLs begin with it. Default: `http://<WARDLINE_DECOY_HOST>:<WARDLINE_DECOY_PORT>`',
+    parse: publicUrl,
   }),
 }

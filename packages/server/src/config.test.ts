@@ -175,7 +175,8 @@ describe('a secret', () => {
   })
 
   it('is whatever is named as one', () => {
-    const isNamedSo = (env: string) => /_(URL|SECRET|TOKEN|KEY)$/.test(env) && env !== 'WARDLINE_PUBLIC_URL'
+    const isNamedSo = (env: string) =>
+      /_(URL|SECRET|TOKEN|KEY)$/.test(env) && !/^WARDLINE_(PUBLIC|DECOY)_URL$/.test(env)
     const open = Object.values(settings).filter(({ env, secret }) => isNamedSo(env) && !secret)
     expect(open).toEqual([])
   })
@@ -185,6 +186,7 @@ describe('a secret', () => {
       ...alertSecrets(long),
       DATABASE_URL: `postgres://user:${long}@db.internal/wardline`,
       BACKPLANE_URL: `redis://user:${long}@redis.internal`,
+      TRUST_RPC_URL: `https://node.internal/${long}`,
     }
     const env = Object.fromEntries(
       Object.values(settings)

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Configured, erc8004Statuses, erc8126Statuses } from '@wardline/contract'
 import { alertSettings, incompleteChannels } from './config-alerts.ts'
+import { chainSettings, incompleteChain } from './config-chain.ts'
 import { containmentSettings } from './config-containment.ts'
 import { hostSettings } from './config-hosts.ts'
 import { limitSettings } from './config-limits.ts'
@@ -138,6 +139,13 @@ export const settings = {
       'File (mode 0600) of the enforcement points: levers of the operator that are called when an agent is suspended or resumed. See [Enforcement points](../guide/containment.md#enforcement-points). Default: none',
     parse: text,
   }),
+  rulesDir: setting({
+    env: 'WARDLINE_RULES_DIR',
+    unset: undefined,
+    meaning:
+      'Folder of [rule files](../guide/rules.md#rules-in-files) (`.yml`, `.yaml`, `.json`; one rule a file), read at startup and when they change. Default: none',
+    parse: text,
+  }),
   ...quotaSettings,
   ...containmentSettings,
   ...limitSettings,
@@ -207,6 +215,7 @@ export const settings = {
     meaning: 'Public wallet address of the fleet',
     parse: address,
   }),
+  ...chainSettings,
   ...alertSettings,
 }
 
@@ -217,11 +226,17 @@ type Optional =
   | 'apiKey'
   | 'secret'
   | 'enforcementFile'
+  | 'rulesDir'
   | 'maxDbMb'
   | 'trustedProxies'
   | 'trustRegistry'
   | 'trustAgentId'
   | 'trustWallet'
+  | 'trustRpcUrl'
+  | 'trustWalletKeyFile'
+  | 'trustWalletPassphraseFile'
+  | 'trustEas'
+  | 'trustSchemaRegistry'
   | keyof typeof hostSettings
   | keyof typeof alertSettings
 export type Config = {
@@ -286,7 +301,7 @@ function given(entry: Setting<unknown>, env: NodeJS.ProcessEnv): Given {
 /** Settings that fit, each for itself, but not together. */
 function contradictions(config: Config): string[] {
   const { backplaneUrl, databaseUrl, eventsChannel, controlChannel } = config
-  const faults = incompleteChannels(config)
+  const faults = [...incompleteChannels(config), ...incompleteChain(config)]
   if (backplaneUrl && !(databaseUrl && isPostgresUrl(databaseUrl))) {
     faults.push(
       'BACKPLANE_URL connects several processes, which cannot share a SQLite file: set DATABASE_URL to a PostgreSQL database, or unset BACKPLANE_URL.',

@@ -6,8 +6,10 @@ export class AppError extends Error {
   readonly code: ErrorCode
   /** Seconds after which a retry makes sense; sent as Retry-After. */
   readonly retryAfterSeconds: number | undefined
+  /** Fields of the answer beside `error`. */
+  readonly details: Record<string, unknown> | undefined
 
-  constructor(code: ErrorCode, message: string, retryAfterSeconds?: number) {
+  constructor(code: ErrorCode, message: string, retryAfterSeconds?: number, details?: Record<string, unknown>) {
     // Thousands of refusals a second must cost little, and a stack costs more than all the rest of one.
     const { stackTraceLimit } = Error
     Error.stackTraceLimit = 0
@@ -15,6 +17,7 @@ export class AppError extends Error {
     Error.stackTraceLimit = stackTraceLimit
     this.code = code
     this.retryAfterSeconds = retryAfterSeconds
+    this.details = details
   }
 }
 

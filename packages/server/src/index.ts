@@ -5,7 +5,9 @@ export { type Config, ConfigError, databaseFile, describeConfig, readConfig, set
 export { type CopyProgress, copyBetween } from './db/copy.ts'
 export { type Deps, openDeps } from './deps.ts'
 export { auditCheckpoint, localActor, verifyAudit } from './features/audit/audit.ts'
-export { formatCheckpoint, parseCheckpoint } from './features/audit/chain.ts'
+export { readCheckpoint, signCheckpoint } from './features/audit/signed-checkpoint.ts'
+export { defaultOverlapHours, rotateSigningKey } from './features/audit/signing-keys.ts'
+export { openChain } from './features/chain/open-chain.ts'
 export { type SimulatedKind, simulateDetector } from './features/detection/simulation.ts'
 export { createKey, listKeys, revokeKey, rotateKey, setKeyQuotas } from './features/keys/keys.ts'
 export { loginUrl } from './features/keys/login-codes.ts'
@@ -17,8 +19,21 @@ export { version } from './version.ts'
 /** See main.ts. Loaded by the call: routes and jobs take longer to load than a command on the database runs. */
 export const startServer: typeof start = async (...given) => (await import('./main.ts')).startServer(...given)
 
+/** Attestations that a service publishes, as a node has them. Loaded by the call. */
+export async function openPublished(asked: { rpcUrl: string; eas: string | undefined; attester: string }) {
+  const published = await import('./features/chain/published.ts')
+  return published.openPublished(asked)
+}
+
 /** Rules in files, without a service. Loaded by the call: only `wardline rules` needs the parser and the expressions. */
 export async function loadRuleFiles() {
   const { exportSigma, importSigma, lintRules, testRules } = await import('./features/rules/language/offline.ts')
-  return { exportSigma, importSigma, lintRules, testRules }
+  const { starterRules } = await import('./features/rules/starter-rules.ts')
+  return { exportSigma, importSigma, lintRules, starterRules, testRules }
+}
+
+/** Bundles in files, without a service. Loaded by the call: only `wardline incident verify` needs it. */
+export async function loadIncidentVerification() {
+  const { verifyIncident } = await import('./features/incidents/verify.ts')
+  return { verifyIncident }
 }

@@ -17,8 +17,9 @@ import { showFleet } from './features/instances/fleet-count.ts'
 import { forgetHistory, writeHistoryEveryMs } from './features/instances/history.ts'
 import { forgetStaleSessions, liveSessions } from './features/keys/sessions.ts'
 import { forgetSuspensions } from './features/kill-switch/retention.ts'
+import { forgetFirings } from './features/rules/retention.ts'
 import type { JobRuns } from './features/system/job-runs.ts'
-import { attestWeekly } from './features/trust/trust.ts'
+import { attestWeekly, newAttestations } from './features/trust/trust.ts'
 import type { Holder } from './http/auth.ts'
 import { open } from './http/route.ts'
 import type { Services } from './services.ts'
@@ -46,6 +47,21 @@ async function endStreams(deps: Deps, { keyring, eventStream, controlStream }: S
   controlStream.endInvalid(isValid)
 }
 
+/** None where no chain is configured. A rollup makes a block in two seconds: nobody waits for less than a few. */
+const chainJobs = ({ chain, ingest }: Services): Job[] =>
+  chain === undefined
+    ? []
+    : [
+        {
+          name: 'chain',
+          everyMs: 5_000,
+          run: async () => {
+            await chain.run()
+            await chain.report(ingest)
+          },
+        },
+      ]
+
 export interface JobOptions {
   /** No attestation is written while it is false; default: always true. */
   mayAttest?: () => boolean
@@ -60,6 +76,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     keyring,
     scout,
     decoyChecks,
+    decoyFetches,
     eventStream,
     controlStream,
     controlRelay,
@@ -109,11 +126,17 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'containment', everyMs: 1_000, run: () => services.containmentWatch.run() },
     { name: 'enforcement', everyMs: 1_000, run: () => services.enforcement.run() },
     { name: 'enforcement-retention', everyMs: 60_000, run: (stopping) => services.enforcement.forget(stopping) },
+    // A second at most until another process notices that the lease is free.
+    { name: 'rules', everyMs: 500, run: () => services.ruleRunner.run() },
+    { name: 'rule-files', everyMs: 2_000, run: () => services.ruleFiles.run(services.ruleRunner.isHolder) },
+    { name: 'rule-retention', everyMs: 60_000, run: (stopping) => forgetFirings(deps, stopping) },
+    ...chainJobs(services),
     { name: 'alert-summaries', everyMs: 5_000, run: () => outbox.writeSummaries() },
     { name: 'alert-health', everyMs: 10_000, run: () => watchChannels(deps, outbox, routingTable) },
     { name: 'alert-retention', everyMs: 60_000, run: (stopping) => forgetOldAlerts(deps, stopping) },
     { name: 'decoy-folders', everyMs: 60_000, run: createFolderCompletion(deps) },
     { name: 'decoy-patterns', everyMs: 1_000, run: () => decoyChecks.refresh() },
+    { name: 'decoy-urls', everyMs: 1_000, run: () => decoyFetches.refresh() },
     {
       name: 'stream-keep-alive',
       everyMs: 30_000,
@@ -130,7 +153,9 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
       run: async () => {
         await scout.sweep()
         await showFleet(deps)
-        if (mayAttest()) await attestWeekly(deps)
+        if (!mayAttest()) return
+        await attestWeekly(deps)
+        await services.chain?.submit(await newAttestations(deps))
       },
     },
     {

@@ -1,5 +1,6 @@
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
 import { isLoopback } from '@wardline/text'
 import { createApp } from './app.ts'
 import type { Config } from './config.ts'
@@ -7,6 +8,8 @@ import { type Deps, type DepsOptions, openDeps } from './deps.ts'
 import { localActor } from './features/audit/audit.ts'
 import { ensureAdminKey } from './features/keys/bootstrap.ts'
 import { createLoginCode } from './features/keys/login-codes.ts'
+import { type DecoyListener, openDecoyListener } from './http/decoy-listener.ts'
+import { httpLimits } from './http/limits.ts'
 import { randomBetween } from './ids.ts'
 import { type JobOptions, listJobs, startJobs } from './jobs.ts'
 import { openServices, type Services } from './services.ts'
@@ -37,7 +40,16 @@ function warnOfExposure(config: Config, { log }: Deps): void {
     log.warn('behind a proxy, set WARDLINE_PUBLIC_URL: requests with unknown host names are refused (421)')
   }
   if (isLoopback(config.host)) return
-  const open = ['/api/public/trust', '/healthz', '/readyz', '/openapi.json', '/docs', '/sdk.tgz', '/wardline.py']
+  const open = [
+    '/api/public/trust',
+    '/.well-known/agent-registration.json',
+    '/healthz',
+    '/readyz',
+    '/openapi.json',
+    '/docs',
+    '/sdk.tgz',
+    '/wardline.py',
+  ]
   if (config.streamAuth === 'none') open.push('/api/stream (every event)')
   if (config.metricsAuth === 'none') open.push('/metrics')
   log.warn({ host: config.host, open }, 'listening beyond this machine; these paths need no key')
@@ -53,16 +65,26 @@ function logChannels({ routingTable }: Services, { config, log }: Deps): void {
 }
 
 /** Why the address cannot be listened on, with the setting that says another. */
-function listenFault({ host, port }: Config, fault: NodeJS.ErrnoException): Error {
+function listenFault(host: string, port: number, fault: NodeJS.ErrnoException, prefix = ''): Error {
+  const [hostName, portName] = [`${prefix}HOST`, `${prefix}PORT`]
   const faults: Record<string, string> = {
-    EADDRINUSE: `Port ${port} of ${host} is in use: stop the program that listens there, or set PORT to another port.`,
-    EACCES: `This user may not listen on port ${port}: set PORT to 1024 or higher.`,
-    EADDRNOTAVAIL: `HOST ${host} is not an address of this machine: set HOST to one, such as 127.0.0.1 or 0.0.0.0.`,
-    ENOTFOUND: `HOST ${host} cannot be resolved: set HOST to an address of this machine, such as 127.0.0.1 or 0.0.0.0.`,
+    EADDRINUSE: `Port ${port} of ${host} is in use: stop the program that listens there, or set ${portName} to another port.`,
+    EACCES: `This user may not listen on port ${port}: set ${portName} to 1024 or higher.`,
+    EADDRNOTAVAIL: `${hostName} ${host} is not an address of this machine: set ${hostName} to one, such as 127.0.0.1 or 0.0.0.0.`,
+    ENOTFOUND: `${hostName} ${host} cannot be resolved: set ${hostName} to an address of this machine, such as 127.0.0.1 or 0.0.0.0.`,
   }
   const message =
-    faults[fault.code ?? ''] ?? `HOST ${host}, PORT ${port}: the service cannot listen there (${fault.code}).`
+    faults[fault.code ?? ''] ??
+    `${hostName} ${host}, ${portName} ${port}: the service cannot listen there (${fault.code}).`
   return new Error(message, { cause: fault })
+}
+
+async function listenForDecoys(config: Config, { decoyFetches }: Services): Promise<DecoyListener | undefined> {
+  const { decoyPort, decoyHost = config.host } = config
+  if (decoyPort === undefined) return undefined
+  return openDecoyListener(config, (fetched) => decoyFetches.take(fetched)).catch((fault) =>
+    Promise.reject(listenFault(decoyHost, decoyPort, fault, 'WARDLINE_DECOY_')),
+  )
 }
 
 /** Opens everything and listens. Rejects with a plain sentence when something cannot be opened. */
@@ -73,13 +95,17 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
     const services = await openServices(deps)
     const app = await createApp(deps, services)
     await app
-      .listen({ host: config.host, port: config.port })
-      .catch((fault) => Promise.reject(listenFault(config, fault)))
+      .listen({ host: config.host, port: config.port, backlog: httpLimits.backlog })
+      .catch((fault) => Promise.reject(listenFault(config.host, config.port, fault)))
+    const decoyListener = await listenForDecoys(config, services)
     const stopJobs = startJobs(listJobs(deps, services, options), deps, services)
     const { port } = app.server.address() as AddressInfo
     const host = config.host.includes(':') ? `[${config.host}]` : config.host
     const url = `http://${host}:${port}`
     deps.log.info({ url, dataDir: config.dataDir }, 'listening')
+    // From now on the young generation may grow, as the load needs it.
+    setFlagsFromString('--semi-space-growth-factor=2')
+    if (decoyListener) deps.log.info({ port: decoyListener.port }, 'listening for fetches of decoy URLs')
     warnOfExposure(config, deps)
     logChannels(services, deps)
 
@@ -90,11 +116,18 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
       const giveUp = setTimeout(() => app.server.closeAllConnections(), closeWithinMs)
       // A connection whose last request ends only now is idle then, and is closed here.
       const sweep = setInterval(() => app.server.closeIdleConnections(), closeIdleEveryMs)
-      await app.close()
+      await Promise.all([app.close(), decoyListener?.close()])
       clearTimeout(giveUp)
       clearInterval(sweep)
+      services.chain?.close()
       await stopJobs()
+      await services.ruleRunner
+        .close()
+        .catch((fault) => deps.log.warn({ err: fault }, 'the lease of the rules was not released; it ends by itself'))
       await services.countedReports.flush()
+      await services.decoyFetches
+        .whenIdle()
+        .catch((fault) => deps.log.error({ err: fault }, 'fetches of decoy URLs were not stored'))
       await services.autoSuspension.whenIdle()
       await Promise.all([
         services.ingest.whenIdle(),

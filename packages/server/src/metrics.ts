@@ -53,6 +53,17 @@ export function createMetrics() {
       labelNames: ['result'],
       registers,
     }),
+    ruleFirings: new Counter({
+      name: 'wardline_rule_firings_total',
+      help: 'Firings of rules, by mode of the rule',
+      labelNames: ['mode'],
+      registers,
+    }),
+    rulesLag: new Gauge({
+      name: 'wardline_rules_lag_events',
+      help: 'Stored events that were not taken through the rules yet',
+      registers,
+    }),
     queueRejects: new Counter({
       name: 'wardline_queue_rejects_total',
       help: 'Requests answered 503 because a queue was full',
@@ -118,6 +129,12 @@ export function createMetrics() {
       name: 'wardline_decoy_hits_total',
       help: 'Decoys touched, by type',
       labelNames: ['type'],
+      registers,
+    }),
+    decoyFetches: new Counter({
+      name: 'wardline_decoy_fetches_total',
+      help: 'Requests to WARDLINE_DECOY_PORT, by outcome: a decoy URL, a decoy URL beyond what is written of it in a minute, or any other address',
+      labelNames: ['outcome'],
       registers,
     }),
     decoyChecksExhausted: new Counter({

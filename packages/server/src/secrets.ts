@@ -24,6 +24,8 @@ export interface Secrets {
   eventKey: Buffer
   /** Keys the HMAC under which decoys are stored. */
   decoyKey: Buffer
+  /** From it and a salt in the database comes the seed of each key pair that signs evidence. */
+  evidenceKey: Buffer
   /** Encrypts the settings of alert channels. */
   channelKey: Buffer
   /** Names this deployment to receivers of alerts: 16 hexadecimal digits, from which no key follows. */
@@ -83,6 +85,7 @@ export function openSecrets(config: Config): Secrets {
     controlSeed: derive('control-signatures'),
     eventKey: derive('event-messages'),
     decoyKey: derive('decoy-fingerprints'),
+    evidenceKey: derive('evidence-signatures'),
     channelKey: derive('alert-channels'),
     deployment: derive('deployment').toString('hex').slice(0, 16),
   }

@@ -3,6 +3,8 @@ import type { Deps } from './deps.ts'
 import { readPoints } from './enforcement-points.ts'
 import { type Alerting, createAlerting } from './features/alerts/open-alerts.ts'
 import { ChainWatch } from './features/audit/chain-watch.ts'
+import type { Chain } from './features/chain/chain.ts'
+import { openChain } from './features/chain/open-chain.ts'
 import { type AutoSuspension, createAutoSuspension } from './features/containment/auto-suspension.ts'
 import { createDrillAnswers, type DrillAnswers } from './features/containment/drill-answers.ts'
 import { DrillSender } from './features/containment/drill-sender.ts'
@@ -20,6 +22,7 @@ import { CountedReports } from './features/events/counted-reports.ts'
 import { createEvents, type Events } from './features/events/events.ts'
 import { createIngest, type Ingest } from './features/events/ingest.ts'
 import { createDecoyChecks, type DecoyChecks } from './features/honeypots/check.ts'
+import { DecoyFetches } from './features/honeypots/decoy-fetches.ts'
 import { completeFolders } from './features/honeypots/honeypots.ts'
 import { createBootWatch } from './features/instances/boots.ts'
 import { FleetLists } from './features/instances/fleet-list.ts'
@@ -36,6 +39,9 @@ import { ControlStream } from './features/kill-switch/control-stream.ts'
 import { createHeartbeatAcks } from './features/kill-switch/heartbeat-acks.ts'
 import { OpenStreams } from './features/kill-switch/open-streams.ts'
 import { SuspensionFacts } from './features/kill-switch/suspension-facts.ts'
+import { RuleResponder } from './features/rules/responder.ts'
+import { RuleFiles } from './features/rules/rule-files.ts'
+import { RuleRunner } from './features/rules/runner.ts'
 import { EventStream } from './features/stream/stream.ts'
 import { JobRuns } from './features/system/job-runs.ts'
 import { StreamBacklog } from './http/stream-backlog.ts'
@@ -52,6 +58,7 @@ export interface Services extends Alerting {
   blindness: Blindness
   autoSuspension: AutoSuspension
   decoyChecks: DecoyChecks
+  decoyFetches: DecoyFetches
   heartbeats: Heartbeats
   acks: Acks
   containmentWork: ContainmentWork
@@ -75,6 +82,10 @@ export interface Services extends Alerting {
   containmentWatch: ContainmentWatch
   enforcement: Enforcement
   eventStream: EventStream
+  /** Undefined where no chain is configured. */
+  chain: Chain | undefined
+  ruleFiles: RuleFiles
+  ruleRunner: RuleRunner
 }
 
 export async function openServices(deps: Deps): Promise<Services> {
@@ -115,6 +126,7 @@ export async function openServices(deps: Deps): Promise<Services> {
     baselines: createBaselines(deps, parts),
     scout: createScout(deps, parts),
     blindness: createBlindness(deps, parts),
+    decoyFetches: new DecoyFetches(deps, parts),
     decoyChecks: createDecoyChecks(deps, { ...parts, autoSuspension }),
     heartbeats: createHeartbeats(deps, { ...parts, bootWatch: createBootWatch(deps, parts) }),
     acks: createAcks(deps, parts),
@@ -131,14 +143,21 @@ export async function openServices(deps: Deps): Promise<Services> {
     drillSender: new DrillSender(deps, parts),
     drillAnswers: createDrillAnswers(deps),
     streamBacklog,
+    chain: await openChain(deps),
     controlRelay: new ControlRelay(deps, parts),
     eventStream: new EventStream(deps, streamBacklog),
+    ruleFiles: new RuleFiles(deps, parts),
+    ruleRunner: new RuleRunner(deps, {
+      ...parts,
+      ruleResponder: new RuleResponder({ ...deps, ...parts }, { ...parts, autoSuspension }),
+    }),
     ...alerting,
   }
   await completeFolders(deps)
   await Promise.all([
     services.keyring.refresh(),
     services.decoyChecks.refresh(),
+    services.decoyFetches.refresh(),
     services.eventStream.open(),
     services.routingTable.open(),
     services.dispatcher.open(),

@@ -233,6 +233,7 @@ async function openService(
       services.eventStream.close(() => 0)
       services.controlStream.close(() => 0)
       await app.close()
+      await services.ruleRunner.close().catch(() => {})
       await services.autoSuspension.whenIdle()
       await Promise.all([
         services.ingest.whenIdle(),
@@ -242,6 +243,7 @@ async function openService(
       ])
       await services.dispatcher.close(0)
       await services.enforcement.close(0)
+      services.chain?.close()
       await deps.close()
       await remove()
     },

@@ -6,7 +6,7 @@ import { Failure } from '../exit.ts'
 /** Where an export goes. */
 interface ExportTarget {
   /** Resolves when there is room for more. */
-  write(text: string): Promise<void>
+  write(text: string | Uint8Array): Promise<void>
   /** Everything is there. */
   finish(): Promise<void>
   /** Something went wrong: nothing half-made may stay. */

@@ -65,7 +65,7 @@ export async function findService(flags: ServiceFlags): Promise<Service> {
 }
 
 /** What to do when there is no key. */
-function noKey(url: string): Failure {
+export function noKey(url: string): Failure {
   const ways = 'give one with --key-file, WARDLINE_KEY, WARDLINE_KEY_FILE or a profile'
   const here = isLocal(url) ? ', or run this in the folder where the service runs' : ''
   return new Failure(`No key for ${url}: ${ways}${here}.`, 'no_key', 'unauthorized')

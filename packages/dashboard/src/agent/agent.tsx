@@ -277,6 +277,9 @@ export function AgentPage() {
           <h2 id="happened">What happened</h2>
           <span className="quiet">newest first</span>
           <span className="end">
+            <Link to="/incidents" search={{ agent: id }} className="quiet">
+              Export as a bundle
+            </Link>{' '}
             <Link to="/events" search={{ instance_id: id }} className="quiet">
               Open in events
             </Link>

@@ -82,6 +82,7 @@ describe('the sentence about an alert', () => {
 
   test('believes the service alone', () => {
     expect(headlineOf(alert)).toBe('bot-1 used a decoy')
+    expect(headlineOf({ ...alert, instance_id: null })).toBe('A decoy URL was fetched')
     expect(headlineOf({ ...alert, event_type: 'kill_unconfirmed' })).toBe('bot-1 has not confirmed its suspension')
     expect(headlineOf({ ...alert, by_service: false, event_type: 'kill_confirmed', source: 'bot-1' })).toBe(
       'bot-1 reports kill_confirmed',

@@ -1,4 +1,5 @@
 import { type RefObject, useState } from 'react'
+import { inputOf, instantOfInput } from '../parts/instant-input.ts'
 import { dayMs } from '../parts/span.ts'
 import { useZone } from '../parts/time.tsx'
 import type { AuditSearch } from './entries.ts'
@@ -21,17 +22,6 @@ const groups = [
   'silence.*',
   'view.*',
 ]
-
-/** An instant as an input of the browser shows it, which knows no zone. */
-function inputOf(instant: string | undefined, zone: 'local' | 'utc'): string {
-  if (instant === undefined || Number.isNaN(Date.parse(instant))) return ''
-  const date = new Date(instant)
-  const shift = zone === 'utc' ? 0 : date.getTimezoneOffset() * 60_000
-  return new Date(date.getTime() - shift).toISOString().slice(0, 16)
-}
-
-const instantOf = (input: string, zone: 'local' | 'utc'): string | undefined =>
-  input === '' ? undefined : new Date(zone === 'utc' ? `${input}Z` : input).toISOString()
 
 interface FilterProps {
   filter: Filter
@@ -91,7 +81,7 @@ export function AuditFilter({ filter, actions, search, onChange }: FilterProps) 
           <input
             type="datetime-local"
             value={inputOf(filter[name], zone)}
-            onChange={(event) => apply({ [name]: instantOf(event.target.value, zone) })}
+            onChange={(event) => apply({ [name]: instantOfInput(event.target.value, zone) })}
           />
         </label>
       ))}

@@ -1,11 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import type { ChainVerdict } from '@wardline/contract'
 import { useEffect, useRef, useState } from 'react'
+import { canVerify } from '../parts/sha256.ts'
 import { Time } from '../parts/time.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import { refreshMs } from '../service/fleet.ts'
 import { useKeys } from '../shell/keys.ts'
-import { canVerify, type Progress, verifyHere } from './verify.ts'
+import { type Progress, verifyHere } from './verify.ts'
 
 export const chainQuery = {
   queryKey: ['audit-chain'],

@@ -1,17 +1,7 @@
 import { type ChainRow, type ChainVerdict, chainRowOf, verifyChain } from '@wardline/contract'
+import { sha256Hex } from '../parts/sha256.ts'
 import { call } from '../service/client.ts'
 import { auditPages } from './entries.ts'
-
-const encoder = new TextEncoder()
-
-/** Each hash is computed outside of the thread of the page, which stays free between two of them. */
-async function sha256Hex(text: string): Promise<string> {
-  const digest = await crypto.subtle.digest('SHA-256', encoder.encode(text))
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
-}
-
-/** Browsers compute hashes for pages of HTTPS and of this machine only. */
-export const canVerify = (): boolean => globalThis.crypto?.subtle !== undefined
 
 export interface Progress {
   checked: number

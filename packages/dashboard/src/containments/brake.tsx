@@ -9,6 +9,7 @@ import '../parts/list.css'
 import { Time } from '../parts/time.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import { brakeQuery } from '../service/containments.ts'
+import { refreshMs } from '../service/fleet.ts'
 import { useMayOperate } from '../service/session.ts'
 
 function ReleaseDialog({ onClose }: { onClose(): void }) {
@@ -65,7 +66,7 @@ function ReleaseDialog({ onClose }: { onClose(): void }) {
 export function Brake() {
   const mayOperate = useMayOperate()
   const [isOpen, setOpen] = useState(false)
-  const { data, error } = useQuery(brakeQuery)
+  const { data, error } = useQuery({ ...brakeQuery, refetchInterval: refreshMs })
   return (
     <section className="panel list-panel" aria-labelledby="brake">
       <header>

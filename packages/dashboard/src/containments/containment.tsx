@@ -1,7 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
+import type { Containment } from '@wardline/contract'
 import { useState } from 'react'
 import { HostileText } from '../parts/hostile-text.tsx'
+import { hourMs } from '../parts/span.ts'
 import { Time } from '../parts/time.tsx'
 import { sentenceOf } from '../service/client.ts'
 import { containmentQuery } from '../service/containments.ts'
@@ -13,6 +15,13 @@ import './containments.css'
 import { Figures } from './figures.tsx'
 
 const route = getRouteApi('/inside/containments/$id')
+
+/** An hour around it, of its agent where it has one. */
+const bundleOf = ({ selector, requested_at, completed_at }: Containment) => ({
+  ...(selector.instances?.length === 1 ? { agent: selector.instances[0] } : {}),
+  from: new Date(Date.parse(requested_at) - hourMs).toISOString(),
+  to: new Date(Date.parse(completed_at ?? requested_at) + hourMs).toISOString(),
+})
 
 /** One containment: how far it is, who is missing, and what happens next. */
 export function ContainmentPage() {
@@ -104,8 +113,11 @@ export function ContainmentPage() {
           </p>
         )}
       </section>
-      <p>
+      <p className="chips">
         <Link to="/containments">Open all containments</Link>
+        <Link to="/incidents" search={bundleOf(data)}>
+          Export a bundle of evidence
+        </Link>
       </p>
       {isOpen && <ResumeStagesDialog containment={data} onClose={() => setOpen(false)} />}
     </div>

@@ -7,7 +7,7 @@ import '../parts/list.css'
 import { Time } from '../parts/time.tsx'
 import { sentenceOf } from '../service/client.ts'
 import { containmentsQuery } from '../service/containments.ts'
-import { fleetQuery } from '../service/fleet.ts'
+import { fleetQuery, refreshMs } from '../service/fleet.ts'
 import { openContainments } from '../service/open-containments.ts'
 import { useTitle } from '../shell/title.ts'
 import { Brake } from './brake.tsx'
@@ -81,7 +81,7 @@ function List({ containments }: { containments: readonly ContainmentSummary[] })
 /** What was suspended and resumed together, and whether the next stop would work. */
 export function Containments() {
   const { drill } = route.useSearch()
-  const { data, error } = useQuery(containmentsQuery)
+  const { data, error } = useQuery({ ...containmentsQuery, refetchInterval: refreshMs })
   const { data: fleet } = useQuery(fleetQuery)
   const open = data && fleet && openContainments(data.containments, fleet)
   const verdict = verdictOf(open)

@@ -8,6 +8,7 @@ import { HostileText } from '../parts/hostile-text.tsx'
 import { Time, useNow } from '../parts/time.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import { type DecoyDetail, decoyQuery, decoysKey, kindOf } from '../service/decoys.ts'
+import { PlantedDialog, RotateDialog, TestDialog } from './decoy-actions.tsx'
 import { HitChart } from './hit-chart.tsx'
 
 /** A hit and its event are stored together; their times may differ by what a clock adjusts. */
@@ -44,7 +45,8 @@ function Hits({ decoy }: { decoy: DecoyDetail }) {
         </tr>
       </thead>
       <tbody>
-        {decoy.hits.map(({ id, at, reporter, tool, ip_address, event_id }) => {
+        {decoy.hits.map(({ id, at, reporter, tool, ip_address, event_id, form, test, ignored, outside }) => {
+          const marks = [form, ignored && 'ignored', outside && 'outside'].filter(Boolean).join(' · ')
           const seq = seqs?.get(event_id)
           return (
             <tr key={id}>
@@ -52,7 +54,9 @@ function Hits({ decoy }: { decoy: DecoyDetail }) {
                 <Time at={at} />
               </td>
               <td>
-                {reporter === null ? (
+                {test ? (
+                  <span className="quiet">an operator, as a test</span>
+                ) : reporter === null ? (
                   <span className="quiet">an agent that did not say which</span>
                 ) : (
                   <Link to="/fleet/$id" params={{ id: reporter }}>
@@ -60,6 +64,7 @@ function Hits({ decoy }: { decoy: DecoyDetail }) {
                   </Link>
                 )}
                 <span className="under">
+                  {marks !== '' && `${marks} · `}
                   {tool === null ? 'tool not named' : <HostileText text={tool} max={60} />}
                   {ip_address !== null && (
                     <>
@@ -75,7 +80,7 @@ function Hits({ decoy }: { decoy: DecoyDetail }) {
                     Event
                   </Link>
                 ) : (
-                  seqs && <span className="quiet">event not found</span>
+                  seqs && !ignored && <span className="quiet">event not found</span>
                 )}
               </td>
             </tr>
@@ -125,7 +130,9 @@ function DeleteDialog({ decoy, onDone, onClose }: { decoy: DecoyDetail; onDone()
 
 function Facts({ decoy }: { decoy: DecoyDetail }) {
   const now = useNow()
-  const { label, path, instanceId, createdAt, deletedAt, firstHitAt, hitCount, hits } = decoy
+  const { label, path, instanceId, createdAt, deletedAt, firstHitAt, hitCount, hits, state, planted, replacedBy } =
+    decoy
+  const real = hits.filter(({ test }) => !test)
   return (
     <>
       <h2>
@@ -151,7 +158,38 @@ function Facts({ decoy }: { decoy: DecoyDetail }) {
             </tr>
           )}
           <tr>
-            <th scope="row">planted at</th>
+            <th scope="row">state</th>
+            <td className={state === 'tripped' ? 'breach' : ''}>
+              {state}
+              {decoy.leakedOutside && ', leaked outside: touched by another agent'}
+              {replacedBy !== null && (
+                <>
+                  {', replaced by '}
+                  <Link from="/decoys" search={(before) => ({ ...before, open: replacedBy })} replace>
+                    its successor
+                  </Link>
+                </>
+              )}
+            </td>
+          </tr>
+          {planted !== null && (
+            <tr>
+              <th scope="row">noted</th>
+              <td className="noted">
+                <HostileText text={planted.note} max={500} />
+                {planted.file !== null && (
+                  <div className="mono">
+                    <HostileText text={planted.file} max={1_024} />
+                  </div>
+                )}
+                <div className="quiet">
+                  by <HostileText text={planted.by} max={100} /> <Time at={planted.at} />
+                </div>
+              </td>
+            </tr>
+          )}
+          <tr>
+            <th scope="row">issued for</th>
             <td>
               <Link to="/fleet/$id" params={{ id: instanceId }}>
                 {instanceId}
@@ -176,16 +214,16 @@ function Facts({ decoy }: { decoy: DecoyDetail }) {
         <p className="quiet">Nobody touched it so far. The first hit shows here, and on the overview.</p>
       ) : (
         <section aria-label="Hits">
-          {hits.length < hitCount && (
+          {real.length < hitCount && (
             <p className="quiet">
-              The latest {hits.length} of {hitCount.toLocaleString('en')}; all are in{' '}
+              The latest {real.length} of {hitCount.toLocaleString('en')}; all are in{' '}
               <Link to="/events" search={{ event_type: eventTypes.honeypotTriggered }}>
                 events
               </Link>
               .
             </p>
           )}
-          <HitChart decoy={decoy} now={now} />
+          {real.length > 0 && <HitChart decoy={{ ...decoy, hits: real }} now={now} />}
           <Hits decoy={decoy} />
         </section>
       )}
@@ -197,6 +235,8 @@ function Facts({ decoy }: { decoy: DecoyDetail }) {
 export function DecoyDrawer({ id, mayDelete, onClose }: { id: string; mayDelete: boolean; onClose(): void }) {
   const { data: decoy, error } = useQuery(decoyQuery(id))
   const [isDeleting, setDeleting] = useState(false)
+  const [action, setAction] = useState<'planted' | 'rotate' | 'test'>()
+  const close = () => setAction(undefined)
   return (
     <Dialog label="Decoy" onClose={onClose} className="drawer">
       <div className="chips">
@@ -204,15 +244,31 @@ export function DecoyDrawer({ id, mayDelete, onClose }: { id: string; mayDelete:
           Close <kbd>Esc</kbd>
         </button>
         {mayDelete && decoy?.deletedAt === null && (
-          <button type="button" className="danger" onClick={() => setDeleting(true)}>
-            Delete…
-          </button>
+          <>
+            <button type="button" onClick={() => setAction('planted')}>
+              Note where…
+            </button>
+            {decoy.type === 'api_key' && decoy.retiredAt === null && (
+              <button type="button" onClick={() => setAction('rotate')}>
+                Rotate…
+              </button>
+            )}
+            <button type="button" onClick={() => setAction('test')}>
+              Test…
+            </button>
+            <button type="button" className="danger" onClick={() => setDeleting(true)}>
+              Delete…
+            </button>
+          </>
         )}
       </div>
       <div className="facts">
         {error && !decoy && <p role="alert">{sentenceOf(error)}</p>}
         {decoy && <Facts decoy={decoy} />}
       </div>
+      {action === 'planted' && decoy && <PlantedDialog decoy={decoy} onClose={close} />}
+      {action === 'rotate' && decoy && <RotateDialog decoy={decoy} onClose={close} />}
+      {action === 'test' && decoy && <TestDialog decoy={decoy} onClose={close} />}
       {isDeleting && decoy && <DeleteDialog decoy={decoy} onDone={onClose} onClose={() => setDeleting(false)} />}
     </Dialog>
   )

@@ -3,6 +3,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { limits } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useRef, useState } from 'react'
+import { FilterField } from '../parts/filter-field.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
 import '../parts/list.css'
 import { Time, useNow } from '../parts/time.tsx'
@@ -13,14 +14,25 @@ import { useKeys } from '../shell/keys.ts'
 import { useTitle } from '../shell/title.ts'
 import { DecoyDrawer } from './decoy-drawer.tsx'
 import './decoys.css'
+import { IgnoreRules } from './ignore-rules.tsx'
 import { PlantDialog } from './plant-dialog.tsx'
 import { type DecoyFilter, type DecoySearch, decoyFilters } from './search.ts'
 
 const route = getRouteApi('/inside/decoys')
 
-const filterNames: Record<DecoyFilter, string> = { hit: 'Touched', keys: 'Keys', paths: 'Paths' }
+const filterNames: Record<DecoyFilter, string> = {
+  issued: 'Issued',
+  planted: 'Planted',
+  tripped: 'Tripped',
+  retired: 'Retired',
+  keys: 'Keys',
+  paths: 'Paths',
+}
 const isShown: Record<DecoyFilter, (decoy: Decoy) => boolean> = {
-  hit: ({ details }) => details.hitCount > 0,
+  issued: ({ details }) => details.state === 'issued',
+  planted: ({ details }) => details.state === 'planted',
+  tripped: ({ details }) => details.state === 'tripped',
+  retired: ({ details }) => details.state === 'retired',
   keys: ({ type }) => type === 'api_key',
   paths: ({ type }) => type === 'file_path',
 }
@@ -54,7 +66,7 @@ function withText(decoys: readonly Decoy[], q: string | undefined): Decoy[] {
 }
 
 function DecoyRow({ decoy, isAt }: { decoy: Decoy; isAt: boolean }) {
-  const { instanceId, label, path, hitCount, firstHitAt, lastHitAt } = decoy.details
+  const { instanceId, label, path, state, leakedOutside, hitCount, firstHitAt, lastHitAt } = decoy.details
   return (
     <tr className={isAt ? 'at' : ''}>
       <td>
@@ -62,7 +74,8 @@ function DecoyRow({ decoy, isAt }: { decoy: Decoy; isAt: boolean }) {
           <HostileText text={label || (path ?? kindOf(decoy))} max={120} line />
         </Link>
         <span className="under">
-          {kindOf(decoy)}
+          {kindOf(decoy)} · {state}
+          {leakedOutside && <b className="breach"> · leaked outside</b>}
           <span className="only-narrow"> · {instanceId}</span>
           {path !== undefined && (
             <>
@@ -148,19 +161,14 @@ export function Decoys() {
       {all.length > 0 && (
         <>
           <div className="chips">
-            <input
-              ref={filter}
-              type="search"
-              aria-label="Filter by label, path, kind or agent"
-              placeholder="Filter by label, path, kind or agent  /"
+            <FilterField
+              field={filter}
+              by="label, path, kind or agent"
               value={text}
-              onChange={(event) => {
-                setText(event.target.value)
+              onChange={(next) => {
+                setText(next)
                 setAt(0)
-                show({ q: event.target.value || undefined })
-              }}
-              onKeyDown={(event) => {
-                if (event.key === 'Escape' || event.key === 'Enter') filter.current?.blur()
+                show({ q: next || undefined })
               }}
             />
             <button
@@ -192,7 +200,7 @@ export function Decoys() {
                   <th>hits</th>
                   <th className="only-wide">first hit</th>
                   <th>last hit</th>
-                  <th className="only-wide">planted</th>
+                  <th className="only-wide">issued</th>
                 </tr>
               </thead>
               <tbody>
@@ -221,6 +229,7 @@ export function Decoys() {
           </p>
         </section>
       )}
+      {data && <IgnoreRules mayOperate={mayOperate} />}
       {search.open !== undefined && (
         <DecoyDrawer id={search.open} mayDelete={mayOperate} onClose={() => show({ open: undefined })} />
       )}

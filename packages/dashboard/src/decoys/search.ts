@@ -1,4 +1,4 @@
-export const decoyFilters = ['hit', 'keys', 'paths'] as const
+export const decoyFilters = ['issued', 'planted', 'tripped', 'retired', 'keys', 'paths'] as const
 export type DecoyFilter = (typeof decoyFilters)[number]
 export interface DecoySearch {
   q?: string

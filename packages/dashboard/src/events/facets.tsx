@@ -74,13 +74,18 @@ export function FacetPanel({
   onChange(change: Pick<EventFilter, 'event_type' | 'instance_id' | 'q'>): void
 }) {
   const { data, error } = useQuery(facetsQuery(filter))
+  // On a narrow screen the lists stand above the events, and would push them out of sight.
+  const [isShown, setShown] = useState(false)
   return (
-    <aside className="facets" aria-label="Counts of matching events">
+    <aside className={isShown ? 'facets shown' : 'facets'} aria-label="Counts of matching events">
+      <button type="button" className="unfold" aria-expanded={isShown} onClick={() => setShown(!isShown)}>
+        {isShown ? 'Hide' : 'Filter by'} type, agent and source
+      </button>
       {error && <p className="fault">{sentenceOf(error)}</p>}
       {data && (
         <>
           <p className="quiet">
-            <b>{data.total.toLocaleString('en')}</b> events
+            <b>{data.total.toLocaleString('en')}</b> {data.total === 1 ? 'event' : 'events'}
             {data.scanned_to && (
               <>
                 {' '}

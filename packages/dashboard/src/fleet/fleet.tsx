@@ -4,6 +4,7 @@ import { counted } from '@wardline/text/counted'
 import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 import { ChooseDialog } from '../containments/choose-dialog.tsx'
 import { FleetDialog } from '../containments/fleet-dialog.tsx'
+import { FilterField } from '../parts/filter-field.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { SavedViews } from '../parts/saved-views.tsx'
 import { sentenceOf } from '../service/client.ts'
@@ -140,18 +141,13 @@ export function Fleet() {
         </p>
       )}
       <div className="chips">
-        <input
-          ref={filter}
-          type="search"
-          aria-label="Filter by id, name, tag, version or reason"
-          placeholder="Filter by id, name, tag, version  /"
+        <FilterField
+          field={filter}
+          by="id, name, tag, version or reason"
           value={text}
-          onChange={(event) => {
-            setText(event.target.value)
-            show({ q: event.target.value || undefined })
-          }}
-          onKeyDown={(event) => {
-            if (event.key === 'Escape' || event.key === 'Enter') filter.current?.blur()
+          onChange={(next) => {
+            setText(next)
+            show({ q: next || undefined })
           }}
         />
         <button

@@ -3,6 +3,7 @@ import { getRouteApi } from '@tanstack/react-router'
 import type { KeyView } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useRef, useState } from 'react'
+import { FilterField } from '../parts/filter-field.tsx'
 import { HostileText } from '../parts/hostile-text.tsx'
 import '../parts/list.css'
 import { spanText } from '../parts/span.ts'
@@ -140,18 +141,13 @@ function KeyTable({ ownId }: { ownId: string }) {
         </p>
       )}
       <div className="chips">
-        <input
-          ref={filter}
-          type="search"
-          aria-label="Filter by name, id, role or agent"
-          placeholder="Filter by name, id, role or agent  /"
+        <FilterField
+          field={filter}
+          by="name, id, role or agent"
           value={text}
-          onChange={(event) => {
-            setText(event.target.value)
-            show({ q: event.target.value || undefined })
-          }}
-          onKeyDown={(event) => {
-            if (event.key === 'Escape' || event.key === 'Enter') filter.current?.blur()
+          onChange={(next) => {
+            setText(next)
+            show({ q: next || undefined })
           }}
         />
         <button

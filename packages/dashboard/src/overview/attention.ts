@@ -45,11 +45,12 @@ interface AttentionFacts {
 
 /** What an event of a known type says in one sentence; of any other only its type is known. */
 export function sentenceOf(
-  { event_type, by_service, source }: Pick<Row, 'event_type' | 'by_service' | 'source'>,
+  { event_type, by_service, source, instance_id }: Pick<Row, 'event_type' | 'by_service' | 'source' | 'instance_id'>,
   who: string,
 ): string {
   const known: Record<string, string> = {
-    honeypot_triggered: `${who} used a decoy`,
+    // Agents are known by their keys: without one it is a decoy URL that was fetched.
+    honeypot_triggered: instance_id === null ? 'A decoy URL was fetched' : `${who} used a decoy`,
     activity_while_suspended: `${who} works although it is suspended`,
     anomaly_detected: `${who} behaves unlike before`,
     control_version_mismatch: `${who} claims a control version that was never issued`,

@@ -9,7 +9,7 @@ import { attentionOf } from './attention.ts'
 import { staleAfterMs, verdictOf } from './verdict.ts'
 
 /** The stream says when an alert may have been added; what colleagues did with one is seen so much later. */
-const alertsRefreshMs = 15_000
+const alertsRefreshMs = 30_000
 
 /** Acknowledged and resolved alerts need no attention. Newest first, of the two severities of the queue. */
 const alertsQuery = {

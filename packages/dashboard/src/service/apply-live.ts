@@ -5,6 +5,7 @@ import { rememberRows } from './event-tail.ts'
 import { type Agent, fleetQuery, statusQuery } from './fleet.ts'
 import { onLiveBatch } from './live.ts'
 import { type EventFilter, type EventPages, matchesFilter, tailOf, withNewRows } from './live-tail.ts'
+import { rulesKey } from './rules.ts'
 import { sessionQuery } from './session.ts'
 
 /** Reports of the service itself that say that the state of agents changed. */
@@ -33,38 +34,53 @@ function withControl(fleet: readonly Agent[], changes: readonly ControlChange[])
   })
 }
 
+const brakeTypes = new Set<string>([eventTypes.brakeEngaged, eventTypes.brakeReleased])
+
 /** In a flood of breaches the alerts are still read again only so often. */
 const alertsAgainMs = 5_000
 
-/** After a hit the lists of decoys are read again, at most this often: a storm of hits must not become one of requests. */
-const decoysMs = 1_000
+/** What a hit or a firing changes is read again at most this often: a storm of them must not become one of requests. */
+const restMs = 1_000
+
+/** Reads at once, and what is asked for meanwhile once after the rest. */
+function rested(read: () => void): () => void {
+  let isDue = false
+  let readAt = 0
+  return () => {
+    if (isDue) return
+    isDue = true
+    setTimeout(
+      () => {
+        isDue = false
+        readAt = Date.now()
+        read()
+      },
+      Math.max(0, readAt + restMs - Date.now()),
+    )
+  }
+}
 
 /** Writes what the stream brings into the cache that every screen reads. */
 export function applyLive(client: QueryClient): void {
   let connection = 0
   let alertsReadAt = 0
-  let isDecoyReadDue = false
-  let decoysReadAt = 0
-  function readDecoys(): void {
-    if (isDecoyReadDue) return
-    isDecoyReadDue = true
-    const read = () => {
-      isDecoyReadDue = false
-      decoysReadAt = Date.now()
-      void client.invalidateQueries({ queryKey: decoysKey })
-      void client.invalidateQueries({
-        predicate: ({ queryKey }) => queryKey[0] === 'agent' && queryKey[2] === 'decoys',
-      })
-    }
-    setTimeout(read, Math.max(0, decoysReadAt + decoysMs - Date.now()))
-  }
+  const readDecoys = rested(() => {
+    void client.invalidateQueries({ queryKey: decoysKey })
+    void client.invalidateQueries({
+      predicate: ({ queryKey }) => queryKey[0] === 'agent' && queryKey[2] === 'decoys',
+    })
+  })
+  const readRules = rested(() => void client.invalidateQueries({ queryKey: rulesKey }))
   onLiveBatch((batch) => {
     if (batch.phase === 'signed-out') void client.invalidateQueries({ queryKey: sessionQuery.queryKey })
     // The first connection of this page comes after its first lists, and may lack what was stored in between.
     if (batch.hasGap || (batch.connection !== connection && connection === 0)) {
       void client.invalidateQueries({ queryKey: ['events'] })
     }
-    if (batch.connection !== connection) void client.invalidateQueries({ queryKey: fleetQuery.queryKey })
+    if (batch.connection !== connection) {
+      void client.invalidateQueries({ queryKey: fleetQuery.queryKey })
+      void client.invalidateQueries({ queryKey: ['containments'] })
+    }
     connection = batch.connection
     rememberRows(batch.events)
     for (const query of batch.events.length > 0 ? client.getQueryCache().findAll({ queryKey: ['events'] }) : []) {
@@ -90,6 +106,12 @@ export function applyLive(client: QueryClient): void {
     }
     if (batch.events.some(({ by_service, event_type }) => by_service && event_type === eventTypes.honeypotTriggered)) {
       readDecoys()
+    }
+    if (batch.events.some(({ by_service, event_type }) => by_service && event_type === eventTypes.ruleMatched)) {
+      readRules()
+    }
+    if (batch.events.some(({ by_service, event_type }) => by_service && brakeTypes.has(event_type))) {
+      void client.invalidateQueries({ queryKey: ['containments'] })
     }
     if (batch.events.some(({ by_service, event_type }) => by_service && fleetTypes.has(event_type))) {
       void client.invalidateQueries({ queryKey: fleetQuery.queryKey })

@@ -1,7 +1,7 @@
 import { queryOptions } from '@tanstack/react-query'
 import { type ContainmentSummary, limits, type ReplyOf } from '@wardline/contract'
 import { call } from './client.ts'
-import { refreshMs } from './fleet.ts'
+import { countsRefreshMs, refreshMs } from './fleet.ts'
 
 export type Drill = ReplyOf<'getDrill'>
 
@@ -31,12 +31,15 @@ export type Brake = ReplyOf<'getBrake'>
 const isMoving = ({ state, action, proven, changed }: ContainmentSummary): boolean =>
   state === 'in_progress' || (state === 'complete' && action === 'suspend' && proven < changed)
 
-/** The newest containments, and the resumes that wait for a second operator. */
+/**
+ * The newest containments, and the resumes that wait for a second operator. Every screen asks, for its banner;
+ * what the stream brings makes it ask at once.
+ */
 export const containmentsQuery = queryOptions({
   queryKey: ['containments', 'list'],
   queryFn: ({ signal }) => call('listContainments', { query: { limit: '50' }, signal }),
   refetchInterval: ({ state }) =>
-    state.data?.containments.some(({ state }) => state === 'in_progress') ? 2 * soonMs : refreshMs,
+    state.data?.containments.some(({ state }) => state === 'in_progress') ? 2 * soonMs : countsRefreshMs,
 })
 
 export const containmentQuery = (id: string) =>
@@ -62,7 +65,7 @@ export const drillsQuery = queryOptions({
 export const brakeQuery = queryOptions({
   queryKey: ['containments', 'brake'],
   queryFn: ({ signal }) => call('getBrake', { signal }),
-  refetchInterval: refreshMs,
+  refetchInterval: countsRefreshMs,
 })
 
 /** Every agent that a request to resume names, of which the list of requests has a part. */

@@ -25,6 +25,14 @@ export const decoyQuery = (id: string) =>
     refetchInterval: refreshMs,
   })
 
+export const ignoresKey = ['decoy ignores']
+
+export const ignoresQuery = queryOptions({
+  queryKey: ignoresKey,
+  queryFn: async ({ signal }) => (await call('listDecoyIgnores', { signal })).ignores,
+  refetchInterval: refreshMs,
+})
+
 export const presetsQuery = queryOptions({
   queryKey: ['decoy presets'],
   queryFn: async ({ signal }) => (await call('listHoneypotPresets', { signal })).presets,

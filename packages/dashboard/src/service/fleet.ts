@@ -9,7 +9,7 @@ export type AgentDetail = ReplyOf<'getInstance'>
 /** Looked at, a page is never older than this by more than the time of an answer. */
 export const refreshMs = 5_000
 /** Counts of a day change slowly, and the stream brings those of severities as they change. */
-const countsRefreshMs = 30_000
+export const countsRefreshMs = 30_000
 
 /** Of an agent that was never suspended and never reported a control version. */
 const untouched: Agent['control'] = {

@@ -9,7 +9,7 @@ const keys: [key: string, what: string][] = [
   ['j k', 'next and previous row'],
   ['Enter', 'open the row'],
   ['x', 'select the row'],
-  ['n', 'plant a decoy, create a key'],
+  ['n', 'plant a decoy, write a rule, create a key'],
   ['s', 'suspend the row, the selected agents or the agent that is open'],
   ['a', 'acknowledge the marked item of the overview, or the marked or selected alerts'],
   ['p', 'pause live events'],

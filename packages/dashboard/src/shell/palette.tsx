@@ -31,6 +31,7 @@ const maxEntries = 20
 
 const actions = [
   { text: 'Plant a decoy', to: '/decoys', search: { plant: 'new' } },
+  { text: 'Write a rule', to: '/rules/new', search: {} },
   { text: 'Create a key', to: '/keys', search: { create: true } },
   { text: 'Connect an agent', to: '/connect', search: {} },
   { text: 'Simulate an attack', to: '/connect', search: { simulate: true } },
@@ -114,7 +115,11 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
             event.preventDefault()
             setPicked((active + step + shown.length) % Math.max(1, shown.length))
           }
-          if (event.key === 'Enter') run(shown[active])
+          if (event.key === 'Enter') {
+            // The focus goes back to a button of the page, which the same key would press.
+            event.preventDefault()
+            run(shown[active])
+          }
         }}
       />
       <div role="listbox" id={list} aria-label="Found">

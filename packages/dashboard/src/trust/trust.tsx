@@ -8,6 +8,7 @@ import { call, sentenceOf } from '../service/client.ts'
 import { useTheme } from '../shell/theme.ts'
 import { useTitle } from '../shell/title.ts'
 import { WardlineMark } from '../shell/wardline-mark.tsx'
+import { HashCheck } from './hash-check.tsx'
 import './trust.css'
 
 /** Caches keep a summary so long. */
@@ -162,6 +163,7 @@ function Summary({ data }: { data: TrustSummary }) {
                     </td>
                     <td className="week">{item.score} of 100</td>
                     <td className="mono" title={item.hash}>
+                      <HashCheck item={item} />
                       {item.on_chain ? (
                         <Outside
                           href={item.on_chain.explorer_url}

@@ -1,5 +1,5 @@
-import { createHmac } from 'node:crypto'
 import type { ControlMessage } from '@wardline/contract'
+import type { Mac } from './signed-event.ts'
 
 export type UnsignedControl = Omit<ControlMessage, 'signature' | 'signature_ed25519'>
 
@@ -7,9 +7,7 @@ export type UnsignedControl = Omit<ControlMessage, 'signature' | 'signature_ed25
  * Hex HMAC-SHA256 over instance_id, action, reason (empty on resume), version and issued_at, each followed by a line
  * feed. Only the reason may hold line feeds, and it stands between fields that cannot: no two messages share a text.
  */
-export function signControl(message: UnsignedControl, key: Buffer): string {
+export function signControl(message: UnsignedControl, mac: Mac): string {
   const { instance_id, action, reason = '', version, issued_at } = message
-  return createHmac('sha256', key)
-    .update(`${instance_id}\n${action}\n${reason}\n${version}\n${issued_at}\n`)
-    .digest('hex')
+  return mac(Buffer.from(`${instance_id}\n${action}\n${reason}\n${version}\n${issued_at}\n`)).toString('hex')
 }

@@ -1,10 +1,9 @@
-import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
+import { type KeyObject, sign } from 'node:crypto'
 import type { ControlKeys, ControlMessage, DrillMessage } from '@wardline/contract'
+import { keyPairOf } from '../ed25519.ts'
 import type { Secrets } from '../secrets.ts'
 import { signControl, type UnsignedControl } from './control-signature.ts'
-
-/** PKCS #8 around the 32 bytes of an Ed25519 seed (RFC 8410, section 7). */
-const pkcs8Prefix = Buffer.from('302e020100300506032b657004220420', 'hex')
+import { createMac, type Mac } from './signed-event.ts'
 
 /** One signature for each instance, up to the default maximum of instances: about 60 MB when all of them poll. */
 const maxKept = 100_000
@@ -20,25 +19,23 @@ function signedText({ instance_id, action, reason = '', version, issued_at }: Un
  * give the same signature for the same state.
  */
 export class ControlSigner {
-  readonly #macKey: Buffer
+  readonly #mac: Mac
   readonly #privateKey: KeyObject
   readonly #kept = new Map<string, { text: string; signature: string }>()
   /** Signatures computed so far. */
   computed = 0
-  readonly keys: ControlKeys
+  readonly keys: Pick<ControlKeys, 'keys'>
 
   constructor({ controlKey, controlSeed }: Pick<Secrets, 'controlKey' | 'controlSeed'>) {
-    this.#macKey = controlKey
-    const key = Buffer.concat([pkcs8Prefix, controlSeed])
-    this.#privateKey = createPrivateKey({ key, format: 'der', type: 'pkcs8' })
-    const { x = '' } = createPublicKey(this.#privateKey).export({ format: 'jwk' })
-    const kid = createHash('sha256').update(Buffer.from(x, 'base64url')).digest('hex').slice(0, 16)
+    this.#mac = createMac(controlKey)
+    const { privateKey, x, kid } = keyPairOf(controlSeed)
+    this.#privateKey = privateKey
     this.keys = { keys: [{ kty: 'OKP', crv: 'Ed25519', x, kid, use: 'sig', alg: 'EdDSA' }] }
   }
 
   /** The message with both signatures. */
   sign(message: UnsignedControl): ControlMessage {
-    const signature = signControl(message, this.#macKey)
+    const signature = signControl(message, this.#mac)
     return { ...message, signature, signature_ed25519: this.agentSignature(message) }
   }
 

@@ -13,6 +13,7 @@ import { createLog } from '../log.ts'
 import { createMetrics } from '../metrics.ts'
 import { signControl } from './control-signature.ts'
 import { RedisBus } from './redis.ts'
+import { createMac } from './signed-event.ts'
 
 const deadline = { timeout: 60_000, interval: 10 }
 const hash = (password: string) => createHash('sha256').update(password).digest('hex')
@@ -153,7 +154,7 @@ describe('the service', () => {
     other.onEvents((rows) => events.push(...rows), parseEventRow)
     other.onControl((message) => control.push(message))
     const message = { instance_id: 'bot', action: 'resume' as const, version: 1, issued_at: '2026-01-15T00:00:00.000Z' }
-    one.publishControl({ ...message, signature: signControl(message, secrets.controlKey) })
+    one.publishControl({ ...message, signature: signControl(message, createMac(secrets.controlKey)) })
     one.publishEvents(
       [
         {

@@ -94,7 +94,7 @@ function kill(version: number, instance_id = 'bot'): ControlMessage {
     version,
     issued_at: '2026-01-15T00:00:00.000Z',
   }
-  return { ...message, signature: signControl(message, secrets.controlKey) }
+  return { ...message, signature: signControl(message, createMac(secrets.controlKey)) }
 }
 
 /** Another client that may publish and subscribe. */
@@ -192,7 +192,7 @@ describe('a program that may publish', () => {
     await using outsider = await connectOutsider(redis.url)
     const resume = { instance_id: 'bot', action: 'resume', version: 2, issued_at: '2026-01-15T00:00:00.000Z' }
     const forged = [
-      { ...resume, signature: signControl(resume as ControlMessage, Buffer.alloc(32, 'guess')) },
+      { ...resume, signature: signControl(resume as ControlMessage, createMac(Buffer.alloc(32, 'guess'))) },
       { ...kill(1), action: 'resume' },
       { ...kill(1), version: 2 },
       { ...kill(1), reason: 'other' },
@@ -208,7 +208,7 @@ describe('a program that may publish', () => {
       'null',
       '{"instance_id":{"toString":1}}',
       JSON.stringify({ ...resume }),
-      JSON.stringify({ ...unsafe, signature: signControl(unsafe, secrets.controlKey) }),
+      JSON.stringify({ ...unsafe, signature: signControl(unsafe, createMac(secrets.controlKey)) }),
     ]
     for (const message of forged) await outsider.publish('test:control', JSON.stringify(message))
     for (const message of malformed) await outsider.publish('test:control', message)

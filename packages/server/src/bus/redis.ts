@@ -39,6 +39,7 @@ export class RedisBus implements Bus {
   readonly #outsideListeners: ((message: Buffer) => void)[] = []
   readonly #reconnectListeners: ((missedSince: number) => void)[] = []
   readonly #eventMac: Mac
+  readonly #controlMac: Mac
   #session: RedisSession | undefined
   #missedSince: number
   #isReported = false
@@ -53,6 +54,7 @@ export class RedisBus implements Bus {
   constructor(options: RedisBusOptions) {
     this.#options = options
     this.#eventMac = createMac(options.secrets.eventKey)
+    this.#controlMac = createMac(options.secrets.controlKey)
     this.#missedSince = options.clock.now()
   }
 
@@ -177,7 +179,7 @@ export class RedisBus implements Bus {
   }
 
   #hearControl(bytes: Buffer): void {
-    const message = readControlMessage(bytes, this.#options.secrets.controlKey)
+    const message = readControlMessage(bytes, this.#controlMac)
     if (typeof message === 'object') {
       this.#noteCarried(message)
       for (const listener of this.#controlListeners) listener(message)

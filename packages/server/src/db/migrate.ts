@@ -29,6 +29,12 @@ import { enforcement } from './migrations/0025-enforcement.ts'
 import { drillsNamed } from './migrations/0026-drills-named.ts'
 import { resumeMembers } from './migrations/0027-resume-members.ts'
 import { blindnessNamed } from './migrations/0028-blindness-named.ts'
+import { rules } from './migrations/0029-rules.ts'
+import { alertSubjects } from './migrations/0030-alert-subjects.ts'
+import { alertChannelsNamed } from './migrations/0031-alert-channels-named.ts'
+import { signingKeys } from './migrations/0032-signing-keys.ts'
+import { chain } from './migrations/0033-chain.ts'
+import { decoyInventory } from './migrations/0034-decoy-inventory.ts'
 
 interface Migration {
   version: number
@@ -68,6 +74,12 @@ const migrations: Migration[] = [
   { version: 26, name: 'drills-named', statements: drillsNamed },
   { version: 27, name: 'resume-members', statements: resumeMembers },
   { version: 28, name: 'blindness-named', statements: blindnessNamed },
+  { version: 29, name: 'rules', statements: rules },
+  { version: 30, name: 'alert subjects', statements: alertSubjects },
+  { version: 31, name: 'alert-channels-named', statements: alertChannelsNamed },
+  { version: 32, name: 'signing-keys', statements: signingKeys },
+  { version: 33, name: 'chain', statements: chain },
+  { version: 34, name: 'decoy-inventory', statements: decoyInventory },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -1,5 +1,6 @@
 import type { AlertTables } from './schema/alerts.ts'
 import type { AuditTables } from './schema/audit.ts'
+import type { ChainTables } from './schema/chain.ts'
 import type { ContainmentTables } from './schema/containment.ts'
 import type { DatabaseTables } from './schema/database.ts'
 import type { DetectionTables } from './schema/detection.ts'
@@ -8,6 +9,7 @@ import type { HoneypotTables } from './schema/honeypots.ts'
 import type { InstanceTables } from './schema/instances.ts'
 import type { KeyTables } from './schema/keys.ts'
 import type { KillSwitchTables } from './schema/kill-switch.ts'
+import type { RuleTables } from './schema/rules.ts'
 import type { TrustTables } from './schema/trust.ts'
 import type { ViewTables } from './schema/views.ts'
 
@@ -18,6 +20,7 @@ import type { ViewTables } from './schema/views.ts'
 export interface Schema
   extends AlertTables,
     AuditTables,
+    ChainTables,
     ContainmentTables,
     DatabaseTables,
     DetectionTables,
@@ -26,5 +29,6 @@ export interface Schema
     InstanceTables,
     KeyTables,
     KillSwitchTables,
+    RuleTables,
     TrustTables,
     ViewTables {}

@@ -13,6 +13,11 @@ export const httpLimits = {
   headerBytes: 8 * 1024,
   /** File descriptors are finite; streams hold most of these. */
   connections: 20_000,
+  /**
+   * Connections that the kernel holds until they are accepted: a fleet that was stopped confirms at once, each agent by
+   * a connection. Beyond it the kernel drops them, and they come again after a second. Linux lowers it to somaxconn.
+   */
+  backlog: 4_096,
   /** 20,000 streams at some 15 KiB are 300 MiB. */
   streams: 16_000,
   /** The live stream may need no key: one address must not take every place. */

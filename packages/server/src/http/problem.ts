@@ -8,6 +8,7 @@ interface Problem {
   code: ErrorCode
   message: string
   retryAfterSeconds?: number | undefined
+  details?: Record<string, unknown> | undefined
 }
 
 const frameworkProblems: Record<string, Problem> = {
@@ -52,7 +53,7 @@ function toProblem(fault: unknown): Problem {
 export function sendProblem(problem: Problem, reply: FastifyReply): void {
   reply.header('x-error-code', problem.code)
   if (problem.retryAfterSeconds !== undefined) reply.header('retry-after', problem.retryAfterSeconds)
-  reply.code(errorStatus[problem.code]).send({ error: problem.message })
+  reply.code(errorStatus[problem.code]).send({ error: problem.message, ...problem.details })
 }
 
 /** Refusals a second that are answered at once, and how long the others wait. */

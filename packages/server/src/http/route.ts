@@ -30,6 +30,8 @@ declare module 'fastify' {
     endpoint?: EndpointName
     /** The handler reads the bytes itself. */
     rawBody?: boolean
+    /** The body may be YAML. */
+    yaml?: boolean
   }
 }
 
@@ -153,7 +155,7 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
       method: endpoint.method,
       url: endpoint.path,
       schema: schemaOf(endpoint),
-      config: { endpoint: name, rawBody: endpoint.rawBody !== undefined },
+      config: { endpoint: name, rawBody: endpoint.rawBody !== undefined, yaml: endpoint.yaml === true },
       bodyLimit: endpoint.rawBody ? limits.batchBytes : limits.bodyBytes,
       onRequest: [hooks.first, authenticateHook(endpoint), hooks.last].filter((hook) => hook !== undefined),
       ...(hooks.onSend ? { onSend: hooks.onSend } : {}),

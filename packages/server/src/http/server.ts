@@ -52,6 +52,9 @@ function assertKeyBeyondCap(request: FastifyRequest, reply: FastifyReply): void 
 
 const compileLate = ({ schema }: { schema: TSchema }) => lazyCheck(schema)
 
+/** RFC 9512, and what was sent before it. */
+const yamlTypes = ['application/yaml', 'application/x-yaml', 'text/yaml', 'text/x-yaml']
+
 export type ServerTools = Pick<Deps, 'config' | 'log' | 'clock' | 'metrics'>
 
 /** The path cannot be decoded, or a part of it is longer than any id: no route, and none of its hooks, sees it. */
@@ -126,6 +129,14 @@ export function createServer(
       const bytes = body as Buffer
       if (request.routeOptions.config.rawBody) return done(null, bytes)
       done(null, bytes.length === 0 ? undefined : parseJson(bodyText(bytes)))
+    } catch (fault) {
+      done(fault as Error)
+    }
+  })
+  app.addContentTypeParser(yamlTypes, { parseAs: 'buffer' }, (request, body, done) => {
+    try {
+      if (request.routeOptions.config.yaml) return done(null, { rule: bodyText(body as Buffer) })
+      throw new AppError('unsupported_media_type', 'The body must be application/json.')
     } catch (fault) {
       done(fault as Error)
     }

@@ -13,6 +13,10 @@ interface AlertsTable {
   source: string
   description: string
   instance_id: string | null
+  /** What it is about when that is no instance: the id of a containment. */
+  subject: string | null
+  /** Channels that it is meant for alone, as a JSON list of names; null = all. */
+  only_channels: string | null
   session_id: string | null
   event_seq: number | null
   /** Whether the service itself raised it: every holder of a key may report an event of any type from any source. */

@@ -21,7 +21,21 @@ interface AuditHeadTable {
   hash: string
 }
 
+/** Key pairs that sign evidence. The seed of one follows from the master secret and the salt: no private key is stored. */
+interface SigningKeysTable {
+  /** From 1; the last one signs. */
+  generation: number
+  kid: string
+  /** base64url. */
+  public_key: string
+  salt: string
+  valid_from: number
+  /** Null = no end is set. */
+  valid_until: number | null
+}
+
 export interface AuditTables {
   audit_log: AuditLogTable
   audit_head: AuditHeadTable
+  signing_keys: SigningKeysTable
 }

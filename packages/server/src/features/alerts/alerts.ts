@@ -37,7 +37,7 @@ const notFound = (id: string) => unknownId('alert', id, 'wardline alerts list')
 
 const time = (epochMs: number | null) => (epochMs === null ? null : isoTime(epochMs))
 
-const viewOf = (row: StoredAlert): Alert => ({
+const viewOf = ({ subject, only_channels, ...row }: StoredAlert): Alert => ({
   ...row,
   by_service: row.by_service === 1,
   created_at: isoTime(row.created_at),

@@ -4,7 +4,7 @@ import { claimRun } from '../../db/runs.ts'
 import type { Deps } from '../../deps.ts'
 import type { Ingest } from '../events/ingest.ts'
 import { auditCheckpoint, verifyAudit } from './audit.ts'
-import { formatCheckpoint } from './chain.ts'
+import { signCheckpoint } from './signed-checkpoint.ts'
 
 /** A log that was altered stays so: a reminder each day, not each hour. */
 const reportEveryMs = dayMs
@@ -26,7 +26,7 @@ export class ChainWatch {
     const { database, clock, log } = this.#deps
     const checkpoint = await auditCheckpoint(database.db, clock.now())
     if (checkpoint.seq === (this.#checkpoint?.seq ?? 0)) return
-    log.info({ checkpoint: formatCheckpoint(checkpoint) }, 'audit checkpoint')
+    log.info({ checkpoint: await signCheckpoint(this.#deps, checkpoint) }, 'audit checkpoint')
     this.#checkpoint = checkpoint
   }
 

@@ -16,6 +16,13 @@ import { hasSuspended } from '../kill-switch/suspension-statements.ts'
 import { type Brake, engageBrake, readBrake, takePlaces } from './brake.ts'
 import { refusalStatement } from './brake-queries.ts'
 
+/** A rule that answers an event: what it is to note about the outcome. */
+interface RuleCause {
+  id: string
+  /** Statements of the batch that suspends, or of the one that writes that nothing was suspended. */
+  settle(outcome: Outcome, version: number | undefined): Statement[]
+}
+
 /** An event that suspends an agent. */
 interface Breach {
   /** The instance that the key of the caller proves; undefined when it proves none. */
@@ -29,15 +36,19 @@ interface Breach {
   hit?: { event: EventToStore; also: readonly Statement[] }
   /** It may have been answered before, and resumed by a person since. */
   isRepeat?: boolean
+  rule?: RuleCause
 }
 
 export interface AutoSuspension {
-  /** Stores the event and suspends the instance, in one transaction. Rejects with AppError `overloaded`, or DatabaseError. */
-  answer(breach: Breach): Promise<void>
+  /**
+   * Stores the event and suspends the instance, in one transaction; resolves with what was done. Rejects with AppError
+   * `overloaded`, or DatabaseError.
+   */
+  answer(breach: Breach): Promise<Outcome>
   whenIdle(): Promise<void>
 }
 
-type Outcome = 'suspend' | 'already_suspended' | 'refused' | 'skipped'
+export type Outcome = 'suspend' | 'already_suspended' | 'refused' | 'skipped'
 
 /** What is to be done about each breach, as the database was read. */
 interface Plan {
@@ -97,15 +108,20 @@ export function createAutoSuspension(
     const now = clock.now()
     const chosen = [...outcomes].filter(([breach, outcome]) => outcome === 'suspend' || breach === engagedBy)
     const changes: PreparedControl[] = []
-    for (const [{ instanceId, eventId, reason }, outcome] of chosen) {
+    for (const [{ instanceId, eventId, reason, rule }, outcome] of chosen) {
       if (outcome !== 'suspend') continue
-      const request = { instanceId: instanceId!, suspending: { reason, cause: { eventId } }, actor, now }
+      const cause = { eventId, ...(rule ? { ruleId: rule.id } : {}) }
+      const request = { instanceId: instanceId!, suspending: { reason, cause }, actor, now }
       changes.push(prepareControl(deps, controls.get(instanceId!)!, request))
     }
     const engaging = engagedBy ? engageBrake(deps, { ingest }, brake, engagedBy.eventId) : undefined
     const hits = chosen.flatMap(([{ hit }]) => hit ?? [])
     const touchedBy = new Map(chosen.flatMap(([{ hit, keyId }]) => (hit ? [[hit.event.id, keyId] as const] : [])))
     const events = [...hits.map(({ event }) => event), ...(engaging ? [engaging.event] : [])]
+    const settled = chosen.flatMap(([{ rule, instanceId }, outcome]) => {
+      const version = changes.find((change) => outcome === 'suspend' && change.instanceId === instanceId)?.version
+      return rule?.settle(outcome, version) ?? []
+    })
     const prepared = events.length > 0 ? ingest.prepare(events, touchedBy) : undefined
     const before = [
       ...(engaging?.statements ?? takePlaces(deps, brake).statements),
@@ -121,6 +137,7 @@ export function createAutoSuspension(
           now,
         ),
         ...hits.flatMap(({ also }) => also),
+        ...settled,
         ...(engagedBy ? [refusalStatement(database, engagedBy.instanceId!, engagedBy.eventId, now)] : []),
         ...changes.flatMap(({ recording }) => recording),
       ],
@@ -134,14 +151,17 @@ export function createAutoSuspension(
 
   /** Those that change nothing but the log: a suspended agent that goes on must not use what is reserved for control. */
   async function storeAlone(breach: Breach, outcome: Outcome): Promise<void> {
-    const { hit, keyId, instanceId, eventId } = breach
-    const refusal = outcome === 'refused' ? [refusalStatement(database, instanceId!, eventId, clock.now())] : []
+    const { hit, keyId, instanceId, eventId, rule } = breach
+    const refusal = [
+      ...(outcome === 'refused' ? [refusalStatement(database, instanceId!, eventId, clock.now())] : []),
+      ...(rule?.settle(outcome, undefined) ?? []),
+    ]
     if (hit) {
       await ingest.store([hit.event], { also: [...hit.also, ...refusal], keyId, isDecoyHit: true })
     } else if (refusal.length > 0) {
       await database.batch(refusal)
     }
-    if (outcome === 'skipped') noteSkipped(breach)
+    if (outcome === 'skipped' && !rule) noteSkipped(breach)
   }
 
   function noteSkipped({ instanceId, keyId, eventId }: Breach): void {
@@ -158,7 +178,7 @@ export function createAutoSuspension(
     }))
   }
 
-  const queue = new GroupCommit<Breach, Error | undefined>({
+  const queue = new GroupCommit<Breach, Error | Outcome>({
     queue: 'automatic-suspensions',
     clock,
     metrics,
@@ -184,7 +204,7 @@ export function createAutoSuspension(
           try {
             if (outcome !== 'suspend' && breach !== engagedBy) await storeAlone(breach, outcome)
             metrics.automaticSuspensions.inc({ result })
-            return undefined
+            return outcome
           } catch (fault) {
             return fault as Error
           }
@@ -195,8 +215,9 @@ export function createAutoSuspension(
 
   return {
     async answer(breach) {
-      const fault = await queue.add(breach)
-      if (fault) throw fault
+      const outcome = await queue.add(breach)
+      if (outcome instanceof Error) throw outcome
+      return outcome
     },
     whenIdle: () => queue.whenIdle(),
   }

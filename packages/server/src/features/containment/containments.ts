@@ -153,6 +153,7 @@ export async function createContainment(
     severity: 'warning' as const,
     event_type: alertTypes.containmentStarted,
     instance_id: null,
+    subject: id,
     description: `${verb} ${rows.length} ${rows.length === 1 ? 'agent' : 'agents'}, requested by ${actor.name}: ${reason}`,
   }
   const after = { action, selector: JSON.parse(shown), agents: rows.length, two_person: row.two_person === 1 }

@@ -154,6 +154,34 @@ it('alerts once for all its agents: when it begins, when some did not confirm, a
   expect(await alerts()).toHaveLength(3)
 })
 
+it('ends the alerts of a containment when it is complete, and not those of another one', async () => {
+  await service[Symbol.asyncDispose]()
+  service = await openTestService({ env: { ALERT_WEBHOOK_URL: 'http://127.0.0.1:9/hook' } })
+  const [slow, fast] = await register(2)
+  for (const id of [slow, fast]) {
+    const body = { action: 'suspend', selector: { instances: [id] }, reason: 'leak', confirm: 'suspend 1 agent' }
+    await service.call('POST', '/api/containments', { body })
+  }
+  await idle()
+  service.clock.advance(36_000)
+  await service.services.containmentWork.run()
+  await service.services.containmentWork.run()
+  const unresolved = () =>
+    service.rows(
+      "select event_type from alerts where status <> 'resolved' and event_type like 'containment%' order by event_type",
+    )
+  const problem = [{ event_type: 'containment_incomplete' }, { event_type: 'containment_started' }]
+  expect(await unresolved()).toEqual(problem.flatMap((row) => [row, row]))
+  await service.call('POST', `/api/instances/${fast}/ack`, { body: { version: 1 } })
+  service.clock.advance(1_000)
+  await service.services.containmentWork.run()
+  expect(await unresolved()).toEqual(problem)
+  await service.call('POST', `/api/instances/${slow}/ack`, { body: { version: 1 } })
+  service.clock.advance(20_000)
+  await service.services.containmentWork.run()
+  expect(await unresolved()).toEqual([])
+})
+
 it('ends what was alerted of an agent that was suspended alone, and says nothing more of the others', async () => {
   await service[Symbol.asyncDispose]()
   service = await openTestService({ env: { ALERT_WEBHOOK_URL: 'http://127.0.0.1:9/hook' } })

@@ -180,7 +180,7 @@ export class ContainmentWork {
           event_type: alertTypes.containmentIncomplete,
           description: `${missingText(progress, agents)} did not confirm the ${row.action} within ${acknowledgeMs / 1_000} seconds; wardline containments ${row.id} lists them.`,
         }
-    const alerts = isNews ? this.#outbox.ownStatements([{ ...alert, instance_id: null }], now) : []
+    const alerts = isNews ? this.#outbox.ownStatements([{ ...alert, instance_id: null, subject: row.id }], now) : []
     try {
       await database.batch([...lookedStatements(database, row, changes), ...alerts])
     } catch (fault) {

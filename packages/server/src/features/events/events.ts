@@ -82,7 +82,7 @@ interface BreachAnswers {
     eventId: string
     reason: string
     isRepeat: boolean
-  }): Promise<void>
+  }): Promise<unknown>
 }
 
 interface EventsTools {

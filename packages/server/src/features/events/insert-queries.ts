@@ -6,10 +6,19 @@ import type { EventClass, StoredEvent } from '../../db/schema/events.ts'
 import type { SessionMetrics } from './session-metrics.ts'
 
 type Severity = StoredEvent['severity']
+/** As the outbox of alerts takes it. */
+interface EventAlerting {
+  isQuiet?: boolean
+  subject?: string
+  channels?: readonly string[]
+}
+
 /** An event before it has its place in the sequence: its `seq` is 0. */
 export interface EventToStore extends StoredEvent {
   /** What the description of session_metrics says; undefined for all other events. */
   metrics: SessionMetrics | undefined
+  /** What is particular about its alert. */
+  alerting?: EventAlerting
 }
 
 /** The caller's Idempotency-Key: an earlier request with the same one holds, and nothing is written. */

@@ -4,11 +4,37 @@ import { readCounters } from '../../db/counters.ts'
 import type { Database, Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
 import { readRefs } from './index-queries.ts'
-import { seqRange } from './queries.ts'
+import { readOldest, seqRange } from './queries.ts'
 
 /** Events after a seq in order, at most `limit`. */
 export function readEventsAfter(db: Db, seq: number, limit: number): Promise<StoredEvent[]> {
   return db.selectFrom('events').selectAll().where('seq', '>', seq).orderBy('seq').limit(limit).execute()
+}
+
+/** Events after `after` and up to `upTo` in order, at most `limit`. */
+export function readEventsBetween(
+  db: Db,
+  { after, upTo, limit }: { after: number; upTo: number; limit: number },
+): Promise<StoredEvent[]> {
+  return db
+    .selectFrom('events')
+    .selectAll()
+    .where('seq', '>', after)
+    .where('seq', '<=', upTo)
+    .orderBy('seq')
+    .limit(limit)
+    .execute()
+}
+
+/** The range of seq that may hold the events created in [from, to); undefined when there are none. */
+export const readSeqRange = seqRange
+export { readOldest }
+
+/** The ids of events that are still stored, by seq. */
+export async function readEventIds(db: Db, seqs: readonly number[]): Promise<Map<number, string>> {
+  if (seqs.length === 0) return new Map()
+  const rows = await db.selectFrom('events').select(['seq', 'id']).where('seq', 'in', seqs).execute()
+  return new Map(rows.map(({ seq, id }) => [seq, id]))
 }
 
 /** Address and metadata of events, by their seq. Times bound the search where events are kept by day. */
@@ -129,4 +155,87 @@ export async function readSources(db: Db, instanceId: string, limit: number): Pr
     .where('by_service', '=', 0)
     .execute()
   return rows.map(({ source }) => source)
+}
+
+interface InstanceRange {
+  instanceId: string
+  /** Events after this seq, up to another. */
+  after: number
+  upTo: number
+  from: number
+  to: number
+}
+
+/** The next events of an instance in the order of seq, at most `limit`; fewer only at the end of the range. */
+export async function readInstanceEvents(db: Db, range: InstanceRange, limit: number): Promise<StoredEvent[]> {
+  const { instanceId, after, upTo, from, to } = range
+  const { indexed_seq: indexed } = await readCounters(db)
+  const rows =
+    after < indexed
+      ? await db
+          .selectFrom('event_refs')
+          .innerJoin('events', 'events.seq', 'event_refs.seq')
+          .selectAll('events')
+          .where('event_refs.kind', '=', 'instance')
+          .where('event_refs.value', '=', instanceId)
+          .where('event_refs.seq', '>', after)
+          .where('event_refs.seq', '<=', Math.min(upTo, indexed))
+          .where('events.created_at', '>=', from)
+          .where('events.created_at', '<', to)
+          .orderBy('event_refs.seq')
+          .limit(limit)
+          .execute()
+      : []
+  if (rows.length === limit || upTo <= indexed) return rows
+  // The newest events are not in the index yet.
+  const fresh = await db
+    .selectFrom('events')
+    .selectAll()
+    .where('seq', '>', Math.max(after, indexed))
+    .where('seq', '<=', upTo)
+    .where('instance_id', '=', instanceId)
+    .where('created_at', '>=', from)
+    .where('created_at', '<', to)
+    .orderBy('seq')
+    .limit(limit - rows.length)
+    .execute()
+  return [...rows, ...fresh]
+}
+
+/** How many events of an instance these seqs hold, at most `max`. */
+export async function countInstanceEvents(
+  db: Db,
+  { instanceId, after, upTo }: Pick<InstanceRange, 'instanceId' | 'after' | 'upTo'>,
+  max: number,
+): Promise<number> {
+  const { indexed_seq: indexed } = await readCounters(db)
+  const parts = [
+    db
+      .selectFrom('event_refs')
+      .select('seq')
+      .where('kind', '=', 'instance')
+      .where('value', '=', instanceId)
+      .where('seq', '>', after)
+      .where('seq', '<=', Math.min(upTo, indexed))
+      .limit(max),
+    db
+      .selectFrom('events')
+      .select('seq')
+      .where('instance_id', '=', instanceId)
+      .where('seq', '>', Math.max(after, indexed))
+      .where('seq', '<=', upTo)
+      .limit(max),
+  ]
+  const counts = await Promise.all(
+    parts.map((part) =>
+      db
+        .selectFrom(part.as('found'))
+        .select((e) => e.fn.countAll<number>().as('count'))
+        .executeTakeFirstOrThrow(),
+    ),
+  )
+  return Math.min(
+    max,
+    counts.reduce((total, { count }) => total + Number(count), 0),
+  )
 }

@@ -13,7 +13,7 @@ interface Detail {
 let service: TestService
 let agent: string
 beforeAll(async () => {
-  service = await openTestService()
+  service = await openTestService({ env: { WARDLINE_DECOY_URL: 'https://files.example.com' } })
   agent = (await service.createKey('agent', ['bot-1'])).key
 })
 afterAll(() => service[Symbol.asyncDispose]())

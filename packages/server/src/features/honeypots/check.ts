@@ -1,18 +1,19 @@
-import { eventTypes } from '@wardline/contract'
+import { eventTypes, type HitForm } from '@wardline/contract'
 import { onlyName } from '@wardline/text'
 import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { mayActFor, type Principal } from '../../http/auth.ts'
-import { uuidV7 } from '../../ids.ts'
 import type { Piece } from '../../work-turns.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { DecoyReach } from './decoy-reach.ts'
 import { createDecoySearch, type Found } from './decoy-search.ts'
+import { describeHit } from './hit-event.ts'
+import { isToolIgnored } from './ignore-queries.ts'
 import { maxKeyInputLength } from './key-extraction.ts'
 import { maxPathBytes } from './path-forms.ts'
-import { type Decoy, insertHit, readPlanted } from './queries.ts'
+import { type Decoy, hitStatements, readPlanted } from './queries.ts'
 
 interface Check {
   meta: Record<string, unknown> | undefined
@@ -30,7 +31,7 @@ interface HitAnswers {
     eventId: string
     reason: string
     hit: { event: EventToStore; also: readonly Statement[] }
-  }): Promise<void>
+  }): Promise<unknown>
 }
 
 export interface DecoyChecks {
@@ -38,6 +39,8 @@ export interface DecoyChecks {
   checkKey(text: string, check: Check): Promise<boolean>
   /** Whether the path is a decoy. A match is recorded before the promise resolves. */
   checkPath(path: string, check: Check): Promise<boolean>
+  /** Whether the text holds a decoy key, without a hit: for texts that operators store. */
+  holdsKey(text: string, piece: Piece): Promise<boolean>
   /** Whether any decoy could match what this caller asks about. */
   reaches(principal: Principal): boolean
   /** Reloads the patterns: after every change here, and periodically for changes made by other processes. */
@@ -85,53 +88,25 @@ export function createDecoyChecks(
     return decoys.find((decoy) => decoy.instance_id === asking) ?? decoys[0]
   }
 
-  async function recordHit(decoy: Decoy, check: Check): Promise<void> {
+  async function recordHit(decoy: Decoy, check: Check, form: HitForm): Promise<void> {
     const now = clock.now()
     const asking = askingInstance(check)
     const tool = safeContext(check.meta?.tool)
-    const event = {
-      ...ingest.own({
-        severity: 'breach',
-        event_type: eventTypes.honeypotTriggered,
-        description: `A decoy ${decoy.type === 'api_key' ? 'key' : 'path'} was touched${tool === null ? '' : ` by ${tool}`}`,
-        instance_id: asking ?? decoy.instance_id,
-        metadata: {
-          honeypot_id: decoy.id,
-          type: decoy.type,
-          keyType: decoy.key_type,
-          tool,
-          planted_at: decoy.instance_id,
-        },
-      }),
-      ip_address: check.address,
-    }
-    const hit = insertHit(database.db, {
-      id: uuidV7(now),
-      honeypot_id: decoy.id,
-      at: now,
-      reporter: asking ?? null,
-      key_id: check.principal.keyId,
-      tool,
-      ip_address: check.address,
-      event_id: event.id,
-    })
+    const isIgnored = tool !== null && (await isToolIgnored(database.db, tool, now))
+    const { event, hit } = describeHit(ingest, decoy, { at: now, asking, tool, form, check, isIgnored })
     const { keyId } = check.principal
-    if (suspends) {
+    const also = hitStatements(database.db, hit, decoy)
+    if (isIgnored) await ingest.store([event], { also, keyId })
+    else if (suspends) {
       const reason = `Decoy ${decoy.id} was touched (event ${event.id})`
-      await autoSuspension.answer({
-        instanceId: asking,
-        keyId,
-        eventId: event.id,
-        reason,
-        hit: { event, also: [hit] },
-      })
-    } else await ingest.store([event], { also: [hit], keyId, isDecoyHit: true })
+      await autoSuspension.answer({ instanceId: asking, keyId, eventId: event.id, reason, hit: { event, also } })
+    } else await ingest.store([event], { also, keyId, isDecoyHit: true })
     metrics.decoyHits.inc({ type: decoy.type })
   }
 
-  async function settle(decoys: readonly Decoy[], check: Check): Promise<boolean> {
+  async function settle({ decoys, formOf }: Found, check: Check): Promise<boolean> {
     const decoy = closestMatch(decoys, askingInstance(check))
-    if (decoy) await recordHit(decoy, check)
+    if (decoy) await recordHit(decoy, check, await formOf(decoy))
     return decoy !== undefined
   }
 
@@ -173,8 +148,10 @@ export function createDecoyChecks(
       }
       const found = await search.findKeys(submitted, check.piece)
       note(found, check, 'key')
-      return settle(found.decoys, check)
+      return settle(found, check)
     },
+
+    holdsKey: async (text, piece) => (await search.findKeys(text, piece)).decoys.length > 0,
 
     async checkPath(submitted, check) {
       if (Buffer.byteLength(submitted) > maxPathBytes) {
@@ -183,7 +160,7 @@ export function createDecoyChecks(
       const context = { cwd: text(check.meta?.cwd), realPath: text(check.meta?.realPath) }
       const found = await search.findPaths(submitted, context, check.principal, check.piece)
       note(found, check, 'path')
-      return settle(found.decoys, check)
+      return settle(found, check)
     },
 
     reaches: (principal) => reach.reaches(principal),

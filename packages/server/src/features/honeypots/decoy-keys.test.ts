@@ -47,6 +47,7 @@ const scanners: Record<KeyType, RegExp[]> = {
   jwt: [/\bey[a-zA-Z0-9]{17,}\.ey[a-zA-Z0-9/\\_-]{17,}\.[a-zA-Z0-9/\\_-]{10,}/],
   ssh_private_key: [/-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY-----[\s\S-]{64,}?-----END/],
   ethereum: [/^0x[0-9a-f]{64}$/],
+  url: [],
   generic: [/^[A-Za-z0-9]{32,48}$/],
 }
 

@@ -65,6 +65,8 @@ const generators: Record<KeyType, (random: RandomBytes) => GeneratedDecoy> = {
   jwt,
   ssh_private_key: sshPrivateKey,
   ethereum,
+  // The address of the service goes before it.
+  url: (random) => single({ kinds: mixed }, () => randomText(random, alphabets.base62, 32)),
   generic: (random) => single({ entropyFloor: 3.5 }, () => randomText(random, alphabets.base62, 40)),
 }
 

@@ -1,12 +1,14 @@
+import type { HitForm } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { mayActFor, type Principal } from '../../http/auth.ts'
 import { type Piece, type Slices, type WorkBudget, workLane } from '../../work-turns.ts'
 import { createDecoyDigest, type DigestKind } from './decoy-digest.ts'
 import { sweptForms } from './decoy-folders.ts'
+import { keyFormIn } from './found-form.ts'
 import { keyCandidates } from './key-extraction.ts'
 import { decoyPathKeys, lookupKeys, type PathContext, pathForms } from './path-forms.ts'
 import { PatternIndex } from './pattern-index.ts'
-import { createDigestLookup, type Decoy, readExactPaths, readPatterns } from './queries.ts'
+import { createDigestLookup, type Decoy, readDigests, readExactPaths, readPatterns } from './queries.ts'
 import { globCovers, queryGlobs } from './query-globs.ts'
 
 /**
@@ -36,6 +38,8 @@ export interface Found {
   swept: Decoy[]
   /** The check cost more than it may: more may be in the text than was found. */
   isExhausted: boolean
+  /** How a decoy stood in what was checked. */
+  formOf(decoy: Decoy): Promise<HitForm>
 }
 
 /** The budget of one part of a check, and whose turns it takes. */
@@ -71,11 +75,18 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
     return digests
   }
 
-  async function lookUp(kind: DigestKind, forms: readonly string[], { budget, piece }: Paid): Promise<Decoy[]> {
+  async function lookUp(
+    kind: DigestKind,
+    forms: readonly string[],
+    { budget, piece }: Paid,
+    made: string[] = [],
+  ): Promise<Decoy[]> {
     const found: Decoy[] = []
     for (let start = 0; start < forms.length; start += lookupPageDigests) {
       const page = forms.slice(start, start + lookupPageDigests)
-      found.push(...(await findByDigests(await piece.inTurns(digestsOf(kind, page, budget)))))
+      const digests = await piece.inTurns(digestsOf(kind, page, budget))
+      made.push(...digests)
+      found.push(...(await findByDigests(digests)))
     }
     return found
   }
@@ -116,6 +127,13 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
     return found
   }
 
+  /** `digests` are those of the candidates, in their order. */
+  async function keyForm(decoy: Decoy, text: string, candidates: readonly string[], digests: readonly string[]) {
+    const known = await readDigests(database.db, decoy.id)
+    const matched = candidates[digests.findIndex((digest) => known.has(digest))]
+    return matched === undefined ? 'encoded' : keyFormIn(text, matched)
+  }
+
   async function findSwept(path: string, context: PathContext, principal: Principal, paid: Paid) {
     const mayTrip = (decoy: Decoy) => mayActFor(principal, decoy.instance_id)
     const { workplaces, others } = await paid.piece.inTurns(sweptForms(path, context, paid.budget))
@@ -133,7 +151,10 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
       const budget = piece.budget(keyCheckUnits)
       if (text.length > longText) await piece.nextTurn()
       const candidates = await piece.inTurns(keyCandidates(text, budget))
-      return { decoys: await lookUp('key', candidates, { budget, piece }), swept: [], isExhausted: budget.isExhausted }
+      const digests: string[] = []
+      const decoys = await lookUp('key', candidates, { budget, piece }, digests)
+      const formOf = (decoy: Decoy) => keyForm(decoy, text, candidates, digests)
+      return { decoys, swept: [], isExhausted: budget.isExhausted, formOf }
     },
 
     async findPaths(path, context, principal, piece) {
@@ -147,12 +168,17 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
       const fitting = await piece.inTurns(patterns.find(forms, budget))
       const byPattern = [...fitting].flatMap((pattern) => patternDecoys.get(pattern) ?? [])
       const decoys = [...exact, ...byPattern].filter(mayTrip)
-      if (decoys.length > 0) return { decoys, swept: [], isExhausted: budget.isExhausted }
+      if (decoys.length > 0) {
+        const formOf = async (decoy: Decoy): Promise<HitForm> => (exact.includes(decoy) ? 'path' : 'pattern')
+        return { decoys, swept: [], isExhausted: budget.isExhausted, formOf }
+      }
       const { decoys: inFolders, swept } = await findSwept(path, context, principal, paid)
-      if (inFolders.length > 0) return { decoys: inFolders, swept, isExhausted: budget.isExhausted }
+      if (inFolders.length > 0)
+        return { decoys: inFolders, swept, isExhausted: budget.isExhausted, formOf: async () => 'folder' }
       const globBudget = piece.budget(globUnits)
       const byGlob = (await findByGlobs(forms, principal, { budget: globBudget, piece })).filter(mayTrip)
-      return { decoys: byGlob, swept, isExhausted: budget.isExhausted || globBudget.isExhausted }
+      const isExhausted = budget.isExhausted || globBudget.isExhausted
+      return { decoys: byGlob, swept, isExhausted, formOf: async () => 'glob' }
     },
 
     async refresh() {

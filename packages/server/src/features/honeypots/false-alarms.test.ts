@@ -40,7 +40,7 @@ test('the corpus of ordinary commands has thousands, each once', () => {
 
 // An alarm that rings every day gets switched off.
 test('ordinary commands hit nothing, whatever folder they run in', async () => {
-  await using service = await openTestService()
+  await using service = await openTestService({ env: { WARDLINE_DECOY_URL: 'https://files.example.com' } })
   const create = (body: object) =>
     service
       .call('POST', '/api/honeypots', { body: { instanceId: 'bot-1', ...body } })

@@ -1,15 +1,25 @@
-import type { HoneypotCreated, HoneypotDetail, KeyType, ListedHoneypot, NewHoneypot } from '@wardline/contract'
+import type {
+  DecoyState,
+  HoneypotCreated,
+  HoneypotDetail,
+  KeyType,
+  ListedHoneypot,
+  NewHoneypot,
+  Rotated,
+} from '@wardline/contract'
 import { dayMs, isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Db, Statement } from '../../db/database.ts'
 import { claimFact, isFactKnown } from '../../db/facts.ts'
 import { changeGuarded } from '../../db/guarded-change.ts'
 import type { Deps } from '../../deps.ts'
-import { AppError, unknownId } from '../../errors.ts'
+import { AppError } from '../../errors.ts'
 import { uuidV7, uuidV7Floor } from '../../ids.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { createDecoyDigest, type DecoyDigest } from './decoy-digest.ts'
+import { decoyUrlBase } from './decoy-fetches.ts'
 import { decoyFolderKeys } from './decoy-folders.ts'
 import { generateDecoyKey } from './decoy-keys.ts'
+import { inventoryOf, notFound, rotateDecoy } from './inventory.ts'
 import { foldedForm } from './key-formats.ts'
 import { decoyPathKeys } from './path-forms.ts'
 import { isPathPattern, validatePathPattern } from './path-pattern.ts'
@@ -30,8 +40,6 @@ import {
 /** Identifies decoys of these ids without key or path, removed ones included. */
 export const readDecoyLabels = async (db: Db, ids: readonly string[]) => (ids.length === 0 ? [] : readLabels(db, ids))
 
-const notFound = (id: string) => unknownId('honeypot', id, 'wardline decoys list')
-
 interface Prepared {
   keyType: KeyType | null
   path: string | null
@@ -46,13 +54,22 @@ function folderDigests(path: string, digest: DecoyDigest): string[] {
   return [...own.map((form) => digest('folder', form)), ...above.map((form) => digest('above', form))]
 }
 
-function prepare({ type, keyType, path }: NewHoneypot, key: Buffer): Prepared {
+function prepare({ type, keyType, path }: NewHoneypot, key: Buffer, urlBase: string | undefined): Prepared {
   const digest = createDecoyDigest(key)
   if (type === 'api_key') {
     if (keyType === undefined) throw new AppError('invalid', 'keyType is required for type api_key.')
+    if (keyType === 'url' && urlBase === undefined) {
+      throw new AppError('invalid', 'keyType url needs a listener: set WARDLINE_DECOY_PORT and restart the service.')
+    }
     const { value, fingerprintForms } = generateDecoyKey(keyType)
     const digests = fingerprintForms.flatMap((form) => [digest('key', form), digest('key', foldedForm(form))])
-    return { keyType, path: null, isPattern: false, digests, value }
+    return {
+      keyType,
+      path: null,
+      isPattern: false,
+      digests,
+      value: keyType === 'url' ? `${urlBase}/d/${value}` : value,
+    }
   }
   if (path === undefined) throw new AppError('invalid', 'path is required for type file_path.')
   const fault = validatePathPattern(path)
@@ -68,9 +85,24 @@ function prepare({ type, keyType, path }: NewHoneypot, key: Buffer): Prepared {
   }
 }
 
+const unplanted = {
+  planted_at: null,
+  planted_by: null,
+  planted_note: null,
+  planted_file: null,
+  tripped_at: null,
+  leaked_at: null,
+  retired_at: null,
+  replaced_by: null,
+}
+
 /** Creates a decoy; the value of a key is in the answer and nowhere else. Throws AppError `invalid`. */
 export async function createHoneypot(deps: Deps, request: NewHoneypot, actor: Actor): Promise<HoneypotCreated> {
-  const { keyType, path, isPattern, digests, value } = prepare(request, deps.secrets.decoyKey)
+  const { keyType, path, isPattern, digests, value } = prepare(
+    request,
+    deps.secrets.decoyKey,
+    decoyUrlBase(deps.config),
+  )
   const { type, instanceId, label = null } = request
   const now = deps.clock.now()
   const id = uuidV7(now)
@@ -84,6 +116,7 @@ export async function createHoneypot(deps: Deps, request: NewHoneypot, actor: Ac
     label,
     created_at: now,
     deleted_at: null,
+    ...unplanted,
   }
   const after = { type, instance_id: instanceId, key_type: keyType, path, label }
   const action = { action: 'honeypot.create', target: id, before: null, after }
@@ -94,6 +127,29 @@ export async function createHoneypot(deps: Deps, request: NewHoneypot, actor: Ac
   await deps.database.batch(statements, { isControl: true })
   const kind = keyType === null ? { path: path! } : { keyType }
   return { ok: true, id, type, ...kind, createdAt: isoTime(now), ...(value === undefined ? {} : { key: value }) }
+}
+
+/** Replaces a decoy key by a new value, which is in the answer and nowhere else. Throws AppError `invalid`, `not_found`. */
+export function rotateHoneypot(deps: Deps, oldId: string, actor: Actor): Promise<Rotated> {
+  return rotateDecoy(deps, oldId, actor, (old, now) => {
+    const { instance_id: instanceId, key_type, label } = old
+    const request = { instanceId, type: 'api_key' as const, keyType: key_type as KeyType }
+    const { digests, value } = prepare(request, deps.secrets.decoyKey, decoyUrlBase(deps.config))
+    const id = uuidV7(now)
+    const row = {
+      id,
+      instance_id: instanceId,
+      type: 'api_key' as const,
+      key_type,
+      path: null,
+      is_pattern: 0 as const,
+      label,
+      created_at: now,
+      deleted_at: null,
+      ...unplanted,
+    }
+    return { id, value: value!, statements: insertHoneypotStatements(deps.database.db, row, digests) }
+  })
 }
 
 /** Removes a decoy; its hits stay. Throws AppError `not_found`. */
@@ -167,14 +223,16 @@ export async function listHoneypots(
   db: Db,
   instanceId: string | undefined,
   hasDetails: boolean,
+  state?: DecoyState,
 ): Promise<ListedHoneypot[]> {
-  if (!hasDetails) return (await listHoneypotRows(db, instanceId)).map(listedHoneypot)
-  return (await listHoneypotDetails(db, instanceId)).map((row) => ({
+  if (!hasDetails) return (await listHoneypotRows(db, instanceId, state)).map(listedHoneypot)
+  return (await listHoneypotDetails(db, instanceId, state)).map((row) => ({
     ...listedHoneypot(row),
     details: {
       ...(row.path === null ? {} : { path: row.path }),
       instanceId: row.instance_id,
       label: row.label,
+      ...inventoryOf(row),
       hitCount: row.hits ?? 0,
       firstHitAt: isoTimeOrNull(row.first_hit),
       lastHitAt: isoTimeOrNull(row.last_hit),
@@ -207,6 +265,7 @@ export async function viewHoneypot(db: Db, id: string): Promise<HoneypotDetail> 
     label: row.label,
     createdAt: isoTime(row.created_at),
     deletedAt: isoTimeOrNull(row.deleted_at),
+    ...inventoryOf(row),
     hitCount: count,
     firstHitAt: isoTimeOrNull(first),
     hits: hits.map((hit) => ({
@@ -216,6 +275,10 @@ export async function viewHoneypot(db: Db, id: string): Promise<HoneypotDetail> 
       tool: hit.tool,
       ip_address: hit.ip_address,
       event_id: hit.event_id,
+      form: hit.form,
+      test: hit.is_test === 1,
+      ignored: hit.is_ignored === 1,
+      outside: hit.reporter !== null && hit.reporter !== row.instance_id,
     })),
   }
 }

@@ -15,7 +15,7 @@ describe('presets of decoys', () => {
 
   // A snippet that breaks the key would be planted in vain, and nobody would ever see it.
   it('are recognised once planted as they say', async () => {
-    await using service = await openTestService()
+    await using service = await openTestService({ env: { WARDLINE_DECOY_URL: 'https://files.example.com/' } })
     for (const { id, title, type, keyType, path, label, snippet } of await presetsOf(service)) {
       const { body, status, text } = await service.call<HoneypotCreated>('POST', '/api/honeypots', {
         body: { instanceId: 'bot', type, keyType, path, label },

@@ -65,6 +65,12 @@ const keyPlans: Record<KeyType, KeyPlan> = {
   jwt: jsonField('Service token in a config', 'serviceToken'),
   ethereum: envLine('Wallet key in .env', 'DEPLOYER_PRIVATE_KEY'),
   generic: envLine('API token in .env', 'INTERNAL_API_TOKEN'),
+  url: {
+    title: 'Link in a document',
+    place: 'docs/runbook.md',
+    snippet: `Recovery codes of the production account: ${value}`,
+    note: 'Each fetch of the link is recorded. A name may follow it, such as /codes.csv. Needs WARDLINE_DECOY_PORT.',
+  },
 }
 
 const pathPlans: [id: string, title: string, path: string, note?: string][] = [

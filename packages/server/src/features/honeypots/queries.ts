@@ -1,13 +1,26 @@
-import { limits } from '@wardline/contract'
+import { type DecoyState, limits } from '@wardline/contract'
 import { type ExpressionBuilder, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
 export type HoneypotRow = Schema['honeypots']
 type HitRow = Schema['honeypot_hits']
-export type Decoy = Pick<HoneypotRow, 'id' | 'instance_id' | 'type' | 'key_type' | 'path'>
+export type Decoy = Pick<HoneypotRow, 'id' | 'instance_id' | 'type' | 'key_type' | 'path' | 'retired_at'>
 
-const decoyColumns = ['id', 'instance_id', 'type', 'key_type', 'path'] as const
+const decoyColumns = ['id', 'instance_id', 'type', 'key_type', 'path', 'retired_at'] as const
+
+/** What the state of a decoy follows from. */
+export const inventoryColumns = [
+  'deleted_at',
+  'planted_at',
+  'planted_by',
+  'planted_note',
+  'planted_file',
+  'tripped_at',
+  'leaked_at',
+  'retired_at',
+  'replaced_by',
+] as const
 
 export function insertHoneypotStatements(db: Db, row: HoneypotRow, digests: readonly string[]): Statement[] {
   const fingerprints = digests.map((digest) => ({ digest, honeypot_id: row.id }))
@@ -17,17 +30,25 @@ export function insertHoneypotStatements(db: Db, row: HoneypotRow, digests: read
   ]
 }
 
+function isInState(e: ExpressionBuilder<Schema, 'honeypots'>, state: DecoyState) {
+  if (state === 'retired') return e('retired_at', 'is not', null)
+  const current = e('retired_at', 'is', null)
+  if (state === 'tripped') return e.and([current, e('tripped_at', 'is not', null)])
+  return e.and([current, e('tripped_at', 'is', null), e('planted_at', state === 'issued' ? 'is' : 'is not', null)])
+}
+
 /** Decoys of one instance or of all, oldest first. */
-const listed = (db: Db, instanceId: string | undefined) =>
+const listed = (db: Db, instanceId: string | undefined, state?: DecoyState) =>
   db
     .selectFrom('honeypots')
     .where('deleted_at', 'is', null)
     .$if(instanceId !== undefined, (rows) => rows.where('instance_id', '=', instanceId!))
+    .$if(state !== undefined, (rows) => rows.where((e) => isInState(e, state!)))
     .orderBy('created_at')
     .orderBy('id')
 
-export function listHoneypotRows(db: Db, instanceId: string | undefined) {
-  return listed(db, instanceId).select(['id', 'type', 'key_type', 'created_at']).execute()
+export function listHoneypotRows(db: Db, instanceId: string | undefined, state?: DecoyState) {
+  return listed(db, instanceId, state).select(['id', 'type', 'key_type', 'created_at']).execute()
 }
 
 /** When the decoy of the row was hit first, or last. */
@@ -36,12 +57,14 @@ const hitAt = (e: ExpressionBuilder<Schema, 'honeypots'>, order: 'asc' | 'desc')
     .selectFrom('honeypot_hits')
     .select('at')
     .whereRef('honeypot_hits.honeypot_id', '=', 'honeypots.id')
+    .where('is_test', '=', 0)
     .orderBy('at', order)
     .limit(1)
 
-export function listHoneypotDetails(db: Db, instanceId: string | undefined) {
-  return listed(db, instanceId)
+export function listHoneypotDetails(db: Db, instanceId: string | undefined, state?: DecoyState) {
+  return listed(db, instanceId, state)
     .select(['id', 'type', 'key_type', 'created_at', 'instance_id', 'path', 'label'])
+    .select(inventoryColumns)
     .select((e) => [
       e
         .selectFrom(
@@ -49,6 +72,7 @@ export function listHoneypotDetails(db: Db, instanceId: string | undefined) {
             .selectFrom('honeypot_hits')
             .select('honeypot_hits.id')
             .whereRef('honeypot_hits.honeypot_id', '=', 'honeypots.id')
+            .where('is_test', '=', 0)
             .limit(limits.listedHits)
             .as('counted'),
         )
@@ -83,6 +107,26 @@ export function removeHoneypotStatements({ db, dialect }: Database, id: string, 
   ]
 }
 
+/** Changes a live decoy. The batch fails as stale when it was removed, or with `isCurrent` retired, meanwhile. */
+export function updateHoneypot(
+  { db, dialect }: Database,
+  id: string,
+  change: Partial<HoneypotRow>,
+  isCurrent = false,
+): Statement[] {
+  const asRead = db
+    .selectFrom('honeypots')
+    .select('id')
+    .where('id', '=', id)
+    .where('deleted_at', 'is', null)
+    .$if(isCurrent, (rows) => rows.where('retired_at', 'is', null))
+  return [dialect.lockFound(asRead.compile()), db.updateTable('honeypots').set(change).where('id', '=', id).compile()]
+}
+
+export function readPlacedDecoys(db: Db) {
+  return listed(db, undefined).select(['id', 'instance_id', 'path', 'planted_file']).execute()
+}
+
 /** Decoys that answer to any of the digests, oldest first. */
 export function createDigestLookup({ db, dialect }: Database): (digests: readonly string[]) => Promise<Decoy[]> {
   const asked = (digests: readonly string[]) => {
@@ -99,6 +143,20 @@ export function createDigestLookup({ db, dialect }: Database): (digests: readonl
       )
       .orderBy('id')
       .execute()
+}
+
+/** A URL decoy and the digest of its token. */
+export type UrlDecoy = { digest: string; honeypot_id: string; instance_id: string }
+
+export function readUrlDecoys(db: Db, limit: number): Promise<UrlDecoy[]> {
+  return db
+    .selectFrom('honeypot_fingerprints')
+    .innerJoin('honeypots', 'honeypots.id', 'honeypot_fingerprints.honeypot_id')
+    .select(['digest', 'honeypot_id', 'instance_id'])
+    .where('key_type', '=', 'url')
+    .where('deleted_at', 'is', null)
+    .limit(limit)
+    .execute()
 }
 
 export function readPatterns(db: Db): Promise<Decoy[]> {
@@ -175,8 +233,29 @@ export function insertFingerprints(db: Db, fingerprints: readonly Schema['honeyp
     .compile()
 }
 
-export function insertHit(db: Db, hit: HitRow): Statement {
-  return db.insertInto('honeypot_hits').values(hit).compile()
+/** The hit, and the state of its decoy unless the hit is a test or ignored. */
+export function hitStatements(db: Db, hit: HitRow, { instance_id }: Pick<Decoy, 'instance_id'>): Statement[] {
+  const inserted = db.insertInto('honeypot_hits').values(hit).compile()
+  if (hit.is_test === 1 || hit.is_ignored === 1) return [inserted]
+  const first = (column: 'tripped_at' | 'leaked_at') =>
+    db
+      .updateTable('honeypots')
+      .set({ [column]: hit.at })
+      .where('id', '=', hit.honeypot_id)
+      .where(column, 'is', null)
+      .compile()
+  const isOutside = hit.reporter !== null && hit.reporter !== instance_id
+  return [inserted, first('tripped_at'), ...(isOutside ? [first('leaked_at')] : [])]
+}
+
+/** By what a decoy is found; a handful of rows. */
+export async function readDigests(db: Db, honeypotId: string): Promise<Set<string>> {
+  const rows = await db
+    .selectFrom('honeypot_fingerprints')
+    .select('digest')
+    .where('honeypot_id', '=', honeypotId)
+    .execute()
+  return new Set(rows.map(({ digest }) => digest))
 }
 
 interface Hits {
@@ -191,6 +270,7 @@ export async function readHits(db: Db, honeypotId: string, limit: number): Promi
     .selectFrom('honeypot_hits')
     .select((e) => [e.fn.countAll<number>().as('count'), e.fn.min<number | null>('at').as('first')])
     .where('honeypot_id', '=', honeypotId)
+    .where('is_test', '=', 0)
     .executeTakeFirstOrThrow()
   const hits = await db
     .selectFrom('honeypot_hits')

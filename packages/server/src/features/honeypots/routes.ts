@@ -3,13 +3,17 @@ import { clientAddress, requestActor } from '../../http/actor.ts'
 import type { Principal } from '../../http/auth.ts'
 import type { Handler, Input, Router } from '../../http/route.ts'
 import { type Piece, sliceUnits, workLane } from '../../work-turns.ts'
+import type { Ingest } from '../events/ingest.ts'
 import type { Quotas } from '../keys/quotas.ts'
 import type { DecoyChecks } from './check.ts'
-import { createHoneypot, deleteHoneypot, listHoneypots, viewHoneypot } from './honeypots.ts'
+import { createHoneypot, deleteHoneypot, listHoneypots, rotateHoneypot, viewHoneypot } from './honeypots.ts'
+import { createIgnore, deleteIgnore, listIgnores } from './ignores.ts'
+import { exportAllowList, notePlanted, testDecoy } from './inventory.ts'
 import { decoyPresets } from './presets.ts'
 
 interface HoneypotRoutes {
   decoyChecks: DecoyChecks
+  ingest: Ingest
   quotas: Pick<Quotas, 'takeCheck' | 'chargeChecks'>
 }
 
@@ -18,13 +22,17 @@ type Asking = Pick<Input<'checkKey'>, 'principal' | 'request'>
 /** Checks of one key that take more than a slice, at a time: more would only wait for each other. */
 const maxChecks = 8
 
-export function mountHoneypots(router: Router, deps: Deps, { decoyChecks: checks, quotas }: HoneypotRoutes): void {
+export function mountHoneypots(
+  router: Router,
+  deps: Deps,
+  { decoyChecks: checks, ingest, quotas }: HoneypotRoutes,
+): void {
   const { database } = deps
   const { db } = database
 
   router.handle('listHoneypots', async ({ query, principal }) => ({
     honeypots: await database.scan(principal.keyId, (scanned) =>
-      listHoneypots(scanned, query.instance_id, query.include === 'details'),
+      listHoneypots(scanned, query.instance_id, query.include === 'details', query.state),
     ),
   }))
 
@@ -37,6 +45,42 @@ export function mountHoneypots(router: Router, deps: Deps, { decoyChecks: checks
     await checks.refresh()
     return created
   })
+
+  router.handle('exportDecoyAllowList', ({ principal }) => database.scan(principal.keyId, exportAllowList))
+
+  router.handle('listDecoyIgnores', async () => ({ ignores: await listIgnores(db, deps.clock.now()) }))
+
+  router.handle('createDecoyIgnore', async ({ body, request }) => ({
+    ok: true,
+    id: await createIgnore(deps, body, requestActor(request)),
+  }))
+
+  router.handle('deleteDecoyIgnore', async ({ params, request }) => {
+    await deleteIgnore(deps, params.id, requestActor(request))
+    return { ok: true, id: params.id }
+  })
+
+  router.handle('noteDecoyPlanted', async ({ params, body, principal, request }) => {
+    const piece = workLane.open(principal.keyId, { max: maxChecks })
+    try {
+      await notePlanted(deps, params.id, body, requestActor(request), (text) => checks.holdsKey(text, piece))
+    } finally {
+      piece.end()
+    }
+    return { ok: true, id: params.id }
+  })
+
+  router.handle('rotateDecoy', async ({ params, request }) => {
+    const rotated = await rotateHoneypot(deps, params.id, requestActor(request))
+    await checks.refresh()
+    return rotated
+  })
+
+  router.handle('testDecoy', async ({ params, request }) => ({
+    ok: true,
+    id: params.id,
+    event_id: await testDecoy(deps, ingest, params.id, requestActor(request)),
+  }))
 
   router.handle('deleteHoneypot', async ({ params, request }) => {
     await deleteHoneypot(deps, params.id, requestActor(request))

@@ -55,10 +55,17 @@ describe('the fleet as dashboards read it', () => {
 
   it('comes in pages that hold every instance once, and compressed for those who take it', async () => {
     const last = limits.fleetPage + 500
-    await service.execute(`insert into instances (id, name, first_seen_at, last_heartbeat_at)
-      select 'i' || substr('00000' || n, length('00000' || n) - 5), 'agent', 0, ${service.clock.now()}
-      from (with recursive more(n) as (select 1 union all select n + 1 from more where n < ${last}) select n from more) as m`)
-    service.clock.advance(2_000)
+    const add = async (from: number, to: number) => {
+      await service.execute(`insert into instances (id, name, first_seen_at, last_heartbeat_at)
+        select 'i' || substr('00000' || n, length('00000' || n) - 5), 'agent', 0, ${service.clock.now()}
+        from (with recursive more(n) as (select ${from} union all select n + 1 from more where n < ${to}) select n from more) as m`)
+      service.clock.advance(2_000)
+    }
+    await add(1, limits.fleetPage - 2)
+    const full = await fleet()
+    expect(full.instances).toHaveLength(limits.fleetPage)
+    expect(full.next).toBeNull()
+    await add(limits.fleetPage - 1, last)
     const first = await fleet()
     expect(first.instances).toHaveLength(limits.fleetPage)
     const second = await fleet(`?after=${first.next}`)

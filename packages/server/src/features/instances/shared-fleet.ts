@@ -95,10 +95,12 @@ export class SharedFleets {
     let next: string | null = null
     for (let isEnd = false; !isEnd; ) {
       const { rows, suspensions } = await database.scan(caller, async (db) => {
-        const rows = await readShared(db, last, chunkRows)
+        const rows = await readShared(db, last, chunkRows + 1)
         return { rows, suspensions: await readContainments(db, rows, this.#containments) }
       })
-      for (const row of rows) {
+      // The row beyond the chunk only says that there are more: a page that is just full has no empty one after it.
+      const hasMore = rows.length > chunkRows
+      for (const row of rows.slice(0, chunkRows)) {
         const text = JSON.stringify(viewShared(row, now, suspensions.get(row.id)))
         texts.push(text)
         bytes += Buffer.byteLength(text)
@@ -106,8 +108,8 @@ export class SharedFleets {
         if (bytes > limits.fleetBytes) break
       }
       const isFull = texts.length >= limits.fleetPage || bytes > limits.fleetBytes
-      if (isFull) next = last
-      isEnd = isFull || rows.length < chunkRows
+      if (isFull && (hasMore || last !== rows.at(-1)!.id)) next = last
+      isEnd = isFull || !hasMore
     }
     const text = `{"at":"${isoTime(now)}","instances":[${texts.join(',')}],"next":${JSON.stringify(next)}}`
     return { text, gzip: bytes < minGzipBytes ? undefined : await compress(text, { level: 2 }) }

@@ -85,6 +85,7 @@ describe('who may call what', () => {
         .map(([name]) => name)
         .toSorted(),
     ).toEqual([
+      'getAgentRegistration',
       'getControlKeys',
       'getHealth',
       'getMetrics',

@@ -43,6 +43,8 @@ interface ControlRequest {
   instanceId: string
   /** Null resumes. */
   suspending: { reason: string; cause: SuspensionCause } | null
+  /** Why it is resumed, for the audit log. */
+  resumeReason?: string | undefined
   actor: Actor
   now: number
 }
@@ -60,6 +62,11 @@ export interface PreparedControl extends ControlRequest {
   recording: Statement[]
 }
 
+const causeOf = ({ eventId, ruleId }: SuspensionCause = {}) => ({
+  ...(eventId === undefined ? {} : { event_id: eventId }),
+  ...(ruleId === undefined ? {} : { rule_id: ruleId }),
+})
+
 /** Prepares a change that the state of the instance allows. */
 export function prepareControl(
   { database, enforcement }: Pick<KillSwitchDeps, 'database' | 'enforcement'>,
@@ -69,13 +76,14 @@ export function prepareControl(
   const { instanceId, suspending, actor, now } = request
   const suspended = suspending !== null
   const reason = suspending?.reason ?? null
+  const recorded = reason ?? request.resumeReason
   const version = nextVersion(control.version, control.claimed)
   const action = {
     action: suspended ? 'instance.suspend' : 'instance.resume',
     target: instanceId,
     before: { suspended: !suspended, version: control.version },
-    after: { suspended, version, ...(suspending?.cause.eventId ? { event_id: suspending.cause.eventId } : {}) },
-    ...(reason === null ? {} : { reason }),
+    after: { suspended, version, ...causeOf(suspending?.cause) },
+    ...(recorded === undefined ? {} : { reason: recorded }),
   }
   const canAcknowledge = control.applied !== null || control.claimed !== null
   return {
@@ -207,6 +215,7 @@ export function resumeInstance(
   instanceId: string,
   actor: Actor,
   condition?: ResumeCondition,
+  reason?: string,
 ): Promise<void> {
-  return change(deps, { instanceId, suspending: null, actor }, condition)
+  return change(deps, { instanceId, suspending: null, resumeReason: reason, actor }, condition)
 }

@@ -7,6 +7,7 @@ import { matchesTag } from '../../http/etag.ts'
 import type { Router } from '../../http/route.ts'
 import { workLane } from '../../work-turns.ts'
 import type { Actor } from '../audit/audit.ts'
+import { createKeyList } from '../audit/signing-keys.ts'
 import type { ActivityCounts } from '../instances/history.ts'
 import { type Acks, unknownInstance } from './acks.ts'
 import type { ControlStates, KnownState } from './control-states.ts'
@@ -82,7 +83,11 @@ export function mountKillSwitch(router: Router, deps: Deps, parts: KillSwitchRou
     stream.subscribe(reply, { instanceId: params.instanceId, known, holder: principal, isAgent, understands })
   })
 
-  router.handle('getControlKeys', () => deps.controlSigner.keys)
+  const evidenceKeys = createKeyList(deps)
+  router.handle('getControlKeys', async () => ({
+    ...deps.controlSigner.keys,
+    evidence_keys: await evidenceKeys(),
+  }))
 
   router.handle('acknowledgeControl', async ({ params, body, principal }) => {
     assertMayActFor(principal, params.instanceId)

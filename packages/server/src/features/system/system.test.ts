@@ -96,6 +96,7 @@ it('holds nothing of any secret setting, not even in the error of a job', async 
     PAGERDUTY_ROUTING_KEY: canary.slice(0, 32),
     SMTP_URL: `smtp://user:${canary}@mail.example.com`,
     NTFY_URL: `https://ntfy.example.com/${canary}`,
+    TRUST_RPC_URL: `https://node.example.com/${canary}`,
   }
   // The address of the database is the one of the test; a backplane needs a server. Both are looked for in config.test.ts.
   const names = Object.values(settings).flatMap(({ env, secret }) => (secret ? [env] : []))

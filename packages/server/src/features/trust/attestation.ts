@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { canonicalJson } from '@wardline/contract'
+import { attestationText } from '@wardline/contract'
 import { dayMs, hourMs } from '../../clock.ts'
 import type { AttestationsTable as Attestation } from '../../db/schema/trust.ts'
 import { riskTier, riskTierLabel } from './risk-score.ts'
@@ -74,9 +74,8 @@ function claim(kind: AttestationKind, score: number): Pick<AttestationRecord, 't
  * public summary shows it, so that the hash can be computed from the published fields.
  */
 export function attestationHash(record: AttestationRecord): string {
-  const { namespace, type, title, summary, tag, score, period } = record
   const at = new Date(record.at).toISOString()
-  return `0x${hash('sha256', canonicalJson({ namespace, type, title, summary, tag, score, at, period }), 'hex')}`
+  return `0x${hash('sha256', attestationText({ ...record, at }), 'hex')}`
 }
 
 /** The first 6 and the last 4 characters of a `0x` hash, such as `0xdead...beef`. */

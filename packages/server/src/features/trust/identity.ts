@@ -1,53 +1,63 @@
 import type { TrustSummary } from '@wardline/contract'
 import type { Config } from '../../config.ts'
+import type { Deps } from '../../deps.ts'
+import { readIdentity } from '../chain/chain-statements.ts'
+import { explorerOf, identityRegistryOf, transactionUrl } from '../chain/known-contracts.ts'
 
-// Identity registries of ERC-8004 are singletons: one address on main networks, one on test networks.
-const mainRegistry = '0x8004A169FB4a3325136EB29fA0ceB6D2e539a432'
-const testRegistry = '0x8004A818BFB912233c491871b3d84c89A494BD9e'
+type Identity = TrustSummary['identity']
+type KnownIdentity = Awaited<ReturnType<typeof readIdentity>>
 
-const explorers: Record<number, string> = {
-  1: 'https://etherscan.io',
-  10: 'https://optimistic.etherscan.io',
-  56: 'https://bscscan.com',
-  100: 'https://gnosisscan.io',
-  137: 'https://polygonscan.com',
-  8453: 'https://basescan.org',
-  42161: 'https://arbiscan.io',
-  43114: 'https://snowtrace.io',
-  84532: 'https://sepolia.basescan.org',
-  11155111: 'https://sepolia.etherscan.io',
+/** What was read from the chain, where it is of what is configured now. */
+export async function readKnownIdentity({ config, database }: Pick<Deps, 'config' | 'database'>) {
+  if (config.trustRpcUrl === undefined) return undefined
+  const known = await readIdentity(database.db)
+  const isCurrent =
+    known?.chain_id === config.trustChainId &&
+    known.registry === identityRegistryOf(config) &&
+    (config.trustAgentId ?? known.agent_id) === known.agent_id
+  return isCurrent ? known : undefined
 }
-const testChains = new Set([84532, 11155111])
-/** Finds an address on any chain. */
-const anyExplorer = 'https://blockscan.com'
 
-/** The on-chain identity (https://eips.ethereum.org/EIPS/eip-8004) from the configuration. */
-export function identityOf(config: Config): TrustSummary['identity'] {
-  const { trustChainId: chainId, trustAgentId: agentId, trustSlug, trustName, trustWallet } = config
-  const registry = config.trustRegistry ?? (testChains.has(chainId) ? testRegistry : mainRegistry)
-  const registered = agentId !== undefined
+/**
+ * The on-chain identity (https://eips.ethereum.org/EIPS/eip-8004). With an RPC it is what the chain says; without one,
+ * what the operator says.
+ */
+export function identityOf(config: Config, known?: KnownIdentity): Identity {
+  const { trustChainId: chainId, trustSlug, trustName, trustWallet } = config
+  const registry = identityRegistryOf(config)
+  const agentId = config.trustAgentId ?? known?.agent_id
+  const isVerified = config.trustRpcUrl === undefined || known?.status === 'live'
+  const registered = agentId !== undefined && isVerified
   return {
     registered,
     slug: trustSlug,
     name: trustName,
     agent_id: agentId ?? null,
-    agent_registry: registered ? `eip155:${chainId}:${registry}` : null,
+    agent_registry: agentId === undefined ? null : `eip155:${chainId}:${registry}`,
     wallet_address: trustWallet ?? null,
-    registry_explorer_url: `${explorers[chainId] ?? anyExplorer}/address/${registry}`,
-    register_tx_url: null,
-    status: registered ? 'live' : 'pending',
+    registry_explorer_url: `${explorerOf(chainId)}/address/${registry}`,
+    register_tx_url: registered && known?.register_tx_hash ? transactionUrl(chainId, known.register_tx_hash) : null,
+    status: registered ? 'live' : agentId === undefined ? 'pending' : 'unverified',
   }
+}
+
+const labels: Record<string, string> = {
+  live: 'ERC-8004 identity registered',
+  unverified: 'ERC-8004 identity not verified on the chain',
+  pending: 'No on-chain identity configured',
 }
 
 /**
  * The status words are settings with defaults that promise something; the labels, which strangers read, state only what
  * is configured and stored.
  */
-export function chainStatus(config: Config): TrustSummary['chain'] {
-  const hasIdentity = config.trustAgentId !== undefined
+export function chainStatus(
+  config: Config,
+  { registered, status }: Pick<Identity, 'registered' | 'status'>,
+): TrustSummary['chain'] {
   return {
-    erc8004_status: hasIdentity ? 'live' : config.trustErc8004Status,
-    erc8004_label: hasIdentity ? 'ERC-8004 identity registered' : 'No on-chain identity configured',
+    erc8004_status: registered ? 'live' : config.trustErc8004Status,
+    erc8004_label: labels[status]!,
     erc8126_status: config.trustErc8126Status,
     erc8126_label: 'No ERC-8126 verification stored',
   }

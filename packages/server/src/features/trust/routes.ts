@@ -4,7 +4,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import type { Router } from '../../http/route.ts'
 import { badgeOf, badgeSvg, offBadge } from './badge.ts'
-import { createTrustSnapshot } from './trust.ts'
+import { agentRegistration, createTrustSnapshot } from './trust.ts'
 
 /** Other sites embed badges. Opened by itself, an SVG is a page: nothing in it may run or load anything. */
 const badgeHeaders = {
@@ -54,6 +54,16 @@ export function mountTrust(router: Router, deps: Deps, { app }: { app: FastifyIn
     if (deps.config.trustEnabled) return readBadge(reply)
     reply.headers({ 'access-control-allow-origin': '*', 'cache-control': 'no-store' })
     throw new AppError('not_found', 'The public trust summary is disabled.')
+  })
+
+  router.handle('getAgentRegistration', async (_input, reply) => {
+    reply.header('access-control-allow-origin', '*')
+    if (!deps.config.trustEnabled) {
+      reply.header('cache-control', 'no-store')
+      throw new AppError('not_found', 'The public trust summary is disabled.')
+    }
+    reply.header('cache-control', 'public, max-age=60')
+    return agentRegistration(deps)
   })
 
   app.options(endpoints.getTrust.path, (_request, reply) => {

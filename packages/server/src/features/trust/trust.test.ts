@@ -227,7 +227,8 @@ describe('the summary', () => {
 describe('identity', () => {
   const identity = (env: Record<string, string>) => {
     const config = readConfig(env)
-    return { ...identityOf(config), ...chainStatus(config) }
+    const identity = identityOf(config)
+    return { ...identity, ...chainStatus(config, identity) }
   }
 
   it('is pending without an agent id', () => {

@@ -1,12 +1,16 @@
-import type { TrustSummary } from '@wardline/contract'
-import { isoTime } from '../../clock.ts'
+import type { AgentRegistration, TrustSummary } from '@wardline/contract'
+import { dayMs, isoTime } from '../../clock.ts'
 import { readFirstStart } from '../../db/migrate.ts'
 import type { Deps } from '../../deps.ts'
+import type { SubmittedRecord } from '../chain/attestation-sink.ts'
+import { readIdentity, readOnChain } from '../chain/chain-statements.ts'
+import { transactionUrl } from '../chain/known-contracts.ts'
+import { registrationOf } from '../chain/registration.ts'
 import { lastSweep } from '../detection/scout.ts'
 import { type EventFigures, readEventFigures } from '../events/posture.ts'
 import { type FleetCount, fleetCount } from '../instances/fleet-count.ts'
 import { attestationDue, hashPreview, weeklyAttestations } from './attestation.ts'
-import { chainStatus, identityOf } from './identity.ts'
+import { chainStatus, identityOf, readKnownIdentity } from './identity.ts'
 import { insertAttestations, readAttestations, readLastAttestation } from './queries.ts'
 import { relativeTime } from './relative-time.ts'
 import { decayedBreaches, type RiskScore, riskScore, riskTierLabel } from './risk-score.ts'
@@ -33,6 +37,24 @@ async function readPosture({ database: { db } }: Deps, now: number) {
   return { figures, fleet, risk: scoreOf(figures, fleet) }
 }
 
+/** What the database knows of the chain: the summary never waits for a node. */
+async function onChainOf({ database, config }: Deps, attestations: readonly SubmittedRecord[]) {
+  const byHash = new Map<string, Pick<TrustSummary['attestations'][number], 'on_chain'>>()
+  if (config.trustRpcUrl === undefined) return byHash
+  const { trustChainId } = config
+  const proofs = await readOnChain(
+    database.db,
+    trustChainId,
+    attestations.map(({ hash }) => hash),
+  )
+  for (const { hash, uid, txHash } of proofs) {
+    const { namespace, tag, score } = attestations.find((attestation) => attestation.hash === hash)!
+    const explorer_url = transactionUrl(trustChainId, txHash)
+    byHash.set(hash, { on_chain: { uid, tx_hash: txHash, explorer_url, namespace, tag, score } })
+  }
+  return byHash
+}
+
 /** The public posture: aggregates and the configured identity, no name or id of an agent, no text of an event. */
 async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary> {
   const { db } = deps.database
@@ -41,6 +63,8 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
     lastSweep(db),
     readAttestations(db, shownAttestations),
   ])
+  const onChain = await onChainOf(deps, attestations)
+  const identity = identityOf(deps.config, await readKnownIdentity(deps))
   const timeOrNull = (time: number | null) => (time === null ? null : isoTime(time))
   return {
     generated_at: isoTime(now),
@@ -70,8 +94,9 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
       hash,
       hash_preview: hashPreview(hash),
       at: isoTime(at),
+      ...onChain.get(hash),
     })),
-    identity: identityOf(deps.config),
+    identity,
     verification: {
       // Nothing was assessed, so the runtime score stands alone.
       unified_risk_score: risk.score,
@@ -88,7 +113,7 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
       },
       spec_url: specUrl,
     },
-    chain: chainStatus(deps.config),
+    chain: chainStatus(deps.config, identity),
     source: 'wardline',
   }
 }
@@ -107,6 +132,18 @@ export async function attestWeekly(deps: Deps): Promise<void> {
     observingSinceMs: await readFirstStart(db),
   })
   await insertAttestations(db, attestations)
+}
+
+/** The attestations of the last week: what is older is not sent to a chain any more. */
+export async function newAttestations({ database, clock }: Deps): Promise<SubmittedRecord[]> {
+  const newest = await readAttestations(database.db, shownAttestations)
+  return newest.filter(({ at }) => clock.now() - at < 7 * dayMs)
+}
+
+/** The registration file, as the identity on the chain points to it; before there is one, it names none. */
+export async function agentRegistration({ config, database }: Deps): Promise<AgentRegistration> {
+  const known = config.trustRpcUrl === undefined ? undefined : await readIdentity(database.db)
+  return registrationOf(config, config.trustAgentId ?? known?.agent_id)
 }
 
 interface TrustSnapshot {

@@ -41,7 +41,7 @@ export interface AlertContext {
 export const noContext: AlertContext = { instance_name: null, tool: null, decoys: [], key: null, suspension: null }
 
 /** An alert as it is delivered: what was planned, with its context. Every text in it may come from an attacker. */
-export interface DeliveredAlert extends Omit<PlannedAlert, 'by_service'>, AlertContext {
+export interface DeliveredAlert extends Omit<PlannedAlert, 'by_service' | 'subject' | 'only_channels'>, AlertContext {
   by_service: boolean
   ip_address: string | null
   /** JSON object; only in messages to machines. */

@@ -7,13 +7,17 @@ export type StoredAlert = Schema['alerts']
 export type Severity = StoredAlert['severity']
 
 /** What rules look at. `by_service`: the service itself says so; a caller may report any type from any source. */
-export type AlertFacts = Pick<StoredAlert, 'severity' | 'event_type' | 'instance_id' | 'by_service'>
+export type AlertFacts = Pick<StoredAlert, 'severity' | 'event_type' | 'instance_id' | 'by_service'> & {
+  /** What it is about when that is no instance. */
+  subject?: string | null
+  only_channels?: string | null
+}
 
 /** What routes and silences compare. */
-export type MatchedFacts = Omit<AlertFacts, 'by_service'>
+export type MatchedFacts = Omit<AlertFacts, 'by_service' | 'subject' | 'only_channels'>
 
 /** What the service itself reports without an event. */
-export type OwnAlert = MatchedFacts & Pick<StoredAlert, 'description'>
+export type OwnAlert = Omit<AlertFacts, 'by_service'> & Pick<StoredAlert, 'description'>
 
 const rank = (severity: Severity): number => severities.indexOf(severity)
 
@@ -29,6 +33,7 @@ export function matchesAlert({ severities: among, types, instances }: AlertMatch
 }
 
 const killProblems = [alertTypes.instanceSuspended, alertTypes.killUnconfirmed]
+const containmentProblems = [alertTypes.containmentStarted, alertTypes.containmentIncomplete]
 
 /** Alerts that end problems, each with the severity of these. */
 const endings: Record<string, { types: readonly string[]; severity: Severity }> = {
@@ -39,6 +44,7 @@ const endings: Record<string, { types: readonly string[]; severity: Severity }> 
   [eventTypes.brakeReleased]: { types: [eventTypes.brakeEngaged], severity: 'critical' },
   [alertTypes.killConfirmed]: { types: killProblems, severity: 'warning' },
   [alertTypes.instanceResumed]: { types: killProblems, severity: 'warning' },
+  [alertTypes.containmentCompleted]: { types: containmentProblems, severity: 'critical' },
   [alertTypes.fleetRecovered]: { types: [alertTypes.fleetOutage], severity: 'critical' },
   [alertTypes.channelRecovered]: { types: [alertTypes.channelFailing], severity: 'critical' },
 }
@@ -64,6 +70,8 @@ const killTypes: readonly string[] = [...killProblems, alertTypes.killConfirmed,
 export const isOfKillSwitch = ({ by_service, event_type }: AlertFacts): boolean =>
   by_service === 1 && killTypes.includes(event_type)
 
+const containmentTypes: readonly string[] = [...containmentProblems, alertTypes.containmentCompleted]
+
 /** Types that only a silence which names them suppresses: decoy hits, kills and their results. */
 export const mustBeNamed = (event_type: string): boolean =>
   event_type === eventTypes.honeypotTriggered || killTypes.includes(event_type)
@@ -75,7 +83,9 @@ export const isAlertingChange = ({ by_service, event_type }: AlertFacts): boolea
 /** Whether the service itself reports the end of a group's problem. */
 export function hasEnding(groupName: string): boolean {
   const [problem = ''] = groupName.split(' ', 1)
-  return problem === 'kill' || Object.values(endings).some(({ types }) => types.includes(problem))
+  return (
+    ['kill', 'containment'].includes(problem) || Object.values(endings).some(({ types }) => types.includes(problem))
+  )
 }
 
 /** Whether it stands for reports that were too many to be alerts each. */
@@ -89,15 +99,17 @@ const ownTypes: readonly string[] = [...Object.values(alertTypes), ...serviceEve
 export const isClaimed = ({ by_service, event_type }: { by_service: 0 | 1 | boolean; event_type: string }): boolean =>
   !by_service && ownTypes.includes(event_type)
 
-/** Alerts of the same problem have the same name: `<type> <instance>`. */
+/** Alerts of the same problem have the same name: `<type> <instance> <subject>`, as far as it has them. */
 export function groupNameOf(alert: AlertFacts): string {
-  const { event_type, instance_id: instance, by_service } = alert
-  const subject = instance === null ? '' : ` ${instance}`
+  const { event_type, by_service } = alert
+  const subject = [alert.instance_id, alert.subject].map((part) => (part ? ` ${part}` : '')).join('')
   // A caller's event of the same type is another problem: it must neither join nor end what the service reports.
   if (by_service === 0) return `reported ${event_type}${subject}`
   // No type of a caller holds this mark.
   if (isSummary(alert)) return `reported ~more${subject}`
-  return `${isOfKillSwitch(alert) ? 'kill' : (endedBy(alert)[0] ?? event_type)}${subject}`
+  if (isOfKillSwitch(alert)) return `kill${subject}`
+  if (containmentTypes.includes(event_type)) return `containment${subject}`
+  return `${endedBy(alert)[0] ?? event_type}${subject}`
 }
 
 /**

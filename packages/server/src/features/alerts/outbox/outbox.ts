@@ -24,7 +24,17 @@ export interface Recipients {
   take(alert: AlertFacts): boolean
 }
 
-type WrittenEvent = Omit<StoredEvent, 'seq'>
+/** What is particular about the alert of an event. */
+interface Alerting {
+  /** Recorded without one, such as what a rule in mode observe found. */
+  isQuiet?: boolean
+  /** Alerts about different subjects are different problems. */
+  subject?: string
+  /** Names of the channels that it is meant for alone. */
+  channels?: readonly string[]
+}
+
+type WrittenEvent = Omit<StoredEvent, 'seq'> & { alerting?: Alerting }
 
 export interface Outbox {
   /**
@@ -62,7 +72,7 @@ export function createOutbox({ database, clock }: Pick<Deps, 'database' | 'clock
     if (alerts.length === 0) return []
     const endings = alerts.flatMap((alert) => {
       const types = endedBy(alert)
-      return types.length === 0 ? [] : resolveStatement(db, types, alert.instance_id, now)
+      return types.length === 0 ? [] : resolveStatement(db, types, alert, now)
     })
     return [...insertStatements(compiled, alerts), ...endings]
   }
@@ -73,6 +83,8 @@ export function createOutbox({ database, clock }: Pick<Deps, 'database' | 'clock
       .filter((alert) => recipients.take(alert))
       .map((alert) => ({
         ...alert,
+        subject: alert.subject ?? null,
+        only_channels: null,
         id: uuidV7(now),
         created_at: now,
         source: serviceSource,
@@ -96,7 +108,10 @@ export function createOutbox({ database, clock }: Pick<Deps, 'database' | 'clock
       const beyond: Overflow[] = []
       if (!recipients.hasAny) return []
       for (const [index, event] of events.entries()) {
-        if (event.event_type === eventTypes.sessionMetrics || !recipients.take(event)) continue
+        const { alerting } = event
+        if (event.event_type === eventTypes.sessionMetrics || alerting?.isQuiet) continue
+        const only_channels = alerting?.channels ? JSON.stringify(alerting.channels) : null
+        if (!recipients.take({ ...event, only_channels })) continue
         const status = statusOf(event)
         // The end of a problem is never only counted: it would not end.
         const counted = status === 'open' ? bound.beyond(event, createdAt, touchedBy?.get(event.id)) : undefined
@@ -113,6 +128,8 @@ export function createOutbox({ database, clock }: Pick<Deps, 'database' | 'clock
           source,
           description,
           instance_id,
+          subject: alerting?.subject ?? null,
+          only_channels,
           session_id,
           by_service,
           status,

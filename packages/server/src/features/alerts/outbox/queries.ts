@@ -15,6 +15,8 @@ const factColumns = {
   source: 'text',
   description: 'text',
   instance_id: 'text',
+  subject: 'text',
+  only_channels: 'text',
   session_id: 'text',
   by_service: 'bigint',
   event_seq: 'bigint',
@@ -65,13 +67,24 @@ export function insertStatements(compiled: OutboxStatements, alerts: readonly Ne
   return [CompiledQuery.raw(compiled.takeSeqs, [alerts.length]), compiled.alerts(rows)]
 }
 
-/** Ends problems of an instance; after the alert that reports the end was written. */
-export function resolveStatement(db: Db, types: readonly string[], instanceId: string | null, now: number): Statement {
+type About = Pick<StoredAlert, 'instance_id' | 'subject'>
+
+/** Compared as literals of SQL are: `= null` holds for no row. */
+const isAbout =
+  ({ instance_id, subject }: About) =>
+  (e: ExpressionBuilder<Schema, 'alerts'>) =>
+    e.and([
+      e('instance_id', instance_id === null ? 'is' : '=', instance_id as never),
+      e('subject', subject === null ? 'is' : '=', subject as never),
+    ])
+
+/** Ends problems of an instance or subject; after the alert that reports the end was written. */
+export function resolveStatement(db: Db, types: readonly string[], about: About, now: number): Statement {
   return db
     .updateTable('alerts')
     .set({ status: 'resolved', changed_at: now })
     .where('event_type', 'in', [...types])
-    .where('instance_id', instanceId === null ? 'is' : '=', instanceId as never)
+    .where(isAbout(about))
     .where('status', '<>', sql.lit('resolved'))
     .where('severity', '<>', sql.lit('info'))
     .where('by_service', '=', 1)
@@ -254,12 +267,12 @@ export function findAlert(db: Db, id: string): Promise<StoredAlert | undefined> 
 /** What people change. */
 export type AlertState = Pick<StoredAlert, 'status' | 'verdict' | 'assignee' | 'note'>
 
-/** Alerts of the same type and instance that are not resolved. */
-const siblings = (db: Db, { event_type, instance_id, by_service }: StoredAlert) =>
+/** Alerts of the same type and instance or subject that are not resolved. */
+const siblings = (db: Db, { event_type, instance_id, subject, by_service }: StoredAlert) =>
   db
     .selectFrom('alerts')
     .where('event_type', '=', event_type)
-    .where('instance_id', instance_id === null ? 'is' : '=', instance_id as never)
+    .where(isAbout({ instance_id, subject }))
     .where('by_service', '=', by_service)
     .where('status', '<>', sql.lit('resolved'))
     .where('severity', '<>', sql.lit('info'))

@@ -55,7 +55,7 @@ export const laneOfGroup = (name: string): Lane =>
 export type Group = Omit<Schema['alert_groups'], 'channel_id'>
 
 /** What of an alert decides. */
-export type DecidedAlert = Pick<PlannedAlert, keyof AlertFacts | 'created_at'>
+export type DecidedAlert = AlertFacts & Pick<PlannedAlert, 'created_at'>
 
 /** Messages that a channel for people may still get within this minute. */
 interface Room {

@@ -68,6 +68,8 @@ function takesAs(
 export function takes(channel: KnownChannel, routes: Routing['routes'], alert: AlertFacts): boolean {
   if (!channel.enabled) return false
   if (isAlertingChange(alert)) return true
+  const { only_channels: only = null } = alert
+  if (only !== null && !(JSON.parse(only) as string[]).includes(channel.name)) return false
   const matches = isSummary(alert) ? matchesSummary : matchesAlert
   return facesOf(alert).some((face) => takesAs(channel, routes, face, matches))
 }

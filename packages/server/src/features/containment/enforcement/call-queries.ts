@@ -25,7 +25,8 @@ export function callsStatement(
     select call_id, called_instance, called_version, cast(${point.name} as text), cast(${action} as text),
       cast(${reason} as text), cast(${containmentId} as text), agent_tags, operator_tags, ${at}, ${at}
     from ${dialect.rowsFromJson(JSON.stringify(calls), columns)} as batch
-    join ${taggedInstances(point.tags)} as tagged on tagged.id = batch.called_instance`.compile(db)
+    join ${taggedInstances(point.tags)} as tagged on tagged.id = batch.called_instance where true
+    on conflict (instance_id, version, point) do nothing`.compile(db)
 }
 
 /** Ends calls that are due although their instance was changed since: nobody wants them any more. */

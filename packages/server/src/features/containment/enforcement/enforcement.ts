@@ -81,6 +81,15 @@ export class Enforcement implements ControlLevers {
     })
   }
 
+  /** Calls one point about an instance that need not be suspended, with the version that it has; undefined: unknown point. */
+  callStatements(name: string, instance: { id: string; version: number }, reason: string, now: number) {
+    const point = this.points.find((known) => known.name === name)
+    if (!point) return undefined
+    const change = { action: 'suspend', instances: [instance], reason, containmentId: null, now } as const
+    const calls = allowedById(point, [instance]).map(({ id, version }) => [newCallId(now), id, version] as const)
+    return calls.length === 0 ? [] : [callsStatement(this.#deps.database, point, calls, change)]
+  }
+
   notify(): void {
     if (this.points.length === 0 || this.#isClosing) return
     const turn = this.run()

@@ -82,6 +82,7 @@ function compileStep(rule: unknown, path: Path, parts: CorrelationParts, depth: 
       predicate: {
         matches: (event) => own.matches(event) && predicate.matches(event),
         types: own.types ?? predicate.types,
+        tools: own.tools ?? predicate.tools,
       },
     }
   }

@@ -61,7 +61,8 @@ export interface CorrelationState {
  */
 export interface ValueHistory {
   look(group: string, value: string): { groupSince?: number | undefined; valueSeen?: number | undefined }
-  note(group: string, value: string, time: number): void
+  /** `isNew`: whether the value was judged to be new at this event. */
+  note(group: string, value: string, time: number, isNew: boolean): void
 }
 
 /** What a step needs besides its own state. */
@@ -242,7 +243,7 @@ function findNew(correlation: Correlation, group: string, values: string[], arou
     const isKnownGroup = groupSince !== undefined && groupSince <= time - learning
     return isKnownGroup && (valueSeen === undefined || valueSeen < time - timespan)
   })
-  for (const value of values) history.note(key, value, time)
+  for (const [index, value] of values.entries()) history.note(key, value, time, isNew[index]!)
   return countOf(isNew.includes(true) ? [[time, seq]] : [])
 }
 

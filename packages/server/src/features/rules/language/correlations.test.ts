@@ -364,7 +364,7 @@ describe('what a rule keeps is bounded:', () => {
 
   test('values that a history in memory knows', () => {
     const history = valueMemory({ groups: 10, entries: 50 })
-    for (let index = 0; index < 100; index += 1) history.note(`g${index}`, 'v', index)
+    for (let index = 0; index < 100; index += 1) history.note(`g${index}`, 'v', index, false)
     expect(history.evicted()).toBe(90)
     expect(history.look('g95', 'v')).toEqual({ groupSince: 95, valueSeen: 95 })
     expect(history.look('g5', 'v')).toEqual({ groupSince: undefined, valueSeen: undefined })

@@ -1,4 +1,4 @@
-import { ruleLimits } from '@wardline/contract'
+import { eventTypes, ruleLimits } from '@wardline/contract'
 import {
   advance,
   type Bounds,
@@ -15,7 +15,7 @@ import type { CompiledRule } from './rule.ts'
 import type { Predicate } from './selection.ts'
 
 /** What a rule knows of the events before: all of it follows from them. */
-interface RuleState {
+export interface RuleState {
   /** The highest time of any event that counted, in milliseconds. */
   time: number
   root: CorrelationState
@@ -39,6 +39,9 @@ export interface Firing {
 /** A firing names events for people to look at; its count has the rest. */
 const firingEvents = 100
 
+/** What rules make themselves: a rule that saw it would fire for ever. */
+const rulesOwnTypes: ReadonlySet<string> = new Set([eventTypes.ruleMatched, eventTypes.ruleStateEvicted])
+
 const start = (rule: CompiledRule): RuleState => ({
   time: Number.NEGATIVE_INFINITY,
   root: newState(rule.correlation),
@@ -46,12 +49,23 @@ const start = (rule: CompiledRule): RuleState => ({
 })
 
 /** Marks and values that each correlation of a rule may keep. */
-const boundsOf = ({ correlations }: CompiledRule, all: Bounds): Bounds => ({
-  groups: Math.max(1, Math.floor(all.groups / correlations)),
-  entries: Math.max(1, Math.floor(all.entries / correlations)),
-})
+const boundsOf = ({ correlations }: CompiledRule, all: Bounds): Bounds =>
+  correlations === 1
+    ? all
+    : {
+        groups: Math.max(1, Math.floor(all.groups / correlations)),
+        entries: Math.max(1, Math.floor(all.entries / correlations)),
+      }
 
-const ruleBounds: Bounds = { groups: ruleLimits.groups, entries: ruleLimits.groupEntries }
+let last: { row: RuleEvent['row']; at: number } | undefined
+
+/** Parsed once for an event, however many rules look at it. */
+function timeOf(row: RuleEvent['row']): number {
+  if (last?.row !== row) last = { row, at: Date.parse(row.created_at) }
+  return last.at
+}
+
+export const ruleBounds: Bounds = { groups: ruleLimits.groups, entries: ruleLimits.groupEntries }
 
 /**
  * Takes one event through a rule and changes its state. Every event of the log comes once, in order of seq; live evaluation,
@@ -67,9 +81,12 @@ export function step(
   const { correlation, cooldown, types } = rule
   const { row } = event
   if (types !== undefined && !types.has(row.event_type)) return []
+  if (row.by_service && rulesOwnTypes.has(row.event_type)) return []
+  // An operator tests a decoy: a rule that enforces must not stop agents for it.
+  if (row.by_service && row.event_type === eventTypes.honeypotTriggered && row.metadata?.test === true) return []
   const matched = matchedOf(rule.predicates, event)
   if (matched.length === 0) return []
-  const at = Date.parse(row.created_at)
+  const at = timeOf(row)
   if (rule.isExcepted(event, at)) return []
   state.time = Math.max(state.time, at)
   // A rule without correlation and cooldown has nothing to remember.

@@ -2,7 +2,8 @@ import type { EventRow, RuleTestEvent } from '@wardline/contract'
 import { durationMs } from './duration.ts'
 import type { RuleEvent } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
-import { ruleStates, step } from './rule-state.ts'
+import { RuleSet } from './rule-set.ts'
+import { ruleStates } from './rule-state.ts'
 import { valueMemory } from './value-memory.ts'
 
 interface CaseResult {
@@ -61,9 +62,8 @@ function runCase(
   index: number,
 ): CaseResult {
   const events = caseEvents(given)
-  const state = ruleStates.start(rule)
-  const history = valueMemory()
-  const firings = events.flatMap((event) => step(rule, state, event, history))
+  const set = new RuleSet([{ rule, state: ruleStates.start(rule), history: valueMemory() }])
+  const firings = events.flatMap((event) => set.take(event).map(({ firing }) => firing))
   const [first] = firings
   if ((first !== undefined) === (kind === 'match')) return { kind, index, passed: true }
   const what = first

@@ -7,7 +7,7 @@ import type { Correlation } from './correlation.ts'
 import { readText, type SourceDocument } from './document.ts'
 import type { Faults, RuleFault } from './fault.ts'
 import type { RuleEvent } from './fields.ts'
-import { compileCondition, compileSelection, type Predicate, unitedTypes } from './selection.ts'
+import { compileCondition, compileSelection, type Names, type Predicate, united } from './selection.ts'
 
 /** A rule that can run. */
 export interface CompiledRule {
@@ -17,8 +17,9 @@ export interface CompiledRule {
   correlations: number
   /** Milliseconds. */
   cooldown: number
-  /** The only types of events that it looks at; undefined: all. */
-  types: ReadonlySet<string> | undefined
+  /** The only types and tools of events that it looks at, in lower case; undefined: all. */
+  types: Names
+  tools: Names
   isExcepted(event: RuleEvent, time: number): boolean
   /** Those of all its correlations. */
   predicates: readonly Predicate[]
@@ -90,8 +91,10 @@ function checkResponses({ response = [] }: RuleDocument, faults: Faults): void {
 const predicatesOf = ({ steps }: Correlation): Predicate[] =>
   steps.flatMap((each) => ('predicate' in each ? [each.predicate] : predicatesOf(each.correlation)))
 
-const typesOf = ({ steps }: Correlation): ReadonlySet<string> | undefined =>
-  unitedTypes(steps.map((each) => ('predicate' in each ? each.predicate : { types: typesOf(each.correlation) })))
+const namesOf = (correlation: Correlation, kind: 'types' | 'tools'): Names =>
+  united(
+    correlation.steps.map((each) => ('predicate' in each ? each.predicate[kind] : namesOf(each.correlation, kind))),
+  )
 
 /** Compiles one document; undefined where it added a fault. */
 function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'document'> | undefined {
@@ -147,7 +150,8 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
       correlation,
       correlations: Math.max(1, parts.count),
       cooldown,
-      types: typesOf(correlation),
+      types: namesOf(correlation, 'types'),
+      tools: namesOf(correlation, 'tools'),
       predicates: [...new Set(predicatesOf(correlation))],
       isExcepted,
       selections,

@@ -7,9 +7,12 @@ import { equalTo, modifiers, readChain, type Test } from './modifiers.ts'
 /** What decides about an event. */
 export interface Predicate {
   matches(event: RuleEvent): boolean
-  /** The only types of events that can match, in lower case; undefined: any. Lets a runner skip rules. */
-  types: ReadonlySet<string> | undefined
+  /** The only types and tools of events that can match, in lower case; undefined: any. Lets a set of rules skip some. */
+  types: Names
+  tools: Names
 }
+
+export type Names = ReadonlySet<string> | undefined
 
 export type Selections = ReadonlyMap<string, Predicate>
 
@@ -38,7 +41,7 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
   const chain = readChain(names)
   if (typeof chain === 'string') return chain
   const { modifier, isAll, flags } = chain
-  const any = (matches: Matches): Predicate => ({ matches, types: undefined })
+  const any = (matches: Matches): Predicate => ({ matches, types: undefined, tools: undefined })
   if (modifier === 'exists') {
     if (typeof value !== 'boolean') return 'exists needs true or false.'
     return any((event) => (field.read(event) !== undefined) === value)
@@ -88,20 +91,20 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
       return tests.length === 1 ? holds(only!, given) : tests.some((test) => holds(test, given))
     },
     types: isPlain && field.name === 'event_type' ? exact : undefined,
+    tools: isPlain && field.name === 'tool' ? exact : undefined,
   }
 }
 
-/** Types that all of them allow. */
-function commonTypes(predicates: readonly Predicate[]): ReadonlySet<string> | undefined {
-  const sets = predicates.map(({ types }) => types).filter((types) => types !== undefined)
-  const [first, ...others] = sets
-  return first && new Set([...first].filter((type) => others.every((types) => types.has(type))))
+/** Names that all of them allow. */
+function common(all: readonly Names[]): Names {
+  const [first, ...others] = all.filter((names) => names !== undefined)
+  return first && new Set([...first].filter((name) => others.every((names) => names.has(name))))
 }
 
-/** Types that one of them allows. */
-export function unitedTypes(parts: readonly Pick<Predicate, 'types'>[]): ReadonlySet<string> | undefined {
-  const sets = parts.map(({ types }) => types).filter((types) => types !== undefined)
-  return sets.length < parts.length ? undefined : new Set(sets.flatMap((types) => [...types]))
+/** Names that one of them allows. */
+export function united(all: readonly Names[]): Names {
+  const sets = all.filter((names) => names !== undefined)
+  return sets.length < all.length ? undefined : new Set(sets.flatMap((names) => [...names]))
 }
 
 const everyOf = (predicates: Predicate[]): Predicate => ({
@@ -109,7 +112,8 @@ const everyOf = (predicates: Predicate[]): Predicate => ({
     for (const { matches } of predicates) if (!matches(event)) return false
     return true
   },
-  types: commonTypes(predicates),
+  types: common(predicates.map(({ types }) => types)),
+  tools: common(predicates.map(({ tools }) => tools)),
 })
 
 const someOf = (predicates: Predicate[]): Predicate => ({
@@ -117,7 +121,8 @@ const someOf = (predicates: Predicate[]): Predicate => ({
     for (const { matches } of predicates) if (matches(event)) return true
     return false
   },
-  types: unitedTypes(predicates),
+  types: united(predicates.map(({ types }) => types)),
+  tools: united(predicates.map(({ tools }) => tools)),
 })
 
 const isMap = (value: unknown): value is Record<string, unknown> =>
@@ -166,7 +171,7 @@ export function compileCondition(condition: Condition, selections: Selections): 
       return selections.get(condition.name)!
     case 'not': {
       const { matches } = compileCondition(condition.operand, selections)
-      return { matches: (event) => !matches(event), types: undefined }
+      return { matches: (event) => !matches(event), types: undefined, tools: undefined }
     }
     default: {
       const operands = condition.operands.map((operand) => compileCondition(operand, selections))

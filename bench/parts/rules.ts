@@ -1,0 +1,342 @@
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import type { RuleEvent } from '../../packages/server/src/features/rules/language/fields.ts'
+import { parseRules } from '../../packages/server/src/features/rules/language/rule.ts'
+import { RuleSet } from '../../packages/server/src/features/rules/language/rule-set.ts'
+import { ruleStates } from '../../packages/server/src/features/rules/language/rule-state.ts'
+import { valueMemory } from '../../packages/server/src/features/rules/language/value-memory.ts'
+import { temporaryFolder } from '../cleanup.ts'
+import { eventBody } from '../events.ts'
+import { fillEvents } from '../fill-events.ts'
+import { fillInstances } from '../fill-instances.ts'
+import type { Figure } from '../report.ts'
+import { pairedLoads, ratios, sideOf } from '../rounds.ts'
+import { type Service, startService } from '../service.ts'
+import { median, quantile } from '../statistics.ts'
+
+const ruleCount = 100
+const eventBytes = 322
+const roundCount = 8
+const connections = 64
+/** What all processes together may suspend must not end the measurement. */
+const unbraked = { WARDLINE_AUTO_SUSPEND_PER_MINUTE: '10000', WARDLINE_AUTO_SUSPEND_FLEET_PERCENT: '100' }
+const perSecond = 5_000
+const batchEvents = 50
+const stops = 300
+const backtestEvents = 1_000_000
+const backtestRounds = 3
+const stopEveryMs = 50
+
+const tools = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec']
+
+/** Rules as fleets have them: most count calls of a group, some look into texts, some compare with what was shown before. */
+function rule(n: number): object {
+  const tool = { event_type: 'tool_call', tool: tools[n % tools.length] }
+  const never = { condition: { gte: 1_000 }, timespan: '10s', 'group-by': ['instance_id'] }
+  const common = { title: `Rule ${n}`, severity: 'warning' }
+  switch (n % 10) {
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+      return { ...common, detection: { tool, condition: 'tool' }, correlation: { type: 'event_count', ...never } }
+    case 4:
+    case 5:
+      return {
+        ...common,
+        detection: { host: { event_type: 'tool_call', 'metadata.host|endswith': `.${n}.example` }, condition: 'host' },
+      }
+    case 6:
+      return {
+        ...common,
+        detection: { refused: { event_type: 'policy_violation' }, condition: 'refused' },
+        correlation: { type: 'value_count', field: 'session_id', ...never },
+      }
+    case 7:
+      return { ...common, detection: { text: { 'description|re': `secret-[0-9]{${(n % 7) + 1}}` }, condition: 'text' } }
+    case 8:
+      return {
+        ...common,
+        detection: { tool, blocked: { event_type: 'egress_blocked', 'metadata.duration_ms|gte': 2_000 } },
+        correlation: {
+          type: 'temporal_ordered',
+          rules: ['tool', 'blocked'],
+          'group-by': ['instance_id'],
+          timespan: '5m',
+        },
+      }
+    default:
+      return {
+        ...common,
+        detection: { tool, condition: 'tool' },
+        correlation: { type: 'new_value', field: 'metadata.host', 'group-by': ['instance_id'], timespan: '30d' },
+      }
+  }
+}
+
+const evaluated = 200_000
+const evaluatedRounds = 5
+const keys = 1_000_000
+
+/** Rules without a service, as the runner and a backtest take events through them. */
+function ruleSet(documents: readonly object[]) {
+  const rules = documents.flatMap((document) => parseRules(JSON.stringify(document)).rules)
+  if (rules.length < documents.length) throw new Error('A rule of the benchmark does not compile.')
+  const running = rules.map(({ rule }) => ({ rule, state: ruleStates.start(rule), history: valueMemory() }))
+  return { set: new RuleSet(running), running }
+}
+
+function ruleEvent(seq: number, instance = `bench-agent-${seq % 200}`): RuleEvent {
+  const kind = seq % 20
+  const row = {
+    id: '0198c0de-0000-7000-8000-000000000000',
+    seq,
+    created_at: new Date(Date.UTC(2026, 0, 5) + seq).toISOString(),
+    severity: 'info' as const,
+    source: 'bench',
+    by_service: false,
+    event_type: kind === 0 ? 'policy_violation' : kind === 1 ? 'egress_blocked' : 'tool_call',
+    description: 'The reply was handed to the model. '.repeat(3),
+    instance_id: instance,
+    session_id: `session-${seq % 1_000}`,
+    ip_address: '127.0.0.1',
+    metadata: { tool: tools[seq % tools.length], host: `host-${seq % 50}.example`, duration_ms: seq % 900 },
+  }
+  return { row, tags: [] }
+}
+
+/** Events that one core takes through the rules in a second. */
+function measureEvaluation(): Figure {
+  const { set } = ruleSet(Array.from({ length: ruleCount }, (_, n) => rule(n)))
+  const rounds: number[] = []
+  let seq = 0
+  for (let round = 0; round < evaluatedRounds; round++) {
+    const events = Array.from({ length: evaluated }, () => ruleEvent(++seq))
+    const before = process.cpuUsage()
+    for (const event of events) set.take(event)
+    const { user, system } = process.cpuUsage(before)
+    rounds.push((evaluated / (user + system)) * 1_000_000)
+  }
+  const none = { sides: [], notes: [], faults: [] }
+  return {
+    ...none,
+    name: `events through ${ruleCount} rules, one core`,
+    value: median(rounds),
+    unit: '/s',
+    min: 100_000,
+    rounds,
+  }
+}
+
+const collectGarbage: () => void = (() => {
+  setFlagsFromString('--expose-gc')
+  return runInNewContext('gc')
+})()
+function heapBytes(): number {
+  collectGarbage()
+  return process.memoryUsage().heapUsed
+}
+
+/** What a rule keeps when a million groups come, each once. */
+function measureBound(): Figure {
+  const document = {
+    title: 'Counts each agent',
+    severity: 'warning',
+    detection: { call: { event_type: 'tool_call' }, condition: 'call' },
+    correlation: { type: 'event_count', 'group-by': ['instance_id'], timespan: '30d', condition: { gte: 5 } },
+  }
+  const { set, running } = ruleSet([document])
+  const before = heapBytes()
+  for (let key = 0; key < keys; key++) set.take(ruleEvent(20 * key + 2, `agent-${key}`))
+  const grown = heapBytes() - before
+  const { state } = running[0]!
+  return {
+    name: `heap of a rule after ${keys.toLocaleString('en')} keys`,
+    value: grown / 1024 ** 2,
+    unit: 'MiB',
+    sides: [],
+    notes: [`${state.root.groups.size} groups kept, ${state.evicted} evicted`],
+    faults: state.root.groups.size + state.evicted === keys ? [] : ['groups were lost without being counted'],
+  }
+}
+
+async function addRules(service: Service): Promise<void> {
+  for (let n = 0; n < ruleCount; n++) await service.call('POST', '/api/rules', [201], rule(n))
+  // The runner looks for new rules twice a second.
+  await sleep(1_500)
+}
+
+async function lagOf(service: Service): Promise<number> {
+  const { text } = await service.call('GET', '/api/rules', [200])
+  return JSON.parse(text).runner.lag_events
+}
+
+async function measureCost(): Promise<Figure> {
+  const withRules = await startService()
+  const without = await startService()
+  await addRules(withRules)
+  const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, eventBytes))
+  const load = (name: string, service: Service) => ({
+    name,
+    port: service.port,
+    connections,
+    seconds: 1,
+    expect: [201],
+    requests: bodies.map((body) => service.prepare('POST', '/api/events', body)),
+  })
+  const pairs = await pairedLoads(roundCount, load('with rules', withRules), load('without', without))
+  const rounds = ratios(pairs, (result) => result.perSecond)
+  const lag = await lagOf(withRules)
+  const startedAt = performance.now()
+  while ((await lagOf(withRules)) > 0) await sleep(20)
+  const figure = {
+    name: `ingest with ${ruleCount} rules`,
+    value: median(rounds),
+    unit: '× without',
+    min: 0.95,
+    sides: [sideOf('with rules', pairs.a), sideOf('without', pairs.b)],
+    rounds,
+    notes: [`${lag} events behind at the end, caught up ${Math.round(performance.now() - startedAt)} ms later`],
+    faults: pairs.faults,
+  }
+  await withRules.stop()
+  await without.stop()
+  return figure
+}
+
+/** Milliseconds from the commit of an event until the suspension that it caused was stored. */
+async function measureResponse(): Promise<Figure> {
+  const folder = temporaryFolder()
+  const first = await startService(folder)
+  await first.stop(false)
+  fillInstances(folder, stops)
+  const service = await startService(folder, unbraked)
+  await addRules(service)
+  await service.call('POST', '/api/rules', [201], {
+    title: 'Stop at once',
+    severity: 'critical',
+    mode: 'enforce',
+    detection: { trigger: { event_type: 'bench_trigger' }, condition: 'trigger' },
+    response: [{ action: 'suspend' }],
+    tests: { match: [[{ event_type: 'bench_trigger' }]], no_match: [[{ event_type: 'other' }]] },
+  })
+  await sleep(1_500)
+  const database = new DatabaseSync(join(folder, 'wardline.db'), { readOnly: true })
+  const ids = database.prepare('select id from instances order by id limit ?').all(stops) as { id: string }[]
+  const batches = Array.from({ length: 20 }, (_, at) =>
+    Array.from({ length: batchEvents }, (_, n) => eventBody(at * batchEvents + n, eventBytes)),
+  )
+  let sent = 0
+  const startedAt = performance.now()
+  const isOver = () => performance.now() - startedAt > stops * stopEveryMs
+  const background = (async () => {
+    const pending = new Set<Promise<unknown>>()
+    while (!isOver()) {
+      const due = ((performance.now() - startedAt) / 1_000) * perSecond
+      while (sent < due) {
+        const call = service.call(
+          'POST',
+          '/api/events/batch',
+          [200, 503],
+          batches[(sent / batchEvents) % batches.length],
+        )
+        pending.add(call)
+        void call.finally(() => pending.delete(call))
+        sent += batchEvents
+      }
+      await sleep(5)
+    }
+    await Promise.all(pending)
+  })()
+  for (const [index, { id }] of ids.entries()) {
+    await sleep(Math.max(0, startedAt + index * stopEveryMs - performance.now()))
+    const event = { severity: 'info', source: 'bench', event_type: 'bench_trigger', description: 'x', instance_id: id }
+    void service.call('POST', '/api/events', [201, 503], event)
+  }
+  await background
+  const seconds = (performance.now() - startedAt) / 1_000
+  await sleep(2_000)
+  const rows = database
+    .prepare(`select coalesce(suspensions.stored_at, 9e15) - events.created_at as ms,
+        firings.created_at - events.created_at as found, suspensions.requested_at - events.created_at as begun
+      from suspensions join events on events.id = suspensions.event_id
+      join rule_firings as firings on firings.event_id = events.id`)
+    .all() as { ms: number; found: number; begun: number }[]
+  database.close()
+  await service.stop()
+  const sorted = (column: 'ms' | 'found' | 'begun') => Float64Array.from(rows.map((row) => Number(row[column]))).sort()
+  const marks = (column: 'found' | 'begun') => [0.5, 0.99].map((p) => quantile(sorted(column), p)).join('/')
+  const times = sorted('ms')
+  return {
+    name: `event to suspension at ${perSecond}/s, p99`,
+    value: quantile(times, 0.99),
+    unit: 'ms',
+    max: 100,
+    sides: [],
+    notes: [
+      `p50 ${quantile(times, 0.5)} ms, p95 ${quantile(times, 0.95)} ms over ${times.length} suspensions, ${ruleCount} rules, ${Math.round(sent / seconds)} events/s`,
+      `p50/p99 in ms: found ${marks('found')}, suspension begun ${marks('begun')}`,
+    ],
+    faults: rows.length === stops ? [] : [`${rows.length} of ${stops} were suspended`],
+  }
+}
+
+/** A backtest over the log of a day, while the service answers small requests. */
+async function measureBacktest(): Promise<Figure> {
+  const folder = temporaryFolder()
+  await (await startService(folder)).stop(false)
+  fillEvents(folder, backtestEvents)
+  const service = await startService(folder)
+  const document = {
+    title: 'Many calls of the shell',
+    severity: 'warning',
+    detection: { shell: { event_type: 'tool_call', tool: 'shell-exec' }, condition: 'shell' },
+    correlation: { type: 'event_count', 'group-by': ['instance_id'], timespan: '10m', condition: { gte: 5 } },
+    response: [{ action: 'suspend', for: '15m' }, { action: 'suspend' }],
+  }
+  const from = new Date(Date.now() - 23 * 3_600_000).toISOString()
+  const faults: string[] = []
+  const times: number[] = []
+  const waits: number[] = []
+  let last: { firings: number; events_read: number; duration_ms: number } | undefined
+  for (let round = 0; round < backtestRounds; round++) {
+    let isRunning = true
+    const startedAt = performance.now()
+    const backtest = service.call('POST', '/api/rules/backtest', [200], { rule: document, from })
+    void backtest.finally(() => {
+      isRunning = false
+    })
+    while (isRunning) {
+      const askedAt = performance.now()
+      await service.call('GET', '/healthz', [200])
+      waits.push(performance.now() - askedAt)
+      await sleep(5)
+    }
+    last = JSON.parse((await backtest).text)
+    if (last!.events_read < 0.97 * backtestEvents) faults.push(`only ${last!.events_read} events were read`)
+    times.push(((performance.now() - startedAt) / last!.events_read) * 1_000)
+  }
+  await service.stop()
+  const sorted = Float64Array.from(waits).sort()
+  return {
+    name: 'backtest of 1,000,000 events',
+    value: median(times),
+    unit: 's',
+    max: 15,
+    sides: [],
+    rounds: times,
+    notes: [
+      `${last!.firings} firings in ${last!.events_read} events, ${last!.duration_ms} ms`,
+      `another request meanwhile: p50 ${quantile(sorted, 0.5).toFixed(1)} ms, p99 ${quantile(sorted, 0.99).toFixed(1)} ms`,
+    ],
+    faults,
+  }
+}
+
+/** How fast rules are, what they keep, what they cost those who report, how soon they act, and how long a backtest takes. */
+export async function measureRules(): Promise<Figure[]> {
+  return [measureEvaluation(), measureBound(), await measureCost(), await measureResponse(), await measureBacktest()]
+}

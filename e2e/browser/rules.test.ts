@@ -1,0 +1,241 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { createKey, newInstance, postEvent, unique } from '../fleet.ts'
+import { newDataDir, until } from '../service.ts'
+import { useScreens } from './browser.ts'
+
+const folder = newDataDir()
+const screens = useScreens({ WARDLINE_RULES_DIR: folder })
+
+const unseen = '\u202Etxt.exe'
+const markup = '"><img src=x onerror=alert(1)>'
+
+const textOf = (prefix: string, more = '') => {
+  const event = `{ event_type: tool_call, instance_id: ${prefix}1 }`
+  return `title: Three calls of ${prefix}
+severity: critical
+detection:
+  call:
+    event_type: tool_call
+    instance_id: ${prefix}*
+  condition: call
+correlation: { type: event_count, group-by: [instance_id], timespan: 5m, condition: { gte: 3 } }
+response:
+  - { action: suspend, for: 15m }
+tests:
+  match:
+    - [${event}, ${event}, ${event}]
+  no_match:
+    - [${event}]
+${more}`
+}
+
+writeFileSync(join(folder, 'kept.yml'), textOf('kept').replace('Three calls of kept', 'Kept in git'))
+writeFileSync(join(folder, 'broken.yml'), 'title: Broken\nseverity: loud\n')
+
+async function createRule(prefix: string, more = ''): Promise<string> {
+  const { status, text, body } = await screens.service.call<{ id: string }>('POST', '/api/rules', {
+    body: { rule: textOf(prefix, more) },
+  })
+  expect(status, text).toBe(201)
+  return body.id
+}
+
+const callThrice = async (instance_id: string) => {
+  for (let index = 0; index < 3; index++) {
+    await postEvent(screens.service, { event_type: 'tool_call', description: 'A call', instance_id })
+  }
+}
+
+/** A rule is run within a moment of being stored, so what it waits for is reported until it has fired. */
+const firedBy = (id: string, report: () => Promise<unknown>) =>
+  until(
+    'the firing',
+    async () => {
+      await report()
+      return screens.service.call<{ firings_24h: number }>('GET', `/api/rules/${id}`)
+    },
+    ({ body }) => body.firings_24h > 0,
+  )
+
+test('writes a rule that is checked at its lines, runs it over the past, stores it, and shows live that it fires', async () => {
+  const agent = await newInstance(screens.service, 'ruled')
+  await callThrice(agent)
+  const page = await screens.signedIn({ at: '/rules' })
+  await page.getByRole('button', { name: /^New rule/ }).click()
+  await page.waitForURL('**/rules/new')
+  const field = page.getByLabel('Text of the rule')
+  await page.getByText('2 of 2 tests pass').waitFor()
+  const store = page.getByRole('button', { name: 'Store in mode observe' })
+
+  // An unknown modifier, and then a test that fails: each at its line.
+  const text = textOf(agent)
+  await field.fill(text.replace('instance_id: ', 'instance_id|sounds: '))
+  await page.getByText('1 fault').waitFor()
+  const faults = page.getByRole('list', { name: 'Faults' })
+  expect(await faults.textContent()).toContain('Line 6')
+  expect(await store.isDisabled()).toBe(true)
+  await faults.getByRole('button', { name: /^Line 6, column/ }).click()
+  const caret = (await page.evaluate(
+    'document.activeElement.value.slice(0, document.activeElement.selectionStart)',
+  )) as string
+  expect(caret.split('\n')).toHaveLength(6)
+  await field.fill(text.replace('gte: 3', 'gte: 4'))
+  await page.getByText('1 of 2 tests pass').waitFor()
+  expect(await faults.getByRole('button').textContent()).toContain(
+    `Line ${text.split('\n').findIndex((line) => line.includes('match:')) + 2}, `,
+  )
+  expect(await store.isDisabled()).toBe(true)
+  await field.fill(text)
+  await page.getByText('2 of 2 tests pass').waitFor()
+
+  const backtest = page.getByRole('region', { name: 'What it would have done' })
+  await backtest.getByRole('button', { name: 'Run', exact: true }).click()
+  await backtest.getByText('1 firing on 1 agent, 1 would have been suspended.').waitFor()
+  await backtest.getByText('3 events', { exact: true }).click()
+  expect(await backtest.getByRole('link', { name: /^#\d+$/ }).count()).toBe(3)
+
+  await store.click()
+  await page.waitForURL(/\/rules\/[0-9a-f-]{36}$/)
+  const firings = page.getByRole('region', { name: /^\d+ firings? in 7 days$/ })
+  await firings.getByText('It did not fire in this time.').waitFor()
+  await firedBy(page.url().slice(-36), () => callThrice(agent))
+  await firings.getByText('nothing: observed').waitFor()
+  await firings.getByRole('link', { name: agent }).waitFor()
+  await firings.getByRole('button', { name: 'Table' }).click()
+  await firings.getByRole('group', { name: 'Firings over time' }).waitFor()
+  await firings.getByText('3 events', { exact: true }).click()
+  await firings
+    .getByRole('link', { name: /^#\d+$/ })
+    .first()
+    .click()
+  await page.getByRole('dialog', { name: 'Event' }).getByText('A call').first().waitFor()
+})
+
+test('switches observe, alert and enforce, says before what enforce does, and stores another version', async () => {
+  const agent = await newInstance(screens.service, 'enforced')
+  const id = await createRule(agent)
+  const modeOf = async () => (await screens.service.call<{ mode: string }>('GET', `/api/rules/${id}`)).body.mode
+  const page = await screens.signedIn({ at: `/rules/${id}` })
+  const mode = page.getByRole('group', { name: 'Mode' })
+  expect(await mode.getByRole('button').allTextContents()).toEqual(['Observe', 'Alert', 'Enforce…'])
+  await mode.getByRole('button', { name: 'Alert' }).click()
+  await page.getByRole('button', { name: 'Alert', pressed: true }).waitFor()
+  await mode.getByRole('button', { name: 'Enforce…' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Enforce the rule' })
+  await dialog.getByText('suspends the agent of the event for 15m').waitFor()
+  await page.keyboard.press('Escape')
+  await dialog.waitFor({ state: 'detached' })
+  expect(await modeOf()).toBe('alert')
+  await mode.getByRole('button', { name: 'Enforce…' }).click()
+  await dialog.getByRole('button', { name: 'Enforce', exact: true }).click()
+  await page.getByRole('button', { name: 'Enforce', pressed: true }).waitFor()
+  expect(await modeOf()).toBe('enforce')
+
+  const field = page.getByLabel('Text of the rule')
+  await field.fill(
+    textOf(agent, 'exceptions:\n  - { who: { tags: [team:data] }, reason: Migration, until: 2020-01-02 }\n'),
+  )
+  expect(await mode.getByRole('button', { name: 'Alert' }).isDisabled()).toBe(true)
+  expect(await mode.getByRole('button', { name: 'Observe' }).isDisabled()).toBe(false)
+  await page.getByRole('button', { name: 'Store as version 2' }).click()
+  const exceptions = page.getByRole('region', { name: 'Exceptions' })
+  await exceptions.getByText('tag team:data').waitFor()
+  await exceptions.getByText('over', { exact: true }).waitFor()
+  await page.getByRole('region', { name: 'Versions' }).getByRole('link', { name: 'v1' }).click()
+  await page.waitForURL('**version=1')
+  await page.getByRole('button', { name: 'Edit this text' }).click()
+  await page.getByRole('button', { name: 'Store as version 3' }).waitFor()
+  await page.getByRole('button', { name: 'Undo the changes' }).click()
+
+  await mode.getByRole('button', { name: 'Observe' }).click()
+  await page.getByRole('button', { name: 'Observe', pressed: true }).waitFor()
+  // A text that says enforce asks like the button.
+  await field.fill(`${textOf(agent)}mode: enforce\n`)
+  await page.getByText('The text says mode enforce').waitFor()
+  await page.getByRole('button', { name: 'Store as version 3' }).click()
+  await dialog.getByText('The text says mode enforce').waitFor()
+  await dialog.getByRole('button', { name: /^Cancel/ }).click()
+  await dialog.waitFor({ state: 'detached' })
+  expect(await modeOf()).toBe('observe')
+
+  await page.getByRole('button', { name: 'Delete…' }).click()
+  await page.getByRole('dialog', { name: 'Delete the rule' }).getByRole('button', { name: 'Delete the rule' }).click()
+  await page.waitForURL(/\/rules$/)
+  const { status } = await screens.service.call('GET', `/api/rules/${id}`)
+  expect(status).toBe(404)
+})
+
+test('needs no more than a keyboard, and keeps its filter in the address', async () => {
+  const name = unique('keyed').slice(0, 14)
+  const id = await createRule(name)
+  const page = await screens.signedIn()
+  await page.keyboard.press('g')
+  await page.keyboard.press('r')
+  await page.waitForURL('**/rules')
+  await page.getByLabel('Filter by title').waitFor()
+  await page.keyboard.press('/')
+  await page.keyboard.type(name)
+  await page.keyboard.press('Enter')
+  await page.getByRole('button', { name: /^observe 1$/ }).click()
+  await page.waitForURL(`**/rules?q=${name}&show=observe`)
+  await page.reload()
+  await page.getByRole('link', { name: `Three calls of ${name}` }).waitFor()
+  await page.keyboard.press('Enter')
+  await page.waitForURL(`**/rules/${id}`)
+  await page.getByRole('button', { name: '24 h', exact: true }).last().click()
+  await page.waitForURL('**days=1')
+  await page.keyboard.press('Control+k')
+  await page.keyboard.type('write a rule')
+  await page.keyboard.press('Enter')
+  await page.waitForURL('**/rules/new')
+})
+
+test('lets a viewer look but change nothing, and makes nothing of hostile texts', async () => {
+  const agent = await newInstance(screens.service, 'looked')
+  const { body } = await screens.service.call<{ id: string }>('POST', '/api/rules', {
+    body: {
+      title: `${unseen}${markup}`,
+      description: `${markup}${unseen}`,
+      severity: 'warning',
+      detection: { by: { instance_id: agent }, condition: 'by' },
+    },
+  })
+  await firedBy(body.id, () => postEvent(screens.service, { description: 'Seen', instance_id: agent }))
+  const page = await screens.signedIn({ at: '/rules', key: await createKey(screens.service, { scope: 'viewer' }) })
+  expect(await page.getByRole('button', { name: /^New rule \(needs a key of scope operator\)/ }).isDisabled()).toBe(
+    true,
+  )
+  await page.getByRole('link', { name: 'U+202Etxt.exe' }).first().click()
+  await page.waitForURL(`**/rules/${body.id}`)
+  await page.getByRole('heading', { level: 1 }).getByText('U+202E').waitFor()
+  await page.getByText('Your key has scope viewer').waitFor()
+  for (const name of ['Observe', 'Alert', 'Enforce…', 'Delete…']) {
+    expect(await page.getByRole('button', { name, exact: true }).isDisabled(), name).toBe(true)
+  }
+  expect(await page.getByLabel('Text of the rule').count()).toBe(0)
+  expect(await page.getByRole('button', { name: 'Run', exact: true }).count()).toBe(0)
+  await page
+    .getByRole('region', { name: /^\d+ firings? in 7 days$/ })
+    .getByRole('link', { name: agent })
+    .first()
+    .waitFor()
+  expect(await page.locator('img').count()).toBe(0)
+  await page.goto('/rules/new')
+  await page.getByText('Your key has scope viewer').first().waitFor()
+})
+
+test('shows rules of files as they are, says where to change them, and which file is not run', async () => {
+  const page = await screens.signedIn({ at: '/rules?q=kept.yml' })
+  const faults = page.getByRole('region', { name: '1 file not run' })
+  await faults.getByText('broken.yml').waitFor()
+  await faults.getByText(/detection|severity/).waitFor()
+  await page.getByRole('link', { name: 'Kept in git' }).click()
+  await page.getByText('The rule is read from the file kept.yml: change it there.').waitFor()
+  for (const name of ['Observe', 'Alert', 'Enforce…', 'Delete…']) {
+    expect(await page.getByRole('button', { name, exact: true }).isDisabled(), name).toBe(true)
+  }
+  expect(await page.getByLabel('Text of the rule').count()).toBe(0)
+  await page.getByRole('button', { name: 'Run', exact: true }).waitFor()
+})

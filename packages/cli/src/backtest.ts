@@ -1,0 +1,111 @@
+import { readFileSync } from 'node:fs'
+import { answerLimits, type BacktestLine, endpoints, parsedJson, type RuleBacktest } from '@wardline/contract'
+import { counted, safeJson, sanitize } from '@wardline/text'
+import type { Command } from 'commander'
+import { Failure } from './exit.ts'
+import { instantOption } from './instant.ts'
+import { barText } from './progress-bar.ts'
+import { openStream } from './service/open-stream.ts'
+import { withService } from './service/options.ts'
+import { hasShape } from './service/reply-shape.ts'
+import { findService, noKey, notWardline, type Service, systemCode, unreachable } from './service/service.ts'
+import type { ServiceFlags } from './service/settings.ts'
+import { textTable } from './text-table.ts'
+
+const hourMs = 3_600_000
+const eraseLine = '\r\u001b[2K'
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+type Progress = Extract<BacktestLine, { progress: unknown }>['progress']
+
+/** Lines of an answer, each bounded like any other answer. */
+async function* linesOf(chunks: AsyncIterable<string>): AsyncGenerator<string> {
+  let rest = ''
+  for await (const chunk of chunks) {
+    const lines = (rest + chunk).split('\n')
+    rest = lines.pop()!
+    if (rest.length > answerLimits.other) return
+    yield* lines
+  }
+}
+
+async function run(service: Service, body: object, show: (progress: Progress) => void): Promise<RuleBacktest> {
+  const { url, key, keyFrom } = service
+  if (key === undefined) throw noKey(url)
+  const { path, reply } = endpoints.backtestRule
+  const signal = new AbortController().signal
+  const { chunks } = await openStream({ url, path, key, keyFrom, type: 'application/x-ndjson', signal, body })
+  try {
+    for await (const line of linesOf(chunks)) {
+      const said = (parsedJson(line) ?? {}) as Record<string, unknown>
+      if (typeof said.error === 'string') throw new Failure(said.error, String(said.code), 'failed')
+      if (said.result !== undefined && hasShape(reply, said.result)) return said.result as RuleBacktest
+      const progress = said.progress as Progress | undefined
+      if (typeof progress?.percent !== 'number') throw notWardline(url, 'an answer in another form')
+      show(progress)
+    }
+  } catch (fault) {
+    if (fault instanceof Failure || systemCode(fault) === undefined) throw fault
+    throw unreachable(url, fault)
+  }
+  throw notWardline(url, 'an answer that ends early')
+}
+
+/** `7 days`, `12 hours`, `5 minutes`. */
+function spanText(ms: number): string {
+  const hours = ms / hourMs
+  if (hours >= 48) return counted(Math.round(hours / 24), 'day')
+  return hours >= 2 ? counted(Math.round(hours), 'hour') : counted(Math.max(1, Math.round(hours * 60)), 'minute')
+}
+
+/** What a rule would have done, in one sentence. */
+function backtestSentence({ from, to, firings, instances, suspensions }: RuleBacktest): string {
+  const span = spanText(Date.parse(to) - Date.parse(from))
+  if (firings === 0) return `The rule would not have fired in ${span}.`
+  return `The rule would have fired ${counted(firings, 'time')} on ${counted(instances, 'agent')} in ${span} and suspended ${suspensions}.`
+}
+
+function print(found: RuleBacktest): void {
+  console.log(backtestSentence(found))
+  console.error(`${counted(found.events_read, 'event')} in ${(found.duration_ms / 1_000).toFixed(1)} s.`)
+  if (found.evicted > 0) {
+    console.error(`${counted(found.evicted, 'group')} were forgotten because there were too many: firings may lack.`)
+  }
+  if (found.samples.length === 0) return
+  const rows = found.samples.map(({ at, group, count, events, event_id }) => [
+    at,
+    sanitize(group.join(', ')),
+    String(count),
+    event_id,
+    String(events.length),
+  ])
+  console.log(textTable([['AT', 'GROUP', 'COUNT', 'LAST EVENT', 'EVENTS'], ...rows]))
+  const hidden = found.firings - found.samples.length
+  if (hidden > 0) console.error(`and ${counted(hidden, 'earlier firing')}.`)
+}
+
+async function backtest(name: string, flags: ServiceFlags & { from?: string; to?: string }): Promise<void> {
+  const rule = uuid.test(name) ? { id: name } : { rule: readFileSync(name, 'utf8') }
+  const service = await findService(flags)
+  const { from = instantOption('7d'), to } = flags
+  const body = { ...rule, from, ...(to === undefined ? {} : { to }) }
+  const { isTTY } = process.stderr
+  const found = await run(service, body, ({ percent, events_read }) => {
+    if (isTTY) process.stderr.write(`${eraseLine}${barText(percent, 100)}  ${counted(events_read, 'event')}`)
+  }).finally(() => {
+    if (isTTY) process.stderr.write(eraseLine)
+  })
+  if (flags.json) console.log(safeJson(found, 2))
+  else print(found)
+}
+
+export function addBacktest(rules: Command): void {
+  withService(
+    rules
+      .command('backtest')
+      .description('say what a rule would have done to the stored events; nothing is stored, nobody is suspended')
+      .argument('<rule>', 'file with one rule, YAML or JSON, or the id of a stored rule')
+      .option('--from <time>', 'ISO 8601 instant, day (UTC), or age such as 12h; default: 7d', instantOption)
+      .option('--to <time>', 'end, in the same forms; default: now', instantOption),
+  ).action(backtest)
+}

@@ -1,0 +1,162 @@
+import { createInterface } from 'node:readline/promises'
+import { setTimeout as pause } from 'node:timers/promises'
+import { openChain } from '@wardline/server'
+import { safeJson, sanitize } from '@wardline/text'
+import type { Command } from 'commander'
+import { Failure } from './exit.ts'
+import { withLocalDatabase } from './local.ts'
+import { textTable } from './text-table.ts'
+
+interface SendOptions {
+  yes?: boolean
+  wait: boolean
+}
+
+type Chain = NonNullable<Awaited<ReturnType<typeof openChain>>>
+type Kind = Parameters<Chain['transaction']>[0]
+
+/** Blocks come every 2 to 12 seconds. */
+const askEveryMs = 2_000
+/** Some minutes of a busy chain; the service goes on afterwards. */
+const waitMs = 600_000
+
+const withChain = <Result>(work: (chain: Chain) => Promise<Result>): Promise<Result> =>
+  withLocalDatabase(async (deps) => {
+    const chain = await openChain(deps)
+    if (!chain) {
+      const message = 'No chain is configured: set TRUST_RPC_URL to a node of TRUST_CHAIN_ID, as for the service.'
+      throw new Failure(message, 'configuration', 'configuration')
+    }
+    try {
+      return await work(chain)
+    } finally {
+      chain.close()
+    }
+  })
+
+/** Shows what would be sent; throws Failure unless the operator agrees. */
+async function agree(lines: string[], { yes }: SendOptions): Promise<void> {
+  for (const line of lines) console.error(sanitize(line))
+  if (yes) return
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    throw new Failure('This sends a transaction that costs money: confirm it with --yes.', 'confirm_required', 'usage')
+  }
+  const asking = createInterface({ input: process.stdin, output: process.stderr })
+  try {
+    const answer = await asking.question('Type "send" to go on: ')
+    if (answer.trim() !== 'send') throw new Failure('Nothing was sent.', 'confirm_required', 'usage')
+  } finally {
+    asking.close()
+  }
+}
+
+/** Takes turns with the service, if it runs: of both one works at a time. */
+async function waitFor(chain: Chain, kind: Kind, subject?: string): Promise<void> {
+  const until = performance.now() + waitMs
+  for (let shown = ''; performance.now() < until; ) {
+    await chain.run()
+    const row = await chain.transaction(kind, subject)
+    const text = `${row?.state} ${row?.tx_hash ?? ''}`.trim()
+    if (text !== shown) console.error(text)
+    shown = text
+    if (row?.state === 'failed') throw new Failure(row.error ?? 'The transaction failed.', 'refused', 'refused')
+    if (row?.state === 'confirmed') return console.log(row.result ?? '')
+    await pause(askEveryMs)
+  }
+  const message = 'It is not confirmed yet: the service goes on with it; `wardline chain status` shows how it fares.'
+  throw new Failure(message, 'unconfirmed', 'unconfirmed')
+}
+
+interface Plan {
+  from: string
+  to: string
+  gas: number
+  maxFee: bigint
+  cost: string
+}
+
+const planLines = ({ from, to, gas, maxFee, cost }: Plan): string[] => [
+  `From      ${from}`,
+  `To        ${to}`,
+  `Gas       ${gas} at most ${Number(maxFee) / 1e9} gwei each`,
+  `Costs     at most ${cost} of the currency of the chain`,
+]
+
+const register = (options: SendOptions) =>
+  withChain(async (chain) => {
+    const { plan, send, done } = await chain.planRegistration()
+    if (plan) {
+      const file = safeJson(plan.file, 2).split('\n')
+      await agree([...planLines(plan), `Points to ${plan.uri}`, 'Registration file:', ...file], options)
+      await send()
+    } else if (done.state === 'confirmed') {
+      return console.log(`Registered already, as agent ${done.result}.`)
+    }
+    if (options.wait) await waitFor(chain, 'register')
+  })
+
+const schema = (options: SendOptions) =>
+  withChain(async (chain) => {
+    const { isRegistered, plan, send } = await chain.planSchema()
+    if (isRegistered) return console.log('The schema is registered already.')
+    if (plan) {
+      await agree([...planLines(plan), `Schema    ${plan.schema}`], options)
+      await send()
+    }
+    if (options.wait) await waitFor(chain, 'schema')
+  })
+
+const revoke = (uid: string, options: SendOptions) =>
+  withChain(async (chain) => {
+    await agree([`Revokes the attestation ${uid}`], options)
+    if (!(await chain.revoke(uid))) {
+      const message = `No attestation ${uid} of this service: wardline chain status lists its uids.`
+      throw new Failure(message, 'not_found', 'refused')
+    }
+    if (options.wait) await waitFor(chain, 'revoke', uid)
+  })
+
+const status = ({ json }: { json?: boolean }) =>
+  withChain(async (chain) => {
+    const found = await chain.status()
+    if (json) return console.log(safeJson(found, 2))
+    const { identity, transactions } = found
+    console.log(
+      `Chain     ${found.chainId}${found.rpcChainId === found.chainId ? '' : `, but the RPC is of ${found.rpcChainId}`}`,
+    )
+    console.log(`Block     ${found.head}`)
+    console.log(`Wallet    ${found.wallet === null ? 'none' : `${found.wallet} with ${found.balance}`}`)
+    console.log(`Identity  ${identity ? `agent ${identity.agent_id}, ${identity.status}` : 'none'}`)
+    if (found.lastError !== null) console.log(`Waits     ${sanitize(found.lastError)}`)
+    if (transactions.length === 0) return
+    const rows = transactions.map(({ kind, state, tx_hash, result, error, revoked_at }) => [
+      kind,
+      revoked_at === null ? state : 'revoked',
+      tx_hash ?? '',
+      sanitize(error ?? result ?? ''),
+    ])
+    console.log(`\n${textTable([['Kind', 'State', 'Transaction', 'Result'], ...rows])}`)
+  })
+
+export function addChain(program: Command): void {
+  const chain = program.command('chain').description('register the on-chain identity and see what was sent')
+  const sending = (command: Command) =>
+    command.option('--yes', 'send without asking').option('--no-wait', 'leave the confirmations to the service')
+  chain
+    .command('status', { isDefault: true })
+    .description('show chain, wallet, identity and the last transactions')
+    .option('--json', 'print JSON')
+    .action(status)
+  sending(
+    chain.command('register').description('register the identity (ERC-8004): shows transaction and cost, then asks'),
+  ).action(register)
+  sending(
+    chain.command('schema').description('register the schema of attestations at EAS, once for each chain'),
+  ).action(schema)
+  sending(
+    chain
+      .command('revoke')
+      .description('revoke an attestation at EAS')
+      .argument('<uid>', 'uid, as chain status lists it'),
+  ).action(revoke)
+}

@@ -1,0 +1,149 @@
+import { readFileSync } from 'node:fs'
+import type { RuleList, RuleMode, RuleView } from '@wardline/contract'
+import { counted, safeJson, sanitize } from '@wardline/text'
+import type { Command } from 'commander'
+import { addBacktest } from './backtest.ts'
+import { withService } from './service/options.ts'
+import { findService } from './service/service.ts'
+import type { ServiceFlags } from './service/settings.ts'
+import { textTable } from './text-table.ts'
+
+const heads = ['ID', 'MODE', 'VERSION', 'SEVERITY', 'FIRED 24 H', 'LAST', 'TITLE', 'FILE']
+
+/** A line for each rule, then what is wrong with rule files and how far behind the rules are. */
+function ruleTable({ rules }: Pick<RuleList, 'rules'>): string {
+  const rows = rules.map((rule) => [
+    rule.id,
+    rule.mode,
+    String(rule.version),
+    rule.severity,
+    String(rule.firings_24h),
+    rule.last_fired_at ?? '-',
+    sanitize(rule.title),
+    sanitize(rule.file ?? '-'),
+  ])
+  return textTable([heads, ...rows])
+}
+
+async function list(flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const reply: RuleList = await call('listRules', {})
+  if (flags.json) return console.log(safeJson(reply, 2))
+  if (reply.rules.length > 0) console.log(ruleTable(reply))
+  else console.error('No rules are stored; wardline rules add <file> stores one.')
+  for (const { file, error } of reply.file_faults) console.error(sanitize(`${file}: ${error}`))
+  const { lag_events } = reply.runner
+  if (lag_events > 0) console.error(`The rules are ${counted(lag_events, 'event')} behind.`)
+}
+
+async function show(id: string, flags: ServiceFlags & { revision?: string }): Promise<void> {
+  const { call } = await findService(flags)
+  const rule: RuleView = await call('getRule', {
+    params: { id },
+    query: flags.revision === undefined ? {} : { version: flags.revision },
+  })
+  if (flags.json) return console.log(safeJson(rule, 2))
+  console.error(`${ruleTable({ rules: [rule] })}\n`)
+  console.log(
+    rule.text
+      .split('\n')
+      .map((line) => sanitize(line))
+      .join('\n')
+      .trimEnd(),
+  )
+}
+
+async function firings(id: string, flags: ServiceFlags & { limit?: string }): Promise<void> {
+  const { call } = await findService(flags)
+  const query = flags.limit === undefined ? {} : { limit: flags.limit }
+  const reply = await call('listRuleFirings', { params: { id }, query })
+  if (flags.json) return console.log(safeJson(reply, 2))
+  if (reply.firings.length === 0) return console.error('The rule did not fire in the last 7 days.')
+  const rows = reply.firings.map((firing) => [
+    firing.at,
+    firing.mode,
+    sanitize(firing.group.join(', ')),
+    String(firing.count),
+    firing.event_id,
+    firing.responses.map(({ action, target, result }) => sanitize(`${action} ${target ?? ''} ${result}`)).join(', '),
+  ])
+  console.log(textTable([['AT', 'MODE', 'GROUP', 'COUNT', 'EVENT', 'RESPONSES'], ...rows]))
+}
+
+async function add(file: string, flags: ServiceFlags & { replace?: string }): Promise<void> {
+  const { call } = await findService(flags)
+  const body = { rule: readFileSync(file, 'utf8') }
+  const { replace } = flags
+  const stored =
+    replace === undefined
+      ? await call('createRule', { body })
+      : await call('replaceRule', { params: { id: replace }, body })
+  if (flags.json) console.log(safeJson(stored, 2))
+  else console.log(`Rule ${stored.id} is stored: version ${stored.version}, mode ${stored.mode}.`)
+}
+
+async function setMode(id: string, mode: RuleMode, flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const stored = await call('setRuleMode', { params: { id }, body: { mode } })
+  console.log(flags.json ? safeJson(stored, 2) : `Rule ${stored.id} is in mode ${stored.mode}.`)
+}
+
+/** Whatever the rule can do is switched on. */
+async function enable(id: string, flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const { responses } = await call('getRule', { params: { id } })
+  await setMode(id, responses.some((action) => action !== 'alert') ? 'enforce' : 'alert', flags)
+}
+
+async function remove(id: string, flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  await call('deleteRule', { params: { id } })
+  console.log(flags.json ? safeJson({ ok: true, id }, 2) : `Rule ${id} is deleted. What it suspended stays suspended.`)
+}
+
+const modes: Record<RuleMode, string> = {
+  observe: 'record only what a rule would do',
+  alert: 'record and alert',
+  enforce: 'record, alert and make the responses of the rule',
+}
+
+/** The commands that ask a service. */
+export function addStoredRules(rules: Command): void {
+  withService(rules.command('list').description('list the rules of the service, with their mode and firings')).action(
+    list,
+  )
+  withService(
+    rules
+      .command('show')
+      .description('print the text of a rule')
+      .argument('<id>', 'id of the rule')
+      .option('--revision <number>', 'an earlier version'),
+  ).action(show)
+  withService(
+    rules
+      .command('firings')
+      .description('list when a rule fired, by which events and with which responses')
+      .argument('<id>', 'id of the rule')
+      .option('--limit <number>', 'number of firings, at most 200; default: 50'),
+  ).action(firings)
+  withService(
+    rules
+      .command('add')
+      .description('store a rule; its tests are run first')
+      .argument('<file>', 'file with one rule, YAML or JSON')
+      .option('--replace <id>', 'store it as the next version of this rule'),
+  ).action(add)
+  withService(
+    rules
+      .command('enable')
+      .description('switch a rule on: enforce where it has responses besides alerts, else alert')
+      .argument('<id>', 'id of the rule'),
+  ).action(enable)
+  addBacktest(rules)
+  for (const [mode, meaning] of Object.entries(modes)) {
+    withService(
+      rules.command(mode).description(`switch a rule to mode ${mode}: ${meaning}`).argument('<id>', 'id of the rule'),
+    ).action((id: string, flags: ServiceFlags) => setMode(id, mode as RuleMode, flags))
+  }
+  withService(rules.command('delete').description('delete a rule').argument('<id>', 'id of the rule')).action(remove)
+}

@@ -1,0 +1,317 @@
+import type { Static } from 'typebox'
+import { access, define } from './endpoint.ts'
+import { Count, choice, Digits, Instant, nullable, Ok, Severity, Timestamp, Uuid } from './fields.ts'
+import { modeText, type RuleDocument, ruleLimits, ruleModes } from './rules.ts'
+import { Type } from './type.ts'
+
+/** A rule as it is sent: the document, or its text in YAML or JSON. */
+const GivenRule = Type.Unsafe<RuleDocument | string>({
+  anyOf: [{ type: 'object' }, { type: 'string', minLength: 1, maxLength: ruleLimits.textBytes }],
+  description: 'A rule document, or its text in YAML or JSON',
+})
+/** The document itself; as text where comments and places in it matter. */
+const RuleBody = Type.Unsafe<RuleDocument | { rule: RuleDocument | string }>({
+  type: 'object',
+  minProperties: 1,
+  description: 'A rule document (see docs/guide/rules.md), or { "rule": "<its text in YAML or JSON>" }',
+})
+
+const RuleParams = Type.Object({ id: Uuid })
+const Mode = choice(ruleModes, modeText)
+const Version = Type.Integer({ minimum: 1, description: 'Grows by one with each change of the document' })
+const RuleStored = Type.Object({ id: Uuid, version: Version, mode: Mode })
+export type RuleStored = Static<typeof RuleStored>
+
+const ruleSummary = {
+  id: Uuid,
+  title: Type.String(),
+  severity: Severity,
+  mode: Mode,
+  version: Version,
+  file: nullable(
+    Type.String({ description: 'File of WARDLINE_RULES_DIR that it is read from; null = stored by this interface' }),
+  ),
+  responses: Type.Array(Type.String(), { description: 'Actions of its responses, such as alert and suspend' }),
+  created_at: Timestamp,
+  changed_at: Timestamp,
+  changed_by: nullable(Type.String({ description: 'Name of the key that changed it last; null for a file' })),
+  firings_24h: { ...Count, description: 'Firings of the last 24 hours' },
+  recent_hours: Type.Array(Count, {
+    description: 'Firings of each of the last 24 hours, oldest first; the last is the present hour',
+  }),
+  last_fired_at: nullable(Timestamp),
+}
+const RuleSummary = Type.Object(ruleSummary)
+
+const RuleFileFault = Type.Object({
+  file: Type.String({ description: 'Name of the file in WARDLINE_RULES_DIR' }),
+  error: Type.String({ description: 'What is wrong with it, with line and column' }),
+})
+export type RuleFileFault = Static<typeof RuleFileFault>
+
+const RuleRunnerState = Type.Object({
+  seq: { ...Count, description: 'Every event up to this seq was taken through the rules' },
+  lag_events: { ...Count, description: 'Events that are stored and were not taken through the rules yet' },
+})
+
+const RuleList = Type.Object({
+  rules: Type.Array(RuleSummary, { maxItems: ruleLimits.rules, description: 'By title' }),
+  file_faults: Type.Array(RuleFileFault, { description: 'Files of WARDLINE_RULES_DIR that are not run' }),
+  runner: RuleRunnerState,
+})
+export type RuleList = Static<typeof RuleList>
+
+const RuleView = Type.Object({
+  ...ruleSummary,
+  document: Type.Unsafe<RuleDocument>({ type: 'object' }),
+  text: Type.String({ description: 'As it was sent' }),
+  format: choice(['yaml', 'json']),
+  versions: Type.Array(
+    Type.Object({
+      version: Version,
+      created_at: Timestamp,
+      created_by: nullable(Type.String({ description: 'Name of the key; null for a file' })),
+    }),
+    { maxItems: ruleLimits.listedVersions, description: 'Newest first' },
+  ),
+})
+export type RuleView = Static<typeof RuleView>
+
+/** Also in the answer 400 to a rule that does not compile or fails its tests, as `faults` beside `error`. */
+const RuleFaultReply = Type.Object({
+  line: Type.Integer({ minimum: 1 }),
+  column: Type.Integer({ minimum: 1 }),
+  sentence: Type.String(),
+})
+
+const RuleTested = Type.Object({
+  title: Type.String(),
+  passed: { ...Count, description: 'Cases that passed' },
+  failed: Type.Array(RuleFaultReply, { description: 'Cases that failed, with the place in the text and the reason' }),
+})
+export type RuleTested = Static<typeof RuleTested>
+
+const responseResults = ['done', 'pending', 'skipped', 'refused', 'failed'] as const
+const FiringResponse = Type.Object({
+  action: choice(['alert', 'suspend', 'suspend_tag', 'call']),
+  target: nullable(Type.String({ description: 'Channel, instance, tag or enforcement point; null = all channels' })),
+  result: choice(
+    responseResults,
+    'pending: is being made; skipped: nothing had to be done; refused: by the brake of automatic suspensions',
+  ),
+  detail: nullable(Type.String({ description: 'Why, where it was not done' })),
+})
+
+const RuleFiring = Type.Object({
+  seq: Type.Integer({ minimum: 1, description: 'Of the event that completed it: with the rule it names the firing' }),
+  event_id: { ...Uuid, description: 'Of the event that completed it' },
+  at: { ...Timestamp, description: 'Time of that event' },
+  version: Version,
+  mode: Mode,
+  group: Type.Array(Type.String(), { description: 'Values of group-by; without correlation the instance' }),
+  instance_id: nullable(Type.String({ description: 'Instance of that event' })),
+  count: { ...Count, description: 'Events, values or rules that were counted' },
+  events: Type.Array(Type.Object({ seq: Type.Integer(), id: Uuid }), {
+    maxItems: ruleLimits.firingEvents,
+    description: 'Events that made it, oldest first: the newest 100; without those that retention removed before',
+  }),
+  matched_event_id: { ...Uuid, description: 'The rule_matched event' },
+  responses: Type.Array(FiringResponse, { description: 'Empty in mode observe' }),
+})
+
+const RuleFirings = Type.Object({
+  firings: Type.Array(RuleFiring, { description: 'Newest first' }),
+  next_before: nullable(Type.Integer({ description: 'Pass as `before` for the next page; null = there are no more' })),
+  hours: Type.Array(Type.Object({ hour: Timestamp, count: Count }), {
+    maxItems: ruleLimits.firingHours,
+    description: 'Firings by hour from `from` to `to`, oldest first, without hours that have none',
+  }),
+})
+export type RuleFirings = Static<typeof RuleFirings>
+
+const backtestSpan = `at most ${ruleLimits.backtestHours / 24} days`
+const BacktestBody = Type.Object(
+  {
+    rule: Type.Optional(GivenRule),
+    id: Type.Optional({ ...Uuid, description: 'A stored rule, instead of `rule`' }),
+    from: Instant('Firings since then; not before the oldest event that is stored'),
+    to: Type.Optional(Instant(`Firings before then, ${backtestSpan} after \`from\`; default: now`)),
+  },
+  { additionalProperties: false },
+)
+export type BacktestBody = Static<typeof BacktestBody>
+
+const BacktestSample = Type.Object({
+  seq: RuleFiring.properties.seq,
+  event_id: RuleFiring.properties.event_id,
+  at: RuleFiring.properties.at,
+  group: {
+    ...RuleFiring.properties.group,
+    description: `Values of group-by, cut after ${ruleLimits.backtestValueLength} characters; without correlation the instance`,
+  },
+  instance_id: RuleFiring.properties.instance_id,
+  count: RuleFiring.properties.count,
+  events: RuleFiring.properties.events,
+})
+
+const RuleBacktest = Type.Object({
+  from: Timestamp,
+  to: Timestamp,
+  firings: { ...Count, description: 'How often the rule would have fired' },
+  instances: { ...Count, description: `Instances of these firings; at most ${ruleLimits.groups} are counted` },
+  suspensions: {
+    ...Count,
+    description:
+      'Instances that its responses would have suspended in mode enforce, each counted once. The brake of automatic suspensions is not simulated',
+  },
+  events_read: { ...Count, description: 'Events that were read, with those before `from` that the rule looks back at' },
+  evicted: { ...Count, description: 'Groups that were forgotten because there were too many; not 0: firings may lack' },
+  duration_ms: Count,
+  samples: Type.Array(BacktestSample, {
+    maxItems: ruleLimits.backtestSamples,
+    description: `The newest ${ruleLimits.backtestSamples} firings, newest first`,
+  }),
+  hours: Type.Array(Type.Object({ hour: Timestamp, count: Count }), {
+    maxItems: ruleLimits.backtestHours + 1,
+    description: 'Firings by hour, oldest first, without hours that have none',
+  }),
+})
+export type RuleBacktest = Static<typeof RuleBacktest>
+
+/** A line of an answer in application/x-ndjson: how far the backtest is, and at the end what it found or why it ended. */
+export type BacktestLine =
+  | { progress: { events_read: number; percent: number } }
+  | { result: RuleBacktest }
+  | { error: string; code: string }
+
+const FiringQuery = Type.Object(
+  {
+    limit: Type.Optional(Digits('Firings of a page, 1 to 200; default: 50')),
+    before: Type.Optional(Digits('Only firings with a lower seq')),
+    from: Type.Optional(Instant('Firings since then; default: 7 days before `to`')),
+    to: Type.Optional(Instant('Firings before then; default: now')),
+  },
+  { additionalProperties: false },
+)
+
+const invalidRule =
+  'The rule does not compile or fails its tests: the first fault with line and column; all in `faults`'
+const fileRule = 'Unknown rule'
+
+export const ruleEndpoints = {
+  createRule: define({
+    method: 'POST',
+    path: '/api/rules',
+    access: access.operators,
+    feature: 'rules',
+    summary: `Store a rule, at most ${ruleLimits.rules}. Its tests are run first; modes alert and enforce need tests`,
+    body: RuleBody,
+    yaml: true,
+    status: 201,
+    reply: RuleStored,
+    failures: { 400: invalidRule, 409: 'There is a rule with this id already' },
+  }),
+  listRules: define({
+    method: 'GET',
+    path: '/api/rules',
+    access: access.readers,
+    feature: 'rules',
+    summary: 'List the rules with their firings of the last 24 hours',
+    status: 200,
+    reply: RuleList,
+  }),
+  getRule: define({
+    method: 'GET',
+    path: '/api/rules/:id',
+    access: access.readers,
+    feature: 'rules',
+    summary: 'Get a rule, its text and its versions',
+    params: RuleParams,
+    query: Type.Object(
+      { version: Type.Optional(Digits('The text and document of this version; default: the newest')) },
+      { additionalProperties: false },
+    ),
+    status: 200,
+    reply: RuleView,
+    failures: { 404: 'Unknown rule or version' },
+  }),
+  replaceRule: define({
+    method: 'PUT',
+    path: '/api/rules/:id',
+    access: access.operators,
+    feature: 'rules',
+    summary: 'Replace a rule; another document makes a version. Without `mode` in the document the mode stays as it is',
+    params: RuleParams,
+    body: RuleBody,
+    yaml: true,
+    status: 200,
+    reply: RuleStored,
+    failures: { 400: invalidRule, 404: fileRule, 409: 'The rule is read from a file: change the file' },
+  }),
+  deleteRule: define({
+    method: 'DELETE',
+    path: '/api/rules/:id',
+    access: access.operators,
+    feature: 'rules',
+    summary: 'Delete a rule; suspensions that it made stay as they are',
+    params: RuleParams,
+    status: 200,
+    reply: Ok,
+    failures: { 404: fileRule, 409: 'The rule is read from a file: remove the file' },
+  }),
+  setRuleMode: define({
+    method: 'POST',
+    path: '/api/rules/:id/mode',
+    access: access.operators,
+    feature: 'rules',
+    summary: 'Switch a rule to observe, alert or enforce. Its tests are run first; alert and enforce need tests',
+    params: RuleParams,
+    body: Type.Object({ mode: Mode }, { additionalProperties: false }),
+    status: 200,
+    reply: RuleStored,
+    failures: { 400: invalidRule, 404: fileRule, 409: 'The rule is read from a file: change the file' },
+  }),
+  testRule: define({
+    method: 'POST',
+    path: '/api/rules/test',
+    access: access.operators,
+    feature: 'rules',
+    summary: 'Check a rule and run its tests; nothing is stored',
+    body: Type.Object({ rule: GivenRule }, { additionalProperties: false }),
+    status: 200,
+    reply: RuleTested,
+    failures: { 400: invalidRule },
+  }),
+  backtestRule: define({
+    method: 'POST',
+    path: '/api/rules/backtest',
+    access: access.operators,
+    feature: 'rules',
+    summary:
+      'Take stored events through a rule and say what it would have done; nothing is stored, nobody is suspended',
+    headers: {
+      Accept:
+        'application/x-ndjson: lines of { "progress": { "events_read", "percent" } } while it runs, then one of { "result" } or of { "error", "code" }',
+    },
+    body: BacktestBody,
+    status: 200,
+    reply: RuleBacktest,
+    failures: {
+      400: 'The rule does not compile, or `from` is before the oldest stored event, which the sentence names',
+      404: 'Unknown rule',
+      429: 'The key runs a backtest already; retry after Retry-After seconds',
+    },
+  }),
+  listRuleFirings: define({
+    method: 'GET',
+    path: '/api/rules/:id/firings',
+    access: access.readers,
+    feature: 'rules',
+    summary: 'List the firings of a rule, newest first, and count them by hour',
+    params: RuleParams,
+    query: FiringQuery,
+    status: 200,
+    reply: RuleFirings,
+    failures: { 404: 'Unknown rule' },
+  }),
+}

@@ -1,0 +1,10 @@
+/** An instant as an input of the browser shows it, which knows no zone. */
+export function inputOf(instant: string | undefined, zone: 'local' | 'utc'): string {
+  if (instant === undefined || Number.isNaN(Date.parse(instant))) return ''
+  const date = new Date(instant)
+  const shift = zone === 'utc' ? 0 : date.getTimezoneOffset() * 60_000
+  return new Date(date.getTime() - shift).toISOString().slice(0, 16)
+}
+
+export const instantOfInput = (input: string, zone: 'local' | 'utc'): string | undefined =>
+  input === '' ? undefined : new Date(zone === 'utc' ? `${input}Z` : input).toISOString()

@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest'
+import { modeOfText, responseSentences } from './rule-texts.ts'
+
+test('finds the mode that a text asks for, in YAML and in JSON', () => {
+  expect(modeOfText('title: A\nmode: enforce\nseverity: info\n')).toBe('enforce')
+  expect(modeOfText('mode :  "alert" # for now')).toBe('alert')
+  expect(modeOfText(JSON.stringify({ title: 'A', mode: 'enforce' }, null, 2))).toBe('enforce')
+  expect(modeOfText(JSON.stringify({ title: 'A', mode: 'enforce' }))).toBe('enforce')
+  expect(modeOfText('{ title: A, mode: enforce }')).toBe('enforce')
+  expect(modeOfText('mode:\n  enforce\n')).toBe('enforce')
+  expect(modeOfText('title: the mode: of a rule\n')).toBeUndefined()
+  expect(modeOfText('title: A\n# mode: enforce\n')).toBeUndefined()
+})
+
+test('says what each firing does, with the alert that is always sent and the steps of suspensions', () => {
+  expect(responseSentences({})).toEqual(['alerts all channels'])
+  expect(
+    responseSentences({
+      response: [
+        { action: 'alert', channel: 'On call' },
+        { action: 'suspend', for: '15m' },
+        { action: 'suspend' },
+        { action: 'call', point: 'stop-pod' },
+      ],
+    }),
+  ).toEqual([
+    'alerts the channel On call',
+    'suspends the agent of the event for 15m (step 1 of 2 within a day)',
+    'suspends the agent of the event until a person resumes (step 2 of 2 within a day)',
+    'calls the enforcement point stop-pod',
+  ])
+})

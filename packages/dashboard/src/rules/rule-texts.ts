@@ -1,0 +1,78 @@
+import type { RuleDocument, RuleMode } from '@wardline/contract'
+import { counted } from '@wardline/text/counted'
+
+export const modeSentences: Record<RuleMode, string> = {
+  observe: 'Firings are recorded. Nobody is alerted and nothing is stopped.',
+  alert: 'Firings are recorded and alerted with the severity of the rule. Nothing is stopped.',
+  enforce: 'Firings are recorded and alerted, and the responses of the rule are made.',
+}
+
+type Response = NonNullable<RuleDocument['response']>[number]
+
+const forText = (time: string | undefined) => (time === undefined ? 'until a person resumes' : `for ${time}`)
+
+function sentenceOfResponse({ action, for: time, channel, tag, point }: Response): string {
+  switch (action) {
+    case 'alert':
+      return `alerts ${channel === undefined ? 'all channels' : `the channel ${channel}`}`
+    case 'suspend':
+      return `suspends the agent of the event ${forText(time)}`
+    case 'suspend_tag':
+      return `suspends every agent with the tag ${tag} ${forText(time)}`
+    case 'call':
+      return `calls the enforcement point ${point}`
+  }
+}
+
+/** What each firing does in mode enforce. Several suspensions are steps. */
+export function responseSentences({ response = [] }: Pick<RuleDocument, 'response'>): string[] {
+  const alerts = response.some(({ action }) => action === 'alert') ? [] : ['alerts all channels']
+  const suspensions = response.filter(({ action }) => action === 'suspend' || action === 'suspend_tag')
+  return [
+    ...alerts,
+    ...response.map((each) => {
+      const step = suspensions.length > 1 ? suspensions.indexOf(each) : -1
+      const text = sentenceOfResponse(each)
+      return step < 0 ? text : `${text} (step ${step + 1} of ${suspensions.length} within a day)`
+    }),
+  ]
+}
+
+export function testsText({ tests }: Pick<RuleDocument, 'tests'>): string {
+  if (!tests) return 'no tests'
+  return `${counted(tests.match.length, 'case')} must match, ${tests.no_match.length} must not`
+}
+
+/**
+ * The mode that a text asks for: storing it switches the rule to it. It is looked for without a parser: a mode in a
+ * selection is taken for one too, and only asks once too often.
+ */
+export const modeOfText = (text: string): RuleMode | undefined =>
+  /(?:^|[{,])[ \t]*["']?mode["']?[ \t]*:\s*["']?(observe|alert|enforce)\b/m.exec(text)?.[1] as RuleMode | undefined
+
+/** What a new rule begins with. Its tests pass. */
+export const templateText = `title: Reads of a credentials file
+description: An agent reads a file that looks like a credential, three times within five minutes.
+severity: warning
+detection:
+  read:
+    event_type: tool_call
+    tool: file-read
+    metadata.path|contains: [.env, id_rsa, credentials]
+  condition: read
+correlation:
+  type: event_count
+  group-by: [instance_id]
+  timespan: 5m
+  condition: { gte: 3 }
+response:
+  - { action: suspend, for: 15m }
+tests:
+  match:
+    - - { event_type: tool_call, metadata: { tool: file-read, path: /app/.env } }
+      - { after: 1m, event_type: tool_call, metadata: { tool: file-read, path: /app/.env } }
+      - { after: 1m, event_type: tool_call, metadata: { tool: file-read, path: /home/bot/.ssh/id_rsa } }
+  no_match:
+    - - { event_type: tool_call, metadata: { tool: file-read, path: /app/.env } }
+      - { after: 1m, event_type: tool_call, metadata: { tool: file-read, path: /app/README.md } }
+`

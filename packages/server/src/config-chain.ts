@@ -1,0 +1,99 @@
+import { address, flag, integer, refuse, setting, text } from './config-values.ts'
+
+/** A decimal amount in units of 10^18 or 10^9 of the smallest one. */
+const amount = (digits: number) => (value: string) => {
+  const [whole, fraction = ''] = /^\d{1,9}(\.\d+)?$/.test(value) ? value.split('.') : []
+  if (whole === undefined || fraction.length > digits) return refuse(`must be a decimal number such as 0.05`)
+  const smallest = BigInt(whole + fraction.padEnd(digits, '0'))
+  return smallest > 0n ? smallest : refuse('must be more than 0')
+}
+
+const rpcUrl = (value: string) =>
+  URL.canParse(value) && /^https?:\/\//.test(value) ? value : refuse('must begin with https:// or http://')
+
+/** The on-chain side of the trust summary: off without TRUST_RPC_URL. */
+export const chainSettings = {
+  trustRpcUrl: setting({
+    env: 'TRUST_RPC_URL',
+    unset: undefined,
+    meaning:
+      'JSON-RPC address of a node of TRUST_CHAIN_ID; switches the [on-chain side](../guide/trust.md#on-chain) on. Default: none',
+    parse: rpcUrl,
+    secret: true,
+  }),
+  trustWalletKeyFile: setting({
+    env: 'TRUST_WALLET_KEY_FILE',
+    unset: undefined,
+    meaning:
+      'File (mode 0600) with the key of TRUST_WALLET_ADDRESS: an encrypted JSON keystore, or 64 hexadecimal digits. Default: nothing is sent',
+    parse: text,
+  }),
+  trustWalletPassphraseFile: setting({
+    env: 'TRUST_WALLET_PASSPHRASE_FILE',
+    unset: undefined,
+    meaning: 'File (mode 0600) with the passphrase of the keystore in TRUST_WALLET_KEY_FILE',
+    parse: text,
+  }),
+  trustMaxFeeGwei: setting({
+    env: 'TRUST_MAX_FEE_GWEI',
+    unset: '5',
+    meaning: 'Maximum fee for a unit of gas, in gwei; transactions wait while the chain asks for more',
+    parse: amount(9),
+  }),
+  trustWeeklyBudget: setting({
+    env: 'TRUST_WEEKLY_BUDGET',
+    unset: '0.005',
+    meaning:
+      'Maximum fees of seven days, in the currency of the chain, such as ETH; what a rollup adds for its main chain is not included',
+    parse: amount(18),
+  }),
+  trustConfirmations: setting({
+    env: 'TRUST_CONFIRMATIONS',
+    unset: '3',
+    meaning: 'Blocks, with its own, after which a transaction counts as confirmed',
+    parse: integer(1, 100),
+  }),
+  trustAttestOnChain: setting({
+    env: 'TRUST_ATTEST_ON_CHAIN',
+    unset: 'false',
+    meaning: 'Whether the weekly attestations are sent to EAS; register the schema first: `wardline chain schema`',
+    parse: flag,
+  }),
+  trustEas: setting({
+    env: 'TRUST_EAS_ADDRESS',
+    unset: undefined,
+    meaning: 'Address of EAS; default: that of Base and Base Sepolia, none on other chains',
+    parse: address,
+  }),
+  trustSchemaRegistry: setting({
+    env: 'TRUST_EAS_SCHEMA_REGISTRY',
+    unset: undefined,
+    meaning: 'Address of the schema registry of EAS; default: that of Base and Base Sepolia, none on other chains',
+    parse: address,
+  }),
+}
+
+interface ChainConfig {
+  trustRpcUrl: string | undefined
+  trustWalletKeyFile: string | undefined
+  trustWalletPassphraseFile: string | undefined
+  trustWallet: string | undefined
+  trustAttestOnChain: boolean
+}
+
+/** Settings of the chain that contradict each other. */
+export function incompleteChain(config: ChainConfig): string[] {
+  const faults: string[] = []
+  if (config.trustWalletKeyFile !== undefined) {
+    if (config.trustRpcUrl === undefined)
+      faults.push('TRUST_WALLET_KEY_FILE needs TRUST_RPC_URL: set it to a node of the chain.')
+    if (config.trustWallet === undefined)
+      faults.push('TRUST_WALLET_KEY_FILE needs TRUST_WALLET_ADDRESS: set it to the address of the key.')
+  } else {
+    if (config.trustWalletPassphraseFile !== undefined)
+      faults.push('TRUST_WALLET_PASSPHRASE_FILE needs TRUST_WALLET_KEY_FILE: set it to the keystore.')
+    if (config.trustAttestOnChain)
+      faults.push('TRUST_ATTEST_ON_CHAIN needs TRUST_WALLET_KEY_FILE: set it to the key that pays for attestations.')
+  }
+  return faults
+}

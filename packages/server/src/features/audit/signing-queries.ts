@@ -1,0 +1,18 @@
+import type { Db, Statement } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
+
+export type SigningKeyRow = Schema['signing_keys']
+
+/** The newest first. */
+export function readSigningKeys(db: Db): Promise<SigningKeyRow[]> {
+  return db.selectFrom('signing_keys').selectAll().orderBy('generation', 'desc').execute()
+}
+
+/** Fails when the generation exists: of two rotations at a time one does nothing. */
+export function insertSigningKeyStatement(db: Db, row: SigningKeyRow): Statement {
+  return db.insertInto('signing_keys').values(row).compile()
+}
+
+export function endSigningKeyStatement(db: Db, generation: number, until: number): Statement {
+  return db.updateTable('signing_keys').set({ valid_until: until }).where('generation', '=', generation).compile()
+}

@@ -1,0 +1,296 @@
+import type { Database, Db, Statement, Trx } from '../../db/database.ts'
+import type { ChainTransactionsTable } from '../../db/schema/chain.ts'
+import type { Schema } from '../../db/schema.ts'
+
+export type TransactionRow = ChainTransactionsTable
+type AttemptRow = Schema['chain_attempts']
+type SenderRow = Schema['chain_senders']
+type Identity = Schema['chain_identities']
+
+export interface Account {
+  chainId: number
+  address: string
+}
+
+/** A holder of the lease of an account. */
+export interface Holding extends Account {
+  epoch: number
+}
+
+const ofAccount = ({ chainId, address }: Account) => ({ chain_id: chainId, address }) as const
+
+export async function addSender(db: Db, account: Account): Promise<void> {
+  const row: SenderRow = {
+    ...ofAccount(account),
+    next_nonce: 0,
+    epoch: 0,
+    holder: null,
+    leased_until: 0,
+    next_at: 0,
+    failing_since: null,
+    last_error: null,
+    reported_at: null,
+  }
+  await db
+    .insertInto('chain_senders')
+    .values(row)
+    .onConflict((conflict) => conflict.columns(['chain_id', 'address']).doNothing())
+    .execute()
+}
+
+export function readSender(db: Db, { chainId, address }: Account) {
+  return db
+    .selectFrom('chain_senders')
+    .selectAll()
+    .where('chain_id', '=', chainId)
+    .where('address', '=', address)
+    .executeTakeFirst()
+}
+
+/** Takes the lease where no other process holds it; undefined where one does, or the RPC is to be left alone. */
+export async function claimLease(
+  db: Db,
+  account: Account,
+  { holder, now, leaseMs }: { holder: string; now: number; leaseMs: number },
+): Promise<Holding | undefined> {
+  const row = await db
+    .updateTable('chain_senders')
+    .set((e) => ({ epoch: e('epoch', '+', 1), holder, leased_until: now + leaseMs }))
+    .where('chain_id', '=', account.chainId)
+    .where('address', '=', account.address)
+    .where('leased_until', '<=', now)
+    .where('next_at', '<=', now)
+    .returning('epoch')
+    .executeTakeFirst()
+  return row && { ...account, epoch: Number(row.epoch) }
+}
+
+/** Ends the lease, and notes how the turn went. */
+export async function releaseLease(db: Db, held: Holding, changes: Partial<SenderRow>): Promise<void> {
+  await db
+    .updateTable('chain_senders')
+    .set({ ...changes, holder: null, leased_until: 0 })
+    .where('chain_id', '=', held.chainId)
+    .where('address', '=', held.address)
+    .where('epoch', '=', held.epoch)
+    .execute()
+}
+
+/** What every write of the holder begins with: it fails as stale when another process took the lease since. */
+function heldStatement({ db, dialect }: Database, { chainId, address, epoch }: Holding): Statement {
+  const held = db.selectFrom('chain_senders').select('epoch')
+  return dialect.lockFound(
+    held.where('chain_id', '=', chainId).where('address', '=', address).where('epoch', '=', epoch).compile(),
+  )
+}
+
+/** Changes a transaction that is as it was read, within the lease. */
+export async function changeHeld(
+  database: Database,
+  held: Holding,
+  row: Pick<TransactionRow, 'id' | 'state'>,
+  changes: Partial<TransactionRow>,
+): Promise<void> {
+  const { db, dialect } = database
+  const same = db.selectFrom('chain_transactions').select('id').where('id', '=', row.id).where('state', '=', row.state)
+  await database.batch([
+    heldStatement(database, held),
+    dialect.lockFound(same.compile()),
+    db.updateTable('chain_transactions').set(changes).where('id', '=', row.id).compile(),
+  ])
+}
+
+/** Stores a signed transaction before it is sent, and that its nonce is used. */
+export async function storeAttempt(
+  database: Database,
+  held: Holding,
+  row: Pick<TransactionRow, 'id' | 'state'>,
+  { attempt, changes, nextNonce }: { attempt: AttemptRow; changes: Partial<TransactionRow>; nextNonce: number },
+): Promise<void> {
+  const { db, dialect } = database
+  const same = db.selectFrom('chain_transactions').select('id').where('id', '=', row.id).where('state', '=', row.state)
+  await database.batch([
+    heldStatement(database, held),
+    dialect.lockFound(same.compile()),
+    db.insertInto('chain_attempts').values(attempt).compile(),
+    db.updateTable('chain_transactions').set(changes).where('id', '=', row.id).compile(),
+    db
+      .updateTable('chain_senders')
+      .set({ next_nonce: nextNonce })
+      .where('chain_id', '=', held.chainId)
+      .where('address', '=', held.address)
+      .compile(),
+  ])
+}
+
+type NewTransaction = Pick<TransactionRow, 'id' | 'kind' | 'subject' | 'target' | 'data'>
+
+/** A transaction to send, once for its kind and subject. */
+export async function addTransaction(db: Db, account: Account, row: NewTransaction, now: number): Promise<void> {
+  const whole: TransactionRow = {
+    ...row,
+    chain_id: account.chainId,
+    sender: account.address,
+    state: 'pending',
+    error: null,
+    nonce: null,
+    gas: null,
+    cost: null,
+    created_at: now,
+    sent_at: null,
+    next_at: now,
+    tx_hash: null,
+    block_number: null,
+    block_hash: null,
+    confirmed_at: null,
+    watched: 0,
+    replaced_block: null,
+    result: null,
+    checked_at: null,
+    revoked_at: null,
+    failure_reported_at: null,
+  }
+  await db
+    .insertInto('chain_transactions')
+    .values(whole)
+    .onConflict((conflict) => conflict.columns(['chain_id', 'sender', 'kind', 'subject']).doNothing())
+    .execute()
+}
+
+/**
+ * What is not settled: on its way, to be sent, and then what a reorganisation may undo. However much is watched, it
+ * keeps nothing else from its turn.
+ */
+export async function readOpen(db: Db, { chainId, address }: Account, limit: number): Promise<TransactionRow[]> {
+  const some = (states: TransactionRow['state'][]) =>
+    db
+      .selectFrom('chain_transactions')
+      .selectAll()
+      .where('chain_id', '=', chainId)
+      .where('sender', '=', address)
+      .where('state', 'in', states)
+      .orderBy('state', 'desc')
+      .orderBy('created_at')
+      .orderBy('id')
+      .limit(limit)
+  const active = await some(['sent', 'pending']).execute()
+  return [...active, ...(await some(['confirmed']).where('watched', '=', 1).execute())]
+}
+
+export function readTransaction(db: Db, { chainId, address }: Account, kind: TransactionRow['kind'], subject: string) {
+  return db
+    .selectFrom('chain_transactions')
+    .selectAll()
+    .where('chain_id', '=', chainId)
+    .where('sender', '=', address)
+    .where('kind', '=', kind)
+    .where('subject', '=', subject)
+    .executeTakeFirst()
+}
+
+/** Newest first. */
+export function readTransactions(db: Db, limit: number): Promise<TransactionRow[]> {
+  return db.selectFrom('chain_transactions').selectAll().orderBy('created_at', 'desc').limit(limit).execute()
+}
+
+/** Newest first: all of them have the nonce of their transaction. */
+export function readAttempts(db: Db, transactionId: string): Promise<AttemptRow[]> {
+  return db
+    .selectFrom('chain_attempts')
+    .selectAll()
+    .where('transaction_id', '=', transactionId)
+    .orderBy('created_at', 'desc')
+    .orderBy('hash')
+    .execute()
+}
+
+/** Forgets a failed transaction, so that it can be made again. */
+export async function removeFailed(database: Database, row: TransactionRow): Promise<void> {
+  const { db, dialect } = database
+  const failed = db.selectFrom('chain_transactions').select('id').where('id', '=', row.id).where('state', '=', 'failed')
+  await database.batch([
+    dialect.lockFound(failed.compile()),
+    db.deleteFrom('chain_attempts').where('transaction_id', '=', row.id).compile(),
+    db.deleteFrom('chain_transactions').where('id', '=', row.id).compile(),
+  ])
+}
+
+/** Costs of what was sent since. */
+export async function readCosts(db: Db, { chainId, address }: Account, since: number): Promise<bigint> {
+  const rows = await db
+    .selectFrom('chain_transactions')
+    .select('cost')
+    .where('chain_id', '=', chainId)
+    .where('sender', '=', address)
+    .where('sent_at', '>=', since)
+    .execute()
+  return rows.reduce((sum, { cost }) => sum + BigInt(cost ?? 0), 0n)
+}
+
+/** Attestations on the chain whose state was not looked at since. */
+export function readUnchecked(db: Db, { chainId, address }: Account, before: number, limit: number) {
+  return db
+    .selectFrom('chain_transactions')
+    .selectAll()
+    .where('chain_id', '=', chainId)
+    .where('sender', '=', address)
+    .where('kind', '=', 'attest')
+    .where('state', '=', 'confirmed')
+    .where('revoked_at', 'is', null)
+    .where((e) => e.or([e('checked_at', 'is', null), e('checked_at', '<=', before)]))
+    .orderBy('created_at', 'desc')
+    .limit(limit)
+    .execute()
+}
+
+export async function noteChecked(db: Db, id: string, now: number, isRevoked: boolean): Promise<void> {
+  await db
+    .updateTable('chain_transactions')
+    .set({ checked_at: now, ...(isRevoked ? { revoked_at: now } : {}) })
+    .where('id', '=', id)
+    .execute()
+}
+
+/** Takes failures that were not reported yet, to be reported in the same transaction. */
+export function takeFailures(trx: Trx, now: number): Promise<TransactionRow[]> {
+  return trx
+    .updateTable('chain_transactions')
+    .set({ failure_reported_at: now })
+    .where('state', '=', 'failed')
+    .where('failure_reported_at', 'is', null)
+    .returningAll()
+    .execute()
+}
+
+/** Takes the account whose RPC has been failing since then, once. */
+export function takeFailing(trx: Trx, { chainId, address }: Account, now: number, since: number) {
+  return trx
+    .updateTable('chain_senders')
+    .set({ reported_at: now })
+    .where('chain_id', '=', chainId)
+    .where('address', '=', address)
+    .where('failing_since', '<=', since)
+    .where('reported_at', 'is', null)
+    .returningAll()
+    .executeTakeFirst()
+}
+
+export async function hasFailures(db: Db, { chainId, address }: Account, since: number): Promise<boolean> {
+  const failed = await db
+    .selectFrom('chain_transactions')
+    .select('id')
+    .where('state', '=', 'failed')
+    .where('failure_reported_at', 'is', null)
+    .limit(1)
+    .executeTakeFirst()
+  const sender = await readSender(db, { chainId, address })
+  return failed !== undefined || (sender?.reported_at === null && (sender.failing_since ?? Infinity) <= since)
+}
+
+export async function storeIdentity(db: Db, identity: Omit<Identity, 'id'>): Promise<void> {
+  await db
+    .insertInto('chain_identities')
+    .values({ id: 1, ...identity })
+    .onConflict((conflict) => conflict.column('id').doUpdateSet(identity))
+    .execute()
+}

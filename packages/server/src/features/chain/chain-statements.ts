@@ -1,0 +1,27 @@
+import type { Db } from '../../db/database.ts'
+
+/** The identity that was read from the chain last. */
+export function readIdentity(db: Db) {
+  return db.selectFrom('chain_identities').selectAll().where('id', '=', 1).executeTakeFirst()
+}
+
+interface OnChain {
+  hash: string
+  uid: string
+  txHash: string
+}
+
+/** Of these attestations those that are confirmed on the chain and not revoked. */
+export async function readOnChain(db: Db, chainId: number, hashes: readonly string[]): Promise<OnChain[]> {
+  if (hashes.length === 0) return []
+  const rows = await db
+    .selectFrom('chain_transactions')
+    .select(['subject', 'result', 'tx_hash'])
+    .where('chain_id', '=', chainId)
+    .where('kind', '=', 'attest')
+    .where('state', '=', 'confirmed')
+    .where('revoked_at', 'is', null)
+    .where('subject', 'in', hashes)
+    .execute()
+  return rows.map(({ subject, result, tx_hash }) => ({ hash: subject, uid: result!, txHash: tx_hash! }))
+}

@@ -1,0 +1,225 @@
+import { eventTypes } from '@wardline/contract'
+import { hourMs } from '../../clock.ts'
+import type { Deps } from '../../deps.ts'
+import { createEgress } from '../../egress/open-egress.ts'
+import { openWallet } from '../../wallet.ts'
+import type { Ingest } from '../events/ingest.ts'
+import type { SubmittedRecord } from './attestation-sink.ts'
+import {
+  hasFailures,
+  noteChecked,
+  readSender,
+  readTransaction,
+  readTransactions,
+  readUnchecked,
+  removeFailed,
+  storeIdentity,
+  takeFailing,
+  takeFailures,
+} from './chain-queries.ts'
+import { readIdentity } from './chain-statements.ts'
+import { createEas, isSchemaRegistered, registerSchema, schemaText, schemaUid } from './eas.ts'
+import { agentIdOf, isOwnAgent, registerAgent } from './identity-registry.ts'
+import { easOf, identityRegistryOf, schemaRegistryOf } from './known-contracts.ts'
+import { ether, type ReadResult, TransactionQueue } from './queue.ts'
+import { agentUriOf, registrationOf } from './registration.ts'
+import { Rpc, RpcError, rpcDeadlineMs } from './rpc.ts'
+
+/** Revocations and owners are read again after so long. */
+const checkEveryMs = hourMs
+/** Attestations whose state one turn reads; the summary shows twenty. */
+const checkRows = 20
+/** A node that is away for a moment is nobody's concern. */
+const failingMs = hourMs
+const subjects = { identity: 'identity', schema: schemaUid }
+
+const unavailable = (what: string) =>
+  new Error(`${what} is not known for this chain: set it to the address of the contract.`)
+
+export type Chain = Awaited<ReturnType<typeof createChain>>
+
+/** The on-chain side: the wallet's queue, attestations and the identity. Loaded only where an RPC is configured. */
+export async function createChain(deps: Deps) {
+  const { config, database, clock, log } = deps
+  const { db } = database
+  const wallet = await openWallet(config)
+  const egress = createEgress({ guarded: false, allow: [], deadlineMs: rpcDeadlineMs })
+  const ending = new AbortController()
+  const rpc = new Rpc(config.trustRpcUrl!, egress, ending.signal)
+  const registry = identityRegistryOf(config)
+  const eas = easOf(config)
+  if (config.trustAttestOnChain && eas === undefined) throw unavailable('TRUST_EAS_ADDRESS')
+  const sink = eas !== undefined && wallet ? createEas(eas, wallet.address) : undefined
+
+  const readResult: ReadResult = async (row, logs) => {
+    if (row.kind === 'register') return agentIdOf(logs, registry, row.sender)
+    if (row.kind !== 'attest') return row.subject
+    const uid = sink?.uidOf(logs)
+    // A receipt is one answer of the node, and the contract's state another: both must say the same.
+    return uid !== undefined && (await sink!.state(rpc, uid, row.subject)) ? uid : undefined
+  }
+  const queue = wallet && new TransactionQueue(deps, { rpc, wallet, readResult })
+  let checkedAt = -Infinity
+
+  const needQueue = () => {
+    if (!queue || !wallet)
+      throw new Error('TRUST_WALLET_KEY_FILE is not set: set it to the key that pays for transactions.')
+    return { queue, wallet }
+  }
+
+  async function readOwnership(agentId: string, registerTxHash: string | null): Promise<void> {
+    const address = wallet?.address ?? config.trustWallet
+    const isOurs = address !== undefined && (await isOwnAgent(rpc, registry, agentId, address))
+    await storeIdentity(db, {
+      chain_id: config.trustChainId,
+      registry,
+      agent_id: agentId,
+      status: isOurs ? 'live' : 'unverified',
+      wallet: address ?? null,
+      register_tx_hash: registerTxHash,
+      checked_at: clock.now(),
+    })
+  }
+
+  /** The configured agent, or the one that was registered here. */
+  async function checkIdentity(): Promise<void> {
+    const row = queue && (await readTransaction(db, queue.account, 'register', subjects.identity))
+    const registered = row?.state === 'confirmed' ? row : undefined
+    const agentId = config.trustAgentId ?? registered?.result
+    const known = await readIdentity(db)
+    const isKnown = known?.agent_id === agentId && known?.registry === registry
+    const isStale = !isKnown || clock.now() - known.checked_at >= checkEveryMs
+    if (agentId === undefined || agentId === null || !isStale) return
+    if ((await rpc.chainId()) !== config.trustChainId)
+      throw new RpcError('The RPC is of another chain than TRUST_CHAIN_ID.', 'wrong')
+    const isRegisteredHere = registered?.result === agentId
+    await readOwnership(agentId, isRegisteredHere ? registered.tx_hash : null)
+  }
+
+  async function checkRevocations(): Promise<void> {
+    if (!queue || !sink) return
+    for (const row of await readUnchecked(db, queue.account, clock.now() - checkEveryMs, checkRows)) {
+      const state = await sink.state(rpc, row.result!, row.subject)
+      await noteChecked(db, row.id, clock.now(), state === 'revoked')
+    }
+  }
+
+  return {
+    /** Periodic work. Faults of the node are logged: they are no faults of the service. */
+    async run(): Promise<void> {
+      await queue?.run()
+      if (clock.monotonic() < checkedAt + 60_000) return
+      checkedAt = clock.monotonic()
+      try {
+        await checkIdentity()
+        await checkRevocations()
+      } catch (fault) {
+        if (!(fault instanceof RpcError)) throw fault
+        log.warn({ fault: fault.message }, 'the chain was not read')
+      }
+    },
+
+    /** Periodic work: what was given up, and a node that is away, as events. */
+    async report(ingest: Pick<Ingest, 'own' | 'storeWithin'>): Promise<void> {
+      const since = clock.now() - failingMs
+      if (!queue || !(await hasFailures(db, queue.account, since))) return
+      const publish = await db.transaction().execute(async (trx) => {
+        const failed = await takeFailures(trx, clock.now())
+        const failing = await takeFailing(trx, queue.account, clock.now(), since)
+        const events = failed.map(({ kind, error, tx_hash }) =>
+          ingest.own({
+            severity: 'warning',
+            event_type: eventTypes.chainTransactionFailed,
+            description: `A transaction (${kind}) was given up: ${error}`,
+            metadata: { kind, tx_hash },
+          }),
+        )
+        if (failing)
+          events.push(
+            ingest.own({
+              severity: 'warning',
+              event_type: eventTypes.chainUnavailable,
+              description: `Nothing was sent to the chain for an hour: ${failing.last_error}`,
+            }),
+          )
+        return events.length > 0 ? ingest.storeWithin(trx, events) : () => {}
+      })
+      publish()
+    },
+
+    /** Puts attestations into the queue, each once. */
+    async submit(records: readonly SubmittedRecord[]): Promise<void> {
+      if (!config.trustAttestOnChain || !queue || !sink) return
+      for (const record of records) {
+        await queue.add({ kind: 'attest', subject: record.hash, ...sink.write(record) })
+      }
+    },
+
+    /** What registering the identity would send; throws when it is registered already. */
+    async planRegistration() {
+      const { queue, wallet } = needQueue()
+      const done = await readTransaction(db, queue.account, 'register', subjects.identity)
+      if (done && done.state !== 'failed') return { done }
+      const uri = agentUriOf(config)
+      const call = registerAgent(registry, uri)
+      const { gas, fees, cost } = await queue.quote(call)
+      const send = async () => {
+        if (done) await removeFailed(database, done)
+        await queue.add({ kind: 'register', subject: subjects.identity, ...call })
+      }
+      const file = registrationOf(config, undefined)
+      return { plan: { from: wallet.address, to: registry, uri, file, gas, maxFee: fees.max, cost: ether(cost) }, send }
+    },
+
+    /** What registering the schema would send. */
+    async planSchema() {
+      const { queue, wallet } = needQueue()
+      const schemaRegistry = schemaRegistryOf(config)
+      if (schemaRegistry === undefined) throw unavailable('TRUST_EAS_SCHEMA_REGISTRY')
+      await queue.assertChain()
+      if (await isSchemaRegistered(rpc, schemaRegistry)) return { isRegistered: true } as const
+      const done = await readTransaction(db, queue.account, 'schema', subjects.schema)
+      if (done && done.state !== 'failed') return { done }
+      const call = registerSchema(schemaRegistry)
+      const { gas, fees, cost } = await queue.quote(call)
+      const send = async () => {
+        if (done) await removeFailed(database, done)
+        await queue.add({ kind: 'schema', subject: subjects.schema, ...call })
+      }
+      const plan = { from: wallet.address, to: schemaRegistry, schema: schemaText, gas, maxFee: fees.max }
+      return { plan: { ...plan, cost: ether(cost) }, send }
+    },
+
+    /** Takes an attestation back; false when the service has made none of this uid. */
+    async revoke(uid: string): Promise<boolean> {
+      const { queue } = needQueue()
+      const made = (await readTransactions(db, 1_000)).some(({ kind, result }) => kind === 'attest' && result === uid)
+      if (!made || !sink) return false
+      await queue.add({ kind: 'revoke', subject: uid, ...sink.revoke(uid) })
+      return true
+    },
+
+    transaction: (kind: 'register' | 'schema' | 'revoke', subject?: string) =>
+      readTransaction(db, needQueue().queue.account, kind, subject ?? (kind === 'schema' ? schemaUid : 'identity')),
+
+    async status() {
+      const balance = wallet && (await rpc.balance(wallet.address))
+      return {
+        chainId: config.trustChainId,
+        rpcChainId: await rpc.chainId(),
+        head: await rpc.head(),
+        wallet: wallet?.address ?? null,
+        balance: balance === undefined ? null : ether(balance),
+        identity: (await readIdentity(db)) ?? null,
+        lastError: (queue && (await readSender(db, queue.account))?.last_error) ?? null,
+        transactions: await readTransactions(db, 20),
+      }
+    },
+
+    /** A slow node does not hold a shutdown up: what was stored is sent by the next process. */
+    close(): void {
+      ending.abort()
+      egress.close()
+    },
+  }
+}

@@ -1,0 +1,46 @@
+import type { Hex } from 'viem'
+import { decodeFunctionResult, encodeFunctionData, parseAbi } from 'viem/utils'
+import { type Log, type Rpc, RpcError } from './rpc.ts'
+
+// https://eips.ethereum.org/EIPS/eip-8004
+const abi = parseAbi([
+  'function register(string agentURI) returns (uint256)',
+  'function ownerOf(uint256 agentId) view returns (address)',
+  'function getAgentWallet(uint256 agentId) view returns (address)',
+])
+
+/** Registered(uint256 indexed agentId, string agentURI, address indexed owner) */
+const registeredTopic = '0xca52e62c367d81bb2e328eb795f7c7ba24afb478408a26c0e201d155c449bc4a'
+
+export const registerAgent = (registry: string, agentUri: string) => ({
+  target: registry,
+  data: encodeFunctionData({ abi, functionName: 'register', args: [agentUri] }),
+})
+
+/** The agent id that a registration made, as a decimal number; the first one is 0. */
+export function agentIdOf(logs: readonly Log[], registry: string, owner: string): string | undefined {
+  const log = logs.find(
+    ({ address, topics }) =>
+      address.toLowerCase() === registry.toLowerCase() &&
+      topics[0] === registeredTopic &&
+      topics[2]?.slice(26).toLowerCase() === owner.slice(2).toLowerCase(),
+  )
+  return log?.topics[1] === undefined ? undefined : BigInt(log.topics[1]).toString()
+}
+
+/** Whether the registry says that an agent belongs to an address, as its owner or as the wallet that it names. */
+export async function isOwnAgent(rpc: Rpc, registry: string, agentId: string, address: string): Promise<boolean> {
+  const ask = async (functionName: 'ownerOf' | 'getAgentWallet') => {
+    const args = [BigInt(agentId)] as const
+    try {
+      const data = (await rpc.call(registry, encodeFunctionData({ abi, functionName, args }))) as Hex
+      return decodeFunctionResult({ abi, functionName, data })
+    } catch (fault) {
+      // An agent that nobody registered has no owner; a contract of another kind answers in another form.
+      if (fault instanceof RpcError && fault.kind !== 'revert') throw fault
+      return undefined
+    }
+  }
+  const is = (found: string | undefined) => found?.toLowerCase() === address.toLowerCase()
+  return is(await ask('ownerOf')) || is(await ask('getAgentWallet'))
+}

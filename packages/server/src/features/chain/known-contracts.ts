@@ -1,0 +1,42 @@
+import type { Config } from '../../config.ts'
+
+// Identity registries of ERC-8004 are singletons: one address on main networks, one on test networks.
+const mainRegistry = '0x8004A169FB4a3325136EB29fA0ceB6D2e539a432'
+const testRegistry = '0x8004A818BFB912233c491871b3d84c89A494BD9e'
+const testChains = new Set([84532, 11155111])
+
+/** Rollups of the OP Stack have EAS at the same places: https://docs.attest.org/docs/quick--start/contracts */
+const easOfBase = '0x4200000000000000000000000000000000000021'
+const schemaRegistryOfBase = '0x4200000000000000000000000000000000000020'
+const baseChains = new Set([8453, 84532])
+
+const explorers: Record<number, string> = {
+  1: 'https://etherscan.io',
+  10: 'https://optimistic.etherscan.io',
+  56: 'https://bscscan.com',
+  100: 'https://gnosisscan.io',
+  137: 'https://polygonscan.com',
+  8453: 'https://basescan.org',
+  42161: 'https://arbiscan.io',
+  43114: 'https://snowtrace.io',
+  84532: 'https://sepolia.basescan.org',
+  11155111: 'https://sepolia.etherscan.io',
+}
+/** Finds an address on any chain. */
+const anyExplorer = 'https://blockscan.com'
+
+export const explorerOf = (chainId: number): string => explorers[chainId] ?? anyExplorer
+
+export const transactionUrl = (chainId: number, hash: string): string => `${explorerOf(chainId)}/tx/${hash}`
+
+export const identityRegistryOf = ({ trustRegistry, trustChainId }: Config): string =>
+  trustRegistry ?? (testChains.has(trustChainId) ? testRegistry : mainRegistry)
+
+/** Undefined where it is not known. */
+export const knownEas = (chainId: number): string | undefined => (baseChains.has(chainId) ? easOfBase : undefined)
+
+/** Undefined where it is neither known nor configured. */
+export const easOf = ({ trustEas, trustChainId }: Config): string | undefined => trustEas ?? knownEas(trustChainId)
+
+export const schemaRegistryOf = ({ trustSchemaRegistry, trustChainId }: Config): string | undefined =>
+  trustSchemaRegistry ?? (baseChains.has(trustChainId) ? schemaRegistryOfBase : undefined)

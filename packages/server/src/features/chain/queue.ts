@@ -1,0 +1,315 @@
+import type { Hex } from 'viem'
+import type { PrivateKeyAccount } from 'viem/accounts'
+import { keccak256 } from 'viem/utils'
+import { dayMs } from '../../clock.ts'
+import type { Deps } from '../../deps.ts'
+import { DatabaseError } from '../../errors.ts'
+import { randomSecret, uuidV7 } from '../../ids.ts'
+import {
+  type Account,
+  addSender,
+  addTransaction,
+  changeHeld,
+  claimLease,
+  type Holding,
+  readAttempts,
+  readCosts,
+  readOpen,
+  readSender,
+  releaseLease,
+  storeAttempt,
+  type TransactionRow,
+} from './chain-queries.ts'
+import { type Fees, feesFor, raisedFees } from './fees.ts'
+import { type Log, type Receipt, type Rpc, RpcError } from './rpc.ts'
+
+/** Longer than a turn with a slow node; a process that died keeps others from sending so long. */
+const leaseMs = 300_000
+/** Transactions that a turn looks at: weekly ones, and those of a hundred blocks. */
+const turnRows = 20
+/** Blocks after which no chain takes a transaction back. */
+const watchedBlocks = 100
+/** A transaction in no block is offered with more after so long; blocks come every 2 to 12 seconds. */
+const stuckMs = 180_000
+const maxAttempts = 20
+/** What could not be sent for so long is given up: the next week has its own. */
+const pendingMs = 7 * dayMs
+const budgetMs = 7 * dayMs
+/** A fault is asked about again after this, doubled each time. */
+const retryMs = { first: 5_000, longest: 300_000 }
+/** Gas that the node estimated may be a little less than is needed when the block comes. */
+const gasWithReserve = (gas: number) => Math.ceil(gas * 1.2)
+
+type New = Pick<TransactionRow, 'kind' | 'subject' | 'target' | 'data'>
+
+/** What a transaction of a kind made, from its receipt; undefined when the receipt does not show it. */
+export type ReadResult = (row: TransactionRow, logs: readonly Log[]) => Promise<string | undefined>
+
+interface Parts {
+  rpc: Rpc
+  wallet: PrivateKeyAccount
+  readResult: ReadResult
+}
+
+/**
+ * Sends transactions of the wallet, one at a time. A signed transaction is stored before it is sent: after a
+ * crash the next process sends the same bytes, which the chain takes once. A transaction keeps its nonce until it is settled, so
+ * of all that was signed for it only one can ever be in a block.
+ */
+export class TransactionQueue {
+  readonly account: Account
+  readonly #deps: Deps
+  readonly #parts: Parts
+  readonly #holder = randomSecret(12)
+  #isAdded = false
+
+  constructor(deps: Deps, parts: Parts) {
+    this.#deps = deps
+    this.#parts = parts
+    this.account = { chainId: deps.config.trustChainId, address: parts.wallet.address }
+  }
+
+  async add(row: New): Promise<void> {
+    const { database, clock } = this.#deps
+    const now = clock.now()
+    await addTransaction(database.db, this.account, { id: uuidV7(now), ...row }, now)
+  }
+
+  /** What sending costs at most now. Throws RpcError when the chain would refuse it. */
+  async quote({ target, data }: Pick<New, 'target' | 'data'>): Promise<{ gas: number; fees: Fees; cost: bigint }> {
+    const { rpc } = this.#parts
+    await this.assertChain()
+    const gas = gasWithReserve(await rpc.gas(this.account.address, target, data))
+    const fees = feesFor(await rpc.fees(), this.#deps.config.trustMaxFeeGwei)
+    return { gas, fees, cost: BigInt(gas) * fees.max }
+  }
+
+  /** A node of another chain would take what was signed for this one for anything, and show receipts of other ones. */
+  async assertChain(): Promise<void> {
+    const { trustChainId } = this.#deps.config
+    const found = await this.#parts.rpc.chainId()
+    if (found !== trustChainId)
+      throw new RpcError(
+        `The RPC is of chain ${found}, TRUST_CHAIN_ID is ${trustChainId}: set TRUST_RPC_URL to a node of that chain.`,
+        'wrong',
+      )
+  }
+
+  /** Periodic work: one turn, unless another process has it, or nothing is open. */
+  async run(): Promise<void> {
+    const { database, clock, log } = this.#deps
+    if (!this.#isAdded) await addSender(database.db, this.account)
+    this.#isAdded = true
+    if ((await readOpen(database.db, this.account, 1)).length === 0) return
+    const now = clock.now()
+    const held = await claimLease(database.db, this.account, { holder: this.#holder, now, leaseMs })
+    if (!held) return
+    let fault: RpcError | undefined
+    try {
+      fault = await this.#turn(held)
+    } catch (caught) {
+      if (caught instanceof DatabaseError && caught.stale) return
+      if (!(caught instanceof RpcError)) {
+        await releaseLease(database.db, held, {})
+        throw caught
+      }
+      fault = caught
+    }
+    if (fault) log.warn({ fault: fault.message }, 'the chain has to wait')
+    await releaseLease(database.db, held, await this.#outcome(fault))
+  }
+
+  async #outcome(fault: RpcError | undefined) {
+    if (!fault) return { next_at: 0, failing_since: null, last_error: null, reported_at: null }
+    const now = this.#deps.clock.now()
+    const sender = await readSender(this.#deps.database.db, this.account)
+    const since = sender?.failing_since ?? now
+    // As long again as it has lasted: doubles without a count.
+    const pause = Math.min(Math.max(now - since, retryMs.first), retryMs.longest)
+    return { next_at: now + pause, failing_since: since, last_error: fault.message }
+  }
+
+  /** Returns the first fault that left the others possible. */
+  async #turn(held: Holding): Promise<RpcError | undefined> {
+    await this.assertChain()
+    const head = await this.#parts.rpc.head()
+    const rows = await readOpen(this.#deps.database.db, this.account, turnRows)
+    let first: RpcError | undefined
+    let isFree = true
+    for (const row of rows) {
+      if (row.state === 'pending') continue
+      try {
+        const isInBlock = await this.#follow(held, row, head)
+        if (!isInBlock) isFree = false
+      } catch (fault) {
+        if (!(fault instanceof RpcError) || fault.kind === 'unavailable') throw fault
+        first ??= fault
+        isFree = false
+      }
+    }
+    const next = rows.find(({ state }) => state === 'pending')
+    // One nonce at a time: what waits behind a stuck one would wait on the chain, where nobody can take it back.
+    if (next && isFree) await this.#send(held, next)
+    return first
+  }
+
+  /** Looks where a transaction is; resolves with whether a block has it, or had its nonce. */
+  async #follow(held: Holding, row: TransactionRow, head: number): Promise<boolean> {
+    const { database } = this.#deps
+    const attempts = await readAttempts(database.db, row.id)
+    for (const { hash } of attempts) {
+      const receipt = await this.#parts.rpc.receipt(hash, row.sender, row.target)
+      if (!receipt) continue
+      await this.#found(held, row, receipt, head)
+      return true
+    }
+    if (row.state === 'confirmed') {
+      this.#deps.log.warn({ transaction: row.id }, 'a reorganisation took a confirmed transaction back')
+      const gone = { tx_hash: null, block_number: null, block_hash: null, confirmed_at: null, watched: 0 } as const
+      await changeHeld(database, held, row, { ...gone, state: 'sent', result: null })
+      return false
+    }
+    if (row.block_hash !== null)
+      await changeHeld(database, held, row, { tx_hash: null, block_number: null, block_hash: null })
+    if ((await this.#parts.rpc.nonce(row.sender)) > row.nonce!) return this.#replaced(held, row, head)
+    if (row.replaced_block !== null) await changeHeld(database, held, row, { replaced_block: null })
+    await this.#offerAgain(held, row, attempts.length)
+    return false
+  }
+
+  async #found(held: Holding, row: TransactionRow, receipt: Receipt, head: number): Promise<void> {
+    const { database, clock, config } = this.#deps
+    const place = { tx_hash: receipt.hash, block_number: receipt.blockNumber, block_hash: receipt.blockHash }
+    const isMoved = receipt.blockHash !== row.block_hash
+    const confirmations = head - receipt.blockNumber + 1
+    if (confirmations < config.trustConfirmations) {
+      if (!isMoved) return
+      // A block of a reorganisation is as young as its chain.
+      await changeHeld(database, held, row, { ...place, state: 'sent', confirmed_at: null, watched: 0, result: null })
+      return
+    }
+    if (row.state === 'confirmed' && !isMoved) {
+      if (confirmations > watchedBlocks) await changeHeld(database, held, row, { watched: 0 })
+      return
+    }
+    const cost = { cost: String(receipt.cost), replaced_block: null }
+    if (!receipt.ok) {
+      const error = `The contract ${row.target} reverted it in block ${receipt.blockNumber}.`
+      await changeHeld(database, held, row, { ...place, ...cost, state: 'failed', error, watched: 0, result: null })
+      return
+    }
+    const result = await this.#parts.readResult(row, receipt.logs)
+    if (result === undefined)
+      throw new RpcError(`The receipt of a transaction lacks what ${row.target} must have logged.`, 'wrong')
+    const confirmed_at = clock.now()
+    const watched = confirmations > watchedBlocks ? 0 : 1
+    await changeHeld(database, held, row, { ...place, ...cost, state: 'confirmed', confirmed_at, watched, result })
+    this.#deps.log.info({ kind: row.kind, hash: receipt.hash }, 'a transaction is confirmed')
+  }
+
+  /** Its nonce is used, and by none of ours: to send it with another nonce could send it twice, so a person decides. */
+  async #replaced(held: Holding, row: TransactionRow, head: number): Promise<boolean> {
+    const { database, config } = this.#deps
+    if (row.replaced_block === null) {
+      await changeHeld(database, held, row, { replaced_block: head })
+      return false
+    }
+    if (head < row.replaced_block + config.trustConfirmations) return false
+    const error = `Another program used nonce ${row.nonce} of ${row.sender}: give the service a wallet that nothing else uses.`
+    await changeHeld(database, held, row, { state: 'failed', error, watched: 0 })
+    return true
+  }
+
+  /** The node may have forgotten it, or others offer more. */
+  async #offerAgain(held: Holding, row: TransactionRow, count: number): Promise<void> {
+    const { database, clock, config } = this.#deps
+    const { rpc } = this.#parts
+    const [last] = await readAttempts(database.db, row.id)
+    await rpc.send(last!.raw)
+    if (clock.now() - last!.created_at < stuckMs || count >= maxAttempts) return
+    const before = { max: BigInt(last!.max_fee), tip: BigInt(last!.max_tip) }
+    const fees = raisedFees(before, feesFor(await rpc.fees(), config.trustMaxFeeGwei), config.trustMaxFeeGwei)
+    if (!fees) return
+    const cost = BigInt(row.gas!) * fees.max
+    await this.#assertBudget(cost - BigInt(row.cost!))
+    await this.#signAndSend(held, row, { nonce: row.nonce!, gas: row.gas!, fees })
+  }
+
+  async #assertBudget(more: bigint): Promise<void> {
+    const { database, clock, config } = this.#deps
+    const spent = await readCosts(database.db, this.account, clock.now() - budgetMs)
+    if (spent + more > config.trustWeeklyBudget)
+      throw new RpcError(
+        `Fees of seven days would be ${ether(spent + more)}, TRUST_WEEKLY_BUDGET is ${ether(config.trustWeeklyBudget)}: wait, or raise it.`,
+        'refused',
+      )
+  }
+
+  async #send(held: Holding, row: TransactionRow): Promise<void> {
+    const { database, clock } = this.#deps
+    const { rpc, wallet } = this.#parts
+    const giveUp = (error: string) => changeHeld(database, held, row, { state: 'failed', error })
+    if (clock.now() - row.created_at > pendingMs) {
+      const sender = await readSender(database.db, this.account)
+      return giveUp(`It could not be sent for seven days. ${sender?.last_error ?? ''}`.trim())
+    }
+    const { gas, fees, cost } = await this.quote(row).catch(async (fault) => {
+      if (fault instanceof RpcError && fault.kind === 'revert')
+        await giveUp(`The contract refuses it. ${fault.message}`)
+      throw fault
+    })
+    await this.#assertBudget(cost)
+    const balance = await rpc.balance(wallet.address)
+    if (balance < cost)
+      throw new RpcError(
+        `${wallet.address} has ${ether(balance)}, and the transaction may cost ${ether(cost)}: send it some.`,
+        'refused',
+      )
+    const { next_nonce: known } = (await readSender(database.db, this.account))!
+    const nonce = await rpc.nonce(wallet.address)
+    if (nonce < known)
+      throw new RpcError(`The RPC is behind: it knows ${nonce} transactions of the wallet, ${known} are done.`, 'wrong')
+    await this.#signAndSend(held, row, { nonce, gas, fees })
+  }
+
+  async #signAndSend(
+    held: Holding,
+    row: TransactionRow,
+    { nonce, gas, fees }: { nonce: number; gas: number; fees: Fees },
+  ): Promise<void> {
+    const { database, clock, config } = this.#deps
+    const raw = await this.#parts.wallet.signTransaction({
+      type: 'eip1559',
+      chainId: config.trustChainId,
+      nonce,
+      gas: BigInt(gas),
+      maxFeePerGas: fees.max,
+      maxPriorityFeePerGas: fees.tip,
+      to: row.target as Hex,
+      data: row.data as Hex,
+      value: 0n,
+    })
+    const now = clock.now()
+    const hash = keccak256(raw)
+    const paid = { max_fee: String(fees.max), max_tip: String(fees.tip) }
+    await storeAttempt(database, held, row, {
+      attempt: { hash, transaction_id: row.id, raw, ...paid, created_at: now },
+      changes: {
+        state: 'sent',
+        nonce,
+        gas,
+        cost: String(BigInt(gas) * fees.max),
+        sent_at: row.sent_at ?? now,
+        error: null,
+      },
+      nextNonce: nonce + 1,
+    })
+    await this.#parts.rpc.send(raw)
+  }
+}
+
+/** `0.0123 (of the currency of the chain)`, for sentences. */
+export const ether = (amount: bigint): string => {
+  const digits = amount.toString().padStart(19, '0')
+  return `${digits.slice(0, -18)}.${digits.slice(-18)}`.replace(/\.?0+$/, '')
+}

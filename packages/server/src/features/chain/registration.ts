@@ -1,0 +1,37 @@
+import type { AgentRegistration } from '@wardline/contract'
+import type { Config } from '../../config.ts'
+import { identityRegistryOf } from './known-contracts.ts'
+
+/** The registration file of ERC-8004: what the identity on the chain points to. It names nothing but public addresses. */
+export function registrationOf(config: Config, agentId: string | undefined): AgentRegistration {
+  const { trustName, trustChainId } = config
+  const publicUrl = config.publicUrl?.replace(/\/$/, '')
+  const id = Number(agentId)
+  return {
+    type: 'https://eips.ethereum.org/EIPS/eip-8004#registration-v1',
+    name: trustName,
+    description: 'A fleet of AI agents under security monitoring by Wardline',
+    ...(publicUrl === undefined ? {} : { image: `${publicUrl}/trust/badge.svg` }),
+    services: publicUrl === undefined ? [] : [{ name: 'web', endpoint: `${publicUrl}/trust` }],
+    x402Support: false,
+    active: agentId !== undefined || config.trustRpcUrl !== undefined,
+    registrations:
+      agentId === undefined
+        ? []
+        : [
+            {
+              agentId: Number.isSafeInteger(id) ? id : agentId,
+              agentRegistry: `eip155:${trustChainId}:${identityRegistryOf(config)}`,
+            },
+          ],
+    supportedTrust: [],
+  }
+}
+
+/** Where the identity says that its registration file is: at this service, or in the identity itself. */
+export function agentUriOf(config: Config): string {
+  const publicUrl = config.publicUrl?.replace(/\/$/, '')
+  if (publicUrl?.startsWith('https://')) return `${publicUrl}/.well-known/agent-registration.json`
+  const json = JSON.stringify(registrationOf(config, undefined))
+  return `data:application/json;base64,${Buffer.from(json).toString('base64')}`
+}

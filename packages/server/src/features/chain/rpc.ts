@@ -1,0 +1,185 @@
+import { Type } from '@wardline/contract'
+import { cutText, sanitize, utf16Size } from '@wardline/text'
+import { type Egress, EgressError } from '../../egress/egress.ts'
+import { faultFinder } from '../../validation.ts'
+
+/** A node answered wrongly or not at all; the message is one sentence without its address. */
+export class RpcError extends Error {
+  override name = 'RpcError'
+  /** 'revert': the contract refuses; 'refused': the node said no; else asking again may help. */
+  readonly kind: 'revert' | 'refused' | 'unavailable' | 'wrong'
+
+  constructor(message: string, kind: RpcError['kind']) {
+    super(message)
+    this.kind = kind
+  }
+}
+
+/** A node answers in milliseconds; the sender's lease outlives many of these. */
+export const rpcDeadlineMs = 10_000
+const maxMessage = 200
+
+// Bounds of what is read of an answer, whose size the way out bounds at 64 KiB: no transaction of ours logs more.
+const Quantity = Type.String({ pattern: '^0x[0-9a-fA-F]{1,64}$' })
+const Hash = Type.String({ pattern: '^0x[0-9a-fA-F]{64}$' })
+const Address = Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })
+const Bytes = Type.String({ pattern: '^0x([0-9a-fA-F]{2})*$' })
+
+const schemas = {
+  quantity: Quantity,
+  hash: Hash,
+  bytes: Bytes,
+  fees: Type.Object({
+    baseFeePerGas: Type.Array(Quantity, { minItems: 1, maxItems: 2 }),
+    reward: Type.Optional(Type.Array(Type.Array(Quantity, { maxItems: 1 }), { maxItems: 1 })),
+  }),
+  receipt: Type.Object({
+    transactionHash: Hash,
+    blockHash: Hash,
+    blockNumber: Quantity,
+    from: Address,
+    to: Type.Union([Address, Type.Null()]),
+    status: Type.String({ pattern: '^0x[01]$' }),
+    gasUsed: Quantity,
+    effectiveGasPrice: Quantity,
+    logs: Type.Array(Type.Object({ address: Address, topics: Type.Array(Hash, { maxItems: 4 }), data: Bytes }), {
+      maxItems: 100,
+    }),
+  }),
+}
+
+const checks = Object.fromEntries(
+  Object.entries(schemas).map(([name, schema]) => [name, faultFinder(schema)]),
+) as Record<keyof typeof schemas, (value: unknown) => string | undefined>
+
+export interface Log {
+  address: string
+  topics: string[]
+  data: string
+}
+
+export interface Receipt {
+  hash: string
+  blockHash: string
+  blockNumber: number
+  ok: boolean
+  /** What it cost, in the smallest unit. */
+  cost: bigint
+  logs: Log[]
+}
+
+interface RawReceipt {
+  transactionHash: string
+  blockHash: string
+  blockNumber: string
+  from: string
+  to: string | null
+  status: string
+  gasUsed: string
+  effectiveGasPrice: string
+  logs: Log[]
+}
+
+const hex = (value: number | bigint) => `0x${value.toString(16)}`
+const same = (one: string | null, other: string) => one?.toLowerCase() === other.toLowerCase()
+
+/** What a node says about itself goes through here before it stands anywhere. */
+const said = (text: unknown) => cutText(sanitize(String(text)), maxMessage, utf16Size)
+
+/** A node of the chain. It is not believed more than needed: each answer is bounded, checked, and compared with the question. */
+export class Rpc {
+  readonly #url: string
+  readonly #egress: Egress
+  readonly #end: AbortSignal | undefined
+  #id = 0
+
+  /** No answer is awaited after `end`. */
+  constructor(url: string, egress: Egress, end?: AbortSignal) {
+    this.#end = end
+    this.#url = url
+    this.#egress = egress
+  }
+
+  async #ask(method: string, params: unknown[], form: keyof typeof schemas, isNullable = false): Promise<unknown> {
+    const id = ++this.#id
+    const body = JSON.stringify({ jsonrpc: '2.0', id, method, params })
+    const answer = await this.#egress
+      .post({ url: this.#url, headers: { 'content-type': 'application/json' }, body }, this.#end)
+      .catch((fault) => {
+        if (fault instanceof EgressError) throw new RpcError(`The RPC: ${fault.message}`, 'unavailable')
+        throw fault
+      })
+    let parsed: { id?: unknown; result?: unknown; error?: { code?: unknown; message?: unknown; data?: unknown } } | null
+    try {
+      parsed = JSON.parse(answer.body)
+    } catch {
+      throw new RpcError(
+        `The RPC answered ${method} with status ${answer.status} and no JSON of at most 64 KiB.`,
+        'unavailable',
+      )
+    }
+    if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed))
+      throw new RpcError(`The RPC answered ${method} with JSON that is no answer.`, 'wrong')
+    if (typeof parsed.error === 'object' && parsed.error !== null) {
+      const { code, message, data } = parsed.error
+      const isRevert = code === 3 || /revert/i.test(String(message)) || (typeof data === 'string' && data !== '0x')
+      throw new RpcError(`The RPC refused ${method}: ${said(message)}`, isRevert ? 'revert' : 'refused')
+    }
+    if (answer.status !== 200 || parsed.id !== id)
+      throw new RpcError(`The RPC answered another question than ${method} (status ${answer.status}).`, 'wrong')
+    if (parsed.result === null && isNullable) return null
+    if (checks[form](parsed.result) !== undefined)
+      throw new RpcError(`The RPC answered ${method} in a form that is not one of Ethereum's JSON-RPC.`, 'wrong')
+    return parsed.result
+  }
+
+  async #number(method: string, params: unknown[] = []): Promise<number> {
+    const value = Number(await this.#ask(method, params, 'quantity'))
+    if (!Number.isSafeInteger(value)) throw new RpcError(`The RPC answered ${method} with too large a number.`, 'wrong')
+    return value
+  }
+
+  chainId = () => this.#number('eth_chainId')
+  head = () => this.#number('eth_blockNumber')
+  nonce = (address: string) => this.#number('eth_getTransactionCount', [address, 'latest'])
+  balance = async (address: string) =>
+    BigInt((await this.#ask('eth_getBalance', [address, 'latest'], 'quantity')) as string)
+  gas = (from: string, to: string, data: string) => this.#number('eth_estimateGas', [{ from, to, data }])
+  call = async (to: string, data: string) => (await this.#ask('eth_call', [{ to, data }, 'latest'], 'bytes')) as string
+
+  /** What the next block asks for: its base fee, and what others add. */
+  async fees(): Promise<{ base: bigint; tip: bigint }> {
+    const { baseFeePerGas, reward } = (await this.#ask('eth_feeHistory', [hex(1), 'latest', [50]], 'fees')) as {
+      baseFeePerGas: string[]
+      reward?: string[][]
+    }
+    return { base: BigInt(baseFeePerGas.at(-1)!), tip: BigInt(reward?.[0]?.[0] ?? '0x0') }
+  }
+
+  /** Resolves also when the node has it already. */
+  async send(raw: string): Promise<void> {
+    try {
+      await this.#ask('eth_sendRawTransaction', [raw], 'hash')
+    } catch (fault) {
+      // Which of the words a node uses is up to it; the receipt tells whether it was taken.
+      const isKnown = fault instanceof RpcError && /already|known|nonce too low|underpriced/i.test(fault.message)
+      if (!isKnown) throw fault
+    }
+  }
+
+  /** Undefined: in no block. Throws when it is not the receipt of this transaction of ours. */
+  async receipt(hash: string, from: string, to: string): Promise<Receipt | undefined> {
+    const raw = (await this.#ask('eth_getTransactionReceipt', [hash], 'receipt', true)) as RawReceipt | null
+    if (raw === null) return undefined
+    if (!same(raw.transactionHash, hash) || !same(raw.from, from) || !same(raw.to, to))
+      throw new RpcError('The RPC answered with the receipt of another transaction.', 'wrong')
+    return {
+      hash,
+      blockHash: raw.blockHash,
+      blockNumber: Number(raw.blockNumber),
+      ok: raw.status === '0x1',
+      cost: BigInt(raw.gasUsed) * BigInt(raw.effectiveGasPrice),
+      logs: raw.logs,
+    }
+  }
+}

@@ -1,0 +1,284 @@
+import { type FileHandle, open } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
+import {
+  type AuditEntry,
+  type ChainRow,
+  chainRowOf,
+  type EvidenceKey,
+  IncidentManifest,
+  incidentKinds,
+  verifyChainPart,
+  type WithheldRow,
+} from '@wardline/contract'
+import { kidOf } from '../../ed25519.ts'
+import { faultFinder } from '../../validation.ts'
+import { sha256Hex } from '../audit/chain.ts'
+import { isSignedBy } from '../audit/signing-keys.ts'
+import {
+  type ArchiveSignature,
+  blockBytes,
+  type ManifestEntry,
+  manifestKind,
+  manifestMember,
+  manifestMemberSize,
+  manifestName,
+  sha256,
+  signatureMember,
+  signatureMemberSize,
+  signatureName,
+  tarFile,
+} from './archive.ts'
+
+/** Verifies an archive without a service. Whatever it holds, the memory that it takes is bounded by these. */
+const verifyLimits = {
+  /** Some 50,000 files of 1 MiB. */
+  manifestBytes: 16 * 1024 * 1024,
+  /** A file ends with the first row beyond 1 MiB; a row is rarely above 20 kB. */
+  fileBytes: 8 * 1024 * 1024,
+} as const
+
+type IncidentVerdict =
+  | { ok: true; manifest: IncidentManifest; kid: string; isKnownKey: boolean; rows: Record<string, number> }
+  | {
+      ok: false
+      /** The file that was altered. */
+      entry: string
+      /** Its first altered block, from 0, and where that begins in the archive. */
+      block?: number
+      offset?: number
+      detail: string
+    }
+
+type Fault = Extract<IncidentVerdict, { ok: false }>
+
+class AlteredArchive extends Error {
+  readonly fault: Fault
+
+  constructor(entry: string, detail: string, place: Pick<Fault, 'block' | 'offset'> = {}) {
+    super(detail)
+    this.fault = { ok: false, entry, detail, ...place }
+  }
+}
+
+const inflate = promisify(gunzip)
+
+/** The bytes of a member, of which there must be exactly so many. */
+async function unpack(member: Buffer, size: number): Promise<Buffer | undefined> {
+  try {
+    const bytes = await inflate(member, { maxOutputLength: size })
+    return bytes.length === size ? bytes : undefined
+  } catch {
+    return undefined
+  }
+}
+
+async function read(file: FileHandle, offset: number, size: number): Promise<Buffer> {
+  const bytes = Buffer.alloc(size)
+  let filled = 0
+  while (filled < size) {
+    const { bytesRead } = await file.read(bytes, filled, size - filled, offset + filled)
+    if (bytesRead === 0) break
+    filled += bytesRead
+  }
+  return bytes.subarray(0, filled)
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const tarBlock = 512
+const fileSize = (size: number) => tarBlock + Math.ceil(size / tarBlock) * tarBlock
+
+const isSignature = (value: unknown): value is ArchiveSignature => {
+  if (typeof value !== 'object' || value === null) return false
+  const { format, algorithm, kid, public_key, signed_at, manifest_bytes, signature } = value as ArchiveSignature
+  return (
+    format === 1 &&
+    algorithm === 'Ed25519' &&
+    [kid, public_key, signed_at, signature].every((text) => typeof text === 'string') &&
+    !Number.isNaN(Date.parse(signed_at)) &&
+    Number.isSafeInteger(manifest_bytes) &&
+    manifest_bytes > 0 &&
+    manifest_bytes <= verifyLimits.manifestBytes
+  )
+}
+
+/** The signature stands at the end, in a known number of bytes. */
+async function readSignature(file: FileHandle, size: number): Promise<ArchiveSignature> {
+  const offset = size - signatureMemberSize
+  const detail = `The archive does not end with ${signatureName} as it was written: it was cut off, something was added at its end, or ${signatureName} was altered.`
+  const altered = new AlteredArchive(signatureName, detail, { offset: Math.max(0, offset) })
+  if (offset < 0) throw altered
+  const member = await read(file, offset, signatureMemberSize)
+  const bytes = await unpack(member, signatureMemberSize - 18 - 5)
+  const value = bytes && parsed(bytes.subarray(tarBlock, 2 * tarBlock).toString('utf8'))
+  if (!isSignature(value) || !signatureMember(value).equals(member)) throw altered
+  return value
+}
+
+const manifestFault = faultFinder(IncidentManifest)
+
+async function readManifest(
+  file: FileHandle,
+  end: number,
+  { manifest_bytes, signed_at, public_key, signature }: ArchiveSignature,
+): Promise<{ manifest: IncidentManifest; begin: number }> {
+  const size = manifestMemberSize(manifest_bytes)
+  const begin = end - size
+  const altered = (detail: string) => new AlteredArchive(manifestName, detail, { offset: Math.max(0, begin) })
+  if (begin < 0) throw altered(`${manifestName} is missing or was cut off.`)
+  const member = await read(file, begin, size)
+  const bytes = await unpack(member, fileSize(manifest_bytes))
+  const text = bytes?.subarray(tarBlock, tarBlock + manifest_bytes)
+  if (!text || !manifestMember(text, Date.parse(signed_at)).equals(member))
+    throw altered(`${manifestName} was altered.`)
+  if (!isSignedBy(public_key, manifestKind, text, signature)) {
+    throw altered(`The signature does not match ${manifestName}: one of them was altered.`)
+  }
+  const manifest = parsed(text.toString('utf8'))
+  const fault = manifestFault(manifest)
+  if (fault !== undefined) throw altered(`${manifestName} is signed, but not in the format of this version: ${fault}`)
+  const found = manifest as IncidentManifest
+  if (Date.parse(found.exported_at) !== Date.parse(signed_at)) {
+    throw altered(`${manifestName} and ${signatureName} name different times.`)
+  }
+  return { manifest: found, begin }
+}
+
+/** Whether the key that signed is one of those that the caller trusts. Throws when it is another. */
+function judgeKey(signature: ArchiveSignature, keys: readonly EvidenceKey[] | undefined): boolean {
+  const { kid, public_key, signed_at } = signature
+  const refused = (detail: string) => new AlteredArchive(signatureName, detail)
+  if (kidOf(public_key) !== kid) throw refused(`${signatureName} names the key ${kid} and contains another one.`)
+  if (keys === undefined) return false
+  const known = keys.find((key) => key.kid === kid && key.public_key === public_key)
+  if (!known) throw refused(`The archive is signed by key ${kid}, which is not among the given keys.`)
+  const at = Date.parse(signed_at)
+  if (at < Date.parse(known.valid_from) || (known.valid_until !== null && at > Date.parse(known.valid_until))) {
+    throw refused(`The archive is signed at ${signed_at}, when key ${kid} was not valid.`)
+  }
+  return true
+}
+
+/** The files must be exactly those that an export writes, in its order: nothing twice, nothing else, no gap. */
+function assertEntries({ entries }: IncidentManifest, end: number): void {
+  let offset = 0
+  let kind = -1
+  let number = 0
+  for (const { name, size, packed } of entries) {
+    const isNextPart = kind >= 0 && name === `${incidentKinds[kind]}/${String(number + 1).padStart(6, '0')}.ndjson`
+    if (isNextPart) number += 1
+    else {
+      kind += 1
+      number = 1
+      if (name !== `${incidentKinds[kind]}/000001.ndjson`) {
+        throw new AlteredArchive(manifestName, `${manifestName} lists files that no export writes in this order.`)
+      }
+    }
+    const isPlaced = packed.offset === offset && packed.size > 0
+    const blocks = Math.ceil(packed.size / blockBytes)
+    if (
+      !isPlaced ||
+      size > verifyLimits.fileBytes ||
+      packed.size > 2 * verifyLimits.fileBytes ||
+      packed.blocks.length !== blocks
+    ) {
+      throw new AlteredArchive(name, `${manifestName} gives ${name} an impossible size or place.`)
+    }
+    offset += packed.size
+  }
+  if (kind !== incidentKinds.length - 1) throw new AlteredArchive(manifestName, `${manifestName} lists too few files.`)
+  if (offset !== end) {
+    const detail =
+      offset < end
+        ? `Something stands between the last file and ${manifestName}: it was added.`
+        : `The archive is shorter than ${manifestName} says: it was cut off.`
+    throw new AlteredArchive(offset < end ? manifestName : (entries.at(-1)?.name ?? manifestName), detail)
+  }
+}
+
+/** The content of one file. Throws AlteredArchive with the first block that differs. */
+async function readEntry(file: FileHandle, { name, size, sha256: hash, rows, packed }: ManifestEntry, atMs: number) {
+  const member = await read(file, packed.offset, packed.size)
+  for (const [block, expected] of packed.blocks.entries()) {
+    const start = block * blockBytes
+    if (sha256(member.subarray(start, start + blockBytes)) === expected) continue
+    const offset = packed.offset + start
+    const detail = `${name} was altered in block ${block} (bytes ${offset} to ${Math.min(offset + blockBytes, packed.offset + packed.size) - 1} of the archive).`
+    throw new AlteredArchive(name, detail, { block, offset })
+  }
+  const bytes = await unpack(member, fileSize(size))
+  const content = bytes?.subarray(tarBlock, tarBlock + size)
+  if (!content || !tarFile(name, content, atMs).equals(bytes!) || sha256(content) !== hash) {
+    throw new AlteredArchive(name, `${name} is not what ${manifestName} describes.`)
+  }
+  const lines = content.length === 0 ? [] : content.toString('utf8').slice(0, -1).split('\n')
+  if (lines.length !== rows) throw new AlteredArchive(name, `${name} has ${lines.length} rows instead of ${rows}.`)
+  return lines
+}
+
+async function* auditRows(
+  lines: AsyncIterable<{ name: string; lines: string[] }>,
+): AsyncGenerator<ChainRow | WithheldRow> {
+  for await (const part of lines) {
+    for (const line of part.lines) {
+      const row = parsed(line) as AuditEntry | WithheldRow | undefined
+      if (typeof row !== 'object' || row === null)
+        throw new AlteredArchive(part.name, `${part.name} has a row without an object.`)
+      yield 'withheld' in row ? row : chainRowOf(row)
+    }
+  }
+}
+
+async function verifyOpen(file: FileHandle, keys: readonly EvidenceKey[] | undefined): Promise<IncidentVerdict> {
+  const { size } = await file.stat()
+  const signature = await readSignature(file, size)
+  const { manifest, begin } = await readManifest(file, size - signatureMemberSize, signature)
+  const isKnownKey = judgeKey(signature, keys)
+  assertEntries(manifest, begin)
+  const rows: Record<string, number> = Object.fromEntries(incidentKinds.map((kind) => [kind, 0]))
+  const atMs = Date.parse(signature.signed_at)
+  const isAudit = ({ name }: ManifestEntry) => name.startsWith('audit/')
+  async function check(entry: ManifestEntry): Promise<string[]> {
+    const lines = await readEntry(file, entry, atMs)
+    rows[entry.name.split('/')[0]!]! += lines.length
+    return lines
+  }
+  async function* auditParts() {
+    for (const entry of manifest.entries.filter(isAudit)) yield { name: entry.name, lines: await check(entry) }
+  }
+  let isChainVerified = false
+  for (const entry of manifest.entries) {
+    if (!isAudit(entry)) await check(entry)
+    else if (!isChainVerified) {
+      isChainVerified = true
+      const { after, last } = manifest.audit
+      const end = await verifyChainPart(auditRows(auditParts()), after, sha256Hex)
+      if ('fault' in end)
+        throw new AlteredArchive(entry.name, `The audit log was altered before it was exported. ${end.fault}`)
+      if (end.seq !== last.seq || end.hash !== last.hash) {
+        throw new AlteredArchive(entry.name, `The audit log ends at entry ${end.seq} instead of ${last.seq}.`)
+      }
+    }
+  }
+  return { ok: true, manifest, kid: signature.kid, isKnownKey, rows }
+}
+
+/** Verifies an archive, with the keys that are trusted or by the one in it. Rejects when the file cannot be read. */
+export async function verifyIncident(path: string, keys?: readonly EvidenceKey[]): Promise<IncidentVerdict> {
+  const file = await open(path, 'r')
+  try {
+    return await verifyOpen(file, keys)
+  } catch (fault) {
+    if (fault instanceof AlteredArchive) return fault.fault
+    throw fault
+  } finally {
+    await file.close()
+  }
+}

@@ -1,0 +1,13 @@
+import type { Db } from '../../db/database.ts'
+
+/** What processes counted of an instance by hour, in [from, to), after an hour. */
+export function readInstanceHours(db: Db, id: string, range: { from: number; to: number }) {
+  return db
+    .selectFrom('instance_hours')
+    .select(['hour', 'counts'])
+    .where('instance_id', '=', id)
+    .where('hour', '>=', range.from)
+    .where('hour', '<', range.to)
+    .orderBy('hour')
+    .execute()
+}

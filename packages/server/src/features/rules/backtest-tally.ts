@@ -1,0 +1,101 @@
+import { type RuleBacktest, ruleLimits } from '@wardline/contract'
+import { hourMs, isoTime, startOf } from '../../clock.ts'
+import type { Db } from '../../db/database.ts'
+import { readEventIds } from '../events/log-statements.ts'
+import { readControls } from '../instances/control-statements.ts'
+import { readTagged } from '../instances/tag-statements.ts'
+import type { RuleEvent } from './language/fields.ts'
+import type { CompiledRule } from './language/rule.ts'
+import type { Firing } from './language/rule-state.ts'
+import { maxTagged } from './responder.ts'
+
+/** Ids of one query: SQLite takes 32,766 values. */
+const queryIds = 1_000
+
+interface Found {
+  firing: Firing
+  eventId: string
+  instanceId: string | null
+}
+
+const cut = (value: string) => value.slice(0, ruleLimits.backtestValueLength)
+
+function* chunksOf<Item>(items: readonly Item[]): Generator<Item[]> {
+  for (let at = 0; at < items.length; at += queryIds) yield items.slice(at, at + queryIds)
+}
+
+/** Counts what a rule would have done in mode enforce. What it keeps is bounded, however often the rule fires. */
+export class BacktestTally {
+  readonly #suspendsInstance: boolean
+  readonly #range: { from: number; to: number }
+  #firings = 0
+  readonly #hours = new Map<number, number>()
+  readonly #instances = new Set<string>()
+  readonly #tags: ReadonlySet<string>
+  #newest: Found[] = []
+
+  constructor({ document: { response = [] } }: CompiledRule, range: { from: number; to: number }) {
+    // The steps of an escalation differ in how long they suspend: whichever is due, its target is the same.
+    this.#suspendsInstance = response.some(({ action }) => action === 'suspend')
+    this.#tags = new Set(response.flatMap(({ action, tag }) => (action === 'suspend_tag' ? [tag!] : [])))
+    this.#range = range
+  }
+
+  /** Takes a firing; those outside the range are not counted. */
+  add(firing: Firing, { row }: RuleEvent): void {
+    if (firing.time < this.#range.from || firing.time >= this.#range.to) return
+    this.#firings += 1
+    const hour = startOf(firing.time, hourMs)
+    this.#hours.set(hour, (this.#hours.get(hour) ?? 0) + 1)
+    this.#newest.push({ firing, eventId: row.id, instanceId: row.instance_id })
+    if (this.#newest.length >= 2 * ruleLimits.backtestSamples) {
+      this.#newest = this.#newest.slice(-ruleLimits.backtestSamples)
+    }
+    if (row.instance_id !== null && this.#instances.size < ruleLimits.groups) this.#instances.add(row.instance_id)
+  }
+
+  /** What was found; the ids of events are read now. */
+  async result(
+    read: <Result>(query: (db: Db) => Promise<Result>) => Promise<Result>,
+  ): Promise<Pick<RuleBacktest, 'firings' | 'instances' | 'suspensions' | 'samples' | 'hours'>> {
+    const shown = this.#newest.slice(-ruleLimits.backtestSamples).reverse()
+    const seqs = new Set(shown.flatMap(({ firing }) => firing.events))
+    const ids = new Map<number, string>()
+    for (const chunk of chunksOf([...seqs])) {
+      for (const [seq, id] of await read((db) => readEventIds(db, chunk))) ids.set(seq, id)
+    }
+    return {
+      firings: this.#firings,
+      instances: this.#instances.size,
+      suspensions: await this.#countSuspended(read),
+      samples: shown.map(({ firing, eventId, instanceId }) => ({
+        seq: firing.seq,
+        event_id: eventId,
+        at: isoTime(firing.time),
+        group: (JSON.parse(firing.group) as string[]).map(cut),
+        instance_id: instanceId,
+        count: firing.count,
+        events: firing.events.flatMap((seq) => {
+          const id = ids.get(seq)
+          return id === undefined ? [] : [{ seq, id }]
+        }),
+      })),
+      hours: [...this.#hours].map(([hour, count]) => ({ hour: isoTime(hour), count })),
+    }
+  }
+
+  /** Only an instance that sent a heartbeat can be suspended. */
+  async #countSuspended(read: <Result>(query: (db: Db) => Promise<Result>) => Promise<Result>): Promise<number> {
+    if (this.#firings === 0) return 0
+    const suspended = new Set<string>()
+    if (this.#suspendsInstance) {
+      for (const chunk of chunksOf([...this.#instances])) {
+        for (const id of (await read((db) => readControls(db, chunk))).keys()) suspended.add(id)
+      }
+    }
+    for (const tag of this.#tags) {
+      for (const id of await read((db) => readTagged(db, tag, maxTagged))) suspended.add(id)
+    }
+    return suspended.size
+  }
+}

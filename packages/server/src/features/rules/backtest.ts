@@ -1,0 +1,240 @@
+import { type BacktestBody, type BacktestLine, type RuleBacktest, ruleLimits } from '@wardline/contract'
+import { hourMs, isoTime } from '../../clock.ts'
+import type { Db } from '../../db/database.ts'
+import type { Deps } from '../../deps.ts'
+import { AppError, DatabaseError } from '../../errors.ts'
+import { type Piece, workLane } from '../../work-turns.ts'
+import { readOldest, readSeqRange } from '../events/log-statements.ts'
+import { BacktestTally } from './backtest-tally.ts'
+import { readRuleEvents } from './event-log.ts'
+import type { Correlation } from './language/correlation.ts'
+import type { CompiledRule } from './language/rule.ts'
+import { lookbackOf } from './language/rule-state.ts'
+import { findRule } from './queries.ts'
+import { readRule } from './rule-text.ts'
+import { unknownRule } from './rules.ts'
+import { newRunningRule, type RunningRule, RunningSet } from './running-rule.ts'
+
+/** Each keeps the state of a rule, 100 MiB at worst, and reads as fast as the database can. */
+const maxRunning = 2
+const retryAfterSeconds = 5
+/** Length of a turn of the event loop, and events after which the time is looked at. */
+const turnMs = 1
+const lookAtTimeEvery = 16
+const progressEveryMs = 500
+
+/** Who asked. */
+interface Asking {
+  keyId: string
+  /** Whether the caller is gone. */
+  isAbandoned: () => boolean
+}
+
+interface Plan {
+  running: RunningRule
+  from: number
+  to: number
+  /** What is read, with what the rule looks back at; undefined: nothing is stored. */
+  range: { first: number; last: number } | undefined
+}
+
+type Progress = Extract<BacktestLine, { progress: unknown }>['progress']
+
+/** A backtest that has a place. */
+interface Backtest {
+  /** Does the work: yields how far it is, and returns what it found. */
+  steps(): AsyncGenerator<Progress, RuleBacktest, void>
+  /** Gives back the place; to be called whatever happened. */
+  end(): void
+}
+
+const learningOf = ({ learning, steps }: Correlation): number =>
+  Math.max(learning, ...steps.map((each) => ('correlation' in each ? learningOf(each.correlation) : 0)))
+
+/** How long before the first firing a rule must have seen events: windows, what is no news, and who is silent. */
+const warmUpOf = (rule: CompiledRule): number => lookbackOf(rule) + learningOf(rule.correlation) + rule.cooldown
+
+function timesOf({ from, to }: BacktestBody, now: number): { from: number; to: number } {
+  const [begin, end] = [Date.parse(from), to === undefined ? now : Date.parse(to)]
+  if (Number.isNaN(begin) || Number.isNaN(end) || begin >= end) {
+    throw new AppError('invalid', 'from must be before to, both ISO 8601 instants.')
+  }
+  if (end - begin > ruleLimits.backtestHours * hourMs) {
+    throw new AppError('invalid', `from and to may be ${ruleLimits.backtestHours / 24} days apart at most.`)
+  }
+  return { from: begin, to: end }
+}
+
+/** Backtests of this process: the code of the runner over the same rows, without its effects. */
+export class Backtests {
+  readonly #deps: Pick<Deps, 'database' | 'clock'>
+  readonly #running = new Set<string>()
+
+  constructor(deps: Pick<Deps, 'database' | 'clock'>) {
+    this.#deps = deps
+  }
+
+  /** Takes a place. Throws AppError `invalid`, `not_found`, `quota_exceeded` or `overloaded`. */
+  async begin(asked: BacktestBody, asking: Asking): Promise<Backtest> {
+    const { keyId } = asking
+    if (this.#running.has(keyId)) {
+      throw new AppError(
+        'quota_exceeded',
+        'A backtest of this key is running: end it, or wait for its result.',
+        retryAfterSeconds,
+      )
+    }
+    if (this.#running.size >= maxRunning) {
+      throw new AppError(
+        'overloaded',
+        `${maxRunning} backtests are running; retry when one of them is done.`,
+        retryAfterSeconds,
+      )
+    }
+    this.#running.add(keyId)
+    let hasPlace = true
+    const end = () => {
+      if (hasPlace) this.#running.delete(keyId)
+      hasPlace = false
+    }
+    try {
+      const plan = await this.#plan(asked, keyId)
+      return { steps: () => this.#steps(plan, asking), end }
+    } catch (fault) {
+      end()
+      throw fault
+    }
+  }
+
+  async #plan(asked: BacktestBody, keyId: string): Promise<Plan> {
+    const { database, clock } = this.#deps
+    const { from, to } = timesOf(asked, clock.now())
+    const running = await this.#compile(asked)
+    return database.scan(keyId, async (db) => {
+      const { oldest } = await readOldest(db)
+      if (oldest && from < oldest.created_at) {
+        throw new AppError(
+          'invalid',
+          `from is before the oldest stored event: the first possible instant is ${isoTime(oldest.created_at)}.`,
+        )
+      }
+      return { running, from, to, range: await readSeqRange(db, from - warmUpOf(running.rule), to) }
+    })
+  }
+
+  async #compile({ rule, id }: BacktestBody): Promise<RunningRule> {
+    if ((rule === undefined) === (id === undefined)) {
+      throw new AppError('invalid', 'Give either rule, a document or its text, or id, that of a stored rule.')
+    }
+    const stored = id === undefined ? undefined : await findRule(this.#deps.database.db, id)
+    if (id !== undefined && !stored) throw unknownRule(id)
+    const { text, rule: compiled } = readRule(stored?.text ?? rule!)
+    const { title, severity } = compiled.document
+    const row = {
+      id: id ?? '',
+      title,
+      severity,
+      mode: 'enforce',
+      version: stored?.version ?? 1,
+      changed_at: 0,
+    } as const
+    return newRunningRule({ ...row, text }, 0)
+  }
+
+  async *#steps(plan: Plan, { keyId, isAbandoned }: Asking): AsyncGenerator<Progress, RuleBacktest, void> {
+    const { database, clock } = this.#deps
+    const { running, from, to, range } = plan
+    const startedAt = clock.monotonic()
+    const tally = new BacktestTally(running.rule, plan)
+    const set = new RunningSet([running])
+    const piece = workLane.open(`backtest ${keyId}`, { max: 1, isAbandoned })
+    const pageAfter = (after: number) => {
+      const page = readRuleEvents(database, keyId, { after, upTo: range!.last, withTags: set.withTags })
+      // It is waited for later.
+      page.catch(() => {})
+      return page
+    }
+    let eventsRead = 0
+    let shownAt = startedAt
+    try {
+      yield { events_read: 0, percent: 0 }
+      let page = range && pageAfter(range.first - 1)
+      while (page) {
+        const events = await page
+        const last = events.at(-1)?.row.seq
+        // The database reads the next page meanwhile.
+        page = last === undefined ? undefined : pageAfter(last)
+        await this.#takeAll(events, set, tally, piece)
+        // What new_value would store.
+        if (running.history.pending > 0) running.history.takeChanges()
+        eventsRead += events.length
+        await piece.nextTurn()
+        if (last === undefined || clock.monotonic() - shownAt < progressEveryMs) continue
+        shownAt = clock.monotonic()
+        const { first, last: end } = range!
+        yield { events_read: eventsRead, percent: Math.floor((100 * (last - first + 1)) / (end - first + 1)) }
+      }
+      const found = await tally.result(<Result>(query: (db: Db) => Promise<Result>) => database.scan(keyId, query))
+      return {
+        from: isoTime(from),
+        to: isoTime(to),
+        ...found,
+        events_read: eventsRead,
+        evicted: running.state.evicted + running.history.evicted,
+        duration_ms: Math.round(clock.monotonic() - startedAt),
+      }
+    } finally {
+      piece.end()
+    }
+  }
+
+  /** In turns of the event loop as long as those of the runner. */
+  async #takeAll(
+    events: Awaited<ReturnType<typeof readRuleEvents>>,
+    set: RunningSet,
+    tally: BacktestTally,
+    piece: Piece,
+  ): Promise<void> {
+    const { clock } = this.#deps
+    let since = clock.monotonic()
+    for (const [index, event] of events.entries()) {
+      for (const { firing } of set.take(event)) tally.add(firing, event)
+      if (index % lookAtTimeEvery === 0 && clock.monotonic() - since >= turnMs) {
+        await piece.nextTurn()
+        since = clock.monotonic()
+      }
+    }
+  }
+}
+
+/** What was found, at once. */
+export async function finished({ steps, end }: Backtest): Promise<RuleBacktest> {
+  try {
+    const work = steps()
+    for (;;) {
+      const step = await work.next()
+      if (step.done === true) return step.value
+    }
+  } finally {
+    end()
+  }
+}
+
+/** A line for each progress, and one for what was found or why it ended. */
+export async function* lines({ steps, end }: Backtest): AsyncGenerator<string, void, void> {
+  const lineOf = (line: BacktestLine) => `${JSON.stringify(line)}\n`
+  try {
+    const work = steps()
+    for (;;) {
+      const step = await work.next()
+      if (step.done === true) return yield lineOf({ result: step.value })
+      yield lineOf({ progress: step.value })
+    }
+  } catch (fault) {
+    if (fault instanceof AppError) return yield lineOf({ error: fault.message, code: fault.code })
+    if (!(fault instanceof DatabaseError)) throw fault
+    yield lineOf({ error: 'The database did not answer: repeat the backtest.', code: 'database' })
+  } finally {
+    end()
+  }
+}

@@ -1,0 +1,172 @@
+import { eventTypes, type RuleDocument, ruleLimits } from '@wardline/contract'
+import { dayMs, hourMs, startOf } from '../../clock.ts'
+import type { Row, Statement } from '../../db/database.ts'
+import type { Deps } from '../../deps.ts'
+import type { EventToStore, Ingest } from '../events/ingest.ts'
+import { readEventIds } from '../events/log-statements.ts'
+import { durationMs } from './language/duration.ts'
+import type { RuleEvent } from './language/fields.ts'
+import type { Firing } from './language/rule-state.ts'
+import {
+  countGroupFirings,
+  type FiringRow,
+  type PendingResponse,
+  type ResponseRow,
+  runnerStatements,
+} from './runner-queries.ts'
+import type { RunningRule } from './running-rule.ts'
+
+/** A rule that fired, and the event that completed it. */
+export interface Matched {
+  rule: RunningRule
+  firing: Firing
+  event: RuleEvent
+}
+
+/** Another firing of the group within this time takes the next step of an escalation. */
+const escalationMs = dayMs
+
+type Response = NonNullable<RuleDocument['response']>[number]
+
+/** Responses of one kind about one target are steps of an escalation: at each firing one of them is made. */
+const ladderOf = ({ action, tag }: Response): string | undefined =>
+  action === 'suspend' ? 'suspend' : action === 'suspend_tag' ? `tag ${tag}` : undefined
+
+/** The responses of a firing: of each escalation the step for the number of firings before. */
+function responsesOf(responses: readonly Response[], firingsBefore: number): Response[] {
+  const ladders = new Map<string, Response[]>()
+  for (const response of responses) {
+    const name = ladderOf(response)
+    if (name !== undefined) ladders.set(name, [...(ladders.get(name) ?? []), response])
+  }
+  const chosen = new Set([...ladders.values()].map((steps) => steps[Math.min(firingsBefore, steps.length - 1)]))
+  return responses.filter((response) => ladderOf(response) === undefined || chosen.has(response))
+}
+
+const targetOf = ({ action, channel, tag, point }: Response, instanceId: string | null): string | null =>
+  ({ alert: channel, suspend: instanceId, suspend_tag: tag, call: point })[action] ?? null
+
+/** Makes the statements that record firings: rows, rule_matched events, alerts and responses that wait. */
+export function createFiringWriter({ database }: Pick<Deps, 'database'>, { ingest }: { ingest: Ingest }) {
+  const statements = runnerStatements(database)
+
+  /** `earlier`: firings of the same group that are written together with it. */
+  async function responseRows({ rule, firing, event }: Matched, earlier: number, now: number): Promise<ResponseRow[]> {
+    const { mode } = rule.row
+    if (mode === 'observe') return []
+    const { response = [] } = rule.rule.document
+    const escalates = new Set(response.map(ladderOf)).size < response.length && response.length > 1
+    const since = firing.time - escalationMs
+    const before = escalates ? earlier + (await countGroupFirings(database.db, rule.row.id, firing.group, since)) : 0
+    return responsesOf(response, before).flatMap((each, position): ResponseRow[] =>
+      each.action !== 'alert' && mode !== 'enforce'
+        ? []
+        : [
+            {
+              rule_id: rule.row.id,
+              seq: firing.seq,
+              position,
+              action: each.action,
+              target: targetOf(each, event.row.instance_id),
+              duration_ms: each.for === undefined ? null : durationMs(each.for),
+              // The alert is written with the firing.
+              state: each.action === 'alert' ? 'done' : 'pending',
+              detail: null,
+              created_at: now,
+            },
+          ],
+    )
+  }
+
+  function matchedEvent(
+    { rule, firing, event }: Matched,
+    events: readonly (readonly [number, string])[],
+  ): EventToStore {
+    const { id, title, version, mode, severity } = rule.row
+    const isQuiet = mode === 'observe'
+    const own = ingest.own({
+      // What a rule would have done is no incident.
+      severity: isQuiet ? 'info' : severity,
+      event_type: eventTypes.ruleMatched,
+      description: `Rule matched: ${title}`,
+      ...(event.row.instance_id === null ? {} : { instance_id: event.row.instance_id }),
+      ...(event.row.session_id === null ? {} : { session_id: event.row.session_id }),
+      metadata: {
+        rule: id,
+        title,
+        version,
+        mode,
+        events: events.map(([, eventId]) => eventId),
+        group: JSON.parse(firing.group),
+        count: firing.count,
+      },
+    })
+    const alerts = (rule.rule.document.response ?? []).filter(({ action }) => action === 'alert')
+    const channels = alerts.flatMap(({ channel }) => channel ?? [])
+    // One alert without a channel is for all.
+    const named = alerts.length > 0 && channels.length === alerts.length ? { channels } : {}
+    return { ...own, alerting: { isQuiet, subject: id, ...named } }
+  }
+
+  return {
+    /** `stored` is to be called after the commit with the rows of these statements. */
+    async prepare(
+      matched: readonly Matched[],
+      now: number,
+    ): Promise<{ statements: Statement[]; pending: PendingResponse[]; stored(rows: Row[][]): void }> {
+      if (matched.length === 0) return { statements: [], pending: [], stored() {} }
+      const own = new Map(matched.map(({ event }) => [event.row.seq!, event.row.id]))
+      const others = new Set(matched.flatMap(({ firing }) => firing.events).filter((seq) => !own.has(seq)))
+      const ids = await readEventIds(database.db, [...others])
+      const firings: FiringRow[] = []
+      const events: EventToStore[] = []
+      const responses: PendingResponse[] = []
+      const groups = new Map<string, number>()
+      const hours = new Map<string, { rule_id: string; hour: number; count: number }>()
+      for (const each of matched) {
+        const { rule, firing, event } = each
+        const known = firing.events.flatMap((seq) => {
+          const id = own.get(seq) ?? ids.get(seq)
+          return id === undefined ? [] : [[seq, id] as const]
+        })
+        const named = matchedEvent(each, known.slice(-ruleLimits.firingEvents))
+        events.push(named)
+        firings.push({
+          rule_id: rule.row.id,
+          seq: firing.seq,
+          version: rule.row.version,
+          mode: rule.row.mode,
+          group_key: firing.group,
+          instance_id: event.row.instance_id,
+          event_id: event.row.id,
+          fired_at: firing.time,
+          count: firing.count,
+          events: JSON.stringify(known),
+          matched_id: named.id,
+          created_at: now,
+        })
+        const hour = startOf(firing.time, hourMs)
+        const counted = hours.get(`${rule.row.id} ${hour}`) ?? { rule_id: rule.row.id, hour, count: 0 }
+        counted.count += 1
+        hours.set(`${rule.row.id} ${hour}`, counted)
+        const group = JSON.stringify([rule.row.id, firing.group])
+        const rows = await responseRows(each, groups.get(group) ?? 0, now)
+        const { title, version } = rule.row
+        const cause = { title, version, event_id: event.row.id, instance_id: event.row.instance_id }
+        responses.push(...rows.map((row) => ({ ...row, ...cause })))
+        groups.set(group, (groups.get(group) ?? 0) + 1)
+      }
+      const prepared = ingest.prepare(events)
+      return {
+        statements: [
+          ...prepared.statements,
+          statements.firings(firings),
+          statements.hours([...hours.values()]),
+          ...(responses.length > 0 ? [statements.responses(responses)] : []),
+        ],
+        pending: responses.filter(({ state }) => state === 'pending'),
+        stored: (rows) => prepared.stored(rows[0]!),
+      }
+    },
+  }
+}

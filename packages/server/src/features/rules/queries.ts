@@ -1,0 +1,139 @@
+import { readCounter } from '../../db/counters.ts'
+import type { Db, Trx } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
+
+export type RuleRow = Schema['rules']
+
+/** All of them, by title: there are few. */
+export function readRules(db: Db): Promise<RuleRow[]> {
+  return db.selectFrom('rules').selectAll().orderBy('title').orderBy('id').execute()
+}
+
+export function findRule(db: Db, id: string): Promise<RuleRow | undefined> {
+  return db.selectFrom('rules').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+export async function countRules(db: Db): Promise<number> {
+  const { count } = await db
+    .selectFrom('rules')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow()
+  return Number(count)
+}
+
+/** The last version that a rule of this id had, also one that was deleted; 0: none. */
+export async function readLastVersion(db: Db, id: string): Promise<number> {
+  const { version } = await db
+    .selectFrom('rule_versions')
+    .select((e) => e.fn.max('version').as('version'))
+    .where('rule_id', '=', id)
+    .executeTakeFirstOrThrow()
+  return Number(version ?? 0)
+}
+
+async function insertVersion(trx: Trx, { id, version, text, format, changed_at, changed_by }: RuleRow): Promise<void> {
+  await trx
+    .insertInto('rule_versions')
+    .values({ rule_id: id, version, text, format, created_at: changed_at, created_by: changed_by })
+    .execute()
+}
+
+export async function insertRule(trx: Trx, row: RuleRow): Promise<void> {
+  await trx.insertInto('rules').values(row).execute()
+  await insertVersion(trx, row)
+}
+
+export async function updateRule(trx: Trx, row: RuleRow, isNewVersion: boolean): Promise<void> {
+  const { id, created_at: _createdAt, ...columns } = row
+  await trx.updateTable('rules').set(columns).where('id', '=', id).execute()
+  if (isNewVersion) await insertVersion(trx, row)
+}
+
+/** Its versions and firings stay: they say why something was done. */
+export async function removeRule(trx: Trx, id: string): Promise<void> {
+  await trx.deleteFrom('rules').where('id', '=', id).execute()
+  await trx.deleteFrom('rule_values').where('rule_id', '=', id).execute()
+  await trx.deleteFrom('rule_starts').where('rule_id', '=', id).execute()
+}
+
+/** Newest first, without texts. */
+export function readVersions(db: Db, id: string, limit: number) {
+  return db
+    .selectFrom('rule_versions')
+    .select(['version', 'created_at', 'created_by'])
+    .where('rule_id', '=', id)
+    .orderBy('version', 'desc')
+    .limit(limit)
+    .execute()
+}
+
+export function findVersion(db: Db, id: string, version: number) {
+  return db
+    .selectFrom('rule_versions')
+    .selectAll()
+    .where('rule_id', '=', id)
+    .where('version', '=', version)
+    .executeTakeFirst()
+}
+
+/** Firings by rule and hour, from an hour on. */
+export function readHours(db: Db, { from, to, id }: { from: number; to: number; id?: string }) {
+  let query = db
+    .selectFrom('rule_hours')
+    .select(['rule_id', 'hour', 'count'])
+    .where('hour', '>=', from)
+    .where('hour', '<', to)
+  if (id !== undefined) query = query.where('rule_id', '=', id)
+  return query.orderBy('hour').execute()
+}
+
+/** When each rule fired last. */
+export async function readLastFirings(db: Db, ids: readonly string[]): Promise<Map<string, number>> {
+  const found = await Promise.all(
+    ids.map(async (id) => {
+      const { at } = await db
+        .selectFrom('rule_firings')
+        .select((e) => e.fn.max('fired_at').as('at'))
+        .where('rule_id', '=', id)
+        .executeTakeFirstOrThrow()
+      return [id, at] as const
+    }),
+  )
+  return new Map(found.flatMap(([id, at]) => (at === null ? [] : [[id, Number(at)] as const])))
+}
+
+interface FiringFilter {
+  before: number
+  from: number
+  to: number
+  limit: number
+}
+
+export function readFirings(db: Db, id: string, { before, from, to, limit }: FiringFilter) {
+  return db
+    .selectFrom('rule_firings')
+    .selectAll()
+    .where('rule_id', '=', id)
+    .where('seq', '<', before)
+    .where('fired_at', '>=', from)
+    .where('fired_at', '<', to)
+    .orderBy('seq', 'desc')
+    .limit(limit)
+    .execute()
+}
+
+export function readResponses(db: Db, id: string, seqs: readonly number[]) {
+  return db
+    .selectFrom('rule_responses')
+    .selectAll()
+    .where('rule_id', '=', id)
+    .where('seq', 'in', seqs)
+    .orderBy('position')
+    .execute()
+}
+
+/** Up to which event the rules ran, and the last one that is stored. */
+export async function readProgress(db: Db): Promise<{ seq: number; newest: number }> {
+  const { seq } = await db.selectFrom('rule_runner').select('seq').executeTakeFirstOrThrow()
+  return { seq: Number(seq), newest: await readCounter(db, 'event_seq') }
+}

@@ -1,0 +1,56 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Deps } from '../../deps.ts'
+import { readEventsBetween, readSeqRange } from '../events/log-statements.ts'
+import { readRuleEvents } from './event-log.ts'
+import { ruleStates } from './language/rule-state.ts'
+import { readGroupFirings, readValues } from './runner-queries.ts'
+import { asksHistory, type RunningRule, replay, rereadOf } from './running-rule.ts'
+import { StoredHistory } from './value-history.ts'
+
+const caller = 'rules'
+
+/**
+ * Rebuilds what rules know at a place in the log: from the events that their windows may still hold, and what is stored.
+ * `onPage` is called now and then: a long window takes longer than a lease lasts.
+ */
+export async function rebuildStates(
+  { database, clock }: Pick<Deps, 'database' | 'clock'>,
+  rules: readonly RunningRule[],
+  upTo: number,
+  onPage: () => Promise<void>,
+): Promise<void> {
+  for (const rule of rules) {
+    if (!asksHistory(rule.rule.correlation)) continue
+    rule.history = new StoredHistory(await readValues(database.db, rule.row.id, rule.basis))
+  }
+  const [last] = await database.scan(caller, (db) => readEventsBetween(db, { after: upTo - 1, upTo, limit: 1 }))
+  const time = last?.created_at ?? clock.now()
+  const spans = new Map<number, number>()
+  for (const { rule } of rules) {
+    const span = rereadOf(rule.correlation)
+    if (span === 0 || spans.has(span)) continue
+    const range = await database.scan(caller, (db) => readSeqRange(db, time - span, Number.MAX_SAFE_INTEGER))
+    spans.set(span, range ? range.first - 1 : upTo)
+  }
+  const histories = new Map(rules.map((rule) => [rule, rule.history.asBefore()]))
+  const begins = rules.flatMap((rule) => {
+    const from = spans.get(rereadOf(rule.rule.correlation))
+    return from === undefined ? [] : [{ rule, from: Math.max(from, rule.afterSeq) }]
+  })
+  for (let after = Math.min(upTo, ...begins.map(({ from }) => from)); after < upTo; ) {
+    const events = await readRuleEvents(database, caller, { after, upTo })
+    if (events.length === 0) break
+    for (const event of events) {
+      for (const { rule, from } of begins) if (event.row.seq! > from) replay(rule, event, histories.get(rule)!)
+    }
+    after = events.at(-1)!.row.seq!
+    await onPage()
+    await nextTurn()
+  }
+  for (const { rule, row, afterSeq, state } of rules) {
+    if (rule.cooldown === 0) continue
+    const effective = Number.isFinite(state.time) ? state.time : time
+    const since = { seq: afterSeq, time: effective - rule.cooldown }
+    ruleStates.setFirings(state, await readGroupFirings(database.db, row.id, since))
+  }
+}

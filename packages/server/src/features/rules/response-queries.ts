@@ -1,0 +1,116 @@
+import { sql } from 'kysely'
+import type { Db, Statement } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
+import type { PendingResponse, ResponseRow } from './runner-queries.ts'
+
+/** Responses that were not made yet, oldest first. */
+export async function readPending(db: Db, limit: number): Promise<PendingResponse[]> {
+  const rows = await db
+    .selectFrom('rule_responses as response')
+    .innerJoin('rule_firings as firing', (join) =>
+      join.onRef('firing.rule_id', '=', 'response.rule_id').onRef('firing.seq', '=', 'response.seq'),
+    )
+    .leftJoin('rules as rule', 'rule.id', 'response.rule_id')
+    .selectAll('response')
+    .select(['firing.version', 'firing.event_id', 'firing.instance_id', 'rule.title'])
+    .where('response.state', '=', sql.lit('pending') as never)
+    .orderBy('response.created_at')
+    .limit(limit)
+    .execute()
+  return rows.map((row) => ({ ...row, title: row.title ?? row.rule_id }))
+}
+
+/** Notes the result of a response, once. */
+export function settledStatement(
+  db: Db,
+  { rule_id, seq, position }: Pick<ResponseRow, 'rule_id' | 'seq' | 'position'>,
+  state: ResponseRow['state'],
+  detail: string | null,
+): Statement {
+  return db
+    .updateTable('rule_responses')
+    .set({ state, detail })
+    .where('rule_id', '=', rule_id)
+    .where('seq', '=', seq)
+    .where('position', '=', position)
+    .where('state', '=', 'pending')
+    .compile()
+}
+
+export type TimedRow = Schema['rule_suspensions']
+
+/** Notes that a suspension ends by itself. */
+export function timedStatement(db: Db, row: Omit<TimedRow, 'ended_at'>): Statement {
+  return db
+    .insertInto('rule_suspensions')
+    .values({ ...row, ended_at: null })
+    .onConflict((conflict) => conflict.columns(['instance_id', 'version']).doNothing())
+    .compile()
+}
+
+/** Of two suspensions of an instance the longer one holds: null does not end by itself. */
+export function prolongStatement(db: Db, instanceId: string, endsAt: number | null, now: number): Statement {
+  const open = db.updateTable('rule_suspensions').where('instance_id', '=', instanceId).where('ended_at', 'is', null)
+  return endsAt === null
+    ? open.set({ ended_at: now }).compile()
+    : open.set({ ends_at: endsAt }).where('ends_at', '<', endsAt).compile()
+}
+
+export function readDue(db: Db, now: number, limit: number): Promise<TimedRow[]> {
+  return db
+    .selectFrom('rule_suspensions')
+    .selectAll()
+    .where('ended_at', 'is', null)
+    .where('ends_at', '<=', now)
+    .orderBy('ends_at')
+    .limit(limit)
+    .execute()
+}
+
+export function endedStatement(db: Db, { instance_id, version }: TimedRow, now: number): Statement {
+  return db
+    .updateTable('rule_suspensions')
+    .set({ ended_at: now })
+    .where('instance_id', '=', instance_id)
+    .where('version', '=', version)
+    .where('ended_at', 'is', null)
+    .compile()
+}
+
+/** Removes up to `limit` firings with their responses; resolves with how many. Those that wait for a response stay. */
+export async function deleteFiringsBefore(db: Db, cutoff: number, limit: number): Promise<number> {
+  const old = await db
+    .selectFrom('rule_firings as firing')
+    .select(['rule_id', 'seq'])
+    .where('created_at', '<', cutoff)
+    .where((e) =>
+      e.not(
+        e.exists(
+          e
+            .selectFrom('rule_responses as response')
+            .select('response.seq')
+            .whereRef('response.rule_id', '=', 'firing.rule_id')
+            .whereRef('response.seq', '=', 'firing.seq')
+            .where('response.state', '=', 'pending'),
+        ),
+      ),
+    )
+    .orderBy('created_at')
+    .limit(limit)
+    .execute()
+  const byRule = new Map<string, number[]>()
+  for (const { rule_id, seq } of old) byRule.set(rule_id, [...(byRule.get(rule_id) ?? []), seq])
+  for (const [ruleId, seqs] of byRule) {
+    await db.deleteFrom('rule_responses').where('rule_id', '=', ruleId).where('seq', 'in', seqs).execute()
+    await db.deleteFrom('rule_firings').where('rule_id', '=', ruleId).where('seq', 'in', seqs).execute()
+  }
+  return old.length
+}
+
+export async function deleteHoursBefore(db: Db, hour: number): Promise<void> {
+  await db.deleteFrom('rule_hours').where('hour', '<', hour).execute()
+}
+
+export async function deleteEndedBefore(db: Db, cutoff: number): Promise<void> {
+  await db.deleteFrom('rule_suspensions').where('ended_at', '<', cutoff).execute()
+}

@@ -1,0 +1,109 @@
+import { expect, it } from 'vitest'
+import { effort } from '../../../../../test-servers/effort.ts'
+import { seededChoices } from '../../../../../test-servers/seeded-draws.ts'
+import { newThenHigh, randomRule, ruleTools } from '../../test-random-rules.ts'
+import { openRuleService, type RuleService, toolCall } from '../../test-rule-service.ts'
+import { readRuleEvents } from './event-log.ts'
+import { ruleStates, step } from './language/rule-state.ts'
+import { valueMemory } from './language/value-memory.ts'
+import { RuleResponder } from './responder.ts'
+import { readRule } from './rule-text.ts'
+import { RuleRunner } from './runner.ts'
+
+/** Another process on the same database. */
+function anotherRunner({ deps, services }: RuleService): RuleRunner {
+  const ruleResponder = new RuleResponder({ ...deps, ...services }, services)
+  return new RuleRunner(deps, { ...services, ruleResponder })
+}
+
+async function onePass(service: RuleService, text: string): Promise<object[]> {
+  const { rule } = readRule(text)
+  const state = ruleStates.start(rule)
+  const history = valueMemory()
+  const found: object[] = []
+  for (let after = 0; ; ) {
+    const events = await readRuleEvents(service.deps.database, 'test', { after, upTo: Number.MAX_SAFE_INTEGER })
+    if (events.length === 0) return found
+    for (const event of events) {
+      for (const { group, seq, count, events: seqs } of step(rule, state, event, history)) {
+        found.push({ seq, group: JSON.parse(group), count, events: seqs })
+      }
+    }
+    after = events.at(-1)!.row.seq!
+  }
+}
+
+it('finds the same as one pass over the log, wherever processes end, freeze or lose the lease', async () => {
+  const seed = Math.floor(Math.random() * 2 ** 31)
+  const draws = seededChoices(seed)
+  const below = (bound: number) => draws.between(0, bound - 1)
+  await using service = await openRuleService()
+  const { clock } = service
+  await service.runRules()
+  const texts = new Map<string, string>()
+  for (let index = 0; index < 14; index += 1) {
+    const body = index === 0 ? newThenHigh : randomRule(draws, index)
+    texts.set(await service.create(body), JSON.stringify(body, null, 2))
+  }
+  let runner = service.services.ruleRunner
+  const frozen: RuleRunner[] = []
+  const counts = { ended: 0, frozen: 0, lost: 0, woken: 0 }
+  const run = async (each: RuleRunner) => {
+    await each.run()
+    await each.whenIdle()
+  }
+  for (let round = 0; round < effort(60, 600); round += 1) {
+    const events = Array.from({ length: 1 + below(8) }, () => ({
+      ...toolCall(draws.pick(ruleTools), `agent-${below(3)}`),
+      session_id: `s${below(2)}`,
+      metadata: { tool: draws.pick(ruleTools), n: below(5), m: below(200) },
+    }))
+    await service.report(...events)
+    clock.advance(below(4) === 0 ? below(90_000) : below(3_000))
+    switch (below(6)) {
+      case 0:
+        await runner.close()
+        runner = anotherRunner(service)
+        counts.ended += 1
+        break
+      case 1:
+        frozen.push(runner)
+        clock.advance(4_000)
+        runner = anotherRunner(service)
+        counts.frozen += 1
+        break
+      case 2:
+        await service.execute('update rule_runner set epoch = epoch + 1, leased_until = 0')
+        counts.lost += 1
+        break
+      case 3:
+        if (frozen.length > 0) await run(frozen.splice(below(frozen.length), 1)[0]!)
+        counts.woken += 1
+    }
+    await run(runner)
+  }
+  for (const each of frozen) await run(each)
+  clock.advance(10_000)
+  await run(runner)
+  let firings = 0
+  for (const [id, text] of texts) {
+    const expected = await onePass(service, text)
+    const found = await service.rows<{ seq: number; group_key: string; count: number; events: string }>(
+      `select seq, group_key, count, events from rule_firings where rule_id = '${id}' order by seq`,
+    )
+    const shown = found.map(({ seq, group_key, count, events }) => ({
+      seq: Number(seq),
+      group: JSON.parse(group_key),
+      count: Number(count),
+      events: JSON.parse(events).map(([each]: [number]) => each),
+    }))
+    expect(shown, `seed ${seed}: ${text}`).toEqual(expected)
+    firings += shown.length
+  }
+  expect(await service.eventsOf('rule_matched').then((list) => list.length)).toBeGreaterThan(0)
+  const [{ count }] = (await service.rows<{ count: number }>(
+    `select count(*) as count from events where event_type = 'rule_matched'`,
+  )) as [{ count: number }]
+  expect(Number(count)).toBe(firings)
+  console.log(`rules over restarts: ${firings} firings, ${JSON.stringify(counts)}, seed ${seed}`)
+})

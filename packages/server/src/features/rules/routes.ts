@@ -1,0 +1,64 @@
+import { Readable } from 'node:stream'
+import type { EndpointName, RuleBacktest } from '@wardline/contract'
+import type { Deps } from '../../deps.ts'
+import { requestActor } from '../../http/actor.ts'
+import type { Input, Router } from '../../http/route.ts'
+import { Backtests, finished, lines } from './backtest.ts'
+import { listFirings } from './firings.ts'
+import type { RuleFiles } from './rule-files.ts'
+import { readRule, testResults } from './rule-text.ts'
+import { createRule, deleteRule, givenRule, listRules, replaceRule, setRuleMode, viewRule } from './rules.ts'
+
+const ok = { ok: true } as const
+
+export function mountRules(
+  router: Router,
+  { config, database, clock }: Pick<Deps, 'config' | 'database' | 'clock'>,
+  { ruleFiles }: { ruleFiles: Pick<RuleFiles, 'faults'> },
+): void {
+  const changing = ({ request }: Pick<Input<EndpointName>, 'request'>) => ({
+    database,
+    actor: requestActor(request),
+    now: clock.now(),
+    hasNoFiles: config.rulesDir === undefined,
+  })
+
+  router.handle('createRule', (input) => createRule(changing(input), givenRule(input.body)))
+
+  router.handle('listRules', ({ principal }) =>
+    database.scan(principal.keyId, async (db) => ({
+      ...(await listRules(db, clock.now())),
+      file_faults: ruleFiles.faults(),
+    })),
+  )
+
+  router.handle('getRule', ({ params, query, principal }) =>
+    database.scan(principal.keyId, (db) => viewRule(db, params.id, query, clock.now())),
+  )
+
+  router.handle('replaceRule', (input) => replaceRule(changing(input), input.params.id, givenRule(input.body)))
+
+  router.handle('deleteRule', async (input) => {
+    await deleteRule(changing(input), input.params.id)
+    return ok
+  })
+
+  router.handle('setRuleMode', (input) => setRuleMode(changing(input), input.params.id, input.body.mode))
+
+  const backtests = new Backtests({ database, clock })
+
+  router.handle('backtestRule', async ({ body, principal, request }, reply) => {
+    const isAbandoned = () => request.raw.socket.destroyed
+    const backtest = await backtests.begin(body, { keyId: principal.keyId, isAbandoned })
+    if (!request.headers.accept?.includes('application/x-ndjson')) return finished(backtest)
+    reply.type('application/x-ndjson')
+    // A stream that is closed before its first line never enters the generator.
+    return Readable.from(lines(backtest)).once('close', backtest.end) as unknown as RuleBacktest
+  })
+
+  router.handle('testRule', ({ body }) => testResults(readRule(body.rule)))
+
+  router.handle('listRuleFirings', ({ params, query, principal }) =>
+    database.scan(principal.keyId, (db) => listFirings(db, params.id, query, clock.now())),
+  )
+}

@@ -1,0 +1,100 @@
+import { mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { RuleList } from '@wardline/contract'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { openRuleService, type RuleService, shellRule, toolCall } from '../../test-rule-service.ts'
+
+let folder: string
+let on: RuleService
+let writes = 0
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'wardline-rules-'))
+  on = await openRuleService({ env: { WARDLINE_RULES_DIR: folder } })
+  await on.runRules()
+})
+afterEach(async () => {
+  await on[Symbol.asyncDispose]()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+function write(name: string, rule: object | string): void {
+  const file = join(folder, name)
+  writeFileSync(file, typeof rule === 'string' ? rule : JSON.stringify(rule))
+  // Two writes within the resolution of a file system's times, of the same length.
+  writes += 1
+  utimesSync(file, writes, writes)
+}
+async function read(): Promise<RuleList> {
+  const { ruleFiles, ruleRunner } = on.services
+  await ruleFiles.run(ruleRunner.isHolder)
+  await on.runRules()
+  return (await on.call<RuleList>('GET', '/api/rules')).body
+}
+
+it('are run, changed and removed with their files', async () => {
+  write('shell.yml', shellRule())
+  write('notes.txt', 'no rule')
+  const [rule] = (await read()).rules
+  expect(rule).toMatchObject({ title: 'Shell', file: 'shell.yml', version: 1, mode: 'observe', changed_by: null })
+  await on.report(toolCall('shell-exec'))
+  await on.runRules()
+  expect(await on.firings(rule!.id)).toHaveLength(1)
+  write('shell.yml', shellRule({ title: 'Shell of any kind', mode: 'alert' }))
+  expect((await read()).rules).toMatchObject([{ id: rule!.id, title: 'Shell of any kind', version: 2, mode: 'alert' }])
+  rmSync(join(folder, 'shell.yml'))
+  expect((await read()).rules).toEqual([])
+})
+
+it('cannot be changed over the interface', async () => {
+  write('shell.yml', shellRule())
+  const [rule] = (await read()).rules
+  const url = `/api/rules/${rule!.id}`
+  for (const [method, path, body] of [
+    ['PUT', url, shellRule()],
+    ['DELETE', url, undefined],
+    ['POST', `${url}/mode`, { mode: 'enforce' }],
+  ] as const) {
+    const answer = await on.call<{ error: string }>(method, path, body === undefined ? {} : { body })
+    expect([answer.status, answer.body.error]).toEqual([
+      409,
+      'The rule is read from the file shell.yml: change it there.',
+    ])
+  }
+})
+
+it('that are invalid are reported once and leave the rule as it was, and the others run', async () => {
+  write('shell.yml', shellRule())
+  write('other.yml', shellRule({ title: 'Other' }))
+  await read()
+  write('shell.yml', shellRule({ severity: 'loud' }))
+  write('new.yml', 'title: [')
+  const list = await read()
+  await read()
+  expect(list.rules.map(({ title }) => title)).toEqual(['Other', 'Shell'])
+  expect(list.file_faults).toMatchObject([
+    { file: 'new.yml', error: expect.stringMatching(/^Line 1, column \d+: /) },
+    { file: 'shell.yml', error: expect.stringContaining('severity') },
+  ])
+  expect(await on.eventsOf('rule_file_invalid')).toHaveLength(2)
+  write('shell.yml', shellRule())
+  rmSync(join(folder, 'new.yml'))
+  expect((await read()).file_faults).toEqual([])
+})
+
+it('stay when the folder is away', async () => {
+  write('shell.yml', shellRule())
+  await read()
+  renameSync(folder, `${folder}-away`)
+  const list = await read()
+  renameSync(`${folder}-away`, folder)
+  expect(list.rules).toHaveLength(1)
+  expect(list.file_faults).toMatchObject([{ error: 'WARDLINE_RULES_DIR cannot be read (ENOENT).' }])
+  expect((await read()).file_faults).toEqual([])
+})
+
+it('do not take the id of another rule', async () => {
+  const id = await on.create(shellRule())
+  write('shell.yml', shellRule({ id }))
+  expect((await read()).file_faults).toMatchObject([{ error: expect.stringContaining('stored over the interface') }])
+})

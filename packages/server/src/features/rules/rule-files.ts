@@ -1,0 +1,167 @@
+import { createHash } from 'node:crypto'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import { eventTypes, type RuleFileFault, type RuleMode, ruleLimits } from '@wardline/contract'
+import type { Deps } from '../../deps.ts'
+import { AppError } from '../../errors.ts'
+import { localActor } from '../audit/audit.ts'
+import type { Ingest } from '../events/ingest.ts'
+import { readRules } from './queries.ts'
+import { assertTested, type ReadRule, readRule } from './rule-text.ts'
+import { deleteFileRule, storeFileRule } from './rules.ts'
+
+const extensions = new Set(['.yml', '.yaml', '.json'])
+
+interface FileRule {
+  id: string
+  file: string
+  mode: RuleMode
+  read: ReadRule
+}
+
+interface Reading {
+  /** Names, sizes and times: another one means that a file changed. */
+  signature: string
+  names: ReadonlySet<string>
+  rules: FileRule[]
+  faults: RuleFileFault[]
+}
+
+/** The same file always is the same rule, also after its title changed. */
+function idOfFile(file: string): string {
+  const hex = createHash('sha256').update(`file of a rule: ${file}`).digest('hex')
+  // A UUID of version 8 (RFC 9562): made in our own way.
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+}
+
+/**
+ * Rules of the folder WARDLINE_RULES_DIR, so that they can live in git: files are read at startup and when they change. A
+ * file that is invalid leaves the rule as it was before, and is reported; the others run on.
+ */
+export class RuleFiles {
+  readonly #deps: Deps
+  readonly #ingest: Ingest
+  #last: Reading | undefined
+  #syncFaults: RuleFileFault[] = []
+  readonly #reported = new Set<string>()
+  #synced: string | undefined
+
+  constructor(deps: Deps, { ingest }: { ingest: Ingest }) {
+    this.#deps = deps
+    this.#ingest = ingest
+  }
+
+  /** Files that are not run, as this process read them. */
+  faults(): RuleFileFault[] {
+    return [...(this.#last?.faults ?? []), ...this.#syncFaults]
+  }
+
+  /** Reads the folder; the process that runs the rules stores what changed. */
+  async run(isHolder: boolean): Promise<void> {
+    const { rulesDir } = this.#deps.config
+    if (rulesDir === undefined) return
+    const reading = await this.#read(rulesDir)
+    if (!isHolder) {
+      this.#synced = undefined
+      return
+    }
+    if (this.#synced === reading.signature) return
+    this.#syncFaults = []
+    for (const rule of reading.rules) await this.#store(rule)
+    await this.#removeMissing(reading)
+    await this.#report()
+    this.#synced = reading.signature
+  }
+
+  async #read(folder: string): Promise<Reading> {
+    let found: { name: string; size: number; mtimeMs: number }[]
+    try {
+      const names = (await readdir(folder)).filter((name) => extensions.has(extname(name)) && !name.startsWith('.'))
+      found = await Promise.all(
+        names.sort().map(async (name) => {
+          const { size, mtimeMs } = await stat(join(folder, name))
+          return { name, size, mtimeMs }
+        }),
+      )
+    } catch (fault) {
+      return this.#unreadable(folder, fault as NodeJS.ErrnoException)
+    }
+    const signature = JSON.stringify(found)
+    if (this.#last?.signature === signature) return this.#last
+    const reading: Reading = { signature, names: new Set(found.map(({ name }) => name)), rules: [], faults: [] }
+    const ids = new Map<string, string>()
+    for (const { name, size } of found) {
+      try {
+        if (size > ruleLimits.textBytes) {
+          throw new AppError('invalid', `The file has more than ${ruleLimits.textBytes / 1024} KiB.`)
+        }
+        const read = readRule(await readFile(join(folder, name), 'utf8'))
+        const { id = idOfFile(name), mode = 'observe' } = read.rule.document
+        assertTested(read, mode)
+        const other = ids.get(id)
+        if (other !== undefined) throw new AppError('invalid', `The file ${other} has the same id.`)
+        ids.set(id, name)
+        reading.rules.push({ id, file: name, mode, read })
+      } catch (fault) {
+        reading.faults.push({ file: name, error: sentenceOf(fault) })
+      }
+    }
+    this.#last = reading
+    return reading
+  }
+
+  /** Nothing is removed because a disk is away. */
+  #unreadable(folder: string, { code }: NodeJS.ErrnoException): Reading {
+    const error = `WARDLINE_RULES_DIR cannot be read (${code}).`
+    const known = this.#last
+    const names = known?.names ?? new Set<string>()
+    this.#last = { signature: `unreadable ${code}`, names, rules: [], faults: [{ file: folder, error }] }
+    return this.#last
+  }
+
+  #changing() {
+    const { database, clock } = this.#deps
+    return { database, actor: localActor('system'), now: clock.now() }
+  }
+
+  async #store({ id, file, mode, read }: FileRule): Promise<void> {
+    try {
+      await storeFileRule(this.#changing(), { id, file, mode, read })
+    } catch (fault) {
+      if (!(fault instanceof AppError)) throw fault
+      this.#syncFaults.push({ file, error: fault.message })
+    }
+  }
+
+  async #removeMissing({ names, signature }: Reading): Promise<void> {
+    if (signature.startsWith('unreadable')) return
+    for (const row of await readRules(this.#deps.database.db)) {
+      if (row.file !== null && !names.has(row.file)) await deleteFileRule(this.#changing(), row)
+    }
+  }
+
+  /** Each fault once: a file that stays invalid must not fill the log. */
+  async #report(): Promise<void> {
+    for (const { file, error } of this.faults()) {
+      const name = `${file}: ${error}`
+      if (this.#reported.has(name)) continue
+      this.#deps.log.error({ file, fault: error }, 'a rule file is invalid; it is not run, or runs as it was before')
+      await this.#ingest.store([
+        this.#ingest.own({
+          severity: 'warning',
+          event_type: eventTypes.ruleFileInvalid,
+          description: `The rule file ${file} is invalid`.slice(0, 1_000),
+          metadata: { file, error },
+        }),
+      ])
+      this.#reported.add(name)
+    }
+    const now = new Set(this.faults().map(({ file, error }) => `${file}: ${error}`))
+    for (const name of this.#reported) if (!now.has(name)) this.#reported.delete(name)
+  }
+}
+
+function sentenceOf(fault: unknown): string {
+  if (fault instanceof AppError) return fault.message
+  return `The file cannot be read (${(fault as NodeJS.ErrnoException).code ?? 'unknown'}).`
+}

@@ -1,0 +1,46 @@
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
+import type { Clock } from '../../clock.ts'
+
+/** Events a second of a process from which on storing them goes before the rules: more than fleets of thousands report. */
+const busyPerSecond = 6_500
+/** Of the time of a busy process, rules take one part in so many; what they miss they catch up afterwards. */
+const busyShare = 12
+/** Shorter bursts, such as batches that come together, are no flood. */
+const measuredMs = 250
+
+/**
+ * Shares the event loop with those who report. Rules follow at once up to the rate at which they must be fast, and give
+ * way in a flood: the gauge of their lag says how far.
+ */
+export class RulePace {
+  readonly #clock: Clock
+  #since: number
+  #count = 0
+  #isBusy = false
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#since = clock.monotonic()
+  }
+
+  /** Notes events that were stored. */
+  note(events: number): void {
+    this.#count += events
+    this.#measure()
+  }
+
+  #measure(): void {
+    const passed = this.#clock.monotonic() - this.#since
+    if (passed < measuredMs) return
+    this.#isBusy = (this.#count * 1_000) / passed > busyPerSecond
+    this.#since += passed
+    this.#count = 0
+  }
+
+  /** Lets everything else run after so many milliseconds of work. */
+  async giveWay(workedMs: number): Promise<void> {
+    this.#measure()
+    if (this.#isBusy) await pause(Math.max(1, workedMs * (busyShare - 1)))
+    else await nextTurn()
+  }
+}

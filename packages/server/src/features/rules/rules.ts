@@ -1,0 +1,293 @@
+import { type RuleDocument, type RuleList, type RuleMode, type RuleStored, ruleLimits } from '@wardline/contract'
+import { hourMs, isoTime, isoTimeOrNull, startOf } from '../../clock.ts'
+import type { Database, Db, Trx } from '../../db/database.ts'
+import { AppError, unknownId } from '../../errors.ts'
+import { uuidV7 } from '../../ids.ts'
+import { type Action, type Actor, recordAction } from '../audit/audit.ts'
+import { keyNames } from '../keys/key-names.ts'
+import {
+  countRules,
+  findRule,
+  findVersion,
+  insertRule,
+  type RuleRow,
+  readHours,
+  readLastFirings,
+  readLastVersion,
+  readProgress,
+  readRules,
+  readVersions,
+  removeRule,
+  updateRule,
+} from './queries.ts'
+import { assertTested, type GivenRule, type ReadRule, readRule, ruleProblem } from './rule-text.ts'
+
+/** Who changes a rule, and when. */
+interface Changing {
+  database: Database
+  actor: Actor
+  now: number
+  /** Whether no process reads rule files any more: rules of files may then be changed. */
+  hasNoFiles?: boolean
+}
+
+export const unknownRule = (id: string) => unknownId('rule', id, 'wardline rules list')
+
+const stateOf = ({ title, mode, version, severity, file }: RuleRow) => ({
+  title,
+  mode,
+  version,
+  severity,
+  ...(file === null ? {} : { file }),
+})
+
+const actionsOf = ({ response = [] }: RuleDocument): string => JSON.stringify(response.map(({ action }) => action))
+
+const storedOf = ({ id, version, mode }: RuleRow): RuleStored => ({ id, version, mode })
+
+/** The rule in what was sent. */
+export const givenRule = (body: RuleDocument | { rule: GivenRule }): GivenRule =>
+  'rule' in body && !('detection' in body) ? body.rule : (body as RuleDocument)
+
+/** The entry goes first: its lock makes those who change rules take turns, so that none passes the bounds. */
+function change<Result>(
+  { database, actor, now }: Changing,
+  action: Action,
+  work: (trx: Trx) => Promise<Result>,
+): Promise<Result> {
+  return database.db.transaction().execute(async (trx) => {
+    await recordAction(database, trx, actor, action, now)
+    return work(trx)
+  })
+}
+
+/** Throws AppError `conflict` for a rule that is read from a file: the file would win. */
+function assertNoFile({ file }: RuleRow, { hasNoFiles = false }: Changing): void {
+  if (file === null || hasNoFiles) return
+  throw new AppError('conflict', `The rule is read from the file ${file}: change it there.`)
+}
+
+/** Throws AppError `invalid`, or `conflict` where the id is taken. */
+export async function createRule(changing: Changing, given: GivenRule): Promise<RuleStored> {
+  const { database, actor, now } = changing
+  const read = readRule(given)
+  const { document } = read.rule
+  const mode = document.mode ?? 'observe'
+  assertTested(read, mode)
+  const id = document.id ?? uuidV7(now)
+  const row: RuleRow = {
+    id,
+    title: document.title,
+    severity: document.severity,
+    mode,
+    // A rule that was deleted and comes again goes on counting: its firings name versions.
+    version: (await readLastVersion(database.db, id)) + 1,
+    text: read.text,
+    format: read.format,
+    file: null,
+    responses: actionsOf(document),
+    created_at: now,
+    changed_at: now,
+    changed_by: actor.keyId,
+  }
+  await change(changing, { action: 'rule.create', target: id, before: null, after: stateOf(row) }, async (trx) => {
+    if ((await countRules(trx)) >= ruleLimits.rules) {
+      throw new AppError('invalid', `There are ${ruleLimits.rules} rules, the maximum: delete one first.`)
+    }
+    if (await findRule(trx, id)) throw new AppError('conflict', `There is a rule with id ${id} already: replace it.`)
+    await insertRule(trx, row)
+  })
+  return storedOf(row)
+}
+
+function assertSameId({ rule, fault }: ReadRule, id: string): void {
+  const { id: named } = rule.document
+  if (named === undefined || named === id) return
+  throw ruleProblem([fault(['id'], `id is ${named}, but the rule that is replaced has ${id}.`)])
+}
+
+async function findOwn(changing: Changing, id: string): Promise<RuleRow> {
+  const row = await findRule(changing.database.db, id)
+  if (!row) throw unknownRule(id)
+  assertNoFile(row, changing)
+  return row
+}
+
+/** Holds that nobody changed it since it was read. */
+async function assertUnchanged(trx: Trx, { id, version, mode }: RuleRow): Promise<void> {
+  const now = await findRule(trx, id)
+  if (!now) throw unknownRule(id)
+  if (now.version === version && now.mode === mode) return
+  throw new AppError('conflict', 'Another change of the rule came first: read it again.')
+}
+
+/** Throws AppError `not_found`, `invalid` or `conflict`. */
+export async function replaceRule(changing: Changing, id: string, given: GivenRule): Promise<RuleStored> {
+  const { actor, now } = changing
+  const old = await findOwn(changing, id)
+  const read = readRule(given)
+  assertSameId(read, id)
+  const { title, severity, mode = old.mode } = read.rule.document
+  assertTested(read, mode)
+  const isNewVersion = read.text !== old.text
+  const { text, format } = read
+  const version = isNewVersion ? old.version + 1 : old.version
+  const row: RuleRow = {
+    ...old,
+    file: null,
+    title,
+    severity,
+    mode,
+    version,
+    text,
+    format,
+    changed_at: now,
+    changed_by: actor.keyId,
+  }
+  const action = { action: 'rule.change', target: id, before: stateOf(old), after: stateOf(row) }
+  await change(changing, action, async (trx) => {
+    await assertUnchanged(trx, old)
+    await updateRule(trx, row, isNewVersion)
+  })
+  return storedOf(row)
+}
+
+/** Throws AppError `not_found`, `invalid` or `conflict`. */
+export async function setRuleMode(changing: Changing, id: string, mode: RuleMode): Promise<RuleStored> {
+  const { actor, now } = changing
+  const old = await findOwn(changing, id)
+  assertTested(readRule(old.text), mode)
+  const row: RuleRow = { ...old, mode, changed_at: now, changed_by: actor.keyId }
+  const action = { action: 'rule.mode', target: id, before: stateOf(old), after: stateOf(row) }
+  await change(changing, action, async (trx) => {
+    await assertUnchanged(trx, old)
+    await updateRule(trx, row, false)
+  })
+  return storedOf(row)
+}
+
+/**
+ * Stores the rule of a file, where it is another than before. Throws AppError `conflict` where another rule has its id,
+ * or `invalid` beyond the bound.
+ */
+export async function storeFileRule(
+  changing: Changing,
+  { id, file, mode, read }: { id: string; file: string; mode: RuleMode; read: ReadRule },
+): Promise<void> {
+  const { database, now } = changing
+  const { document } = read.rule
+  const old = await findRule(database.db, id)
+  if (old && old.file === null) {
+    throw new AppError('conflict', `A rule with id ${id} was stored over the interface: delete it, or change the id.`)
+  }
+  if (old?.text === read.text && old.mode === mode && old.file === file) return
+  const isNewVersion = old?.text !== read.text
+  const version = old && !isNewVersion ? old.version : (await readLastVersion(database.db, id)) + 1
+  const { title, severity } = document
+  const { text, format } = read
+  const responses = actionsOf(document)
+  const created_at = old?.created_at ?? now
+  const columns = { title, severity, mode, version, text, format, file, responses }
+  const row: RuleRow = { id, ...columns, created_at, changed_at: now, changed_by: null }
+  const action = { action: old ? 'rule.change' : 'rule.create', target: id, before: old ? stateOf(old) : null }
+  await change(changing, { ...action, after: stateOf(row) }, async (trx) => {
+    if (old) return updateRule(trx, row, isNewVersion)
+    if ((await countRules(trx)) >= ruleLimits.rules) {
+      throw new AppError('invalid', `There are ${ruleLimits.rules} rules, the maximum: delete one first.`)
+    }
+    await insertRule(trx, row)
+  })
+}
+
+/** Deletes a rule whose file is gone. */
+export async function deleteFileRule(changing: Changing, row: RuleRow): Promise<void> {
+  const action = { action: 'rule.delete', target: row.id, before: stateOf(row), after: null }
+  await change(changing, action, (trx) => removeRule(trx, row.id))
+}
+
+/** Throws AppError `not_found` or `conflict`. */
+export async function deleteRule(changing: Changing, id: string): Promise<void> {
+  const old = await findOwn(changing, id)
+  const action = { action: 'rule.delete', target: id, before: stateOf(old), after: null }
+  await change(changing, action, async (trx) => {
+    await assertUnchanged(trx, old)
+    await removeRule(trx, id)
+  })
+}
+
+/** Hours of the chart in a list, the present one included. */
+const recentHours = 24
+
+async function summaries(db: Db, rows: readonly RuleRow[], now: number) {
+  const first = startOf(now, hourMs) - (recentHours - 1) * hourMs
+  const [counted, last, names] = await Promise.all([
+    readHours(db, { from: first, to: now + 1 }),
+    readLastFirings(
+      db,
+      rows.map(({ id }) => id),
+    ),
+    keyNames.names(
+      db,
+      rows.flatMap(({ changed_by }) => changed_by ?? []),
+    ),
+  ])
+  return rows.map((row) => {
+    const hours = Array.from<number>({ length: recentHours }).fill(0)
+    for (const { rule_id, hour, count } of counted) {
+      if (rule_id === row.id) hours[(hour - first) / hourMs] = Number(count)
+    }
+    return {
+      id: row.id,
+      title: row.title,
+      severity: row.severity,
+      mode: row.mode,
+      version: row.version,
+      file: row.file,
+      responses: JSON.parse(row.responses) as string[],
+      created_at: isoTime(row.created_at),
+      changed_at: isoTime(row.changed_at),
+      changed_by: row.changed_by === null ? null : (names.get(row.changed_by) ?? row.changed_by),
+      firings_24h: hours.reduce((sum, count) => sum + count, 0),
+      recent_hours: hours,
+      last_fired_at: isoTimeOrNull(last.get(row.id) ?? null),
+    }
+  })
+}
+
+export async function listRules(db: Db, now: number): Promise<Omit<RuleList, 'file_faults'>> {
+  const { seq, newest } = await readProgress(db)
+  return {
+    rules: await summaries(db, await readRules(db), now),
+    runner: { seq, lag_events: Math.max(0, newest - seq) },
+  }
+}
+
+/** Throws AppError `not_found`. */
+export async function viewRule(db: Db, id: string, given: { version?: string }, now: number) {
+  const row = await findRule(db, id)
+  if (!row) throw unknownRule(id)
+  const version = given.version === undefined ? row.version : Number(given.version)
+  const stored = await findVersion(db, id, version)
+  if (!stored) throw new AppError('not_found', `The rule has no version ${version}; the newest is ${row.version}.`)
+  const [[summary], versions] = await Promise.all([
+    summaries(db, [row], now),
+    readVersions(db, id, ruleLimits.listedVersions),
+  ])
+  const names = await keyNames.names(
+    db,
+    versions.flatMap(({ created_by }) => created_by ?? []),
+  )
+  const { document } = readRule(stored.text).rule
+  return {
+    ...summary!,
+    version,
+    document: version === row.version ? { ...document, mode: row.mode } : document,
+    text: stored.text,
+    format: stored.format,
+    versions: versions.map(({ version: number, created_at, created_by }) => ({
+      version: number,
+      created_at: isoTime(created_at),
+      created_by: created_by === null ? null : (names.get(created_by) ?? created_by),
+    })),
+  }
+}

@@ -1,0 +1,213 @@
+import { sql } from 'kysely'
+import type { Database, Db, Statement } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
+import type { ValueChanges, ValueRow } from './value-history.ts'
+
+export type FiringRow = Schema['rule_firings']
+export type ResponseRow = Schema['rule_responses']
+/** A response with the firing that it belongs to. */
+export interface PendingResponse extends ResponseRow {
+  title: string
+  version: number
+  event_id: string
+  instance_id: string | null
+}
+
+/** A holder of the lease. */
+export interface Holding {
+  epoch: number
+  /** The place in the log as it is stored. */
+  seq: number
+}
+
+/** Takes the lease where no other process holds it; undefined where another process does. */
+export async function claimLease(
+  db: Db,
+  holder: string,
+  now: number,
+  leasedUntil: number,
+): Promise<Holding | undefined> {
+  const row = await db
+    .updateTable('rule_runner')
+    .set((e) => ({ epoch: e('epoch', '+', 1), holder, leased_until: leasedUntil }))
+    .where('id', '=', 1)
+    .where((e) => e.or([e('leased_until', '<=', now), e('holder', '=', holder)]))
+    .returning(['epoch', 'seq'])
+    .executeTakeFirst()
+  return row && { epoch: Number(row.epoch), seq: Number(row.seq) }
+}
+
+/** Says that the holder lives; false when another process has the lease by now. */
+export async function renewLease(db: Db, epoch: number, leasedUntil: number): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('rule_runner')
+    .set({ leased_until: leasedUntil })
+    .where('id', '=', 1)
+    .where('epoch', '=', epoch)
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows === 1n
+}
+
+export async function releaseLease(db: Db, epoch: number): Promise<void> {
+  await db
+    .updateTable('rule_runner')
+    .set({ leased_until: 0, holder: null })
+    .where('id', '=', 1)
+    .where('epoch', '=', epoch)
+    .execute()
+}
+
+export function readLease(db: Db) {
+  return db.selectFrom('rule_runner').select(['epoch', 'seq', 'leased_until']).executeTakeFirstOrThrow()
+}
+
+/** What every write of the runner begins with: it fails as stale when another process took the lease since. */
+export function heldStatement({ db, dialect }: Database, { epoch, seq }: Holding): Statement {
+  const held = db.selectFrom('rule_runner').select('id').where('id', '=', 1).where('epoch', '=', epoch)
+  return dialect.lockFound(held.where('seq', '=', seq).compile())
+}
+
+/** Moves the place in the log, within a batch that `heldStatement` begins. */
+export function moveStatement(db: Db, seq: number, leasedUntil: number): Statement {
+  return db.updateTable('rule_runner').set({ seq, leased_until: leasedUntil }).where('id', '=', 1).compile()
+}
+
+/** What says whether a rule changed. */
+export function readRuleMarks(db: Db) {
+  return db.selectFrom('rules').select(['id', 'version', 'mode', 'changed_at']).execute()
+}
+
+export function readRulesOf(db: Db, ids: readonly string[]) {
+  return db.selectFrom('rules').selectAll().where('id', 'in', ids).execute()
+}
+
+export function readStarts(db: Db) {
+  return db.selectFrom('rule_starts').selectAll().execute()
+}
+
+/** A rule begins; what another detection of it saw is forgotten. */
+export function startStatements(db: Db, start: Schema['rule_starts']): Statement[] {
+  const { rule_id, basis, after_seq } = start
+  const mark = db
+    .insertInto('rule_starts')
+    .values(start)
+    .onConflict((conflict) => conflict.column('rule_id').doUpdateSet({ basis, after_seq }))
+  return [mark.compile(), db.deleteFrom('rule_values').where('rule_id', '=', rule_id).compile()]
+}
+
+/** When each group of a rule fired last, of the firings since. */
+export async function readGroupFirings(
+  db: Db,
+  id: string,
+  since: { seq: number; time: number },
+): Promise<{ group: string; time: number }[]> {
+  const rows = await db
+    .selectFrom('rule_firings')
+    .select((e) => ['group_key as group', e.fn.max('fired_at').as('time')])
+    .where('rule_id', '=', id)
+    .where('fired_at', '>=', since.time)
+    .where('seq', '>', since.seq)
+    .groupBy('group_key')
+    .execute()
+  return rows.map(({ group, time }) => ({ group, time: Number(time) }))
+}
+
+/** How often a group fired since. */
+export async function countGroupFirings(db: Db, id: string, group: string, since: number): Promise<number> {
+  const { count } = await db
+    .selectFrom('rule_firings')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where('rule_id', '=', id)
+    .where('fired_at', '>=', since)
+    .where('group_key', '=', group)
+    .executeTakeFirstOrThrow()
+  return Number(count)
+}
+
+/** Everything that is known for new_value, oldest first. */
+export function readValues(db: Db, id: string, basis: string): Promise<ValueRow[]> {
+  return db
+    .selectFrom('rule_values')
+    .select(['group_key', 'value', 'seen_at', 'new_seq'])
+    .where('rule_id', '=', id)
+    .where('basis', '=', basis)
+    .orderBy('seen_at')
+    .execute()
+}
+
+const firingColumns = {
+  rule_id: 'text',
+  seq: 'bigint',
+  version: 'bigint',
+  mode: 'text',
+  group_key: 'text',
+  instance_id: 'text',
+  event_id: 'text',
+  fired_at: 'bigint',
+  count: 'bigint',
+  events: 'text',
+  matched_id: 'text',
+  created_at: 'bigint',
+} as const satisfies Record<keyof FiringRow, string>
+
+const responseColumns = {
+  rule_id: 'text',
+  seq: 'bigint',
+  position: 'bigint',
+  action: 'text',
+  target: 'text',
+  duration_ms: 'bigint',
+  state: 'text',
+  detail: 'text',
+  created_at: 'bigint',
+} as const satisfies Record<keyof ResponseRow, string>
+
+const valueColumns = { group_key: 'text', value: 'text', seen_at: 'bigint', new_seq: 'bigint' } as const
+
+/** Compiled for any number of rows. */
+export function runnerStatements({ db, dialect }: Database) {
+  /** Inserts rows; what is there already stays as it is. */
+  function insert<Columns extends Record<string, 'text' | 'bigint'>>(
+    table: string,
+    columns: Columns,
+    rows: readonly Record<keyof Columns, unknown>[],
+    conflict: string,
+  ): Statement {
+    const names = Object.keys(columns)
+    const cells = rows.map((row) => names.map((name) => row[name]))
+    const list = sql.raw(names.join(', '))
+    return sql`insert into ${sql.raw(table)} (${list}) select ${list}
+      from ${dialect.rowsFromJson(JSON.stringify(cells), columns)} as batch where true ${sql.raw(conflict)}`.compile(db)
+  }
+
+  return {
+    firings: (rows: readonly FiringRow[]) =>
+      insert('rule_firings', firingColumns, rows, 'on conflict (rule_id, seq) do nothing'),
+    responses: (rows: readonly ResponseRow[]) =>
+      insert('rule_responses', responseColumns, rows, 'on conflict (rule_id, seq, position) do nothing'),
+    hours: (rows: readonly Schema['rule_hours'][]) =>
+      insert(
+        'rule_hours',
+        { rule_id: 'text', hour: 'bigint', count: 'bigint' },
+        rows,
+        'on conflict (rule_id, hour) do update set count = rule_hours.count + excluded.count',
+      ),
+    values(ruleId: string, basis: string, { changed, forgotten }: ValueChanges): Statement[] {
+      const gone = forgotten.length === 0 ? [] : [forgottenStatement(ruleId, basis, forgotten)]
+      if (changed.length === 0) return gone
+      const rows = changed.map((row) => ({ rule_id: ruleId, basis, ...row }))
+      const columns = { rule_id: 'text', basis: 'text', ...valueColumns } as const
+      const conflict = `on conflict (rule_id, basis, group_key, value) do update
+        set seen_at = excluded.seen_at, new_seq = excluded.new_seq`
+      return [...gone, insert('rule_values', columns, rows, conflict)]
+    },
+  }
+
+  function forgottenStatement(ruleId: string, basis: string, groups: readonly string[]): Statement {
+    const cells = groups.map((group) => [group])
+    return sql`delete from rule_values where rule_id = ${ruleId} and basis = ${basis} and group_key in
+      (select group_key from ${dialect.rowsFromJson(JSON.stringify(cells), { group_key: 'text' })} as batch)`.compile(
+      db,
+    )
+  }
+}

@@ -1,0 +1,100 @@
+import type { RuleFirings } from '@wardline/contract'
+import { afterEach, expect, it } from 'vitest'
+import { openRuleService, type RuleService, shellRule, toolCall } from '../../test-rule-service.ts'
+
+const open: RuleService[] = []
+afterEach(async () => {
+  for (const service of open.splice(0).reverse()) await service[Symbol.asyncDispose]()
+})
+
+/** A service; of two that share a database each has its own turn of work. */
+async function service(options: Parameters<typeof openRuleService>[0] = {}): Promise<RuleService> {
+  const opened = await openRuleService(options)
+  open.push(opened)
+  return opened
+}
+const twinOf = ({ deps, clock }: RuleService) => service({ dataDir: deps.config.dataDir, clock })
+
+const burst = {
+  correlation: { type: 'event_count', 'group-by': ['instance_id'], timespan: '1m', condition: { gte: 3 } },
+  tests: undefined,
+}
+
+it('records what a rule in mode observe would have done, and alerts nobody', async () => {
+  const on = await service()
+  const id = await on.create(shellRule())
+  await on.report(toolCall('file-read'), toolCall('shell-exec'), toolCall('shell-exec', 'agent-b'))
+  await on.runRules()
+  const found = (await on.call<RuleFirings>('GET', `/api/rules/${id}/firings`)).body
+  expect(found.firings).toMatchObject([
+    { seq: 3, group: ['agent-b'], mode: 'observe', version: 1, responses: [], events: [{ seq: 3 }] },
+    { seq: 2, group: ['agent-a'], instance_id: 'agent-a', count: 1 },
+  ])
+  expect(found.hours).toMatchObject([{ count: 2 }])
+  const [newest] = found.firings
+  expect(await on.eventsOf('rule_matched')).toMatchObject([
+    {
+      id: newest!.matched_event_id,
+      severity: 'info',
+      instance_id: 'agent-b',
+      by_service: true,
+      metadata: { rule: id, version: 1, mode: 'observe', events: [newest!.event_id] },
+    },
+    {},
+  ])
+  const list = await on.call<{ rules: object[]; runner: object }>('GET', '/api/rules')
+  expect(list.body).toMatchObject({ rules: [{ firings_24h: 2, last_fired_at: expect.any(String) }] })
+})
+
+it('sees what comes after it was stored, and nothing of what it makes itself', async () => {
+  const on = await service()
+  await on.runRules()
+  await on.report(toolCall('shell-exec'))
+  await on.runRules()
+  const id = await on.create(
+    shellRule({ detection: { any: { 'event_type|exists': true }, condition: 'any' }, tests: undefined }),
+  )
+  for (let round = 0; round < 3; round += 1) {
+    await on.report(toolCall('shell-exec'))
+    await on.runRules()
+    await on.runRules()
+  }
+  expect(await on.firings(id)).toHaveLength(3)
+})
+
+it('goes on where another process stopped, with the windows that it had', async () => {
+  const on = await service()
+  const id = await on.create(shellRule(burst))
+  await on.report(toolCall('shell-exec'), toolCall('shell-exec'), toolCall('shell-exec', 'agent-b'))
+  await on.runRules()
+  const other = await twinOf(on)
+  await other.runRules()
+  await other.report(toolCall('shell-exec'))
+  await other.runRules()
+  // The first one has the lease still.
+  expect(await on.firings(id)).toHaveLength(0)
+  on.clock.advance(4_000)
+  await other.runRules()
+  const expected = [{ group: ['agent-a'], count: 3, events: [{ seq: 1 }, { seq: 2 }, { seq: 4 }] }]
+  expect(await on.firings(id)).toMatchObject(expected)
+  // It was frozen, and wakes up with what it believed.
+  await on.report(toolCall('shell-exec', 'agent-b'), toolCall('shell-exec', 'agent-b'))
+  await on.services.ruleRunner.whenIdle()
+  await on.runRules()
+  expect(await on.firings(id)).toMatchObject(expected)
+  await other.runRules()
+  expect(await on.firings(id)).toMatchObject([{ group: ['agent-b'] }, ...expected])
+})
+
+it('keeps the cooldown of a group across a takeover', async () => {
+  const on = await service()
+  const id = await on.create(shellRule({ cooldown: '1h' }))
+  await on.report(toolCall('shell-exec'))
+  await on.runRules()
+  await on.services.ruleRunner.close()
+  const other = await twinOf(on)
+  await other.runRules()
+  await other.report(toolCall('shell-exec'), toolCall('shell-exec', 'agent-b'))
+  await other.runRules()
+  expect(await on.firings(id)).toMatchObject([{ group: ['agent-b'] }, { group: ['agent-a'], seq: 1 }])
+})

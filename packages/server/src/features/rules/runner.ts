@@ -1,0 +1,400 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { eventTypes } from '@wardline/contract'
+import { minuteMs } from '../../clock.ts'
+import { readCounter } from '../../db/counters.ts'
+import type { EventFields } from '../../db/schema/events.ts'
+import type { Deps } from '../../deps.ts'
+import { DatabaseError } from '../../errors.ts'
+import { randomSecret } from '../../ids.ts'
+import { parseEventRow } from '../events/event-row.ts'
+import type { Ingest } from '../events/ingest.ts'
+import { readTagsOf } from '../instances/tag-statements.ts'
+import { readRuleEvents, ruleEventOf } from './event-log.ts'
+import { createFiringWriter, type Matched } from './firing-writer.ts'
+import type { RuleEvent } from './language/fields.ts'
+import { NearEvents } from './near-events.ts'
+import { rebuildStates } from './rebuild.ts'
+import type { RuleResponder } from './responder.ts'
+import { RulePace } from './rule-pace.ts'
+import {
+  claimLease,
+  type Holding,
+  heldStatement,
+  moveStatement,
+  readLease,
+  readRuleMarks,
+  readRulesOf,
+  readStarts,
+  releaseLease,
+  renewLease,
+  runnerStatements,
+  startStatements,
+} from './runner-queries.ts'
+import { inherit, newRunningRule, type RunningRule, RunningSet } from './running-rule.ts'
+
+/** Without a sign of the holder for this long another process takes over, a second later at most. */
+const leaseMs = 3_500
+/** Events of a page from memory. */
+const nearRows = 500
+/** Length of a turn of the event loop, and events after which the time is looked at. */
+const turnMs = 1
+const lookAtTimeEvery = 16
+/** The place in the log is written with each firing, and otherwise this often: what is read again makes no firing. */
+const moveEveryMs = 1_000
+/** Values of new_value that wait to be written. */
+const maxPendingValues = 5_000
+/** Firings of one transaction: each is an event as well. */
+const maxMatched = 500
+/** After this long of catching up, changed rules get their turn. */
+const followMs = 250
+const caller = 'rules'
+
+/** The lease is gone, or another write came first: what is in memory may be outdated. */
+class Outdated extends Error {}
+
+/**
+ * Takes every stored event through the rules, in order of seq, in the one process that holds the lease. What it knows
+ * follows from the log, so another one continues where it was.
+ */
+export class RuleRunner {
+  readonly #deps: Deps
+  readonly #ingest: Ingest
+  readonly #responder: RuleResponder
+  readonly #near = new NearEvents()
+  readonly #pace: RulePace
+  readonly #holder = randomSecret(12)
+  readonly #statements: ReturnType<typeof runnerStatements>
+  readonly #writer: ReturnType<typeof createFiringWriter>
+  #holding: Holding | undefined
+  #index = new RunningSet([])
+  /** Events up to it were taken through the rules; the stored place follows. */
+  #seq = 0
+  #head = 0
+  #movedAt = -Infinity
+  #evictionsReported = 0
+  #evictionsAt = -Infinity
+  #isOpen = true
+  #isAwake = false
+  /** The database did not answer: the next run reads on. */
+  #isWaiting = false
+  /** Rules that do not compile, by id, with when they were changed. */
+  readonly #broken = new Map<string, number>()
+  #work: Promise<void> | undefined
+
+  constructor(deps: Deps, { ingest, ruleResponder }: { ingest: Ingest; ruleResponder: RuleResponder }) {
+    this.#deps = deps
+    this.#ingest = ingest
+    this.#responder = ruleResponder
+    this.#pace = new RulePace(deps.clock)
+    this.#statements = runnerStatements(deps.database)
+    this.#writer = createFiringWriter(deps, { ingest })
+    deps.bus.onEvents((rows) => this.#hear(rows), parseEventRow)
+  }
+
+  /** Whether this process runs the rules. */
+  get isHolder(): boolean {
+    return this.#holding !== undefined
+  }
+
+  /** Costs an event that no rule waits for next to nothing. */
+  #hear(rows: readonly EventFields[]): void {
+    if (!this.#holding || this.#index.rules.length === 0) return
+    this.#pace.note(rows.length)
+    this.#near.add(rows)
+    this.#head = Math.max(this.#head, this.#near.head)
+    this.#wake()
+  }
+
+  /** In a later turn: the callers that stored the events are answered first. */
+  #wake(): void {
+    if (this.#isAwake || this.#isWaiting) return
+    this.#isAwake = true
+    setImmediate(() => {
+      this.#isAwake = false
+      void this.#follow()
+    })
+  }
+
+  /** Periodic work: keeps or takes the lease, learns of changed rules, and follows the log. */
+  async run(): Promise<void> {
+    const { database, clock, metrics } = this.#deps
+    const now = clock.now()
+    this.#isWaiting = false
+    // Also while the database is away: the bus may still bring events.
+    if (this.#holding) metrics.rulesLag.set(Math.max(0, this.#head - this.#seq))
+    try {
+      if (this.#holding && !(await renewLease(database.db, this.#holding.epoch, now + leaseMs))) this.#drop()
+      if (!this.#holding) {
+        const holding = await claimLease(database.db, this.#holder, now, now + leaseMs)
+        if (!holding) {
+          const { seq } = await readLease(database.db)
+          metrics.rulesLag.set(Math.max(0, (await readCounter(database.db, 'event_seq')) - Number(seq)))
+          return
+        }
+        await this.#alone(() => this.#take(holding))
+      }
+      this.#head = Math.max(this.#head, await readCounter(database.db, 'event_seq'))
+      await this.#refresh()
+      await this.#follow()
+      await this.#alone(() => this.#move())
+      if (this.#holding) await this.#responder.run()
+      await this.#reportEvictions(now)
+      metrics.rulesLag.set(Math.max(0, this.#head - this.#seq))
+    } catch (fault) {
+      if (!(fault instanceof Outdated)) throw fault
+      this.#drop()
+    }
+  }
+
+  /** Ends after the page under way, and lets another process take over at once. */
+  async close(): Promise<void> {
+    this.#isOpen = false
+    await this.whenIdle()
+    const holding = this.#holding
+    this.#drop()
+    if (holding) await releaseLease(this.#deps.database.db, holding.epoch)
+  }
+
+  async whenIdle(): Promise<void> {
+    while (this.#work) await this.#work.catch(() => {})
+    await this.#responder.whenIdle()
+  }
+
+  #drop(): void {
+    this.#holding = undefined
+    this.#index = new RunningSet([])
+    this.#near.clear()
+  }
+
+  /** One piece of work at a time: they share the states. */
+  async #alone(work: () => Promise<void>): Promise<void> {
+    while (this.#work) await this.#work.catch(() => {})
+    const running = work().finally(() => {
+      if (this.#work === running) this.#work = undefined
+      // What came meanwhile was not heard.
+      if (this.#isOpen && this.#holding && this.#seq < this.#head) this.#wake()
+    })
+    this.#work = running
+    await running
+  }
+
+  /** Takes events through the rules, for a while where there are many; a call meanwhile changes nothing. */
+  async #follow(): Promise<void> {
+    if (this.#work) return this.#work.catch(() => {})
+    await this.#alone(async () => {
+      const until = this.#deps.clock.monotonic() + followMs
+      const isDue = () => this.#seq < this.#head && this.#deps.clock.monotonic() < until
+      while (this.#isOpen && this.#holding && isDue()) {
+        if (this.#index.rules.length === 0) this.#seq = this.#head
+        else if (!(await this.#takePage(this.#holding))) return
+      }
+    }).catch((fault) => {
+      // The page comes again: states that went on with it would count its events twice.
+      this.#drop()
+      if (!(fault instanceof Outdated)) this.#deps.log.warn({ err: fault }, 'the rules wait for the database')
+    })
+  }
+
+  /** False where the page could not be read: the next run reads it again. */
+  async #takePage(holding: Holding): Promise<boolean> {
+    let events: RuleEvent[]
+    try {
+      events = await this.#nextPage()
+    } catch (fault) {
+      this.#deps.log.warn({ err: fault }, 'the rules wait for the database')
+      this.#isWaiting = true
+      return false
+    }
+    if (events.length === 0) {
+      // Nothing is stored up to there any more.
+      this.#seq = this.#head
+      return true
+    }
+    const rules = this.#index
+    const matched: Matched[] = []
+    let since = this.#deps.clock.monotonic()
+    for (const [index, event] of events.entries()) {
+      for (const { running, firing } of rules.take(event)) matched.push({ rule: running, firing, event })
+      if (matched.length >= maxMatched) {
+        this.#seq = event.row.seq!
+        await this.#write(holding, matched.splice(0))
+      }
+      if (index % lookAtTimeEvery === 0 && this.#deps.clock.monotonic() - since >= turnMs) {
+        await this.#pace.giveWay(this.#deps.clock.monotonic() - since)
+        since = this.#deps.clock.monotonic()
+      }
+    }
+    this.#seq = events.at(-1)!.row.seq!
+    this.#near.dropUpTo(this.#seq)
+    if (matched.length > 0 || this.#index.pendingValues() > maxPendingValues || this.#isMoveDue()) {
+      await this.#write(holding, matched)
+    } else await this.#pace.giveWay(this.#deps.clock.monotonic() - since)
+    return true
+  }
+
+  async #nextPage(): Promise<RuleEvent[]> {
+    const { database } = this.#deps
+    const near = this.#near.after(this.#seq, nearRows)
+    if (!near)
+      return readRuleEvents(database, caller, { after: this.#seq, upTo: this.#head, withTags: this.#index.withTags })
+    if (!this.#index.withTags) return near.map((event) => ruleEventOf(event))
+    const ids = [...new Set(near.flatMap(({ instance_id }) => instance_id ?? []))]
+    const tags = await readTagsOf(database.db, ids)
+    return near.map((event) => ruleEventOf(event, event.instance_id === null ? undefined : tags.get(event.instance_id)))
+  }
+
+  /** Writes firings and what new_value saw with the place in the log, all or nothing. */
+  async #write(holding: Holding, matched: readonly Matched[]): Promise<void> {
+    const { database, clock, metrics } = this.#deps
+    const now = clock.now()
+    const writing = await this.#writer.prepare(matched, now)
+    const values = this.#index.rules.flatMap(({ row, basis, history }) =>
+      history.pending === 0 ? [] : this.#statements.values(row.id, basis, history.takeChanges()),
+    )
+    const first = [heldStatement(database, holding), moveStatement(database.db, this.#seq, now + leaseMs)]
+    const results = await this.#batch([...first, ...writing.statements, ...values])
+    holding.seq = this.#seq
+    this.#movedAt = clock.monotonic()
+    writing.stored(results.slice(first.length))
+    for (const { rule } of matched) metrics.ruleFirings.inc({ mode: rule.row.mode })
+    if (writing.pending.length > 0) this.#responder.add(writing.pending)
+  }
+
+  async #batch(statements: Parameters<Deps['database']['batch']>[0]) {
+    try {
+      return await this.#deps.database.batch(statements)
+    } catch (fault) {
+      if (fault instanceof DatabaseError && fault.stale) throw new Outdated()
+      throw fault
+    }
+  }
+
+  #isMoveDue = (): boolean => this.#deps.clock.monotonic() - this.#movedAt >= moveEveryMs
+
+  /** Writes the place in the log now and then: what a restart reads again is bounded. */
+  async #move(): Promise<void> {
+    const holding = this.#holding
+    if (!holding || (holding.seq === this.#seq && this.#index.pendingValues() === 0)) return
+    if (this.#isMoveDue()) await this.#write(holding, [])
+  }
+
+  /** Begins as the holder of the lease: rebuilds what each rule knows. */
+  async #take(holding: Holding): Promise<void> {
+    const { clock, database, log } = this.#deps
+    this.#seq = holding.seq
+    this.#head = Math.max(holding.seq, await readCounter(database.db, 'event_seq'))
+    const marks = await readRuleMarks(database.db)
+    const rules = await this.#compile(
+      marks.map(({ id }) => id),
+      holding.seq,
+    )
+    const starts = new Map((await readStarts(database.db)).map((start) => [start.rule_id, start]))
+    const known = rules.filter(({ row, basis }) => starts.get(row.id)?.basis === basis)
+    for (const rule of known) rule.afterSeq = Number(starts.get(rule.row.id)!.after_seq)
+    let renewedAt = clock.monotonic()
+    await rebuildStates(this.#deps, known, holding.seq, async () => {
+      if (clock.monotonic() - renewedAt < moveEveryMs) return
+      renewedAt = clock.monotonic()
+      if (!(await renewLease(database.db, holding.epoch, clock.now() + leaseMs))) throw new Outdated()
+    })
+    await this.#begin(
+      holding,
+      rules.filter((rule) => !known.includes(rule)),
+    )
+    this.#holding = holding
+    this.#index = new RunningSet(rules)
+    log.info({ epoch: holding.epoch, rules: rules.length, seq: holding.seq }, 'this process runs the rules')
+  }
+
+  /** Notes that rules see events from here on. */
+  async #begin(holding: Holding, rules: readonly RunningRule[]): Promise<void> {
+    if (rules.length === 0) return
+    const { database } = this.#deps
+    await this.#batch([
+      heldStatement(database, holding),
+      ...rules.flatMap(({ row, basis, afterSeq }) =>
+        startStatements(database.db, { rule_id: row.id, basis, after_seq: afterSeq }),
+      ),
+    ])
+  }
+
+  async #compile(ids: readonly string[], afterSeq: number): Promise<RunningRule[]> {
+    if (ids.length === 0) return []
+    const rules: RunningRule[] = []
+    for (const row of await readRulesOf(this.#deps.database.db, ids)) {
+      try {
+        rules.push(newRunningRule(row, afterSeq))
+        this.#broken.delete(row.id)
+      } catch (fault) {
+        this.#broken.set(row.id, row.changed_at)
+        this.#deps.log.error({ err: fault, rule: row.id }, 'a rule does not compile; it is not run')
+      }
+      // A rule takes milliseconds at worst.
+      await nextTurn()
+    }
+    return rules
+  }
+
+  /** Learns of rules that were added, changed or removed. */
+  async #refresh(): Promise<void> {
+    const found = await readRuleMarks(this.#deps.database.db)
+    const marks = found.filter(({ id, changed_at }) => this.#broken.get(id) !== changed_at)
+    const running = new Map(this.#index.rules.map((rule) => [rule.row.id, rule]))
+    const changed = marks.filter(({ id, version, mode, changed_at }) => {
+      const row = running.get(id)?.row
+      return row?.version !== version || row.mode !== mode || row.changed_at !== changed_at
+    })
+    if (changed.length === 0 && marks.length === running.size) return
+    const next = await this.#compile(
+      changed.map(({ id }) => id),
+      this.#seq,
+    )
+    const ids = marks.map(({ id }) => id)
+    await this.#alone(() => this.#exchange(ids, next))
+  }
+
+  /** Runs other rules from the next event on. */
+  async #exchange(ids: readonly string[], compiled: readonly RunningRule[]): Promise<void> {
+    const holding = this.#holding
+    if (!holding) return
+    const running = new Map(this.#index.rules.map((rule) => [rule.row.id, rule]))
+    if (running.size === 0) this.#seq = this.#head
+    const next = compiled.map((rule) => {
+      const before = running.get(rule.row.id)
+      return before?.basis === rule.basis ? inherit(rule, before) : { ...rule, afterSeq: this.#seq }
+    })
+    const fresh = next.filter(({ row, basis }) => running.get(row.id)?.basis !== basis)
+    if (fresh.length > 0) {
+      // No rule begins behind the stored place: a restart goes on from there.
+      if (holding.seq !== this.#seq) await this.#write(holding, [])
+      await this.#begin(holding, fresh)
+    }
+    const replaced = new Map(next.map((rule) => [rule.row.id, rule]))
+    this.#index = new RunningSet(ids.flatMap((id) => replaced.get(id) ?? running.get(id) ?? []))
+  }
+
+  async #reportEvictions(now: number): Promise<void> {
+    const counts = this.#index.rules.map(({ row, state, history }) => ({
+      rule: row.id,
+      title: row.title,
+      evicted: state.evicted + history.evicted,
+    }))
+    const total = counts.reduce((sum, { evicted }) => sum + evicted, 0)
+    if (total <= this.#evictionsReported) {
+      this.#evictionsReported = total
+      return
+    }
+    if (now - this.#evictionsAt < minuteMs) return
+    const evicted = total - this.#evictionsReported
+    await this.#ingest.store([
+      this.#ingest.own({
+        severity: 'warning',
+        event_type: eventTypes.ruleStateEvicted,
+        description: `Rules forgot ${evicted} groups that were used least recently, because there were too many`,
+        metadata: { evicted, rules: counts.filter((each) => each.evicted > 0).slice(0, 20) },
+      }),
+    ])
+    this.#evictionsReported = total
+    this.#evictionsAt = now
+  }
+}

@@ -1,0 +1,101 @@
+import { createHash } from 'node:crypto'
+import type { RuleDocument } from '@wardline/contract'
+import type { Correlation } from './language/correlation.ts'
+import type { RuleEvent } from './language/fields.ts'
+import type { CompiledRule } from './language/rule.ts'
+import { type RuleFiring, RuleSet } from './language/rule-set.ts'
+import { type RuleState, ruleStates, step } from './language/rule-state.ts'
+import type { RuleRow } from './queries.ts'
+import { readRule } from './rule-text.ts'
+import { StoredHistory } from './value-history.ts'
+
+/** A rule with what it knows of the events before. */
+export interface RunningRule {
+  row: Pick<RuleRow, 'id' | 'title' | 'severity' | 'mode' | 'version' | 'changed_at'>
+  rule: CompiledRule
+  /** Digest of what the state depends on. */
+  basis: string
+  state: RuleState
+  history: StoredHistory
+  /** It sees events after this seq. */
+  afterSeq: number
+}
+
+const basisOf = ({ detection, correlation }: RuleDocument): string =>
+  createHash('sha256')
+    .update(JSON.stringify([detection, correlation]))
+    .digest('hex')
+    .slice(0, 32)
+
+/** A rule that saw nothing yet. Throws where its text does not compile. */
+export function newRunningRule(row: RunningRule['row'] & Pick<RuleRow, 'text'>, afterSeq: number): RunningRule {
+  const { rule } = readRule(row.text)
+  const { id, title, severity, mode, version, changed_at } = row
+  return {
+    row: { id, title, severity, mode, version, changed_at },
+    rule,
+    basis: basisOf(rule.document),
+    state: ruleStates.start(rule),
+    history: new StoredHistory(),
+    afterSeq,
+  }
+}
+
+/** Takes over what an earlier version with the same basis knew. */
+export function inherit(next: RunningRule, { state, history, afterSeq }: RunningRule): RunningRule {
+  return { ...next, state, history, afterSeq }
+}
+
+const historyless = ({ type }: Correlation) => type === 'new_value'
+const innerOf = ({ steps }: Correlation): Correlation[] =>
+  steps.flatMap((each) => ('correlation' in each ? [each.correlation] : []))
+
+/**
+ * How far back events must be read to rebuild the state, in milliseconds. What new_value knows is stored, and so is when a
+ * group fired last.
+ */
+export function rereadOf(correlation: Correlation): number {
+  const inner = Math.max(0, ...innerOf(correlation).map(rereadOf))
+  return (historyless(correlation) ? 0 : correlation.timespan) + inner
+}
+
+/** Whether any of its correlations asks what was shown before. */
+export const asksHistory = (correlation: Correlation): boolean =>
+  historyless(correlation) || innerOf(correlation).some(asksHistory)
+
+/** Fields, values or exceptions that name tags; what only looks like it costs a query. */
+const looksAtTags = ({ document: { detection, correlation, exceptions } }: CompiledRule): boolean =>
+  JSON.stringify([detection, correlation, exceptions]).includes('"tags')
+
+/** Takes an event that it saw before through a state that is rebuilt. */
+export function replay(running: RunningRule, event: RuleEvent, history: ReturnType<StoredHistory['asBefore']>): void {
+  if (event.row.seq! <= running.afterSeq) return
+  history.seq = event.row.seq!
+  step(running.rule, running.state, event, history)
+}
+
+/** The rules that run, and what they need of an event. */
+export class RunningSet {
+  readonly rules: readonly RunningRule[]
+  readonly withTags: boolean
+  readonly #set: RuleSet<RunningRule>
+  readonly #histories: StoredHistory[]
+
+  constructor(rules: readonly RunningRule[]) {
+    this.rules = rules
+    this.#set = new RuleSet(rules)
+    this.withTags = rules.some(({ rule }) => looksAtTags(rule))
+    this.#histories = rules.filter(({ rule }) => asksHistory(rule.correlation)).map(({ history }) => history)
+  }
+
+  /** Takes the next event of the log through all rules. */
+  take(event: RuleEvent): RuleFiring<RunningRule>[] {
+    for (const history of this.#histories) history.seq = event.row.seq!
+    return this.#set.take(event)
+  }
+
+  /** Values of new_value that wait to be written, at least. */
+  pendingValues(): number {
+    return this.#histories.reduce((sum, { pending }) => sum + pending, 0)
+  }
+}

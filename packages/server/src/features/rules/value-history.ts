@@ -1,0 +1,125 @@
+import { ruleLimits } from '@wardline/contract'
+import type { ValueHistory } from './language/correlation.ts'
+
+/** A value that a group showed: when last, and at which event it was new last (0 = it never was). */
+interface Seen {
+  at: number
+  newSeq: number
+}
+
+interface KnownGroup {
+  since: number
+  values: Map<string, Seen>
+}
+
+/** A row of the database; the value '' stands for the group itself. */
+export interface ValueRow {
+  group_key: string
+  value: string
+  seen_at: number
+  new_seq: number
+}
+
+export interface ValueChanges {
+  changed: ValueRow[]
+  /** Groups of which nothing is known any more. */
+  forgotten: string[]
+}
+
+const bounds = { groups: ruleLimits.groups, entries: ruleLimits.groupEntries }
+
+/**
+ * What groups showed before, for new_value: kept in memory within the bounds of a rule, the least recently used group goes
+ * first. What changed is written with the place in the log, so that both always belong together.
+ */
+export class StoredHistory implements ValueHistory {
+  readonly #groups = new Map<string, KnownGroup>()
+  #entries = 0
+  #dirty = new Map<string, Set<string>>()
+  #forgotten = new Set<string>()
+  evicted = 0
+  /** The event that is stepped through. */
+  seq = 0
+
+  /** `rows` by the time at which they were seen, oldest first. */
+  constructor(rows: readonly ValueRow[] = []) {
+    for (const { group_key, value, seen_at, new_seq } of rows) {
+      const group = this.#groups.get(group_key) ?? { since: seen_at, values: new Map<string, Seen>() }
+      this.#groups.delete(group_key)
+      this.#groups.set(group_key, group)
+      if (value === '') group.since = seen_at
+      else {
+        group.values.set(value, { at: seen_at, newSeq: new_seq })
+        this.#entries += 1
+      }
+    }
+  }
+
+  look(key: string, value: string) {
+    const group = this.#groups.get(key)
+    return { groupSince: group?.since, valueSeen: group?.values.get(value)?.at }
+  }
+
+  note(key: string, value: string, time: number, isNew: boolean): void {
+    let group = this.#groups.get(key)
+    if (!group) {
+      group = { since: time, values: new Map() }
+      this.#mark(key, '')
+    }
+    this.#groups.delete(key)
+    this.#groups.set(key, group)
+    const seen = group.values.get(value)
+    if (!seen) this.#entries += 1
+    group.values.set(value, { at: time, newSeq: isNew ? this.seq : (seen?.newSeq ?? 0) })
+    this.#mark(key, value)
+    for (const [oldest, { values }] of this.#groups) {
+      const isWithin = this.#groups.size <= bounds.groups && this.#entries <= bounds.entries
+      if (isWithin || this.#groups.size === 1) break
+      this.#groups.delete(oldest)
+      this.#entries -= values.size
+      this.#dirty.delete(oldest)
+      this.#forgotten.add(oldest)
+      this.evicted += 1
+    }
+  }
+
+  #mark(key: string, value: string): void {
+    const values = this.#dirty.get(key) ?? new Set<string>()
+    values.add(value)
+    this.#dirty.set(key, values)
+  }
+
+  /** How many rows `takeChanges` would return at least. */
+  get pending(): number {
+    return this.#dirty.size + this.#forgotten.size
+  }
+
+  /** What changed since the last call, to be written. */
+  takeChanges(): ValueChanges {
+    const changed = [...this.#dirty].flatMap(([group_key, values]) => {
+      const group = this.#groups.get(group_key)!
+      return [...values].map((value): ValueRow => {
+        if (value === '') return { group_key, value, seen_at: group.since, new_seq: 0 }
+        const { at, newSeq } = group.values.get(value)!
+        return { group_key, value, seen_at: at, new_seq: newSeq }
+      })
+    })
+    const forgotten = [...this.#forgotten]
+    this.#dirty = new Map()
+    this.#forgotten = new Set()
+    return { changed, forgotten }
+  }
+
+  /** The same history as it was at each event of the past, for a state that is rebuilt: it changes nothing. */
+  asBefore(): ValueHistory & { seq: number } {
+    const groups = this.#groups
+    return {
+      seq: 0,
+      look(key, value) {
+        const isNew = groups.get(key)?.values.get(value)?.newSeq === this.seq
+        return isNew ? { groupSince: Number.NEGATIVE_INFINITY, valueSeen: undefined } : {}
+      },
+      note() {},
+    }
+  }
+}

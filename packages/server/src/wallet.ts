@@ -1,0 +1,93 @@
+import { createDecipheriv, pbkdf2, scrypt } from 'node:crypto'
+import { promisify } from 'node:util'
+import type { Hex } from 'viem'
+import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
+import { keccak256 } from 'viem/utils'
+import { type Config, ConfigError } from './config.ts'
+import { readPrivateFile } from './private-files.ts'
+
+const setting = 'TRUST_WALLET_KEY_FILE'
+
+/** Bounds of a keystore's cost: geth writes n = 262,144 and r = 8, which take 256 MiB for a moment. */
+const maxScryptBytes = 1024 ** 3
+const maxRounds = 10_000_000
+
+interface Keystore {
+  version: 3
+  crypto: {
+    cipher: string
+    ciphertext: string
+    cipherparams: { iv: string }
+    kdf: string
+    kdfparams: { salt: string; dklen: number; n?: number; r?: number; p?: number; c?: number; prf?: string }
+    mac: string
+  }
+}
+
+const refuse = (rule: string): never => {
+  throw new ConfigError([`${setting}: ${rule}.`])
+}
+
+async function deriveKey({ kdf, kdfparams }: Keystore['crypto'], passphrase: string): Promise<Buffer> {
+  const { salt, dklen, n = 0, r = 0, p = 0, c = 0, prf } = kdfparams
+  const bytes = Buffer.from(salt, 'hex')
+  if (dklen !== 32) return refuse('the keystore must have a dklen of 32')
+  if (kdf === 'scrypt') {
+    if (!(128 * n * r <= maxScryptBytes && p >= 1 && p <= 16))
+      return refuse('the keystore costs more than 1 GiB of memory')
+    return promisify<string, Buffer, number, object, Buffer>(scrypt)(passphrase, bytes, dklen, {
+      N: n,
+      r,
+      p,
+      maxmem: 128 * n * r + 64 * 1024 ** 2,
+    })
+  }
+  if (kdf !== 'pbkdf2' || prf !== 'hmac-sha256' || !(c >= 1 && c <= maxRounds))
+    return refuse('the keystore must use scrypt, or pbkdf2 with hmac-sha256')
+  return promisify(pbkdf2)(passphrase, bytes, c, dklen, 'sha256')
+}
+
+async function decrypt(text: string, passphrase: string): Promise<string> {
+  try {
+    const { version, crypto } = JSON.parse(text) as Keystore
+    if (version !== 3 || crypto.cipher !== 'aes-128-ctr')
+      return refuse('the keystore must be of version 3 with aes-128-ctr')
+    const key = await deriveKey(crypto, passphrase)
+    const sealed = Buffer.from(crypto.ciphertext, 'hex')
+    const mac = keccak256(Buffer.concat([key.subarray(16, 32), sealed])).slice(2)
+    if (mac !== crypto.mac.toLowerCase()) return refuse('TRUST_WALLET_PASSPHRASE_FILE does not open the keystore')
+    const opened = createDecipheriv('aes-128-ctr', key.subarray(0, 16), Buffer.from(crypto.cipherparams.iv, 'hex'))
+    return Buffer.concat([opened.update(sealed), opened.final()]).toString('hex')
+  } catch (fault) {
+    if (fault instanceof ConfigError) throw fault
+    // The cause could quote what it stumbled over.
+    return refuse('the file is not a keystore of version 3')
+  }
+}
+
+/**
+ * The account of the key file; undefined without one. Throws ConfigError, whose sentence has nothing of the key: the file
+ * is readable by others, is no key, or is the key of another address.
+ */
+export async function openWallet(config: Config): Promise<PrivateKeyAccount | undefined> {
+  const { trustWalletKeyFile: file, trustWalletPassphraseFile: passphraseFile, trustWallet } = config
+  if (file === undefined) return undefined
+  const text = readPrivateFile(file, setting).trim()
+  let key = text.replace(/^0x/, '')
+  if (text.startsWith('{')) {
+    if (passphraseFile === undefined)
+      return refuse('a keystore needs TRUST_WALLET_PASSPHRASE_FILE: set it to the file with its passphrase')
+    const passphrase = readPrivateFile(passphraseFile, 'TRUST_WALLET_PASSPHRASE_FILE').replace(/\r?\n$/, '')
+    key = await decrypt(text, passphrase)
+  }
+  if (!/^[0-9a-fA-F]{64}$/.test(key)) return refuse('the file must hold a JSON keystore or 64 hexadecimal digits')
+  let account: PrivateKeyAccount
+  try {
+    account = privateKeyToAccount(`0x${key}` as Hex)
+  } catch {
+    return refuse('the file holds no valid key')
+  }
+  if (account.address.toLowerCase() !== trustWallet?.toLowerCase())
+    return refuse(`the key is of ${account.address}, TRUST_WALLET_ADDRESS is ${trustWallet}; set it to that address`)
+  return account
+}
