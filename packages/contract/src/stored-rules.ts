@@ -134,7 +134,7 @@ const BacktestBody = Type.Object(
   {
     rule: Type.Optional(GivenRule),
     id: Type.Optional({ ...Uuid, description: 'A stored rule, instead of `rule`' }),
-    from: Instant('Firings since then; not before the oldest event that is stored'),
+    from: Instant('Firings since then; once old events are deleted, not before the oldest that is stored'),
     to: Type.Optional(Instant(`Firings before then, ${backtestSpan} after \`from\`; default: now`)),
   },
   { additionalProperties: false },
@@ -297,7 +297,7 @@ export const ruleEndpoints = {
     status: 200,
     reply: RuleBacktest,
     failures: {
-      400: 'The rule does not compile, or `from` is before the oldest stored event, which the sentence names',
+      400: 'The rule does not compile, or `from` is in a time whose events are deleted; the sentence says since when they are kept',
       404: 'Unknown rule',
       429: 'The key runs a backtest already; retry after Retry-After seconds',
     },

@@ -139,7 +139,7 @@ export function Backtest({ text }: { text: string }) {
     mutationFn: async (rule: string) => {
       stop.current = new AbortController()
       const signal = AbortSignal.any([stop.current.signal, AbortSignal.timeout(patienceMs)])
-      // Events before the oldest are unknown, and a range that begins there is refused.
+      // Once old events are deleted, a range that begins before the oldest is refused.
       const { storage } = await call('getSystem', { signal })
       const from = Math.max(Date.now() - days * dayMs, Date.parse(storage.oldest_event_at ?? '') || 0)
       return call('backtestRule', { body: { rule, from: new Date(from).toISOString() }, signal })

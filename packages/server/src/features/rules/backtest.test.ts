@@ -2,9 +2,10 @@ import type { BacktestLine, RuleBacktest } from '@wardline/contract'
 import { afterEach, describe, expect, it } from 'vitest'
 import { effort } from '../../../../../test-servers/effort.ts'
 import { seededChoices } from '../../../../../test-servers/seeded-draws.ts'
-import { hourMs, isoTime, minuteMs } from '../../clock.ts'
+import { dayMs, hourMs, isoTime, minuteMs } from '../../clock.ts'
 import { newThenHigh, randomRule, ruleTools } from '../../test-random-rules.ts'
 import { openRuleService, type RuleService, shellRule, toolCall } from '../../test-rule-service.ts'
+import { forgetOldEvents } from '../events/retention.ts'
 import { Backtests, finished } from './backtest.ts'
 
 const open: RuleService[] = []
@@ -240,6 +241,25 @@ describe('a backtest', () => {
     expect(await next.text()).toContain('"firings":3000')
   })
 
+  it('begins before the first event, but not where events are deleted', async () => {
+    const on = await service()
+    const rule = shellRule()
+    await on.report(toolCall('shell-exec'))
+    const from = isoTime(on.clock.now() - hourMs)
+    on.clock.advance(minuteMs)
+    expect(await backtest(on, { rule, from })).toMatchObject({ firings: 1, events_read: 1 })
+    on.clock.advance(on.deps.config.retentionDays * dayMs)
+    await on.report(toolCall('shell-exec'))
+    const kept = on.clock.now()
+    on.clock.advance(hourMs)
+    await forgetOldEvents(on.deps)
+    expect(await refusal(on, { rule, from: isoTime(kept - 1) })).toEqual([
+      400,
+      `Events before ${isoTime(kept)} are deleted: from may not be earlier.`,
+    ])
+    expect(await backtest(on, { rule, from: isoTime(kept) })).toMatchObject({ firings: 1 })
+  })
+
   it('refuses what it cannot answer, by a sentence', async () => {
     const on = await service()
     const rule = shellRule()
@@ -248,10 +268,6 @@ describe('a backtest', () => {
     on.clock.advance(hourMs)
     const id = '00000000-0000-7000-8000-000000000001'
     const from = oldest
-    expect(await refusal(on, { rule, from: isoTime(Date.parse(oldest) - 1) })).toEqual([
-      400,
-      `from is before the oldest stored event: the first possible instant is ${oldest}.`,
-    ])
     expect(await refusal(on, { rule, from, to: from })).toEqual([
       400,
       'from must be before to, both ISO 8601 instants.',

@@ -112,10 +112,11 @@ export class Backtests {
     const running = await this.#compile(asked)
     return database.scan(keyId, async (db) => {
       const { oldest } = await readOldest(db)
-      if (oldest && from < oldest.created_at) {
+      // Sequence numbers begin at 1 and have no gaps: as long as the first event is there, nothing before it is unknown.
+      if (oldest && oldest.seq > 1 && from < oldest.created_at) {
         throw new AppError(
           'invalid',
-          `from is before the oldest stored event: the first possible instant is ${isoTime(oldest.created_at)}.`,
+          `Events before ${isoTime(oldest.created_at)} are deleted: from may not be earlier.`,
         )
       }
       return { running, from, to, range: await readSeqRange(db, from - warmUpOf(running.rule), to) }
