@@ -5,6 +5,7 @@ import { seededChoices } from '../../../../../test-servers/seeded-draws.ts'
 import { dayMs, hourMs, isoTime, minuteMs } from '../../clock.ts'
 import { newThenHigh, randomRule, ruleTools } from '../../test-random-rules.ts'
 import { openRuleService, type RuleService, shellRule, toolCall } from '../../test-rule-service.ts'
+import { indexEvents } from '../events/event-index.ts'
 import { forgetOldEvents } from '../events/retention.ts'
 import { Backtests, finished } from './backtest.ts'
 
@@ -252,6 +253,7 @@ describe('a backtest', () => {
     await on.report(toolCall('shell-exec'))
     const kept = on.clock.now()
     on.clock.advance(hourMs)
+    await indexEvents(on.deps.database)
     await forgetOldEvents(on.deps)
     expect(await refusal(on, { rule, from: isoTime(kept - 1) })).toEqual([
       400,
