@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises'
 import { setTimeout as pause } from 'node:timers/promises'
-import { openChain } from '@wardline/server'
+import { openChain, verifySelf } from '@wardline/server'
 import { safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { Failure } from './exit.ts'
@@ -138,6 +138,21 @@ const status = ({ json }: { json?: boolean }) =>
     console.log(`\n${textTable([['Kind', 'State', 'Transaction', 'Result'], ...rows])}`)
   })
 
+/** Scores of the service's own endpoint and wallet, with what speaks against them. */
+const check = ({ json }: { json?: boolean }) =>
+  withLocalDatabase(async (deps) => {
+    const { row, wav, wv } = (await verifySelf(deps))!
+    if (json) return console.log(safeJson({ unified_risk_score: row.unified_score, wav, wv }, 2))
+    const score = (risk: number | null) => (risk === null ? 'none' : String(risk))
+    const rows = [
+      ['Web application', score(wav.risk), wav.notes],
+      ['Wallet', score(wv.risk), wv.notes],
+      ['Unified', score(row.unified_score), row.unified_score === null ? 'Nothing could be checked.' : ''],
+    ]
+    console.log(textTable([['What', 'Risk', 'Published note'], ...rows]))
+    for (const detail of [...wav.details, ...wv.details]) console.log(sanitize(detail))
+  })
+
 export function addChain(program: Command): void {
   const chain = program.command('chain').description('register the on-chain identity and see what was sent')
   const sending = (command: Command) =>
@@ -147,6 +162,11 @@ export function addChain(program: Command): void {
     .description('show chain, wallet, identity and the last transactions')
     .option('--json', 'print JSON')
     .action(status)
+  chain
+    .command('check')
+    .description('verify the public endpoint (WAV) and the wallet (WV) now; 0 is the best score')
+    .option('--json', 'print JSON')
+    .action(check)
   sending(
     chain.command('register').description('register the identity (ERC-8004): shows transaction and cost, then asks'),
   ).action(register)

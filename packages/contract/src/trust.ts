@@ -34,7 +34,11 @@ const AttestationItem = Type.Object({
   ),
 })
 
-const VerificationScore = Type.Object({ applicable: Type.Boolean(), risk_score: Score, notes: Text })
+const VerificationScore = Type.Object({
+  applicable: Type.Boolean({ description: 'false: there is nothing to check, or it could not be checked' }),
+  risk_score: Type.Integer({ minimum: 0, maximum: 100, description: '0 is the best; means nothing unless applicable' }),
+  notes: Text,
+})
 
 const Points = Type.Object(
   { breach: Score, critical: Score, incident: Score, suspended: Score, injection: Score, warning: Score },
@@ -80,10 +84,17 @@ export const TrustSummary = Type.Object({
     status: Text,
   }),
   verification: Type.Object({
-    unified_risk_score: Score,
-    unified_risk_tier: choice(riskTiers),
+    unified_risk_score: Type.Union([Score, Type.Null()], {
+      description:
+        'Mean of the scores that apply, null when none does; before the first verification the runtime risk score',
+    }),
+    unified_risk_tier: nullable(choice(riskTiers)),
     unified_risk_tier_label: Text,
     scores: Type.Object({ wav: VerificationScore, wv: VerificationScore }),
+    self_attested: Type.Optional(
+      Type.Literal(true, { description: 'The service scored itself; present once there are scores' }),
+    ),
+    checked_at: Type.Optional(Timestamp),
     on_chain: Type.Object({
       request_hash: nullable(Text),
       request_tx_hash: nullable(Text),

@@ -71,6 +71,20 @@ export const chainSettings = {
     meaning: 'Address of the schema registry of EAS; default: that of Base and Base Sepolia, none on other chains',
     parse: address,
   }),
+  trustVerify: setting({
+    env: 'TRUST_VERIFY',
+    unset: 'false',
+    meaning:
+      'Whether the service verifies its own public endpoint and wallet once a week and publishes the [scores](../guide/trust.md#verification)',
+    parse: flag,
+  }),
+  trustBadAddressesFile: setting({
+    env: 'TRUST_BAD_ADDRESSES_FILE',
+    unset: undefined,
+    meaning:
+      'File with addresses that are known as bad, one a line, such as a list of sanctioned ones; a wallet on it has the risk score 100. Default: none',
+    parse: text,
+  }),
 }
 
 interface ChainConfig {
@@ -79,11 +93,18 @@ interface ChainConfig {
   trustWalletPassphraseFile: string | undefined
   trustWallet: string | undefined
   trustAttestOnChain: boolean
+  trustVerify: boolean
+  publicUrl: string | undefined
 }
 
 /** Settings of the chain that contradict each other. */
 export function incompleteChain(config: ChainConfig): string[] {
   const faults: string[] = []
+  const hasWallet = config.trustWallet !== undefined && config.trustRpcUrl !== undefined
+  if (config.trustVerify && config.publicUrl === undefined && !hasWallet)
+    faults.push(
+      'TRUST_VERIFY needs WARDLINE_PUBLIC_URL, or TRUST_WALLET_ADDRESS with TRUST_RPC_URL: set what to verify.',
+    )
   if (config.trustWalletKeyFile !== undefined) {
     if (config.trustRpcUrl === undefined)
       faults.push('TRUST_WALLET_KEY_FILE needs TRUST_RPC_URL: set it to a node of the chain.')

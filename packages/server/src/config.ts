@@ -237,6 +237,7 @@ type Optional =
   | 'trustWalletPassphraseFile'
   | 'trustEas'
   | 'trustSchemaRegistry'
+  | 'trustBadAddressesFile'
   | keyof typeof hostSettings
   | keyof typeof alertSettings
 export type Config = {

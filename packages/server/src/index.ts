@@ -1,3 +1,4 @@
+import type { verifySelf as verify } from './features/trust/verification/verify.ts'
 import type { startServer as start } from './main.ts'
 
 export { systemClock } from './clock.ts'
@@ -18,6 +19,10 @@ export { version } from './version.ts'
 
 /** See main.ts. Loaded by the call: routes and jobs take longer to load than a command on the database runs. */
 export const startServer: typeof start = async (...given) => (await import('./main.ts')).startServer(...given)
+
+/** Loaded by the call, with the connections that it opens. */
+export const verifySelf: typeof verify = async (...given) =>
+  (await import('./features/trust/verification/verify.ts')).verifySelf(...given)
 
 /** Attestations that a service publishes, as a node has them. Loaded by the call. */
 export async function openPublished(asked: { rpcUrl: string; eas: string | undefined; attester: string }) {

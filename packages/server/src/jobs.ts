@@ -20,6 +20,7 @@ import { forgetSuspensions } from './features/kill-switch/retention.ts'
 import { forgetFirings } from './features/rules/retention.ts'
 import type { JobRuns } from './features/system/job-runs.ts'
 import { attestWeekly, newAttestations } from './features/trust/trust.ts'
+import { verifyWeekly } from './features/trust/verification/published.ts'
 import type { Holder } from './http/auth.ts'
 import { open } from './http/route.ts'
 import type { Services } from './services.ts'
@@ -61,6 +62,12 @@ const chainJobs = ({ chain, ingest }: Services): Job[] =>
           },
         },
       ]
+
+/** None where it is not configured. A minute more or less is nothing in a week. */
+const verificationJobs = (deps: Deps): Job[] =>
+  deps.config.trustVerify
+    ? [{ name: 'verification', everyMs: 60_000, run: (stopping) => verifyWeekly(deps, stopping) }]
+    : []
 
 export interface JobOptions {
   /** No attestation is written while it is false; default: always true. */
@@ -131,6 +138,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'rule-files', everyMs: 2_000, run: () => services.ruleFiles.run(services.ruleRunner.isHolder) },
     { name: 'rule-retention', everyMs: 60_000, run: (stopping) => forgetFirings(deps, stopping) },
     ...chainJobs(services),
+    ...verificationJobs(deps),
     { name: 'alert-summaries', everyMs: 5_000, run: () => outbox.writeSummaries() },
     { name: 'alert-health', everyMs: 10_000, run: () => watchChannels(deps, outbox, routingTable) },
     { name: 'alert-retention', everyMs: 60_000, run: (stopping) => forgetOldAlerts(deps, stopping) },

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, sign } from 'node:crypto'
+import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 
 export interface TestCertificate {
   /** PEM. */
@@ -18,29 +18,70 @@ const sequence = (...parts: Buffer[]): Buffer => der(0x30, ...parts)
 const integer = (value: number): Buffer => der(0x02, Buffer.from([value]))
 const hex = (text: string): Buffer => Buffer.from(text, 'hex')
 
-/** Signs itself, and is one of 127.0.0.1 (RFC 5280, section 4.1): what trusts it, trusts a server of this test. */
-export function createTestCertificate(): TestCertificate {
+const ecdsaWithSha256 = sequence(hex('06082a8648ce3d040302'))
+const nameOf = (text: string): Buffer => sequence(der(0x31, sequence(hex('0603550403'), der(0x0c, Buffer.from(text)))))
+/** UTCTime, whose years are 1950 to 2049. */
+const utcTime = (at: number): Buffer =>
+  der(
+    0x17,
+    Buffer.from(
+      `${new Date(at)
+        .toISOString()
+        .replaceAll(/[-:T]|\.\d+/g, '')
+        .slice(2)}`,
+    ),
+  )
+const extension = (id: string, value: Buffer): Buffer => sequence(hex(id), der(0x04, value))
+/** That it is one of 127.0.0.1, and that it may issue others. */
+const ofLoopback = extension('0603551d11', sequence(der(0x87, Buffer.from([127, 0, 0, 1]))))
+const isAuthority = extension('0603551d13', sequence(hex('0101ff')))
+
+interface Party {
+  name: string
+  privateKey: KeyObject
+}
+
+interface Issued {
+  name: string
+  from: number
+  until: number
+  extensions: Buffer
+}
+
+/** RFC 5280, section 4.1. Without an issuer it signs itself. */
+function issue({ name, from, until, extensions }: Issued, issuer?: Party): TestCertificate & Party {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
-  const ecdsaWithSha256 = sequence(hex('06082a8648ce3d040302'))
-  const commonName = sequence(hex('0603550403'), der(0x0c, Buffer.from('test')))
-  const name = sequence(der(0x31, commonName))
-  const validity = sequence(...['200101000000Z', '491231235959Z'].map((time) => der(0x17, Buffer.from(time))))
-  const address = der(0x87, Buffer.from([127, 0, 0, 1]))
-  const alternativeName = sequence(hex('0603551d11'), der(0x04, sequence(address)))
   const toSign = sequence(
     der(0xa0, integer(2)),
     integer(1),
     ecdsaWithSha256,
-    name,
-    validity,
-    name,
+    nameOf(issuer?.name ?? name),
+    sequence(utcTime(from), utcTime(until)),
+    nameOf(name),
     publicKey.export({ type: 'spki', format: 'der' }),
-    der(0xa3, sequence(alternativeName)),
+    der(0xa3, sequence(extensions)),
   )
-  const signature = der(0x03, Buffer.from([0]), sign('sha256', toSign, privateKey))
+  const signature = der(0x03, Buffer.from([0]), sign('sha256', toSign, issuer?.privateKey ?? privateKey))
   const body = sequence(toSign, ecdsaWithSha256, signature).toString('base64')
   return {
+    name,
+    privateKey,
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
     cert: `-----BEGIN CERTIFICATE-----\n${body.replaceAll(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n`,
+  }
+}
+
+const always = { from: Date.UTC(2020, 0), until: Date.UTC(2049, 0) }
+
+/** Signs itself, and is one of 127.0.0.1: what trusts it, trusts a server of this test. */
+export const createTestCertificate = (): TestCertificate => issue({ name: 'test', ...always, extensions: ofLoopback })
+
+/** An authority of the test, and certificates of 127.0.0.1 that it issues. */
+export function createTestAuthority() {
+  const authority = issue({ name: 'test authority', ...always, extensions: isAuthority })
+  return {
+    cert: authority.cert,
+    issue: (from: number, until: number): TestCertificate =>
+      issue({ name: 'test', from, until, extensions: ofLoopback }, authority),
   }
 }

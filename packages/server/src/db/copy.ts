@@ -79,6 +79,7 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'rule_runner', key: ['id'], grows: false },
   { table: 'views', key: ['id'], grows: false },
   { table: 'attestations', key: ['period', 'tag'], grows: false },
+  { table: 'verifications', key: ['id'], grows: false },
   { table: 'job_runs', key: ['name'], grows: false },
   { table: 'counters', key: ['name'], grows: false },
   { table: 'audit_head', key: ['id'], grows: false },

@@ -35,6 +35,7 @@ import { alertChannelsNamed } from './migrations/0031-alert-channels-named.ts'
 import { signingKeys } from './migrations/0032-signing-keys.ts'
 import { chain } from './migrations/0033-chain.ts'
 import { decoyInventory } from './migrations/0034-decoy-inventory.ts'
+import { verifications } from './migrations/0035-verifications.ts'
 
 interface Migration {
   version: number
@@ -80,6 +81,7 @@ const migrations: Migration[] = [
   { version: 32, name: 'signing-keys', statements: signingKeys },
   { version: 33, name: 'chain', statements: chain },
   { version: 34, name: 'decoy-inventory', statements: decoyInventory },
+  { version: 35, name: 'verifications', statements: verifications },
 ]
 
 const newest = migrations.at(-1)!.version

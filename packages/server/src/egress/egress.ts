@@ -23,9 +23,23 @@ export interface Destination {
   tls: boolean
 }
 
+/** An answer to a GET, with the time for which the certificate of its server is valid; none over plain HTTP. */
+export interface FetchedAnswer extends InboundAnswer {
+  certificate: { from: number; until: number } | undefined
+}
+
+/** 'forbidden': the guard does not allow it; 'certificate': the server did not prove to be of its name. */
+export type EgressFault = 'forbidden' | 'certificate' | 'unreachable'
+
 /** Why nothing came back. The message is one plain sentence without the URL's secrets. */
 export class EgressError extends Error {
   override name = 'EgressError'
+  readonly kind: EgressFault
+
+  constructor(message: string, kind: EgressFault = 'unreachable') {
+    super(message)
+    this.kind = kind
+  }
 }
 
 /** The way out of the service. A redirect is an answer like any other, never followed. */
@@ -36,4 +50,10 @@ export interface Egress {
   connect(destination: Destination, signal?: AbortSignal): Promise<Socket>
   /** Closes connections that are kept for the next request. */
   close(): void
+}
+
+/** A way out that also reads pages. */
+export interface ReadingEgress extends Egress {
+  /** On a connection of its own, so that the certificate is the one that is shown now. Rejects with EgressError. */
+  get(request: Pick<OutboundRequest, 'url' | 'headers'>, signal?: AbortSignal): Promise<FetchedAnswer>
 }

@@ -1,14 +1,15 @@
-import { EgressError } from './egress.ts'
+import { EgressError, type EgressFault } from './egress.ts'
 
 /** Sentences by the code of an error, of Node, OpenSSL or llhttp; the first that matches. */
-const sentences: [code: RegExp, sentence: (host: string, code: string) => string][] = [
+const sentences: [code: RegExp, sentence: (host: string, code: string) => string, kind?: EgressFault][] = [
   [/^(ENOTFOUND|EAI_\w+)$/, (host, code) => `The name ${host} could not be resolved (${code}).`],
   [/^ECONNREFUSED$/, (host) => `${host} refused the connection.`],
   [/^(ECONNRESET|EPIPE)$/, (host) => `${host} closed the connection without an answer.`],
-  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, (host) => `${host} showed the certificate of another host.`],
+  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, (host) => `${host} showed the certificate of another host.`, 'certificate'],
   [
     /CERT|^INVALID_|^UNABLE_TO_|^PATH_LENGTH_/,
     (host, code) => `${host} showed a certificate that is not trusted (${code}).`,
+    'certificate',
   ],
   [/^(EPROTO|ERR_SSL_\w+)$/, (host, code) => `${host} and this service could not agree on TLS (${code}).`],
   [/^HPE_HEADER_OVERFLOW$/, (host) => `The headers of the answer from ${host} are too large.`],
@@ -20,6 +21,6 @@ const sentences: [code: RegExp, sentence: (host: string, code: string) => string
 export function egressError(fault: unknown, host: string): EgressError {
   if (fault instanceof EgressError) return fault
   const { code = 'unknown' } = fault as NodeJS.ErrnoException
-  const sentence = sentences.find(([pattern]) => pattern.test(code))?.[1]
-  return new EgressError(sentence?.(host, code) ?? `Nothing could be sent to ${host} (${code}).`)
+  const [, sentence, kind] = sentences.find(([pattern]) => pattern.test(code)) ?? []
+  return new EgressError(sentence?.(host, code) ?? `Nothing could be sent to ${host} (${code}).`, kind)
 }

@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import { Agent as HttpAgent, request as httpRequest, type RequestOptions } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import { connect as connectTcp, isIP, type LookupFunction } from 'node:net'
-import { connect as connectTls } from 'node:tls'
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
+import { connect as connectTls, TLSSocket } from 'node:tls'
 import { ranges } from './address-guard.ts'
 import { readAnswer } from './answer.ts'
 import { addressFault, formFault, portFault, type Target, targetOf } from './destination-rules.ts'
-import { type Egress, EgressError, type InboundAnswer } from './egress.ts'
+import { EgressError, type FetchedAnswer, type OutboundRequest, type ReadingEgress } from './egress.ts'
 import { egressError } from './failure.ts'
 import { addressesOf, askSystem, type Resolve } from './resolve.ts'
 
@@ -62,7 +62,13 @@ function readUrl(text: string): URL {
   return url
 }
 
-function exchange(protocol: Target['protocol'], options: RequestOptions, body: string): Promise<InboundAnswer> {
+function certificateOf(socket: Socket): FetchedAnswer['certificate'] {
+  if (!(socket instanceof TLSSocket)) return undefined
+  const { valid_from, valid_to } = socket.getPeerCertificate()
+  return { from: Date.parse(valid_from), until: Date.parse(valid_to) }
+}
+
+function exchange(protocol: Target['protocol'], options: RequestOptions, body: string): Promise<FetchedAnswer> {
   return new Promise((resolve, reject) => {
     const request = (protocol === 'https' ? httpsRequest : httpRequest)(options)
     let interim = { count: 0, bytes: 0 }
@@ -73,7 +79,10 @@ function exchange(protocol: Target['protocol'], options: RequestOptions, body: s
       if (interim.count <= maxInterim && bytes <= maxHeaderBytes) return
       request.destroy(Object.assign(new Error('endless interim answers'), { code: 'HPE_HEADER_OVERFLOW' }))
     })
-    request.on('response', (response) => resolve(readAnswer(response)))
+    request.on('response', (response) => {
+      const certificate = options.method === 'GET' ? certificateOf(response.socket) : undefined
+      resolve(readAnswer(response).then((answer) => ({ ...answer, certificate })))
+    })
     // After the answer neither matters, but an error without a listener would end the process.
     request.on('error', reject)
     // All that comes of an answer that changes the protocol (101).
@@ -86,7 +95,7 @@ function exchange(protocol: Target['protocol'], options: RequestOptions, body: s
  * The way out. A name is resolved once for each request or connection; where it is guarded all of its addresses are
  * judged, and a connection can end at none but those. Node's own way through proxies of the environment is not taken.
  */
-export function createEgress(options: EgressOptions): Egress {
+export function createEgress(options: EgressOptions): ReadingEgress {
   const { guarded, allow, deadlineMs = longestMs, resolve = askSystem } = options
   const allowed = ranges(allow)
   const agents = { http: new HttpAgent(pool), https: new HttpsAgent(pool) }
@@ -95,10 +104,10 @@ export function createEgress(options: EgressOptions): Egress {
     const { host } = target
     const subject = isIP(host) === 0 ? host : 'The URL'
     const closed = guarded ? portFault(target) : undefined
-    if (closed !== undefined) throw new EgressError(`${subject} ${closed}`)
+    if (closed !== undefined) throw new EgressError(`${subject} ${closed}`, 'forbidden')
     const addresses = await addressesOf(host, resolve, end)
     const forbidden = guarded ? addressFault(target, addresses, allowed) : undefined
-    if (forbidden !== undefined) throw new EgressError(`${subject} ${forbidden}`)
+    if (forbidden !== undefined) throw new EgressError(`${subject} ${forbidden}`, 'forbidden')
     return routeTo(host, addresses)
   }
 
@@ -116,29 +125,37 @@ export function createEgress(options: EgressOptions): Egress {
     }
   }
 
+  async function request({ url: text, headers, body }: OutboundRequest, method: 'GET' | 'POST', signal?: AbortSignal) {
+    const url = readUrl(text)
+    const target = targetOf(url)
+    return inTime(target.host, signal, async (end) => {
+      const route = await openRoute(target, end)
+      const { port, protocol } = target
+      const pooled = protocol === 'https' ? agents.https : agents.http
+      const options = {
+        ...route,
+        port,
+        method,
+        path: `${url.pathname}${url.search}`,
+        headers: { ...headers, host: url.host, 'accept-encoding': 'identity' },
+        agent: method === 'POST' ? pooled : (false as const),
+        maxHeaderSize: maxHeaderBytes,
+        insecureHTTPParser: false,
+        signal: end,
+      }
+      return exchange(protocol, options, body)
+    })
+  }
+
   return {
-    async post({ url: text, headers, body }, signal) {
-      const url = readUrl(text)
-      const target = targetOf(url)
-      return inTime(target.host, signal, async (end) => {
-        const route = await openRoute(target, end)
-        const { port, protocol } = target
-        const length = Buffer.byteLength(body)
-        const given = { ...headers, host: url.host, 'accept-encoding': 'identity', 'content-length': length }
-        const request = {
-          ...route,
-          port,
-          method: 'POST',
-          path: `${url.pathname}${url.search}`,
-          headers: given,
-          agent: protocol === 'https' ? agents.https : agents.http,
-          maxHeaderSize: maxHeaderBytes,
-          insecureHTTPParser: false,
-          signal: end,
-        }
-        return exchange(protocol, request, body)
-      })
-    },
+    post: ({ url, headers, body }, signal) =>
+      request(
+        { url, headers: { ...headers, 'content-length': String(Buffer.byteLength(body)) }, body },
+        'POST',
+        signal,
+      ),
+
+    get: ({ url, headers }, signal) => request({ url, headers, body: '' }, 'GET', signal),
 
     connect({ host, port, tls }, signal) {
       return inTime(host, signal, async (end) => {

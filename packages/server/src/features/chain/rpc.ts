@@ -144,6 +144,7 @@ export class Rpc {
   nonce = (address: string) => this.#number('eth_getTransactionCount', [address, 'latest'])
   balance = async (address: string) =>
     BigInt((await this.#ask('eth_getBalance', [address, 'latest'], 'quantity')) as string)
+  code = async (address: string) => (await this.#ask('eth_getCode', [address, 'latest'], 'bytes')) as string
   gas = (from: string, to: string, data: string) => this.#number('eth_estimateGas', [{ from, to, data }])
   call = async (to: string, data: string) => (await this.#ask('eth_call', [{ to, data }, 'latest'], 'bytes')) as string
 

@@ -14,11 +14,11 @@ import { chainStatus, identityOf, readKnownIdentity } from './identity.ts'
 import { insertAttestations, readAttestations, readLastAttestation } from './queries.ts'
 import { relativeTime } from './relative-time.ts'
 import { decayedBreaches, type RiskScore, riskScore, riskTierLabel } from './risk-score.ts'
+import { publishedScores, readCurrent } from './verification/published.ts'
 
 const shownAttestations = 20
 const scoutActiveMs = 90_000
 const specUrl = 'https://eips.ethereum.org/EIPS/eip-8126'
-const notAssessed = { applicable: false, risk_score: 0, notes: 'Not assessed.' } as const
 
 function scoreOf(figures: EventFigures, fleet: FleetCount): RiskScore {
   return riskScore({
@@ -65,6 +65,7 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
   ])
   const onChain = await onChainOf(deps, attestations)
   const identity = identityOf(deps.config, await readKnownIdentity(deps))
+  const verification = await readCurrent(deps)
   const timeOrNull = (time: number | null) => (time === null ? null : isoTime(time))
   return {
     generated_at: isoTime(now),
@@ -98,11 +99,7 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
     })),
     identity,
     verification: {
-      // Nothing was assessed, so the runtime score stands alone.
-      unified_risk_score: risk.score,
-      unified_risk_tier: risk.tier,
-      unified_risk_tier_label: riskTierLabel(risk.tier),
-      scores: { wav: notAssessed, wv: notAssessed },
+      ...publishedScores(verification, risk.score),
       on_chain: {
         request_hash: null,
         request_tx_hash: null,
@@ -113,7 +110,7 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
       },
       spec_url: specUrl,
     },
-    chain: chainStatus(deps.config, identity),
+    chain: chainStatus(deps.config, identity, verification !== undefined),
     source: 'wardline',
   }
 }

@@ -1,0 +1,59 @@
+import type { TrustSummary } from '@wardline/contract'
+import { dayMs, hourMs, isoTime } from '../../../clock.ts'
+import type { Config } from '../../../config.ts'
+import type { VerificationsTable } from '../../../db/schema/trust.ts'
+import type { Deps } from '../../../deps.ts'
+import { riskTier, riskTierLabel } from '../risk-score.ts'
+import { readVerification, type Subject } from './verification-queries.ts'
+
+const weekMs = 7 * dayMs
+
+/** What the registration file names as the service, and the wallet where a node can be asked about it. */
+export function verifiedSubject({ publicUrl, trustWallet, trustRpcUrl, trustChainId }: Config): Subject {
+  return {
+    url: publicUrl === undefined ? null : `${publicUrl.replace(/\/$/, '')}/trust`,
+    wallet: (trustRpcUrl !== undefined && trustWallet) || null,
+    chain_id: trustChainId,
+  }
+}
+
+/** The scores of what is configured now; none when they are older than a month. */
+export const readCurrent = ({ database, config, clock }: Pick<Deps, 'database' | 'config' | 'clock'>) =>
+  readVerification(database.db, verifiedSubject(config), clock.now())
+
+/** Periodic work: once a week, and an hour after something could not be checked. */
+export async function verifyWeekly(deps: Deps, stopping?: AbortSignal): Promise<void> {
+  const last = await readCurrent(deps)
+  if (last && deps.clock.now() - last.at < (last.is_complete === 1 ? weekMs : hourMs)) return
+  // TLS and the checks take memory, which only those pay who verify.
+  const { verifySelf } = await import('./verify.ts')
+  const found = await verifySelf(deps, stopping)
+  if (!found) return
+  const { row, wav, wv } = found
+  const { wav_score, wv_score, unified_score } = row
+  const details = [...wav.details, ...wv.details]
+  deps.log[details.length > 0 ? 'warn' : 'info']({ wav_score, wv_score, unified_score, details }, 'verified itself')
+}
+
+type Verification = TrustSummary['verification']
+
+const shown = (risk: number | null, notes: string): Verification['scores']['wav'] => ({
+  applicable: risk !== null,
+  risk_score: risk ?? 0,
+  notes,
+})
+
+/** The public part; of a service that verified nothing, the runtime score stands alone. */
+export function publishedScores(row: VerificationsTable | undefined, runtime: number) {
+  const unified = row ? row.unified_score : runtime
+  return {
+    unified_risk_score: unified,
+    unified_risk_tier: unified === null ? null : riskTier(unified),
+    unified_risk_tier_label: unified === null ? 'Not assessed' : riskTierLabel(riskTier(unified)),
+    scores: {
+      wav: row ? shown(row.wav_score, row.wav_notes) : shown(null, 'Not assessed.'),
+      wv: row ? shown(row.wv_score, row.wv_notes) : shown(null, 'Not assessed.'),
+    },
+    ...(row ? { self_attested: true as const, checked_at: isoTime(row.at) } : {}),
+  }
+}

@@ -1,0 +1,31 @@
+import { dayMs } from '../../../clock.ts'
+import type { Db } from '../../../db/database.ts'
+import type { VerificationsTable } from '../../../db/schema/trust.ts'
+
+/** What was found out that long ago says nothing about today. */
+export const validMs = 30 * dayMs
+
+/** What is verified; a change makes another subject. */
+export type Subject = Pick<VerificationsTable, 'url' | 'wallet' | 'chain_id'>
+
+export async function insertVerification(db: Db, row: VerificationsTable): Promise<void> {
+  await db
+    .deleteFrom('verifications')
+    .where('at', '<', row.at - validMs)
+    .execute()
+  await db.insertInto('verifications').values(row).execute()
+}
+
+/** The last one of a subject. */
+export function readVerification(db: Db, { url, wallet, chain_id }: Subject, now: number) {
+  return db
+    .selectFrom('verifications')
+    .selectAll()
+    .where('url', url === null ? 'is' : '=', url)
+    .where('wallet', wallet === null ? 'is' : '=', wallet)
+    .where('chain_id', '=', chain_id)
+    .where('at', '>=', now - validMs)
+    .orderBy('at', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+}
