@@ -54,6 +54,6 @@ export interface Egress {
 
 /** A way out that also reads pages. */
 export interface ReadingEgress extends Egress {
-  /** On a connection of its own, so that the certificate is the one that is shown now. Rejects with EgressError. */
+  /** On a new connection, so that the certificate is the one that is shown now. Rejects with EgressError. */
   get(request: Pick<OutboundRequest, 'url' | 'headers'>, signal?: AbortSignal): Promise<FetchedAnswer>
 }

@@ -1,21 +1,12 @@
 import type { TrustSummary } from '@wardline/contract'
 import { dayMs, hourMs, isoTime } from '../../../clock.ts'
-import type { Config } from '../../../config.ts'
 import type { VerificationsTable } from '../../../db/schema/trust.ts'
 import type { Deps } from '../../../deps.ts'
 import { riskTier, riskTierLabel } from '../risk-score.ts'
-import { readVerification, type Subject } from './verification-queries.ts'
+import { verifiedSubject } from './subject.ts'
+import { readVerification } from './verification-queries.ts'
 
 const weekMs = 7 * dayMs
-
-/** What the registration file names as the service, and the wallet where a node can be asked about it. */
-export function verifiedSubject({ publicUrl, trustWallet, trustRpcUrl, trustChainId }: Config): Subject {
-  return {
-    url: publicUrl === undefined ? null : `${publicUrl.replace(/\/$/, '')}/trust`,
-    wallet: (trustRpcUrl !== undefined && trustWallet) || null,
-    chain_id: trustChainId,
-  }
-}
 
 /** The scores of what is configured now; none when they are older than a month. */
 export const readCurrent = ({ database, config, clock }: Pick<Deps, 'database' | 'config' | 'clock'>) =>

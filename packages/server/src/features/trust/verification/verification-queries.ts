@@ -3,7 +3,7 @@ import type { Db } from '../../../db/database.ts'
 import type { VerificationsTable } from '../../../db/schema/trust.ts'
 
 /** What was found out that long ago says nothing about today. */
-export const validMs = 30 * dayMs
+const validMs = 30 * dayMs
 
 /** What is verified; a change makes another subject. */
 export type Subject = Pick<VerificationsTable, 'url' | 'wallet' | 'chain_id'>

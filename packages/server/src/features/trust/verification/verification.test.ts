@@ -160,7 +160,7 @@ describe('the web application', () => {
     expect(written).toBeLessThan(64 * 1024 * 1024)
   })
 
-  // Whoever controls a name or a redirect could else look into the network of the service.
+  // An attacker in control of a name or a redirect could look into the network of the service.
   it('is not asked at an address that the guard forbids, and has no score then', async () => {
     trustAuthority()
     let count = 0

@@ -1,10 +1,9 @@
-import { ConfigError } from '../../../config.ts'
 import type { Deps } from '../../../deps.ts'
 import { createEgress } from '../../../egress/open-egress.ts'
 import { uuidV7 } from '../../../ids.ts'
 import { Rpc, rpcDeadlineMs } from '../../chain/rpc.ts'
-import { verifiedSubject } from './published.ts'
 import { notScored, type Score, unifiedScore } from './score.ts'
+import { verifiedSubject } from './subject.ts'
 import { insertVerification } from './verification-queries.ts'
 import { checkWallet } from './wallet-check.ts'
 import { checkWeb } from './web-check.ts'
@@ -37,9 +36,7 @@ export async function verifySelf(deps: Deps, signal?: AbortSignal) {
   const subject = verifiedSubject(deps.config)
   const { url, wallet } = subject
   if (url === null && wallet === null)
-    throw new ConfigError([
-      'There is nothing to verify: set WARDLINE_PUBLIC_URL, or TRUST_WALLET_ADDRESS with TRUST_RPC_URL.',
-    ])
+    throw new Error('There is nothing to verify: set WARDLINE_PUBLIC_URL, or TRUST_WALLET_ADDRESS with TRUST_RPC_URL.')
   const [wav, wv] = await Promise.all([
     url === null ? notScored('No public endpoint is configured.') : checkEndpoint(deps, url, signal),
     wallet === null ? notScored('No wallet is configured.') : checkAddress(deps, wallet, signal),

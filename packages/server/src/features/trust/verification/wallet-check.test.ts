@@ -3,7 +3,10 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { missingAnvil } from '../../../../../../test-servers/anvil.ts'
 import { openChainService, otherAddress, testAddress, trust, withSchema } from '../../../test-chain.ts'
+import type { TestService } from '../../../test-service.ts'
 import { verifySelf } from './verify.ts'
+
+const scoreOf = async (service: TestService) => (await verifySelf(service.deps))!.wv
 
 const missing = missingAnvil()
 if (missing !== undefined) console.warn(`${missing}: the wallet is not verified`)
@@ -12,7 +15,7 @@ describe.skipIf(missing !== undefined)('the wallet', () => {
   it('has a risk without history and none with it, published with its note', async () => {
     await using on = await openChainService()
     await using service = await on.open()
-    expect((await verifySelf(service.deps))!.wv).toMatchObject({
+    expect(await scoreOf(service)).toMatchObject({
       risk: 40,
       notes: 'The wallet has no on-chain history.',
       details: [`${testAddress} has sent no transaction on chain 31337.`],
@@ -32,9 +35,9 @@ describe.skipIf(missing !== undefined)('the wallet', () => {
     await withSchema(on, service)
     const code = (text: string) => on.chain.ask('anvil_setCode', testAddress, text)
     await code('0x600160015500')
-    expect((await verifySelf(service.deps))!.wv).toMatchObject({ risk: 60, notes: 'The wallet is a contract.' })
+    expect(await scoreOf(service)).toMatchObject({ risk: 60, notes: 'The wallet is a contract.' })
     await code(`0xef0100${otherAddress.slice(2)}`)
-    expect((await verifySelf(service.deps))!.wv).toMatchObject({ risk: 0 })
+    expect(await scoreOf(service)).toMatchObject({ risk: 0 })
   })
 
   it('has the highest risk when a list of bad addresses has it, and none when the list is not one', async () => {
@@ -42,7 +45,7 @@ describe.skipIf(missing !== undefined)('the wallet', () => {
     const list = join(on.folder, 'bad')
     writeFileSync(list, `# known\n${testAddress.toLowerCase()}\n`)
     await using service = await on.open({ TRUST_BAD_ADDRESSES_FILE: list })
-    expect((await verifySelf(service.deps))!.wv).toMatchObject({
+    expect(await scoreOf(service)).toMatchObject({
       risk: 100,
       notes: 'The wallet is on a list of bad addresses.',
     })

@@ -1,5 +1,4 @@
 import { open } from 'node:fs/promises'
-import { ConfigError } from '../../../config.ts'
 import { type Rpc, RpcError } from '../../chain/rpc.ts'
 import { type Finding, notScored, type Score, scoreOf } from './score.ts'
 
@@ -7,15 +6,19 @@ import { type Finding, notScored, type Score, scoreOf } from './score.ts'
 const maxListBytes = 16 * 1024 * 1024
 const setting = 'TRUST_BAD_ADDRESSES_FILE'
 
-/** Whether a list has an address: one a line, with comments after `#`. Throws ConfigError with what is wrong. */
+/** The list is not one; the message is a sentence. */
+class ListError extends Error {
+  override name = 'ListError'
+}
+
+/** Whether a list has an address: one a line, with comments after `#`. Throws ListError. */
 export async function isListed(file: string, address: string): Promise<boolean> {
   const handle = await open(file).catch(({ code }) => {
-    throw new ConfigError([`${setting}: ${file} cannot be read (${code}).`])
+    throw new ListError(`${setting}: ${file} cannot be read (${code}).`)
   })
   try {
     const { size } = await handle.stat()
-    if (size > maxListBytes)
-      throw new ConfigError([`${setting}: ${file} has more than ${maxListBytes} bytes: shorten it.`])
+    if (size > maxListBytes) throw new ListError(`${setting}: ${file} has more than ${maxListBytes} bytes: shorten it.`)
     let number = 0
     let isFound = false
     for await (const line of handle.readLines({ encoding: 'utf8', autoClose: false })) {
@@ -23,7 +26,7 @@ export async function isListed(file: string, address: string): Promise<boolean> 
       const entry = line.replace(/#.*/, '').trim().toLowerCase()
       if (entry === '') continue
       if (!/^0x[0-9a-f]{40}$/.test(entry))
-        throw new ConfigError([`${setting}: line ${number} of ${file} is not 0x and 40 hexadecimal digits.`])
+        throw new ListError(`${setting}: line ${number} of ${file} is not 0x and 40 hexadecimal digits.`)
       if (entry === address.toLowerCase()) isFound = true
     }
     return isFound
@@ -73,7 +76,7 @@ export async function checkWallet({ address, chainId, rpc, badAddressesFile }: A
       })
     return scoreOf(findings, 'Wallet has on-chain history.')
   } catch (fault) {
-    if (!(fault instanceof RpcError || fault instanceof ConfigError)) throw fault
+    if (!(fault instanceof RpcError || fault instanceof ListError)) throw fault
     return notScored('The wallet could not be checked.', fault.message)
   }
 }
