@@ -30,7 +30,9 @@ async function tellStory(): Promise<() => Promise<void>> {
   const { service } = screens
   const beats = Array.from({ length: 84 }, (_, index) => {
     const id = `${names[index % names.length]}-${1 + Math.floor(index / names.length)}`
-    return service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id, version: '4.2.0' } })
+    return service.call('POST', '/api/heartbeat', {
+      body: { instance_id: id, name: id, version: '4.2.0', tags: [`team:${names[index % names.length]}`] },
+    })
   })
   for (const { status } of await Promise.all(beats)) expect(status).toBe(200)
   await service.call('POST', '/api/alert-channels', {
@@ -86,6 +88,18 @@ async function tellStory(): Promise<() => Promise<void>> {
   return agent.end
 }
 
+async function containTeam(): Promise<void> {
+  const contained = await screens.service.call('POST', '/api/containments', {
+    body: {
+      action: 'suspend',
+      selector: { tags: ['team:research'] },
+      reason: 'Prompt injection in a shared document',
+      confirm: 'suspend 12 agents',
+    },
+  })
+  expect(contained.status, contained.text).toBe(201)
+}
+
 const paths = {
   overview: '/',
   fleet: '/fleet',
@@ -94,6 +108,7 @@ const paths = {
   alerts: '/alerts',
   decoys: '/decoys',
   rules: '/rules',
+  incidents: '/incidents?agent=billing-1',
   keys: '/keys',
   audit: '/audit',
   settings: '/settings',
@@ -101,9 +116,7 @@ const paths = {
   trust: '/trust',
 }
 
-test('every screen can be shown in both themes and three widths', async () => {
-  mkdirSync(folder, { recursive: true })
-  const end = await tellStory()
+async function showAll(shown: Record<string, string>): Promise<void> {
   for (const [scheme, width] of [
     ['dark', 1440],
     ['light', 1440],
@@ -111,7 +124,7 @@ test('every screen can be shown in both themes and three widths', async () => {
     ['dark', 390],
   ] as const) {
     const page = await screens.signedIn({ scheme, width })
-    for (const [name, path] of Object.entries(paths)) {
+    for (const [name, path] of Object.entries(shown)) {
       await page.goto(path)
       await page.getByRole('heading').first().waitFor()
       await settled(page)
@@ -121,6 +134,12 @@ test('every screen can be shown in both themes and three widths', async () => {
     }
     await page.context().close()
   }
+}
+
+test('every screen can be shown in both themes and three widths', async () => {
+  mkdirSync(folder, { recursive: true })
+  const end = await tellStory()
+  await showAll(paths)
   const page = await screens.signedIn({ at: '/fleet/data-analyst-3', scheme: 'light' })
   await page.getByRole('button', { name: 'Suspend data-analyst-3' }).click()
   await page.getByRole('dialog').getByText('A command that is running already').waitFor()
@@ -133,5 +152,20 @@ test('every screen can be shown in both themes and three widths', async () => {
   await page.getByRole('button', { name: 'Make a key' }).click()
   await page.getByText('The key is in the lines below').waitFor()
   await page.screenshot({ path: join(folder, 'connect-light.png') })
+  await page.goto('/rules')
+  await page.getByRole('link', { name: 'Refused hosts of one agent' }).click()
+  await page.getByRole('button', { name: 'Run', exact: true }).click()
+  await page
+    .getByText(/would have fired/)
+    .first()
+    .waitFor()
+  await page.screenshot({ path: join(folder, 'rule-light.png'), fullPage: true })
+  await containTeam()
+  await showAll({ containments: '/containments' })
+  await page.goto('/containments')
+  await page.getByRole('link', { name: 'Open this containment' }).click()
+  await page.getByRole('heading', { level: 1 }).waitFor()
+  await settled(page)
+  await page.screenshot({ path: join(folder, 'containment-light.png'), fullPage: true })
   await end()
 })

@@ -32,7 +32,7 @@ export function StageFigures() {
           <tbody>
             {data.stages.map(({ stage, measured, p50_ms, p95_ms, p99_ms }) => (
               <tr key={stage}>
-                <td>{stage}</td>
+                <td className="word">{stage}</td>
                 <td className="number">{msOrUnknown(p50_ms)}</td>
                 <td className="number">{msOrUnknown(p95_ms)}</td>
                 <td className="number">{msOrUnknown(p99_ms)}</td>

@@ -61,7 +61,11 @@ function Actions({ item, agent, isKeyed }: { item: AttentionItem; agent: Agent |
           Look
         </Link>
       ) : (
-        <Link className="button" to="/fleet" search={{ status: 'offline' }}>
+        <Link
+          className="button"
+          to="/fleet"
+          search={{ status: item.kind === 'unconfirmed' ? 'unconfirmed' : 'offline' }}
+        >
           Look
         </Link>
       )}

@@ -5,7 +5,7 @@ import { containmentHeading } from '../containments/containment-texts.ts'
 import { dayMs, spanText } from '../parts/span.ts'
 import type { Brake } from '../service/containments.ts'
 import type { Agent } from '../service/fleet.ts'
-import { isUnconfirmed, type ShownStatus, shownStatus } from '../service/fleet-counts.ts'
+import { type ShownStatus, shownStatus } from '../service/fleet-counts.ts'
 import type { Row } from '../service/live-tail.ts'
 import { openContainments } from '../service/open-containments.ts'
 
@@ -21,6 +21,8 @@ export interface AttentionItem {
   facts: string
   at: string
   agentId: string | undefined
+  /** How many agents an item of several stands for. */
+  agents?: number
   /** An open alert to acknowledge; where no channel takes alerts there is none. */
   alertId: string | undefined
   eventId: string | undefined
@@ -135,14 +137,27 @@ function itemsOfEvents({ events, alerts, now }: AttentionFacts, kind: 'breach' |
   })
 }
 
-/** Of a suspended agent that may still be working. */
-const unconfirmedWords: Partial<Record<ShownStatus, string>> = {
-  pending: 'has not confirmed its suspension',
-  unconfirmed: 'has not confirmed its suspension in time',
-  delivered: 'received its suspension and cannot confirm it',
-  violated: 'was active although it is suspended',
+const maxNamed = 3
+function namesOf(agents: readonly { id: string }[]): string {
+  const more = agents.length - maxNamed
+  const names = agents.slice(0, maxNamed).map(({ id }) => id)
+  return `${names.join(', ')}${more > 0 ? ` and ${more.toLocaleString('en')} more` : ''}`
 }
 
+/** Of suspended agents that may still be working: of one, and of several. */
+const unconfirmedWords: Partial<Record<ShownStatus, [string, string]>> = {
+  pending: ['has not confirmed its suspension', 'have not confirmed their suspension'],
+  unconfirmed: ['has not confirmed its suspension in time', 'have not confirmed their suspension in time'],
+  delivered: ['received its suspension and cannot confirm it', 'received their suspension and cannot confirm it'],
+}
+
+const sinceOf = ({ control }: Agent): string => control.changed_at ?? ''
+const maySince = (since: string, now: number, who: string) =>
+  `for ${spanText(now - Date.parse(since))}: ${who} may still be working`
+const failText = ({ fail_mode }: Agent): string => (fail_mode ? ` · fails ${fail_mode}` : '')
+const noAlert = { kind: 'unconfirmed' as const, report: undefined, alertId: undefined, eventId: undefined }
+
+/** A line for each agent, but one for more than can be named: after a stop of the fleet they would be the whole queue. */
 function unconfirmedItems({ fleet, events, now }: AttentionFacts): AttentionItem[] {
   const reported = new Set(
     events.flatMap(({ event_type, by_service, instance_id, created_at }) =>
@@ -151,28 +166,51 @@ function unconfirmedItems({ fleet, events, now }: AttentionFacts): AttentionItem
         : [],
     ),
   )
-  return fleet.flatMap((agent): AttentionItem[] => {
-    const { id, control, fail_mode, containment } = agent
-    const status = shownStatus(agent)
-    const isViolated = status === 'violated'
+  const violated = fleet.flatMap((agent): AttentionItem[] => {
+    const { id, containment } = agent
     // What the service reports of it has an alert, which a colleague may have acknowledged.
-    if (!isUnconfirmed(status) || (isViolated && reported.has(id))) return []
-    const since = (isViolated ? containment?.since : control.changed_at) ?? ''
+    if (shownStatus(agent) !== 'violated' || reported.has(id)) return []
+    const at = containment?.since ?? ''
     return [
       {
+        ...noAlert,
         key: `unconfirmed ${id}`,
-        kind: 'unconfirmed' as const,
-        severity: isViolated ? ('breach' as const) : ('critical' as const),
-        headline: `${id} ${unconfirmedWords[status]}`,
-        report: undefined,
-        facts: `for ${spanText(now - Date.parse(since))}: it may still be working${fail_mode ? ` · fails ${fail_mode}` : ''}`,
-        at: since,
+        severity: 'breach',
+        headline: `${id} was active although it is suspended`,
+        facts: maySince(at, now, 'it') + failText(agent),
+        at,
         agentId: id,
-        alertId: undefined,
-        eventId: undefined,
       },
     ]
   })
+  const waiting = Object.entries(unconfirmedWords).flatMap(([status, [one, several]]): AttentionItem[] => {
+    const group = fleet.filter((agent) => shownStatus(agent) === status)
+    const severity = 'critical' as const
+    if (group.length <= maxNamed)
+      return group.map((agent) => ({
+        ...noAlert,
+        key: `unconfirmed ${agent.id}`,
+        severity,
+        headline: `${agent.id} ${one}`,
+        facts: maySince(sinceOf(agent), now, 'it') + failText(agent),
+        at: sinceOf(agent),
+        agentId: agent.id,
+      }))
+    const at = group.map(sinceOf).sort()[0]!
+    return [
+      {
+        ...noAlert,
+        key: `unconfirmed ${status}`,
+        severity,
+        headline: `${counted(group.length, 'agent')} ${several}`,
+        facts: `${namesOf(group)} · ${maySince(at, now, 'they')}`,
+        at,
+        agentId: undefined,
+        agents: group.length,
+      },
+    ]
+  })
+  return [...violated, ...waiting]
 }
 
 /** Containments that are not complete although their time is over. */
@@ -224,7 +262,6 @@ function drillItems({ overdue, fleet, now }: AttentionFacts): AttentionItem[] {
   const ids = [...new Set(rows.flatMap(({ instance_id }) => instance_id ?? []))]
   const [last] = rows
   if (!last) return []
-  const more = ids.length - maxNamed
   return [
     {
       key: 'drills',
@@ -232,7 +269,7 @@ function drillItems({ overdue, fleet, now }: AttentionFacts): AttentionItem[] {
       severity: 'warning' as const,
       headline: ids.length === 1 ? `${ids[0]} answers no drill` : `${counted(ids.length, 'agent')} answer no drill`,
       report: undefined,
-      facts: `${ids.length === 1 ? '' : `${ids.slice(0, maxNamed).join(', ')}${more > 0 ? ` and ${more} more` : ''} · `}a suspension may not reach ${ids.length === 1 ? 'it' : 'them'}`,
+      facts: `${ids.length === 1 ? '' : `${namesOf(ids.map((id) => ({ id })))} · `}a suspension may not reach ${ids.length === 1 ? 'it' : 'them'}`,
       at: last.created_at,
       agentId: ids.length === 1 ? ids[0] : undefined,
       alertId: undefined,
@@ -243,7 +280,6 @@ function drillItems({ overdue, fleet, now }: AttentionFacts): AttentionItem[] {
 
 /** Agents whose last heartbeats are so close stopped for one cause. */
 const togetherMs = 30_000
-const maxNamed = 3
 
 function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
   const offline = fleet
@@ -258,18 +294,13 @@ function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
   }
   return groups.reverse().map((group) => {
     const [first] = group as [Agent]
-    const names = group.slice(0, maxNamed).map(({ id }) => id)
-    const more = group.length - names.length
     return {
       key: `offline ${first.id} ${first.last_heartbeat}`,
       kind: 'offline' as const,
       severity: 'warning' as const,
       headline: group.length === 1 ? `${first.id} is silent` : `${counted(group.length, 'agent')} went silent together`,
       report: undefined,
-      facts:
-        group.length === 1
-          ? 'no heartbeat since then'
-          : `${names.join(', ')}${more > 0 ? ` and ${more} more` : ''} · one host or network is likely`,
+      facts: group.length === 1 ? 'no heartbeat since then' : `${namesOf(group)} · one host or network is likely`,
       at: first.last_heartbeat,
       agentId: group.length === 1 ? first.id : undefined,
       alertId: undefined,

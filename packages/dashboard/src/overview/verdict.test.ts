@@ -207,6 +207,21 @@ describe('the queue', () => {
     expect(sentence).toBe('Partial: 1 of 3 agents confirmed the suspension.')
   })
 
+  // After a stop of the fleet its agents would push everything else out of the queue.
+  test('has one line for more unconfirmed agents than it names', () => {
+    const ids = Array.from({ length: 12 }, (_, index) => `agent-${10 + index}`)
+    const fleet = [...ids.map((id) => suspended(id)), agent('b')]
+    const { items, sentence } = verdict({ fleet, events: [row({ severity: 'critical', instance_id: 'b' })] })
+    expect(items.map(({ kind, agents }) => [kind, agents])).toEqual([
+      ['unconfirmed', 12],
+      ['critical', undefined],
+    ])
+    expect(items[0]?.headline).toBe('12 agents have not confirmed their suspension')
+    expect(items[0]?.facts).toMatch(/^agent-10, agent-11, agent-12 and 9 more · for .*: they may still be working$/)
+    expect(sentence).toBe('12 agents have not confirmed their suspension.')
+    expect(verdict({ fleet: fleet.slice(0, 3) }).items.map(({ agentId }) => agentId)).toEqual(ids.slice(0, 3))
+  })
+
   test('has the brake as long as it is engaged, not the event that engaged it', () => {
     const brake = { engaged: true, engaged_at: at(60), engaged_by_event: 'one', refused: 3 }
     const events = [row({ severity: 'critical', event_type: 'brake_engaged', instance_id: null })]

@@ -45,9 +45,10 @@ export function verdictOf(facts: VerdictFacts): string {
   if (fleet.length === 0) return 'No agent has reported yet.'
   const of = (kind: AttentionItem['kind']) => items.filter((item) => item.kind === kind)
   const [unconfirmed, breaches, critical] = [of('unconfirmed'), of('breach'), of('critical')]
-  if (unconfirmed.length === 1) return `${unconfirmed[0]!.headline}.`
-  if (unconfirmed.length > 1 && of('containment').length > 0) return `${of('containment')[0]!.headline}.`
-  if (unconfirmed.length > 1) return `${counted(unconfirmed.length, 'agent')} have not confirmed their suspension.`
+  const waiting = unconfirmed.reduce((sum, { agents = 1 }) => sum + agents, 0)
+  if (waiting === 1) return `${unconfirmed[0]!.headline}.`
+  if (waiting > 1 && of('containment').length > 0) return `${of('containment')[0]!.headline}.`
+  if (waiting > 1) return `${counted(waiting, 'agent')} have not confirmed their suspension.`
   const [brake] = of('brake')
   if (brake && breaches.length === 0) return `${brake.headline}.`
   const isSuspended = (id: string | undefined) => fleet.some((agent) => agent.id === id && agent.status === 'suspended')

@@ -20,7 +20,8 @@ const daysText = (days: number) => (days === 1 ? '24 hours' : `${days} days`)
 function Bars({ result: { from, to, hours, firings } }: { result: RuleBacktest }) {
   const isLong = Date.parse(to) - Date.parse(from) > 8 * dayMs
   const bucketMs = isLong ? dayMs : hourMs
-  const start = Math.floor(Date.parse(from) / hourMs) * hourMs
+  // The chart shows a day at least: one hour alone would be a single block.
+  const start = Math.floor(Math.min(Date.parse(from), Date.parse(to) - dayMs) / hourMs) * hourMs
   const bars = Math.max(1, Math.ceil((Date.parse(to) - start) / bucketMs))
   return (
     <FiringBars
