@@ -16,6 +16,8 @@ const idOf = (index: number) => agentNames[index] ?? `hostile-${String(index).pa
 /** As much as a field takes. Half a character would be refused. */
 const cut = (text: string, length: number) => text.slice(0, length).toWellFormed().replaceAll('\ufffd', '?')
 
+const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString()
+
 /** What a caller may set, each with all strings in turn. `max` is how many of a kind the service keeps. */
 const fields: Record<string, { max?: number; send(service: Service, text: string, index: number): Promise<number> }> = {
   'name, type and version of an agent': {
@@ -71,6 +73,37 @@ const fields: Record<string, { max?: number; send(service: Service, text: string
         path: `/srv/${cut(text, 900)}`,
       }),
   },
+  'where a decoy is planted': {
+    max: 60,
+    send: async (service, text, index) => {
+      const decoy = { instanceId: idOf(index), type: 'api_key', keyType: 'github' }
+      const { id } = (await service.call<{ id: string }>('POST', '/api/honeypots', { body: decoy })).body
+      return put(service, 'POST', `/api/honeypots/${id}/planted`, { note: cut(text, 500), file: cut(text, 200) })
+    },
+  },
+  'the reason of an ignored tool': {
+    max: 20,
+    send: (service, text, index) =>
+      put(service, 'POST', '/api/honeypots/ignores', {
+        tool: `tool ${index}`,
+        reason: cut(text, 500),
+        until: inAnHour(),
+      }),
+  },
+  'title, description, values and exceptions of a rule': {
+    max: effort(6, 20),
+    send: (service, text, index) =>
+      put(service, 'POST', '/api/rules', {
+        title: cut(text, 256),
+        description: cut(text, 4_000),
+        severity: 'warning',
+        detection: {
+          any: { event_type: 'tool_call', 'metadata.toolName': ['*', cut(text, 200)] },
+          condition: 'any',
+        },
+        exceptions: [{ who: { instances: [idOf(index)] }, reason: cut(text, 500), until: inAnHour() }],
+      }),
+  },
   'the name of a key': {
     send: (service, text) => put(service, 'POST', '/api/keys', { scope: 'viewer', name: cut(text, 80) }),
   },
@@ -89,7 +122,7 @@ const fields: Record<string, { max?: number; send(service: Service, text: string
       put(service, 'POST', '/api/silences', {
         match: { types: ['nothing'] },
         reason: cut(text, 500),
-        ends_at: new Date(Date.now() + 3_600_000).toISOString(),
+        ends_at: inAnHour(),
       }),
   },
   'the name of a view': {
@@ -110,10 +143,9 @@ async function put(service: Service, method: string, path: string, body: object)
 beforeAll(async () => {
   const { service } = screens
   if (isExternal || !service) return
-  // Channels come first, so that reports become alerts.
-  const order = Object.entries(fields).sort(
-    ([one], [other]) => Number(/channel/.test(other)) - Number(/channel/.test(one)),
-  )
+  // Channels and rules come first, so that reports become alerts and firings.
+  const isFirst = ([name]: [string, unknown]) => Number(/channel|rule/.test(name))
+  const order = Object.entries(fields).sort((one, other) => isFirst(other) - isFirst(one))
   for (const [name, { max = injections.length, send }] of order) {
     const sent = injections.slice(0, max)
     const statuses = await Promise.all(sent.map((text, index) => send(service, text, index)))
@@ -187,16 +219,24 @@ const agents = effort(
   injections.filter((_, index) => index < 4 || index % 50 === 7),
   injections,
 ).map((text) => idOf(injections.indexOf(text)))
-const shown = paths.flatMap((path): string[] =>
-  path.includes(':') ? agents.map((id) => path.replace(/:\w+/, id)) : [path],
-)
+/** Every screen, those of one thing for several of them. */
+async function shownPaths(service: Service): Promise<string[]> {
+  const listed = async (name: 'rules' | 'containments') =>
+    (await service.call<Record<string, { id: string }[]>>('GET', `/api/${name}`)).body[name]!.map(({ id }) => id)
+  const ids: Record<string, string[]> = {
+    '/fleet/:id': agents,
+    '/rules/:id': (await listed('rules')).slice(0, effort(3, 20)),
+    '/containments/:id': (await listed('containments')).slice(0, effort(3, 20)),
+  }
+  return paths.flatMap((path) => (path.includes(':') ? ids[path]!.map((id) => path.replace(/:\w+/, id)) : [path]))
+}
 
 describe.each(effort([1440], [1440, 390]))('three hundred injections, %d pixels wide', (width) => {
   test('stay text in their place on every screen', async () => {
     const page = await screens.signedIn({ at: nowhereYet, width })
     await page.context().addInitScript(guard)
     const faults: string[] = []
-    for (const path of shown) {
+    for (const path of await shownPaths(screens.service)) {
       await page.goto(path)
       await page.getByRole('heading').first().waitFor()
       await page.locator('main, .panel, form').first().waitFor()
