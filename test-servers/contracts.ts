@@ -28,6 +28,8 @@ export interface Contracts {
   identity: string
   schemas: string
   eas: string
+  validation: string
+  reputation: string
 }
 
 export async function deployContracts(chain: TestChain, from: string): Promise<Contracts> {
@@ -41,5 +43,8 @@ export async function deployContracts(chain: TestChain, from: string): Promise<C
   const identity = await deploy('IdentityRegistry')
   const schemas = await deploy('SchemaRegistry')
   const eas = await deploy('EAS', schemas.slice(2).padStart(64, '0'))
-  return { identity, schemas, eas }
+  const ofIdentity = identity.slice(2).padStart(64, '0')
+  const validation = await deploy('ValidationRegistry', ofIdentity)
+  const reputation = await deploy('ReputationRegistry', ofIdentity)
+  return { identity, schemas, eas, validation, reputation }
 }

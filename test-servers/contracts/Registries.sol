@@ -135,3 +135,113 @@ contract EAS {
         return attestations[uid];
     }
 }
+
+/// ERC-8004: only an agent's owner asks, only the named validator answers, and no hash is asked for twice.
+contract ValidationRegistry {
+    struct Status {
+        address validator;
+        uint256 agentId;
+        uint8 response;
+        bytes32 responseHash;
+        string tag;
+        uint256 lastUpdate;
+    }
+
+    event ValidationRequest(address indexed validator, uint256 indexed agentId, string requestURI, bytes32 indexed requestHash);
+    event ValidationResponse(
+        address indexed validator, uint256 indexed agentId, bytes32 indexed requestHash, uint8 response,
+        string responseURI, bytes32 responseHash, string tag
+    );
+
+    IdentityRegistry immutable identity;
+    mapping(bytes32 => Status) statuses;
+    /// Requests and responses: more than were meant is what the tests look for.
+    uint256 public requests;
+    uint256 public responses;
+
+    constructor(IdentityRegistry identityRegistry) {
+        identity = identityRegistry;
+    }
+
+    function validationRequest(address validator, uint256 agentId, string calldata requestURI, bytes32 requestHash) external {
+        require(identity.ownerOf(agentId) == msg.sender, "not the owner");
+        require(statuses[requestHash].validator == address(0), "exists");
+        statuses[requestHash].validator = validator;
+        statuses[requestHash].agentId = agentId;
+        statuses[requestHash].lastUpdate = block.timestamp;
+        requests++;
+        emit ValidationRequest(validator, agentId, requestURI, requestHash);
+    }
+
+    function validationResponse(
+        bytes32 requestHash, uint8 response, string calldata responseURI, bytes32 responseHash, string calldata tag
+    ) external {
+        Status storage status = statuses[requestHash];
+        require(status.validator != address(0), "unknown");
+        require(status.validator == msg.sender, "not the validator");
+        require(response <= 100, "resp>100");
+        status.response = response;
+        status.responseHash = responseHash;
+        status.tag = tag;
+        status.lastUpdate = block.timestamp;
+        responses++;
+        emit ValidationResponse(msg.sender, status.agentId, requestHash, response, responseURI, responseHash, tag);
+    }
+
+    function getValidationStatus(bytes32 requestHash)
+        external view returns (address, uint256, uint8, bytes32, string memory, uint256)
+    {
+        Status storage status = statuses[requestHash];
+        require(status.validator != address(0), "unknown");
+        return (status.validator, status.agentId, status.response, status.responseHash, status.tag, status.lastUpdate);
+    }
+}
+
+/// ERC-8004: feedback by others than the agent's owner, numbered from 1. Its hash is in the event alone.
+contract ReputationRegistry {
+    struct Feedback {
+        int128 value;
+        uint8 valueDecimals;
+        string tag1;
+        string tag2;
+        bool isRevoked;
+    }
+
+    event NewFeedback(
+        uint256 indexed agentId, address indexed clientAddress, uint64 feedbackIndex, int128 value, uint8 valueDecimals,
+        string indexed indexedTag1, string tag1, string tag2, string endpoint, string feedbackURI, bytes32 feedbackHash
+    );
+
+    IdentityRegistry immutable identity;
+    mapping(uint256 => mapping(address => Feedback[])) feedbacks;
+    uint256 public count;
+
+    constructor(IdentityRegistry identityRegistry) {
+        identity = identityRegistry;
+    }
+
+    // Strings in memory take one place of the stack instead of two.
+    function giveFeedback(
+        uint256 agentId, int128 value, uint8 valueDecimals, string memory tag1, string memory tag2,
+        string memory endpoint, string memory feedbackURI, bytes32 feedbackHash
+    ) external {
+        require(identity.ownerOf(agentId) != msg.sender, "Self-feedback not allowed");
+        feedbacks[agentId][msg.sender].push(Feedback(value, valueDecimals, tag1, tag2, false));
+        count++;
+        emit NewFeedback(
+            agentId, msg.sender, uint64(feedbacks[agentId][msg.sender].length), value, valueDecimals, tag1, tag1, tag2,
+            endpoint, feedbackURI, feedbackHash
+        );
+    }
+
+    function revokeFeedback(uint256 agentId, uint64 feedbackIndex) external {
+        feedbacks[agentId][msg.sender][feedbackIndex - 1].isRevoked = true;
+    }
+
+    function readFeedback(uint256 agentId, address client, uint64 feedbackIndex)
+        external view returns (int128, uint8, string memory, string memory, bool)
+    {
+        Feedback storage given = feedbacks[agentId][client][feedbackIndex - 1];
+        return (given.value, given.valueDecimals, given.tag1, given.tag2, given.isRevoked);
+    }
+}

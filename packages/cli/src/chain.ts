@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises'
 import { setTimeout as pause } from 'node:timers/promises'
-import { openChain, verifySelf } from '@wardline/server'
+import { type Deps, openChain, verifySelf } from '@wardline/server'
 import { safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { Failure } from './exit.ts'
@@ -20,7 +20,7 @@ const askEveryMs = 2_000
 /** Some minutes of a busy chain; the service goes on afterwards. */
 const waitMs = 600_000
 
-const withChain = <Result>(work: (chain: Chain) => Promise<Result>): Promise<Result> =>
+const withChain = <Result>(work: (chain: Chain, deps: Deps) => Promise<Result>): Promise<Result> =>
   withLocalDatabase(async (deps) => {
     const chain = await openChain(deps)
     if (!chain) {
@@ -28,7 +28,7 @@ const withChain = <Result>(work: (chain: Chain) => Promise<Result>): Promise<Res
       throw new Failure(message, 'configuration', 'configuration')
     }
     try {
-      return await work(chain)
+      return await work(chain, deps)
     } finally {
       chain.close()
     }
@@ -138,19 +138,55 @@ const status = ({ json }: { json?: boolean }) =>
     console.log(`\n${textTable([['Kind', 'State', 'Transaction', 'Result'], ...rows])}`)
   })
 
+type Verified = NonNullable<Awaited<ReturnType<typeof verifySelf>>>
+
+function scoreLines({ row, wav, wv }: Verified): string[] {
+  const score = (risk: number | null) => (risk === null ? 'none' : String(risk))
+  const rows = [
+    ['Web application', score(wav.risk), wav.notes],
+    ['Wallet', score(wv.risk), wv.notes],
+    ['Unified', score(row.unified_score), row.unified_score === null ? 'Nothing could be checked.' : ''],
+  ]
+  const table = textTable([['What', 'Risk', 'Published note'], ...rows])
+  return [...table.trimEnd().split('\n'), ...wav.details, ...wv.details]
+}
+
 /** Scores of the service's own endpoint and wallet, with what speaks against them. */
 const check = ({ json }: { json?: boolean }) =>
   withLocalDatabase(async (deps) => {
-    const { row, wav, wv } = (await verifySelf(deps))!
+    const found = (await verifySelf(deps))!
+    const { row, wav, wv } = found
     if (json) return console.log(safeJson({ unified_risk_score: row.unified_score, wav, wv }, 2))
-    const score = (risk: number | null) => (risk === null ? 'none' : String(risk))
-    const rows = [
-      ['Web application', score(wav.risk), wav.notes],
-      ['Wallet', score(wv.risk), wv.notes],
-      ['Unified', score(row.unified_score), row.unified_score === null ? 'Nothing could be checked.' : ''],
-    ]
-    console.log(textTable([['What', 'Risk', 'Published note'], ...rows]))
-    for (const detail of [...wav.details, ...wv.details]) console.log(sanitize(detail))
+    for (const line of scoreLines(found)) console.log(sanitize(line))
+  })
+
+const sameMoment = 'Another command is posting a verification: wait for it with `wardline chain verify`.'
+
+/** Posts the scores of now; one that was interrupted goes on with what it posted. */
+const verify = (options: SendOptions) =>
+  withChain(async (chain, deps) => {
+    let subject = await chain.openVerification()
+    if (subject === undefined) {
+      const found = (await verifySelf(deps))!
+      const { unified_score } = found.row
+      const lines = scoreLines(found)
+      if (unified_score === null)
+        throw new Failure(`Nothing was posted, because nothing has a score: ${lines.at(-1)}`, 'unscored', 'failed')
+      const { plan, requestHash, send } = await chain.planVerification({ ...found.row, unified_score })
+      const polarity = `${plan.response} of 100, the best: 100 minus the risk of ${unified_score}`
+      const texts = [`Response  ${polarity}`, `Request   ${plan.request}`, `Report    ${plan.report}`]
+      await agree(
+        [...lines, 'Two transactions, of which the second is not estimated yet:', ...planLines(plan), ...texts],
+        options,
+      )
+      // Noted first: what is sent without a note would never be shown.
+      await found.notePosting(requestHash, plan.report)
+      if (!(await send())) throw new Failure(sameMoment, 'conflict', 'refused')
+      subject = requestHash
+    } else console.error('A verification is being posted already: nothing more is sent.')
+    if (!options.wait) return
+    await waitFor(chain, 'validate', subject)
+    await waitFor(chain, 'respond', subject)
   })
 
 export function addChain(program: Command): void {
@@ -173,6 +209,11 @@ export function addChain(program: Command): void {
   sending(
     chain.command('schema').description('register the schema of attestations at EAS, once for each chain'),
   ).action(schema)
+  sending(
+    chain
+      .command('verify')
+      .description('verify now, and post the scores to the validation registry: shows them and the cost, then asks'),
+  ).action(verify)
   sending(
     chain
       .command('revoke')

@@ -102,6 +102,10 @@ export const TrustSummary = Type.Object({
       request_explorer_url: nullable(Text),
       response_explorer_url: nullable(Text),
       submitted_at: nullable(Timestamp),
+      validation_registry: Type.Optional(Text),
+      report: Type.Optional(
+        Type.String({ description: 'JSON with what was posted; its keccak256 is the response hash on the chain' }),
+      ),
     }),
     spec_url: Url,
   }),

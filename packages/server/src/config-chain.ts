@@ -78,6 +78,13 @@ export const chainSettings = {
       'Whether the service verifies its own public endpoint and wallet once a week and publishes the [scores](../guide/trust.md#verification)',
     parse: flag,
   }),
+  trustValidationRegistry: setting({
+    env: 'TRUST_VALIDATION_REGISTRY',
+    unset: undefined,
+    meaning:
+      'Address of the ERC-8004 validation registry that `wardline chain verify` posts to. Default: none, because the registry is still a draft',
+    parse: address,
+  }),
   trustBadAddressesFile: setting({
     env: 'TRUST_BAD_ADDRESSES_FILE',
     unset: undefined,

@@ -238,6 +238,7 @@ type Optional =
   | 'trustEas'
   | 'trustSchemaRegistry'
   | 'trustBadAddressesFile'
+  | 'trustValidationRegistry'
   | keyof typeof hostSettings
   | keyof typeof alertSettings
 export type Config = {

@@ -83,6 +83,7 @@ export async function openChainService(): Promise<ChainService> {
     TRUST_EAS_ADDRESS: contracts.eas,
     TRUST_EAS_SCHEMA_REGISTRY: contracts.schemas,
     TRUST_ATTEST_ON_CHAIN: 'true',
+    TRUST_VALIDATION_REGISTRY: contracts.validation,
   }
   return {
     chain,
@@ -143,5 +144,15 @@ export async function withSchema({ chain }: ChainService, service: TestService):
   await planned.send!()
   await turn(service)
   await mine(chain, 3)
+  await turn(service)
+}
+
+/** The identity, registered by the service and confirmed: agent 0. */
+export async function withIdentity({ chain }: ChainService, service: TestService): Promise<void> {
+  const planned = await service.services.chain!.planRegistration()
+  await planned.send!()
+  await turn(service)
+  await mine(chain, 3)
+  await turn(service)
   await turn(service)
 }

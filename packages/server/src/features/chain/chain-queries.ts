@@ -125,36 +125,69 @@ export async function storeAttempt(
 
 type NewTransaction = Pick<TransactionRow, 'id' | 'kind' | 'subject' | 'target' | 'data'>
 
+const pendingRow = ({ chainId, address }: Account, row: NewTransaction, now: number): TransactionRow => ({
+  ...row,
+  chain_id: chainId,
+  sender: address,
+  state: 'pending',
+  error: null,
+  nonce: null,
+  gas: null,
+  cost: null,
+  created_at: now,
+  sent_at: null,
+  next_at: now,
+  tx_hash: null,
+  block_number: null,
+  block_hash: null,
+  confirmed_at: null,
+  watched: 0,
+  replaced_block: null,
+  result: null,
+  checked_at: null,
+  revoked_at: null,
+  failure_reported_at: null,
+})
+
 /** A transaction to send, once for its kind and subject. */
 export async function addTransaction(db: Db, account: Account, row: NewTransaction, now: number): Promise<void> {
-  const whole: TransactionRow = {
-    ...row,
-    chain_id: account.chainId,
-    sender: account.address,
-    state: 'pending',
-    error: null,
-    nonce: null,
-    gas: null,
-    cost: null,
-    created_at: now,
-    sent_at: null,
-    next_at: now,
-    tx_hash: null,
-    block_number: null,
-    block_hash: null,
-    confirmed_at: null,
-    watched: 0,
-    replaced_block: null,
-    result: null,
-    checked_at: null,
-    revoked_at: null,
-    failure_reported_at: null,
-  }
   await db
     .insertInto('chain_transactions')
-    .values(whole)
+    .values(pendingRow(account, row, now))
     .onConflict((conflict) => conflict.columns(['chain_id', 'sender', 'kind', 'subject']).doNothing())
     .execute()
+}
+
+/** The transaction of these kinds that is not settled. */
+export function readUnsettled(db: Db, { chainId, address }: Account, kinds: TransactionRow['kind'][]) {
+  return db
+    .selectFrom('chain_transactions')
+    .selectAll()
+    .where('chain_id', '=', chainId)
+    .where('sender', '=', address)
+    .where('kind', 'in', kinds)
+    .where('state', 'in', ['pending', 'sent'])
+    .orderBy('created_at')
+    .limit(1)
+    .executeTakeFirst()
+}
+
+/** Adds transactions in this order, all or, while one of their kinds is not settled, none; resolves with whether it did. */
+export function addAlone(db: Db, account: Account, rows: readonly NewTransaction[], now: number): Promise<boolean> {
+  const kinds = rows.map(({ kind }) => kind)
+  return db.transaction().execute(async (trx) => {
+    // Two commands at the same moment: the row of the account makes the second one wait, and then see the first.
+    await trx
+      .updateTable('chain_senders')
+      .set((e) => ({ epoch: e.ref('epoch') }))
+      .where('chain_id', '=', account.chainId)
+      .where('address', '=', account.address)
+      .execute()
+    if (await readUnsettled(trx, account, kinds)) return false
+    const values = rows.map((row, index) => pendingRow(account, row, now + index))
+    await trx.insertInto('chain_transactions').values(values).execute()
+    return true
+  })
 }
 
 /**

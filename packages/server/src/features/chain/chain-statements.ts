@@ -25,3 +25,33 @@ export async function readOnChain(db: Db, chainId: number, hashes: readonly stri
     .execute()
   return rows.map(({ subject, result, tx_hash }) => ({ hash: subject, uid: result!, txHash: tx_hash! }))
 }
+
+interface Posting {
+  requestHash: string
+  requestTxHash: string
+  responseTxHash: string
+  registry: string
+  sentAt: number
+}
+
+/** Of these validation requests those that are confirmed with their response. */
+export async function readPostings(db: Db, chainId: number, requestHashes: readonly string[]): Promise<Posting[]> {
+  if (requestHashes.length === 0) return []
+  const rows = await db
+    .selectFrom('chain_transactions')
+    .select(['kind', 'subject', 'target', 'tx_hash', 'sent_at'])
+    .where('chain_id', '=', chainId)
+    .where('kind', 'in', ['validate', 'respond'])
+    .where('state', '=', 'confirmed')
+    .where('subject', 'in', requestHashes)
+    .execute()
+  return rows
+    .filter(({ kind }) => kind === 'respond')
+    .flatMap((response) => {
+      const request = rows.find(({ kind, subject }) => kind === 'validate' && subject === response.subject)
+      if (!request) return []
+      const [requestTxHash, responseTxHash] = [request.tx_hash!, response.tx_hash!]
+      const { subject: requestHash, target: registry, sent_at } = response
+      return [{ requestHash, requestTxHash, responseTxHash, registry, sentAt: sent_at! }]
+    })
+}

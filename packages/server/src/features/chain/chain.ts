@@ -12,6 +12,7 @@ import {
   readTransaction,
   readTransactions,
   readUnchecked,
+  readUnsettled,
   removeFailed,
   storeIdentity,
   takeFailing,
@@ -23,7 +24,16 @@ import { agentIdOf, isOwnAgent, registerAgent } from './identity-registry.ts'
 import { easOf, identityRegistryOf, schemaRegistryOf } from './known-contracts.ts'
 import { ether, type ReadResult, TransactionQueue } from './queue.ts'
 import { agentUriOf, registrationOf } from './registration.ts'
-import { Rpc, RpcError, rpcDeadlineMs } from './rpc.ts'
+import { type Log, Rpc, RpcError, rpcDeadlineMs } from './rpc.ts'
+import { createValidationRegistry, isSameResponse, responseIn } from './validation-registry.ts'
+import {
+  dataUriOf,
+  hashOf,
+  type PostedScores,
+  responseOf,
+  verificationTag,
+  verificationTexts,
+} from './verification-report.ts'
 
 /** Revocations and owners are read again after so long. */
 const checkEveryMs = hourMs
@@ -32,6 +42,12 @@ const checkRows = 20
 /** A node that is away for a moment is nobody's concern. */
 const failingMs = hourMs
 const subjects = { identity: 'identity', schema: schemaUid }
+
+/**
+ * The chain cannot estimate an answer to a request that it does not have yet: a new place for each word, and the most that
+ * a byte of data costs (EIP-7623).
+ */
+const responseGas = (data: string) => 250_000 + 40 * (data.length / 2)
 
 const unavailable = (what: string) =>
   new Error(`${what} is not known for this chain: set it to the address of the contract.`)
@@ -51,8 +67,24 @@ export async function createChain(deps: Deps) {
   if (config.trustAttestOnChain && eas === undefined) throw unavailable('TRUST_EAS_ADDRESS')
   const sink = eas !== undefined && wallet ? createEas(eas, wallet.address) : undefined
 
+  const { trustValidationRegistry } = config
+  const validation =
+    trustValidationRegistry !== undefined && wallet
+      ? createValidationRegistry(trustValidationRegistry, wallet.address)
+      : undefined
+
+  /** The registry must say twice what was sent, in the receipt and in its state. */
+  async function isAnswered(data: string, logs: readonly Log[]): Promise<boolean> {
+    const response = responseIn(data)
+    if (!response || !validation?.isAnswered(logs, response)) return false
+    const stored = await validation.answer(rpc, response.requestHash)
+    return stored !== undefined && isSameResponse(stored, response)
+  }
+
   const readResult: ReadResult = async (row, logs) => {
     if (row.kind === 'register') return agentIdOf(logs, registry, row.sender)
+    if (row.kind === 'validate') return validation?.isRequested(logs, row.subject) ? row.subject : undefined
+    if (row.kind === 'respond') return (await isAnswered(row.data, logs)) ? row.subject : undefined
     if (row.kind !== 'attest') return row.subject
     const uid = sink?.uidOf(logs)
     // A receipt is one answer of the node, and the contract's state another: both must say the same.
@@ -190,6 +222,39 @@ export async function createChain(deps: Deps) {
       return { plan: { ...plan, cost: ether(cost) }, send }
     },
 
+    /** The verification that is being posted, as its request and response are sent one after the other. */
+    async openVerification(): Promise<string | undefined> {
+      return (await readUnsettled(db, needQueue().queue.account, ['validate', 'respond']))?.subject
+    },
+
+    /** What posting these scores to the validation registry would send. */
+    async planVerification(scores: PostedScores) {
+      const { queue, wallet } = needQueue()
+      if (!validation)
+        throw new Error('TRUST_VALIDATION_REGISTRY is not set: set it to the registry that the scores are posted to.')
+      const known = await readIdentity(db)
+      const isCurrent = known?.chain_id === config.trustChainId && known.registry === registry
+      const agentId = config.trustAgentId ?? (isCurrent ? known.agent_id : undefined)
+      if (agentId === undefined)
+        throw new Error('There is no identity to verify: run `wardline chain register`, or set TRUST_AGENT_ID.')
+      const agentRegistry = `eip155:${config.trustChainId}:${registry}`
+      const { request, requestHash, report } = verificationTexts(agentRegistry, agentId, scores)
+      const response = responseOf(scores.unified_score)
+      const answer = { requestHash, response, responseHash: hashOf(report), tag: verificationTag }
+      const calls = [
+        { kind: 'validate', subject: requestHash, ...validation.request(agentId, dataUriOf(request), requestHash) },
+        { kind: 'respond', subject: requestHash, ...validation.respond(answer, dataUriOf(report)) },
+      ] as const
+      const { gas, fees } = await queue.quote(calls[0])
+      // What has no code takes every transaction and logs nothing: it would never count as confirmed.
+      if ((await rpc.code(calls[0].target)) === '0x')
+        throw new Error(`TRUST_VALIDATION_REGISTRY: ${calls[0].target} is no contract on chain ${config.trustChainId}.`)
+      const whole = gas + responseGas(calls[1].data)
+      const plan = { from: wallet.address, to: calls[0].target, gas: whole, maxFee: fees.max }
+      const cost = ether(BigInt(whole) * fees.max)
+      return { plan: { ...plan, cost, request, report, response }, requestHash, send: () => queue.addAlone(calls) }
+    },
+
     /** Takes an attestation back; false when the service has made none of this uid. */
     async revoke(uid: string): Promise<boolean> {
       const { queue } = needQueue()
@@ -199,7 +264,7 @@ export async function createChain(deps: Deps) {
       return true
     },
 
-    transaction: (kind: 'register' | 'schema' | 'revoke', subject?: string) =>
+    transaction: (kind: 'register' | 'schema' | 'revoke' | 'validate' | 'respond', subject?: string) =>
       readTransaction(db, needQueue().queue.account, kind, subject ?? (kind === 'schema' ? schemaUid : 'identity')),
 
     async status() {

@@ -7,6 +7,7 @@ import { DatabaseError } from '../../errors.ts'
 import { randomSecret, uuidV7 } from '../../ids.ts'
 import {
   type Account,
+  addAlone,
   addSender,
   addTransaction,
   changeHeld,
@@ -73,6 +74,19 @@ export class TransactionQueue {
     const { database, clock } = this.#deps
     const now = clock.now()
     await addTransaction(database.db, this.account, { id: uuidV7(now), ...row }, now)
+  }
+
+  /** Puts several into the queue, in this order; false while one of their kinds is not settled. */
+  async addAlone(rows: readonly New[]): Promise<boolean> {
+    const { database, clock } = this.#deps
+    const now = clock.now()
+    await addSender(database.db, this.account)
+    return addAlone(
+      database.db,
+      this.account,
+      rows.map((row) => ({ id: uuidV7(now), ...row })),
+      now,
+    )
   }
 
   /** What sending costs at most now. Throws RpcError when the chain would refuse it. */

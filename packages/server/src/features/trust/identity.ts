@@ -54,12 +54,16 @@ const labels: Record<string, string> = {
 export function chainStatus(
   config: Config,
   { registered, status }: Pick<Identity, 'registered' | 'status'>,
-  isVerified: boolean,
+  { isScored, isPosted }: { isScored: boolean; isPosted: boolean },
 ): TrustSummary['chain'] {
   return {
     erc8004_status: registered ? 'live' : config.trustErc8004Status,
     erc8004_label: labels[status]!,
-    erc8126_status: config.trustErc8126Status,
-    erc8126_label: isVerified ? 'Self-attested scores after ERC-8126' : 'No ERC-8126 verification stored',
+    erc8126_status: isPosted ? 'live' : config.trustErc8126Status,
+    erc8126_label: isPosted
+      ? 'Self-attested scores after ERC-8126, posted on a chain'
+      : isScored
+        ? 'Self-attested scores after ERC-8126'
+        : 'No ERC-8126 verification stored',
   }
 }

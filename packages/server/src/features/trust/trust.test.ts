@@ -228,7 +228,7 @@ describe('identity', () => {
   const identity = (env: Record<string, string>) => {
     const config = readConfig(env)
     const identity = identityOf(config)
-    return { ...identity, ...chainStatus(config, identity, false) }
+    return { ...identity, ...chainStatus(config, identity, { isScored: false, isPosted: false }) }
   }
 
   it('is pending without an agent id', () => {

@@ -14,7 +14,7 @@ import { chainStatus, identityOf, readKnownIdentity } from './identity.ts'
 import { insertAttestations, readAttestations, readLastAttestation } from './queries.ts'
 import { relativeTime } from './relative-time.ts'
 import { decayedBreaches, type RiskScore, riskScore, riskTierLabel } from './risk-score.ts'
-import { publishedScores, readCurrent } from './verification/published.ts'
+import { publishedPosting, publishedScores, readCurrent } from './verification/published.ts'
 
 const shownAttestations = 20
 const scoutActiveMs = 90_000
@@ -66,6 +66,7 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
   const onChain = await onChainOf(deps, attestations)
   const identity = identityOf(deps.config, await readKnownIdentity(deps))
   const verification = await readCurrent(deps)
+  const posting = await publishedPosting(deps)
   const timeOrNull = (time: number | null) => (time === null ? null : isoTime(time))
   return {
     generated_at: isoTime(now),
@@ -100,17 +101,13 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
     identity,
     verification: {
       ...publishedScores(verification, risk.score),
-      on_chain: {
-        request_hash: null,
-        request_tx_hash: null,
-        response_tx_hash: null,
-        request_explorer_url: null,
-        response_explorer_url: null,
-        submitted_at: null,
-      },
+      on_chain: posting,
       spec_url: specUrl,
     },
-    chain: chainStatus(deps.config, identity, verification !== undefined),
+    chain: chainStatus(deps.config, identity, {
+      isScored: verification !== undefined,
+      isPosted: posting.request_hash !== null,
+    }),
     source: 'wardline',
   }
 }

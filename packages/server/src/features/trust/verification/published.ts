@@ -2,9 +2,11 @@ import type { TrustSummary } from '@wardline/contract'
 import { dayMs, hourMs, isoTime } from '../../../clock.ts'
 import type { VerificationsTable } from '../../../db/schema/trust.ts'
 import type { Deps } from '../../../deps.ts'
+import { readPostings } from '../../chain/chain-statements.ts'
+import { transactionUrl } from '../../chain/known-contracts.ts'
 import { riskTier, riskTierLabel } from '../risk-score.ts'
 import { verifiedSubject } from './subject.ts'
-import { readVerification } from './verification-queries.ts'
+import { readPosted, readVerification } from './verification-queries.ts'
 
 const weekMs = 7 * dayMs
 
@@ -27,6 +29,45 @@ export async function verifyWeekly(deps: Deps, stopping?: AbortSignal): Promise<
 }
 
 type Verification = TrustSummary['verification']
+
+/** Postings cost money and come weekly; of more than a few the older ones are of no interest. */
+const lookedAt = 10
+
+const nothingPosted: Verification['on_chain'] = {
+  request_hash: null,
+  request_tx_hash: null,
+  response_tx_hash: null,
+  request_explorer_url: null,
+  response_explorer_url: null,
+  submitted_at: null,
+}
+
+/** The last verification whose request and response are confirmed, as the database knows it: no node is asked. */
+export async function publishedPosting({ database, config, clock }: Pick<Deps, 'database' | 'config' | 'clock'>) {
+  const { trustRpcUrl, trustChainId, trustValidationRegistry } = config
+  if (trustRpcUrl === undefined || trustValidationRegistry === undefined) return nothingPosted
+  const posted = await readPosted(database.db, verifiedSubject(config), clock.now(), lookedAt)
+  const hashes = posted.map(({ request_hash }) => request_hash!)
+  const confirmed = await readPostings(database.db, trustChainId, hashes)
+  for (const { request_hash, report } of posted) {
+    const found = confirmed.find(
+      ({ requestHash, registry }) =>
+        requestHash === request_hash && registry.toLowerCase() === trustValidationRegistry.toLowerCase(),
+    )
+    if (!found) continue
+    return {
+      request_hash,
+      request_tx_hash: found.requestTxHash,
+      response_tx_hash: found.responseTxHash,
+      request_explorer_url: transactionUrl(trustChainId, found.requestTxHash),
+      response_explorer_url: transactionUrl(trustChainId, found.responseTxHash),
+      submitted_at: isoTime(found.sentAt),
+      validation_registry: found.registry,
+      report: report!,
+    }
+  }
+  return nothingPosted
+}
 
 const shown = (risk: number | null, notes: string): Verification['scores']['wav'] => ({
   applicable: risk !== null,

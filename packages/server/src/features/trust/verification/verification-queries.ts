@@ -29,3 +29,23 @@ export function readVerification(db: Db, { url, wallet, chain_id }: Subject, now
     .limit(1)
     .executeTakeFirst()
 }
+
+/** That a verification is being posted: it is shown once its transactions are confirmed. */
+export async function notePosting(db: Db, id: string, requestHash: string, report: string): Promise<void> {
+  await db.updateTable('verifications').set({ request_hash: requestHash, report }).where('id', '=', id).execute()
+}
+
+/** Those of a subject that were posted, newest first. */
+export function readPosted(db: Db, { url, wallet, chain_id }: Subject, now: number, limit: number) {
+  return db
+    .selectFrom('verifications')
+    .select(['request_hash', 'report'])
+    .where('url', url === null ? 'is' : '=', url)
+    .where('wallet', wallet === null ? 'is' : '=', wallet)
+    .where('chain_id', '=', chain_id)
+    .where('at', '>=', now - validMs)
+    .where('request_hash', 'is not', null)
+    .orderBy('at', 'desc')
+    .limit(limit)
+    .execute()
+}

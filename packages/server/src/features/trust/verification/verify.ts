@@ -4,7 +4,7 @@ import { uuidV7 } from '../../../ids.ts'
 import { Rpc, rpcDeadlineMs } from '../../chain/rpc.ts'
 import { notScored, type Score, unifiedScore } from './score.ts'
 import { verifiedSubject } from './subject.ts'
-import { insertVerification } from './verification-queries.ts'
+import { insertVerification, notePosting } from './verification-queries.ts'
 import { checkWallet } from './wallet-check.ts'
 import { checkWeb } from './web-check.ts'
 
@@ -58,5 +58,6 @@ export async function verifySelf(deps: Deps, signal?: AbortSignal) {
     report: null,
   }
   await insertVerification(deps.database.db, row)
-  return { row, wav, wv }
+  const note = (requestHash: string, report: string) => notePosting(deps.database.db, row.id, requestHash, report)
+  return { row, wav, wv, notePosting: note }
 }

@@ -1,0 +1,218 @@
+import { decodeAbiParameters, keccak256, parseAbiParameters, toBytes } from 'viem/utils'
+import { describe, expect, it } from 'vitest'
+import { missingAnvil } from '../../../../../test-servers/anvil.ts'
+import { effort } from '../../../../../test-servers/effort.ts'
+import {
+  type ChainService,
+  mine,
+  openChainService,
+  otherAddress,
+  testAddress,
+  transactions,
+  trust,
+  turn,
+  withIdentity,
+} from '../../test-chain.ts'
+import type { TestService } from '../../test-service.ts'
+import { verifySelf } from '../trust/verification/verify.ts'
+import { responseOf } from './verification-report.ts'
+
+const missing = missingAnvil()
+if (missing !== undefined) console.warn(`${missing}: posted verifications are not tested`)
+
+const statusForm = parseAbiParameters('address, uint256, uint8, bytes32, string, uint256')
+const ask = (on: ChainService, data: string) =>
+  on.chain.ask<`0x${string}`>('eth_call', { to: on.contracts.validation, data }, 'latest')
+const selector = (signature: string) => keccak256(toBytes(signature)).slice(0, 10)
+const statusOf = async (on: ChainService, hash: string) =>
+  decodeAbiParameters(statusForm, await ask(on, `${selector('getValidationStatus(bytes32)')}${hash.slice(2)}`))
+/** How many requests and responses the contract has. */
+const countsOf = async (on: ChainService) => [
+  Number(await ask(on, selector('requests()'))),
+  Number(await ask(on, selector('responses()'))),
+]
+
+/** Verified and put into the queue, as `wardline chain verify` does; the score is given, so that it is no round one. */
+async function post(service: TestService, risk?: number) {
+  const { row, notePosting } = (await verifySelf(service.deps))!
+  const scores = { ...row, unified_score: risk ?? row.unified_score! }
+  const planned = await service.services.chain!.planVerification(scores)
+  await notePosting(planned.requestHash, planned.plan.report)
+  return planned
+}
+
+/** Request and response, each in a block and confirmed. */
+async function settle(on: ChainService, service: TestService): Promise<void> {
+  for (let round = 0; round < 3; round++) {
+    await turn(service)
+    await mine(on.chain, 3)
+  }
+  await turn(service)
+}
+
+describe('the response', () => {
+  it('is the opposite of the risk: 100 is the best', () => {
+    expect([0, 30, 100].map(responseOf)).toEqual([100, 70, 0])
+  })
+})
+
+describe.skipIf(missing !== undefined)('a posted verification', () => {
+  it('is shown with hashes, transactions and time once both are confirmed, and says what the chain says', async () => {
+    await using on = await openChainService()
+    await using service = await on.open()
+    await withIdentity(on, service)
+    const { plan, requestHash, send } = await post(service, 30)
+    expect(plan).toMatchObject({ from: testAddress, to: on.contracts.validation, response: 70 })
+    expect(Number(plan.cost)).toBeGreaterThan(0)
+    expect(await send()).toBe(true)
+    const posted = async () => (await trust(service)).verification.on_chain
+    for (let round = 0; round < 3; round++) {
+      expect((await posted()).request_hash).toBeNull()
+      await turn(service)
+      await mine(on.chain, 1)
+    }
+    await settle(on, service)
+    const found = await posted()
+    expect(found).toEqual({
+      request_hash: requestHash,
+      request_tx_hash: expect.stringMatching(/^0x[0-9a-f]{64}$/),
+      response_tx_hash: expect.stringMatching(/^0x[0-9a-f]{64}$/),
+      request_explorer_url: `https://blockscan.com/tx/${found.request_tx_hash}`,
+      response_explorer_url: `https://blockscan.com/tx/${found.response_tx_hash}`,
+      submitted_at: expect.any(String),
+      validation_registry: on.contracts.validation,
+      report: plan.report,
+    })
+    expect((await trust(service)).chain).toMatchObject({
+      erc8126_status: 'live',
+      erc8126_label: 'Self-attested scores after ERC-8126, posted on a chain',
+    })
+    const [validator, agentId, response, responseHash, tag] = await statusOf(on, requestHash)
+    expect([validator, agentId, response, tag]).toEqual([testAddress, 0n, 70, 'erc8126.risk'])
+    expect(responseHash).toBe(keccak256(toBytes(found.report!)))
+    expect(keccak256(toBytes(plan.request))).toBe(requestHash)
+    expect(JSON.parse(found.report!)).toMatchObject({
+      request_hash: requestHash,
+      unified_risk_score: 30,
+      response: 70,
+      self_attested: true,
+    })
+  })
+
+  // A registry returns 0 also for a request that nobody answered.
+  it('counts with a response of 0, and not before there is one', async () => {
+    await using on = await openChainService()
+    await using service = await on.open()
+    await withIdentity(on, service)
+    const { requestHash, send } = await post(service, 100)
+    await send()
+    await turn(service)
+    await mine(on.chain, 3)
+    expect((await statusOf(on, requestHash))[2]).toBe(0)
+    const pending = (await transactions(service)).find(({ kind }) => kind === 'respond')
+    expect(pending).toMatchObject({ state: 'pending', result: null })
+    await settle(on, service)
+    expect((await statusOf(on, requestHash))[4]).toBe('erc8126.risk')
+    expect((await trust(service)).verification.on_chain.request_hash).toBe(requestHash)
+  })
+
+  it('is sent once by two commands and two processes at the same moment', async () => {
+    await using on = await openChainService()
+    await using one = await on.open()
+    await withIdentity(on, one)
+    await using other = await on.open({}, one)
+    const plans = [await post(one), await post(other)]
+    const sent = await Promise.all(plans.map(({ send }) => send()))
+    expect(sent.toSorted()).toEqual([false, true])
+    expect(await plans[1]!.send()).toBe(false)
+    for (let round = 0; round < 5; round++) {
+      one.clock.advance(600_000)
+      await Promise.all([one, other].map(({ services }) => services.chain!.run()))
+      await mine(on.chain, 3)
+    }
+    expect(await countsOf(on)).toEqual([1, 1])
+    expect(await one.services.chain!.openVerification()).toBeUndefined()
+    expect(await (await post(one)).send()).toBe(true)
+  })
+
+  it('is sent once, wherever a process dies', async () => {
+    await using on = await openChainService()
+    await using first = await on.open()
+    await withIdentity(on, first)
+    const rounds = effort(3, 25)
+    for (let round = 1; round <= rounds; round++) {
+      await (await post(first)).send()
+      for (const dies of ['before', 'lost', 'after'].slice(round % 3).concat('none')) {
+        await using next = await on.open({}, first)
+        on.lies.answer = (method) => {
+          if (method !== 'eth_sendRawTransaction' || dies === 'none') return 'pass'
+          if (dies === 'before') return { status: 503, body: '' }
+          return dies === 'lost' ? 'lose' : 'pass'
+        }
+        await turn(next)
+        await first.execute(`update chain_senders set holder = 'gone', leased_until = ${first.clock.now() + 1_000}`)
+        await mine(on.chain, 1)
+      }
+      on.lies.answer = undefined
+      await settle(on, first)
+      expect(await countsOf(on), `round ${round}`).toEqual([round, round])
+    }
+  })
+
+  it('comes back after a reorganisation that undid both, with the same transactions', async () => {
+    await using on = await openChainService()
+    await using service = await on.open()
+    await withIdentity(on, service)
+    const { requestHash, send } = await post(service)
+    const snapshot = await on.chain.ask('evm_snapshot')
+    await send()
+    await settle(on, service)
+    const before = await transactions(service)
+    await on.chain.ask('evm_revert', snapshot)
+    await mine(on.chain, 2)
+    await turn(service)
+    expect((await trust(service)).verification.on_chain.request_hash).toBeNull()
+    await settle(on, service)
+    await settle(on, service)
+    expect((await trust(service)).verification.on_chain.request_hash).toBe(requestHash)
+    expect((await transactions(service)).map(({ nonce }) => nonce)).toEqual(before.map(({ nonce }) => nonce))
+    expect(await countsOf(on)).toEqual([1, 1])
+  })
+
+  it('is not confirmed by a node that shows another response', async () => {
+    await using on = await openChainService()
+    await using service = await on.open()
+    await withIdentity(on, service)
+    const { send } = await post(service, 30)
+    await send()
+    on.lies.answer = async (method, _params, truth) => {
+      const body = await truth()
+      // 70 of 100, in the event and in the state, becomes 71.
+      const changed = body.replaceAll(`${'0'.repeat(62)}46`, `${'0'.repeat(62)}47`)
+      return { body: /Receipt|eth_call/.test(method) ? changed : body }
+    }
+    await settle(on, service)
+    expect((await trust(service)).verification.on_chain.request_hash).toBeNull()
+    on.lies.answer = undefined
+    await settle(on, service)
+    expect((await trust(service)).verification.on_chain.request_hash).not.toBeNull()
+  })
+
+  it('needs a registry, an identity, and one that is ours', async () => {
+    await using on = await openChainService()
+    await using service = await on.open()
+    await expect(post(service)).rejects.toThrow('There is no identity to verify: run `wardline chain register`')
+    await withIdentity(on, service)
+    const { TRUST_VALIDATION_REGISTRY: _, ...rest } = on.env
+    on.env = rest
+    await using without = await on.open({}, service)
+    await expect(post(without)).rejects.toThrow('TRUST_VALIDATION_REGISTRY is not set')
+    on.env = { ...rest, TRUST_VALIDATION_REGISTRY: on.contracts.validation }
+    await using stranger = await on.open({ TRUST_AGENT_ID: '7' })
+    await expect(post(stranger)).rejects.toThrow(/refused eth_estimateGas: .*unknown agent/)
+    await using wrong = await on.open({ TRUST_VALIDATION_REGISTRY: otherAddress }, service)
+    await expect(post(wrong)).rejects.toThrow(
+      `TRUST_VALIDATION_REGISTRY: ${otherAddress} is no contract on chain 31337.`,
+    )
+  })
+})
