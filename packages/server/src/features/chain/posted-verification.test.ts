@@ -203,11 +203,8 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
     await using service = await on.open()
     await expect(post(service)).rejects.toThrow('There is no identity to verify: run `wardline chain register`')
     await withIdentity(on, service)
-    const { TRUST_VALIDATION_REGISTRY: _, ...rest } = on.env
-    on.env = rest
-    await using without = await on.open({}, service)
+    await using without = await on.open({ TRUST_VALIDATION_REGISTRY: '' }, service)
     await expect(post(without)).rejects.toThrow('TRUST_VALIDATION_REGISTRY is not set')
-    on.env = { ...rest, TRUST_VALIDATION_REGISTRY: on.contracts.validation }
     await using stranger = await on.open({ TRUST_AGENT_ID: '7' })
     await expect(post(stranger)).rejects.toThrow(/refused eth_estimateGas: .*unknown agent/)
     await using wrong = await on.open({ TRUST_VALIDATION_REGISTRY: otherAddress }, service)

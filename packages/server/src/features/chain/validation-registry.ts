@@ -11,7 +11,7 @@ const abi = parseAbi([
   'event ValidationResponse(address indexed validator, uint256 indexed agentId, bytes32 indexed requestHash, uint8 response, string responseURI, bytes32 responseHash, string tag)',
 ])
 
-export interface Response {
+interface Response {
   requestHash: string
   /** 100 is best, the opposite of a risk score. */
   response: number
