@@ -1,4 +1,5 @@
 import { ruleLimits } from '@wardline/contract'
+import { ByUse, type Linked } from './language/by-use.ts'
 import type { ValueHistory } from './language/correlation.ts'
 
 /** A value that a group showed: when last, and at which event it was new last (0 = it never was). */
@@ -7,7 +8,7 @@ interface Seen {
   newSeq: number
 }
 
-interface KnownGroup {
+interface KnownGroup extends Linked<KnownGroup> {
   since: number
   values: Map<string, Seen>
 }
@@ -33,7 +34,7 @@ const bounds = { groups: ruleLimits.groups, entries: ruleLimits.groupEntries }
  * first. What changed is written with the place in the log, so that both always belong together.
  */
 export class StoredHistory implements ValueHistory {
-  readonly #groups = new Map<string, KnownGroup>()
+  readonly #groups = new ByUse<KnownGroup>()
   #entries = 0
   #dirty = new Map<string, Set<string>>()
   #forgotten = new Set<string>()
@@ -44,9 +45,7 @@ export class StoredHistory implements ValueHistory {
   /** `rows` by the time at which they were seen, oldest first. */
   constructor(rows: readonly ValueRow[] = []) {
     for (const { group_key, value, seen_at, new_seq } of rows) {
-      const group = this.#groups.get(group_key) ?? { since: seen_at, values: new Map<string, Seen>() }
-      this.#groups.delete(group_key)
-      this.#groups.set(group_key, group)
+      const group = this.#use(group_key, seen_at)
       if (value === '') group.since = seen_at
       else {
         group.values.set(value, { at: seen_at, newSeq: new_seq })
@@ -61,26 +60,33 @@ export class StoredHistory implements ValueHistory {
   }
 
   note(key: string, value: string, time: number, isNew: boolean): void {
-    let group = this.#groups.get(key)
-    if (!group) {
-      group = { since: time, values: new Map() }
-      this.#mark(key, '')
-    }
-    this.#groups.delete(key)
-    this.#groups.set(key, group)
+    if (!this.#groups.get(key)) this.#mark(key, '')
+    const group = this.#use(key, time)
     const seen = group.values.get(value)
     if (!seen) this.#entries += 1
     group.values.set(value, { at: time, newSeq: isNew ? this.seq : (seen?.newSeq ?? 0) })
     this.#mark(key, value)
-    for (const [oldest, { values }] of this.#groups) {
-      const isWithin = this.#groups.size <= bounds.groups && this.#entries <= bounds.entries
-      if (isWithin || this.#groups.size === 1) break
-      this.#groups.delete(oldest)
-      this.#entries -= values.size
-      this.#dirty.delete(oldest)
-      this.#forgotten.add(oldest)
+    const groups = this.#groups
+    while ((groups.size > bounds.groups || this.#entries > bounds.entries) && groups.size > 1) {
+      const oldest = groups.oldest!
+      groups.delete(oldest)
+      this.#entries -= oldest.values.size
+      this.#dirty.delete(oldest.key)
+      this.#forgotten.add(oldest.key)
       this.evicted += 1
     }
+  }
+
+  /** The group of this key, which becomes the newest. */
+  #use(key: string, since: number): KnownGroup {
+    const known = this.#groups.get(key)
+    if (known) {
+      this.#groups.use(known)
+      return known
+    }
+    const group = { key, since, values: new Map<string, Seen>(), older: undefined, newer: undefined }
+    this.#groups.add(group)
+    return group
   }
 
   #mark(key: string, value: string): void {

@@ -5,7 +5,8 @@ import type { Correlation, Step } from './correlation.ts'
 import { durationMs } from './duration.ts'
 import type { Faults, Path } from './fault.ts'
 import { type Field, findField } from './fields.ts'
-import { compileCondition, type Predicate, type Selections } from './selection.ts'
+import { groupReader, valuesReader } from './group-keys.ts'
+import { compileCondition, everyOf, type Predicate, type Selections } from './selection.ts'
 
 /** What the correlations of a rule share. */
 export interface CorrelationParts {
@@ -78,13 +79,7 @@ function compileStep(rule: unknown, path: Path, parts: CorrelationParts, depth: 
     if (own === undefined) return undefined
     const { predicate } = parts
     if (predicate === undefined) return { predicate: own }
-    return {
-      predicate: {
-        matches: (event) => own.matches(event) && predicate.matches(event),
-        types: own.types ?? predicate.types,
-        tools: own.tools ?? predicate.tools,
-      },
-    }
+    return { predicate: everyOf([own, predicate]) }
   }
   const isOuter = typeof rule === 'object' && rule !== null && Object.keys(rule).join() === 'correlation'
   if (!isOuter) return void faults.add(path, 'A rule of a correlation is a condition, or a map with correlation alone.')
@@ -158,9 +153,9 @@ export function compileCorrelation(
   }
   const correlation = {
     type,
-    groupBy,
+    group: groupReader(groupBy),
     timespan: spanMs(timespan, [...path, 'timespan'], faults),
-    values: compileFields(list, fieldPath, parts),
+    values: needsField ? valuesReader(compileFields(list, fieldPath, parts)) : undefined,
     ...range,
     learning: type === 'new_value' ? spanMs(given.learning ?? '1d', [...path, 'learning'], faults) : 0,
     name,

@@ -1,16 +1,18 @@
-import { createHash } from 'node:crypto'
 import type { RuleCorrelation } from '@wardline/contract'
-import type { Field, RuleEvent } from './fields.ts'
+import { ByUse, type Linked } from './by-use.ts'
+import type { RuleEvent } from './fields.ts'
+import { type Mark, Marks } from './marks.ts'
 import type { Predicate } from './selection.ts'
 
 /** A correlation, checked and compiled. Times in milliseconds. */
 export interface Correlation {
   type: RuleCorrelation['type']
   steps: Step[]
-  groupBy: Field[]
+  /** undefined where the event belongs to no group. */
+  group(event: RuleEvent): string | undefined
   timespan: number
-  /** Field or fields of value_count and new_value. */
-  values: Field[]
+  /** Of value_count and new_value: what the event shows of their fields. */
+  values: ((event: RuleEvent) => readonly string[]) | undefined
   /** Counts from `min` to `max` fire. */
   min: number
   max: number
@@ -28,28 +30,29 @@ export interface Bounds {
   entries: number
 }
 
-/** An event that counts: its effective time and its place in the log. */
-export type Mark = [time: number, seq: number]
+/** A value of a group, with the event that showed it last. */
+interface SeenValue extends Linked<SeenValue> {
+  mark: Mark
+}
 
 /** One group of one correlation. Only the part that the type needs is there. */
-interface Group {
+export interface Group extends Linked<Group> {
   /** event_count: the newest, as many as the condition distinguishes. value_count: by value, oldest first. */
-  marks?: Mark[]
-  values?: Map<string, Mark>
+  marks: Marks | undefined
+  values: ByUse<SeenValue> | undefined
   /** temporal: the newest event of each step. */
-  steps?: (Mark | null)[]
+  steps: (Mark | null)[] | undefined
   /** temporal_ordered: of each number of steps, the sequence that began last. */
-  chains?: (Mark[] | null)[]
+  chains: (Mark[] | null)[] | undefined
   /** When the group last fired. */
-  firedAt?: number
+  firedAt: number | undefined
   /** Effective time of its last event. */
   touched: number
 }
 
-/** State of a correlation and of those within it; plain but for maps, see rule-state.ts. */
+/** State of a correlation and of those within it. */
 export interface CorrelationState {
-  /** Least recently used first. */
-  groups: Map<string, Group>
+  groups: ByUse<Group>
   /** Marks and values in all groups. */
   entries: number
   inner: (CorrelationState | null)[]
@@ -73,36 +76,40 @@ export interface Surroundings {
   cooldown: number
   history: ValueHistory
   bounds: Bounds
-  evict(): void
+  /** Counts the groups that were dropped because there were too many. */
+  counter: { evicted: number }
 }
 
 interface Hit {
   group: string
-  /** The events that made it, oldest first. */
-  seqs: number[]
   /** What was counted: events, values or steps. */
   count: number
+  /** The events that made it, oldest first. Listed only when the rule fires: a window may have thousands. */
+  seqs(): number[]
 }
 
 export const newState = ({ steps }: Correlation): CorrelationState => ({
-  groups: new Map(),
+  groups: new ByUse(),
   entries: 0,
   inner: steps.map((step) => ('correlation' in step ? newState(step.correlation) : null)),
 })
 
-/** Longer values are kept as their digest: a group must not cost as much as an event's metadata. */
-const maxKeyLength = 200
+export const newGroup = (key: string, touched: number): Group => ({
+  key,
+  touched,
+  older: undefined,
+  newer: undefined,
+  marks: undefined,
+  values: undefined,
+  steps: undefined,
+  chains: undefined,
+  firedAt: undefined,
+})
 
-/** Values of the fields as one text; undefined where one is missing, or is no single value. */
-export function keyOf(fields: readonly Field[], event: RuleEvent): string | undefined {
-  const values: string[] = []
-  for (const field of fields) {
-    const value = field.read(event)
-    if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return undefined
-    const text = String(value)
-    values.push(text.length > maxKeyLength ? `sha256:${createHash('sha256').update(text).digest('hex')}` : text)
-  }
-  return JSON.stringify(values)
+export function valuesByUse(marks: Iterable<readonly [value: string, mark: Mark]>): ByUse<SeenValue> {
+  const values = new ByUse<SeenValue>()
+  for (const [key, mark] of marks) values.add({ key, mark, older: undefined, newer: undefined })
+  return values
 }
 
 const sizeOf = ({ marks, values, steps, chains }: Group): number =>
@@ -111,103 +118,81 @@ const sizeOf = ({ marks, values, steps, chains }: Group): number =>
   (steps?.length ?? 0) +
   (chains?.reduce((sum, chain) => sum + (chain?.length ?? 0), 0) ?? 0)
 
-/** The values that an event shows: of a list each by itself. */
-function valuesOf(fields: readonly Field[], event: RuleEvent): string[] {
-  const [only] = fields
-  const value = fields.length === 1 ? only!.read(event) : undefined
-  const readers = Array.isArray(value) ? value.map((element) => [{ name: '', read: () => element }]) : [fields]
-  return [...new Set(readers.map((reader) => keyOf(reader, event)).filter((key) => key !== undefined))]
+function drop(state: CorrelationState, group: Group): void {
+  state.groups.delete(group)
+  state.entries -= sizeOf(group)
 }
 
-function dropIdle({ timespan }: Correlation, state: CorrelationState, { time, cooldown }: Surroundings): void {
-  const life = Math.max(timespan, cooldown)
-  for (const [key, group] of state.groups) {
-    if (group.touched + life >= time) break
-    state.groups.delete(key)
-    state.entries -= sizeOf(group)
+/** The group of this key, which becomes the newest; those whose window has passed go. */
+function enter({ timespan }: Correlation, state: CorrelationState, key: string, around: Surroundings): Group {
+  const { groups } = state
+  const since = around.time - Math.max(timespan, around.cooldown)
+  for (let { oldest } = groups; oldest && oldest.touched < since; { oldest } = groups) drop(state, oldest)
+  const known = groups.get(key)
+  if (known) {
+    known.touched = around.time
+    groups.use(known)
+    return known
+  }
+  const group = newGroup(key, around.time)
+  groups.add(group)
+  return group
+}
+
+/** Keeps the bounds after a group grew by so many entries. */
+function settle(state: CorrelationState, grown: number, { bounds, counter }: Surroundings): void {
+  const { groups } = state
+  state.entries += grown
+  while ((groups.size > bounds.groups || state.entries > bounds.entries) && groups.size > 1) {
+    drop(state, groups.oldest!)
+    counter.evicted += 1
   }
 }
-
-function dropOldest(state: CorrelationState, { bounds, evict }: Surroundings): void {
-  for (const [key, group] of state.groups) {
-    const isWithin = state.groups.size <= bounds.groups && state.entries <= bounds.entries
-    if (isWithin || state.groups.size === 1) break
-    state.groups.delete(key)
-    state.entries -= sizeOf(group)
-    evict()
-  }
-}
-
-/** Changes a group, which becomes the newest, and keeps the bounds. */
-function change<Result>(
-  correlation: Correlation,
-  state: CorrelationState,
-  key: string,
-  around: Surroundings,
-  work: (group: Group) => Result,
-): Result {
-  dropIdle(correlation, state, around)
-  const group = state.groups.get(key) ?? { touched: around.time }
-  const before = state.groups.delete(key) ? sizeOf(group) : 0
-  group.touched = around.time
-  state.groups.set(key, group)
-  const result = work(group)
-  state.entries += sizeOf(group) - before
-  dropOldest(state, around)
-  return result
-}
-
-/** What a window holds. The events are listed only when the rule fires: a window may have thousands. */
-interface Counted {
-  count: number
-  seqs(): number[]
-}
-
-const countOf = (marks: readonly Mark[]): Counted => ({
-  count: marks.length,
-  seqs: () => marks.map(([, seq]) => seq),
-})
 
 /** As many as the condition distinguishes: beyond `max` it matters only that there are more. */
 const capOf = ({ min, max }: Correlation): number => Math.max(1, Number.isFinite(max) ? max + 1 : min)
 
-function countEvents(correlation: Correlation, group: Group, { time, seq }: Surroundings): Counted {
-  group.marks ??= []
-  const { marks } = group
-  marks.push([time, seq])
-  const from = time - correlation.timespan
-  let old = Math.max(0, marks.length - capOf(correlation))
-  while (marks[old]![0] < from) old += 1
-  if (old > 0) marks.splice(0, old)
-  return countOf(marks)
+function countEvents(correlation: Correlation, group: Group, { time, seq }: Surroundings): number {
+  if (group.marks) group.marks.add(time, seq)
+  else group.marks = new Marks([[time, seq]])
+  group.marks.drop(time - correlation.timespan, capOf(correlation))
+  return group.marks.length
 }
 
-function countValues(correlation: Correlation, group: Group, values: string[], { time, seq }: Surroundings): Counted {
-  group.values ??= new Map()
-  const { values: known } = group
-  for (const value of values) {
-    known.delete(value)
-    known.set(value, [time, seq])
+function countValues(
+  correlation: Correlation,
+  group: Group,
+  shown: readonly string[],
+  { time, seq }: Surroundings,
+): number {
+  group.values ??= valuesByUse([])
+  const { values } = group
+  for (const key of shown) {
+    const known = values.get(key)
+    if (known) {
+      known.mark = [time, seq]
+      values.use(known)
+    } else values.add({ key, mark: [time, seq], older: undefined, newer: undefined })
   }
   const from = time - correlation.timespan
   const cap = capOf(correlation)
-  for (const [value, [seen]] of known) {
-    if (seen >= from && known.size <= cap) break
-    known.delete(value)
-  }
-  return { count: known.size, seqs: () => [...known.values()].map(([, each]) => each) }
+  while (values.oldest!.mark[0] < from || values.size > cap) values.delete(values.oldest!)
+  return values.size
 }
+
+const stepsSince = ({ steps }: Group, from: number): Mark[] =>
+  steps!.filter((mark): mark is Mark => mark !== null && mark[0] >= from)
 
 function findTogether(
   { steps, timespan }: Correlation,
   group: Group,
-  matched: boolean[],
+  matched: readonly boolean[],
   { time, seq }: Surroundings,
-): Counted {
+): number {
   group.steps ??= steps.map(() => null)
   const known = group.steps
   for (const [index, isMatched] of matched.entries()) if (isMatched) known[index] = [time, seq]
-  return countOf(known.filter((mark): mark is Mark => mark !== null && mark[0] >= time - timespan))
+  return stepsSince(group, time - timespan).length
 }
 
 /**
@@ -217,9 +202,9 @@ function findTogether(
 function findInOrder(
   { steps, timespan }: Correlation,
   group: Group,
-  matched: boolean[],
+  matched: readonly boolean[],
   { time, seq }: Surroundings,
-): Counted {
+): number {
   group.chains ??= steps.map(() => null)
   const { chains } = group
   for (let index = steps.length - 1; index >= 0; index -= 1) {
@@ -230,11 +215,11 @@ function findInOrder(
   }
   const whole = chains.at(-1)
   const isNow = matched.at(-1) === true && whole?.at(-1)?.[1] === seq
-  return countOf(isNow ? whole! : [])
+  return isNow ? whole!.length : 0
 }
 
-function findNew(correlation: Correlation, group: string, values: string[], around: Surroundings): Counted {
-  const { time, seq, history } = around
+function isNewTo(correlation: Correlation, group: string, values: readonly string[], around: Surroundings): boolean {
+  const { time, history } = around
   const { timespan, learning, name } = correlation
   const key = `${name}${group}`
   // All of the event are judged before one is noted: its first value must not make the group known.
@@ -244,60 +229,89 @@ function findNew(correlation: Correlation, group: string, values: string[], arou
     return isKnownGroup && (valueSeen === undefined || valueSeen < time - timespan)
   })
   for (const [index, value] of values.entries()) history.note(key, value, time, isNew[index]!)
-  return countOf(isNew.includes(true) ? [[time, seq]] : [])
+  return isNew.includes(true)
+}
+
+/** Which steps the event matches; undefined where it matches none. Those that are correlations take it, too. */
+function matchedSteps(
+  { steps }: Correlation,
+  { inner }: CorrelationState,
+  event: RuleEvent,
+  matched: readonly Predicate[],
+  around: Surroundings,
+): readonly boolean[] | undefined {
+  const found = steps.map((step, index) =>
+    'predicate' in step
+      ? matched.includes(step.predicate)
+      : advance(step.correlation, inner[index]!, event, matched, { ...around, cooldown: 0 }) !== undefined,
+  )
+  return found.includes(true) ? found : undefined
+}
+
+const marksOf = ({ type, timespan }: Correlation, group: Group, time: number): readonly Mark[] => {
+  switch (type) {
+    case 'event_count':
+      return [...group.marks!]
+    case 'value_count':
+      return [...group.values!].map(({ mark }) => mark)
+    case 'temporal':
+      return stepsSince(group, time - timespan)
+    default:
+      return group.chains!.at(-1)!
+  }
 }
 
 /**
- * Takes one event through a correlation and those within it. `holds` says which predicates match it. Every event of the log
- * is to come once, in order of seq.
+ * Takes one event through a correlation and those within it. `matched` has the predicates that match it. Every event of the
+ * log is to come once, in order of seq.
  */
 export function advance(
   correlation: Correlation,
   state: CorrelationState,
   event: RuleEvent,
-  holds: (predicate: Predicate) => boolean,
+  matched: readonly Predicate[],
   around: Surroundings,
 ): Hit | undefined {
-  const { type, steps, groupBy, min, max } = correlation
-  const matched = steps.map((step, index) =>
-    'predicate' in step
-      ? holds(step.predicate)
-      : advance(step.correlation, state.inner[index]!, event, holds, { ...around, cooldown: 0 }) !== undefined,
-  )
-  if (!matched.includes(true)) return undefined
-  const group = keyOf(groupBy, event)
-  if (group === undefined) return undefined
-  const hit = ({ count, seqs }: Counted): Hit | undefined =>
-    count >= min && count <= max ? { group, seqs: [...new Set(seqs())].sort((a, b) => a - b), count } : undefined
-  const values = correlation.values.length === 0 ? [] : valuesOf(correlation.values, event)
-  if (correlation.values.length > 0 && values.length === 0) return undefined
-  if (type === 'new_value') return hit(findNew(correlation, group, values, around))
-  return change(correlation, state, group, around, (kept) => {
-    switch (type) {
-      case 'event_count':
-        return hit(countEvents(correlation, kept, around))
-      case 'value_count':
-        return hit(countValues(correlation, kept, values, around))
-      case 'temporal':
-        return hit(findTogether(correlation, kept, matched, around))
-      case 'temporal_ordered':
-        return hit(findInOrder(correlation, kept, matched, around))
-    }
-  })
+  const steps = matchedSteps(correlation, state, event, matched, around)
+  if (!steps) return undefined
+  const key = correlation.group(event)
+  if (key === undefined) return undefined
+  const values = correlation.values?.(event)
+  if (values?.length === 0) return undefined
+  const { type, min, max } = correlation
+  if (type === 'new_value') {
+    if (!isNewTo(correlation, key, values!, around)) return undefined
+    return { group: key, count: 1, seqs: () => [around.seq] }
+  }
+  const group = enter(correlation, state, key, around)
+  const before = sizeOf(group)
+  let count: number
+  switch (type) {
+    case 'event_count':
+      count = countEvents(correlation, group, around)
+      break
+    case 'value_count':
+      count = countValues(correlation, group, values!, around)
+      break
+    case 'temporal':
+      count = findTogether(correlation, group, steps, around)
+      break
+    case 'temporal_ordered':
+      count = findInOrder(correlation, group, steps, around)
+  }
+  settle(state, sizeOf(group) - before, around)
+  if (count < min || count > max) return undefined
+  const seqs = () => marksOf(correlation, group, around.time).map(([, seq]) => seq)
+  return { group: key, count, seqs: () => [...new Set(seqs())].sort((a, b) => a - b) }
 }
 
 /** Whether the group may fire now: false while its cooldown lasts. Notes that it does. */
-export function mayFire(
-  correlation: Correlation,
-  state: CorrelationState,
-  group: string,
-  around: Surroundings,
-): boolean {
+export function mayFire(correlation: Correlation, state: CorrelationState, key: string, around: Surroundings): boolean {
   const { time, cooldown } = around
   if (cooldown === 0) return true
-  return change(correlation, state, group, around, (kept) => {
-    if (kept.firedAt !== undefined && time - kept.firedAt < cooldown) return false
-    kept.firedAt = time
-    return true
-  })
+  const group = enter(correlation, state, key, around)
+  settle(state, 0, around)
+  if (group.firedAt !== undefined && time - group.firedAt < cooldown) return false
+  group.firedAt = time
+  return true
 }

@@ -1,4 +1,5 @@
 import { type EventRow, ruleLimits, toolOf } from '@wardline/contract'
+import { askedOnce } from './asked-once.ts'
 import { shown } from './fault.ts'
 
 /** An event with what rules look at. */
@@ -13,6 +14,25 @@ export interface Field {
   name: string
   /** undefined where the event has no such field; null where its value is null. */
   read(event: RuleEvent): unknown
+  /** The same with its values as text in lower case, in lists as well. */
+  lower(event: RuleEvent): unknown
+}
+
+function lowerOf(value: unknown): unknown {
+  switch (typeof value) {
+    case 'string':
+      return value.toLowerCase()
+    case 'number':
+    case 'boolean':
+      return String(value).toLowerCase()
+    default:
+      return Array.isArray(value) ? value.map(lowerOf) : value
+  }
+}
+
+export function fieldOf(name: string, ask: (event: RuleEvent) => unknown): Field {
+  const read = askedOnce(`field ${name}`, ask)
+  return { name, read, lower: askedOnce(`lower ${name}`, (event: RuleEvent) => lowerOf(read(event))) }
 }
 
 const ownFields: Record<string, (event: RuleEvent) => unknown> = {
@@ -31,6 +51,9 @@ const ownFields: Record<string, (event: RuleEvent) => unknown> = {
   hour: ({ row }) => Number(row.created_at.slice(11, 13)),
 }
 
+/** The tool of an event in lower case. */
+export const toolName = fieldOf('tool', ownFields.tool!).lower as (event: RuleEvent) => string | undefined
+
 /** Goes into each element of a list on the way. */
 function descend(value: unknown, path: readonly string[], from: number): unknown {
   if (from === path.length) return value
@@ -46,7 +69,7 @@ const metadataPrefix = 'metadata.'
 
 /** The field of this name, or the sentence that says why there is none. */
 export function findField(name: string): Field | string {
-  if (Object.hasOwn(ownFields, name)) return { name, read: ownFields[name]! }
+  if (Object.hasOwn(ownFields, name)) return fieldOf(name, ownFields[name]!)
   if (!name.startsWith(metadataPrefix)) {
     return `Events have no field ${shown(name)}: they have ${Object.keys(ownFields).join(', ')} and metadata.<path>.`
   }
@@ -55,15 +78,10 @@ export function findField(name: string): Field | string {
   if (path.length > ruleLimits.pathDepth)
     return `${shown(name)} is deeper than metadata can be (${ruleLimits.pathDepth}).`
   const [first = ''] = path
-  if (path.length === 1) {
-    return {
-      name,
-      read({ row: { metadata } }) {
-        return metadata !== null && Object.hasOwn(metadata, first) ? metadata[first] : undefined
-      },
-    }
-  }
-  return { name, read: ({ row }) => descend(row.metadata, path, 0) }
+  if (path.length > 1) return fieldOf(name, ({ row }) => descend(row.metadata, path, 0))
+  return fieldOf(name, ({ row: { metadata } }) =>
+    metadata !== null && Object.hasOwn(metadata, first) ? metadata[first] : undefined,
+  )
 }
 
 /** Whether this is a field of events without metadata. */

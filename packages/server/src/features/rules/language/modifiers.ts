@@ -4,7 +4,7 @@ import { shown } from './fault.ts'
 import { compileExpression } from './regular-expression.ts'
 import { type Anchor, readWildcards } from './wildcards.ts'
 
-/** Compares one value of a field: text, number or truth value. */
+/** Compares one value of a field: text, number or truth value; in lower case but where its modifier looks at case. */
 export type Test = (given: string | number | boolean) => boolean
 
 /** Makes the test for one value of a rule, or says why there is none. `flags` are those of `re`. */
@@ -13,14 +13,12 @@ type Modifier = (value: unknown, flags: ReadonlySet<string>) => Test | string
 const isScalar = (value: unknown): value is string | number | boolean =>
   typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
 
-const lower = (given: string | number | boolean): string => String(given).toLowerCase()
-
 const anchored =
   (anchor: Anchor): Modifier =>
   (value) => {
     if (!isScalar(value)) return `${anchor} needs text.`
     const { matches } = readWildcards(String(value), anchor)
-    return (given) => matches(lower(given))
+    return (given) => matches(given as string)
   }
 
 const compared =
@@ -62,13 +60,18 @@ export const modifiers: Readonly<Record<string, Modifier>> = {
   lte: compared('lte', (given, limit) => given <= limit),
 }
 
+const caseless = [undefined, 'contains', 'startswith', 'endswith']
+
+/** Whether tests of a modifier take values as they are; the others take text in lower case. */
+export const looksAtCase = (modifier: string | undefined): boolean => !caseless.includes(modifier)
+
 /** Without a modifier: the same text but for case, with `*` and `?`. */
 export function equalTo(value: unknown): { exact: string } | Test | string {
   if (!isScalar(value)) return 'A value is text, a number, true, false or null.'
-  if (typeof value !== 'string') return { exact: lower(value) }
+  if (typeof value !== 'string') return { exact: String(value).toLowerCase() }
   if (value.length > ruleLimits.valueLength) return `A value has at most ${ruleLimits.valueLength} characters.`
   const { exact, matches } = readWildcards(value)
-  return exact === undefined ? (given) => matches(lower(given)) : { exact }
+  return exact === undefined ? (given) => matches(given as string) : { exact }
 }
 
 /** What a chain of modifiers means; a sentence where it means nothing here. */

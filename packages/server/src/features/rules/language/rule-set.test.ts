@@ -73,7 +73,8 @@ test('a set of rules finds what each of them finds alone', () => {
       for (const event of log) {
         const found = set.take(event).map(({ running, firing }) => ({ index: members.indexOf(running), firing }))
         const expected = alone.flatMap(({ rule: each, state, history }, index) =>
-          step(each, state, event, history).map((firing) => ({ index, firing })),
+          // A copy: what rules share about an event is remembered for that event alone.
+          step(each, state, { ...event }, history).map((firing) => ({ index, firing })),
         )
         expect(found).toEqual(expected)
         for (const { firing } of found) fired.add(String(firing.count))

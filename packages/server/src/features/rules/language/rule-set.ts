@@ -1,6 +1,5 @@
-import { toolOf } from '@wardline/contract'
 import type { Bounds, ValueHistory } from './correlation.ts'
-import type { RuleEvent } from './fields.ts'
+import { type RuleEvent, toolName } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
 import { type Firing, type RuleState, ruleBounds, step } from './rule-state.ts'
 
@@ -33,7 +32,8 @@ export class RuleSet<Running extends RunningRule> {
   readonly #rules: readonly Running[]
   readonly #bounds: Bounds
   /** The rules that may match events of a type and tool. */
-  readonly #candidates = new Map<string, readonly Running[]>()
+  readonly #candidates = new Map<string, Map<string | undefined, readonly Running[]>>()
+  #kinds = 0
 
   constructor(rules: readonly Running[], bounds: Bounds = ruleBounds) {
     this.#rules = rules
@@ -51,19 +51,21 @@ export class RuleSet<Running extends RunningRule> {
     return found
   }
 
-  #candidatesOf({ row }: RuleEvent): readonly Running[] {
-    const tool = toolOf(row.metadata)?.toLowerCase()
-    const key = tool === undefined ? row.event_type : `${row.event_type} ${tool}`
-    const known = this.#candidates.get(key)
+  #candidatesOf(event: RuleEvent): readonly Running[] {
+    const { event_type } = event.row
+    const tool = toolName(event)
+    const known = this.#candidates.get(event_type)?.get(tool)
     if (known) return known
-    // Agents name the tools.
-    if (this.#candidates.size >= maxKinds) this.#candidates.clear()
-    const rules = this.#rules.filter(
-      ({ rule: { types, tools } }) =>
-        (types === undefined || types.has(row.event_type)) &&
-        (tools === undefined || (tool !== undefined && tools.has(tool))),
-    )
-    this.#candidates.set(key, rules)
+    // Agents name types and tools.
+    if (this.#kinds >= maxKinds) {
+      this.#candidates.clear()
+      this.#kinds = 0
+    }
+    const kind = { event_type: event_type.toLowerCase(), tool }
+    const rules = this.#rules.filter(({ rule }) => rule.mayMatch(kind))
+    const byTool = this.#candidates.get(event_type) ?? new Map<string | undefined, readonly Running[]>()
+    this.#candidates.set(event_type, byTool.set(tool, rules))
+    this.#kinds += 1
     return rules
   }
 }

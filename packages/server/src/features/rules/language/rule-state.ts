@@ -1,16 +1,20 @@
 import { eventTypes, ruleLimits } from '@wardline/contract'
+import { askedOnce } from './asked-once.ts'
+import { ByUse } from './by-use.ts'
 import {
   advance,
   type Bounds,
   type CorrelationState,
-  keyOf,
-  type Mark,
+  type Group,
   mayFire,
+  newGroup,
   newState,
   type Surroundings,
   type ValueHistory,
+  valuesByUse,
 } from './correlation.ts'
 import type { RuleEvent } from './fields.ts'
+import { type Mark, Marks } from './marks.ts'
 import type { CompiledRule } from './rule.ts'
 import type { Predicate } from './selection.ts'
 
@@ -57,12 +61,14 @@ const boundsOf = ({ correlations }: CompiledRule, all: Bounds): Bounds =>
         entries: Math.max(1, Math.floor(all.entries / correlations)),
       }
 
-let last: { row: RuleEvent['row']; at: number } | undefined
+const timeOf = askedOnce('time', ({ row }: RuleEvent) => Date.parse(row.created_at))
 
-/** Parsed once for an event, however many rules look at it. */
-function timeOf(row: RuleEvent['row']): number {
-  if (last?.row !== row) last = { row, at: Date.parse(row.created_at) }
-  return last.at
+/** Events that no rule looks at. */
+function isPassedOver({ row }: RuleEvent): boolean {
+  if (!row.by_service) return false
+  // An operator tests a decoy: a rule that enforces must not stop agents for it.
+  const isTest = row.event_type === eventTypes.honeypotTriggered && row.metadata?.test === true
+  return isTest || rulesOwnTypes.has(row.event_type)
 }
 
 export const ruleBounds: Bounds = { groups: ruleLimits.groups, entries: ruleLimits.groupEntries }
@@ -77,42 +83,31 @@ export function step(
   event: RuleEvent,
   history: ValueHistory,
   bounds: Bounds = ruleBounds,
-): Firing[] {
-  const { correlation, cooldown, types } = rule
-  const { row } = event
-  if (types !== undefined && !types.has(row.event_type)) return []
-  if (row.by_service && rulesOwnTypes.has(row.event_type)) return []
-  // An operator tests a decoy: a rule that enforces must not stop agents for it.
-  if (row.by_service && row.event_type === eventTypes.honeypotTriggered && row.metadata?.test === true) return []
+): readonly Firing[] {
   const matched = matchedOf(rule.predicates, event)
-  if (matched.length === 0) return []
-  const at = timeOf(row)
-  if (rule.isExcepted(event, at)) return []
+  if (matched.length === 0 || isPassedOver(event)) return noFiring
+  const { correlation, cooldown } = rule
+  const { seq } = event.row
+  const at = timeOf(event)
+  if (rule.isExcepted(event, at)) return noFiring
   state.time = Math.max(state.time, at)
+  const { time } = state
   // A rule without correlation and cooldown has nothing to remember.
   if (correlation.timespan === 0 && cooldown === 0) {
-    return [{ group: keyOf(correlation.groupBy, event)!, time: state.time, seq: row.seq, events: [row.seq], count: 1 }]
+    return [{ group: correlation.group(event)!, time, seq, events: [seq], count: 1 }]
   }
-  const around: Surroundings = {
-    time: state.time,
-    seq: row.seq,
-    cooldown,
-    history,
-    bounds: boundsOf(rule, bounds),
-    evict() {
-      state.evicted += 1
-    },
-  }
-  const hit = advance(correlation, state.root, event, (predicate) => matched.includes(predicate), around)
-  if (hit === undefined || !mayFire(correlation, state.root, hit.group, around)) return []
-  const { group, seqs, count } = hit
-  return [{ group, time: state.time, seq: row.seq, events: seqs.slice(-firingEvents), count }]
+  const around: Surroundings = { time, seq, cooldown, history, bounds: boundsOf(rule, bounds), counter: state }
+  const hit = advance(correlation, state.root, event, matched, around)
+  if (hit === undefined || !mayFire(correlation, state.root, hit.group, around)) return noFiring
+  return [{ group: hit.group, time, seq, events: hit.seqs().slice(-firingEvents), count: hit.count }]
 }
 
+const noFiring: readonly Firing[] = []
 const none: readonly Predicate[] = []
 
-/** Most events match nothing: no list is made for them. */
+/** Most rules have one predicate, and most events match nothing: no list is made for them. */
 function matchedOf(predicates: readonly Predicate[], event: RuleEvent): readonly Predicate[] {
+  if (predicates.length === 1) return predicates[0]!.matches(event) ? predicates : none
   let matched: Predicate[] | undefined
   for (const predicate of predicates) {
     if (!predicate.matches(event)) continue
@@ -130,24 +125,25 @@ export function lookbackOf({ correlation }: Pick<CompiledRule, 'correlation'>): 
 
 /** Replaces what a rebuilt state believes of earlier firings by those that were stored. */
 function setFirings(state: RuleState, firings: readonly Pick<Firing, 'group' | 'time'>[]): void {
-  for (const group of state.root.groups.values()) delete group.firedAt
-  for (const { group, time } of firings) {
-    const known = state.root.groups.get(group) ?? { touched: time }
-    known.touched = Math.max(known.touched, time)
-    known.firedAt = Math.max(known.firedAt ?? time, time)
-    state.root.groups.set(group, known)
+  const groups = new Map([...state.root.groups].map((group) => [group.key, group]))
+  for (const group of groups.values()) group.firedAt = undefined
+  for (const { group: key, time } of firings) {
+    const group = groups.get(key) ?? newGroup(key, time)
+    group.touched = Math.max(group.touched, time)
+    group.firedAt = Math.max(group.firedAt ?? time, time)
+    groups.set(key, group)
   }
+  state.root.groups = new ByUse()
   // The oldest go first.
-  const byAge = [...state.root.groups].sort(([, a], [, b]) => a.touched - b.touched)
-  state.root.groups = new Map(byAge)
+  for (const group of [...groups.values()].sort((a, b) => a.touched - b.touched)) state.root.groups.add(group)
 }
 
-interface SavedGroup
-  extends Omit<CorrelationState['groups'] extends Map<string, infer Group> ? Group : never, 'values'> {
-  values?: [string, Mark][]
+interface SavedGroup extends Pick<Group, 'key' | 'touched' | 'firedAt' | 'steps' | 'chains'> {
+  marks: Mark[] | undefined
+  values: [string, Mark][] | undefined
 }
 interface SavedCorrelation {
-  groups: [string, SavedGroup][]
+  groups: SavedGroup[]
   entries: number
   inner: (SavedCorrelation | null)[]
 }
@@ -158,18 +154,28 @@ interface SavedState {
   evicted: number
 }
 
+const saveGroup = ({ key, touched, firedAt, steps, chains, marks, values }: Group): SavedGroup => ({
+  ...{ key, touched, firedAt, steps, chains },
+  marks: marks && [...marks],
+  values: values && [...values].map((value) => [value.key, value.mark]),
+})
+const restoreGroup = ({ marks, values, ...group }: SavedGroup): Group => ({
+  ...newGroup(group.key, group.touched),
+  ...group,
+  marks: marks && new Marks(marks),
+  values: values && valuesByUse(values),
+})
+
 const saveCorrelation = ({ groups, entries, inner }: CorrelationState): SavedCorrelation => ({
-  groups: [...groups].map(([key, { values, ...group }]) => [key, { ...group, ...(values && { values: [...values] }) }]),
+  groups: [...groups].map(saveGroup),
   entries,
   inner: inner.map((each) => each && saveCorrelation(each)),
 })
-const restoreCorrelation = ({ groups, entries, inner }: SavedCorrelation): CorrelationState => ({
-  groups: new Map(
-    groups.map(([key, { values, ...group }]) => [key, { ...group, ...(values && { values: new Map(values) }) }]),
-  ),
-  entries,
-  inner: inner.map((each) => each && restoreCorrelation(each)),
-})
+function restoreCorrelation({ groups, entries, inner }: SavedCorrelation): CorrelationState {
+  const restored = new ByUse<Group>()
+  for (const group of groups) restored.add(restoreGroup(group))
+  return { groups: restored, entries, inner: inner.map((each) => each && restoreCorrelation(each)) }
+}
 
 const save = ({ time, root, evicted }: RuleState): SavedState =>
   structuredClone({ time: Number.isFinite(time) ? time : null, root: saveCorrelation(root), evicted })

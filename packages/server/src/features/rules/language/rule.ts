@@ -6,8 +6,9 @@ import { namesIn, parseCondition, selectionNameFault } from './condition.ts'
 import type { Correlation } from './correlation.ts'
 import { readText, type SourceDocument } from './document.ts'
 import type { Faults, RuleFault } from './fault.ts'
-import type { RuleEvent } from './fields.ts'
-import { compileCondition, compileSelection, type Names, type Predicate, united } from './selection.ts'
+import { fieldOf, type RuleEvent } from './fields.ts'
+import { groupReader } from './group-keys.ts'
+import { compileCondition, compileSelection, type EventKind, type Predicate } from './selection.ts'
 
 /** A rule that can run. */
 export interface CompiledRule {
@@ -17,9 +18,8 @@ export interface CompiledRule {
   correlations: number
   /** Milliseconds. */
   cooldown: number
-  /** The only types and tools of events that it looks at, in lower case; undefined: all. */
-  types: Names
-  tools: Names
+  /** False where no event of this kind can match. */
+  mayMatch(kind: EventKind): boolean
   isExcepted(event: RuleEvent, time: number): boolean
   /** Those of all its correlations. */
   predicates: readonly Predicate[]
@@ -40,14 +40,14 @@ interface ParsedRules {
 const checkDocument = lazyCheck(RuleDocument)
 
 /** The group of a rule without correlation: its instance, or all events without one. */
-const instanceOrNone = { name: 'instance_id', read: ({ row }: RuleEvent) => row.instance_id ?? '' }
+const instanceOrNone = fieldOf('instance_id or none', ({ row }) => row.instance_id ?? '')
 
 const single = (predicate: Predicate): Correlation => ({
   type: 'event_count',
   steps: [{ predicate }],
-  groupBy: [instanceOrNone],
+  group: groupReader([instanceOrNone]),
   timespan: 0,
-  values: [],
+  values: undefined,
   min: 1,
   max: Number.POSITIVE_INFINITY,
   learning: 0,
@@ -62,6 +62,7 @@ function exceptionsOf({ exceptions = [] }: RuleDocument, faults: Faults): Compil
     if (instances.length + tags.length === 0) faults.add([...path, 'who'], 'who needs instances or tags.')
     return { instances, tags, end }
   })
+  if (compiled.length === 0) return () => false
   return ({ row, tags: given }, time) =>
     compiled.some(
       ({ instances, tags, end }) =>
@@ -90,11 +91,6 @@ function checkResponses({ response = [] }: RuleDocument, faults: Faults): void {
 
 const predicatesOf = ({ steps }: Correlation): Predicate[] =>
   steps.flatMap((each) => ('predicate' in each ? [each.predicate] : predicatesOf(each.correlation)))
-
-const namesOf = (correlation: Correlation, kind: 'types' | 'tools'): Names =>
-  united(
-    correlation.steps.map((each) => ('predicate' in each ? each.predicate[kind] : namesOf(each.correlation, kind))),
-  )
 
 /** Compiles one document; undefined where it added a fault. */
 function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'document'> | undefined {
@@ -145,18 +141,17 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
         ? (correlation?.timespan ?? 0)
         : 0
       : spanMs(document.cooldown, ['cooldown'], faults)
-  return (
-    correlation && {
-      correlation,
-      correlations: Math.max(1, parts.count),
-      cooldown,
-      types: namesOf(correlation, 'types'),
-      tools: namesOf(correlation, 'tools'),
-      predicates: [...new Set(predicatesOf(correlation))],
-      isExcepted,
-      selections,
-    }
-  )
+  if (!correlation) return undefined
+  const predicates = [...new Set(predicatesOf(correlation))]
+  return {
+    correlation,
+    correlations: Math.max(1, parts.count),
+    cooldown,
+    mayMatch: (kind) => predicates.some(({ mayMatch }) => mayMatch(kind)),
+    predicates,
+    isExcepted,
+    selections,
+  }
 }
 
 /** Compiles one document of a text; the faults say what is wrong with it. */

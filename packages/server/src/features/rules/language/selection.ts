@@ -1,18 +1,22 @@
 import { ruleLimits } from '@wardline/contract'
+import { askedOnce } from './asked-once.ts'
 import type { Condition } from './condition.ts'
 import { type Faults, type Path, shown } from './fault.ts'
 import { type Field, findField, type RuleEvent } from './fields.ts'
-import { equalTo, modifiers, readChain, type Test } from './modifiers.ts'
+import { equalTo, looksAtCase, modifiers, readChain, type Test } from './modifiers.ts'
 
 /** What decides about an event. */
 export interface Predicate {
   matches(event: RuleEvent): boolean
-  /** The only types and tools of events that can match, in lower case; undefined: any. Lets a set of rules skip some. */
-  types: Names
-  tools: Names
+  /** False where no event of this kind can match: a set of rules passes over the predicate. */
+  mayMatch(kind: EventKind): boolean
 }
 
-export type Names = ReadonlySet<string> | undefined
+/** Type and tool of an event, in lower case. */
+export interface EventKind {
+  event_type: string
+  tool: string | undefined
+}
 
 export type Selections = ReadonlyMap<string, Predicate>
 
@@ -28,6 +32,9 @@ function holds(test: Test, value: unknown): boolean {
   }
 }
 
+/** Of any kind of event, one may match. */
+const always = () => true
+
 const isMissing = (value: unknown): boolean => value === undefined || value === null
 
 /** Bounds that concern a rule as a whole. */
@@ -41,7 +48,7 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
   const chain = readChain(names)
   if (typeof chain === 'string') return chain
   const { modifier, isAll, flags } = chain
-  const any = (matches: Matches): Predicate => ({ matches, types: undefined, tools: undefined })
+  const any = (matches: Matches): Predicate => ({ matches, mayMatch: always })
   if (modifier === 'exists') {
     if (typeof value !== 'boolean') return 'exists needs true or false.'
     return any((event) => (field.read(event) !== undefined) === value)
@@ -71,49 +78,36 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
     const test = modifier === undefined ? equalTo(one) : modifiers[modifier]!(one, flags)
     if (typeof test === 'string') return test
     if (typeof test === 'function') tests.push(test)
-    else if (isAll) tests.push((given) => String(given).toLowerCase() === test.exact)
+    else if (isAll) tests.push((given) => given === test.exact)
     else exact.add(test.exact)
   }
+  const read = looksAtCase(modifier) ? field.read : field.lower
   if (isAll) {
     return any((event) => {
-      const given = field.read(event)
+      const given = read(event)
       return tests.every((test) => holds(test, given))
     })
   }
   // However many plain values there are, each field is looked up once.
-  if (exact.size > 0) tests.unshift((given) => exact.has(String(given).toLowerCase()))
+  if (exact.size > 0) tests.unshift((given) => exact.has(given as string))
   const [only] = tests
   const isPlain = exact.size > 0 && tests.length === 1
-  return {
-    matches: (event) => {
-      const given = field.read(event)
-      if (isMissing(given)) return false
-      return tests.length === 1 ? holds(only!, given) : tests.some((test) => holds(test, given))
-    },
-    types: isPlain && field.name === 'event_type' ? exact : undefined,
-    tools: isPlain && field.name === 'tool' ? exact : undefined,
+  const matches: Matches = (event) => {
+    const given = read(event)
+    if (isMissing(given)) return false
+    return tests.length === 1 ? holds(only!, given) : tests.some((test) => holds(test, given))
   }
+  const { name } = field
+  if (!isPlain || (name !== 'event_type' && name !== 'tool')) return any(matches)
+  return { matches, mayMatch: ({ [name]: given }) => given !== undefined && exact.has(given) }
 }
 
-/** Names that all of them allow. */
-function common(all: readonly Names[]): Names {
-  const [first, ...others] = all.filter((names) => names !== undefined)
-  return first && new Set([...first].filter((name) => others.every((names) => names.has(name))))
-}
-
-/** Names that one of them allows. */
-export function united(all: readonly Names[]): Names {
-  const sets = all.filter((names) => names !== undefined)
-  return sets.length < all.length ? undefined : new Set(sets.flatMap((names) => [...names]))
-}
-
-const everyOf = (predicates: Predicate[]): Predicate => ({
+export const everyOf = (predicates: readonly Predicate[]): Predicate => ({
   matches: (event) => {
     for (const { matches } of predicates) if (!matches(event)) return false
     return true
   },
-  types: common(predicates.map(({ types }) => types)),
-  tools: common(predicates.map(({ tools }) => tools)),
+  mayMatch: (kind) => predicates.every(({ mayMatch }) => mayMatch(kind)),
 })
 
 const someOf = (predicates: Predicate[]): Predicate => ({
@@ -121,12 +115,17 @@ const someOf = (predicates: Predicate[]): Predicate => ({
     for (const { matches } of predicates) if (matches(event)) return true
     return false
   },
-  types: united(predicates.map(({ types }) => types)),
-  tools: united(predicates.map(({ tools }) => tools)),
+  mayMatch: (kind) => predicates.some(({ mayMatch }) => mayMatch(kind)),
 })
 
 const isMap = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Many rules of a fleet look for the same: calls of a tool, events of a type. Documents have no number that JSON lacks. */
+const shared = (map: Record<string, unknown>, { matches, mayMatch }: Predicate): Predicate => ({
+  matches: askedOnce(`selection ${JSON.stringify(map)}`, matches),
+  mayMatch,
+})
 
 function compileMap(map: Record<string, unknown>, path: Path, faults: Faults, budget: Budget): Predicate | undefined {
   const entries = Object.entries(map)
@@ -140,11 +139,11 @@ function compileMap(map: Record<string, unknown>, path: Path, faults: Faults, bu
         ? 'Keywords (|all without a field) are not supported: name a field, such as description|contains|all.'
         : findField(name)
     const compiled = typeof field === 'string' ? field : compileValues(field, names, value, budget)
-    if (typeof compiled !== 'string') return compiled
+    if (typeof compiled !== 'string') return shared({ [key]: value }, compiled)
     faults.add([...path, key], compiled)
     return undefined
   })
-  return predicates.includes(undefined) ? undefined : everyOf(predicates as Predicate[])
+  return predicates.includes(undefined) ? undefined : shared(map, everyOf(predicates as Predicate[]))
 }
 
 /** Compiles a selection: a map of fields, or a list of such maps. Adds a fault and returns undefined when it cannot. */
@@ -171,7 +170,7 @@ export function compileCondition(condition: Condition, selections: Selections): 
       return selections.get(condition.name)!
     case 'not': {
       const { matches } = compileCondition(condition.operand, selections)
-      return { matches: (event) => !matches(event), types: undefined, tools: undefined }
+      return { matches: (event) => !matches(event), mayMatch: always }
     }
     default: {
       const operands = condition.operands.map((operand) => compileCondition(operand, selections))

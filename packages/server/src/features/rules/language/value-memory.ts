@@ -1,7 +1,8 @@
 import { ruleLimits } from '@wardline/contract'
+import { ByUse, type Linked } from './by-use.ts'
 import type { Bounds, ValueHistory } from './correlation.ts'
 
-interface KnownGroup {
+interface KnownGroup extends Linked<KnownGroup> {
   since: number
   values: Map<string, number>
 }
@@ -10,7 +11,7 @@ interface KnownGroup {
 export function valueMemory(
   bounds: Bounds = { groups: ruleLimits.groups, entries: ruleLimits.groupEntries },
 ): ValueHistory & { evicted(): number } {
-  const groups = new Map<string, KnownGroup>()
+  const groups = new ByUse<KnownGroup>()
   let entries = 0
   let evicted = 0
   return {
@@ -19,15 +20,18 @@ export function valueMemory(
       return { groupSince: group?.since, valueSeen: group?.values.get(value) }
     },
     note(key, value, time) {
-      const group = groups.get(key) ?? { since: time, values: new Map() }
-      groups.delete(key)
-      groups.set(key, group)
+      let group = groups.get(key)
+      if (group) groups.use(group)
+      else {
+        group = { key, since: time, values: new Map(), older: undefined, newer: undefined }
+        groups.add(group)
+      }
       if (!group.values.has(value)) entries += 1
       group.values.set(value, time)
-      for (const [oldest, { values }] of groups) {
-        if ((groups.size <= bounds.groups && entries <= bounds.entries) || groups.size === 1) break
+      while ((groups.size > bounds.groups || entries > bounds.entries) && groups.size > 1) {
+        const oldest = groups.oldest!
         groups.delete(oldest)
-        entries -= values.size
+        entries -= oldest.values.size
         evicted += 1
       }
     },

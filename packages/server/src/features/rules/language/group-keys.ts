@@ -1,0 +1,36 @@
+import { createHash } from 'node:crypto'
+import { askedOnce } from './asked-once.ts'
+import type { Field, RuleEvent } from './fields.ts'
+
+/** Longer values are kept as their digest: a group must not cost as much as an event's metadata. */
+const maxKeyLength = 200
+
+/** Values of the fields as one text; undefined where one is missing, or is no single value. */
+function keyOf(fields: readonly Pick<Field, 'read'>[], event: RuleEvent): string | undefined {
+  const values: string[] = []
+  for (const field of fields) {
+    const value = field.read(event)
+    if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return undefined
+    const text = String(value)
+    values.push(text.length > maxKeyLength ? `sha256:${createHash('sha256').update(text).digest('hex')}` : text)
+  }
+  return JSON.stringify(values)
+}
+
+/** The values that an event shows: of a list each by itself. */
+function valuesOf(fields: readonly Field[], event: RuleEvent): readonly string[] {
+  const [only] = fields
+  const value = fields.length === 1 ? only!.read(event) : undefined
+  const readers = Array.isArray(value) ? value.map((element) => [{ read: () => element }]) : [fields]
+  return [...new Set(readers.map((reader) => keyOf(reader, event)).filter((key) => key !== undefined))]
+}
+
+const nameOf = (fields: readonly Field[]): string => JSON.stringify(fields.map(({ name }) => name))
+
+/** The group of an event; undefined where it belongs to none. */
+export const groupReader = (fields: readonly Field[]): ((event: RuleEvent) => string | undefined) =>
+  askedOnce(`group ${nameOf(fields)}`, (event: RuleEvent) => keyOf(fields, event))
+
+/** What an event shows of these fields. */
+export const valuesReader = (fields: readonly Field[]): ((event: RuleEvent) => readonly string[]) =>
+  askedOnce(`values ${nameOf(fields)}`, (event: RuleEvent) => valuesOf(fields, event))

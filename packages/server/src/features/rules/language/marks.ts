@@ -1,0 +1,39 @@
+/** An event that counts: its effective time and its place in the log. */
+export type Mark = [time: number, seq: number]
+
+/** Places that are passed are cut off when they are this many, and half of all: a window moves with each event. */
+const minCut = 32
+
+/** The marks of a window, oldest first. Times and places in turn: a million pairs would cost four times as much. */
+export class Marks {
+  #list: number[]
+  /** Where the oldest one begins. */
+  #from = 0
+
+  constructor(marks: readonly Mark[]) {
+    this.#list = marks.flat()
+  }
+
+  get length(): number {
+    return (this.#list.length - this.#from) / 2
+  }
+
+  add(time: number, seq: number): void {
+    this.#list.push(time, seq)
+  }
+
+  /** Forgets marks before a time, and the oldest beyond so many. */
+  drop(before: number, max: number): void {
+    const list = this.#list
+    let from = Math.max(this.#from, list.length - 2 * max)
+    while (from < list.length && list[from]! < before) from += 2
+    this.#from = from
+    if (from < minCut || 2 * from < list.length) return
+    this.#list = list.slice(from)
+    this.#from = 0
+  }
+
+  *[Symbol.iterator](): Generator<Mark, void> {
+    for (let at = this.#from; at < this.#list.length; at += 2) yield [this.#list[at]!, this.#list[at + 1]!]
+  }
+}
