@@ -1,4 +1,8 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -18,7 +22,34 @@ const deployer = '0x70997970C51812dc3A010C7d01b50e0d17dc79C8'
 
 interface Summary {
   identity: { registered: boolean; agent_id: string | null; status: string }
-  attestations: { hash: string; on_chain?: { uid: string } }[]
+  attestations: { hash: string; score: number; on_chain?: { uid: string } }[]
+  verification: { unified_risk_score: number; on_chain: { request_hash: string | null; report?: string } }
+}
+
+/** Stands before a service or a node, and changes what it answers. */
+async function startBetween(target: string) {
+  const between = { change: (text: string, _asked: string): string => text, url: '', close: () => {} }
+  const server = createServer(async (request, response) => {
+    const asked = Buffer.concat(await request.toArray()).toString()
+    const headers = { 'content-type': 'application/json' }
+    const init = asked === '' ? {} : { method: 'POST', headers, body: asked }
+    const answer = await fetch(`${target}${request.url}`, init)
+    response.writeHead(answer.status, headers).end(between.change(await answer.text(), asked))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  between.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  between.close = () => {
+    server.closeAllConnections()
+    server.close()
+  }
+  return between
+}
+
+/** The hash of an attestation, as an attacker with the service computes it for what was changed. */
+function hashAgain(item: Record<string, unknown>): string {
+  const fields = ['at', 'namespace', 'period', 'score', 'summary', 'tag', 'title', 'type']
+  const text = JSON.stringify(Object.fromEntries(fields.map((name) => [name, item[name]])))
+  return `0x${createHash('sha256').update(text).digest('hex')}`
 }
 
 describe.skipIf(missing !== undefined)('the on-chain side', () => {
@@ -37,9 +68,11 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       TRUST_EAS_ADDRESS: contracts.eas,
       TRUST_EAS_SCHEMA_REGISTRY: contracts.schemas,
       TRUST_ATTEST_ON_CHAIN: 'true',
+      TRUST_VALIDATION_REGISTRY: contracts.validation,
     }
     await chain.ask('evm_setIntervalMining', 1)
     const service = await startService({ env })
+    const [altered, lying] = [await startBetween(service.baseUrl), await startBetween(chain.url)]
     try {
       const local = { ...env, WARDLINE_DATA_DIR: service.dataDir }
       const asked = await startCommand(['chain', 'register'], local).ended
@@ -78,7 +111,85 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       const stranger = await startCommand([...verify, ...node, '--attester', deployer], {}).ended
       expect(stranger.code).toBe(1)
       expect(JSON.parse(stranger.stdout)).toMatchObject({ ok: false, attestations: [{ on_chain: 'missing' }] })
+
+      const checked = await startCommand(['chain', 'check', '--json'], local).ended
+      expect(JSON.parse(checked.stdout)).toMatchObject({ unified_risk_score: 0, wav: { risk: null }, wv: { risk: 0 } })
+      const unsure = await startCommand(['chain', 'verify'], local).ended
+      expect(unsure.code).toBe(64)
+      expect(unsure.stderr).toContain('100 minus the risk of 0')
+      const posted = await startCommand(['chain', 'verify', '--yes'], local).ended
+      expect(posted.code, posted.output).toBe(0)
+      const { verification } = await until('posted verification', summary, (found) =>
+        posted.stdout.includes(found.verification.on_chain.request_hash ?? 'none'),
+      )
+      expect(JSON.parse(verification.on_chain.report!)).toMatchObject({ unified_risk_score: 0, response: 100 })
+
+      const validations = ['--validation-registry', contracts.validation]
+      const whole = await startCommand([...verify, ...node, ...validations], {}).ended
+      expect(JSON.parse(whole.stdout)).toMatchObject({ ok: true, verification: { on_chain: 'valid' } })
+
+      // A service whose operator changes what was published.
+      const alteredBy = async (change: (found: Summary) => void, more: string[] = []) => {
+        altered.change = (text) => {
+          const found = JSON.parse(text) as Summary
+          change(found)
+          return JSON.stringify(found)
+        }
+        const { code, stdout } = await startCommand(['attest', 'verify', altered.url, '--json', ...more], {}).ended
+        return { code, ...JSON.parse(stdout) }
+      }
+      const changeScore = ({ attestations: [item] }: Summary) => {
+        item!.score -= 1
+      }
+      expect(await alteredBy(changeScore)).toMatchObject({
+        code: 1,
+        ok: false,
+        attestations: [{ is_hash_right: false }],
+      })
+      const changeBoth = (found: Summary) => {
+        changeScore(found)
+        found.attestations[0]!.hash = hashAgain({ ...found.attestations[0]! })
+      }
+      expect(await alteredBy(changeBoth)).toMatchObject({ code: 0, ok: true })
+      const caught = { code: 1, ok: false, attestations: [{ is_hash_right: true, on_chain: 'missing' }] }
+      expect(await alteredBy(changeBoth, node)).toMatchObject(caught)
+      const changeReport = ({ verification: { on_chain: on } }: Summary) => {
+        on.report = on.report!.replace('"unified_risk_score":0', '"unified_risk_score":1').replace(':100', ':99')
+      }
+      expect(await alteredBy(changeReport, [...node, ...validations])).toMatchObject({
+        code: 1,
+        ok: false,
+        verification: { is_report_right: true, on_chain: 'missing' },
+      })
+
+      // A node that lies.
+      const askedOf = (method: string, result: string) => (text: string, asked: string) =>
+        asked.includes(`"${method}"`) ? JSON.stringify({ ...JSON.parse(text), result }) : text
+      const throughLies = async (change: typeof lying.change) => {
+        lying.change = change
+        return startCommand([...verify, '--rpc', lying.url, '--eas', contracts.eas, ...validations], {}).ended
+      }
+      const wrongChain = await throughLies(askedOf('eth_chainId', '0x1'))
+      expect([wrongChain.code, wrongChain.stdout]).toEqual([2, ''])
+      expect(wrongChain.stderr).toContain('The RPC is of chain 1, the attestations are on chain 31337')
+      for (const [result, sentence] of [
+        ['0x', 'answered in another form than its interface has'],
+        [`0x${'f'.repeat(2_000)}`, 'answered in another form than its interface has'],
+        [`0x${'0'.repeat(200_000)}`, '64 KiB'],
+      ] as const) {
+        const lied = await throughLies(askedOf('eth_call', result))
+        expect([lied.code, lied.stdout], lied.output).toEqual([1, ''])
+        expect(lied.stderr).toContain(sentence)
+      }
+      // The attestation of another hash, and a response of another score.
+      const { hash } = attestations[0]!
+      const other = await throughLies((text) => text.replaceAll(hash.slice(2), '1'.repeat(64)))
+      expect(JSON.parse(other.stdout)).toMatchObject({ ok: false, attestations: [{ on_chain: 'missing' }] })
+      const lower = await throughLies((text) => text.replace(`${'0'.repeat(62)}64`, `${'0'.repeat(62)}63`))
+      expect(JSON.parse(lower.stdout)).toMatchObject({ ok: false })
     } finally {
+      altered.close()
+      lying.close()
       await service.stop()
       rmSync(folder, { recursive: true })
     }

@@ -52,6 +52,48 @@ test('shows unknown as unknown, and then a score with its parts and the way it i
   await page.getByText('computed here: WRONG').waitFor()
 })
 
+test('labels the verification as self-attested, with its transactions and the hash of its report', async () => {
+  const report = JSON.stringify({ request_hash: '0xab', unified_risk_score: 30, response: 70 })
+  const page = await (await screens.open()).newPage()
+  let posted = report
+  await page.route('**/api/public/trust', async (route) => {
+    const answer = await route.fetch()
+    const body = (await answer.json()) as { verification: object; chain: object }
+    const explorer = 'https://blockscan.com/tx/0x1'
+    const on_chain = {
+      request_hash: '0xab',
+      request_tx_hash: '0x1',
+      response_tx_hash: '0x1',
+      request_explorer_url: explorer,
+      response_explorer_url: explorer,
+      submitted_at: '2026-01-15T12:00:00.000Z',
+      validation_registry: '0x2',
+      report: posted,
+    }
+    const scores = {
+      wav: { applicable: true, risk_score: 30, notes: 'The certificate expires soon.' },
+      wv: { applicable: false, risk_score: 0, notes: 'No wallet is configured.' },
+    }
+    const checked = { self_attested: true, checked_at: '2026-01-15T12:00:00.000Z', unified_risk_score: 30 }
+    body.verification = { ...body.verification, ...checked, scores, on_chain }
+    await route.fulfill({ response: answer, json: body })
+  })
+  await page.goto('/trust')
+  await page.getByText('the service scored itself').waitFor()
+  await page.getByRole('row', { name: /^Web application 30 The certificate expires soon\.$/ }).waitFor()
+  await page.getByRole('row', { name: /^Wallet unknown/ }).waitFor()
+  const link = page.getByRole('link', { name: /^response/ })
+  expect(await link.getAttribute('href')).toBe('https://blockscan.com/tx/0x1')
+  const verify = page.getByRole('button', { name: 'verify it yourself: the posted report' })
+  await verify.click()
+  await page.getByText('report: risk 30, posted as response 70').waitFor()
+  // A report whose two numbers say different things.
+  posted = report.replace('"response":70', '"response":30')
+  await page.reload()
+  await verify.click()
+  await page.getByText('report: WRONG, contradicts itself').waitFor()
+})
+
 test('embeds the badge, which runs nothing and loads nothing', async () => {
   const context = await screens.open()
   const page = await context.newPage()

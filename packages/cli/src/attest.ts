@@ -19,6 +19,8 @@ interface VerifyOptions {
   rpc?: string
   eas?: string
   attester?: string
+  validationRegistry?: string
+  chain?: string
   json?: boolean
 }
 
@@ -67,44 +69,103 @@ async function judge(item: Attestation, stateOf: OnChain | undefined): Promise<V
   return { period: item.period, tag: item.tag, hash: item.hash, is_hash_right, on_chain }
 }
 
-async function judgeAll(summary: TrustSummary, { rpc, eas, attester: given }: VerifyOptions): Promise<Verdict[]> {
-  const { attestations, identity } = summary
-  const attester = given ?? identity.wallet_address
-  if (rpc === undefined) return Promise.all(attestations.map((item) => judge(item, undefined)))
+/** What a summary says of its posted scores, and whether it and the chain say the same. */
+interface PostedVerdict {
+  request_hash: string
+  unified_risk_score: number | null
+  /** The report is of this request, and its two numbers say the same. */
+  is_report_right: boolean
+  /** Null: no node was asked, or no registry was named. */
+  on_chain: 'valid' | 'missing' | null
+}
+
+interface Verdicts {
+  attestations: Verdict[]
+  verification: PostedVerdict | null
+}
+
+type Published = Awaited<ReturnType<typeof openPublished>>
+
+async function judgePosted(summary: TrustSummary, published: Published | undefined): Promise<PostedVerdict | null> {
+  const { request_hash, report } = summary.verification.on_chain
+  if (request_hash === null) return null
+  const said = parsedJson(report ?? '') as Record<string, unknown> | null | undefined
+  const { unified_risk_score: risk, response } = said ?? {}
+  const is_report_right = said?.request_hash === request_hash && typeof risk === 'number' && response === 100 - risk
+  const wrong = { request_hash, unified_risk_score: null, is_report_right: false, on_chain: null }
+  if (!is_report_right || !hexOf(64).test(request_hash)) return wrong
+  const isThere = await published?.hasReport(request_hash, report!, 100 - risk)
+  const on_chain = isThere === undefined ? null : isThere ? 'valid' : 'missing'
+  return { request_hash, unified_risk_score: risk, is_report_right, on_chain }
+}
+
+/** The chain that the reader expects, else the one of the identity that the summary names. */
+function expectedChain({ identity }: TrustSummary, { chain }: VerifyOptions): number | undefined {
+  const named = chain ?? /^eip155:(\d+):/.exec(identity.agent_registry ?? '')?.[1]
+  if (named !== undefined && !/^\d{1,10}$/.test(named))
+    throw new Failure(`--chain ${named} is not a chain id, such as 84532.`, 'usage', 'usage')
+  return named === undefined ? undefined : Number(named)
+}
+
+async function openNode(summary: TrustSummary, rpcUrl: string, options: VerifyOptions): Promise<Published> {
+  const attester = options.attester ?? summary.identity.wallet_address
   if (attester === null || !hexOf(40).test(attester))
     throw new Failure(
       'The summary names no wallet: give the one you expect with --attester <address>.',
       'usage',
       'usage',
     )
-  const published = await openPublished({ rpcUrl: rpc, eas, attester })
+  const { eas, validationRegistry } = options
+  for (const [option, address] of Object.entries({ '--eas': eas, '--validation-registry': validationRegistry })) {
+    if (address !== undefined && !hexOf(40).test(address))
+      throw new Failure(`${option} ${address} is not 0x and 40 hexadecimal digits.`, 'usage', 'usage')
+  }
+  const expected = expectedChain(summary, options)
+  const published = await openPublished({ rpcUrl, eas, attester, validationRegistry })
+  if (expected === undefined || published.chainId === expected) return published
+  published.close()
+  const message = `The RPC is of chain ${published.chainId}, the attestations are on chain ${expected}: give a node of that chain with --rpc.`
+  throw new Failure(message, 'wrong_chain', 'refused')
+}
+
+async function judgeAll(summary: TrustSummary, options: VerifyOptions): Promise<Verdicts> {
+  const published = options.rpc === undefined ? undefined : await openNode(summary, options.rpc, options)
   try {
-    const verdicts: Verdict[] = []
-    for (const item of attestations) verdicts.push(await judge(item, published.state))
-    return verdicts
+    const attestations: Verdict[] = []
+    for (const item of summary.attestations) attestations.push(await judge(item, published?.state))
+    return { attestations, verification: await judgePosted(summary, published) }
   } finally {
-    published.close()
+    published?.close()
   }
 }
 
 async function verify(url: string, options: VerifyOptions): Promise<void> {
-  const verdicts = await judgeAll(await readSummary(url), options)
-  const wrong = verdicts.filter(
+  const { attestations, verification } = await judgeAll(await readSummary(url), options)
+  const wrong = attestations.filter(
     ({ is_hash_right, on_chain }) => !is_hash_right || on_chain === 'missing' || on_chain === 'revoked',
   )
-  if (options.json) console.log(safeJson({ ok: wrong.length === 0, attestations: verdicts }, 2))
+  const isPostedWrong = verification !== null && (!verification.is_report_right || verification.on_chain === 'missing')
+  const ok = wrong.length === 0 && !isPostedWrong
+  if (options.json) console.log(safeJson({ ok, attestations, verification }, 2))
   else {
-    const rows = verdicts.map(({ period, tag, hash: text, is_hash_right, on_chain }) => [
+    const notAsked = options.rpc === undefined ? 'not asked' : 'none'
+    const rows = attestations.map(({ period, tag, hash: text, is_hash_right, on_chain }) => [
       sanitize(period),
       sanitize(tag),
       sanitize(text),
       is_hash_right ? 'right' : 'WRONG',
-      on_chain ?? (options.rpc === undefined ? 'not asked' : 'none'),
+      on_chain ?? notAsked,
     ])
     console.log(textTable([['Week', 'Tag', 'Hash', 'Computed', 'On chain'], ...rows]))
+    if (verification) {
+      const { unified_risk_score: risk, is_report_right, on_chain } = verification
+      const report = is_report_right ? `risk ${risk} of 100, scored by the service itself` : 'WRONG'
+      console.log(`Verification: ${report}; on chain: ${on_chain ?? 'not asked'}`)
+    }
   }
   if (wrong.length > 0)
-    throw new Failure(`${wrong.length} of ${verdicts.length} attestations do not hold.`, 'not_verified', 'failed')
+    throw new Failure(`${wrong.length} of ${attestations.length} attestations do not hold.`, 'not_verified', 'failed')
+  if (isPostedWrong) throw new Failure('The posted verification does not hold.', 'not_verified', 'failed')
 }
 
 export function addAttest(program: Command): void {
@@ -116,6 +177,8 @@ export function addAttest(program: Command): void {
     .option('--rpc <url>', 'JSON-RPC address of a node that you trust; default: hashes only')
     .option('--eas <address>', 'address of EAS; default: the known one of the chain')
     .option('--attester <address>', 'wallet that you expect; default: the one that the service names')
+    .option('--validation-registry <address>', 'registry that you expect verifications in; default: not looked up')
+    .option('--chain <id>', 'chain that you expect; default: the one of the identity that the service names')
     .option('--json', 'print JSON')
     .action(verify)
 }

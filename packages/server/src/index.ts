@@ -1,3 +1,4 @@
+import type { openPublished as open } from './features/chain/published.ts'
 import type { verifySelf as verify } from './features/trust/verification/verify.ts'
 import type { startServer as start } from './main.ts'
 
@@ -25,10 +26,8 @@ export const verifySelf: typeof verify = async (...given) =>
   (await import('./features/trust/verification/verify.ts')).verifySelf(...given)
 
 /** Attestations that a service publishes, as a node has them. Loaded by the call. */
-export async function openPublished(asked: { rpcUrl: string; eas: string | undefined; attester: string }) {
-  const published = await import('./features/chain/published.ts')
-  return published.openPublished(asked)
-}
+export const openPublished: typeof open = async (...given) =>
+  (await import('./features/chain/published.ts')).openPublished(...given)
 
 /** Rules in files, without a service. Loaded by the call: only `wardline rules` needs the parser and the expressions. */
 export async function loadRuleFiles() {

@@ -9,6 +9,7 @@ import { useTheme } from '../shell/theme.ts'
 import { useTitle } from '../shell/title.ts'
 import { WardlineMark } from '../shell/wardline-mark.tsx'
 import { HashCheck } from './hash-check.tsx'
+import { ReportCheck } from './report-check.tsx'
 import './trust.css'
 
 /** Caches keep a summary so long. */
@@ -94,6 +95,7 @@ function Summary({ data }: { data: TrustSummary }) {
   const { risk_score, risk_tier, risk_tier_label, metrics, monitoring, attestations, identity, verification, chain } =
     data
   const unknown = unknownBecause(data)
+  const { on_chain } = verification
   const checks = [
     { name: 'Web application', ...verification.scores.wav },
     { name: 'Wallet', ...verification.scores.wv },
@@ -185,6 +187,7 @@ function Summary({ data }: { data: TrustSummary }) {
           <Outside href={verification.spec_url}>ERC-8126</Outside>
           <span className="quiet">
             <HostileText text={chain.erc8126_label} />
+            {verification.self_attested && ': the service scored itself; 0 is the best score'}
           </span>
         </header>
         <table>
@@ -198,6 +201,26 @@ function Summary({ data }: { data: TrustSummary }) {
                 </td>
               </tr>
             ))}
+            {verification.self_attested && (
+              <tr>
+                <td>Both together</td>
+                <td>{verification.unified_risk_score ?? 'unknown'}</td>
+                <td className="quiet" title={verification.checked_at}>
+                  checked {verification.checked_at?.slice(0, 10)}
+                </td>
+              </tr>
+            )}
+            {on_chain.request_hash !== null && (
+              <tr>
+                <td>On a chain</td>
+                <td>posted</td>
+                <td className="quiet" title={on_chain.request_hash}>
+                  {on_chain.submitted_at?.slice(0, 10)}: <Outside href={on_chain.request_explorer_url}>request</Outside>{' '}
+                  <Outside href={on_chain.response_explorer_url}>response</Outside>, by the operators themselves
+                  <ReportCheck posted={on_chain} />
+                </td>
+              </tr>
+            )}
             <tr>
               <td>Identity</td>
               <td>{identity.registered ? 'registered' : 'none'}</td>
