@@ -8,13 +8,14 @@ import { listFirings } from './firings.ts'
 import type { RuleFiles } from './rule-files.ts'
 import { readRule, testResults } from './rule-text.ts'
 import { createRule, deleteRule, givenRule, listRules, replaceRule, setRuleMode, viewRule } from './rules.ts'
+import type { RuleRunner } from './runner.ts'
 
 const ok = { ok: true } as const
 
 export function mountRules(
   router: Router,
   { config, database, clock }: Pick<Deps, 'config' | 'database' | 'clock'>,
-  { ruleFiles }: { ruleFiles: Pick<RuleFiles, 'faults'> },
+  { ruleFiles, ruleRunner }: { ruleFiles: Pick<RuleFiles, 'faults'>; ruleRunner: Pick<RuleRunner, 'learn'> },
 ): void {
   const changing = ({ request }: Pick<Input<EndpointName>, 'request'>) => ({
     database,
@@ -23,7 +24,13 @@ export function mountRules(
     hasNoFiles: config.rulesDir === undefined,
   })
 
-  router.handle('createRule', (input) => createRule(changing(input), givenRule(input.body)))
+  async function changed<Result>(change: Promise<Result>): Promise<Result> {
+    const result = await change
+    await ruleRunner.learn()
+    return result
+  }
+
+  router.handle('createRule', (input) => changed(createRule(changing(input), givenRule(input.body))))
 
   router.handle('listRules', ({ principal }) =>
     database.scan(principal.keyId, async (db) => ({
@@ -36,14 +43,14 @@ export function mountRules(
     database.scan(principal.keyId, (db) => viewRule(db, params.id, query, clock.now())),
   )
 
-  router.handle('replaceRule', (input) => replaceRule(changing(input), input.params.id, givenRule(input.body)))
+  router.handle('replaceRule', (input) => changed(replaceRule(changing(input), input.params.id, givenRule(input.body))))
 
   router.handle('deleteRule', async (input) => {
-    await deleteRule(changing(input), input.params.id)
+    await changed(deleteRule(changing(input), input.params.id))
     return ok
   })
 
-  router.handle('setRuleMode', (input) => setRuleMode(changing(input), input.params.id, input.body.mode))
+  router.handle('setRuleMode', (input) => changed(setRuleMode(changing(input), input.params.id, input.body.mode)))
 
   const backtests = new Backtests({ database, clock })
 

@@ -62,6 +62,24 @@ it('sees what comes after it was stored, and nothing of what it makes itself', a
   expect(await on.firings(id)).toHaveLength(3)
 })
 
+it('runs a rule, and its mode, for every event after the answer', async () => {
+  const on = await service()
+  await on.runRules()
+  const { body } = await on.call<{ id: string }>('POST', '/api/rules', { body: shellRule() })
+  await on.report(toolCall('shell-exec'))
+  await on.services.ruleRunner.whenIdle()
+  expect((await on.call('POST', `/api/rules/${body.id}/mode`, { body: { mode: 'alert' } })).status).toBe(200)
+  await on.report(toolCall('shell-exec'))
+  await on.services.ruleRunner.whenIdle()
+  expect((await on.call('DELETE', `/api/rules/${body.id}`)).status).toBe(200)
+  await on.report(toolCall('shell-exec'))
+  await on.runRules()
+  expect(await on.eventsOf('rule_matched')).toMatchObject([
+    { metadata: { mode: 'alert' } },
+    { metadata: { mode: 'observe' } },
+  ])
+})
+
 it('goes on where another process stopped, with the windows that it had', async () => {
   const on = await service()
   const id = await on.create(shellRule(burst))

@@ -146,6 +146,21 @@ export class RuleRunner {
     }
   }
 
+  /**
+   * Learns at once of rules that this process has changed, so that they hold for every event after the answer. Where
+   * another process runs the rules, it learns of them with its next run.
+   */
+  async learn(): Promise<void> {
+    if (!this.#holding) return
+    try {
+      this.#head = Math.max(this.#head, await readCounter(this.#deps.database.db, 'event_seq'))
+      await this.#refresh()
+    } catch (fault) {
+      if (fault instanceof Outdated) this.#drop()
+      else this.#deps.log.warn({ err: fault }, 'changed rules wait for the database')
+    }
+  }
+
   /** Ends after the page under way, and lets another process take over at once. */
   async close(): Promise<void> {
     this.#isOpen = false
