@@ -13,6 +13,8 @@ test.each([
   ['two\nlines\u0007', 'two[↵]lines[U+0007]'],
   ['\u{E0041}tag', '[U+E0041]tag'],
   ['<b>&amp;', '<b>&amp;'],
+  ['ก็่ a\u0301', 'ก็่ a\u0301'],
+  [`a${'\u0301'.repeat(10)}b`, `a${'\u0301'.repeat(8)}[U+0301][U+0301]b`],
 ])('shows what would be invisible in %j', (text, expected) => {
   expect(shown(text)).toBe(expected)
 })

@@ -4,8 +4,12 @@ interface TextPart {
   code?: string
 }
 
-/** Controls, formats (marks of direction among them), separators of lines, surrogates without a partner, unassigned. */
-const unseen = /\p{Cc}|\p{Cf}|\p{Zl}|\p{Zp}|\p{Cs}|\p{Co}|\p{Cn}|\u034f|\u115f|\u1160|\u3164|\uffa0/gu
+/**
+ * Controls, formats (marks of direction among them), separators of lines, surrogates without a partner, unassigned; and
+ * combining marks beyond eight in a row, more than any script sets: no line breaks between them, and they cover others.
+ */
+const unseen =
+  /(?<=\p{M}{8})\p{M}|\p{Cc}|\p{Cf}|\p{Zl}|\p{Zp}|\p{Cs}|\p{Co}|\p{Cn}|\u034f|\u115f|\u1160|\u3164|\uffa0/gu
 
 const codeOf = (character: string): string =>
   character === '\n' ? '↵' : `U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}`
