@@ -1,6 +1,4 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { eventTypes } from '@wardline/contract'
-import { minuteMs } from '../../clock.ts'
 import { readCounter } from '../../db/counters.ts'
 import type { EventFields } from '../../db/schema/events.ts'
 import type { Deps } from '../../deps.ts'
@@ -10,6 +8,7 @@ import { parseEventRow } from '../events/event-row.ts'
 import type { Ingest } from '../events/ingest.ts'
 import { readTagsOf } from '../instances/tag-statements.ts'
 import { readRuleEvents, ruleEventOf } from './event-log.ts'
+import { EvictionReport } from './eviction-report.ts'
 import { createFiringWriter, type Matched } from './firing-writer.ts'
 import type { RuleEvent } from './language/fields.ts'
 import { NearEvents } from './near-events.ts'
@@ -58,21 +57,19 @@ class Outdated extends Error {}
  */
 export class RuleRunner {
   readonly #deps: Deps
-  readonly #ingest: Ingest
   readonly #responder: RuleResponder
   readonly #near = new NearEvents()
   readonly #pace: RulePace
   readonly #holder = randomSecret(12)
   readonly #statements: ReturnType<typeof runnerStatements>
   readonly #writer: ReturnType<typeof createFiringWriter>
+  readonly #evictions: EvictionReport
   #holding: Holding | undefined
   #index = new RunningSet([])
   /** Events up to it were taken through the rules; the stored place follows. */
   #seq = 0
   #head = 0
   #movedAt = -Infinity
-  #evictionsReported = 0
-  #evictionsAt = -Infinity
   #isOpen = true
   #isAwake = false
   /** The database did not answer: the next run reads on. */
@@ -83,11 +80,11 @@ export class RuleRunner {
 
   constructor(deps: Deps, { ingest, ruleResponder }: { ingest: Ingest; ruleResponder: RuleResponder }) {
     this.#deps = deps
-    this.#ingest = ingest
     this.#responder = ruleResponder
     this.#pace = new RulePace(deps.clock)
     this.#statements = runnerStatements(deps.database)
     this.#writer = createFiringWriter(deps, { ingest })
+    this.#evictions = new EvictionReport(ingest)
     deps.bus.onEvents((rows) => this.#hear(rows), parseEventRow)
   }
 
@@ -138,7 +135,7 @@ export class RuleRunner {
       await this.#follow()
       await this.#alone(() => this.#move())
       if (this.#holding) await this.#responder.run()
-      await this.#reportEvictions(now)
+      await this.#evictions.report(this.#index.rules, now)
       metrics.rulesLag.set(Math.max(0, this.#head - this.#seq))
     } catch (fault) {
       if (!(fault instanceof Outdated)) throw fault
@@ -386,30 +383,5 @@ export class RuleRunner {
     }
     const replaced = new Map(next.map((rule) => [rule.row.id, rule]))
     this.#index = new RunningSet(ids.flatMap((id) => replaced.get(id) ?? running.get(id) ?? []))
-  }
-
-  async #reportEvictions(now: number): Promise<void> {
-    const counts = this.#index.rules.map(({ row, state, history }) => ({
-      rule: row.id,
-      title: row.title,
-      evicted: state.evicted + history.evicted,
-    }))
-    const total = counts.reduce((sum, { evicted }) => sum + evicted, 0)
-    if (total <= this.#evictionsReported) {
-      this.#evictionsReported = total
-      return
-    }
-    if (now - this.#evictionsAt < minuteMs) return
-    const evicted = total - this.#evictionsReported
-    await this.#ingest.store([
-      this.#ingest.own({
-        severity: 'warning',
-        event_type: eventTypes.ruleStateEvicted,
-        description: `Rules forgot ${evicted} groups that were used least recently, because there were too many`,
-        metadata: { evicted, rules: counts.filter((each) => each.evicted > 0).slice(0, 20) },
-      }),
-    ])
-    this.#evictionsReported = total
-    this.#evictionsAt = now
   }
 }
