@@ -8,7 +8,7 @@ export const ruleLimits = {
   /** Bytes of a text of rules: a long rule has 4 KiB, and the slowest text of this size is refused within a second. */
   textBytes: 64 * 1024,
   /** Parts of speech of YAML: names, values, brackets, line breaks. Text of 64 KiB could have one for each byte. */
-  tokens: 30_000,
+  tokens: 15_000,
   /** Rules of one text: what a correlation and the rules that it names need, many times over. */
   documents: 100,
   /** Levels of lists and maps. The deepest valid place is some ten levels down; the parser recurses. */
@@ -27,11 +27,23 @@ export const ruleLimits = {
   /** Characters of a condition, and levels of its brackets: more than people read. */
   condition: 1_000,
   conditionDepth: 20,
-  /** Regular expressions of a rule. Each keeps up to 8 MiB of states that it met. */
+  /** Selections that the conditions of a rule name, each time counted: `1 of x*` names many. */
+  conditionNames: 1_000,
+  /** Values of a rule with contains and its like or wildcards: some 20 µs each for a value of 16 KiB. */
+  comparedValues: 500,
+  /** Characters of a rule in parts that stand between * and contain ?: each is compared at every place of a text. */
+  wildcardSigns: 200,
+  /** Regular expressions of a rule: each costs some 0.3 ms for a value of 16 KiB. */
   expressions: 20,
   expressionLength: 500,
-  /** Instructions of a compiled expression: time is this number times the length of the text, at worst. */
-  expressionSize: 1_000,
+  /** Instructions of a compiled expression: what compiling it costs. */
+  expressionSize: 500,
+  /** Steps in which all states of an expression must be found, for it to read whole values: 2 ms. */
+  expressionSteps: 20_000,
+  /** Expressions with more states read these characters of a value: */
+  expressionText: 1_000,
+  /** and have so many instructions in a rule. Times the characters it is the work for one event, some 5 ms. */
+  expressionSizes: 200,
   /** Rules that a correlation counts or orders, and levels of correlations within correlations. */
   correlatedRules: 10,
   correlationDepth: 3,

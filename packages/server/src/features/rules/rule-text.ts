@@ -32,10 +32,9 @@ export function readRule(given: GivenRule): ReadRule {
   if (Buffer.byteLength(text) > ruleLimits.textBytes) {
     throw new AppError('invalid', `The rule has more than ${ruleLimits.textBytes / 1024} KiB.`)
   }
-  const { rules, faults } = parseRules(text)
+  const { rules, faults } = parseRules(text, 1)
   if (faults.length > 0) throw ruleProblem(faults)
-  const [first, second] = rules
-  if (second) throw ruleProblem([second.source.fault([], 'One document is one rule: send the others separately.')])
+  const [first] = rules
   const { rule, source } = first!
   const format = text.trimStart().startsWith('{') ? 'json' : 'yaml'
   return { rule, text, format, fault: (path, sentence) => source.fault(path, sentence) }

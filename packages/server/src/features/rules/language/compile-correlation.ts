@@ -6,7 +6,7 @@ import { durationMs } from './duration.ts'
 import type { Faults, Path } from './fault.ts'
 import { type Field, findField } from './fields.ts'
 import { groupReader, valuesReader } from './group-keys.ts'
-import { compileCondition, everyOf, type Predicate, type Selections } from './selection.ts'
+import { type Budget, compileCondition, everyOf, type Predicate, type Selections } from './selection.ts'
 
 /** What the correlations of a rule share. */
 export interface CorrelationParts {
@@ -16,6 +16,7 @@ export interface CorrelationParts {
   predicate: Predicate | undefined
   used: Set<string>
   faults: Faults
+  budget: Budget
   /** Correlations so far, which share the bounds of the rule. */
   count: number
 }
@@ -74,7 +75,9 @@ function compileStep(rule: unknown, path: Path, parts: CorrelationParts, depth: 
     const parsed = parseCondition(rule, names)
     if ('sentence' in parsed) return void faults.add(path, parsed.sentence, parsed.offset)
     const { condition } = parsed
-    for (const name of namesIn(condition)) used.add(name)
+    const named = namesIn(condition)
+    parts.budget.name(named.length, path, faults)
+    for (const name of named) used.add(name)
     const own = compileKnown(condition, selections)
     if (own === undefined) return undefined
     const { predicate } = parts

@@ -39,6 +39,7 @@ function findExcess(text: string): { offset: number; sentence: string } | undefi
   let tokens = 0
   let brackets = 0
   let indicators = 0
+  let documents = 0
   for (const token of new Lexer().lex(text)) {
     tokens += 1
     if (token === '[' || token === '{') brackets += 1
@@ -46,6 +47,11 @@ function findExcess(text: string): { offset: number; sentence: string } | undefi
     // `- - - a` is a list in a list in a list.
     if (brackets === 0 && (token === '-' || token === '?' || token === ':')) indicators += 1
     if (token.startsWith('\n') || token.startsWith('\r')) indicators = 0
+    if (token === '---') documents += 1
+    // Empty ones are not counted below, and the parser takes longest for them.
+    if (documents > ruleLimits.documents) {
+      return { offset, sentence: `The text has more than ${ruleLimits.documents} documents.` }
+    }
     if (tokens > ruleLimits.tokens) {
       return { offset, sentence: `The text has more than ${ruleLimits.tokens} names, values and signs.` }
     }

@@ -5,7 +5,26 @@ import { compileExpression } from './regular-expression.ts'
 import { type Anchor, readWildcards } from './wildcards.ts'
 
 /** Compares one value of a field: text, number or truth value; in lower case but where its modifier looks at case. */
-export type Test = (given: string | number | boolean) => boolean
+export interface Test {
+  (given: string | number | boolean): boolean
+  /** Characters that it reads, of all elements of a list together; undefined: all. */
+  reads?: number | undefined
+  /** What it costs beyond a look-up. */
+  cost?: Cost
+}
+
+/** What is bounded in a rule as a whole. */
+export interface Cost {
+  /** Values that are searched for or compared one by one. */
+  compared: number
+  /** Characters of parts with `?` that are searched for. */
+  signs: number
+  expressions: number
+  /** Instructions of expressions that read the beginning of a value. */
+  sizes: number
+}
+
+export const noCost: Readonly<Cost> = { compared: 0, signs: 0, expressions: 0, sizes: 0 }
 
 /** Makes the test for one value of a rule, or says why there is none. `flags` are those of `re`. */
 type Modifier = (value: unknown, flags: ReadonlySet<string>) => Test | string
@@ -13,12 +32,17 @@ type Modifier = (value: unknown, flags: ReadonlySet<string>) => Test | string
 const isScalar = (value: unknown): value is string | number | boolean =>
   typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
 
+function searching({ matches, signs }: ReturnType<typeof readWildcards>): Test {
+  const test: Test = (given) => matches(given as string)
+  test.cost = { ...noCost, compared: 1, signs }
+  return test
+}
+
 const anchored =
   (anchor: Anchor): Modifier =>
   (value) => {
     if (!isScalar(value)) return `${anchor} needs text.`
-    const { matches } = readWildcards(String(value), anchor)
-    return (given) => matches(given as string)
+    return searching(readWildcards(String(value), anchor))
   }
 
 const compared =
@@ -51,7 +75,12 @@ export const modifiers: Readonly<Record<string, Modifier>> = {
   re(value, flags) {
     if (typeof value !== 'string') return 're needs text.'
     const expression = compileExpression(value, flags)
-    return typeof expression === 'string' ? expression : (given) => expression.matches(String(given))
+    if (typeof expression === 'string') return expression
+    const { matches, reads, size } = expression
+    const test: Test = (given) => matches(String(given))
+    test.reads = reads
+    test.cost = { ...noCost, expressions: 1, sizes: reads === undefined ? 0 : size }
+    return test
   },
   cidr: inNetwork,
   gt: compared('gt', (given, limit) => given > limit),
@@ -70,8 +99,8 @@ export function equalTo(value: unknown): { exact: string } | Test | string {
   if (!isScalar(value)) return 'A value is text, a number, true, false or null.'
   if (typeof value !== 'string') return { exact: String(value).toLowerCase() }
   if (value.length > ruleLimits.valueLength) return `A value has at most ${ruleLimits.valueLength} characters.`
-  const { exact, matches } = readWildcards(value)
-  return exact === undefined ? (given) => matches(given as string) : { exact }
+  const read = readWildcards(value)
+  return read.exact === undefined ? searching(read) : { exact: read.exact }
 }
 
 /** What a chain of modifiers means; a sentence where it means nothing here. */

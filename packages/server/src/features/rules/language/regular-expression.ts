@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module'
 import { ruleLimits } from '@wardline/contract'
+import type { RE2JS } from 're2js'
 import { shown } from './fault.ts'
 
 // Loaded with the first expression: a service without rules starts sooner and takes less memory.
@@ -7,7 +8,14 @@ const load = createRequire(import.meta.url)
 
 interface Expression {
   matches(text: string): boolean
+  /** Characters of a value that it reads; undefined: all. */
+  reads: number | undefined
+  /** Its instructions. */
+  size: number
 }
+
+/** A class such as `\pL` is a table of hundreds of ranges. */
+const classSize = 20
 
 /**
  * How many characters, sets and groups a pattern has once its counted repetitions are written out: what compiling it costs.
@@ -25,7 +33,7 @@ function expandedSize(pattern: string): number {
     const sign = pattern[at]!
     if (sign === '\\') {
       at += 1
-      add(1)
+      add(/[pP]/.test(pattern[at] ?? '') ? classSize : 1)
     } else if (sign === '[') {
       // A bracket right at the start of a set belongs to it.
       const close = pattern.indexOf(']', at + (pattern[at + 1] === '^' ? 3 : 2))
@@ -51,6 +59,36 @@ function expandedSize(pattern: string): number {
 
 const tooLarge = `is too large: at most ${ruleLimits.expressionSize} instructions are possible, and each repetition counts as often as it may occur.`
 
+// What the library calls them: a search that may begin anywhere, the place before a text, and the sign after it.
+const unanchored = 0
+const beginOfText = 4
+const endOfText = -1
+
+/**
+ * Finds all states of the automaton of an expression, so that reading a text builds none. False where that takes too many
+ * steps: an expression such as `a.{50}b` has 2^50 states, and a text that leads to another one with each character costs a
+ * thousand times as much as usual.
+ */
+function buildStates({ re2Input: { dfa, prefixComplete, onepass } }: RE2JS): boolean {
+  // Plain text, and what is read without an automaton.
+  if (prefixComplete || onepass !== null) return true
+  if (dfa.failed) return false
+  const runes = [0, ...dfa.classBounds]
+  const beginnings = dfa.start({ context: () => beginOfText, step: () => -1 }, 0)
+  const found = new Set([beginnings])
+  let steps = 0
+  for (const state of found) {
+    for (const [index, rune] of [...runes, endOfText].entries()) {
+      steps += state.nfaStates.length + 1
+      if (steps > ruleLimits.expressionSteps) return false
+      const next = dfa.step(state, index, rune, unanchored)
+      if (next === null) return false
+      if (rune !== endOfText) found.add(next)
+    }
+  }
+  return true
+}
+
 /** Compiles a regular expression, which runs in linear time; or says why it cannot. */
 export function compileExpression(pattern: string, flags: ReadonlySet<string>): Expression | string {
   const name = `The regular expression ${shown(pattern)}`
@@ -65,8 +103,12 @@ export function compileExpression(pattern: string, flags: ReadonlySet<string>): 
     (flags.has('s') ? RE2JS.DOTALL : 0)
   try {
     const compiled = RE2JS.compile(pattern, bits)
-    if (compiled.programSize() > ruleLimits.expressionSize) return `${name} ${tooLarge}`
-    return { matches: (text) => compiled.test(text) }
+    const size = compiled.programSize()
+    if (size > ruleLimits.expressionSize) return `${name} ${tooLarge}`
+    if (buildStates(compiled)) return { matches: (text) => compiled.test(text), reads: undefined, size }
+    // A matcher visits each instruction once for each character, and builds no states.
+    const reads = ruleLimits.expressionText
+    return { matches: (text) => compiled.matcher(text.slice(0, reads)).find(), reads, size }
   } catch (fault) {
     const reason = (fault as Error).message.replace(/^error parsing regexp: /, '').replace(/\.$/, '')
     return `${name} cannot be compiled: ${shown(reason)}. Look-around and back-references are not supported.`

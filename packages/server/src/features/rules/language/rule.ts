@@ -8,7 +8,7 @@ import { readText, type SourceDocument } from './document.ts'
 import type { Faults, RuleFault } from './fault.ts'
 import { fieldOf, type RuleEvent } from './fields.ts'
 import { groupReader } from './group-keys.ts'
-import { compileCondition, compileSelection, type EventKind, type Predicate } from './selection.ts'
+import { Budget, compileCondition, compileSelection, type EventKind, type Predicate } from './selection.ts'
 
 /** A rule that can run. */
 export interface CompiledRule {
@@ -101,7 +101,7 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
   if (names.length > ruleLimits.selections) {
     return void faults.add(['detection'], `A rule has at most ${ruleLimits.selections} selections.`)
   }
-  const budget = { expressions: 0 }
+  const budget = new Budget()
   const selections = new Map<string, Predicate>()
   for (const name of names) {
     const nameFault = selectionNameFault(name)
@@ -118,14 +118,16 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
       // Which selections the condition would use is unknown.
       for (const name of names) used.add(name)
     } else {
-      for (const name of namesIn(parsed.condition)) used.add(name)
+      const named = namesIn(parsed.condition)
+      budget.name(named.length, ['detection', 'condition'], faults)
+      for (const name of named) used.add(name)
       if (selections.size === names.length) predicate = compileCondition(parsed.condition, selections)
     }
   } else if (given?.rules === undefined) {
     faults.add(['detection'], 'The detection needs a condition.')
     for (const name of names) used.add(name)
   }
-  const parts: CorrelationParts = { names, selections, predicate, used, faults, count: 0 }
+  const parts: CorrelationParts = { names, selections, predicate, used, faults, budget, count: 0 }
   const isReady = text === undefined || predicate !== undefined
   const correlation =
     given && isReady ? compileCorrelation(given, ['correlation'], parts) : predicate && single(predicate)
@@ -170,12 +172,14 @@ function compileDocument(source: SourceDocument): { rule?: CompiledRule; faults:
   return rule && found.length === 0 ? { rule: { document, ...rule }, faults: [] } : { faults: found }
 }
 
-/** Reads and compiles a text of rules, YAML or JSON, of one document or several. */
-export function parseRules(text: string): ParsedRules {
+/** Reads and compiles a text of rules, YAML or JSON, of one document or several; those after `max` are refused unread. */
+export function parseRules(text: string, max: number = ruleLimits.documents): ParsedRules {
   const { documents, faults } = readText(text)
   const rules: ParsedRule[] = []
   const all = [...faults]
-  for (const source of documents) {
+  const excess = documents[max]
+  if (excess) all.push(excess.fault([], 'One document is one rule: send the others separately.'))
+  for (const source of documents.slice(0, max)) {
     const compiled = compileDocument(source)
     all.push(...compiled.faults)
     if (compiled.rule) rules.push({ rule: compiled.rule, source })

@@ -3,7 +3,7 @@ import { askedOnce } from './asked-once.ts'
 import type { Condition } from './condition.ts'
 import { type Faults, type Path, shown } from './fault.ts'
 import { type Field, findField, type RuleEvent } from './fields.ts'
-import { equalTo, looksAtCase, modifiers, readChain, type Test } from './modifiers.ts'
+import { type Cost, equalTo, looksAtCase, modifiers, noCost, readChain, type Test } from './modifiers.ts'
 
 /** What decides about an event. */
 export interface Predicate {
@@ -28,18 +28,69 @@ function holds(test: Test, value: unknown): boolean {
     case 'boolean':
       return test(value)
     default:
-      return Array.isArray(value) && value.some((element) => holds(test, element))
+      if (!Array.isArray(value)) return false
+      return (test.reads === undefined ? value : beginning(value, test.reads)).some((element) => holds(test, element))
   }
 }
 
 /** Of any kind of event, one may match. */
 const always = () => true
 
+/** What beginning to read an element costs, in characters. */
+const elementCost = 16
+
+/** The elements of a list within so many characters; the last one is cut. */
+function beginning(list: readonly unknown[], characters: number): unknown[] {
+  let left = characters
+  const read = (elements: readonly unknown[]): unknown[] =>
+    elements.flatMap((element) => {
+      if (left <= 0) return []
+      if (Array.isArray(element)) return read(element)
+      const text = String(element).slice(0, left)
+      left -= text.length + elementCost
+      return typeof element === 'object' ? [] : [text]
+    })
+  return read(list)
+}
+
 const isMissing = (value: unknown): boolean => value === undefined || value === null
 
-/** Bounds that concern a rule as a whole. */
-interface Budget {
-  expressions: number
+/** What the tests of a rule cost so far: they share its bounds. */
+export class Budget {
+  readonly #spent: Cost = { ...noCost }
+  #names = 0
+
+  /** Conditions name so many selections more. */
+  name(selections: number, path: Path, faults: Faults): void {
+    const before = this.#names
+    this.#names += selections
+    const { conditionNames } = ruleLimits
+    if (before <= conditionNames && this.#names > conditionNames) {
+      faults.add(
+        path,
+        `The conditions of this rule name ${this.#names} selections so far, each time counted; at most ${conditionNames} are possible.`,
+      )
+    }
+  }
+
+  /** The bound that this test exceeds, as a sentence. */
+  spend({ cost }: Test): string | undefined {
+    if (cost === undefined) return undefined
+    const spent = this.#spent
+    for (const name of Object.keys(spent) as (keyof Cost)[]) spent[name] += cost[name]
+    const { comparedValues, wildcardSigns, expressions, expressionSizes, expressionText } = ruleLimits
+    if (spent.compared > comparedValues) {
+      return `A rule has at most ${comparedValues} values with contains, startswith, endswith or wildcards.`
+    }
+    if (spent.signs > wildcardSigns) {
+      return `A rule has at most ${wildcardSigns} characters in parts with ? between two *.`
+    }
+    if (spent.expressions > expressions) return `A rule has at most ${expressions} regular expressions.`
+    if (spent.sizes > expressionSizes) {
+      return `The regular expressions of this rule that repeat what can begin anywhere have ${spent.sizes} instructions so far; at most ${expressionSizes} are possible, since each is applied to every one of the first ${expressionText} characters. Shorten repetitions such as .{1,100}, or use * instead of a number.`
+    }
+    return undefined
+  }
 }
 
 type Matches = (event: RuleEvent) => boolean
@@ -63,12 +114,6 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
   if (values.includes(null)) return 'null cannot stand in a list: use a selection for it, and or in the condition.'
   if (isAll && values.length === 1) return 'all needs a list of at least two values.'
   if (/^[gl]te?$/.test(modifier ?? '') && Array.isArray(value)) return `${modifier} needs one number, not a list.`
-  if (modifier === 're') {
-    budget.expressions += values.length
-    if (budget.expressions > ruleLimits.expressions) {
-      return `A rule has at most ${ruleLimits.expressions} regular expressions.`
-    }
-  }
   const exact = new Set<string>()
   const tests: Test[] = []
   for (const one of values) {
@@ -77,8 +122,11 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
     }
     const test = modifier === undefined ? equalTo(one) : modifiers[modifier]!(one, flags)
     if (typeof test === 'string') return test
-    if (typeof test === 'function') tests.push(test)
-    else if (isAll) tests.push((given) => given === test.exact)
+    if (typeof test === 'function') {
+      const excess = budget.spend(test)
+      if (excess !== undefined) return excess
+      tests.push(test)
+    } else if (isAll) tests.push((given) => given === test.exact)
     else exact.add(test.exact)
   }
   const read = looksAtCase(modifier) ? field.read : field.lower

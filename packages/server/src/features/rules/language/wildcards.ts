@@ -34,10 +34,21 @@ interface Wildcards {
   exact: string | undefined
   /** Takes text in lower case. */
   matches(text: string): boolean
+  /** Characters that are compared at every place of a text. */
+  signs: number
 }
 
-/** Characters, not halves of them. */
-const characters = (text: string): string[] => [...text]
+let lastText = ''
+let lastCharacters: string[] = []
+
+/** Characters, not halves of them. All values of a list are compared with the same text, one after the other. */
+function characters(text: string): string[] {
+  if (text !== lastText) {
+    lastCharacters = [...text]
+    lastText = text
+  }
+  return lastCharacters
+}
 
 /** Text without `*`: as many characters as parts say. */
 interface Piece {
@@ -50,7 +61,7 @@ function piecesOf(parts: Part[]): Piece[] {
   for (const part of parts) {
     if (part === any) pieces.push({ signs: [] })
     else if (part === one) pieces.at(-1)!.signs.push(undefined)
-    else pieces.at(-1)!.signs.push(...characters(part))
+    else pieces.at(-1)!.signs.push(...part)
   }
   return pieces
 }
@@ -74,6 +85,21 @@ function matchPieces(pieces: Piece[], text: string[]): boolean {
   return true
 }
 
+/** Without `?`: texts in order, each as early as possible. */
+function matchTexts(parts: readonly Part[], texts: readonly string[], given: string): boolean {
+  const first = parts[0] === any ? '' : texts[0]!
+  const last = parts.at(-1) === any ? '' : texts.at(-1)!
+  const end = given.length - last.length
+  let from = first.length
+  if (from > end || !given.startsWith(first) || !given.endsWith(last)) return false
+  for (const text of texts.slice(first === '' ? 0 : 1, last === '' ? texts.length : -1)) {
+    const found = given.indexOf(text, from)
+    if (found < 0) return false
+    from = found + text.length
+  }
+  return from <= end
+}
+
 export type Anchor = 'contains' | 'startswith' | 'endswith'
 
 /** Reads a value. Case is ignored: both sides are compared in lower case. */
@@ -87,17 +113,19 @@ export function readWildcards(value: string, anchor?: Anchor): Wildcards {
   switch (stars) {
     case '':
     case 'a':
-      return { exact: text, matches: (given) => given === text }
+      return { exact: text, matches: (given) => given === text, signs: 0 }
     case '*':
     case '**':
-      return { exact: undefined, matches: () => true }
+      return { exact: undefined, matches: () => true, signs: 0 }
     case '*a*':
-      return { exact: undefined, matches: (given) => given.includes(text) }
+      return { exact: undefined, matches: (given) => given.includes(text), signs: 0 }
     case 'a*':
-      return { exact: undefined, matches: (given) => given.startsWith(text) }
+      return { exact: undefined, matches: (given) => given.startsWith(text), signs: 0 }
     case '*a':
-      return { exact: undefined, matches: (given) => given.endsWith(text) }
+      return { exact: undefined, matches: (given) => given.endsWith(text), signs: 0 }
   }
+  if (!parts.includes(one)) return { exact: undefined, matches: (given) => matchTexts(parts, texts, given), signs: 0 }
   const pieces = piecesOf(parts)
-  return { exact: undefined, matches: (given) => matchPieces(pieces, characters(given)) }
+  const signs = pieces.slice(1, -1).reduce((sum, piece) => sum + piece.signs.length, 0)
+  return { exact: undefined, matches: (given) => matchPieces(pieces, characters(given)), signs }
 }
