@@ -31,15 +31,15 @@ export const ruleLimits = {
   conditionNames: 1_000,
   /** Values of a rule with contains and its like or wildcards: some 20 µs each for a value of 16 KiB. */
   comparedValues: 500,
-  /** Characters of a rule in parts that stand between * and contain ?: each is compared at every place of a text. */
+  /** Characters of the longest parts between two * where values contain ?: they are compared at every place of a text. */
   wildcardSigns: 200,
   /** Regular expressions of a rule: each costs some 0.3 ms for a value of 16 KiB. */
   expressions: 20,
   expressionLength: 500,
   /** Instructions of a compiled expression: what compiling it costs. */
   expressionSize: 500,
-  /** Steps in which all states of an expression must be found, for it to read whole values: 2 ms. */
-  expressionSteps: 20_000,
+  /** Steps in which all states of an expression must be found, for it to read whole values: some 5 ms. */
+  expressionSteps: 50_000,
   /** Expressions with more states read these characters of a value: */
   expressionText: 1_000,
   /** and have so many instructions in a rule. Times the characters it is the work for one event, some 5 ms. */

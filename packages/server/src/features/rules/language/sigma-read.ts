@@ -3,7 +3,7 @@ import { type Condition, namesIn, parseCondition, selectionNameFault } from './c
 import { readText, type SourceDocument } from './document.ts'
 import { type Faults, type RuleFault, shown } from './fault.ts'
 import { isOwnField } from './fields.ts'
-import { compileSelection } from './selection.ts'
+import { Budget, compileSelection } from './selection.ts'
 
 export interface SigmaFile {
   name: string
@@ -112,7 +112,7 @@ export function readBase(source: Source): Base | undefined {
       ['detection', 'timeframe'],
       'timeframe is not supported: it belongs to aggregations in conditions, which correlations replaced.',
     )
-  const budget = { expressions: 0 }
+  const budget = new Budget()
   const names = Object.keys(selections)
   for (const name of names) {
     const nameFault = selectionNameFault(name)

@@ -34,7 +34,7 @@ interface Wildcards {
   exact: string | undefined
   /** Takes text in lower case. */
   matches(text: string): boolean
-  /** Characters that are compared at every place of a text. */
+  /** Characters that are compared at every place of a text, at most. */
   signs: number
 }
 
@@ -126,6 +126,6 @@ export function readWildcards(value: string, anchor?: Anchor): Wildcards {
   }
   if (!parts.includes(one)) return { exact: undefined, matches: (given) => matchTexts(parts, texts, given), signs: 0 }
   const pieces = piecesOf(parts)
-  const signs = pieces.slice(1, -1).reduce((sum, piece) => sum + piece.signs.length, 0)
+  const signs = Math.max(0, ...pieces.slice(1, -1).map((piece) => piece.signs.length))
   return { exact: undefined, matches: (given) => matchPieces(pieces, characters(given)), signs }
 }
