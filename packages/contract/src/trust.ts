@@ -28,7 +28,19 @@ const AttestationItem = Type.Object({
   }),
   on_chain: Type.Optional(
     Type.Object(
-      { uid: Text, tx_hash: Text, explorer_url: Url, namespace: Text, tag: Text, score: Score },
+      {
+        uid: Text,
+        tx_hash: Text,
+        explorer_url: Url,
+        namespace: Text,
+        tag: Text,
+        score: Score,
+        sink: Type.Optional(
+          Type.Union([Type.Literal('feedback'), Type.Literal('validation')], {
+            description: 'Registry of ERC-8004 that has it; without, it is at EAS',
+          }),
+        ),
+      },
       { description: 'Present after submission; for score, higher is better' },
     ),
   ),

@@ -1,4 +1,4 @@
-import { address, flag, integer, refuse, setting, text } from './config-values.ts'
+import { address, flag, integer, oneOf, refuse, setting, text } from './config-values.ts'
 
 /** A decimal amount in units of 10^18 or 10^9 of the smallest one. */
 const amount = (digits: number) => (value: string) => {
@@ -56,8 +56,22 @@ export const chainSettings = {
   trustAttestOnChain: setting({
     env: 'TRUST_ATTEST_ON_CHAIN',
     unset: 'false',
-    meaning: 'Whether the weekly attestations are sent to EAS; register the schema first: `wardline chain schema`',
+    meaning:
+      'Whether the weekly attestations are sent to TRUST_ATTEST_TO; for EAS register the schema first: `wardline chain schema`',
     parse: flag,
+  }),
+  trustAttestTo: setting({
+    env: 'TRUST_ATTEST_TO',
+    unset: 'eas',
+    meaning:
+      'Where the weekly attestations go: `eas`, or of ERC-8004 `feedback` (for an agent that the wallet does not own) or `validation` (for one that it owns)',
+    parse: oneOf(['eas', 'feedback', 'validation']),
+  }),
+  trustReputationRegistry: setting({
+    env: 'TRUST_REPUTATION_REGISTRY',
+    unset: undefined,
+    meaning: 'Address of the ERC-8004 reputation registry; default: the known registry of the chain',
+    parse: address,
   }),
   trustEas: setting({
     env: 'TRUST_EAS_ADDRESS',
@@ -101,6 +115,9 @@ interface ChainConfig {
   trustWallet: string | undefined
   trustAttestOnChain: boolean
   trustVerify: boolean
+  trustAttestTo: string
+  trustAgentId: string | undefined
+  trustValidationRegistry: string | undefined
   publicUrl: string | undefined
 }
 
@@ -112,6 +129,10 @@ export function incompleteChain(config: ChainConfig): string[] {
     faults.push(
       'TRUST_VERIFY needs WARDLINE_PUBLIC_URL, or TRUST_WALLET_ADDRESS with TRUST_RPC_URL: set what to verify.',
     )
+  if (config.trustAttestTo !== 'eas' && config.trustAgentId === undefined)
+    faults.push(`TRUST_ATTEST_TO=${config.trustAttestTo} needs TRUST_AGENT_ID: set it to the agent that it is about.`)
+  if (config.trustAttestTo === 'validation' && config.trustValidationRegistry === undefined)
+    faults.push('TRUST_ATTEST_TO=validation needs TRUST_VALIDATION_REGISTRY: set it to the address of the registry.')
   if (config.trustWalletKeyFile !== undefined) {
     if (config.trustRpcUrl === undefined)
       faults.push('TRUST_WALLET_KEY_FILE needs TRUST_RPC_URL: set it to a node of the chain.')

@@ -239,6 +239,7 @@ type Optional =
   | 'trustSchemaRegistry'
   | 'trustBadAddressesFile'
   | 'trustValidationRegistry'
+  | 'trustReputationRegistry'
   | keyof typeof hostSettings
   | keyof typeof alertSettings
 export type Config = {

@@ -20,7 +20,7 @@ export interface ChainTransactionsTable {
   id: string
   chain_id: number
   sender: string
-  kind: 'attest' | 'register' | 'schema' | 'revoke' | 'validate' | 'respond'
+  kind: 'attest' | 'register' | 'schema' | 'revoke' | 'validate' | 'respond' | 'ask'
   /** What it is about, such as the hash of an attestation: sent once for each chain, sender and kind. */
   subject: string
   target: string

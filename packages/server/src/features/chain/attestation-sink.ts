@@ -9,14 +9,28 @@ export interface SubmittedRecord {
   period: string
 }
 
+interface Call {
+  target: string
+  data: string
+}
+
+/** An attestation on the chain. */
+interface Written {
+  uid: string
+  hash: string
+  txHash: string
+}
+
 /** Where attestations are written on a chain. */
 export interface AttestationSink {
+  /** What must be on the chain before, once for its subject; only where there is something. */
+  prepare?(record: SubmittedRecord): Call & { subject: string }
   /** The transaction that writes one. */
-  write(record: SubmittedRecord): { target: string; data: string }
-  /** The uid that a transaction made, from what it logged; undefined when that is not there. */
-  uidOf(logs: readonly Log[]): string | undefined
+  write(record: SubmittedRecord): Call
+  /** The uid that the transaction of a hash made, from what it logged; undefined when that is not there. */
+  uidOf(logs: readonly Log[], hash: string): string | undefined
   /** The transaction that takes one back. */
-  revoke(uid: string): { target: string; data: string }
+  revoke(written: Pick<Written, 'uid' | 'hash'>): Call
   /** What the chain says of a uid; undefined when it is not an attestation of ours of this hash. */
-  state(rpc: Rpc, uid: string, hash: string): Promise<'valid' | 'revoked' | undefined>
+  state(rpc: Rpc, written: Written): Promise<'valid' | 'revoked' | undefined>
 }

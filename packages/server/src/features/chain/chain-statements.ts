@@ -9,21 +9,31 @@ interface OnChain {
   hash: string
   uid: string
   txHash: string
+  /** Undefined: EAS. */
+  sink: 'feedback' | 'validation' | undefined
 }
+
+/** By the function that was called (ERC-8004): what is configured may have changed since. */
+const sinks: Record<string, OnChain['sink']> = { '0x3c036a7e': 'feedback', '0x3d659a96': 'validation' }
 
 /** Of these attestations those that are confirmed on the chain and not revoked. */
 export async function readOnChain(db: Db, chainId: number, hashes: readonly string[]): Promise<OnChain[]> {
   if (hashes.length === 0) return []
   const rows = await db
     .selectFrom('chain_transactions')
-    .select(['subject', 'result', 'tx_hash'])
+    .select(['subject', 'result', 'tx_hash', 'data'])
     .where('chain_id', '=', chainId)
     .where('kind', '=', 'attest')
     .where('state', '=', 'confirmed')
     .where('revoked_at', 'is', null)
     .where('subject', 'in', hashes)
     .execute()
-  return rows.map(({ subject, result, tx_hash }) => ({ hash: subject, uid: result!, txHash: tx_hash! }))
+  return rows.map(({ subject, result, tx_hash, data }) => ({
+    hash: subject,
+    uid: result!,
+    txHash: tx_hash!,
+    sink: sinks[data.slice(0, 10)],
+  }))
 }
 
 interface Posting {

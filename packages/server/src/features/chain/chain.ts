@@ -1,10 +1,11 @@
 import { eventTypes } from '@wardline/contract'
 import { hourMs } from '../../clock.ts'
+import type { Config } from '../../config.ts'
 import type { Deps } from '../../deps.ts'
 import { createEgress } from '../../egress/open-egress.ts'
 import { openWallet } from '../../wallet.ts'
 import type { Ingest } from '../events/ingest.ts'
-import type { SubmittedRecord } from './attestation-sink.ts'
+import type { AttestationSink, SubmittedRecord } from './attestation-sink.ts'
 import {
   hasFailures,
   noteChecked,
@@ -20,12 +21,14 @@ import {
 } from './chain-queries.ts'
 import { readIdentity } from './chain-statements.ts'
 import { createEas, isSchemaRegistered, registerSchema, schemaText, schemaUid } from './eas.ts'
+import { createFeedbackSink } from './feedback-sink.ts'
 import { agentIdOf, isOwnAgent, registerAgent } from './identity-registry.ts'
-import { easOf, identityRegistryOf, schemaRegistryOf } from './known-contracts.ts'
+import { easOf, identityRegistryOf, reputationRegistryOf, schemaRegistryOf } from './known-contracts.ts'
 import { ether, type ReadResult, TransactionQueue } from './queue.ts'
 import { agentUriOf, registrationOf } from './registration.ts'
 import { type Log, Rpc, RpcError, rpcDeadlineMs } from './rpc.ts'
 import { createValidationRegistry, isSameResponse, responseIn } from './validation-registry.ts'
+import { createValidationSink } from './validation-sink.ts'
 import {
   dataUriOf,
   hashOf,
@@ -52,6 +55,19 @@ const responseGas = (data: string) => 250_000 + 40 * (data.length / 2)
 const unavailable = (what: string) =>
   new Error(`${what} is not known for this chain: set it to the address of the contract.`)
 
+/** Where attestations go; undefined where that is not known. The configuration has what each needs. */
+function createSink(config: Config, wallet: string): AttestationSink | undefined {
+  const { trustAttestTo, trustAgentId: agentId, trustValidationRegistry } = config
+  if (trustAttestTo === 'eas' || agentId === undefined) {
+    const eas = easOf(config)
+    return eas === undefined ? undefined : createEas(eas, wallet)
+  }
+  if (trustAttestTo === 'feedback') return createFeedbackSink(reputationRegistryOf(config), agentId, wallet)
+  return trustValidationRegistry === undefined
+    ? undefined
+    : createValidationSink(trustValidationRegistry, agentId, wallet)
+}
+
 export type Chain = Awaited<ReturnType<typeof createChain>>
 
 /** The on-chain side: the wallet's queue, attestations and the identity. Loaded only where an RPC is configured. */
@@ -63,9 +79,8 @@ export async function createChain(deps: Deps) {
   const ending = new AbortController()
   const rpc = new Rpc(config.trustRpcUrl!, egress, ending.signal)
   const registry = identityRegistryOf(config)
-  const eas = easOf(config)
-  if (config.trustAttestOnChain && eas === undefined) throw unavailable('TRUST_EAS_ADDRESS')
-  const sink = eas !== undefined && wallet ? createEas(eas, wallet.address) : undefined
+  const sink = wallet && createSink(config, wallet.address)
+  if (config.trustAttestOnChain && !sink) throw unavailable('TRUST_EAS_ADDRESS')
 
   const { trustValidationRegistry } = config
   const validation =
@@ -76,19 +91,20 @@ export async function createChain(deps: Deps) {
   /** The registry must say twice what was sent, in the receipt and in its state. */
   async function isAnswered(data: string, logs: readonly Log[]): Promise<boolean> {
     const response = responseIn(data)
-    if (!response || !validation?.isAnswered(logs, response)) return false
+    if (!response || !validation?.answered(logs).some((found) => isSameResponse(found, response))) return false
     const stored = await validation.answer(rpc, response.requestHash)
     return stored !== undefined && isSameResponse(stored, response)
   }
 
-  const readResult: ReadResult = async (row, logs) => {
+  const readResult: ReadResult = async (row, { hash: txHash, logs }) => {
     if (row.kind === 'register') return agentIdOf(logs, registry, row.sender)
-    if (row.kind === 'validate') return validation?.isRequested(logs, row.subject) ? row.subject : undefined
+    if (row.kind === 'validate' || row.kind === 'ask')
+      return validation?.isRequested(logs, row.subject) ? row.subject : undefined
     if (row.kind === 'respond') return (await isAnswered(row.data, logs)) ? row.subject : undefined
     if (row.kind !== 'attest') return row.subject
-    const uid = sink?.uidOf(logs)
+    const uid = sink?.uidOf(logs, row.subject)
     // A receipt is one answer of the node, and the contract's state another: both must say the same.
-    return uid !== undefined && (await sink!.state(rpc, uid, row.subject)) ? uid : undefined
+    return uid !== undefined && (await sink!.state(rpc, { uid, hash: row.subject, txHash })) ? uid : undefined
   }
   const queue = wallet && new TransactionQueue(deps, { rpc, wallet, readResult })
   let checkedAt = -Infinity
@@ -131,7 +147,8 @@ export async function createChain(deps: Deps) {
   async function checkRevocations(): Promise<void> {
     if (!queue || !sink) return
     for (const row of await readUnchecked(db, queue.account, clock.now() - checkEveryMs, checkRows)) {
-      const state = await sink.state(rpc, row.result!, row.subject)
+      const written = { uid: row.result!, hash: row.subject, txHash: row.tx_hash! }
+      const state = await sink.state(rpc, written)
       await noteChecked(db, row.id, clock.now(), state === 'revoked')
     }
   }
@@ -183,7 +200,9 @@ export async function createChain(deps: Deps) {
     async submit(records: readonly SubmittedRecord[]): Promise<void> {
       if (!config.trustAttestOnChain || !queue || !sink) return
       for (const record of records) {
-        await queue.add({ kind: 'attest', subject: record.hash, ...sink.write(record) })
+        const before = sink.prepare?.(record)
+        const ask = before ? [{ kind: 'ask' as const, ...before }] : []
+        await queue.add(...ask, { kind: 'attest', subject: record.hash, ...sink.write(record) })
       }
     },
 
@@ -258,9 +277,9 @@ export async function createChain(deps: Deps) {
     /** Takes an attestation back; false when the service has made none of this uid. */
     async revoke(uid: string): Promise<boolean> {
       const { queue } = needQueue()
-      const made = (await readTransactions(db, 1_000)).some(({ kind, result }) => kind === 'attest' && result === uid)
+      const made = (await readTransactions(db, 1_000)).find(({ kind, result }) => kind === 'attest' && result === uid)
       if (!made || !sink) return false
-      await queue.add({ kind: 'revoke', subject: uid, ...sink.revoke(uid) })
+      await queue.add({ kind: 'revoke', subject: uid, ...sink.revoke({ uid, hash: made.subject }) })
       return true
     },
 

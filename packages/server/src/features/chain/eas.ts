@@ -91,12 +91,12 @@ export function createEas(eas: string, attester: string): AttestationSink {
           data.length === 66,
       )?.data,
 
-    revoke(uid) {
+    revoke({ uid }) {
       const request = { schema: schemaUid as Hex, data: { uid: uid as Hex, value: 0n } }
       return { target: eas, data: encodeFunctionData({ abi: easAbi, functionName: 'revoke', args: [request] }) }
     },
 
-    async state(rpc, uid, hash) {
+    async state(rpc, { uid, hash }) {
       const call = encodeFunctionData({ abi: easAbi, functionName: 'getAttestation', args: [uid as Hex] })
       const answer = await rpc.call(eas, call)
       return reading('EAS', () => {

@@ -3,6 +3,8 @@ import type { Config } from '../../config.ts'
 // Identity registries of ERC-8004 are singletons: one address on main networks, one on test networks.
 const mainRegistry = '0x8004A169FB4a3325136EB29fA0ceB6D2e539a432'
 const testRegistry = '0x8004A818BFB912233c491871b3d84c89A494BD9e'
+const mainReputation = '0x8004BAa17C55a88189AE136b182e5fdA19dE9b63'
+const testReputation = '0x8004B663056A597Dffe9eCcC1965A193B7388713'
 const testChains = new Set([84532, 11155111])
 
 /** Rollups of the OP Stack have EAS at the same places: https://docs.attest.org/docs/quick--start/contracts */
@@ -31,6 +33,9 @@ export const transactionUrl = (chainId: number, hash: string): string => `${expl
 
 export const identityRegistryOf = ({ trustRegistry, trustChainId }: Config): string =>
   trustRegistry ?? (testChains.has(trustChainId) ? testRegistry : mainRegistry)
+
+export const reputationRegistryOf = ({ trustReputationRegistry, trustChainId }: Config): string =>
+  trustReputationRegistry ?? (testChains.has(trustChainId) ? testReputation : mainReputation)
 
 /** Undefined where it is not known. */
 export const knownEas = (chainId: number): string | undefined => (baseChains.has(chainId) ? easOfBase : undefined)

@@ -27,7 +27,7 @@ export async function openPublished({ rpcUrl, eas, attester, validationRegistry 
       state: async (uid: string, hash: string) => {
         if (address === undefined)
           throw new Error(`The address of EAS on chain ${chainId} is not known: give it with --eas <address>.`)
-        return createEas(address, attester).state(rpc, uid, hash)
+        return createEas(address, attester).state(rpc, { uid, hash, txHash: '' })
       },
       /** Whether the registry has this report as the last answer of the wallet; undefined without a registry. */
       hasReport: async (requestHash: string, report: string, response: number) => {

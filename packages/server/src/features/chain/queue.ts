@@ -22,7 +22,7 @@ import {
   type TransactionRow,
 } from './chain-queries.ts'
 import { type Fees, feesFor, raisedFees } from './fees.ts'
-import { type Log, type Receipt, type Rpc, RpcError } from './rpc.ts'
+import { type Receipt, type Rpc, RpcError } from './rpc.ts'
 
 /** Longer than a turn with a slow node; a process that died keeps others from sending so long. */
 const leaseMs = 300_000
@@ -44,7 +44,7 @@ const gasWithReserve = (gas: number) => Math.ceil(gas * 1.2)
 type New = Pick<TransactionRow, 'kind' | 'subject' | 'target' | 'data'>
 
 /** What a transaction of a kind made, from its receipt; undefined when the receipt does not show it. */
-export type ReadResult = (row: TransactionRow, logs: readonly Log[]) => Promise<string | undefined>
+export type ReadResult = (row: TransactionRow, receipt: Receipt) => Promise<string | undefined>
 
 interface Parts {
   rpc: Rpc
@@ -70,10 +70,12 @@ export class TransactionQueue {
     this.account = { chainId: deps.config.trustChainId, address: parts.wallet.address }
   }
 
-  async add(row: New): Promise<void> {
+  /** Those that are there already stay as they are. They are sent in this order. */
+  async add(...rows: New[]): Promise<void> {
     const { database, clock } = this.#deps
     const now = clock.now()
-    await addTransaction(database.db, this.account, { id: uuidV7(now), ...row }, now)
+    for (const [index, row] of rows.entries())
+      await addTransaction(database.db, this.account, { id: uuidV7(now), ...row }, now + index)
   }
 
   /** Puts several into the queue, in this order; false while one of their kinds is not settled. */
@@ -212,7 +214,7 @@ export class TransactionQueue {
       await changeHeld(database, held, row, { ...place, ...cost, state: 'failed', error, watched: 0, result: null })
       return
     }
-    const result = await this.#parts.readResult(row, receipt.logs)
+    const result = await this.#parts.readResult(row, receipt)
     if (result === undefined)
       throw new RpcError(`The receipt of a transaction lacks what ${row.target} must have logged.`, 'wrong')
     const confirmed_at = clock.now()

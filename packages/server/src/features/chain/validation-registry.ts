@@ -43,7 +43,9 @@ export function createValidationRegistry(registry: string, validator: string) {
       if (!same(address, registry)) continue
       try {
         yield decodeEventLog({ abi, topics: topics as [Hex, ...Hex[]], data: data as Hex })
-      } catch {}
+      } catch {
+        // An event of another form.
+      }
     }
   }
 
@@ -72,10 +74,10 @@ export function createValidationRegistry(registry: string, validator: string) {
           eventName === 'ValidationRequest' && same(args.requestHash, hash) && same(args.validator, validator),
       ),
 
-    isAnswered: (logs: readonly Log[], response: Response): boolean =>
-      [...eventsOf(logs)].some(
-        ({ eventName, args }) =>
-          eventName === 'ValidationResponse' && same(args.validator, validator) && isSameResponse(args, response),
+    /** What this validator answered in a transaction. */
+    answered: (logs: readonly Log[]): Response[] =>
+      [...eventsOf(logs)].flatMap(({ eventName, args }) =>
+        eventName === 'ValidationResponse' && same(args.validator, validator) ? [args] : [],
       ),
 
     /** What this validator answered last; undefined when it did not, or nobody asked. An answer of 0 is one. */

@@ -47,10 +47,12 @@ async function onChainOf({ database, config }: Deps, attestations: readonly Subm
     trustChainId,
     attestations.map(({ hash }) => hash),
   )
-  for (const { hash, uid, txHash } of proofs) {
+  for (const { hash, uid, txHash, sink } of proofs) {
     const { namespace, tag, score } = attestations.find((attestation) => attestation.hash === hash)!
     const explorer_url = transactionUrl(trustChainId, txHash)
-    byHash.set(hash, { on_chain: { uid, tx_hash: txHash, explorer_url, namespace, tag, score } })
+    byHash.set(hash, {
+      on_chain: { uid, tx_hash: txHash, explorer_url, namespace, tag, score, ...(sink ? { sink } : {}) },
+    })
   }
   return byHash
 }

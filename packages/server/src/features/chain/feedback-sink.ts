@@ -1,0 +1,60 @@
+import type { Hex } from 'viem'
+import { decodeEventLog, decodeFunctionResult, encodeFunctionData, parseAbi, toHex } from 'viem/utils'
+import type { AttestationSink } from './attestation-sink.ts'
+import { type Log, RpcError } from './rpc.ts'
+
+// https://eips.ethereum.org/EIPS/eip-8004
+const abi = parseAbi([
+  'function giveFeedback(uint256 agentId, int128 value, uint8 valueDecimals, string tag1, string tag2, string endpoint, string feedbackURI, bytes32 feedbackHash)',
+  'function revokeFeedback(uint256 agentId, uint64 feedbackIndex)',
+  'function readFeedback(uint256 agentId, address clientAddress, uint64 feedbackIndex) view returns (int128 value, uint8 valueDecimals, string tag1, string tag2, bool isRevoked)',
+  'event NewFeedback(uint256 indexed agentId, address indexed clientAddress, uint64 feedbackIndex, int128 value, uint8 valueDecimals, string indexed indexedTag1, string tag1, string tag2, string endpoint, string feedbackURI, bytes32 feedbackHash)',
+])
+
+const same = (one: string, other: string) => one.toLowerCase() === other.toLowerCase()
+
+/**
+ * Attestations as feedback for an agent that the wallet does not own: the registry refuses that of owners. The uid is the
+ * number of the feedback, and its hash stands in the event alone.
+ */
+export function createFeedbackSink(registry: string, agentId: string, wallet: string): AttestationSink {
+  const agent = BigInt(agentId)
+
+  function uidOf(logs: readonly Log[], hash: string): string | undefined {
+    for (const { address, topics, data } of logs) {
+      if (!same(address, registry)) continue
+      try {
+        const { args } = decodeEventLog({ abi, topics: topics as [Hex, ...Hex[]], data: data as Hex })
+        const isOurs = args.agentId === agent && same(args.clientAddress, wallet) && same(args.feedbackHash, hash)
+        if (isOurs) return toHex(args.feedbackIndex, { size: 32 })
+      } catch {
+        // An event of another form.
+      }
+    }
+    return undefined
+  }
+
+  return {
+    write({ hash, namespace, tag, score }) {
+      const args = [agent, BigInt(score), 0, namespace, tag, '', '', hash as Hex] as const
+      return { target: registry, data: encodeFunctionData({ abi, functionName: 'giveFeedback', args }) }
+    },
+    uidOf,
+    revoke({ uid }) {
+      const args = [agent, BigInt(uid)] as const
+      return { target: registry, data: encodeFunctionData({ abi, functionName: 'revokeFeedback', args }) }
+    },
+    async state(rpc, { uid, hash, txHash }) {
+      const receipt = await rpc.receipt(txHash, wallet, registry)
+      if (!receipt?.ok || uidOf(receipt.logs, hash) !== uid) return undefined
+      const args = [agent, wallet as Hex, BigInt(uid)] as const
+      const data = await rpc.call(registry, encodeFunctionData({ abi, functionName: 'readFeedback', args }))
+      try {
+        const [, , , , isRevoked] = decodeFunctionResult({ abi, functionName: 'readFeedback', data: data as Hex })
+        return isRevoked ? 'revoked' : 'valid'
+      } catch {
+        throw new RpcError('The reputation registry answered in another form than its interface has.', 'wrong')
+      }
+    },
+  }
+}

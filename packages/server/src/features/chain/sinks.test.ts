@@ -1,0 +1,105 @@
+import { describe, expect, it } from 'vitest'
+import { missingAnvil } from '../../../../../test-servers/anvil.ts'
+import { listJobs } from '../../jobs.ts'
+import {
+  type ChainService,
+  mine,
+  openChainService,
+  otherAddress,
+  transactions,
+  trust,
+  turn,
+  withIdentity,
+} from '../../test-chain.ts'
+import type { TestService } from '../../test-service.ts'
+
+const missing = missingAnvil()
+if (missing !== undefined) console.warn(`${missing}: the registries of ERC-8004 are not tested`)
+
+async function settle(on: ChainService, service: TestService): Promise<void> {
+  for (let round = 0; round < 3; round++) {
+    await turn(service)
+    await mine(on.chain, 3)
+  }
+  await turn(service)
+}
+
+/** Agent 0, of the wallet for validation, of another account for feedback. */
+async function openFor(on: ChainService, sink: 'feedback' | 'validation'): Promise<TestService> {
+  await using first = await on.open()
+  await withIdentity(on, first)
+  if (sink === 'feedback') {
+    // transfer(uint256,address)
+    const data = `0xb7760c8f${'0'.repeat(64)}${otherAddress.slice(2).padStart(64, '0')}`
+    const from = on.env.TRUST_WALLET_ADDRESS
+    await on.chain.ask('anvil_impersonateAccount', from)
+    await on.chain.ask('eth_sendTransaction', { from, to: on.contracts.identity, data })
+    await mine(on.chain, 1)
+  }
+  return on.open({
+    TRUST_ATTEST_TO: sink,
+    TRUST_AGENT_ID: '0',
+    TRUST_REPUTATION_REGISTRY: on.contracts.reputation,
+  })
+}
+
+describe.skipIf(missing !== undefined)('attestations in a registry of ERC-8004', () => {
+  it.each(['feedback', 'validation'] as const)('are written once by %s, shown, and taken back', async (sink) => {
+    await using on = await openChainService()
+    await using service = await openFor(on, sink)
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'One' } })
+    const scout = listJobs(service.deps, service.services).find(({ name }) => name === 'scout')!
+    await scout.run()
+    const before = (await trust(service)).attestations[0]!
+    await settle(on, service)
+    // Submitted again at each sweep.
+    await scout.run()
+    await settle(on, service)
+    const made = (await transactions(service)).map(({ kind, state }) => [kind, state])
+    expect(made).toEqual([...(sink === 'validation' ? [['ask', 'confirmed']] : []), ['attest', 'confirmed']])
+    const { on_chain, ...rest } = (await trust(service)).attestations[0]!
+    expect(rest).toEqual(before)
+    expect(on_chain).toMatchObject({ sink, uid: expect.stringMatching(/^0x[0-9a-f]{64}$/), score: before.score })
+    const receipt = await on.chain.ask('eth_getTransactionReceipt', on_chain!.tx_hash)
+    expect(JSON.stringify(receipt)).toContain(before.hash.slice(2))
+
+    expect(await service.services.chain!.revoke(on_chain!.uid)).toBe(true)
+    await settle(on, service)
+    service.clock.advance(3_600_000)
+    await turn(service)
+    expect((await trust(service)).attestations[0]).not.toHaveProperty('on_chain')
+  })
+
+  it('of the wallet itself are refused as feedback, with an event', async () => {
+    await using on = await openChainService()
+    await using first = await on.open()
+    await withIdentity(on, first)
+    await using service = await on.open({
+      TRUST_ATTEST_TO: 'feedback',
+      TRUST_AGENT_ID: '0',
+      TRUST_REPUTATION_REGISTRY: on.contracts.reputation,
+    })
+    await service.services.chain!.submit([
+      { hash: `0x${'1'.repeat(64)}`, namespace: 'wardline.v1', tag: 'posture.weekly', score: 90, period: '2026-W03' },
+    ])
+    await turn(service)
+    expect(await transactions(service)).toMatchObject([
+      { state: 'failed', error: expect.stringContaining('Self-feedback not allowed') },
+    ])
+  })
+
+  it('need an agent, and validations a registry', async () => {
+    await using on = await openChainService()
+    const refused = (env: Record<string, string>) =>
+      on.open(env).then(
+        () => 'opened',
+        (fault: Error) => fault.message,
+      )
+    expect(await refused({ TRUST_ATTEST_TO: 'feedback' })).toBe(
+      'TRUST_ATTEST_TO=feedback needs TRUST_AGENT_ID: set it to the agent that it is about.',
+    )
+    expect(await refused({ TRUST_ATTEST_TO: 'validation', TRUST_AGENT_ID: '0', TRUST_VALIDATION_REGISTRY: '' })).toBe(
+      'TRUST_ATTEST_TO=validation needs TRUST_VALIDATION_REGISTRY: set it to the address of the registry.',
+    )
+  })
+})

@@ -1,0 +1,33 @@
+import { canonicalJson } from '@wardline/contract'
+import type { AttestationSink, SubmittedRecord } from './attestation-sink.ts'
+import { createValidationRegistry } from './validation-registry.ts'
+import { dataUriOf, hashOf } from './verification-report.ts'
+
+/** The registry cannot forget a response; a later one replaces it. */
+const revokedTag = 'revoked'
+
+/** Attestations as responses (100 is best, as their score) to requests of the same wallet; the uid is the request. */
+export function createValidationSink(registry: string, agentId: string, wallet: string): AttestationSink {
+  const validations = createValidationRegistry(registry, wallet)
+  const requestOf = ({ hash, period, tag }: SubmittedRecord) =>
+    canonicalJson({ type: 'wardline.attestation-request.v1', agent_id: agentId, hash, period, tag })
+  return {
+    prepare(record) {
+      const request = requestOf(record)
+      const subject = hashOf(request)
+      return { subject, ...validations.request(agentId, dataUriOf(request), subject) }
+    },
+    write(record) {
+      const { hash: responseHash, score: response, tag } = record
+      return validations.respond({ requestHash: hashOf(requestOf(record)), response, responseHash, tag }, '')
+    },
+    uidOf: (logs, hash) => validations.answered(logs).find(({ responseHash }) => responseHash === hash)?.requestHash,
+    revoke: ({ uid, hash }) =>
+      validations.respond({ requestHash: uid, response: 0, responseHash: hash, tag: revokedTag }, ''),
+    async state(rpc, { uid, hash }) {
+      const found = await validations.answer(rpc, uid)
+      if (found?.responseHash.toLowerCase() !== hash.toLowerCase()) return undefined
+      return found.tag === revokedTag ? 'revoked' : 'valid'
+    },
+  }
+}
