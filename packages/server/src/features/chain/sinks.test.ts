@@ -6,6 +6,7 @@ import {
   mine,
   openChainService,
   otherAddress,
+  record,
   transactions,
   trust,
   turn,
@@ -70,6 +71,22 @@ describe.skipIf(missing !== undefined)('attestations in a registry of ERC-8004',
     expect((await trust(service)).attestations[0]).not.toHaveProperty('on_chain')
   })
 
+  it.each(['feedback', 'validation'] as const)('are not confirmed by %s of another hash', async (sink) => {
+    await using on = await openChainService()
+    await using service = await openFor(on, sink)
+    await service.services.chain!.submit([record()])
+    const hash = record().hash.slice(2)
+    on.lies.answer = async (method, _params, truth) => {
+      const body = await truth()
+      return { body: /Receipt/.test(method) ? body.replaceAll(hash, '2'.repeat(64)) : body }
+    }
+    await settle(on, service)
+    expect((await transactions(service)).at(-1)).toMatchObject({ kind: 'attest', state: 'sent' })
+    on.lies.answer = undefined
+    await settle(on, service)
+    expect((await transactions(service)).at(-1)).toMatchObject({ kind: 'attest', state: 'confirmed' })
+  })
+
   it('of the wallet itself are refused as feedback, with an event', async () => {
     await using on = await openChainService()
     await using first = await on.open()
@@ -79,9 +96,7 @@ describe.skipIf(missing !== undefined)('attestations in a registry of ERC-8004',
       TRUST_AGENT_ID: '0',
       TRUST_REPUTATION_REGISTRY: on.contracts.reputation,
     })
-    await service.services.chain!.submit([
-      { hash: `0x${'1'.repeat(64)}`, namespace: 'wardline.v1', tag: 'posture.weekly', score: 90, period: '2026-W03' },
-    ])
+    await service.services.chain!.submit([record()])
     await turn(service)
     expect(await transactions(service)).toMatchObject([
       { state: 'failed', error: expect.stringContaining('Self-feedback not allowed') },
