@@ -74,8 +74,8 @@ describe.skipIf(missing !== undefined)('attestations in a registry of ERC-8004',
   it.each(['feedback', 'validation'] as const)('are not confirmed by %s of another hash', async (sink) => {
     await using on = await openChainService()
     await using service = await openFor(on, sink)
-    await service.services.chain!.submit([record()])
-    const hash = record().hash.slice(2)
+    const hash = 'a1'.repeat(32)
+    await service.services.chain!.submit([{ ...record(), hash: `0x${hash}` }])
     on.lies.answer = async (method, _params, truth) => {
       const body = await truth()
       return { body: /Receipt/.test(method) ? body.replaceAll(hash, '2'.repeat(64)) : body }
