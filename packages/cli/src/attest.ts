@@ -20,6 +20,8 @@ interface VerifyOptions {
   eas?: string
   attester?: string
   validationRegistry?: string
+  reputationRegistry?: string
+  agent?: string
   chain?: string
   json?: boolean
 }
@@ -59,15 +61,14 @@ interface Verdict {
   on_chain: 'valid' | 'revoked' | 'missing' | null
 }
 
-type OnChain = (uid: string, hash: string) => Promise<'valid' | 'revoked' | undefined>
-
-async function judge(item: Attestation, stateOf: OnChain | undefined): Promise<Verdict> {
+async function judge(item: Attestation, stateOf: Published['state'] | undefined): Promise<Verdict> {
   const is_hash_right = `0x${hash('sha256', attestationText(item), 'hex')}` === item.hash
-  // What is in a registry of ERC-8004 is verified in the explorer: its transaction names the hash.
-  if (item.on_chain?.sink) return { period: item.period, tag: item.tag, hash: item.hash, is_hash_right, on_chain: null }
-  const asked = item.on_chain && stateOf && hexOf(64).test(item.on_chain.uid) && hexOf(64).test(item.hash)
-  const missing = item.on_chain && stateOf ? ('missing' as const) : null
-  const on_chain = asked ? ((await stateOf(item.on_chain!.uid, item.hash)) ?? 'missing') : missing
+  const { on_chain: said } = item
+  let on_chain: Verdict['on_chain'] = null
+  if (said && stateOf) {
+    const isAsked = [said.uid, said.tx_hash, item.hash].every((text) => hexOf(64).test(text))
+    on_chain = isAsked ? ((await stateOf(said, item.hash)) ?? null) : 'missing'
+  }
   return { period: item.period, tag: item.tag, hash: item.hash, is_hash_right, on_chain }
 }
 
@@ -117,13 +118,21 @@ async function openNode(summary: TrustSummary, rpcUrl: string, options: VerifyOp
       'usage',
       'usage',
     )
-  const { eas, validationRegistry } = options
-  for (const [option, address] of Object.entries({ '--eas': eas, '--validation-registry': validationRegistry })) {
+  const { eas, validationRegistry, reputationRegistry } = options
+  const addresses = {
+    '--eas': eas,
+    '--validation-registry': validationRegistry,
+    '--reputation-registry': reputationRegistry,
+  }
+  for (const [option, address] of Object.entries(addresses)) {
     if (address !== undefined && !hexOf(40).test(address))
       throw new Failure(`${option} ${address} is not 0x and 40 hexadecimal digits.`, 'usage', 'usage')
   }
   const expected = expectedChain(summary, options)
-  const published = await openPublished({ rpcUrl, eas, attester, validationRegistry })
+  const agentId = options.agent ?? summary.identity.agent_id ?? undefined
+  if (agentId !== undefined && !/^\d{1,78}$/.test(agentId))
+    throw new Failure(`--agent ${agentId} is not the number of an agent, such as 0.`, 'usage', 'usage')
+  const published = await openPublished({ rpcUrl, attester, agentId, eas, validationRegistry, reputationRegistry })
   if (expected === undefined || published.chainId === expected) return published
   published.close()
   const message = `The RPC is of chain ${published.chainId}, the attestations are on chain ${expected}: give a node of that chain with --rpc.`
@@ -179,7 +188,12 @@ export function addAttest(program: Command): void {
     .option('--rpc <url>', 'JSON-RPC address of a node that you trust; default: hashes only')
     .option('--eas <address>', 'address of EAS; default: the known one of the chain')
     .option('--attester <address>', 'wallet that you expect; default: the one that the service names')
-    .option('--validation-registry <address>', 'registry that you expect verifications in; default: not looked up')
+    .option(
+      '--validation-registry <address>',
+      'registry that you expect verifications and validations in; default: not looked up',
+    )
+    .option('--reputation-registry <address>', 'registry that has feedback; default: the known one of the chain')
+    .option('--agent <id>', 'agent that feedback is about; default: the one that the service names')
     .option('--chain <id>', 'chain that you expect; default: the one of the identity that the service names')
     .option('--json', 'print JSON')
     .action(verify)

@@ -169,7 +169,7 @@ function Summary({ data }: { data: TrustSummary }) {
                       {item.on_chain ? (
                         <Outside
                           href={item.on_chain.explorer_url}
-                        >{`${item.hash_preview} on ${item.on_chain.namespace}`}</Outside>
+                        >{`${item.hash_preview} on ${item.on_chain.namespace}${item.on_chain.sink ? `, as ${item.on_chain.sink}` : ''}`}</Outside>
                       ) : (
                         `${item.hash_preview} · not on a chain`
                       )}

@@ -34,8 +34,10 @@ export const transactionUrl = (chainId: number, hash: string): string => `${expl
 export const identityRegistryOf = ({ trustRegistry, trustChainId }: Config): string =>
   trustRegistry ?? (testChains.has(trustChainId) ? testRegistry : mainRegistry)
 
+export const knownReputation = (chainId: number): string => (testChains.has(chainId) ? testReputation : mainReputation)
+
 export const reputationRegistryOf = ({ trustReputationRegistry, trustChainId }: Config): string =>
-  trustReputationRegistry ?? (testChains.has(trustChainId) ? testReputation : mainReputation)
+  trustReputationRegistry ?? knownReputation(trustChainId)
 
 /** Undefined where it is not known. */
 export const knownEas = (chainId: number): string | undefined => (baseChains.has(chainId) ? easOfBase : undefined)

@@ -1,8 +1,12 @@
+import type { Attestation } from '@wardline/contract'
 import { createEgress } from '../../egress/open-egress.ts'
+import type { AttestationSink } from './attestation-sink.ts'
 import { createEas } from './eas.ts'
-import { knownEas } from './known-contracts.ts'
+import { createFeedbackSink } from './feedback-sink.ts'
+import { knownEas, knownReputation } from './known-contracts.ts'
 import { Rpc, rpcDeadlineMs } from './rpc.ts'
 import { createValidationRegistry, isSameResponse } from './validation-registry.ts'
+import { createValidationSink } from './validation-sink.ts'
 import { hashOf, verificationTag } from './verification-report.ts'
 
 interface Asked {
@@ -10,24 +14,43 @@ interface Asked {
   /** Default: the known one of the chain. */
   eas: string | undefined
   attester: string
-  /** The one that the reader expects; verifications are not looked up without. */
+  /** The one that the reader expects; verifications and validations are not looked up without. */
   validationRegistry: string | undefined
+  /** Default: the known one of the chain. */
+  reputationRegistry: string | undefined
+  /** Whom feedback is about; without, it is not looked up. */
+  agentId: string | undefined
 }
 
+type OnChain = NonNullable<Attestation['on_chain']>
+
 /** What a node says of attestations that others publish. Throws a sentence. */
-export async function openPublished({ rpcUrl, eas, attester, validationRegistry }: Asked) {
+export async function openPublished(asked: Asked) {
+  const { rpcUrl, eas, attester, validationRegistry, agentId } = asked
   const egress = createEgress({ guarded: false, allow: [], deadlineMs: rpcDeadlineMs })
   const rpc = new Rpc(rpcUrl, egress)
   try {
     const chainId = await rpc.chainId()
     const address = eas ?? knownEas(chainId)
     const validations = validationRegistry && createValidationRegistry(validationRegistry, attester)
+    const sinkOf = ({ sink }: OnChain): Pick<AttestationSink, 'state'> | undefined => {
+      if (sink === 'validation')
+        return validationRegistry === undefined ? undefined : createValidationSink(validationRegistry, '', attester)
+      if (sink === 'feedback') {
+        const registry = asked.reputationRegistry ?? knownReputation(chainId)
+        return agentId === undefined ? undefined : createFeedbackSink(registry, agentId, attester)
+      }
+      if (address === undefined)
+        throw new Error(`The address of EAS on chain ${chainId} is not known: give it with --eas <address>.`)
+      return createEas(address, attester)
+    }
     return {
       chainId,
-      state: async (uid: string, hash: string) => {
-        if (address === undefined)
-          throw new Error(`The address of EAS on chain ${chainId} is not known: give it with --eas <address>.`)
-        return createEas(address, attester).state(rpc, { uid, hash, txHash: '' })
+      /** Undefined where it is not known where to look. */
+      state: async (onChain: OnChain, hash: string) => {
+        const { uid, tx_hash: txHash } = onChain
+        const sink = sinkOf(onChain)
+        return sink && ((await sink.state(rpc, { uid, hash, txHash })) ?? ('missing' as const))
       },
       /** Whether the registry has this report as the last answer of the wallet; undefined without a registry. */
       hasReport: async (requestHash: string, report: string, response: number) => {

@@ -13,6 +13,7 @@ import {
   withIdentity,
 } from '../../test-chain.ts'
 import type { TestService } from '../../test-service.ts'
+import { openPublished } from './published.ts'
 
 const missing = missingAnvil()
 if (missing !== undefined) console.warn(`${missing}: the registries of ERC-8004 are not tested`)
@@ -64,8 +65,25 @@ describe.skipIf(missing !== undefined)('attestations in a registry of ERC-8004',
     const receipt = await on.chain.ask('eth_getTransactionReceipt', on_chain!.tx_hash)
     expect(JSON.stringify(receipt)).toContain(before.hash.slice(2))
 
+    const seen = async (hash = before.hash) => {
+      const asked = {
+        rpcUrl: on.chain.url,
+        attester: on.env.TRUST_WALLET_ADDRESS!,
+        validationRegistry: on.env.TRUST_VALIDATION_REGISTRY,
+        reputationRegistry: on.contracts.reputation,
+        agentId: '0',
+        eas: undefined,
+      }
+      const published = await openPublished(asked)
+      const state = await published.state(on_chain!, hash)
+      published.close()
+      return state
+    }
+    expect(await seen()).toBe('valid')
+    expect(await seen(`0x${'a1'.repeat(32)}`)).toBe('missing')
     expect(await service.services.chain!.revoke(on_chain!.uid)).toBe(true)
     await settle(on, service)
+    expect(await seen()).toBe('revoked')
     service.clock.advance(3_600_000)
     await turn(service)
     expect((await trust(service)).attestations[0]).not.toHaveProperty('on_chain')

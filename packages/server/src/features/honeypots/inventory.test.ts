@@ -95,6 +95,7 @@ describe('the state of a decoy', () => {
     for (const column of ['form', 'is_test', 'is_ignored'])
       await on.execute(`alter table honeypot_hits drop column ${column}`)
     await on.execute('drop table decoy_ignores')
+    await on.execute('drop table verifications')
     await on.execute('delete from schema_version where version >= 34')
     await migrate(on.deps.database, on.clock.now())
     expect(await detail(on, touched.id)).toMatchObject({ state: 'tripped', leakedOutside: false, hitCount: 1 })
