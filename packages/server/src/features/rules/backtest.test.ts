@@ -252,7 +252,8 @@ describe('a backtest', () => {
     on.clock.advance(on.deps.config.retentionDays * dayMs)
     await on.report(toolCall('shell-exec'))
     const kept = on.clock.now()
-    on.clock.advance(hourMs)
+    // Where events are kept by day, they go by day.
+    on.clock.advance(2 * dayMs)
     await indexEvents(on.deps.database)
     await forgetOldEvents(on.deps)
     expect(await refusal(on, { rule, from: isoTime(kept - 1) })).toEqual([
