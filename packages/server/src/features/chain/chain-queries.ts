@@ -84,6 +84,12 @@ function heldStatement({ db, dialect }: Database, { chainId, address, epoch }: H
   )
 }
 
+/** Fails the batch where the transaction is not as it was read. */
+function unchangedStatement({ db, dialect }: Database, row: Pick<TransactionRow, 'id' | 'state'>): Statement {
+  const same = db.selectFrom('chain_transactions').select('id').where('id', '=', row.id).where('state', '=', row.state)
+  return dialect.lockFound(same.compile())
+}
+
 /** Changes a transaction that is as it was read, within the lease. */
 export async function changeHeld(
   database: Database,
@@ -91,11 +97,10 @@ export async function changeHeld(
   row: Pick<TransactionRow, 'id' | 'state'>,
   changes: Partial<TransactionRow>,
 ): Promise<void> {
-  const { db, dialect } = database
-  const same = db.selectFrom('chain_transactions').select('id').where('id', '=', row.id).where('state', '=', row.state)
+  const { db } = database
   await database.batch([
     heldStatement(database, held),
-    dialect.lockFound(same.compile()),
+    unchangedStatement(database, row),
     db.updateTable('chain_transactions').set(changes).where('id', '=', row.id).compile(),
   ])
 }
@@ -107,11 +112,10 @@ export async function storeAttempt(
   row: Pick<TransactionRow, 'id' | 'state'>,
   { attempt, changes, nextNonce }: { attempt: AttemptRow; changes: Partial<TransactionRow>; nextNonce: number },
 ): Promise<void> {
-  const { db, dialect } = database
-  const same = db.selectFrom('chain_transactions').select('id').where('id', '=', row.id).where('state', '=', row.state)
+  const { db } = database
   await database.batch([
     heldStatement(database, held),
-    dialect.lockFound(same.compile()),
+    unchangedStatement(database, row),
     db.insertInto('chain_attempts').values(attempt).compile(),
     db.updateTable('chain_transactions').set(changes).where('id', '=', row.id).compile(),
     db

@@ -36,7 +36,7 @@ interface SeenValue extends Linked<SeenValue> {
 }
 
 /** One group of one correlation. Only the part that the type needs is there. */
-export interface Group extends Linked<Group> {
+interface Group extends Linked<Group> {
   /** event_count: the newest, as many as the condition distinguishes. value_count: by value, oldest first. */
   marks: Marks | undefined
   values: ByUse<SeenValue> | undefined
@@ -106,12 +106,6 @@ export const newGroup = (key: string, touched: number): Group => ({
   firedAt: undefined,
 })
 
-export function valuesByUse(marks: Iterable<readonly [value: string, mark: Mark]>): ByUse<SeenValue> {
-  const values = new ByUse<SeenValue>()
-  for (const [key, mark] of marks) values.add({ key, mark, older: undefined, newer: undefined })
-  return values
-}
-
 const sizeOf = ({ marks, values, steps, chains }: Group): number =>
   (marks?.length ?? 0) +
   (values?.size ?? 0) +
@@ -165,7 +159,7 @@ function countValues(
   shown: readonly string[],
   { time, seq }: Surroundings,
 ): number {
-  group.values ??= valuesByUse([])
+  group.values ??= new ByUse()
   const { values } = group
   for (const key of shown) {
     const known = values.get(key)

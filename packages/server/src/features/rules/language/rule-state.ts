@@ -5,16 +5,13 @@ import {
   advance,
   type Bounds,
   type CorrelationState,
-  type Group,
   mayFire,
   newGroup,
   newState,
   type Surroundings,
   type ValueHistory,
-  valuesByUse,
 } from './correlation.ts'
 import type { RuleEvent } from './fields.ts'
-import { type Mark, Marks } from './marks.ts'
 import type { CompiledRule } from './rule.ts'
 import type { Predicate } from './selection.ts'
 
@@ -138,54 +135,5 @@ function setFirings(state: RuleState, firings: readonly Pick<Firing, 'group' | '
   for (const group of [...groups.values()].sort((a, b) => a.touched - b.touched)) state.root.groups.add(group)
 }
 
-interface SavedGroup extends Pick<Group, 'key' | 'touched' | 'firedAt' | 'steps' | 'chains'> {
-  marks: Mark[] | undefined
-  values: [string, Mark][] | undefined
-}
-interface SavedCorrelation {
-  groups: SavedGroup[]
-  entries: number
-  inner: (SavedCorrelation | null)[]
-}
-/** A state as JSON can hold it. */
-interface SavedState {
-  time: number | null
-  root: SavedCorrelation
-  evicted: number
-}
-
-const saveGroup = ({ key, touched, firedAt, steps, chains, marks, values }: Group): SavedGroup => ({
-  ...{ key, touched, firedAt, steps, chains },
-  marks: marks && [...marks],
-  values: values && [...values].map((value) => [value.key, value.mark]),
-})
-const restoreGroup = ({ marks, values, ...group }: SavedGroup): Group => ({
-  ...newGroup(group.key, group.touched),
-  ...group,
-  marks: marks && new Marks(marks),
-  values: values && valuesByUse(values),
-})
-
-const saveCorrelation = ({ groups, entries, inner }: CorrelationState): SavedCorrelation => ({
-  groups: [...groups].map(saveGroup),
-  entries,
-  inner: inner.map((each) => each && saveCorrelation(each)),
-})
-function restoreCorrelation({ groups, entries, inner }: SavedCorrelation): CorrelationState {
-  const restored = new ByUse<Group>()
-  for (const group of groups) restored.add(restoreGroup(group))
-  return { groups: restored, entries, inner: inner.map((each) => each && restoreCorrelation(each)) }
-}
-
-const save = ({ time, root, evicted }: RuleState): SavedState =>
-  structuredClone({ time: Number.isFinite(time) ? time : null, root: saveCorrelation(root), evicted })
-
-/** For the same version of the rule alone: another one has other correlations. */
-const restore = ({ time, root, evicted }: SavedState): RuleState => ({
-  time: time ?? Number.NEGATIVE_INFINITY,
-  root: restoreCorrelation(structuredClone(root)),
-  evicted,
-})
-
-/** How a state begins, is stored and comes back. */
-export const ruleStates = { start, save, restore, setFirings }
+/** How a state begins, and what it takes over from stored firings. */
+export const ruleStates = { start, setFirings }
