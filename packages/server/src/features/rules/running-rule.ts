@@ -89,7 +89,7 @@ export class RunningSet {
   }
 
   /** Takes the next event of the log through all rules. */
-  take(event: RuleEvent): RuleFiring<RunningRule>[] {
+  take(event: RuleEvent): readonly RuleFiring<RunningRule>[] {
     for (const history of this.#histories) history.seq = event.row.seq!
     return this.#set.take(event)
   }

@@ -26,9 +26,7 @@ test('hostile expressions build no states while they read, or read the beginning
         parts.map((_, at) => parts.slice(0, at + 1).join('')),
       )
       const expressions = parts.map((_, at) => compileExpression(parts.slice(0, at + 1).join(''), none))
-      const sizes = expressions.flatMap((each) =>
-        typeof each === 'string' || each.reads === undefined ? [] : [each.size],
-      )
+      const sizes = expressions.flatMap((each) => (typeof each === 'string' ? [] : [each.size]))
       for (const each of expressions) {
         if (typeof each !== 'string') expect([undefined, ruleLimits.expressionText]).toContain(each.reads)
       }
@@ -47,12 +45,39 @@ test('expressions with few states read a whole value', () => {
 })
 
 test('expressions with many states read so many characters of a value, or of a list', () => {
-  const pattern = 'a.{1,50}b'
+  const pattern = '[ax].{1,50}b'
   const { expressionText } = ruleLimits
   expect(matches('metadata.a|re', pattern, `${'-'.repeat(expressionText - 3)}a-b`)).toBe(true)
   expect(matches('metadata.a|re', pattern, `${'-'.repeat(expressionText - 2)}a-b`)).toBe(false)
   expect(matches('metadata.a|re', pattern, ['-'.repeat(900), 'a-b'])).toBe(true)
   expect(matches('metadata.a|re', pattern, ['-'.repeat(expressionText), 'a-b'])).toBe(false)
+})
+
+test('expressions with many states that begin with plain text are looked for in the whole value', () => {
+  const key = 'AKIAIOSFODNN7EXAMPLE'
+  const far = `${'-'.repeat(15_000)}${key}`
+  for (const pattern of ['AKIA[0-9A-Z]{16}', 'AKIA[0-9A-Z]{16}$', 'AKIA(?i)[0-9a-z]{16}\\b']) {
+    expect(matches('metadata.a|re', pattern, far), pattern).toBe(true)
+    expect(matches('metadata.a|re', pattern, ['-', far]), pattern).toBe(true)
+    expect(matches('metadata.a|re', pattern, far.slice(0, -1)), pattern).toBe(false)
+  }
+  expect(matches('metadata.a|re', '\\QAKIA\\E[0-9A-Z]{16}', key)).toBe(true)
+  const { expressionPlaces } = ruleLimits
+  const after = (others: number) => `${'AKIA-'.repeat(others)}${key}`
+  expect(matches('metadata.a|re', 'AKIA[0-9A-Z]{16}', after(expressionPlaces - 1))).toBe(true)
+  expect(matches('metadata.a|re', 'AKIA[0-9A-Z]{16}', after(expressionPlaces))).toBe(false)
+})
+
+test('an expression finds the same with few states and with many', () => {
+  const piece = fc.constantFrom('ab', 'a', 'b', 'c', '-')
+  const text = fc.array(piece, { maxLength: 60 }).map((pieces) => pieces.join(''))
+  fc.assert(
+    fc.property(text, fc.constantFrom('[abc]{14}', '[ab].{9,11}c', '(a|b-){8,12}-'), (given, rest) => {
+      const found = compileExpression(`ab${rest}`, none)
+      if (typeof found === 'string') throw new Error(found)
+      expect(found.matches(given)).toBe(new RegExp(`ab${rest}`).test(given))
+    }),
+  )
 })
 
 test('what the tests of a rule cost together is bounded, and the fault says the limit', () => {

@@ -18,8 +18,8 @@ export interface Correlation {
   max: number
   /** new_value: how old a group must be. */
   learning: number
-  /** Of this rule alone: tells histories of several correlations apart. */
-  name: string
+  /** new_value: names a group in the history of the rule, which several correlations may share. */
+  historyKey: ((event: RuleEvent) => string) | undefined
 }
 
 export type Step = { predicate: Predicate } | { correlation: Correlation }
@@ -106,11 +106,12 @@ export const newGroup = (key: string, touched: number): Group => ({
   firedAt: undefined,
 })
 
-const sizeOf = ({ marks, values, steps, chains }: Group): number =>
-  (marks?.length ?? 0) +
-  (values?.size ?? 0) +
-  (steps?.length ?? 0) +
-  (chains?.reduce((sum, chain) => sum + (chain?.length ?? 0), 0) ?? 0)
+function sizeOf({ marks, values, steps, chains }: Group): number {
+  if (marks) return marks.length
+  if (values) return values.size
+  if (steps) return steps.length
+  return chains ? chains.reduce((sum, chain) => sum + (chain?.length ?? 0), 0) : 0
+}
 
 function drop(state: CorrelationState, group: Group): void {
   state.groups.delete(group)
@@ -212,10 +213,9 @@ function findInOrder(
   return isNow ? whole!.length : 0
 }
 
-function isNewTo(correlation: Correlation, group: string, values: readonly string[], around: Surroundings): boolean {
+function isNewTo(correlation: Correlation, key: string, values: readonly string[], around: Surroundings): boolean {
   const { time, history } = around
-  const { timespan, learning, name } = correlation
-  const key = `${name}${group}`
+  const { timespan, learning } = correlation
   // All of the event are judged before one is noted: its first value must not make the group known.
   const isNew = values.map((value) => {
     const { groupSince, valueSeen } = history.look(key, value)
@@ -226,6 +226,8 @@ function isNewTo(correlation: Correlation, group: string, values: readonly strin
   return isNew.includes(true)
 }
 
+const onlyStep: readonly boolean[] = [true]
+
 /** Which steps the event matches; undefined where it matches none. Those that are correlations take it, too. */
 function matchedSteps(
   { steps }: Correlation,
@@ -234,6 +236,9 @@ function matchedSteps(
   matched: readonly Predicate[],
   around: Surroundings,
 ): readonly boolean[] | undefined {
+  const [only] = steps
+  // Most correlations count what one condition matches.
+  if (steps.length === 1 && 'predicate' in only!) return matched.includes(only.predicate) ? onlyStep : undefined
   const found = steps.map((step, index) =>
     'predicate' in step
       ? matched.includes(step.predicate)
@@ -274,7 +279,7 @@ export function advance(
   if (values?.length === 0) return undefined
   const { type, min, max } = correlation
   if (type === 'new_value') {
-    if (!isNewTo(correlation, key, values!, around)) return undefined
+    if (!isNewTo(correlation, correlation.historyKey!(event), values!, around)) return undefined
     return { group: key, count: 1, seqs: () => [around.seq] }
   }
   const group = enter(correlation, state, key, around)

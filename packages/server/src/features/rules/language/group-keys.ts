@@ -27,9 +27,23 @@ function valuesOf(fields: readonly Field[], event: RuleEvent): readonly string[]
 
 const nameOf = (fields: readonly Field[]): string => JSON.stringify(fields.map(({ name }) => name))
 
+/** Keys that are remembered. */
+const maxKeys = 10_000
+
 /** The group of an event; undefined where it belongs to none. */
-export const groupReader = (fields: readonly Field[]): ((event: RuleEvent) => string | undefined) =>
-  askedOnce(`group ${nameOf(fields)}`, (event: RuleEvent) => keyOf(fields, event))
+export function groupReader(fields: readonly Field[]): (event: RuleEvent) => string | undefined {
+  // All rules keep one text for a group: comparing a text with itself reads nothing.
+  const keys = new Map<string, string>()
+  return askedOnce(`group ${nameOf(fields)}`, (event: RuleEvent) => {
+    const key = keyOf(fields, event)
+    if (key === undefined) return undefined
+    const known = keys.get(key)
+    if (known !== undefined) return known
+    if (keys.size >= maxKeys) keys.clear()
+    keys.set(key, key)
+    return key
+  })
+}
 
 /** What an event shows of these fields. */
 export const valuesReader = (fields: readonly Field[]): ((event: RuleEvent) => readonly string[]) =>

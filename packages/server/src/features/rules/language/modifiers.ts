@@ -79,7 +79,7 @@ export const modifiers: Readonly<Record<string, Modifier>> = {
     const { matches, reads, size } = expression
     const test: Test = (given) => matches(String(given))
     test.reads = reads
-    test.cost = { ...noCost, expressions: 1, sizes: reads === undefined ? 0 : size }
+    test.cost = { ...noCost, expressions: 1, sizes: size }
     return test
   },
   cidr: inNetwork,

@@ -10,7 +10,7 @@ interface Expression {
   matches(text: string): boolean
   /** Characters of a value that it reads; undefined: all. */
   reads: number | undefined
-  /** Its instructions. */
+  /** Its instructions where it has too many states; 0: it costs the same at every character. */
   size: number
 }
 
@@ -89,6 +89,16 @@ function buildStates({ re2Input: { dfa, prefixComplete, onepass } }: RE2JS): boo
   return true
 }
 
+/** Looks at the first places at which a text has the beginning of an expression; from each of them it reads so far. */
+function matchesAt(beginning: string, text: string, matches: (rest: string) => boolean): boolean {
+  let at = text.indexOf(beginning)
+  for (let place = 0; at >= 0 && place < ruleLimits.expressionPlaces; place += 1) {
+    if (matches(text.slice(at, at + ruleLimits.expressionText))) return true
+    at = text.indexOf(beginning, at + 1)
+  }
+  return false
+}
+
 /** Compiles a regular expression, which runs in linear time; or says why it cannot. */
 export function compileExpression(pattern: string, flags: ReadonlySet<string>): Expression | string {
   const name = `The regular expression ${shown(pattern)}`
@@ -105,9 +115,17 @@ export function compileExpression(pattern: string, flags: ReadonlySet<string>): 
     const compiled = RE2JS.compile(pattern, bits)
     const size = compiled.programSize()
     if (size > ruleLimits.expressionSize) return `${name} ${tooLarge}`
-    if (buildStates(compiled)) return { matches: (text) => compiled.test(text), reads: undefined, size }
-    // A matcher visits each instruction once for each character, and builds no states.
+    const { prefix } = compiled.re2Input
+    if (buildStates(compiled)) {
+      return { matches: (text) => text.includes(prefix) && compiled.test(text), reads: undefined, size: 0 }
+    }
     const reads = ruleLimits.expressionText
+    // Where it may begin anywhere it has more states than from one place on. `\Q` would quote what is put around it.
+    const fromHere = prefix === '' || pattern.includes('\\Q') ? undefined : RE2JS.compile(`\\A(?:${pattern})`, bits)
+    if (fromHere && buildStates(fromHere)) {
+      return { matches: (text) => matchesAt(prefix, text, (rest) => fromHere.test(rest)), reads: undefined, size }
+    }
+    // A matcher visits each instruction once for each character, and builds no states.
     return { matches: (text) => compiled.matcher(text.slice(0, reads)).find(), reads, size }
   } catch (fault) {
     const reason = (fault as Error).message.replace(/^error parsing regexp: /, '').replace(/\.$/, '')

@@ -1,7 +1,8 @@
 import type { Bounds, ValueHistory } from './correlation.ts'
 import { type RuleEvent, toolName } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
-import { type Firing, type RuleState, ruleBounds, step } from './rule-state.ts'
+import { type Firing, type RuleState, ruleBounds, stepMatched } from './rule-state.ts'
+import type { EventKind, Matches, Predicate } from './selection.ts'
 
 /** Types of events with their tools; a fleet has some hundreds. */
 const maxKinds = 10_000
@@ -19,20 +20,52 @@ export interface RuleFiring<Running extends RunningRule> {
   firing: Firing
 }
 
+/** A rule that may match events of a kind. */
+interface Candidate<Running> {
+  running: Running
+  /** Its predicates that match all of them, */
+  certain: readonly Predicate[]
+  /** and those that are to be asked, with what is left to ask. */
+  asked: readonly { predicate: Predicate; matches: Matches }[]
+}
+
+const noFiring: readonly never[] = []
+
+/** Undefined where no event of the kind can match. */
+function candidateOf<Running extends RunningRule>(running: Running, kind: EventKind): Candidate<Running> | undefined {
+  const left = running.rule.predicates.map((predicate) => ({ predicate, matches: predicate.ofKind(kind) }))
+  const certain = left.filter(({ matches }) => matches === true).map(({ predicate }) => predicate)
+  const asked = left.flatMap(({ predicate, matches }) =>
+    typeof matches === 'function' ? [{ predicate, matches }] : [],
+  )
+  return certain.length + asked.length === 0 ? undefined : { running, certain, asked }
+}
+
+/** Most events match nothing of most rules: no list is made for them. */
+function matchedOf({ certain, asked }: Candidate<RunningRule>, event: RuleEvent): readonly Predicate[] {
+  let matched: Predicate[] | undefined
+  for (const { predicate, matches } of asked) {
+    if (!matches(event)) continue
+    matched ??= [...certain]
+    matched.push(predicate)
+  }
+  return matched ?? certain
+}
+
 /**
  * Many rules over one log: the same firings as `step` for each rule by itself, faster.
  *
  *     const set = new RuleSet(rules.map((rule) => ({ rule, state: ruleStates.start(rule), history: valueMemory() })))
  *     for (const event of eventsInOrderOfSeq) for (const { running, firing } of set.take(event)) …
  *
- * A rule that cannot match events of a type and tool is not asked about them. One event at a time, each once, in order of
+ * What type and tool of an event decide about a rule is decided once for all events with them. One event at a time, each once, in order of
  * seq. Rules share nothing, so a rule may join with a state that another set rebuilt.
  */
 export class RuleSet<Running extends RunningRule> {
   readonly #rules: readonly Running[]
   readonly #bounds: Bounds
   /** The rules that may match events of a type and tool. */
-  readonly #candidates = new Map<string, Map<string | undefined, readonly Running[]>>()
+  readonly #candidates = new Map<string, Map<string | undefined, readonly Candidate<Running>[]>>()
   #kinds = 0
 
   constructor(rules: readonly Running[], bounds: Bounds = ruleBounds) {
@@ -41,17 +74,22 @@ export class RuleSet<Running extends RunningRule> {
   }
 
   /** Takes the next event of the log through every rule. Firings come in the order of the rules. */
-  take(event: RuleEvent): RuleFiring<Running>[] {
-    const found: RuleFiring<Running>[] = []
-    for (const running of this.#candidatesOf(event)) {
-      for (const firing of step(running.rule, running.state, event, running.history, this.#bounds)) {
-        found.push({ running, firing })
-      }
+  take(event: RuleEvent): readonly RuleFiring<Running>[] {
+    let found: RuleFiring<Running>[] | undefined
+    for (const candidate of this.#candidatesOf(event)) {
+      const matched = matchedOf(candidate, event)
+      if (matched.length === 0) continue
+      const { running } = candidate
+      const { rule, state, history } = running
+      const firings = stepMatched(rule, state, event, matched, history, this.#bounds)
+      if (firings.length === 0) continue
+      found ??= []
+      for (const firing of firings) found.push({ running, firing })
     }
-    return found
+    return found ?? noFiring
   }
 
-  #candidatesOf(event: RuleEvent): readonly Running[] {
+  #candidatesOf(event: RuleEvent): readonly Candidate<Running>[] {
     const { event_type } = event.row
     const tool = toolName(event)
     const known = this.#candidates.get(event_type)?.get(tool)
@@ -62,10 +100,10 @@ export class RuleSet<Running extends RunningRule> {
       this.#kinds = 0
     }
     const kind = { event_type: event_type.toLowerCase(), tool }
-    const rules = this.#rules.filter(({ rule }) => rule.mayMatch(kind))
-    const byTool = this.#candidates.get(event_type) ?? new Map<string | undefined, readonly Running[]>()
-    this.#candidates.set(event_type, byTool.set(tool, rules))
+    const candidates = this.#rules.flatMap((running) => candidateOf(running, kind) ?? [])
+    const byTool = this.#candidates.get(event_type) ?? new Map<string | undefined, readonly Candidate<Running>[]>()
+    this.#candidates.set(event_type, byTool.set(tool, candidates))
     this.#kinds += 1
-    return rules
+    return candidates
   }
 }

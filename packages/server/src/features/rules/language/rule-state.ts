@@ -81,7 +81,19 @@ export function step(
   history: ValueHistory,
   bounds: Bounds = ruleBounds,
 ): readonly Firing[] {
-  const matched = matchedOf(rule.predicates, event)
+  const matched = rule.predicates.filter(({ matches }) => matches(event))
+  return stepMatched(rule, state, event, matched, history, bounds)
+}
+
+/** The same for an event of which is known what it matches. */
+export function stepMatched(
+  rule: CompiledRule,
+  state: RuleState,
+  event: RuleEvent,
+  matched: readonly Predicate[],
+  history: ValueHistory,
+  bounds: Bounds,
+): readonly Firing[] {
   if (matched.length === 0 || isPassedOver(event)) return noFiring
   const { correlation, cooldown } = rule
   const { seq } = event.row
@@ -100,20 +112,6 @@ export function step(
 }
 
 const noFiring: readonly Firing[] = []
-const none: readonly Predicate[] = []
-
-/** Most rules have one predicate, and most events match nothing: no list is made for them. */
-function matchedOf(predicates: readonly Predicate[], event: RuleEvent): readonly Predicate[] {
-  if (predicates.length === 1) return predicates[0]!.matches(event) ? predicates : none
-  let matched: Predicate[] | undefined
-  for (const predicate of predicates) {
-    if (!predicate.matches(event)) continue
-    matched ??= []
-    matched.push(predicate)
-  }
-  return matched ?? none
-}
-
 /** How far back events must be read to rebuild a state, in milliseconds. What cooldowns need, setFirings adds. */
 export function lookbackOf({ correlation }: Pick<CompiledRule, 'correlation'>): number {
   const inner = correlation.steps.map((each) => ('correlation' in each ? lookbackOf(each) : 0))

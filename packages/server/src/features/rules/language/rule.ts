@@ -8,7 +8,7 @@ import { readText, type SourceDocument } from './document.ts'
 import type { Faults, RuleFault } from './fault.ts'
 import { fieldOf, type RuleEvent } from './fields.ts'
 import { groupReader } from './group-keys.ts'
-import { Budget, compileCondition, compileSelection, type EventKind, type Predicate } from './selection.ts'
+import { Budget, compileCondition, compileSelection, type Predicate } from './selection.ts'
 
 /** A rule that can run. */
 export interface CompiledRule {
@@ -18,8 +18,6 @@ export interface CompiledRule {
   correlations: number
   /** Milliseconds. */
   cooldown: number
-  /** False where no event of this kind can match. */
-  mayMatch(kind: EventKind): boolean
   isExcepted(event: RuleEvent, time: number): boolean
   /** Those of all its correlations. */
   predicates: readonly Predicate[]
@@ -51,7 +49,7 @@ const single = (predicate: Predicate): Correlation => ({
   min: 1,
   max: Number.POSITIVE_INFINITY,
   learning: 0,
-  name: '0:',
+  historyKey: undefined,
 })
 
 function exceptionsOf({ exceptions = [] }: RuleDocument, faults: Faults): CompiledRule['isExcepted'] {
@@ -149,7 +147,6 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
     correlation,
     correlations: Math.max(1, parts.count),
     cooldown,
-    mayMatch: (kind) => predicates.some(({ mayMatch }) => mayMatch(kind)),
     predicates,
     isExcepted,
     selections,

@@ -7,10 +7,12 @@ import { type Cost, equalTo, looksAtCase, modifiers, noCost, readChain, type Tes
 
 /** What decides about an event. */
 export interface Predicate {
-  matches(event: RuleEvent): boolean
-  /** False where no event of this kind can match: a set of rules passes over the predicate. */
-  mayMatch(kind: EventKind): boolean
+  matches: Matches
+  /** What is left to ask about events of a kind: nothing where the kind alone decides. */
+  ofKind(kind: EventKind): boolean | Matches
 }
+
+export type Matches = (event: RuleEvent) => boolean
 
 /** Type and tool of an event, in lower case. */
 export interface EventKind {
@@ -32,9 +34,6 @@ function holds(test: Test, value: unknown): boolean {
       return (test.reads === undefined ? value : beginning(value, test.reads)).some((element) => holds(test, element))
   }
 }
-
-/** Of any kind of event, one may match. */
-const always = () => true
 
 /** What beginning to read an element costs, in characters. */
 const elementCost = 16
@@ -93,13 +92,11 @@ export class Budget {
   }
 }
 
-type Matches = (event: RuleEvent) => boolean
-
 function compileValues(field: Field, names: string[], value: unknown, budget: Budget): Predicate | string {
   const chain = readChain(names)
   if (typeof chain === 'string') return chain
   const { modifier, isAll, flags } = chain
-  const any = (matches: Matches): Predicate => ({ matches, mayMatch: always })
+  const any = (matches: Matches): Predicate => ({ matches, ofKind: () => matches })
   if (modifier === 'exists') {
     if (typeof value !== 'boolean') return 'exists needs true or false.'
     return any((event) => (field.read(event) !== undefined) === value)
@@ -147,33 +144,50 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
   }
   const { name } = field
   if (!isPlain || (name !== 'event_type' && name !== 'tool')) return any(matches)
-  return { matches, mayMatch: ({ [name]: given }) => given !== undefined && exact.has(given) }
+  return { matches, ofKind: ({ [name]: given }) => given !== undefined && exact.has(given) }
 }
 
-export const everyOf = (predicates: readonly Predicate[]): Predicate => ({
-  matches: (event) => {
-    for (const { matches } of predicates) if (!matches(event)) return false
-    return true
-  },
-  mayMatch: (kind) => predicates.every(({ mayMatch }) => mayMatch(kind)),
-})
+/** All of the questions are to be answered like this for the answer to be this as well; the first other one ends it. */
+function joined(questions: readonly Matches[], answer: boolean): Matches {
+  if (questions.length === 1) return questions[0]!
+  return (event) => {
+    for (const matches of questions) if (matches(event) !== answer) return !answer
+    return answer
+  }
+}
 
-const someOf = (predicates: Predicate[]): Predicate => ({
-  matches: (event) => {
-    for (const { matches } of predicates) if (matches(event)) return true
-    return false
-  },
-  mayMatch: (kind) => predicates.some(({ mayMatch }) => mayMatch(kind)),
-})
+function combined(predicates: readonly Predicate[], answer: boolean): Predicate {
+  return {
+    matches: joined(
+      predicates.map(({ matches }) => matches),
+      answer,
+    ),
+    ofKind(kind) {
+      const left = predicates.map((predicate) => predicate.ofKind(kind))
+      if (left.includes(!answer)) return !answer
+      const questions = left.filter((each) => typeof each === 'function')
+      return questions.length === 0 ? answer : joined(questions, answer)
+    },
+  }
+}
+
+export const everyOf = (predicates: readonly Predicate[]): Predicate => combined(predicates, true)
+const someOf = (predicates: readonly Predicate[]): Predicate => combined(predicates, false)
 
 const isMap = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Many rules of a fleet look for the same: calls of a tool, events of a type. Documents have no number that JSON lacks. */
-const shared = (map: Record<string, unknown>, { matches, mayMatch }: Predicate): Predicate => ({
-  matches: askedOnce(`selection ${JSON.stringify(map)}`, matches),
-  mayMatch,
-})
+function shared(map: Record<string, unknown>, { matches, ofKind }: Predicate): Predicate {
+  const once = askedOnce(`selection ${JSON.stringify(map)}`, matches)
+  return {
+    matches: once,
+    ofKind(kind) {
+      const left = ofKind(kind)
+      return left === matches ? once : left
+    },
+  }
+}
 
 function compileMap(map: Record<string, unknown>, path: Path, faults: Faults, budget: Budget): Predicate | undefined {
   const entries = Object.entries(map)
@@ -217,8 +231,18 @@ export function compileCondition(condition: Condition, selections: Selections): 
     case 'selection':
       return selections.get(condition.name)!
     case 'not': {
-      const { matches } = compileCondition(condition.operand, selections)
-      return { matches: (event) => !matches(event), mayMatch: always }
+      const { matches, ofKind } = compileCondition(condition.operand, selections)
+      const not =
+        (asked: Matches): Matches =>
+        (event) =>
+          !asked(event)
+      return {
+        matches: not(matches),
+        ofKind(kind) {
+          const left = ofKind(kind)
+          return typeof left === 'boolean' ? !left : not(left)
+        },
+      }
     }
     default: {
       const operands = condition.operands.map((operand) => compileCondition(operand, selections))
