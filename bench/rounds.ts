@@ -6,32 +6,34 @@ import { median } from './statistics.ts'
 
 const pauseMs = 150
 const warmSeconds = 1
+const pause = () => sleep(pauseMs)
 
 /**
  * Measures two sides in turn, `rounds` times, with the other one first in every second round: a machine that gets
- * slower or faster meanwhile, or a disk that still works off the previous round, weighs on both alike.
+ * slower or faster meanwhile, or a disk that still works off the previous round, weighs on both alike. `rest` is waited for
+ * before each measurement.
  */
 export async function pairedRounds<A, B>(
   rounds: number,
   measureA: () => Promise<A>,
   measureB: () => Promise<B>,
+  rest: () => Promise<void> = pause,
 ): Promise<{ a: A; b: B }[]> {
+  async function rested<T>(measure: () => Promise<T>): Promise<T> {
+    await rest()
+    return measure()
+  }
   const pairs: { a: A; b: B }[] = []
   for (let round = 0; round < rounds; round++) {
     if (round % 2 === 0) {
-      const a = await pausedBefore(measureA)
-      pairs.push({ a, b: await pausedBefore(measureB) })
+      const a = await rested(measureA)
+      pairs.push({ a, b: await rested(measureB) })
     } else {
-      const b = await pausedBefore(measureB)
-      pairs.push({ a: await pausedBefore(measureA), b })
+      const b = await rested(measureB)
+      pairs.push({ a: await rested(measureA), b })
     }
   }
   return pairs
-}
-
-async function pausedBefore<T>(measure: () => Promise<T>): Promise<T> {
-  await sleep(pauseMs)
-  return measure()
 }
 
 /** The load generator, in a separate process. */
@@ -47,6 +49,7 @@ export async function pairedLoads(
   rounds: number,
   a: LoadTask & { name: string },
   b: LoadTask & { name: string },
+  rest?: () => Promise<void>,
 ): Promise<LoadPairs> {
   const generator = startGenerator()
   const warmA = await generator.ask({ ...a, seconds: warmSeconds })
@@ -55,6 +58,7 @@ export async function pairedLoads(
     rounds,
     () => generator.ask(a),
     () => generator.ask(b),
+    rest,
   )
   generator.stop()
   const resultsA = pairs.map((pair) => pair.a)

@@ -3,8 +3,11 @@ import type { Clock } from '../../clock.ts'
 
 /** Events a second of a process from which on storing them goes before the rules: more than fleets of thousands report. */
 const busyPerSecond = 6_500
-/** Of the time of a busy process, rules take one part in so many; what they miss they catch up afterwards. */
-const busyShare = 12
+/**
+ * From then on rules take one part of so many of the time, and less the larger the flood is, by its square: a short burst
+ * is followed at once, and what a flood makes them miss they catch up afterwards.
+ */
+const busyParts = 12
 /** Shorter bursts, such as batches that come together, are no flood. */
 const measuredMs = 250
 
@@ -16,7 +19,8 @@ export class RulePace {
   readonly #clock: Clock
   #since: number
   #count = 0
-  #isBusy = false
+  /** Parts of the time, of which rules take one; undefined: the process is not busy. */
+  #parts: number | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -32,7 +36,8 @@ export class RulePace {
   #measure(): void {
     const passed = this.#clock.monotonic() - this.#since
     if (passed < measuredMs) return
-    this.#isBusy = (this.#count * 1_000) / passed > busyPerSecond
+    const perSecond = (this.#count * 1_000) / passed
+    this.#parts = perSecond > busyPerSecond ? busyParts * (perSecond / busyPerSecond) ** 2 : undefined
     this.#since += passed
     this.#count = 0
   }
@@ -40,7 +45,7 @@ export class RulePace {
   /** Lets everything else run after so many milliseconds of work. */
   async giveWay(workedMs: number): Promise<void> {
     this.#measure()
-    if (this.#isBusy) await pause(Math.max(1, workedMs * (busyShare - 1)))
-    else await nextTurn()
+    if (this.#parts === undefined) await nextTurn()
+    else await pause(Math.max(1, workedMs * (this.#parts - 1)))
   }
 }
