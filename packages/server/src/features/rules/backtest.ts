@@ -11,6 +11,7 @@ import type { Correlation } from './language/correlation.ts'
 import type { CompiledRule } from './language/rule.ts'
 import { lookbackOf } from './language/rule-state.ts'
 import { findRule } from './queries.ts'
+import { RuleTurn } from './rule-pace.ts'
 import { readRule } from './rule-text.ts'
 import { unknownRule } from './rules.ts'
 import { newRunningRule, type RunningRule, RunningSet } from './running-rule.ts'
@@ -18,9 +19,6 @@ import { newRunningRule, type RunningRule, RunningSet } from './running-rule.ts'
 /** Each keeps the state of a rule, 100 MiB at worst, and reads as fast as the database can. */
 const maxRunning = 2
 const retryAfterSeconds = 5
-/** Length of a turn of the event loop, and events after which the time is looked at. */
-const turnMs = 1
-const lookAtTimeEvery = 16
 const progressEveryMs = 500
 
 /** Who asked. */
@@ -196,13 +194,12 @@ export class Backtests {
     tally: BacktestTally,
     piece: Piece,
   ): Promise<void> {
-    const { clock } = this.#deps
-    let since = clock.monotonic()
-    for (const [index, event] of events.entries()) {
+    const turn = new RuleTurn(this.#deps.clock)
+    for (const event of events) {
       for (const { firing } of set.take(event)) tally.add(firing, event)
-      if (index % lookAtTimeEvery === 0 && clock.monotonic() - since >= turnMs) {
+      if (turn.isOver()) {
         await piece.nextTurn()
-        since = clock.monotonic()
+        turn.begin()
       }
     }
   }

@@ -3,6 +3,7 @@ import type { Deps } from '../../deps.ts'
 import { readEventsBetween, readSeqRange } from '../events/log-statements.ts'
 import { readRuleEvents } from './event-log.ts'
 import { ruleStates } from './language/rule-state.ts'
+import { RuleTurn } from './rule-pace.ts'
 import { readGroupFirings, readValues } from './runner-queries.ts'
 import { asksHistory, type RunningRule, replay, rereadOf } from './running-rule.ts'
 import { StoredHistory } from './value-history.ts'
@@ -40,8 +41,12 @@ export async function rebuildStates(
   for (let after = Math.min(upTo, ...begins.map(({ from }) => from)); after < upTo; ) {
     const events = await readRuleEvents(database, caller, { after, upTo })
     if (events.length === 0) break
+    const turn = new RuleTurn(clock)
     for (const event of events) {
       for (const { rule, from } of begins) if (event.row.seq! > from) replay(rule, event, histories.get(rule)!)
+      if (!turn.isOver()) continue
+      await nextTurn()
+      turn.begin()
     }
     after = events.at(-1)!.row.seq!
     await onPage()

@@ -11,6 +11,37 @@ const busyParts = 12
 /** Shorter bursts, such as batches that come together, are no flood. */
 const measuredMs = 250
 
+/** How long taking events through rules may hold the event loop, and events after which the time is looked at. */
+const turnMs = 1
+const lookAtTimeEvery = 16
+
+/** A turn of the event loop in which events are taken through rules. */
+export class RuleTurn {
+  readonly #clock: Clock
+  #since: number
+  #events = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#since = clock.monotonic()
+  }
+
+  /** To be asked after each event. */
+  isOver(): boolean {
+    this.#events += 1
+    return this.#events % lookAtTimeEvery === 0 && this.workedMs >= turnMs
+  }
+
+  get workedMs(): number {
+    return this.#clock.monotonic() - this.#since
+  }
+
+  /** The next turn begins. */
+  begin(): void {
+    this.#since = this.#clock.monotonic()
+  }
+}
+
 /**
  * Shares the event loop with those who report. Rules follow at once up to the rate at which they must be fast, and give
  * way in a flood: the gauge of their lag says how far.

@@ -14,7 +14,7 @@ import type { RuleEvent } from './language/fields.ts'
 import { NearEvents } from './near-events.ts'
 import { rebuildStates } from './rebuild.ts'
 import type { RuleResponder } from './responder.ts'
-import { RulePace } from './rule-pace.ts'
+import { RulePace, RuleTurn } from './rule-pace.ts'
 import {
   claimLease,
   type Holding,
@@ -35,9 +35,6 @@ import { inherit, newRunningRule, type RunningRule, RunningSet } from './running
 const leaseMs = 3_500
 /** Events of a page from memory. */
 const nearRows = 500
-/** Length of a turn of the event loop, and events after which the time is looked at. */
-const turnMs = 1
-const lookAtTimeEvery = 16
 /** The place in the log is written with each firing, and otherwise this often: what is read again makes no firing. */
 const moveEveryMs = 1_000
 /** Values of new_value that wait to be written. */
@@ -224,23 +221,23 @@ export class RuleRunner {
     }
     const rules = this.#index
     const matched: Matched[] = []
-    let since = this.#deps.clock.monotonic()
-    for (const [index, event] of events.entries()) {
+    const turn = new RuleTurn(this.#deps.clock)
+    for (const event of events) {
       for (const { running, firing } of rules.take(event)) matched.push({ rule: running, firing, event })
       if (matched.length >= maxMatched) {
         this.#seq = event.row.seq!
         await this.#write(holding, matched.splice(0))
       }
-      if (index % lookAtTimeEvery === 0 && this.#deps.clock.monotonic() - since >= turnMs) {
-        await this.#pace.giveWay(this.#deps.clock.monotonic() - since)
-        since = this.#deps.clock.monotonic()
+      if (turn.isOver()) {
+        await this.#pace.giveWay(turn.workedMs)
+        turn.begin()
       }
     }
     this.#seq = events.at(-1)!.row.seq!
     this.#near.dropUpTo(this.#seq)
     if (matched.length > 0 || this.#index.pendingValues() > maxPendingValues || this.#isMoveDue()) {
       await this.#write(holding, matched)
-    } else await this.#pace.giveWay(this.#deps.clock.monotonic() - since)
+    } else await this.#pace.giveWay(turn.workedMs)
     return true
   }
 
