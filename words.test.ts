@@ -61,6 +61,16 @@ function sentencesOf(path: string, source: string): Text[] {
   })
 }
 
+/** The text of elements; a comparison between brackets looks like one and has no space-separated words of its own. */
+const elementTexts = /(?<![=-])>([^<>{};=()]*[a-z] [^<>{};=()]*)(?=[<{])/g
+
+const elementTextsOf = (path: string, source: string): Text[] =>
+  path.endsWith('.tsx')
+    ? [...withoutComments(path, source).matchAll(elementTexts)].map(({ 1: text, index }) =>
+        at(path, source, index, text!),
+      )
+    : []
+
 /** What a test is called: the first argument, after the table of `each` if there is one. */
 const testNames = /(?:\b(?:it|test|describe)(?:\.\w+)*\(|\]\)\(|^ *\)\()\s*(['`"])((?:\\.|(?!\1)[^\\])*)\1/gm
 const testNamesOf = (path: string, source: string): Text[] =>
@@ -69,7 +79,8 @@ const testNamesOf = (path: string, source: string): Text[] =>
 function namesOf(path: string, source: string): Text[] {
   if (path.endsWith('.py')) return []
   const code = withoutComments(path, source).replaceAll(pattern, '/…/')
-  const names = code.replaceAll(literals, (text) =>
+  const plain = path.endsWith('.tsx') ? code.replaceAll(elementTexts, (text) => `>${blank(text.slice(1))}`) : code
+  const names = plain.replaceAll(literals, (text) =>
     text.startsWith('`') ? text.replaceAll(/(^`|\})[^`{}]*?(\$\{|`$)/g, '$1$2') : "''",
   )
   return names.split('\n').map((text, index) => ({ place: `${path}:${index + 1}`, text: text.replaceAll(given, '') }))
@@ -80,10 +91,10 @@ const unreleased = (changes: string): string => changes.split(/^## (?!Unreleased
 
 function textsOf(path: string, content: string): Text[] {
   if (path === 'CHANGELOG.md') return linesOf(path, unreleased(content))
-  if (!/\.(ts|js|py)$/.test(path)) return linesOf(path, content)
+  if (!/\.(tsx?|js|py)$/.test(path)) return linesOf(path, content)
   // The other texts of a test are what strangers send.
   const texts = /\btest\b/.test(path) ? testNamesOf(path, content) : sentencesOf(path, content)
-  return [...texts, ...commentsOf(path, content)]
+  return [...texts, ...elementTextsOf(path, content), ...commentsOf(path, content)]
 }
 
 const faultsIn = (texts: Text[], words: RegExp): string[] =>
@@ -93,7 +104,7 @@ const faultsIn = (texts: Text[], words: RegExp): string[] =>
 
 const faultsOf = (path: string, content: string): string[] => [
   ...faultsIn(textsOf(path, content), refused),
-  ...(/\.(ts|js)$/.test(path) ? faultsIn(namesOf(path, content), refusedNames) : []),
+  ...(/\.(tsx?|js)$/.test(path) ? faultsIn(namesOf(path, content), refusedNames) : []),
 ]
 
 function filesIn(folder: string, kind: RegExp): string[] {
@@ -106,7 +117,7 @@ function filesIn(folder: string, kind: RegExp): string[] {
 const files = [
   ...readdirSync(root).filter((name) => /\.(md|ts)$/.test(name) && name !== 'words.test.ts'),
   ...['docs', 'packages', 'clients', 'examples', 'bench', 'e2e', 'test-servers'].flatMap((folder) =>
-    filesIn(folder, /\.(md|ts|js|py)$/),
+    filesIn(folder, /\.(md|tsx?|js|py)$/),
   ),
   ...filesIn('deploy', /\.\w+$|file$/),
 ]
@@ -125,6 +136,9 @@ describe('the words of documents, help, messages, comments, names and tests', ()
     ['packages/server/src/a.ts', "throw new AppError('invalid', 'The value does not fit.')"],
     ['packages/cli/src/a.ts', 'throw new Failure(`The address is no Wardline.`)'],
     ['packages/contract/src/a.ts', "Type.String({ description: 'Whoever holds the key' })"],
+    ['packages/dashboard/src/a.tsx', 'const a = <p>Somebody was here.</p>'],
+    ['packages/dashboard/src/a.tsx', '<p>\n  Nothing is sent\n  anew by {name}\n</p>'],
+    ['packages/dashboard/src/a.tsx', "<Button title='Whoever holds the key'>Go</Button>"],
     ['clients/python/a.py', "raise ValueError(f'{name} keeps waiting')"],
     ['deploy/values.yaml', 'replicas: 2 # two, so that nobody waits'],
     ['packages/server/src/a.ts', 'const limit = 3 // unless told'],

@@ -32,9 +32,9 @@ const detailQuery = (id: string, metric: string) =>
 
 const bases: Record<Baseline['basis'], string> = {
   own: 'its own samples',
-  type: 'agents of the same type, until it has enough samples of its own',
-  tag: 'agents with a tag in common, until it has enough samples of its own',
-  fleet: 'all agents, until it has enough samples of its own',
+  type: 'agents of the same type, until it has enough samples itself',
+  tag: 'agents with a tag in common, until it has enough samples itself',
+  fleet: 'all agents, until it has enough samples itself',
   none: 'nothing yet: only a gross runaway is reported',
 }
 const outcomes: Record<NonNullable<Episode['outcome']>, string> = {

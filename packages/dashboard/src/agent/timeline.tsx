@@ -89,7 +89,7 @@ export function Timeline({ rows, history, metric, changes, isSuspended, from, to
     return { severity, bySlot }
   })
   const highest = Math.max(1, ...counts.flatMap(({ bySlot }) => [...bySlot.values()]))
-  const mostCalls = Math.max(1, ...buckets.map(({ calls }) => calls))
+  const maxCalls = Math.max(1, ...buckets.map(({ calls }) => calls))
   const points = metric?.points.filter(({ at }) => at >= from && at <= to) ?? []
   const values = points.map(({ value }) => value)
   const [lowest, top] = [Math.min(0, ...values), Math.max(...values, 1)]
@@ -118,7 +118,7 @@ export function Timeline({ rows, history, metric, changes, isSuspended, from, to
           const span = { x: x(bucket.from) + 0.5, width: Math.max(1, x(bucket.to) - x(bucket.from) - 1.5) }
           const state = heartbeats === 0 ? (expected > 0 ? 'missing' : 'none') : heartbeats < expected ? 'some' : 'full'
           const size = state === 'some' ? 8 : 14
-          const height = calls === 0 ? 0 : 3 + (calls / mostCalls) * (laneHeight - 8)
+          const height = calls === 0 ? 0 : 3 + (calls / maxCalls) * (laneHeight - 8)
           return (
             <g key={bucket.from}>
               <rect {...span} className={`beat ${state}`} y={foot('heartbeats') - size} height={size} />

@@ -40,8 +40,8 @@ export function SimulateDialog({ isAdmin, onClose }: { isAdmin: boolean; onClose
       {state === 'asked' && (
         <>
           <p>
-            An agent named <code>simulated-…</code> gets a key and a decoy of its own, meets a prompt injection and
-            tries to use the decoy. All of it goes through the service as if it were real, on this deployment.
+            An agent named <code>simulated-…</code> gets a key and a decoy, meets a prompt injection and touches the
+            decoy. All of it goes through the service as if it were real, on this deployment.
           </p>
           <p className="notice">
             The breach counts in the risk score and on the public page, and your alert channels receive it.

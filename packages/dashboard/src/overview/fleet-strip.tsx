@@ -16,7 +16,7 @@ const words: Record<MarkState, string> = {
   active: 'active',
 }
 
-/** So many marks are still told apart. */
+/** More marks than these cannot be distinguished. */
 const maxMarks = 400
 
 interface StripProps {
