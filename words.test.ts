@@ -61,7 +61,7 @@ function sentencesOf(path: string, source: string): Text[] {
   })
 }
 
-/** The text of elements; a comparison between brackets looks like one and has no space-separated words of its own. */
+/** The text of elements: words without a sign of code. */
 const elementTexts = /(?<![=-])>([^<>{};=()]*[a-z] [^<>{};=()]*)(?=[<{])/g
 
 const elementTextsOf = (path: string, source: string): Text[] =>

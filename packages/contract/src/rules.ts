@@ -40,10 +40,11 @@ export const ruleLimits = {
   expressionSize: 500,
   /** Steps in which all states of an expression must be found, for it to read whole values: some 5 ms. */
   expressionSteps: 50_000,
-  /** Expressions with more states read these characters of a value, or from each of the first places of their beginning, */
+  /** Expressions with more states read these characters of a value: */
   expressionText: 1_000,
+  /** those that begin with plain text from each of so many places that have it. */
   expressionPlaces: 50,
-  /** and have so many instructions in a rule. Times the characters it is the work for one event, some 5 ms. */
+  /** They have so many instructions in a rule. Times the characters it is the work for one event, some 5 ms. */
   expressionSizes: 200,
   /** Rules that a correlation counts or orders, and levels of correlations within correlations. */
   correlatedRules: 10,

@@ -157,16 +157,19 @@ function joined(questions: readonly Matches[], answer: boolean): Matches {
 }
 
 function combined(predicates: readonly Predicate[], answer: boolean): Predicate {
+  const all = predicates.map(({ matches }) => matches)
+  const matches = joined(all, answer)
   return {
-    matches: joined(
-      predicates.map(({ matches }) => matches),
-      answer,
-    ),
+    matches,
     ofKind(kind) {
       const left = predicates.map((predicate) => predicate.ofKind(kind))
       if (left.includes(!answer)) return !answer
       const questions = left.filter((each) => typeof each === 'function')
-      return questions.length === 0 ? answer : joined(questions, answer)
+      if (questions.length === 0) return answer
+      // The same question stays the same function, which rules share.
+      return questions.every((question, at) => question === all[at]) && questions.length === all.length
+        ? matches
+        : joined(questions, answer)
     },
   }
 }
