@@ -17,27 +17,28 @@ const selection = fc.record(
   },
   { requiredKeys: [] },
 )
+const grouped = { 'group-by': ['instance_id'], timespan: '10s' }
+const correlations = {
+  counted: { type: 'event_count', ...grouped, condition: { gte: 2 } },
+  // Of two predicates the kind of an event may decide one and leave the other.
+  temporal: { type: 'temporal', ...grouped, rules: ['one', 'two'] },
+}
 const rule = fc
   .record({
     one: selection.filter((fields) => Object.keys(fields).length > 0),
     two: selection.filter((fields) => Object.keys(fields).length > 0),
     condition: fc.constantFrom('one and two', 'one or two', 'one and not two', 'not one or two', '1 of them'),
-    isCounted: fc.boolean(),
+    kind: fc.constantFrom('single' as const, 'counted' as const, 'temporal' as const),
   })
-  .map(({ one, two, condition, isCounted }) =>
+  .map(({ one, two, condition, kind }) =>
     compiled({
       // Separate lists: one that stands twice would be written as an alias.
-      detection: { one: structuredClone(one), two: structuredClone(two), condition },
-      ...(isCounted
-        ? {
-            correlation: {
-              type: 'event_count',
-              'group-by': ['instance_id'],
-              timespan: '10s',
-              condition: { gte: 2 },
-            },
-          }
-        : {}),
+      detection: {
+        one: structuredClone(one),
+        two: structuredClone(two),
+        ...(kind === 'temporal' ? {} : { condition }),
+      },
+      ...(kind === 'single' ? {} : { correlation: correlations[kind] }),
     }),
   )
 const events = fc
