@@ -8,6 +8,8 @@ const busyPerSecond = 6_500
  * is followed at once, and what a flood makes them miss they catch up afterwards.
  */
 const busyParts = 12
+/** A page of many such pauses must end long before the lease does. */
+const maxPauseMs = 25
 /** Shorter bursts, such as batches that come together, are no flood. */
 const measuredMs = 250
 
@@ -77,6 +79,6 @@ export class RulePace {
   async giveWay(workedMs: number): Promise<void> {
     this.#measure()
     if (this.#parts === undefined) await nextTurn()
-    else await pause(Math.max(1, workedMs * (this.#parts - 1)))
+    else await pause(Math.min(maxPauseMs, Math.max(1, workedMs * (this.#parts - 1))))
   }
 }

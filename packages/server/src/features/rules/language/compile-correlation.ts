@@ -1,12 +1,11 @@
 import { RuleCorrelation, ruleLimits } from '@wardline/contract'
 import { lazyCheck, validationSentence } from '../../../validation.ts'
-import { askedOnce } from './asked-once.ts'
 import { type Condition, namesIn, parseCondition } from './condition.ts'
 import type { Correlation, Step } from './correlation.ts'
 import { durationMs } from './duration.ts'
 import type { Faults, Path } from './fault.ts'
-import { type Field, findField, type RuleEvent } from './fields.ts'
-import { groupReader, valuesReader } from './group-keys.ts'
+import { type Field, findField } from './fields.ts'
+import { groupReader, historyReader, valuesReader } from './group-keys.ts'
 import { type Budget, compileCondition, everyOf, type Predicate, type Selections } from './selection.ts'
 
 /** What the correlations of a rule share. */
@@ -155,21 +154,14 @@ export function compileCorrelation(
   if (!steps && parts.predicate === undefined) {
     return refuse('type', 'The detection needs a condition, or the correlation needs rules.')
   }
-  const group = groupReader(groupBy)
   const correlation = {
     type,
-    group,
+    group: groupReader(groupBy),
     timespan: spanMs(timespan, [...path, 'timespan'], faults),
     values: needsField ? valuesReader(compileFields(list, fieldPath, parts)) : undefined,
     ...range,
     learning: type === 'new_value' ? spanMs(given.learning ?? '1d', [...path, 'learning'], faults) : 0,
-    historyKey:
-      type === 'new_value'
-        ? askedOnce(
-            `history ${name}${JSON.stringify(given['group-by'])}`,
-            (event: RuleEvent) => `${name}${group(event)}`,
-          )
-        : undefined,
+    historyKey: type === 'new_value' ? historyReader(name, groupBy) : undefined,
   }
   if (steps?.includes(undefined)) return undefined
   return { ...correlation, steps: (steps as Step[]) ?? [{ predicate: parts.predicate! }] }

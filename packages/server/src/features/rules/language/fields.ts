@@ -51,6 +51,9 @@ const ownFields: Record<string, (event: RuleEvent) => unknown> = {
   hour: ({ row }) => Number(row.created_at.slice(11, 13)),
 }
 
+/** The type of an event in lower case. */
+export const typeName = fieldOf('event_type', ownFields.event_type!).lower as (event: RuleEvent) => string
+
 /** The tool of an event in lower case. */
 export const toolName = fieldOf('tool', ownFields.tool!).lower as (event: RuleEvent) => string | undefined
 

@@ -48,3 +48,9 @@ export function groupReader(fields: readonly Field[]): (event: RuleEvent) => str
 /** What an event shows of these fields. */
 export const valuesReader = (fields: readonly Field[]): ((event: RuleEvent) => readonly string[]) =>
   askedOnce(`values ${nameOf(fields)}`, (event: RuleEvent) => valuesOf(fields, event))
+
+/** Names the group of an event in the history of its rule, which several correlations share. */
+export function historyReader(correlation: string, fields: readonly Field[]): (event: RuleEvent) => string {
+  const group = groupReader(fields)
+  return askedOnce(`history ${correlation}${nameOf(fields)}`, (event: RuleEvent) => `${correlation}${group(event)}`)
+}

@@ -6,8 +6,8 @@ import { RuleSet } from './rule-set.ts'
 import { ruleStates, step } from './rule-state.ts'
 import { valueMemory } from './value-memory.ts'
 
-const types = ['tool_call', 'policy_violation', 'note']
-const tools = ['shell-exec', 'Web-Search', undefined]
+const types = ['tool_call', 'policy_violation', 'Note', 'unnamed']
+const tools = ['shell-exec', 'Web-Search', 'unnamed', undefined]
 
 const selection = fc.record(
   {

@@ -1,11 +1,11 @@
 import type { Bounds, ValueHistory } from './correlation.ts'
-import { type RuleEvent, toolName } from './fields.ts'
+import { type RuleEvent, toolName, typeName } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
 import { type Firing, type RuleState, ruleBounds, stepMatched } from './rule-state.ts'
 import type { EventKind, Matches, Predicate } from './selection.ts'
 
-/** Types of events with their tools; a fleet has some hundreds. */
-const maxKinds = 10_000
+/** Rules that are remembered for kinds of events, some 15 MiB: kinds are combined of what rules name. */
+const maxCandidates = 50_000
 
 /** A rule with what it knows. The runner keeps these: a set is made again when rules change, and states go on. */
 interface RunningRule {
@@ -58,19 +58,21 @@ function matchedOf({ certain, asked }: Candidate<RunningRule>, event: RuleEvent)
  *     const set = new RuleSet(rules.map((rule) => ({ rule, state: ruleStates.start(rule), history: valueMemory() })))
  *     for (const event of eventsInOrderOfSeq) for (const { running, firing } of set.take(event)) …
  *
- * What type and tool of an event decide about a rule is decided once for all events with them. One event at a time, each once, in order of
- * seq. Rules share nothing, so a rule may join with a state that another set rebuilt.
+ * What type and tool of an event decide about a rule is decided once for all events with them, and once for all that no
+ * rule names: agents name types and tools. One event at a time, each once, in order of seq. Rules share nothing, so a rule may join with a state that another set rebuilt.
  */
 export class RuleSet<Running extends RunningRule> {
   readonly #rules: readonly Running[]
   readonly #bounds: Bounds
   /** The rules that may match events of a type and tool. */
-  readonly #candidates = new Map<string, Map<string | undefined, readonly Candidate<Running>[]>>()
-  #kinds = 0
+  readonly #candidates = new Map<EventKind['event_type'], Map<EventKind['tool'], readonly Candidate<Running>[]>>()
+  #kept = 0
+  readonly #names: ReadonlySet<string>
 
   constructor(rules: readonly Running[], bounds: Bounds = ruleBounds) {
     this.#rules = rules
     this.#bounds = bounds
+    this.#names = new Set(rules.flatMap(({ rule }) => rule.predicates.flatMap(({ names }) => [...names])))
   }
 
   /** Takes the next event of the log through every rule. Firings come in the order of the rules. */
@@ -90,20 +92,21 @@ export class RuleSet<Running extends RunningRule> {
   }
 
   #candidatesOf(event: RuleEvent): readonly Candidate<Running>[] {
-    const { event_type } = event.row
-    const tool = toolName(event)
-    const known = this.#candidates.get(event_type)?.get(tool)
+    const kind = { event_type: this.#named(typeName(event)), tool: this.#named(toolName(event)) }
+    const known = this.#candidates.get(kind.event_type)?.get(kind.tool)
     if (known) return known
-    // Agents name types and tools.
-    if (this.#kinds >= maxKinds) {
-      this.#candidates.clear()
-      this.#kinds = 0
-    }
-    const kind = { event_type: event_type.toLowerCase(), tool }
     const candidates = this.#rules.flatMap((running) => candidateOf(running, kind) ?? [])
-    const byTool = this.#candidates.get(event_type) ?? new Map<string | undefined, readonly Candidate<Running>[]>()
-    this.#candidates.set(event_type, byTool.set(tool, candidates))
-    this.#kinds += 1
+    this.#kept += candidates.length + 1
+    if (this.#kept > maxCandidates) {
+      this.#candidates.clear()
+      this.#kept = candidates.length + 1
+    }
+    const byTool = this.#candidates.get(kind.event_type) ?? new Map<EventKind['tool'], readonly Candidate<Running>[]>()
+    this.#candidates.set(kind.event_type, byTool.set(kind.tool, candidates))
     return candidates
+  }
+
+  #named<Name extends string | undefined>(name: Name): Name | null {
+    return name === undefined || this.#names.has(name) ? name : null
   }
 }

@@ -112,6 +112,7 @@ export function stepMatched(
 }
 
 const noFiring: readonly Firing[] = []
+
 /** How far back events must be read to rebuild a state, in milliseconds. What cooldowns need, setFirings adds. */
 export function lookbackOf({ correlation }: Pick<CompiledRule, 'correlation'>): number {
   const inner = correlation.steps.map((each) => ('correlation' in each ? lookbackOf(each) : 0))

@@ -10,15 +10,19 @@ export interface Predicate {
   matches: Matches
   /** What is left to ask about events of a kind: nothing where the kind alone decides. */
   ofKind(kind: EventKind): boolean | Matches
+  /** Types and tools that it distinguishes, in lower case: all others are one kind. */
+  names: ReadonlySet<string>
 }
 
 export type Matches = (event: RuleEvent) => boolean
 
-/** Type and tool of an event, in lower case. */
+/** Type and tool of an event, in lower case; null: one that no rule names. */
 export interface EventKind {
-  event_type: string
-  tool: string | undefined
+  event_type: string | null
+  tool: string | null | undefined
 }
+
+const noNames: ReadonlySet<string> = new Set()
 
 export type Selections = ReadonlyMap<string, Predicate>
 
@@ -96,7 +100,7 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
   const chain = readChain(names)
   if (typeof chain === 'string') return chain
   const { modifier, isAll, flags } = chain
-  const any = (matches: Matches): Predicate => ({ matches, ofKind: () => matches })
+  const any = (matches: Matches): Predicate => ({ matches, ofKind: () => matches, names: noNames })
   if (modifier === 'exists') {
     if (typeof value !== 'boolean') return 'exists needs true or false.'
     return any((event) => (field.read(event) !== undefined) === value)
@@ -144,7 +148,7 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
   }
   const { name } = field
   if (!isPlain || (name !== 'event_type' && name !== 'tool')) return any(matches)
-  return { matches, ofKind: ({ [name]: given }) => given !== undefined && exact.has(given) }
+  return { matches, ofKind: ({ [name]: given }) => typeof given === 'string' && exact.has(given), names: exact }
 }
 
 /** All of the questions are to be answered like this for the answer to be this as well; the first other one ends it. */
@@ -161,6 +165,7 @@ function combined(predicates: readonly Predicate[], answer: boolean): Predicate 
   const matches = joined(all, answer)
   return {
     matches,
+    names: new Set(predicates.flatMap(({ names }) => [...names])),
     ofKind(kind) {
       const left = predicates.map((predicate) => predicate.ofKind(kind))
       if (left.includes(!answer)) return !answer
@@ -181,10 +186,11 @@ const isMap = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Many rules of a fleet look for the same: calls of a tool, events of a type. Documents have no number that JSON lacks. */
-function shared(map: Record<string, unknown>, { matches, ofKind }: Predicate): Predicate {
+function shared(map: Record<string, unknown>, { matches, ofKind, names }: Predicate): Predicate {
   const once = askedOnce(`selection ${JSON.stringify(map)}`, matches)
   return {
     matches: once,
+    names,
     ofKind(kind) {
       const left = ofKind(kind)
       return left === matches ? once : left
@@ -234,13 +240,14 @@ export function compileCondition(condition: Condition, selections: Selections): 
     case 'selection':
       return selections.get(condition.name)!
     case 'not': {
-      const { matches, ofKind } = compileCondition(condition.operand, selections)
+      const { matches, ofKind, names } = compileCondition(condition.operand, selections)
       const not =
         (asked: Matches): Matches =>
         (event) =>
           !asked(event)
       return {
         matches: not(matches),
+        names,
         ofKind(kind) {
           const left = ofKind(kind)
           return typeof left === 'boolean' ? !left : not(left)
