@@ -8,8 +8,8 @@ const busyPerSecond = 6_500
  * is followed at once, and what a flood makes them miss they catch up afterwards.
  */
 const busyParts = 12
-/** A page of many such pauses must end long before the lease does. */
-const maxPauseMs = 25
+/** The end of a flood is noticed so soon. */
+const maxPauseMs = 100
 /** Shorter bursts, such as batches that come together, are no flood. */
 const measuredMs = 250
 

@@ -35,6 +35,8 @@ import { inherit, newRunningRule, type RunningRule, RunningSet } from './running
 const leaseMs = 3_500
 /** Events of a page from memory. */
 const nearRows = 500
+/** A page ends after so long, pauses in a flood included: the lease is renewed between pages. */
+const maxPageMs = 1_000
 /** The place in the log is written with each firing, and otherwise this often: what is read again makes no firing. */
 const moveEveryMs = 1_000
 /** Values of new_value that wait to be written. */
@@ -222,18 +224,17 @@ export class RuleRunner {
     const rules = this.#index
     const matched: Matched[] = []
     const turn = new RuleTurn(this.#deps.clock)
+    const until = this.#deps.clock.monotonic() + maxPageMs
     for (const event of events) {
+      this.#seq = event.row.seq!
       for (const { running, firing } of rules.take(event)) matched.push({ rule: running, firing, event })
-      if (matched.length >= maxMatched) {
-        this.#seq = event.row.seq!
-        await this.#write(holding, matched.splice(0))
-      }
+      if (matched.length >= maxMatched) await this.#write(holding, matched.splice(0))
       if (turn.isOver()) {
         await this.#pace.giveWay(turn.workedMs)
         turn.begin()
+        if (this.#deps.clock.monotonic() > until) break
       }
     }
-    this.#seq = events.at(-1)!.row.seq!
     this.#near.dropUpTo(this.#seq)
     if (matched.length > 0 || this.#index.pendingValues() > maxPendingValues || this.#isMoveDue()) {
       await this.#write(holding, matched)
