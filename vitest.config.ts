@@ -45,18 +45,18 @@ const timing = {
   expect: { poll: { timeout: 60_000 } },
   retry,
 }
-const servers = { globalSetup: './test-servers/setup.ts' }
+const servers = './test-servers/setup.ts'
 
 /** Every test opens a separate service, so the files can share a process. */
-const unitOn = (name: string, engine: string, include: string[], setup: object = servers) => ({
+const unitOn = (name: string, engine: string, include: string[], globalSetup = [servers]) => ({
   ...shared,
-  test: { name, isolate: false, env: { TEST_ENGINE: engine, ...effort }, include, ...setup, ...timing },
+  test: { name, isolate: false, env: { TEST_ENGINE: engine, ...effort }, include, globalSetup, ...timing },
 })
 
 /** Tests from outside, with separate processes. */
-const blackBox = (name: string, include: string, setup: object = {}) => ({
+const blackBox = (name: string, include: string, ...globalSetup: string[]) => ({
   ...shared,
-  test: { name, include: [include], ...setup, ...timing },
+  test: { name, include: [include], globalSetup: ['./e2e/bundle-command.ts', ...globalSetup], ...timing },
 })
 
 /** The code for PostgreSQL runs in PGlite where there is no server to run it, at night, and when asked for by name. */
@@ -81,7 +81,7 @@ export default defineConfig({
         'unit',
         'sqlite',
         unitTests.map(({ path }) => path).filter((path) => !serverTests.includes(path)),
-        {},
+        [],
       ),
       blackBox('e2e', 'e2e/*.test.ts'),
       unitOn('unit-servers', 'sqlite', serverTests),
@@ -89,9 +89,11 @@ export default defineConfig({
       ...(withPglite ? [unitOn('unit-pglite', 'pglite', databaseTests)] : []),
       blackBox('e2e-cluster', 'e2e/cluster/*.test.ts', servers),
       blackBox('e2e-chaos', 'e2e/chaos/*.test.ts'),
-      blackBox('e2e-browser', `e2e/browser/${takesPictures ? '*' : '!(pictures)'}.test.ts`, {
-        globalSetup: './e2e/browser/build-dashboard.ts',
-      }),
+      blackBox(
+        'e2e-browser',
+        `e2e/browser/${takesPictures ? '*' : '!(pictures)'}.test.ts`,
+        './e2e/browser/build-dashboard.ts',
+      ),
       blackBox('e2e-packages', 'e2e/packages/*.test.ts', servers),
     ],
   },

@@ -5,7 +5,7 @@ import { get } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
+import { bundleCommand } from '../bundle.ts'
 import { killAtExit, removeFolder, temporaryFolder } from './cleanup.ts'
 import { requestText } from './request.ts'
 
@@ -40,11 +40,12 @@ function serviceEnvironment(port: number, dataDir: string): Record<string, strin
   }
 }
 
-let entry = fileURLToPath(new URL('../packages/cli/src/main.js', import.meta.url))
+/** What `npm start` runs, by default. */
+let entry: Promise<string> | undefined
 
 /** Measures another entry file from now on, such as a compiled build. */
 export function useServiceEntry(file: string): void {
-  entry = file
+  entry = Promise.resolve(file)
 }
 
 /** Starts the service on a free port of 127.0.0.1, with further settings, and waits for it; throws with the end of its log when it does not come up. */
@@ -52,12 +53,14 @@ export async function startService(
   dataDir: string = temporaryFolder(),
   settings: Record<string, string> = {},
 ): Promise<Service> {
+  entry ??= bundleCommand()
+  const command = await entry
   const port = await freePort()
   const logFile = join(dataDir, 'bench-service.log')
   // The log goes to a file as under a service manager: a pipe would be read by this process, on the server's time.
   const log = openSync(logFile, 'a')
   const startedAt = performance.now()
-  const child = spawn(process.execPath, ['--conditions=wardline-source', entry, 'serve'], {
+  const child = spawn(process.execPath, [command, 'serve'], {
     env: { ...serviceEnvironment(port, dataDir), ...settings },
     stdio: ['ignore', log, log],
   })

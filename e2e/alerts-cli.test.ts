@@ -4,14 +4,12 @@ import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { text as textOf } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import { Webhook } from 'standardwebhooks'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createKey, createKeyDecoy, newInstance, postEvent, unique } from './fleet.ts'
 import { endWithTests } from './left-behind.ts'
 import { isExternal, needsOwnProcess, newDataDir, type Service, startService, until } from './service.ts'
 
-const main = fileURLToPath(new URL('../packages/cli/src/main.js', import.meta.url))
 /** A home without profiles and without a data folder. */
 const home = newDataDir()
 
@@ -47,7 +45,7 @@ interface Run {
 
 /** Runs a command to its end, as an operator unless another key is given. */
 async function run(args: string[], { input = '', key = service.key } = {}): Promise<Run> {
-  const child = spawn(process.execPath, ['--conditions=wardline-source', main, ...args], {
+  const child = spawn(process.execPath, [inject('command'), ...args], {
     cwd: home,
     env: {
       PATH: process.env.PATH ?? '',

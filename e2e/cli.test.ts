@@ -4,14 +4,13 @@ import { createServer, type RequestListener, request, type Server } from 'node:h
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { startCommand } from './command.ts'
 import { allEvents, anEvent, beat, createKey, newInstance, postEvent, unique } from './fleet.ts'
 import { isExternal, needsOwnProcess, newDataDir, type Service, startService, until } from './service.ts'
 import type { BatchAnswer, ControlMessage, EventRow, StatusView } from './shapes.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const main = join(root, 'packages/cli/src/main.js')
 if (isExternal)
   process.stdout.write(`Tests of the command line that restart a service are left out: ${needsOwnProcess}\n`)
 
@@ -250,7 +249,7 @@ describe('events', () => {
 
   test('end quietly when the reader closes the pipe', async () => {
     await postEvent(service)
-    const command = `"${process.execPath}" --conditions=wardline-source "${main}" events export --format ndjson --include event | head -c 10; echo " \${PIPESTATUS[0]}"`
+    const command = `"${process.execPath}" "${inject('command')}" events export --format ndjson --include event | head -c 10; echo " \${PIPESTATUS[0]}"`
     const child = spawn('bash', ['-c', command], {
       cwd: home,
       env: { PATH: process.env.PATH ?? '', HOME: home, ...asAdmin() },

@@ -1,12 +1,11 @@
 import { spawn } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { onTestFinished } from 'vitest'
+import { inject, onTestFinished } from 'vitest'
 import { endWithTests } from './left-behind.ts'
 import type { Exit } from './service.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const main = fileURLToPath(new URL('../packages/cli/src/main.js', import.meta.url))
 
 interface Printed {
   output: string
@@ -29,7 +28,7 @@ export interface Command {
  * shell's.
  */
 export function startCommand(args: string[], env: Record<string, string>, cwd = root): Command {
-  const child = spawn(process.execPath, ['--conditions=wardline-source', main, ...args], {
+  const child = spawn(process.execPath, [inject('command'), ...args], {
     cwd,
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, inject, test } from 'vitest'
 import { freePort, isExternal, needsOwnProcess, newDataDir, patienceMs, until } from './service.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -29,7 +29,7 @@ describe('the first start at a terminal', () => {
     const dataDir = newDataDir()
     const port = await freePort()
     async function start() {
-      const service = ['--conditions=wardline-source', 'packages/cli/src/main.js', 'serve']
+      const service = [inject('command'), 'serve']
       const child = spawn('python3', ['-c', atTerminal, process.execPath, ...service], {
         cwd: root,
         env: {

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { afterAll } from 'vitest'
+import { afterAll, inject } from 'vitest'
 import { type Answer, type CallOptions, request } from './call.ts'
 import { openStream, type Stream, type StreamOptions } from './event-stream.ts'
 import { endWithTests, removeWithTests } from './left-behind.ts'
@@ -282,7 +282,7 @@ afterAll(() => {
 
 // Only what a process needs to run is inherited: a WARDLINE_* or TRUST_* of the shell must not colour a test.
 function spawnService(env: Record<string, string>, wrapper: string[]): SpawnedService {
-  const service = [process.execPath, '--conditions=wardline-source', 'packages/cli/src/main.js', 'serve']
+  const service = [process.execPath, inject('command'), 'serve']
   const [command = '', ...args] = [...wrapper, ...service]
   const inherited = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir() }
   const child = spawn(command, args, { cwd: root, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import { allEvents } from './fleet.ts'
 import { endWithTests } from './left-behind.ts'
 import {
@@ -32,7 +32,7 @@ interface Run {
 }
 
 function wardline(args: string[], env: Record<string, string>): Run {
-  const child = spawn(process.execPath, ['--conditions=wardline-source', 'packages/cli/src/main.js', ...args], {
+  const child = spawn(process.execPath, [inject('command'), ...args], {
     cwd: root,
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { hashOfSources } from '../../source-hash.ts'
 import { screens } from './src/screens.ts'
 
 // Builds the dashboard into dist/ when its sources changed since the last build. `--at-start`: a failure is reported, and
@@ -15,23 +16,6 @@ const sourcesFile = 'sources.sha256'
 /** Bytes after gzip. On a slow line, 1 Mbit/s, the first screen then shows within two seconds. */
 const maxEntryBytes = 180_000
 const maxRouteBytes = 60_000
-
-/** Everything that the result depends on: a change of any makes another hash. */
-function hashOfSources(): string {
-  const hash = createHash('sha256')
-  const addFile = (path: string) =>
-    hash
-      .update(`${path}\0`)
-      .update(readFileSync(join(root, path)))
-      .update('\0')
-  for (const folder of ['src', '../contract/src', '../text/src']) {
-    const names = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-    for (const name of names.sort()) if (/\.\w+$/.test(name) && !name.endsWith('.test.ts')) addFile(`${folder}/${name}`)
-  }
-  for (const path of ['index.html', 'build.ts', 'vite.config.ts', 'package.json', '../../package-lock.json'])
-    addFile(path)
-  return hash.digest('hex')
-}
 
 const builtFrom = (folder: string) =>
   existsSync(join(folder, sourcesFile)) ? readFileSync(join(folder, sourcesFile), 'utf8') : undefined
@@ -131,7 +115,13 @@ async function build(hash: string): Promise<void> {
   }
 }
 
-const hash = hashOfSources()
+const hash = hashOfSources(
+  ['packages/dashboard/src', 'packages/contract/src', 'packages/text/src'],
+  [
+    ...['index.html', 'build.ts', 'vite.config.ts', 'package.json'].map((name) => `packages/dashboard/${name}`),
+    'package-lock.json',
+  ],
+)
 if (builtFrom(dist) !== hash || process.argv.includes('--force')) {
   await build(hash).catch((fault) => {
     console.error(`The dashboard was not built: ${(fault as Error).message}`)
