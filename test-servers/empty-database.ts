@@ -29,17 +29,22 @@ function engineOfRun(): 'sqlite' | 'postgres' | 'pglite' {
 
 function sqliteIn(folder: string): EmptyDatabase {
   const file = join(folder, 'wardline.db')
-  const use = async <Result>(work: (connection: DatabaseSync) => Result): Promise<Result> => {
-    // The service may be writing just now.
-    const connection = new DatabaseSync(file, { timeout: 5_000 })
+  // The service may be writing just now.
+  const open = () => new DatabaseSync(file, { timeout: 5_000 })
+  /** Kept, since some tests read hundreds of times. Tests that replace the file do so before they read. */
+  let reader: DatabaseSync | undefined
+  const execute = async (statements: string) => {
+    const connection = open()
     try {
-      return work(connection)
+      connection.exec(statements)
     } finally {
       connection.close()
     }
   }
-  const rows = <Row>(statement: string) => use((connection) => connection.prepare(statement).all() as Row[])
-  const execute = (statements: string) => use((connection) => connection.exec(statements))
+  const rows = async <Row>(statement: string) => {
+    reader ??= open()
+    return reader.prepare(statement).all() as Row[]
+  }
   return {
     url: `sqlite:${file}`,
     rows,
@@ -54,8 +59,9 @@ function sqliteIn(folder: string): EmptyDatabase {
       const found = await rows<{ name: string }>(`select name from sqlite_schema where type = 'table' order by name`)
       return found.map(({ name }) => name)
     },
-    // Goes with the folder.
-    async [Symbol.asyncDispose]() {},
+    async [Symbol.asyncDispose]() {
+      reader?.close()
+    },
   }
 }
 
