@@ -71,14 +71,16 @@ export async function until<T>(
   holds: (value: T) => boolean,
   timeoutMs = patienceMs,
 ): Promise<T> {
-  const deadline = performance.now() + timeoutMs
+  const startedAt = performance.now()
   for (;;) {
     const value = await read()
     if (holds(value)) return value
-    if (performance.now() > deadline) {
+    const waitedMs = performance.now() - startedAt
+    if (waitedMs > timeoutMs) {
       throw new Error(`${what} did not come about within ${timeoutMs} ms; last seen: ${JSON.stringify(value)}`)
     }
-    await pause(20)
+    // A long wait polls less often: what it asks takes processor time from the tests beside it.
+    await pause(Math.min(Math.max(20, waitedMs / 20), 200))
   }
 }
 

@@ -184,7 +184,7 @@ export class TestFleet implements AsyncDisposable {
   async drill(instanceId = agentId) {
     const { id } = await this.#call('startDrill', { body: { selector: { instances: [instanceId] } } })
     const read = () => this.#call('getDrill', { params: { id } })
-    await vi.waitFor(async () => expect((await read()).state).toBe('complete'), { timeout: 60_000, interval: 20 })
+    await vi.waitFor(async () => expect((await read()).state).toBe('complete'), { timeout: 60_000, interval: 100 })
     return read()
   }
 
