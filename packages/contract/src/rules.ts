@@ -57,6 +57,11 @@ export const ruleLimits = {
   /** Groups of a rule whose windows are kept, and times or values in all of them: some 100 MiB at worst. */
   groups: 100_000,
   groupEntries: 1_000_000,
+  /**
+   * Firings of a rule about one instance in a minute of the events: a firing is a row, an event and an alert, and an agent
+   * decides how often it makes a rule without cooldown fire. As many as the alerts of one type about an instance.
+   */
+  minuteFirings: 60,
   responses: 10,
   exceptions: 100,
   /** Cases of each kind, and events of a case. */

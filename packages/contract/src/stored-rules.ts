@@ -36,6 +36,10 @@ const ruleSummary = {
   changed_at: Timestamp,
   changed_by: nullable(Type.String({ description: 'Name of the key that changed it last; null for a file' })),
   firings_24h: { ...Count, description: 'Firings of the last 24 hours' },
+  suppressed_24h: {
+    ...Count,
+    description: `Firings of the last 24 hours that were counted, not stored: beyond ${ruleLimits.minuteFirings} about one instance in a minute`,
+  },
   recent_hours: Type.Array(Count, {
     description: 'Firings of each of the last 24 hours, oldest first; the last is the present hour',
   }),
@@ -122,9 +126,10 @@ const RuleFiring = Type.Object({
 const RuleFirings = Type.Object({
   firings: Type.Array(RuleFiring, { description: 'Newest first' }),
   next_before: nullable(Type.Integer({ description: 'Pass as `before` for the next page; null = there are no more' })),
-  hours: Type.Array(Type.Object({ hour: Timestamp, count: Count }), {
+  hours: Type.Array(Type.Object({ hour: Timestamp, count: Count, suppressed: Count }), {
     maxItems: ruleLimits.firingHours,
-    description: 'Firings by hour from `from` to `to`, oldest first, without hours that have none',
+    description:
+      'Firings by hour from `from` to `to`, oldest first, without hours that have none; `suppressed` were counted, not stored',
   }),
 })
 export type RuleFirings = Static<typeof RuleFirings>
@@ -158,6 +163,10 @@ const RuleBacktest = Type.Object({
   from: Timestamp,
   to: Timestamp,
   firings: { ...Count, description: 'How often the rule would have fired' },
+  suppressed: {
+    ...Count,
+    description: `Firings that would have been counted, not stored: beyond ${ruleLimits.minuteFirings} about one instance in a minute`,
+  },
   instances: { ...Count, description: `Instances of these firings; at most ${ruleLimits.groups} are counted` },
   suspensions: {
     ...Count,

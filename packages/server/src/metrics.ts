@@ -59,6 +59,12 @@ export function createMetrics() {
       labelNames: ['mode'],
       registers,
     }),
+    suppressedFirings: new Counter({
+      name: 'wardline_rule_firings_suppressed_total',
+      help: 'Firings of rules that were counted, not stored: beyond those of one agent in a minute, by mode of the rule',
+      labelNames: ['mode'],
+      registers,
+    }),
     rulesLag: new Gauge({
       name: 'wardline_rules_lag_events',
       help: 'Stored events that were not taken through the rules yet',

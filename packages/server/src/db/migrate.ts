@@ -36,6 +36,7 @@ import { signingKeys } from './migrations/0032-signing-keys.ts'
 import { chain } from './migrations/0033-chain.ts'
 import { decoyInventory } from './migrations/0034-decoy-inventory.ts'
 import { verifications } from './migrations/0035-verifications.ts'
+import { firingBudgets } from './migrations/0036-firing-budgets.ts'
 
 interface Migration {
   version: number
@@ -82,6 +83,7 @@ const migrations: Migration[] = [
   { version: 33, name: 'chain', statements: chain },
   { version: 34, name: 'decoy-inventory', statements: decoyInventory },
   { version: 35, name: 'verifications', statements: verifications },
+  { version: 36, name: 'firing-budgets', statements: firingBudgets },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -38,6 +38,8 @@ interface RuleFiringsTable {
   /** Values of group-by as a JSON list. */
   group_key: string
   instance_id: string | null
+  /** Whether the service itself reported the event. */
+  by_service: 0 | 1
   event_id: string
   /** Effective time of the event. */
   fired_at: number
@@ -54,6 +56,8 @@ interface RuleHoursTable {
   /** Its first millisecond. */
   hour: number
   count: number
+  /** Firings beyond the budget of an instance, which are counted alone. */
+  suppressed: number
 }
 
 /** What is to be done about a firing; written with it, worked off at once or by the next holder of the lease. */

@@ -132,9 +132,10 @@ export function contentsOf(
           const seqs = [...new Set(found.map(({ seq }) => seq))]
           return { firings: found, responses: seqs.length === 0 ? [] : await readFiringResponses(db, seqs) }
         })
-        for (const { fired_at, created_at, group_key, events, ...firing } of firings) {
+        for (const { fired_at, created_at, group_key, events, by_service, ...firing } of firings) {
           yield json({
             ...firing,
+            by_service: by_service === 1,
             fired_at: isoTime(fired_at),
             created_at: isoTime(created_at),
             group: JSON.parse(group_key),

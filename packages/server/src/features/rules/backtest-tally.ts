@@ -29,6 +29,7 @@ export class BacktestTally {
   readonly #suspendsInstance: boolean
   readonly #range: { from: number; to: number }
   #firings = 0
+  #suppressed = 0
   readonly #hours = new Map<number, number>()
   readonly #instances = new Set<string>()
   readonly #tags: ReadonlySet<string>
@@ -41,9 +42,16 @@ export class BacktestTally {
     this.#range = range
   }
 
+  #isInRange = (time: number): boolean => time >= this.#range.from && time < this.#range.to
+
+  /** Takes firings beyond the budget of an instance. */
+  addSuppressed(time: number, count: number): void {
+    if (this.#isInRange(time)) this.#suppressed += count
+  }
+
   /** Takes a firing; those outside the range are not counted. */
   add(firing: Firing, { row }: RuleEvent): void {
-    if (firing.time < this.#range.from || firing.time >= this.#range.to) return
+    if (!this.#isInRange(firing.time)) return
     this.#firings += 1
     const hour = startOf(firing.time, hourMs)
     this.#hours.set(hour, (this.#hours.get(hour) ?? 0) + 1)
@@ -57,7 +65,7 @@ export class BacktestTally {
   /** What was found; the ids of events are read now. */
   async result(
     read: <Result>(query: (db: Db) => Promise<Result>) => Promise<Result>,
-  ): Promise<Pick<RuleBacktest, 'firings' | 'instances' | 'suspensions' | 'samples' | 'hours'>> {
+  ): Promise<Pick<RuleBacktest, 'firings' | 'suppressed' | 'instances' | 'suspensions' | 'samples' | 'hours'>> {
     const shown = this.#newest.slice(-ruleLimits.backtestSamples).reverse()
     const seqs = new Set(shown.flatMap(({ firing }) => firing.events))
     const ids = new Map<number, string>()
@@ -66,6 +74,7 @@ export class BacktestTally {
     }
     return {
       firings: this.#firings,
+      suppressed: this.#suppressed,
       instances: this.#instances.size,
       suspensions: await this.#countSuspended(read),
       samples: shown.map(({ firing, eventId, instanceId }) => ({

@@ -239,7 +239,7 @@ describe('a backtest', () => {
     await Promise.all(reads)
     let next = await ask(null)
     while (next.status === 429) next = await ask(null)
-    expect(await next.text()).toContain('"firings":3000')
+    expect(await next.text()).toContain('"events_read":3000')
   })
 
   it('begins before the first event, but not where events are deleted', async () => {

@@ -1,5 +1,5 @@
 import { type BacktestBody, type BacktestLine, type RuleBacktest, ruleLimits } from '@wardline/contract'
-import { hourMs, isoTime } from '../../clock.ts'
+import { hourMs, isoTime, minuteMs } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, DatabaseError } from '../../errors.ts'
@@ -49,8 +49,9 @@ interface Backtest {
 const learningOf = ({ learning, steps }: Correlation): number =>
   Math.max(learning, ...steps.map((each) => ('correlation' in each ? learningOf(each.correlation) : 0)))
 
-/** How long before the first firing a rule must have seen events: windows, what is no news, and who is silent. */
-const warmUpOf = (rule: CompiledRule): number => lookbackOf(rule) + learningOf(rule.correlation) + rule.cooldown
+/** How long before the first firing a rule must have seen events: windows, what is no news, who is silent, budgets. */
+const warmUpOf = (rule: CompiledRule): number =>
+  lookbackOf(rule) + learningOf(rule.correlation) + rule.cooldown + minuteMs
 
 function timesOf({ from, to }: BacktestBody, now: number): { from: number; to: number } {
   const [begin, end] = [Date.parse(from), to === undefined ? now : Date.parse(to)]
@@ -195,8 +196,10 @@ export class Backtests {
     piece: Piece,
   ): Promise<void> {
     const turn = new RuleTurn(this.#deps.clock)
+    const [{ state }] = set.rules as [RunningRule]
     for (const event of events) {
       for (const { firing } of set.take(event)) tally.add(firing, event)
+      for (const [, count] of state.budget.takeSuppressed()) tally.addSuppressed(state.time, count)
       if (turn.isOver()) {
         await piece.nextTurn()
         turn.begin()

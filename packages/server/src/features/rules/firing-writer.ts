@@ -10,6 +10,7 @@ import type { Firing } from './language/rule-state.ts'
 import {
   countGroupFirings,
   type FiringRow,
+  type HourRow,
   type PendingResponse,
   type ResponseRow,
   runnerStatements,
@@ -122,7 +123,7 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
       const events: EventToStore[] = []
       const responses: PendingResponse[] = []
       const groups = new Map<string, number>()
-      const hours = new Map<string, { rule_id: string; hour: number; count: number }>()
+      const hours = new Map<string, HourRow>()
       for (const each of matched) {
         const { rule, firing, event } = each
         const known = firing.events.flatMap((seq) => {
@@ -138,6 +139,7 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
           mode: rule.row.mode,
           group_key: firing.group,
           instance_id: event.row.instance_id,
+          by_service: event.row.by_service ? 1 : 0,
           event_id: event.row.id,
           fired_at: firing.time,
           count: firing.count,
@@ -146,7 +148,7 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
           created_at: now,
         })
         const hour = startOf(firing.time, hourMs)
-        const counted = hours.get(`${rule.row.id} ${hour}`) ?? { rule_id: rule.row.id, hour, count: 0 }
+        const counted = hours.get(`${rule.row.id} ${hour}`) ?? { rule_id: rule.row.id, hour, count: 0, suppressed: 0 }
         counted.count += 1
         hours.set(`${rule.row.id} ${hour}`, counted)
         const group = JSON.stringify([rule.row.id, firing.group])

@@ -54,6 +54,10 @@ export async function listFirings(db: Db, id: string, asked: Asked, now: number)
         .map(({ action, target, state, detail }) => ({ action, target, result: state, detail })),
     })),
     next_before: rows.length === page.limit ? rows.at(-1)!.seq : null,
-    hours: hours.map(({ hour, count }) => ({ hour: isoTime(hour), count: Number(count) })),
+    hours: hours.map(({ hour, count, suppressed }) => ({
+      hour: isoTime(hour),
+      count: Number(count),
+      suppressed: Number(suppressed),
+    })),
   }
 }

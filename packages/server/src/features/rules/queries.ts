@@ -80,7 +80,7 @@ export function findVersion(db: Db, id: string, version: number) {
 export function readHours(db: Db, { from, to, id }: { from: number; to: number; id?: string }) {
   let query = db
     .selectFrom('rule_hours')
-    .select(['rule_id', 'hour', 'count'])
+    .select(['rule_id', 'hour', 'count', 'suppressed'])
     .where('hour', '>=', from)
     .where('hour', '<', to)
   if (id !== undefined) query = query.where('rule_id', '=', id)

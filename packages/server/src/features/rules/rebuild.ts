@@ -4,7 +4,7 @@ import { readEventsBetween, readSeqRange } from '../events/log-statements.ts'
 import { readRuleEvents } from './event-log.ts'
 import { ruleStates } from './language/rule-state.ts'
 import { RuleTurn } from './rule-pace.ts'
-import { readGroupFirings, readValues } from './runner-queries.ts'
+import { readGroupFirings, readSpentFirings, readValues } from './runner-queries.ts'
 import { asksHistory, type RunningRule, replay, rereadOf } from './running-rule.ts'
 import { StoredHistory } from './value-history.ts'
 
@@ -53,6 +53,7 @@ export async function rebuildStates(
     await nextTurn()
   }
   for (const { rule, row, afterSeq, state } of rules) {
+    ruleStates.setSpent(state, await readSpentFirings(database.db, row, afterSeq))
     if (rule.cooldown === 0) continue
     const effective = Number.isFinite(state.time) ? state.time : time
     const since = { seq: afterSeq, time: effective - rule.cooldown }

@@ -16,14 +16,19 @@ function anotherRunner({ deps, services }: RuleService): RuleRunner {
   return new RuleRunner(deps, { ...services, ruleResponder })
 }
 
-async function onePass(service: RuleService, text: string): Promise<object[]> {
+/** Fires with every event. */
+const everyEvent = { title: 'Every event', severity: 'info', detection: { a: { tool: ruleTools }, condition: 'a' } }
+
+async function onePass(service: RuleService, text: string): Promise<{ found: object[]; suppressed: number }> {
   const { rule } = readRule(text)
   const state = ruleStates.start(rule)
   const history = valueMemory()
   const found: object[] = []
   for (let after = 0; ; ) {
     const events = await readRuleEvents(service.deps.database, 'test', { after, upTo: Number.MAX_SAFE_INTEGER })
-    if (events.length === 0) return found
+    if (events.length === 0) {
+      return { found, suppressed: state.budget.takeSuppressed().reduce((sum, [, count]) => sum + count, 0) }
+    }
     for (const event of events) {
       for (const { group, seq, count, events: seqs } of step(rule, state, event, history)) {
         found.push({ seq, group: JSON.parse(group), count, events: seqs })
@@ -42,7 +47,7 @@ it('finds the same as one pass over the log, wherever processes end, freeze or l
   await service.runRules()
   const texts = new Map<string, string>()
   for (let index = 0; index < 14; index += 1) {
-    const body = index === 0 ? newThenHigh : randomRule(draws, index)
+    const body = [newThenHigh, everyEvent][index] ?? randomRule(draws, index)
     texts.set(await service.create(body), JSON.stringify(body, null, 2))
   }
   let runner = service.services.ruleRunner
@@ -53,8 +58,10 @@ it('finds the same as one pass over the log, wherever processes end, freeze or l
     await each.whenIdle()
   }
   for (let round = 0; round < effort(60, 600); round += 1) {
-    const events = Array.from({ length: 1 + below(8) }, () => ({
-      ...toolCall(draws.pick(ruleTools), `agent-${below(3)}`),
+    // Now and then an agent floods the rules.
+    const [length, agents] = below(6) === 0 ? [100, 1] : [1 + below(8), 3]
+    const events = Array.from({ length }, () => ({
+      ...toolCall(draws.pick(ruleTools), `agent-${below(agents)}`),
       session_id: `s${below(2)}`,
       metadata: { tool: draws.pick(ruleTools), n: below(5), m: below(200) },
     }))
@@ -86,6 +93,7 @@ it('finds the same as one pass over the log, wherever processes end, freeze or l
   clock.advance(10_000)
   await run(runner)
   let firings = 0
+  let suppressed = 0
   for (const [id, text] of texts) {
     const expected = await onePass(service, text)
     const found = await service.rows<{ seq: number; group_key: string; count: number; events: string }>(
@@ -97,13 +105,21 @@ it('finds the same as one pass over the log, wherever processes end, freeze or l
       count: Number(count),
       events: JSON.parse(events).map(([each]: [number]) => each),
     }))
-    expect(shown, `seed ${seed}: ${text}`).toEqual(expected)
+    expect(shown, `seed ${seed}: ${text}`).toEqual(expected.found)
     firings += shown.length
+    const [counted] = await service.rows<{ suppressed: number }>(
+      `select coalesce(sum(suppressed), 0) as suppressed from rule_hours where rule_id = '${id}'`,
+    )
+    expect(Number(counted!.suppressed), `seed ${seed}: ${text}`).toBe(expected.suppressed)
+    suppressed += expected.suppressed
   }
   expect(await service.eventsOf('rule_matched').then((list) => list.length)).toBeGreaterThan(0)
+  expect(suppressed, `seed ${seed}`).toBeGreaterThan(0)
   const [{ count }] = (await service.rows<{ count: number }>(
     `select count(*) as count from events where event_type = 'rule_matched'`,
   )) as [{ count: number }]
   expect(Number(count)).toBe(firings)
-  console.log(`rules over restarts: ${firings} firings, ${JSON.stringify(counts)}, seed ${seed}`)
+  console.log(
+    `rules over restarts: ${firings} firings, ${suppressed} suppressed, ${JSON.stringify(counts)}, seed ${seed}`,
+  )
 })

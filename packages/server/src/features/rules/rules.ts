@@ -233,8 +233,11 @@ async function summaries(db: Db, rows: readonly RuleRow[], now: number) {
   ])
   return rows.map((row) => {
     const hours = Array.from<number>({ length: recentHours }).fill(0)
-    for (const { rule_id, hour, count } of counted) {
-      if (rule_id === row.id) hours[(hour - first) / hourMs] = Number(count)
+    let suppressed = 0
+    for (const each of counted) {
+      if (each.rule_id !== row.id) continue
+      hours[(each.hour - first) / hourMs] = Number(each.count)
+      suppressed += Number(each.suppressed)
     }
     return {
       id: row.id,
@@ -248,6 +251,7 @@ async function summaries(db: Db, rows: readonly RuleRow[], now: number) {
       changed_at: isoTime(row.changed_at),
       changed_by: row.changed_by === null ? null : (names.get(row.changed_by) ?? row.changed_by),
       firings_24h: hours.reduce((sum, count) => sum + count, 0),
+      suppressed_24h: suppressed,
       recent_hours: hours,
       last_fired_at: isoTimeOrNull(last.get(row.id) ?? null),
     }

@@ -1,10 +1,14 @@
+import { ruleLimits } from '@wardline/contract'
 import { sql } from 'kysely'
+import { minuteMs, startOf } from '../../clock.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import type { SpentFirings } from './language/firing-budget.ts'
 import type { ValueChanges, ValueRow } from './value-history.ts'
 
 export type FiringRow = Schema['rule_firings']
 export type ResponseRow = Schema['rule_responses']
+export type HourRow = Schema['rule_hours']
 /** A response with the firing that it belongs to. */
 export interface PendingResponse extends ResponseRow {
   title: string
@@ -112,6 +116,43 @@ export async function readGroupFirings(
   return rows.map(({ group, time }) => ({ group, time: Number(time) }))
 }
 
+/**
+ * What this version of a rule in this mode fired since the minute of the last firing, by the reporter of the event, those
+ * first whose last firing is the oldest.
+ */
+export async function readSpentFirings(
+  db: Db,
+  { id, version, mode }: Pick<Schema['rules'], 'id' | 'version' | 'mode'>,
+  afterSeq: number,
+): Promise<{ lastFiredAt: number; firings: SpentFirings[] } | undefined> {
+  const last = await db
+    .selectFrom('rule_firings')
+    .select(['fired_at', 'seq'])
+    .where('rule_id', '=', id)
+    .orderBy('fired_at', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  if (last === undefined || last.seq <= afterSeq) return undefined
+  const rows = await db
+    .selectFrom('rule_firings')
+    .select((e) => ['instance_id', 'by_service', e.fn.countAll<number>().as('firings')])
+    .where('rule_id', '=', id)
+    .where('version', '=', version)
+    .where('mode', '=', mode)
+    .where('fired_at', '>=', startOf(last.fired_at, minuteMs))
+    .where('seq', '>', afterSeq)
+    .groupBy(['instance_id', 'by_service'])
+    .orderBy((e) => e.fn.max('seq'), 'desc')
+    .limit(ruleLimits.groups)
+    .execute()
+  const firings = rows.map((row) => ({
+    instance_id: row.instance_id,
+    by_service: row.by_service === 1,
+    firings: Number(row.firings),
+  }))
+  return { lastFiredAt: last.fired_at, firings: firings.reverse() }
+}
+
 /** How often a group fired since. */
 export async function countGroupFirings(db: Db, id: string, group: string, since: number): Promise<number> {
   const { count } = await db
@@ -142,6 +183,7 @@ const firingColumns = {
   mode: 'text',
   group_key: 'text',
   instance_id: 'text',
+  by_service: 'bigint',
   event_id: 'text',
   fired_at: 'bigint',
   count: 'bigint',
@@ -185,12 +227,13 @@ export function runnerStatements({ db, dialect }: Database) {
       insert('rule_firings', firingColumns, rows, 'on conflict (rule_id, seq) do nothing'),
     responses: (rows: readonly ResponseRow[]) =>
       insert('rule_responses', responseColumns, rows, 'on conflict (rule_id, seq, position) do nothing'),
-    hours: (rows: readonly Schema['rule_hours'][]) =>
+    hours: (rows: readonly HourRow[]) =>
       insert(
         'rule_hours',
-        { rule_id: 'text', hour: 'bigint', count: 'bigint' },
+        { rule_id: 'text', hour: 'bigint', count: 'bigint', suppressed: 'bigint' },
         rows,
-        'on conflict (rule_id, hour) do update set count = rule_hours.count + excluded.count',
+        `on conflict (rule_id, hour) do update set count = rule_hours.count + excluded.count,
+          suppressed = rule_hours.suppressed + excluded.suppressed`,
       ),
     values(ruleId: string, basis: string, { changed, forgotten }: ValueChanges): Statement[] {
       const gone = forgotten.length === 0 ? [] : [forgottenStatement(ruleId, basis, forgotten)]

@@ -261,12 +261,17 @@ export class RuleRunner {
     const values = this.#index.rules.flatMap(({ row, basis, history }) =>
       history.pending === 0 ? [] : this.#statements.values(row.id, basis, history.takeChanges()),
     )
+    // Written with the place in the log, each is counted once, wherever a process ends.
+    const suppressed = this.#index.takeSuppressed()
+    const hours = suppressed.map(({ row, hour, count }) => ({ rule_id: row.id, hour, count: 0, suppressed: count }))
+    const counts = hours.length > 0 ? [this.#statements.hours(hours)] : []
     const first = [heldStatement(database, holding), moveStatement(database.db, this.#seq, now + leaseMs)]
-    const results = await this.#batch([...first, ...writing.statements, ...values])
+    const results = await this.#batch([...first, ...writing.statements, ...values, ...counts])
     holding.seq = this.#seq
     this.#movedAt = clock.monotonic()
     writing.stored(results.slice(first.length))
     for (const { rule } of matched) metrics.ruleFirings.inc({ mode: rule.row.mode })
+    for (const { row, count } of suppressed) metrics.suppressedFirings.inc({ mode: row.mode }, count)
     if (writing.pending.length > 0) this.#responder.add(writing.pending)
   }
 
@@ -374,11 +379,9 @@ export class RuleRunner {
       return before?.basis === rule.basis ? inherit(rule, before) : { ...rule, afterSeq: this.#seq }
     })
     const fresh = next.filter(({ row, basis }) => running.get(row.id)?.basis !== basis)
-    if (fresh.length > 0) {
-      // No rule begins behind the stored place: a restart goes on from there.
-      if (holding.seq !== this.#seq) await this.#write(holding, [])
-      await this.#begin(holding, fresh)
-    }
+    // No rule begins behind the stored place: a restart goes on from there. What was suppressed is counted.
+    if (holding.seq !== this.#seq) await this.#write(holding, [])
+    await this.#begin(holding, fresh)
     const replaced = new Map(next.map((rule) => [rule.row.id, rule]))
     this.#index = new RunningSet(ids.flatMap((id) => replaced.get(id) ?? running.get(id) ?? []))
   }

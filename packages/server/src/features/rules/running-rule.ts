@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { RuleDocument } from '@wardline/contract'
 import type { Correlation } from './language/correlation.ts'
 import type { RuleEvent } from './language/fields.ts'
+import { FiringBudget } from './language/firing-budget.ts'
 import type { CompiledRule } from './language/rule.ts'
 import { type RuleFiring, RuleSet } from './language/rule-set.ts'
 import { type RuleState, ruleStates, step } from './language/rule-state.ts'
@@ -41,9 +42,13 @@ export function newRunningRule(row: RunningRule['row'] & Pick<RuleRow, 'text'>, 
   }
 }
 
-/** Takes over what an earlier version with the same basis knew. */
-export function inherit(next: RunningRule, { state, history, afterSeq }: RunningRule): RunningRule {
-  return { ...next, state, history, afterSeq }
+/**
+ * Takes over what an earlier version with the same basis knew. Another version or mode begins with new budgets: a rule
+ * that is switched to enforce during a flood acts at once.
+ */
+export function inherit(next: RunningRule, { row, state, history, afterSeq }: RunningRule): RunningRule {
+  const isSame = next.row.version === row.version && next.row.mode === row.mode
+  return { ...next, state: isSame ? state : { ...state, budget: new FiringBudget() }, history, afterSeq }
 }
 
 const historyless = ({ type }: Correlation) => type === 'new_value'
@@ -92,6 +97,13 @@ export class RunningSet {
   take(event: RuleEvent): readonly RuleFiring<RunningRule>[] {
     for (const history of this.#histories) history.seq = event.row.seq!
     return this.#set.take(event)
+  }
+
+  /** Firings beyond the budgets since the last call, by hour of the events. */
+  takeSuppressed(): { row: RunningRule['row']; hour: number; count: number }[] {
+    return this.rules.flatMap(({ row, state }) =>
+      state.budget.takeSuppressed().map(([hour, count]) => ({ row, hour, count })),
+    )
   }
 
   /** Values of new_value that wait to be written, at least. */

@@ -24,10 +24,11 @@ export interface Correlation {
 
 export type Step = { predicate: Predicate } | { correlation: Correlation }
 
-/** Groups that a correlation may keep, and marks or values in all of them. */
+/** Groups that a correlation may keep, and marks or values in all of them; firings of an instance in a minute. */
 export interface Bounds {
   groups: number
   entries: number
+  firings: number
 }
 
 /** A value of a group, with the event that showed it last. */
@@ -304,13 +305,23 @@ export function advance(
   return { group: key, count, seqs: () => [...new Set(seqs())].sort((a, b) => a - b) }
 }
 
-/** Whether the group may fire now: false while its cooldown lasts. Notes that it does. */
-export function mayFire(correlation: Correlation, state: CorrelationState, key: string, around: Surroundings): boolean {
+/**
+ * Whether the group may fire now: false while its cooldown lasts, and where the budget is spent. Notes that it does: a
+ * suppressed firing begins no cooldown, since it is not stored.
+ */
+export function mayFire(
+  correlation: Correlation,
+  state: CorrelationState,
+  key: string,
+  around: Surroundings,
+  spend: () => boolean,
+): boolean {
   const { time, cooldown } = around
-  if (cooldown === 0) return true
+  if (cooldown === 0) return spend()
   const group = enter(correlation, state, key, around)
   settle(state, 0, around)
   if (group.firedAt !== undefined && time - group.firedAt < cooldown) return false
+  if (!spend()) return false
   group.firedAt = time
   return true
 }

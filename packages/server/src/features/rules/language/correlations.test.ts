@@ -311,7 +311,7 @@ describe('what a rule keeps is bounded:', () => {
     })
     const state = ruleStates.start(many)
     for (let seq = 1; seq <= 3_000; seq += 1)
-      step(many, state, of(seq, `g${seq % 30}`), valueMemory(), { groups: 100, entries: 1_000 })
+      step(many, state, of(seq, `g${seq % 30}`), valueMemory(), { groups: 100, entries: 1_000, firings: 1 })
     expect(state.root.entries).toBeLessThanOrEqual(1_000)
     expect(state.root.entries).toBe([...state.root.groups].reduce((sum, { marks }) => sum + marks!.length, 0))
     expect(state.evicted).toBeGreaterThan(0)
@@ -344,7 +344,7 @@ describe('what a rule keeps is bounded:', () => {
     })
     const state = ruleStates.start(nested)
     for (let seq = 1; seq <= 500; seq += 1)
-      step(nested, state, of(seq, `g${seq}`), valueMemory(), { groups: 100, entries: 1_000 })
+      step(nested, state, of(seq, `g${seq}`), valueMemory(), { groups: 100, entries: 1_000, firings: 1 })
     expect(state.root.inner[0]!.groups.size).toBe(50)
   })
 

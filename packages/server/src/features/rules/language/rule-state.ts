@@ -1,4 +1,5 @@
 import { eventTypes, ruleLimits } from '@wardline/contract'
+import { minuteMs, startOf } from '../../../clock.ts'
 import { askedOnce } from './asked-once.ts'
 import { ByUse } from './by-use.ts'
 import {
@@ -12,6 +13,7 @@ import {
   type ValueHistory,
 } from './correlation.ts'
 import type { RuleEvent } from './fields.ts'
+import { FiringBudget, type SpentFirings } from './firing-budget.ts'
 import type { CompiledRule } from './rule.ts'
 import type { Predicate } from './selection.ts'
 
@@ -20,7 +22,8 @@ export interface RuleState {
   /** The highest time of any event that counted, in milliseconds. */
   time: number
   root: CorrelationState
-  /** Groups that were dropped because there were too many, since the state was made. */
+  budget: FiringBudget
+  /** Groups and budgets that were dropped because there were too many, since the state was made. */
   evicted: number
 }
 
@@ -46,6 +49,7 @@ const rulesOwnTypes: ReadonlySet<string> = new Set([eventTypes.ruleMatched, even
 const start = (rule: CompiledRule): RuleState => ({
   time: Number.NEGATIVE_INFINITY,
   root: newState(rule.correlation),
+  budget: new FiringBudget(),
   evicted: 0,
 })
 
@@ -54,6 +58,7 @@ const boundsOf = ({ correlations }: CompiledRule, all: Bounds): Bounds =>
   correlations === 1
     ? all
     : {
+        ...all,
         groups: Math.max(1, Math.floor(all.groups / correlations)),
         entries: Math.max(1, Math.floor(all.entries / correlations)),
       }
@@ -68,7 +73,11 @@ function isPassedOver({ row }: RuleEvent): boolean {
   return isTest || rulesOwnTypes.has(row.event_type)
 }
 
-export const ruleBounds: Bounds = { groups: ruleLimits.groups, entries: ruleLimits.groupEntries }
+export const ruleBounds: Bounds = {
+  groups: ruleLimits.groups,
+  entries: ruleLimits.groupEntries,
+  firings: ruleLimits.minuteFirings,
+}
 
 /**
  * Takes one event through a rule and changes its state. Every event of the log comes once, in order of seq; live evaluation,
@@ -101,13 +110,16 @@ export function stepMatched(
   if (rule.isExcepted(event, at)) return noFiring
   state.time = Math.max(state.time, at)
   const { time } = state
-  // A rule without correlation and cooldown has nothing to remember.
+  // A rule without correlation and cooldown remembers nothing but its budget.
   if (correlation.timespan === 0 && cooldown === 0) {
+    if (!state.budget.take(event.row, { time, bounds, counter: state })) return noFiring
     return [{ group: correlation.group(event)!, time, seq, events: [seq], count: 1 }]
   }
   const around: Surroundings = { time, seq, cooldown, history, bounds: boundsOf(rule, bounds), counter: state }
   const hit = advance(correlation, state.root, event, matched, around)
-  if (hit === undefined || !mayFire(correlation, state.root, hit.group, around)) return noFiring
+  if (hit === undefined) return noFiring
+  const spend = () => state.budget.take(event.row, { time, bounds, counter: state })
+  if (!mayFire(correlation, state.root, hit.group, around, spend)) return noFiring
   return [{ group: hit.group, time, seq, events: hit.seqs().slice(-firingEvents), count: hit.count }]
 }
 
@@ -134,5 +146,17 @@ function setFirings(state: RuleState, firings: readonly Pick<Firing, 'group' | '
   for (const group of [...groups.values()].sort((a, b) => a.touched - b.touched)) state.root.groups.add(group)
 }
 
+/** Replaces what a rebuilt state believes is spent by the stored firings of the minute in which the rule fired last. */
+function setSpent(
+  state: RuleState,
+  stored: { lastFiredAt: number; firings: readonly SpentFirings[] } | undefined,
+): void {
+  state.budget = new FiringBudget()
+  if (stored === undefined) return
+  // A clock that went back must not give a budget again.
+  state.time = Math.max(state.time, stored.lastFiredAt)
+  state.budget.restore(startOf(stored.lastFiredAt, minuteMs), stored.firings)
+}
+
 /** How a state begins, and what it takes over from stored firings. */
-export const ruleStates = { start, setFirings }
+export const ruleStates = { start, setFirings, setSpent }

@@ -9,7 +9,7 @@ interface KnownGroup extends Linked<KnownGroup> {
 
 /** A history in memory, for tests of rules and for backtests. Bounded like the state of a rule, oldest groups first. */
 export function valueMemory(
-  bounds: Bounds = { groups: ruleLimits.groups, entries: ruleLimits.groupEntries },
+  bounds: Omit<Bounds, 'firings'> = { groups: ruleLimits.groups, entries: ruleLimits.groupEntries },
 ): ValueHistory & { evicted(): number } {
   const groups = new ByUse<KnownGroup>()
   let entries = 0

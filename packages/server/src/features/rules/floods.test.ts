@@ -1,0 +1,167 @@
+import { type RuleBacktest, type RuleFirings, type RuleList, ruleLimits } from '@wardline/contract'
+import { afterEach, expect, it } from 'vitest'
+import { isoTime, minuteMs, startOf } from '../../clock.ts'
+import { openRuleService, type RuleService, shellRule, toolCall } from '../../test-rule-service.ts'
+
+const open: RuleService[] = []
+afterEach(async () => {
+  for (const service of open.splice(0).reverse()) await service[Symbol.asyncDispose]()
+})
+
+async function service(options: Parameters<typeof openRuleService>[0] = {}): Promise<RuleService> {
+  const opened = await openRuleService({
+    env: { WARDLINE_AUTO_SUSPEND_PER_MINUTE: '100', WARDLINE_AUTO_SUSPEND_FLEET_PERCENT: '100' },
+    ...options,
+  })
+  open.push(opened)
+  return opened
+}
+
+/** A service at the beginning of a minute, with the heartbeats of two agents. */
+async function atMinute(): Promise<RuleService> {
+  const on = await service()
+  await on.runRules()
+  nextMinute(on)
+  for (const id of ['agent-a', 'agent-b']) {
+    await on.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
+  }
+  return on
+}
+const nextMinute = ({ clock }: RuleService) => clock.advance(minuteMs - (clock.now() % minuteMs))
+
+/** The other process of a database, which takes over. */
+async function takeOver(on: RuleService): Promise<RuleService> {
+  await on.services.ruleRunner.close()
+  const other = await service({ dataDir: on.deps.config.dataDir, clock: on.clock })
+  await other.runRules()
+  return other
+}
+
+const max = ruleLimits.minuteFirings
+const calls = (count: number, instance = 'agent-a') =>
+  Array.from({ length: count }, () => toolCall('shell-exec', instance))
+const suspends = { mode: 'enforce', response: [{ action: 'suspend' }] }
+
+const storedOf = async (on: RuleService) => {
+  const rows = await on.rows<{ instance_id: string; count: number }>(
+    'select instance_id, count(*) as count from rule_firings group by instance_id order by instance_id',
+  )
+  return Object.fromEntries(rows.map(({ instance_id, count }) => [instance_id, Number(count)]))
+}
+const suspended = async (on: RuleService) =>
+  (await on.rows<{ id: string }>('select id from instances where suspended = 1 order by id')).map(({ id }) => id)
+/** They are written with the next firing, or within a second. */
+const suppressedOf = async (on: RuleService) => {
+  on.clock.advance(1_000)
+  await on.runRules()
+  return (await on.call<RuleList>('GET', '/api/rules')).body.rules.map(({ suppressed_24h }) => suppressed_24h)
+}
+
+// Attack: an agent matches a rule with every event, to multiply what is stored, and to hide what another agent does.
+it('stores so many firings of an agent in a minute, and acts on another agent behind the flood', async () => {
+  const on = await atMinute()
+  const id = await on.create(shellRule(suspends))
+  await on.report(...calls(500), toolCall('shell-exec', 'agent-b'), ...calls(40))
+  await on.runRules()
+  expect(await storedOf(on)).toEqual({ 'agent-a': max, 'agent-b': 1 })
+  expect(await suspended(on)).toEqual(['agent-a', 'agent-b'])
+  const [{ count }] = (await on.rows<{ count: number }>(
+    `select count(*) as count from events where event_type = 'rule_matched'`,
+  )) as [{ count: number }]
+  expect(Number(count)).toBe(max + 1)
+  expect(await suppressedOf(on)).toEqual([540 - max])
+  const { body } = await on.call<RuleFirings>('GET', `/api/rules/${id}/firings`)
+  expect(body.hours).toMatchObject([{ count: max + 1, suppressed: 540 - max }])
+  expect(await on.deps.metrics.registry.metrics()).toContain(
+    `wardline_rule_firings_suppressed_total{mode="enforce"} ${540 - max}`,
+  )
+  nextMinute(on)
+  await on.report(...calls(1))
+  await on.runRules()
+  expect(await storedOf(on)).toEqual({ 'agent-a': max + 1, 'agent-b': 1 })
+})
+
+it('goes on with the budgets of the process before', async () => {
+  const on = await atMinute()
+  await on.create(shellRule())
+  await on.report(...calls(max - 10))
+  await on.runRules()
+  const second = await takeOver(on)
+  await second.report(...calls(30), ...calls(1, 'agent-b'))
+  await second.runRules()
+  expect(await storedOf(second)).toEqual({ 'agent-a': max, 'agent-b': 1 })
+  const third = await takeOver(second)
+  await third.report(...calls(5))
+  await third.runRules()
+  expect(await storedOf(third)).toEqual({ 'agent-a': max, 'agent-b': 1 })
+  expect(await suppressedOf(third)).toEqual([25])
+})
+
+it('keeps the budget for what the service reports of an agent over a takeover', async () => {
+  const on = await atMinute()
+  await on.create(shellRule({ detection: { any: { instance_id: 'agent-a' }, condition: 'any' }, tests: undefined }))
+  const find = ({ services: { ingest } }: RuleService) =>
+    ingest.store([
+      ingest.own({ severity: 'warning', event_type: 'anomaly', description: 'An anomaly', instance_id: 'agent-a' }),
+    ])
+  await find(on)
+  await on.report(...calls(max - 1))
+  await on.runRules()
+  const other = await takeOver(on)
+  await other.report(...calls(10))
+  await find(other)
+  await other.runRules()
+  expect(await storedOf(other)).toEqual({ 'agent-a': max + 2 })
+  expect(await suppressedOf(other)).toEqual([9])
+})
+
+it('acts at once when a rule is switched to enforce during a flood', async () => {
+  const on = await atMinute()
+  const id = await on.create(shellRule({ response: suspends.response }))
+  await on.report(...calls(max + 5))
+  await on.runRules()
+  expect(await suspended(on)).toEqual([])
+  expect((await on.call('POST', `/api/rules/${id}/mode`, { body: { mode: 'enforce' } })).status).toBe(200)
+  await on.report(...calls(1))
+  await on.runRules()
+  expect(await suspended(on)).toEqual(['agent-a'])
+  const other = await takeOver(on)
+  await other.report(...calls(max))
+  await other.runRules()
+  expect(await storedOf(other)).toEqual({ 'agent-a': 2 * max })
+  expect(await suppressedOf(other)).toEqual([6])
+})
+
+it('counts what was suppressed when the rule is changed before it was written', async () => {
+  const on = await atMinute()
+  const id = await on.create(shellRule())
+  await on.report(...calls(max))
+  await on.services.ruleRunner.whenIdle()
+  await on.report(...calls(7))
+  await on.services.ruleRunner.whenIdle()
+  const detection = { shell: { event_type: 'tool_call', tool: 'shell-*' }, condition: 'shell' }
+  expect((await on.call('PUT', `/api/rules/${id}`, { body: shellRule({ detection }) })).status).toBe(200)
+  await on.runRules()
+  expect(await suppressedOf(on)).toEqual([7])
+})
+
+it('finds the same in a backtest, also from the middle of a minute', async () => {
+  const on = await atMinute()
+  const begin = startOf(on.clock.now(), minuteMs)
+  const id = await on.create(shellRule())
+  await on.report(...calls(max - 20))
+  on.clock.advance(20_000)
+  await on.report(...calls(50), ...calls(1, 'agent-b'))
+  await on.runRules()
+  const live = await on.rows<{ seq: number; fired_at: number }>('select seq, fired_at from rule_firings order by seq')
+  expect(live).toHaveLength(max + 1)
+  for (const [from, suppressed] of [
+    [begin, 30],
+    [begin + 10_000, 30],
+  ] as const) {
+    const body = { id, from: isoTime(from), to: isoTime(begin + minuteMs) }
+    const answer = await on.call<RuleBacktest>('POST', '/api/rules/backtest', { body })
+    const expected = live.filter(({ fired_at }) => Number(fired_at) >= from)
+    expect(answer.body).toMatchObject({ firings: expected.length, suppressed })
+  }
+})

@@ -1,0 +1,72 @@
+import type { EventRow } from '@wardline/contract'
+import { hourMs, minuteMs, startOf } from '../../../clock.ts'
+import { ByUse, type Linked } from './by-use.ts'
+import type { Surroundings } from './correlation.ts'
+
+/** Whose events complete a firing. */
+type Reporter = Pick<EventRow, 'instance_id' | 'by_service'>
+
+/** Firings of a reporter in the minute of the budget. */
+export type SpentFirings = Reporter & { firings: number }
+
+interface Spent extends Linked<Spent> {
+  firings: number
+}
+
+/**
+ * What the service reports about an agent has a separate budget: an agent must not hide it behind a flood. Nor may agents
+ * share one, or a flood of one would keep the response from another.
+ */
+const keyOf = ({ instance_id, by_service }: Reporter) => `${by_service ? 'service' : 'agent'} ${instance_id ?? ''}`
+
+const none: readonly [number, number][] = []
+
+/** Firings that a rule may still make in a minute of the events, for each instance; those beyond are counted. */
+export class FiringBudget {
+  #minute = Number.NEGATIVE_INFINITY
+  #spent = new ByUse<Spent>()
+  readonly #suppressed = new Map<number, number>()
+
+  /** Spends a firing; false where the budget of the reporter is spent. */
+  take(reporter: Reporter, { time, bounds, counter }: Pick<Surroundings, 'time' | 'bounds' | 'counter'>): boolean {
+    const minute = startOf(time, minuteMs)
+    if (minute !== this.#minute) this.restore(minute, [])
+    const key = keyOf(reporter)
+    const known = this.#spent.get(key)
+    if (!known) {
+      this.#add(key, 1)
+      if (this.#spent.size > bounds.groups) {
+        this.#spent.delete(this.#spent.oldest!)
+        counter.evicted += 1
+      }
+      return true
+    }
+    this.#spent.use(known)
+    if (known.firings < bounds.firings) {
+      known.firings += 1
+      return true
+    }
+    const hour = startOf(time, hourMs)
+    this.#suppressed.set(hour, (this.#suppressed.get(hour) ?? 0) + 1)
+    return false
+  }
+
+  /** Firings beyond the budget since the last call, by hour of the events. */
+  takeSuppressed(): readonly [hour: number, count: number][] {
+    if (this.#suppressed.size === 0) return none
+    const counts = [...this.#suppressed]
+    this.#suppressed.clear()
+    return counts
+  }
+
+  /** Sets what was spent of a minute, those first whose last firing is the oldest. */
+  restore(minute: number, spent: readonly SpentFirings[]): void {
+    this.#minute = minute
+    this.#spent = new ByUse()
+    for (const { firings, ...reporter } of spent) this.#add(keyOf(reporter), firings)
+  }
+
+  #add(key: string, firings: number): void {
+    this.#spent.add({ key, firings, older: undefined, newer: undefined })
+  }
+}
