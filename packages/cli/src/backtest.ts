@@ -68,6 +68,9 @@ function backtestSentence({ from, to, firings, instances, suspensions }: RuleBac
 function print(found: RuleBacktest): void {
   console.log(backtestSentence(found))
   console.error(`${counted(found.events_read, 'event')} in ${(found.duration_ms / 1_000).toFixed(1)} s.`)
+  if (found.suppressed > 0) {
+    console.error(`${counted(found.suppressed, 'more firing')} would have been counted, not stored.`)
+  }
   if (found.evicted > 0) {
     console.error(`${counted(found.evicted, 'group')} were forgotten because there were too many: firings may lack.`)
   }

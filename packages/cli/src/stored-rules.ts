@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import type { RuleList, RuleMode, RuleView } from '@wardline/contract'
+import { type RuleList, type RuleMode, type RuleView, ruleLimits } from '@wardline/contract'
 import { counted, safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { addBacktest } from './backtest.ts'
@@ -9,6 +9,9 @@ import type { ServiceFlags } from './service/settings.ts'
 import { textTable } from './text-table.ts'
 
 const heads = ['ID', 'MODE', 'VERSION', 'SEVERITY', 'FIRED 24 H', 'LAST', 'TITLE', 'FILE']
+
+const suppressedText = (span: string, firings: string): string =>
+  `Suppressed in ${span}: ${firings}, beyond ${ruleLimits.minuteFirings} about one agent in a minute.`
 
 /** A line for each rule, then what is wrong with rule files and how far behind the rules are. */
 function ruleTable({ rules }: Pick<RuleList, 'rules'>): string {
@@ -31,6 +34,10 @@ async function list(flags: ServiceFlags): Promise<void> {
   if (flags.json) return console.log(safeJson(reply, 2))
   if (reply.rules.length > 0) console.log(ruleTable(reply))
   else console.error('No rules are stored; wardline rules add <file> stores one.')
+  for (const { id, suppressed_24h } of reply.rules) {
+    if (suppressed_24h > 0)
+      console.error(suppressedText('24 hours', `${counted(suppressed_24h, 'firing')} of rule ${id}`))
+  }
   for (const { file, error } of reply.file_faults) console.error(sanitize(`${file}: ${error}`))
   const { lag_events } = reply.runner
   if (lag_events > 0) console.error(`The rules are ${counted(lag_events, 'event')} behind.`)
@@ -68,6 +75,8 @@ async function firings(id: string, flags: ServiceFlags & { limit?: string }): Pr
     firing.responses.map(({ action, target, result }) => sanitize(`${action} ${target ?? ''} ${result}`)).join(', '),
   ])
   console.log(textTable([['AT', 'MODE', 'GROUP', 'COUNT', 'EVENT', 'RESPONSES'], ...rows]))
+  const suppressed = reply.hours.reduce((sum, hour) => sum + hour.suppressed, 0)
+  if (suppressed > 0) console.error(suppressedText('7 days', counted(suppressed, 'firing')))
 }
 
 async function add(file: string, flags: ServiceFlags & { replace?: string }): Promise<void> {

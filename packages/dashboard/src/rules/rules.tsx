@@ -33,7 +33,8 @@ const lagText = (lag: number): string =>
   lag === 0 ? 'Every stored event was taken through the rules.' : `The rules are ${counted(lag, 'event')} behind.`
 
 function RuleRow({ rule, isAt }: { rule: ListedRule; isAt: boolean }) {
-  const { id, title, mode, severity, version, file, responses, recent_hours, firings_24h, last_fired_at } = rule
+  const { id, title, mode, severity, version, file, responses, recent_hours, last_fired_at } = rule
+  const { firings_24h, suppressed_24h } = rule
   return (
     <tr className={isAt ? 'at' : ''}>
       <td>
@@ -57,6 +58,7 @@ function RuleRow({ rule, isAt }: { rule: ListedRule; isAt: boolean }) {
           <HourBars hours={recent_hours} />
         </span>{' '}
         {firings_24h.toLocaleString('en')}
+        {suppressed_24h > 0 && <span className="under">{suppressed_24h.toLocaleString('en')} suppressed</span>}
       </td>
       <td className="number">{last_fired_at === null ? '–' : <Time at={last_fired_at} />}</td>
       <td className="number only-wide">
