@@ -132,15 +132,17 @@ it('acts at once when a rule is switched to enforce during a flood', async () =>
   expect(await suppressedOf(other)).toEqual([6])
 })
 
-it('counts what was suppressed when the rule is changed before it was written', async () => {
+it.each([
+  { detection: { shell: { event_type: 'tool_call', tool: 'shell-*' }, condition: 'shell' } },
+  { mode: 'alert' },
+])('counts what was suppressed when the rule is changed to %j before it was written', async (change) => {
   const on = await atMinute()
   const id = await on.create(shellRule())
   await on.report(...calls(max))
   await on.services.ruleRunner.whenIdle()
   await on.report(...calls(7))
   await on.services.ruleRunner.whenIdle()
-  const detection = { shell: { event_type: 'tool_call', tool: 'shell-*' }, condition: 'shell' }
-  expect((await on.call('PUT', `/api/rules/${id}`, { body: shellRule({ detection }) })).status).toBe(200)
+  expect((await on.call('PUT', `/api/rules/${id}`, { body: shellRule(change) })).status).toBe(200)
   await on.runRules()
   expect(await suppressedOf(on)).toEqual([7])
 })
@@ -164,4 +166,21 @@ it('finds the same in a backtest, also from the middle of a minute', async () =>
     const expected = live.filter(({ fired_at }) => Number(fired_at) >= from)
     expect(answer.body).toMatchObject({ firings: expected.length, suppressed })
   }
+})
+
+it('finds the same in a backtest where the budget was spent by windows that began before the minute', async () => {
+  const on = await atMinute()
+  const begin = on.clock.now()
+  const perSession = { type: 'event_count', 'group-by': ['session_id'], timespan: '40s', condition: { gte: 2 } }
+  const id = await on.create(shellRule({ correlation: perSession, cooldown: '1s', tests: undefined }))
+  const sessions = calls(max).map((call, index) => ({ ...call, session_id: `s${index}` }))
+  for (const second of [50, 70, 106]) {
+    on.clock.advance(begin + second * 1_000 - on.clock.now())
+    await on.report(...sessions)
+    await on.runRules()
+  }
+  expect(await storedOf(on)).toEqual({ 'agent-a': max })
+  const body = { id, from: isoTime(begin + 105_000), to: isoTime(begin + 110_000) }
+  const answer = await on.call<RuleBacktest>('POST', '/api/rules/backtest', { body })
+  expect(answer.body).toMatchObject({ firings: 0, suppressed: max })
 })
