@@ -109,6 +109,31 @@ describe('a rule', () => {
     expect((await wardline('delete', id)).stdout).toContain('is deleted')
     expect(await wardline('show', id)).toMatchObject({ code: 2, stderr: expect.stringContaining('No rule with id') })
   })
+
+  test('says how many firings of an agent were counted, not stored', async () => {
+    const instance_id = await newInstance(service, unique('flood').slice(0, 14))
+    const { body } = await service.call<{ id: string }>('POST', '/api/rules', {
+      body: {
+        title: 'Every call',
+        severity: 'info',
+        detection: { call: { event_type: 'tool_call', instance_id }, condition: 'call' },
+      },
+    })
+    const event = { severity: 'info', source: 'test', event_type: 'tool_call', description: 'A call', instance_id }
+    await service.call('POST', '/api/events/batch', { body: Array.from({ length: 200 }, () => event) })
+    const wardline = (...args: string[]) =>
+      startCommand(['rules', ...args, '--url', service.baseUrl], { WARDLINE_KEY: service.key }).ended
+    await until(
+      'the list to name the rule',
+      () => wardline('list'),
+      ({ stderr }) =>
+        new RegExp(`^Suppressed in 24 hours: \\d+ firings of rule ${body.id}, beyond 60 `, 'm').test(stderr),
+    )
+    expect((await wardline('firings', body.id)).stderr).toMatch(/^Suppressed in 7 days: \d+ firings, beyond 60 /)
+    expect((await wardline('backtest', body.id, '--from', '1h')).stderr).toMatch(
+      /\d+ more firings would have been counted, not stored\./,
+    )
+  })
 })
 
 describe.skipIf(isExternal)('a crash between event, firing and response', () => {
