@@ -266,7 +266,11 @@ export class RuleRunner {
     const hours = suppressed.map(({ row, hour, count }) => ({ rule_id: row.id, hour, count: 0, suppressed: count }))
     const counts = hours.length > 0 ? [this.#statements.hours(hours)] : []
     const first = [heldStatement(database, holding), moveStatement(database.db, this.#seq, now + leaseMs)]
-    const results = await this.#batch([...first, ...writing.statements, ...values, ...counts])
+    const results = await this.#batch([...first, ...writing.statements, ...values, ...counts]).catch((fault) => {
+      // What was to be written left the states: it is found again in the log.
+      this.#drop()
+      throw fault
+    })
     holding.seq = this.#seq
     this.#movedAt = clock.monotonic()
     writing.stored(results.slice(first.length))
