@@ -2,7 +2,7 @@ import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { screens as paths } from '../../packages/dashboard/src/screens.ts'
 import { effort } from '../../test-servers/effort.ts'
-import { isExternal, type Service } from '../service.ts'
+import { isExternal, type Service, until } from '../service.ts'
 import { nowhereYet, useScreens } from './browser.ts'
 import { injections } from './injections.ts'
 
@@ -137,7 +137,12 @@ const fields: Record<string, { max?: number; send(service: Service, text: string
 }
 
 async function put(service: Service, method: string, path: string, body: object): Promise<number> {
-  return (await service.call(method, path, { body })).status
+  // Three hundred at once are more than a busy machine may have room for.
+  return until(
+    `an answer of ${path}`,
+    async () => (await service.call(method, path, { body })).status,
+    (status) => status !== 503,
+  )
 }
 
 beforeAll(async () => {
