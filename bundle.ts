@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { hashOfSources } from './source-hash.ts'
@@ -69,13 +69,25 @@ export async function bundleCommand(): Promise<string> {
   return join(target, 'main.mjs')
 }
 
+function writeStartFile(program: string): void {
+  const text = `await import(${JSON.stringify(pathToFileURL(program).href)})\n`
+  // Another user may have started the service before.
+  if (existsSync(startFile) && readFileSync(startFile, 'utf8') === text) return
+  mkdirSync(folder, { recursive: true })
+  const scratch = `${startFile}-${process.pid}`
+  writeFileSync(scratch, text)
+  renameSync(scratch, startFile)
+}
+
 if (import.meta.main) {
   const program = await bundleCommand().catch((fault) => {
     console.error(`The service starts from its sources, which takes longer: ${(fault as Error).message}`)
     return main
   })
-  mkdirSync(folder, { recursive: true })
-  const scratch = `${startFile}-${process.pid}`
-  writeFileSync(scratch, `await import(${JSON.stringify(pathToFileURL(program).href)})\n`)
-  renameSync(scratch, startFile)
+  try {
+    writeStartFile(program)
+  } catch (fault) {
+    console.error(`${(fault as Error).message}: make ${folder} writable for this user, or use npm run dev.`)
+    process.exitCode = 1
+  }
 }
