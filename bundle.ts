@@ -53,11 +53,11 @@ export async function bundleCommand(): Promise<string> {
   const sources = ['cli', 'contract', 'sdk', 'server', 'text'].map((name) => `packages/${name}/src`)
   const target = join(folder, `bundle-${hashOfSources(sources, ['bundle.ts', 'package-lock.json']).slice(0, 16)}`)
   if (!existsSync(target)) {
-    mkdirSync(folder, { recursive: true })
-    removeOldBundles()
     // Several processes may build at once: each into a separate folder.
     const scratch = join(folder, `scratch-${process.pid}`)
+    mkdirSync(scratch, { recursive: true })
     try {
+      removeOldBundles()
       await build(scratch)
       renameSync(scratch, target)
     } catch (fault) {
