@@ -6,7 +6,7 @@ import {
   type Rotated,
 } from '@wardline/contract'
 import { afterEach, describe, expect, it } from 'vitest'
-import { migrate } from '../../db/migrate.ts'
+import { decoyInventory } from '../../db/migrations/0034-decoy-inventory.ts'
 import { openRuleService, shellRule } from '../../test-rule-service.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 
@@ -95,9 +95,7 @@ describe('the state of a decoy', () => {
     for (const column of ['form', 'is_test', 'is_ignored'])
       await on.execute(`alter table honeypot_hits drop column ${column}`)
     await on.execute('drop table decoy_ignores')
-    await on.execute('drop table verifications')
-    await on.execute('delete from schema_version where version >= 34')
-    await migrate(on.deps.database, on.clock.now())
+    for (const statement of decoyInventory(on.deps.database.dialect.ddl)) await on.execute(statement)
     expect(await detail(on, touched.id)).toMatchObject({ state: 'tripped', leakedOutside: false, hitCount: 1 })
     expect(await detail(on, leaked.id)).toMatchObject({ state: 'tripped', leakedOutside: true })
     expect(await detail(on, quiet.id)).toMatchObject({ state: 'issued', leakedOutside: false })
