@@ -167,6 +167,33 @@ test('switches observe, alert and enforce, says before what enforce does, and st
   expect(status).toBe(404)
 })
 
+test('says how many firings of an agent were beyond those of a minute', async () => {
+  const agent = await newInstance(screens.service, 'flooding')
+  const rule = {
+    title: `Every call of ${agent}`,
+    severity: 'info',
+    detection: { call: { event_type: 'tool_call', instance_id: agent }, condition: 'call' },
+  }
+  const { status, text, body } = await screens.service.call<{ id: string }>('POST', '/api/rules', { body: rule })
+  expect(status, text).toBe(201)
+  const call = { severity: 'info', source: 'test', event_type: 'tool_call', description: 'A call', instance_id: agent }
+  // More than two minutes may store of them.
+  const flood = Array.from({ length: 150 }, () => call)
+  expect((await screens.service.call('POST', '/api/events/batch', { body: flood })).status).toBe(200)
+  const suppressed = async () =>
+    (await screens.service.call<{ suppressed_24h: number }>('GET', `/api/rules/${body.id}`)).body.suppressed_24h
+  await until('the count of suppressed firings', suppressed, (count) => count > 0)
+  const page = await screens.signedIn({ at: `/rules/${body.id}` })
+  await page.getByRole('heading', { name: /firings in 7 days, \d+ more suppressed/ }).waitFor()
+  await page.getByRole('button', { name: 'Run' }).click()
+  await page.getByText(/more firings would have been counted, not stored: a rule fires at most 60 times/).waitFor()
+  await page.goto('/rules')
+  await page
+    .getByRole('row', { name: `Every call of ${agent}` })
+    .getByText(/\d+ suppressed/)
+    .waitFor()
+})
+
 test('needs no more than a keyboard, and keeps its filter in the address', async () => {
   const name = unique('keyed').slice(0, 14)
   const id = await createRule(name)

@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import type { RuleBacktest } from '@wardline/contract'
+import { type RuleBacktest, ruleLimits } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useEffect, useRef, useState } from 'react'
 import { HostileText } from '../parts/hostile-text.tsx'
@@ -102,7 +102,7 @@ function Samples({ samples, firings }: Pick<RuleBacktest, 'samples' | 'firings'>
 }
 
 function Result({ result }: { result: RuleBacktest }) {
-  const { firings, instances, suspensions, evicted, samples } = result
+  const { firings, suppressed, instances, suspensions, evicted, samples } = result
   return (
     <>
       <p className="rule-inner backtest-said" role="status">
@@ -115,6 +115,12 @@ function Result({ result }: { result: RuleBacktest }) {
           <span className="under quiet"> In mode enforce. The brake may have stopped some of these suspensions.</span>
         )}
       </p>
+      {suppressed > 0 && (
+        <p className="rule-inner quiet">
+          {counted(suppressed, 'more firing')} would have been counted, not stored: a rule fires at most{' '}
+          {ruleLimits.minuteFirings} times a minute about one agent.
+        </p>
+      )}
       {evicted > 0 && (
         <p className="rule-inner warning">
           {counted(evicted, 'group')} had to be forgotten because there were too many: firings may be missing.

@@ -189,8 +189,11 @@ export function Firings({ id, days, onDays }: { id: string; days: FiringDays; on
   const bucketMs = bucketOf(days)
   const counts = first ? barsOf(first.hours, first.from, bucketMs, (days * dayMs) / bucketMs) : []
   const total = counts.reduce((sum, count) => sum + count, 0)
+  const suppressed = first?.hours.reduce((sum, hour) => sum + hour.suppressed, 0) ?? 0
   const firings = data?.pages.flatMap((page) => page.firings) ?? []
-  const heading = `${counted(total, 'firing')} in ${days === 1 ? '24 hours' : `${days} days`}`
+  const span = days === 1 ? '24 hours' : `${days} days`
+  const beyond = suppressed === 0 ? '' : `, ${suppressed.toLocaleString('en')} more suppressed`
+  const heading = `${counted(total, 'firing')} in ${span}${beyond}`
   return (
     <section className="panel" aria-labelledby="firings">
       <header>
