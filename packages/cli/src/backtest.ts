@@ -58,7 +58,7 @@ function spanText(ms: number): string {
   return hours >= 2 ? counted(Math.round(hours), 'hour') : counted(Math.max(1, Math.round(hours * 60)), 'minute')
 }
 
-/** What a rule would have done, in one sentence. */
+/** One sentence: firings, agents and suspensions of a backtest. */
 function backtestSentence({ from, to, firings, instances, suspensions }: RuleBacktest): string {
   const span = spanText(Date.parse(to) - Date.parse(from))
   if (firings === 0) return `The rule would not have fired in ${span}.`

@@ -44,7 +44,7 @@ function selectorOf({ tag, instance, all }: ContainOptions): ContainmentSelector
 
 const agentsText = (count: number) => (count === 1 ? '1 agent' : `${count} agents`)
 
-/** What a plan says to people. */
+/** The plan of a containment as text. */
 function planText({
   action,
   agents,
@@ -111,7 +111,7 @@ function missingText({ missing, missing_count }: Containment): string {
   return `${missing.map(sanitize).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
-/** What was not confirmed, and what that means. */
+/** Agents that did not confirm, and what that means. */
 export function unconfirmedText(found: Containment): string {
   const { calls, confirmed } = found.enforcement
   const open = calls - confirmed

@@ -19,7 +19,7 @@ import {
 } from './fields.ts'
 import { Type } from './type.ts'
 
-/** What the service alerts of without a stored event. */
+/** Alerts of the service that have no stored event. */
 export const alertTypes = {
   instanceSuspended: 'instance_suspended',
   instanceResumed: 'instance_resumed',

@@ -33,7 +33,7 @@ export const ContainmentSelector = Type.Object(
 )
 export type ContainmentSelector = Static<typeof ContainmentSelector>
 
-/** What to repeat as `confirm`: `suspend 140 agents`. */
+/** The text that `confirm` must repeat: `suspend 140 agents`. */
 export const confirmText = (action: ContainmentAction, agents: number): string =>
   `${action} ${agents} ${agents === 1 ? 'agent' : 'agents'}`
 
@@ -68,7 +68,7 @@ const unreachedReasons = ['offline', 'no_control_stream', 'old_sdk'] as const
 const listedIds = (description: string) =>
   Type.Array(InstanceId, { description: `${description}; at most ${limits.listedMembers}` })
 
-/** What a containment would do, without doing it. */
+/** A dry run: what a containment would do. */
 export const ContainmentPlan = Type.Object({
   dry_run: Type.Literal(true),
   action: choice(containmentActions),

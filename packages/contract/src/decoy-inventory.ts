@@ -35,7 +35,7 @@ const PlantedNote = Type.Object({
   file: nullable(Type.String({ description: 'The file that holds the decoy' })),
 })
 
-/** What the inventory says of a decoy. */
+/** A decoy as the inventory lists it. */
 export const inventory = {
   state: choice(decoyStates, 'issued, planted, tripped (touched), or retired (replaced or deleted)'),
   planted: nullable(PlantedNote),

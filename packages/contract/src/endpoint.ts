@@ -39,7 +39,7 @@ export interface Endpoint {
   failures?: Record<number, string>
 }
 
-/** Who may call, from the fewest rights to the most. */
+/** Scopes that may call an endpoint, from the fewest rights to the most. */
 export const access = {
   agents: ['agent', 'admin'],
   readers: ['viewer', 'operator', 'admin'],

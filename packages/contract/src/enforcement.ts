@@ -52,7 +52,7 @@ export type EnforcementCallState = (typeof callStates)[number]
 const status = nullable(Type.Integer({ description: 'HTTP status of the last answer; null = no answer' }))
 const fault = nullable(Type.String({ description: 'Why the last attempt did not count; null after a success' }))
 
-/** What one point answered about one suspension. */
+/** Answer of one enforcement point about one suspension. */
 export const EnforcementCall = Type.Object({
   point: Type.String({ description: 'Name of the enforcement point' }),
   state: choice(

@@ -63,7 +63,7 @@ export const eventTypes = {
   chainUnavailable: 'chain_unavailable',
 } as const
 
-/** What agents and those who guard them report. */
+/** Event types that agents and their guards report. */
 const reportedTypes: readonly string[] = [
   eventTypes.toolCall,
   eventTypes.sessionMetrics,

@@ -98,7 +98,7 @@ const KeyRevoked = Type.Object({ ok: Type.Literal(true), id: KeyId })
 
 const SessionCreated = Type.Object({ ok: Type.Literal(true), scope: choice(scopes), expires_at: Timestamp })
 
-/** Who is signed in. */
+/** The key that a session is signed in with. */
 const SessionView = Type.Object({
   key_id: Type.String({ description: 'Id of the key' }),
   scope: choice(scopes),

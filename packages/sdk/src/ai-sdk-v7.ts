@@ -16,7 +16,7 @@ export function guardTools<Tools extends AiTools>(monitor: Monitor, tools: Tools
   return Object.fromEntries(guarded) as Tools
 }
 
-/** What a rule for `toolApproval` is asked about. */
+/** The call that a rule for `toolApproval` decides about. */
 export interface ApprovalRequest {
   toolCall: { toolName: string; toolCallId: string; input: unknown; providerExecuted?: boolean | undefined }
   tools: AiTools | undefined
@@ -65,7 +65,7 @@ function toolOf({ tools = {}, toolCall }: ApprovalRequest): AiTool | undefined {
   return Object.hasOwn(tools, toolCall.toolName) ? tools[toolCall.toolName] : undefined
 }
 
-/** What the AI SDK itself asks where there is no rule for all tools. */
+/** Approval by the rule of the single tool, which the AI SDK applies where there is no rule for all tools. */
 async function ruleOfTool(request: ApprovalRequest): Promise<ApprovalStatus> {
   const { toolCall, toolsContext, messages } = request
   const tool = toolOf(request)

@@ -22,7 +22,7 @@ export class KillSwitch {
   #lastContact: Date | undefined
   #isCutOff = false
   #abort = new AbortController()
-  /** What was announced last: nothing while active. */
+  /** The suspension announced last; undefined while active. */
   #announced: string | undefined
   #cancelTimer = () => {}
 

@@ -75,7 +75,7 @@ export interface CheckOptions {
   tool?: string
   /** Folder that a relative path starts from; default: the working directory of the process. */
   cwd?: string
-  /** Where the path leads when links are followed. */
+  /** The path with links resolved. */
   realPath?: string
 }
 

@@ -111,7 +111,7 @@ function plainValue(value: unknown): string | number | boolean | null {
   return `[${typeof value}]`
 }
 
-/** What stands for an object that is no plain container. */
+/** Placeholder for an object that is no plain container. */
 function specialObject(value: object): string | undefined {
   if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return `[${value.byteLength} bytes]`
   if (value instanceof Date) return Number.isFinite(value.getTime()) ? value.toISOString() : '[date]'

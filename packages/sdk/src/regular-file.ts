@@ -23,7 +23,7 @@ export function tailOf(descriptor: number, maxBytes: number): string {
   return bytes.subarray(0, readSync(descriptor, bytes, 0, bytes.length, size - bytes.length)).toString()
 }
 
-/** What `use` makes of an open file, which is closed after it. */
+/** Runs `use` on an open file, and closes it after. */
 export function withFile<Result>(descriptor: number, use: (descriptor: number) => Result): Result {
   try {
     return use(descriptor)

@@ -116,7 +116,7 @@ export class Service {
     }
   }
 
-  /** What the developer should do about an unsuccessful answer. */
+  /** Advice to the developer about an unsuccessful answer. */
   explain(answer: Pick<Answer, 'status'> & Partial<Answer>): MonitorError {
     const { status, fault } = answer
     const { host } = this.#base

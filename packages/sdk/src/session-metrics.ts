@@ -9,7 +9,7 @@ const namesPerEvent = 10
 export class SessionMetrics {
   #sums = new Map<string, number>()
 
-  /** What is wrong with it, or undefined. */
+  /** Returns the fault, or undefined. */
   add(name: string, value: number): string | undefined {
     if (typeof name !== 'string' || !/^[A-Za-z][\w.-]{0,63}$/.test(name)) {
       return 'a metric must have a name of letters, digits, _, . and -, at most 64'

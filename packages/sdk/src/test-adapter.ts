@@ -10,7 +10,7 @@ interface Turn {
   output: unknown
 }
 
-/** What the body of the tool does in every turn. */
+/** Body of the tool, run in every turn. */
 export function readFile(path: string): string {
   if (path === 'missing.txt') throw new Error('there is no such file')
   return `the content of ${path}`

@@ -74,7 +74,7 @@ export function ended(child: ChildProcess): Promise<Ended> {
   })
 }
 
-/** What a coding agent wrote to a hook, by the name of its file. */
+/** Recorded input of a coding agent to a hook, by the name of its file. */
 export function sample(name: string): Record<string, unknown> {
   return JSON.parse(readFileSync(new URL(`agent/fixtures/${name}.json`, import.meta.url), 'utf8'))
 }

@@ -31,7 +31,7 @@ export const eventually = <Value>(check: () => Value) => vi.waitFor(check, { tim
 class Wire {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
-  /** Where connections lead to. */
+  /** Address that connections lead to. */
   target: string
   /** `refuse`: connections are cut at once. `stall`: what is sent stays unanswered. */
   mode: 'pass' | 'refuse' | 'stall' = 'pass'

@@ -43,7 +43,7 @@ export interface ControlMessage {
   signature_ed25519?: string
 }
 
-/** What the service says of the kill switch, by push or by poll. */
+/** State of the kill switch as the service sends it, by push or by poll. */
 export interface ControlState extends KillSwitchState {
   version: number
 }

@@ -1,6 +1,6 @@
 import { integer, setting, someOf } from './config-values.ts'
 
-/** What the service does by itself about a breach. */
+/** Settings of containment, automatic suspension among them. */
 export const containmentSettings = {
   autoSuspend: setting({
     env: 'WARDLINE_AUTO_SUSPEND',

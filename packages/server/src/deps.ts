@@ -14,7 +14,7 @@ import { createLog, type Log, logDestination } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { openDataDir, openSecrets, type Secrets } from './secrets.ts'
 
-/** What every feature may use. */
+/** Dependencies of every feature. */
 export interface Deps {
   config: Config
   database: Database

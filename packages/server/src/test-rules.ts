@@ -10,7 +10,7 @@ export function compiled(document: object): CompiledRule {
   return rules[0]!.rule
 }
 
-/** What is wrong with a text, as `line:column sentence`. */
+/** Faults of a text, as `line:column sentence`. */
 export const faultsOf = (text: string): string[] =>
   parseRules(text).faults.map(({ line, column, sentence }) => `${line}:${column} ${sentence}`)
 

@@ -4,7 +4,7 @@ import { textTable } from '../text-table.ts'
 
 const table = (rows: readonly (readonly string[])[]): string => textTable(rows.map((row) => row.map(sanitize)))
 
-/** What a channel still has to do, and what it gave up. */
+/** Pending and dead messages of a channel. */
 function backlogOf({ waiting, dead, behind }: ChannelView): string {
   const parts = [
     ...(waiting > 0 ? [`${waiting} waiting`] : []),
@@ -51,14 +51,14 @@ export function channelText(channel: ChannelView): string {
   return table(rows.flatMap(([name, value]) => (value === null ? [] : [[name, value]])))
 }
 
-/** What to do when no channel receives alerts. */
+/** Advice when no channel receives alerts. */
 export const addChannelHint =
   'Add one: wardline channels add <type> --name <name>; types and settings: wardline channels add --help.'
 
 const joined = (...parts: (string | number | null)[]): string =>
   parts.filter((part) => part !== null && part !== '').join(' ')
 
-/** What came of a test, in the words of the receiver. */
+/** Result of a test, with the receiver's answer. */
 export function testedText({ ok, status, answer, duration_ms }: ChannelTested): string {
   const said = joined(status, answer)
   return sanitize(`${ok ? 'Delivered' : 'Not delivered'} after ${duration_ms} ms${said === '' ? '.' : `: ${said}`}`)

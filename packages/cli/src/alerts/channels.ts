@@ -153,7 +153,7 @@ async function log(id: string | undefined, { state, limit, before, json, ...flag
   else if (rows.length === 0) console.error('No messages.')
 }
 
-/** What shows whether a channel works, and mends it. */
+/** Commands that show whether a channel works, and repair it. */
 function addChannelTests(channels: Command): void {
   withService(
     channels

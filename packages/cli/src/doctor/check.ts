@@ -1,4 +1,4 @@
-/** What one look at the service or at this machine showed. */
+/** Result of one check of the service or of this machine. */
 export interface Check {
   name: string
   /** `skip`: it could not be tried, and `detail` says why. */

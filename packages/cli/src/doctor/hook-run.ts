@@ -111,7 +111,7 @@ async function runStatus(command: string, env: NodeJS.ProcessEnv): Promise<Statu
   return { exitCode, stdout: stdout(), stderr: stderr() }
 }
 
-/** What a program prints, up to a bound. */
+/** Output of a program, up to a limit. */
 function printed(stream: Readable): () => string {
   let all = ''
   stream.setEncoding('utf8').on('data', (text: string) => {

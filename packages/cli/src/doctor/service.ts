@@ -88,7 +88,7 @@ export function checkTransport({ url, key }: Service): Check {
   )
 }
 
-/** What the service itself says of its parts. */
+/** State of the service's parts, as the service reports it. */
 export async function checkReadiness({ url }: Service): Promise<Check> {
   const answer = await rawRequest(url, '/readyz').catch(() => undefined)
   const { database, backplane } = (answer?.body ?? {}) as { database?: unknown; backplane?: unknown }

@@ -56,7 +56,7 @@ export function eventLine(row: StreamedRow): string {
 
 const secondsOf = (at: string): string => sanitize(at).replace(/\.\d+Z$/, 'Z')
 
-/** Who acted, by the name of the key where there is one. */
+/** The actor, by the name of the key where there is one. */
 const actorText = ({ actor, actor_name }: Pick<AuditEntry, 'actor' | 'actor_name'>): string =>
   actor_name === null ? sanitize(actor) : `${sanitize(actor_name)} (${sanitize(actor)})`
 

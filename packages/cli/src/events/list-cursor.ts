@@ -24,7 +24,7 @@ export function listCursorOption(text: string): string {
   throw new InvalidArgumentError('It must be the cursor that a search printed, such as 1234 or 1234.57.')
 }
 
-/** Where a list goes on after these entries. */
+/** Cursor of the page after these entries. */
 export function listCursor(entries: readonly Entry[], before: ListPlace | undefined, hasControl: boolean): string {
   const lowest = (kind: Entry['kind']) => entries.findLast((entry) => entry.kind === kind)?.seq
   const event = lowest('event') ?? before?.event ?? top

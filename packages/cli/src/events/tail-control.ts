@@ -33,7 +33,7 @@ export class TailControl {
     if (data.seq > (this.#waiting.at(-1)?.seq ?? this.#seq)) this.#waiting.push(data)
   }
 
-  /** What happened before an event that is about to be shown. */
+  /** Control entries older than the event that is shown next. */
   *before({ seq, created_at }: StreamedRow): Generator<ControlChange> {
     // What another program published has any time that it likes.
     if (seq === null) return

@@ -7,7 +7,7 @@ import { openEventStream, type SentEvent } from './event-stream.ts'
 import { type Place, StreamCursor } from './stream-cursor.ts'
 import { TailControl } from './tail-control.ts'
 
-/** What happened to the connection, for people and for programs. */
+/** A change of the connection, for people and for programs. */
 export type TailNotice =
   | { notice: 'connected'; url: string; after_ms: number }
   | { notice: 'disconnected'; reason: string; retry_ms: number }

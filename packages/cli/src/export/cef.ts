@@ -24,7 +24,7 @@ export function toCef(row: EventRow, version: string): string {
   return lineOf({ version, type: row.event_type, name, severity: row.severity, pairs })
 }
 
-/** What control and audit entries have in common. */
+/** Fields that control and audit entries share. */
 const actPairs = ({ seq, at, actor, actor_name, reason }: ControlChange | AuditEntry): CefPair[] => [
   ['rt', Date.parse(at)],
   ['externalId', `audit-${seq}`],

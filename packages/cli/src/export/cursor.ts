@@ -13,7 +13,7 @@ interface Place {
   at: number
 }
 
-/** Where an export ended, for each kind in it. */
+/** Position at which an export ended, for each kind in it. */
 export type Cursor = Partial<Record<Kind, Place>>
 
 const letters = { event: 'e', control: 'c', audit: 'a' } as const satisfies Record<Kind, string>

@@ -64,7 +64,7 @@ export function toEcs(row: EventRow, version: string): string {
   })}\n`
 }
 
-/** What control and audit entries have in common. */
+/** Fields that control and audit entries share. */
 function actOf(entry: ControlChange | AuditEntry, version: string) {
   const { seq, at, actor, actor_name, reason } = entry
   return {

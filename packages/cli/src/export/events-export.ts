@@ -24,7 +24,7 @@ interface ExportRequest extends ServiceFlags {
   format: ExportFormatName
   output?: string
   query: EventQuery
-  /** What is exported, events first. */
+  /** Kinds to export, events first. */
   kinds: readonly Kind[]
   since: Cursor | undefined
 }

@@ -3,7 +3,7 @@ import { open, rename, rm } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { Failure } from '../exit.ts'
 
-/** Where an export goes. */
+/** Destination of an export. */
 interface ExportTarget {
   /** Resolves when there is room for more. */
   write(text: string | Uint8Array): Promise<void>

@@ -5,7 +5,7 @@ export interface FoundKey {
   key: string
   /** How a shell reads the same key: the key itself is never printed. */
   shellText: string
-  /** Where a person finds it. */
+  /** Its place, for people. */
   place: string
 }
 

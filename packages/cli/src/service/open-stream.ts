@@ -46,7 +46,7 @@ interface OpenStream {
   path: string
   key: string | undefined
   keyFrom: string
-  /** What the answer must be. */
+  /** Required content type of the answer. */
   type: string
   signal: AbortSignal
   headers?: Record<string, string>

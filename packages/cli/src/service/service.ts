@@ -64,7 +64,7 @@ export async function findService(flags: ServiceFlags): Promise<Service> {
   return { url, urlFrom, key, keyFrom, call: createCall(url, key, keyFrom) }
 }
 
-/** What to do when there is no key. */
+/** Advice when there is no key. */
 export function noKey(url: string): Failure {
   const ways = 'give one with --key-file, WARDLINE_KEY, WARDLINE_KEY_FILE or a profile'
   const here = isLocal(url) ? ', or run this in the folder where the service runs' : ''
@@ -101,7 +101,7 @@ export function unreachable(url: string, fault: unknown): Failure {
 /** No sentence of the service is longer; whatever else answers must not fill the terminal. */
 const longestSentence = 500
 
-/** What a refusal of the service means to the caller. */
+/** Explains to the caller why the service refused. */
 export function refusal(url: string, keyFrom: string, { status, code, message: said }: WardlineError): Failure {
   const message = cutText(said, longestSentence)
   if (code === 'unexpected') return notWardline(url, `status ${status} without a code`)

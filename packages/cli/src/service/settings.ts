@@ -1,7 +1,7 @@
 import { Failure } from '../exit.ts'
 import { defaultProfile, type Profiles } from './profile-file.ts'
 
-/** What the options of a command say about the service. */
+/** Address and key from the options of a command. */
 export interface ServiceFlags {
   url?: string
   profile?: string
@@ -11,7 +11,7 @@ export interface ServiceFlags {
 
 export interface ServiceSettings {
   url: string
-  /** Where the address comes from, for people. */
+  /** Source of the address, for people. */
   urlFrom: string
   /** Undefined when none was given. */
   key: KeyPlace | undefined

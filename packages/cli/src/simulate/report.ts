@@ -7,7 +7,7 @@ export interface Figures extends TrafficFigures {
   seconds: number
   agents: number
   suspended: number
-  /** What the agents' SDK said last that was wrong. */
+  /** Last error that the SDK of an agent reported. */
   lastFailure: string | undefined
   /** Events that the agents sent and the service stored. */
   events: Record<Severity, number>

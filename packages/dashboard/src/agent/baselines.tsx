@@ -47,7 +47,7 @@ const outcomes: Record<NonNullable<Episode['outcome']>, string> = {
 
 const rounded = (value: number) => value.toLocaleString('en', { maximumSignificantDigits: 3 })
 
-/** What is usual, in one sentence. */
+/** The usual range, in one sentence. */
 function usualText({ usual, samples, basis }: Baseline): string {
   const range = usual ? `usually ${rounded(usual.low)} to ${rounded(usual.high)}` : 'nothing is known as usual'
   return `${range} · judged by ${bases[basis]} · ${samples.toLocaleString('en')} ${samples === 1 ? 'sample' : 'samples'}`

@@ -41,7 +41,7 @@ export function Anomalies({ rows, id }: { rows: readonly Row[]; id: string }) {
   )
 }
 
-/** What the agent was given, what it called, and what came of it. */
+/** Inputs, calls and outcome of a session. */
 export function Sessions({ rows }: { rows: readonly Row[] }) {
   const sessions = useMemo(() => sessionsOf(rows), [rows])
   return (

@@ -14,7 +14,7 @@ import { resumeSentence } from './resume-sentence.ts'
 /** Earlier suspensions that stand there without asking. */
 const shownEarlier = 3
 
-/** Who asked for it and why, and what belongs to it. */
+/** Actor, reason, and the containment that it belongs to. */
 function Cause({ suspension }: { suspension: Suspension }) {
   const { by, by_name, reason, event_id, containment_id, resumed_at } = suspension
   return (

@@ -211,7 +211,7 @@ interface PeopleProps {
   onChange(body: AlertChange, done: string): void
 }
 
-/** Who has it, and what they wrote for others. */
+/** Assignee and note. */
 function People({ alert, isBusy, onChange }: PeopleProps) {
   const { data: session } = useQuery(sessionQuery)
   const mayOperate = useMayOperate()

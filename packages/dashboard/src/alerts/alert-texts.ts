@@ -8,7 +8,7 @@ import type { Alert, AlertCount, AlertDetail, Channel } from '../service/alerts.
 
 type AlertFacts = Pick<Alert, 'event_type' | 'by_service' | 'source' | 'instance_id'>
 
-/** What an alert is about, in one sentence. */
+/** Subject of an alert, in one sentence. */
 export function headlineOf(alert: AlertFacts): string {
   const who = alert.instance_id ?? 'An unnamed agent'
   const own: Record<string, string> = {
@@ -147,7 +147,7 @@ export function matchText({ severities: among, types, instances }: AlertMatch): 
 
 const listOf = (text: string): string[] => text.split(/[\s,]+/).filter((part) => part !== '')
 
-/** What a person typed: lists are separated by commas or spaces. */
+/** Parses a typed list, separated by commas or spaces. */
 export function matchOf(form: { severities: readonly string[]; types: string; instances: string }): AlertMatch {
   const among = severities.filter((severity) => form.severities.includes(severity))
   const types = listOf(form.types)

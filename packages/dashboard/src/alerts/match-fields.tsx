@@ -1,7 +1,7 @@
 import { type AlertMatch, severities } from '@wardline/contract'
 import { matchOf } from './alert-texts.ts'
 
-/** What a route or a silence is about; read back with `matchOfForm`. */
+/** Fields of the match of a route or silence; read back with `matchOfForm`. */
 export function MatchFields({ match = {} }: { match?: AlertMatch | undefined }) {
   return (
     <fieldset className="fields">

@@ -1,10 +1,10 @@
 import type { Severity } from '@wardline/contract'
 
 export const alertViews = ['channels', 'routing'] as const
-/** What the queue shows when it is not what is open. */
+/** States that the queue can show besides open alerts. */
 export const shownStatuses = ['acknowledged', 'resolved', 'all'] as const
 
-/** What the address says of the screen. */
+/** State of the screen in the address. */
 export interface AlertSearch {
   /** Default: the queue. */
   view?: (typeof alertViews)[number]

@@ -70,7 +70,7 @@ function ExportButton({ filter }: { filter: AuditQuery }) {
   )
 }
 
-/** Who changed what: the newest entries first, of those that match. */
+/** Matching audit entries, newest first. */
 export function Audit() {
   const isAdmin = useHasScope('admin')
   useTitle('Audit')

@@ -2,7 +2,7 @@ import type { AuditQuery, ReplyOf } from '@wardline/contract'
 import { call } from '../service/client.ts'
 
 export type Entry = ReplyOf<'listAudit'>['entries'][number]
-/** What the address holds. */
+/** Filters in the address. */
 export type AuditSearch = Pick<AuditQuery, 'actor' | 'action' | 'target' | 'from' | 'to'> & { open?: number }
 
 /** The name of the key that acted, or who acted without one. */

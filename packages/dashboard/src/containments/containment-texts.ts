@@ -44,7 +44,7 @@ export function containmentHeading(containment: ContainmentSummary): string {
   return `${counted(changed, 'agent')} confirmed, ${number(proven)} of them proven stopped`
 }
 
-/** What happens next, or what a person has to do. */
+/** The next step, of the service or of a person. */
 export function nextSentence(containment: ContainmentSummary): string {
   const { action, state, requested, changed, skipped, proven, violated, missing_count } = containment
   const isSuspend = action === 'suspend'

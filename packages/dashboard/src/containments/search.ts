@@ -1,4 +1,4 @@
-/** What the address says of the list. */
+/** Filters of the list in the address. */
 export interface ContainmentsSearch {
   /** The drill whose report is open. */
   drill?: string

@@ -12,7 +12,7 @@ interface ActionProps {
   onClose(): void
 }
 
-/** What is under way, and why it failed. */
+/** The action in progress, and its error. */
 function useChange() {
   const client = useQueryClient()
   const [fault, setFault] = useState<string>()

@@ -41,7 +41,7 @@ const firstRows = 200
 
 const dayMs = 86_400_000
 
-/** What the decoys say, in a sentence. */
+/** State of the decoys, in one sentence. */
 function headingOf(decoys: readonly Decoy[], now: number): string {
   if (decoys.length === 0) return 'No decoy is planted.'
   const all = counted(decoys.length, 'decoy')

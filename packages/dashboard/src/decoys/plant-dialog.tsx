@@ -18,7 +18,7 @@ const quotedPath = (path: string): string => {
   return home + (/^[\w./-]+$/.test(rest) ? rest : `'${rest.replaceAll("'", `'\\''`)}'`)
 }
 
-/** What to plant, as text. */
+/** The text to plant. */
 function plantText(preset: DecoyPreset, path: string, key: string | undefined): string {
   if (key === undefined && /[*?]|\/$/.test(path)) return ''
   return preset.snippet.replaceAll('{{value}}', () => key ?? '…').replaceAll('{{path}}', () => quotedPath(path))

@@ -7,6 +7,6 @@ export interface DecoySearch {
   open?: string
   /** The preset in the dialog, or `new`. */
   plant?: string
-  /** For whom to plant. */
+  /** The instance to plant for. */
   agent?: string
 }

@@ -11,7 +11,7 @@ const lastMs: Record<LastRange, number> = {
   '7d': 10_080 * minuteMs,
 }
 
-/** What the address says of the list. */
+/** Filters of the list in the address. */
 export type EventSearch = EventFilter & {
   /** A range that ends now. */
   last?: LastRange

@@ -6,7 +6,7 @@ type StatusFilter = (typeof statusFilters)[number]
 export const sortKeys = ['id', 'status', 'version', 'fails', 'control', 'heartbeat'] as const
 export type SortKey = (typeof sortKeys)[number]
 
-/** What the address says of the list. */
+/** Filters of the list in the address. */
 export interface FleetSearch {
   status?: StatusFilter
   q?: string

@@ -1,4 +1,4 @@
-/** What the address says of the bundle. */
+/** Agent and range of the bundle in the address. */
 export interface IncidentSearch {
   agent?: string
   /** ISO 8601. */

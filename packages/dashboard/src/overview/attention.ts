@@ -15,7 +15,7 @@ export interface AttentionItem {
   severity: Severity
   /** One plain sentence, of words of ours and ids only. */
   headline: string
-  /** What the reporter wrote: a hostile text. */
+  /** Text of the reporter, hostile. */
   report: string | undefined
   /** How often and since when, in words of ours. */
   facts: string

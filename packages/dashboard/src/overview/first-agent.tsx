@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router'
 
-/** What to do while there is nothing to watch. */
+/** Next steps while no agent is registered. */
 export function FirstAgent() {
   return (
     <section className="panel" aria-labelledby="first">

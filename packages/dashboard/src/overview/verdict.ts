@@ -38,7 +38,7 @@ function breachSentence(items: readonly AttentionItem[], facts: VerdictFacts): s
     : `${item.headline}. It is suspended, and confirmed that after ${after.toLocaleString('en')} ms.`
 }
 
-/** What happened, to whom, and whether it is over. */
+/** Headline of the overview: what happened, to which agent, and whether it is over. */
 export function verdictOf(facts: VerdictFacts): string {
   const { fleet, items, ageMs } = facts
   if (ageMs > staleAfterMs) return `No answer from the service for ${spanText(ageMs)}.`

@@ -1,7 +1,7 @@
 import { isBlocked, type Severity, severities, toolOf } from '@wardline/contract'
 import type { Row } from '../service/live-tail.ts'
 
-/** What is known of one session: inputs → calls → outcome. */
+/** One session: inputs → calls → outcome. */
 export interface SessionFacts {
   id: string
   from: string

@@ -93,7 +93,7 @@ interface SeverityChartProps {
   onZoom(range: TimeRange): void
   /** Pixels of the bars. */
   height?: number
-  /** What stands beside the buttons. */
+  /** Content beside the buttons. */
   actions?: ReactNode
 }
 

@@ -6,12 +6,12 @@ import { plainText, splitUnseen } from '../parts/unseen-characters.ts'
 import { sentenceOf } from '../service/client.ts'
 import { checkQuery, type RuleFault } from '../service/rules.ts'
 
-/** Who types is not interrupted by a fault of half a word. */
+/** A pause before faults are shown: half a word is not a fault. */
 const restMs = 300
 /** Faults that are listed; the others come once these are mended. */
 const maxFaults = 20
 
-/** What the service says of the text, once its writer rests. */
+/** Result of the service's check, made when typing pauses. */
 export function useCheck(text: string, mayCheck: boolean) {
   const [rested, setRested] = useState(text)
   useEffect(() => {

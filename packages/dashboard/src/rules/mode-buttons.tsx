@@ -81,7 +81,7 @@ interface ModeButtonsProps {
   isChanged: boolean
 }
 
-/** What a rule does with its firings, from least to most. */
+/** Modes of a rule, from the least effect to the most. */
 export function ModeButtons({ rule, locked, isChanged }: ModeButtonsProps) {
   const client = useQueryClient()
   const [isAsking, setAsking] = useState(false)

@@ -54,7 +54,7 @@ export const messagesQuery = (channel_id: string) =>
     refetchInterval: refreshMs,
   })
 
-/** What a receiver got does not change while it is looked at. */
+/** Content of a sent message, which never changes. */
 export const contentQuery = (id: string) =>
   queryOptions({
     queryKey: ['channels', 'content', id],

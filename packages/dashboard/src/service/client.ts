@@ -6,5 +6,5 @@ export const call = createClient({ url: location.origin, acceptsCompressed: true
 /** The session is over, or there never was one. */
 export const isSignedOut = (fault: unknown): boolean => fault instanceof WardlineError && fault.status === 401
 
-/** What to show of a failure: the sentence of the service. */
+/** The text of a failure: the service's sentence. */
 export const sentenceOf = (fault: unknown): string => (fault instanceof Error ? fault.message : 'The request failed.')

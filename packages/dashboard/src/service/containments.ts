@@ -5,7 +5,7 @@ import { countsRefreshMs, refreshMs } from './fleet.ts'
 
 export type Drill = ReplyOf<'getDrill'>
 
-/** What the next second may change is asked for again so soon. */
+/** Interval of reading again while something may change each second. */
 const soonMs = 1_000
 
 /** The suspensions of an agent, newest first. */

@@ -14,7 +14,7 @@ let state: LiveState = { phase: 'connecting', heardAt: undefined, connection: 0 
 const stateListeners = new Set<() => void>()
 const batchListeners = new Set<(batch: LiveBatch) => void>()
 
-/** What came since the last frame. */
+/** Events since the last frame. */
 let waiting: LiveBatch | undefined
 
 /** A page draws once a frame; several batches of a moment are one change. A hidden page draws no frames. */

@@ -20,7 +20,7 @@ const mebibyte = 1024 * 1024
 const isFailing = ({ last_failure_at, last_success_at }: Job): boolean =>
   last_failure_at !== null && (last_success_at === null || last_success_at < last_failure_at)
 
-/** What is wrong now, as the heading. */
+/** Present faults, as the heading. */
 function verdictOf({ health, jobs, channels }: System): string {
   const failing = jobs.filter(isFailing)
   const broken = channels.filter(({ state }) => state === 'failing')

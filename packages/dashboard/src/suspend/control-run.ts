@@ -16,7 +16,7 @@ export interface ControlRun {
   /** Epoch milliseconds of this machine. */
   requestedAt: number
   isStored: boolean
-  /** What the service observed until now. */
+  /** The agent as the service last reported it. */
   detail?: AgentDetail
   /** Of a kill. */
   suspension?: Suspension

@@ -2,7 +2,7 @@ interface ReachLineProps {
   isReached: boolean
   what: string
   how: string
-  /** What a screen reader says of it where it is not reached. */
+  /** Text for screen readers while the stage is not reached. */
   otherwise?: string
 }
 

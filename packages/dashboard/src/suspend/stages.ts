@@ -48,7 +48,7 @@ export function stagesOf(suspension: Suspension, now: number, requested: string)
   ]
 }
 
-/** What is known of a suspension, in a sentence without its end mark. */
+/** State of a suspension as a sentence without its period. */
 export function suspensionSentence(suspension: Suspension, now: number): string {
   const { state, requested_at, acknowledged_at, first_breach_at, breaches, resumed_at } = suspension
   const after = (at: string | null) => (at === null ? '' : msText(Date.parse(at) - Date.parse(requested_at)))

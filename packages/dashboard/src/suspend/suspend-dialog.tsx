@@ -14,7 +14,7 @@ import { confirmedAfter, msText, stagesOf, stagesOfResume } from './stages.ts'
 
 interface ControlDialogProps {
   agent: Pick<Agent, 'id' | 'suspension_reason'>
-  /** What led here, as the first words of the reason. */
+  /** The occasion, prefilled as the beginning of the reason. */
   because?: string
   onClose(): void
 }

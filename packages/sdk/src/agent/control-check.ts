@@ -45,7 +45,7 @@ export async function checkControl(question: Question): Promise<ControlCheck> {
   return { ...judge(question, answer), hasBeaten }
 }
 
-/** What an answer to a poll means, beside what was known. */
+/** Interprets the answer to a poll against the known state. */
 export function judge(
   { service, known }: Pick<Question, 'service' | 'known'>,
   answer: Answer,

@@ -90,7 +90,7 @@ class Decision {
   readonly #tool: CodingTool | undefined
   readonly #service: PlainService
   readonly #startedAt = performance.now()
-  /** What could not be checked, or not be written down. */
+  /** Checks that failed, and notes that could not be written. */
   readonly #faults: string[] = []
   readonly #warnings: string[] = []
 

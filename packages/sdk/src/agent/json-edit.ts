@@ -6,7 +6,7 @@ type Path = readonly (string | number)[]
 interface Item {
   from: number
   to: number
-  /** Where its value begins. */
+  /** Index at which its value begins. */
   at: number
   key: string | undefined
 }

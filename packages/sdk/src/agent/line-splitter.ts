@@ -32,7 +32,7 @@ export class LineSplitter {
     return pieces
   }
 
-  /** What stands after the last line end. */
+  /** The text after the last line end. */
   rest(): Piece[] {
     return this.#bytes === 0 ? [] : [this.#take(this.#isLong ? 'lastPart' : 'line')]
   }

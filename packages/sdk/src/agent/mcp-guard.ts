@@ -4,11 +4,11 @@ import { realPaths } from './real-paths.ts'
 
 type Message = Record<string, unknown>
 
-/** What to do with something that the client sent. */
+/** Decision about a message of the client. */
 export interface Passage {
   /** For the server, byte by byte as it came wherever that is possible. */
   forward: Buffer | undefined
-  /** For the client, in place of the server's. */
+  /** Answer to the client, in place of the server's. */
   answers: Message[]
 }
 

@@ -25,7 +25,7 @@ export function clientAddress(request: FastifyRequest): string | null {
   return ip === undefined ? null : plainAddress(forwardedAddress(ip) ?? request.raw.socket.remoteAddress)
 }
 
-/** Who asked for a change, as the audit log writes it. */
+/** The actor of a change, as the audit log writes it. */
 export function requestActor(request: FastifyRequest) {
   const { keyId, name, scope } = request.principal
   return { keyId, name, scope, ip: clientAddress(request), requestId: String(request.id) }

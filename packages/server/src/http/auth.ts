@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
 import { clientAddress } from './actor.ts'
 
-/** Who calls. */
+/** The caller. */
 export interface Principal {
   keyId: string
   /** The key's name, for people. */
@@ -34,7 +34,7 @@ export interface Authenticator {
   /** The same for a key that this process may not have heard of yet; `mayAsk`: the database may be asked. */
   byStoredKey(presented: string, mayAsk: boolean): Promise<Principal | undefined>
   bySession(token: string): Promise<Principal | undefined>
-  /** What is known of a session without asking the database. */
+  /** A session as kept in memory. */
   knownSession(token: string): 'live' | 'over' | undefined
 }
 

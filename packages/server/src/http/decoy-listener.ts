@@ -3,7 +3,7 @@ import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Config } from '../config.ts'
 import { clientAddress } from './actor.ts'
 
-/** Who fetched which address of the decoy listener. */
+/** A request to the decoy listener. */
 export interface Fetched {
   path: string
   method: string

@@ -24,7 +24,7 @@ interface DirectRoute {
   method: string
   scopes: readonly Scope[]
   status: number
-  /** What is wrong with a body, as a sentence; undefined when it fits. */
+  /** The fault of a body as a sentence; undefined when it is valid. */
   faultOf(body: unknown): string | undefined
   respond: Respond
   answered(): void
@@ -81,7 +81,7 @@ class DirectRoutes {
     }
   }
 
-  /** Who calls, when the request is as usual. */
+  /** The caller, when the request is as usual. */
   #principalOf(route: DirectRoute, request: IncomingMessage): Principal | undefined {
     const { headers, socket } = request
     const length = Number(headers['content-length'])

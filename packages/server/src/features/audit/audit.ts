@@ -5,7 +5,7 @@ import { AppError } from '../../errors.ts'
 import { sha256Hex } from './chain.ts'
 import { appendManyStatements, appendStatements, readEntries, readHead, readLatestActors } from './queries.ts'
 
-/** Who did it, from where. */
+/** Actor and address. */
 export interface Actor {
   keyId: string
   /** The key's name, for people; the log has the id. */
@@ -114,7 +114,7 @@ export async function lastActors(db: Db, action: string, targets: readonly strin
 
 /** Rows read at once, and hashed in one turn of the event loop: about five milliseconds. */
 const pageRows = 500
-/** Whose turn the reads of a verification take among those of keys. */
+/** Name under which reads of a verification queue among those of keys. */
 const reader = 'audit verification'
 
 async function* allRows(database: Database): AsyncGenerator<ChainRow> {

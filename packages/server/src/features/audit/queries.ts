@@ -114,7 +114,7 @@ export function findEntries(db: Db, filter: EntryFilter, order: 'oldest' | 'newe
     .execute()
 }
 
-/** Who did an action to each of these targets last. */
+/** The last actor of an action, for each of these targets. */
 export function readLatestActors(db: Db, action: string, targets: readonly string[]) {
   return db
     .selectFrom('audit_log')

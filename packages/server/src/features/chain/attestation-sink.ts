@@ -21,7 +21,7 @@ interface Written {
   txHash: string
 }
 
-/** Where attestations are written on a chain. */
+/** A contract that attestations are written to. */
 export interface AttestationSink {
   /** What must be on the chain before, once for its subject; only where there is something. */
   prepare?(record: SubmittedRecord): Call & { subject: string }

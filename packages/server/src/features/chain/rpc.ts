@@ -63,7 +63,7 @@ export interface Receipt {
   blockHash: string
   blockNumber: number
   ok: boolean
-  /** What it cost, in the smallest unit. */
+  /** Cost in the smallest unit. */
   cost: bigint
   logs: Log[]
 }
@@ -148,7 +148,7 @@ export class Rpc {
   gas = (from: string, to: string, data: string) => this.#number('eth_estimateGas', [{ from, to, data }])
   call = async (to: string, data: string) => (await this.#ask('eth_call', [{ to, data }, 'latest'], 'bytes')) as string
 
-  /** What the next block asks for: its base fee, and what others add. */
+  /** Price of the next block: its base fee, and the tip that others pay. */
   async fees(): Promise<{ base: bigint; tip: bigint }> {
     const { baseFeePerGas, reward } = (await this.#ask('eth_feeHistory', [hex(1), 'latest', [50]], 'fees')) as {
       baseFeePerGas: string[]

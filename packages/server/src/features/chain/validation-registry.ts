@@ -21,7 +21,7 @@ interface Response {
 
 const same = (one: string, other: string) => one.toLowerCase() === other.toLowerCase()
 
-/** What a transaction of `respond` answers. */
+/** Answer in a transaction of `respond`. */
 export function responseIn(data: string): Response | undefined {
   const { functionName, args } = decodeFunctionData({ abi, data: data as Hex })
   if (functionName !== 'validationResponse') return undefined
@@ -74,7 +74,7 @@ export function createValidationRegistry(registry: string, validator: string) {
           eventName === 'ValidationRequest' && same(args.requestHash, hash) && same(args.validator, validator),
       ),
 
-    /** What this validator answered in a transaction. */
+    /** Answer of this validator in a transaction. */
     answered: (logs: readonly Log[]): Response[] =>
       [...eventsOf(logs)].flatMap(({ eventName, args }) =>
         eventName === 'ValidationResponse' && same(args.validator, validator) ? [args] : [],

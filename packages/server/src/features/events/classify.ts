@@ -12,7 +12,7 @@ export function classifyEvent(eventType: string, metadata: Metadata): EventClass
   return isBlocked(eventType, metadata) ? 'blocked' : 'none'
 }
 
-/** What tool_call events are counted by. */
+/** Tools that tool_call events are counted by; all others are `other`. */
 export const countedTools = [...knownTools, 'other'] as const
 
 /** The tool that a tool_call event counts for: a known one, "other" for the rest, null for other events. */

@@ -30,7 +30,7 @@ type Judging = (store: (findings: Findings) => Promise<Earlier>) => Promise<Earl
  */
 export type Judge = (events: readonly EventToStore[]) => Judging | undefined
 
-/** What a key may report. */
+/** Limits on the reports of a key. */
 interface EventQuota {
   /** Takes the quota of events that come together. Throws AppError `quota_exceeded`. */
   takeEvents(keyId: string, ordinary: number, critical: number, bytes: number): void
@@ -93,7 +93,7 @@ interface EventsTools {
   suspendedAgents: ReportWatch
 }
 
-/** What checking an event and making its row costs. */
+/** Cost of checking an event and making its row. */
 const unitsOfEvent = 10_000
 
 /** Large batches of one key that are checked at a time: each takes several MiB, and more would only wait for each other. */

@@ -17,7 +17,7 @@ interface EventAlerting {
 export interface EventToStore extends StoredEvent {
   /** What the description of session_metrics says; undefined for all other events. */
   metrics: SessionMetrics | undefined
-  /** What is particular about its alert. */
+  /** Particulars of its alert. */
   alerting?: EventAlerting
 }
 

@@ -66,7 +66,7 @@ export function eventToStore(report: NewEvent, clientAddress: string | null, now
   return toRow(report, 0, clientAddress, now)
 }
 
-/** What the service itself reports. */
+/** An event of the service itself. */
 export type OwnEvent = Omit<NewEvent, 'source'>
 
 export const ownEventToStore = (event: OwnEvent, now: number): EventToStore =>

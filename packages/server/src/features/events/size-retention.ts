@@ -46,7 +46,7 @@ export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'st
   const { config, database, clock, log } = deps
   const { db } = database
   const removed: Record<Severity, number> = { info: 0, warning: 0, critical: 0, breach: 0 }
-  /** What the data takes after runs that could remove no more. */
+  /** Size of the data after runs that could remove no more. */
   let unmet: { since: number; bytes: number } | undefined
   let stopping: AbortSignal | undefined
   const isOver = (until: number) => stopping?.aborted || clock.monotonic() >= until

@@ -78,7 +78,7 @@ interface Rules {
   entropyFloor?: number
   /** Kinds of character of which each must occur. */
   kinds?: readonly RegExp[]
-  /** Where the format's mark stands. */
+  /** Index of the format's mark. */
   markPlace?: number
 }
 

@@ -1,6 +1,6 @@
 import { mayActFor, type Principal } from '../../http/auth.ts'
 
-/** Where live decoys are planted, as far as callers need to know. */
+/** The parts of live decoys' places that callers need to know. */
 interface PlantedDecoys {
   hasKeys: boolean
   /** Instances with decoy paths; undefined when they are too many to keep in memory. */

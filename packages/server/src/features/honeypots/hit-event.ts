@@ -16,7 +16,7 @@ interface Touch {
 const nameOf = ({ type, retired_at }: Decoy): string =>
   `${retired_at === null ? 'decoy' : 'retired decoy'} ${type === 'api_key' ? 'key' : 'path'}`
 
-/** What an event says of a decoy: neither value, path nor label. */
+/** Fields of a decoy in an event: neither value, path nor label. */
 const factsOf = (decoy: Decoy) => ({
   honeypot_id: decoy.id,
   type: decoy.type,

@@ -3,7 +3,7 @@ import type { WorkBudget } from '../../work-turns.ts'
 
 /** Compressed text is unpacked to this many bytes; what unpacks to more counts as not searched. */
 const maxUnpackedBytes = 64 * 1024
-/** What unpacking costs beside the bytes: a native object each time. */
+/** Fixed cost of unpacking, beside the bytes: a native object each time. */
 const unitsOfUnpacking = 10_000
 
 /**

@@ -115,7 +115,7 @@ function addPlain(
   }
 }
 
-/** What is longer, no system opens. */
+/** Adds a form, unless it is longer than any path that a system opens. */
 function add(forms: Set<string>, form: string, budget: WorkBudget): void {
   if (form.length <= maxPathBytes && budget.take(50 + form.length)) forms.add(form)
 }

@@ -121,7 +121,7 @@ function sweptBy(command: readonly ShellWord[]): Sweep[] {
   return reader.folders(given).map((folder) => ({ folder, from: given.from }))
 }
 
-/** What `find` starts from stands before its first test. */
+/** Start folders of `find`: the arguments before its first test. */
 function foundBy(words: readonly string[]): Sweep[] {
   const starts = words.filter((word) => !/^-(?:[HLPD]|O\d)$/.test(word))
   const end = starts.findIndex((word) => /^[-!]/.test(word))

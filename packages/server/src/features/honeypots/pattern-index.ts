@@ -3,7 +3,7 @@ import { compilePathPattern, hasWildcard, matchesNames } from './path-pattern.ts
 
 /** Letters in a row by which a name with wildcards is found. */
 const gramLength = 3
-/** What comparing a path with a pattern costs beside its length. */
+/** Fixed cost of comparing a path with a pattern, beside its length. */
 const unitsOfComparison = 100
 
 const unitsOfPattern = 20_000

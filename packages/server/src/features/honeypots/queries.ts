@@ -9,7 +9,7 @@ export type Decoy = Pick<HoneypotRow, 'id' | 'instance_id' | 'type' | 'key_type'
 
 const decoyColumns = ['id', 'instance_id', 'type', 'key_type', 'path', 'retired_at'] as const
 
-/** What the state of a decoy follows from. */
+/** Columns from which the state of a decoy is derived. */
 export const inventoryColumns = [
   'deleted_at',
   'planted_at',

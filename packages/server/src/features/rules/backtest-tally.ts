@@ -62,7 +62,7 @@ export class BacktestTally {
     if (row.instance_id !== null && this.#instances.size < ruleLimits.groups) this.#instances.add(row.instance_id)
   }
 
-  /** What was found; the ids of events are read now. */
+  /** The result; ids of events are read now. */
   async result(
     read: <Result>(query: (db: Db) => Promise<Result>) => Promise<Result>,
   ): Promise<Pick<RuleBacktest, 'firings' | 'suppressed' | 'instances' | 'suspensions' | 'samples' | 'hours'>> {

@@ -21,7 +21,7 @@ const maxRunning = 2
 const retryAfterSeconds = 5
 const progressEveryMs = 500
 
-/** Who asked. */
+/** The key that asked. */
 interface Asking {
   keyId: string
   /** Whether the caller is gone. */
@@ -208,7 +208,7 @@ export class Backtests {
   }
 }
 
-/** What was found, at once. */
+/** Findings, all at once. */
 export async function finished({ steps, end }: Backtest): Promise<RuleBacktest> {
   try {
     const work = steps()

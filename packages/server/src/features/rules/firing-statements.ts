@@ -61,7 +61,7 @@ export function readFiredVersions(
     .execute()
 }
 
-/** What was done about firings with these seqs. */
+/** Responses to the firings with these seqs. */
 export function readFiringResponses(db: Db, seqs: readonly number[]) {
   return db.selectFrom('rule_responses').selectAll().where('seq', 'in', seqs).orderBy('position').execute()
 }

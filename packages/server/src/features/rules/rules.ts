@@ -22,7 +22,7 @@ import {
 } from './queries.ts'
 import { assertTested, type GivenRule, type ReadRule, readRule, ruleProblem } from './rule-text.ts'
 
-/** Who changes a rule, and when. */
+/** Actor and time of a change of a rule. */
 interface Changing {
   database: Database
   actor: Actor

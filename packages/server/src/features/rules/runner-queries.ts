@@ -76,7 +76,7 @@ export function moveStatement(db: Db, seq: number, leasedUntil: number): Stateme
   return db.updateTable('rule_runner').set({ seq, leased_until: leasedUntil }).where('id', '=', 1).compile()
 }
 
-/** What says whether a rule changed. */
+/** The columns that show whether a rule changed. */
 export function readRuleMarks(db: Db) {
   return db.selectFrom('rules').select(['id', 'version', 'mode', 'changed_at']).execute()
 }

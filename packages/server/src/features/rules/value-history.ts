@@ -100,7 +100,7 @@ export class StoredHistory implements ValueHistory {
     return this.#dirty.size + this.#forgotten.size
   }
 
-  /** What changed since the last call, to be written. */
+  /** Changes since the last call, to be written. */
   takeChanges(): ValueChanges {
     const changed = [...this.#dirty].flatMap(([group_key, values]) => {
       const group = this.#groups.get(group_key)!

@@ -8,7 +8,7 @@ import { type Action, type Actor, recordAction } from '../audit/audit.ts'
 import { keyNames } from '../keys/key-names.ts'
 import { findView, insertView, readViews, removeView, updateView, type ViewRow } from './queries.ts'
 
-/** Who changes a view. */
+/** The key that changes a view. */
 interface Changing {
   database: Database
   principal: Principal

@@ -10,22 +10,22 @@ export interface Sender {
   version: string
   /** Where people reach the service, for links to the dashboard. */
   publicUrl?: string | undefined
-  /** Epoch milliseconds of this try. */
+  /** Epoch milliseconds of this attempt. */
   now: number
 }
 
-/** What a receiver said to one try. */
+/** Answer of a receiver to one attempt. */
 export interface Verdict {
   delivered: boolean
   /** Status of HTTP or SMTP; null where the protocol has none. */
   status: number | null
-  /** What the receiver answered, in its own words; the dispatcher keeps the beginning. */
+  /** The receiver's answer; the dispatcher keeps its beginning. */
   answer: string | null
   /** Why it counts as not delivered, or what was wrong although it does: one plain sentence. */
   error: string | null
   /** Seconds that the receiver asked to wait. */
   retryAfterSeconds?: number
-  /** The receiver said that it will never take anything again (410). */
+  /** The receiver will never accept anything again (410). */
   gone?: boolean
 }
 
@@ -39,7 +39,7 @@ interface Shape<Type extends ChannelType> {
 
 /** A receiver that takes one POST for each message. */
 export interface HttpChannel<Type extends ChannelType = ChannelType> extends Shape<Type> {
-  /** Fields of the body that are settings: they are not shown to who reads what was sent. */
+  /** Fields of the body that are settings: hidden where sent messages are shown. */
   confided?: readonly string[]
   /** Pure: the same message, settings and sender give the same bytes. */
   request(message: Message, settings: ChannelSettings[Type] & Rotated, sender: Sender): OutboundRequest

@@ -12,14 +12,14 @@ import { attemptWithinMs, type Send } from './sender.ts'
 
 /** A process that took a message and died blocks it this long: four times what an attempt can take. */
 export const leaseMs = 4 * attemptWithinMs
-/** A database that was away gets the results afterwards: without them what was delivered would be sent again. */
+/** Results are kept while the database is unavailable: without them, delivered messages would be sent again. */
 const retryResultMs = 250
 
-/** Who knows how the receivers do. */
+/** Health of the receivers. */
 interface Receivers {
   /** Failed attempts of a channel since its last delivery. */
   failuresOf(channelId: string): number
-  /** What attempts said about receivers, once that is on disk. */
+  /** Results of attempts, once they are on disk. */
   learn(states: readonly ReceiverState[]): void
 }
 

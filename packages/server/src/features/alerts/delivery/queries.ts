@@ -224,7 +224,7 @@ export function findMessage(db: Db, id: string): Promise<LoggedMessage | undefin
   return db.selectFrom('alert_messages').select(viewColumns).where('id', '=', id).executeTakeFirst()
 }
 
-/** What is sent, for one who looks at it. */
+/** A message as an operator reads it. */
 export function findContent(db: Db, id: string) {
   return db.selectFrom('alert_messages').select(['channel_id', 'content']).where('id', '=', id).executeTakeFirst()
 }

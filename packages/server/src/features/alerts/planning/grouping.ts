@@ -54,7 +54,7 @@ export const laneOfGroup = (name: string): Lane =>
 /** One problem at one channel for people, as it is stored: see db/schema/alerts.ts. The planner sets `message_id`. */
 export type Group = Omit<Schema['alert_groups'], 'channel_id'>
 
-/** What of an alert decides. */
+/** Fields of an alert that planning decides by. */
 export type DecidedAlert = AlertFacts & Pick<PlannedAlert, 'created_at'>
 
 /** Messages that a channel for people may still get within this minute. */
@@ -95,7 +95,7 @@ type Decision =
   | { outcome: 'told'; kind: 'alert'; group: Group; ended?: undefined }
   | { outcome: 'told'; kind: 'resolved'; ended: string }
 
-/** What goes out at once besides kills and what came of them, whatever the hour: the service's own first word of something critical. */
+/** Sent at once, also in quiet hours, besides kills and their results: the first critical alert of the service itself about a problem. */
 const isUrgent = (alert: AlertFacts, group: Group | undefined): boolean =>
   group === undefined && laneOf(alert) === 'own' && isAtOrAbove(alert.severity, 'critical')
 

@@ -32,7 +32,7 @@ import {
 
 /** Alerts planned in one transaction: a few milliseconds, so that a kill never waits long for its own. */
 const batchAlerts = 200
-/** Messages that may wait in a lane for one machine: the rest of what a dead one will get stays in the outbox, where it costs nothing. */
+/** Maximum messages waiting in a lane for one machine. What else a dead one will get stays in the outbox, at no cost. */
 const maxPending = 1_000
 /** Groups flushed in one turn; the others are due in the next. */
 const batchGroups = 100
@@ -41,7 +41,7 @@ const minuteMs = 60_000
 const maxRemembered = 1_000
 /** Alerts among which the ones that a digest shows are chosen. */
 const digestRead = 1_000
-/** Groups that decide about alerts of others. */
+/** Groups that affect alerts of other groups. */
 const alwaysRead = [alertTypes.fleetOutage, ...lanes.flatMap((lane) => Object.values(delayedNames[lane]))]
 
 /** What planning holds back for a channel, and what it wrote for it. */

@@ -8,7 +8,7 @@ import { type Field, findField } from './fields.ts'
 import { groupReader, historyReader, valuesReader } from './group-keys.ts'
 import { type Budget, compileCondition, everyOf, type Predicate, type Selections } from './selection.ts'
 
-/** What the correlations of a rule share. */
+/** Context shared by the correlations of a rule. */
 export interface CorrelationParts {
   names: readonly string[]
   selections: Selections

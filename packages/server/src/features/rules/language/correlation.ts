@@ -69,7 +69,7 @@ export interface ValueHistory {
   note(group: string, value: string, time: number, isNew: boolean): void
 }
 
-/** What a step needs besides its own state. */
+/** Inputs of a step besides its own state. */
 export interface Surroundings {
   /** Effective time: the highest time of any event so far, so that a clock that went back opens no window again. */
   time: number
@@ -83,7 +83,7 @@ export interface Surroundings {
 
 interface Hit {
   group: string
-  /** What was counted: events, values or steps. */
+  /** Count of events, values or steps. */
   count: number
   /** The events that made it, oldest first. Listed only when the rule fires: a window may have thousands. */
   seqs(): number[]

@@ -1,4 +1,4 @@
-/** What is wrong with a text of rules, and where. */
+/** A fault in the text of a rule, with its place. */
 export interface RuleFault {
   /** From 1. */
   line: number

@@ -3,7 +3,7 @@ import { hourMs, minuteMs, startOf } from '../../../clock.ts'
 import { ByUse, type Linked } from './by-use.ts'
 import type { Surroundings } from './correlation.ts'
 
-/** Whose events complete a firing. */
+/** The reporter of the event that completes a firing. */
 type Reporter = Pick<EventRow, 'instance_id' | 'by_service'>
 
 /** Firings of a reporter in the minute of the budget. */

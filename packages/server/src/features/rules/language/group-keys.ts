@@ -45,7 +45,7 @@ export function groupReader(fields: readonly Field[]): (event: RuleEvent) => str
   })
 }
 
-/** What an event shows of these fields. */
+/** Values of these fields in an event. */
 export const valuesReader = (fields: readonly Field[]): ((event: RuleEvent) => readonly string[]) =>
   askedOnce(`values ${nameOf(fields)}`, (event: RuleEvent) => valuesOf(fields, event))
 

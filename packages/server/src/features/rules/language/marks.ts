@@ -7,7 +7,7 @@ const minCut = 32
 /** The marks of a window, oldest first. Times and places in turn: a million pairs would cost four times as much. */
 export class Marks {
   #list: number[]
-  /** Where the oldest one begins. */
+  /** Index of the oldest one. */
   #from = 0
 
   constructor(marks: readonly Mark[]) {

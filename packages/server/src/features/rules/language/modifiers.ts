@@ -9,11 +9,11 @@ export interface Test {
   (given: string | number | boolean): boolean
   /** Characters that it reads, of all elements of a list together; undefined: all. */
   reads?: number | undefined
-  /** What it costs beyond a look-up. */
+  /** Cost beyond a look-up. */
   cost?: Cost
 }
 
-/** What is bounded in a rule as a whole. */
+/** Limits of a rule as a whole. */
 export interface Cost {
   /** Values that are searched for or compared one by one. */
   compared: number

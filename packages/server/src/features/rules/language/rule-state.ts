@@ -36,7 +36,7 @@ export interface Firing {
   seq: number
   /** Events that made it, oldest first: the newest 100. */
   events: number[]
-  /** What was counted: events, values or rules. */
+  /** Count of events, values or rules. */
   count: number
 }
 

@@ -5,7 +5,7 @@ import { type Faults, type Path, shown } from './fault.ts'
 import { type Field, findField, type RuleEvent } from './fields.ts'
 import { type Cost, equalTo, looksAtCase, modifiers, noCost, readChain, type Test } from './modifiers.ts'
 
-/** What decides about an event. */
+/** A test of an event. */
 export interface Predicate {
   matches: Matches
   /** What is left to ask about events of a kind: nothing where the kind alone decides. */
@@ -39,7 +39,7 @@ function holds(test: Test, value: unknown): boolean {
   }
 }
 
-/** What beginning to read an element costs, in characters. */
+/** Fixed cost of reading an element, in characters. */
 const elementCost = 16
 
 /** The elements of a list within so many characters; the last one is cut. */
@@ -58,7 +58,7 @@ function beginning(list: readonly unknown[], characters: number): unknown[] {
 
 const isMissing = (value: unknown): boolean => value === undefined || value === null
 
-/** What the tests of a rule cost so far: they share its bounds. */
+/** Cost of a rule's tests so far: they share its limits. */
 export class Budget {
   readonly #spent: Cost = { ...noCost }
   #names = 0

@@ -80,7 +80,7 @@ function documentsOf({ title, id, description, severity, detection, correlation 
 const hasNewValue = ({ type, rules = [] }: RuleCorrelation): boolean =>
   type === 'new_value' || rules.some((rule) => typeof rule !== 'string' && hasNewValue(rule.correlation))
 
-/** What Sigma has no place for. */
+/** Parts that Sigma has no field for. */
 const ownParts = ['response', 'cooldown', 'exceptions', 'tests'] as const
 
 /** Writes rules as Sigma rules and correlations; refuses what Sigma cannot say. */

@@ -21,7 +21,7 @@ import {
 interface Imported {
   /** YAML; empty where there are faults. */
   text: string
-  /** What was changed or left out, one sentence each. */
+  /** Changes and omissions, one sentence each. */
   notes: string[]
   faults: FileFault[]
 }

@@ -44,7 +44,7 @@ interface SigmaCorrelation {
   condition?: Record<string, unknown>
 }
 
-/** What describes a rule and changes nothing of what it matches. */
+/** Fields that describe a rule without changing what it matches. */
 const descriptive = [
   'title',
   'id',
