@@ -105,7 +105,7 @@ export default defineConfig({
   test: {
     env,
     // More than the cores that there are: many tests wait, for a process that starts, a socket or a disk.
-    maxWorkers: 4,
+    maxWorkers: 6,
     teardownTimeout: 60_000,
     sequence: { sequencer: LongestFirst },
     reporters: ['default', './test-reporter.ts'],
