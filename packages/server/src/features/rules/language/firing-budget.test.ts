@@ -75,28 +75,36 @@ test('budgets are bounded like groups, those that were used least recently are d
   expect(state.evicted).toBe(3)
 })
 
-const logs = fc
-  .array(
-    fc.record({
-      instance_id: fc.constantFrom('a', 'a', 'b', null),
-      by_service: fc.boolean(),
-      session_id: fc.constantFrom('s1', 's2', 's3', 's4'),
-      wait: fc.oneof(
-        { weight: 9, arbitrary: fc.integer({ min: 0, max: 8 }) },
-        { weight: 1, arbitrary: fc.integer({ min: -70, max: 70 }) },
-      ),
-    }),
-    { maxLength: 60 },
-  )
-  .map((entries) => {
-    let at = 0
-    return entries.map(({ wait, ...row }, index) => {
-      at += wait * 1_000
-      return of(index + 1, { ...row, at })
+/** `back`: seconds by which the clock may be set back. */
+const logsOf = (back: number) =>
+  fc
+    .array(
+      fc.record({
+        instance_id: fc.constantFrom('a', 'a', 'b', null),
+        by_service: fc.boolean(),
+        session_id: fc.constantFrom('s1', 's2', 's3', 's4'),
+        wait: fc.oneof(
+          { weight: 9, arbitrary: fc.integer({ min: 0, max: 8 }) },
+          { weight: 1, arbitrary: fc.integer({ min: -back, max: 70 }) },
+        ),
+      }),
+      { maxLength: 60 },
+    )
+    .map((entries) => {
+      let at = 0
+      return entries.map(({ wait, ...row }, index) => {
+        at += wait * 1_000
+        return of(index + 1, { ...row, at })
+      })
     })
-  })
 const bounds = { ...ruleBounds, firings: 2 }
-const rules = { every, perSession, cooled: compiled({ detection, cooldown: '5s' }) }
+const logs = logsOf(70)
+const rules = {
+  every: { rule: every, logs },
+  perSession: { rule: perSession, logs },
+  // Without a window nothing is read again: a restart forgets that the clock was set back.
+  cooled: { rule: compiled({ detection, cooldown: '5s' }), logs: logsOf(0) },
+}
 
 const reporterOf = ({ row }: RuleEvent) => JSON.stringify([row.by_service, row.instance_id])
 
@@ -115,7 +123,7 @@ function spentOf(firings: readonly Firing[], events: readonly RuleEvent[]) {
   return { lastFiredAt, firings: [...spent.values()] }
 }
 
-describe.each(Object.entries(rules))('of the rule %s', (name, rule) => {
+describe.each(Object.entries(rules))('of the rule %s', (name, { rule, logs }) => {
   test('budgets rebuilt from the stored firings give the firings of a state that ran through', () => {
     let suppressed = 0
     fc.assert(
