@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -15,7 +16,8 @@ const startFile = join(folder, 'start.mjs')
 const keptMs = 7 * 86_400_000
 
 /** Dependencies of many ES modules. Others stay as they are: joined, some of CommonJS export less or miss their files. */
-const joinedDependency = /\/node_modules\/(kysely|viem|ox|abitype|@noble)\//
+const joinedDependency = /[\\/]node_modules[\\/](kysely|viem|ox|abitype|@noble)[\\/]/
+const dependency = /[\\/]node_modules[\\/]/
 
 /** `import.meta.url` stays that of the source, beside which its files are. */
 const withSourceUrls = {
@@ -32,7 +34,7 @@ async function build(into: string): Promise<void> {
     input: main,
     platform: 'node',
     resolve: { conditionNames: ['wardline-source', 'node', 'import'] },
-    external: (id, _importer, isResolved) => isResolved && id.includes('/node_modules/') && !joinedDependency.test(id),
+    external: (id, _importer, isResolved) => isResolved && dependency.test(id) && !joinedDependency.test(id),
     logLevel: 'silent',
     plugins: [withSourceUrls],
   })
@@ -51,7 +53,9 @@ function removeOldBundles(): void {
 /** Resolves with the main file of the bundle, which is built when the sources changed since the last one. */
 export async function bundleCommand(): Promise<string> {
   const sources = ['cli', 'contract', 'sdk', 'server', 'text'].map((name) => `packages/${name}/src`)
-  const target = join(folder, `bundle-${hashOfSources(sources, ['bundle.ts', 'package-lock.json']).slice(0, 16)}`)
+  // The bundle has addresses of this folder: a clone that was moved needs another one.
+  const hash = createHash('sha256').update(`${root} ${hashOfSources(sources, ['bundle.ts', 'package-lock.json'])}`)
+  const target = join(folder, `bundle-${hash.digest('hex').slice(0, 16)}`)
   if (!existsSync(target)) {
     // Several processes may build at once: each into a separate folder.
     const scratch = join(folder, `scratch-${process.pid}`)
