@@ -1,6 +1,6 @@
 import type { Log, Rpc } from './rpc.ts'
 
-/** What goes on the chain of an attestation: the hash that was published before, and what it says. */
+/** The parts of a published attestation that go on the chain: its hash and its contents. */
 export interface SubmittedRecord {
   hash: string
   namespace: string
@@ -23,14 +23,19 @@ interface Written {
 
 /** A contract that attestations are written to. */
 export interface AttestationSink {
-  /** What must be on the chain before, once for its subject; only where there is something. */
+  /**
+   * Returns the call that must be on the chain before the attestation, once per subject. Only for sinks that need one.
+   */
   prepare?(record: SubmittedRecord): Call & { subject: string }
-  /** The transaction that writes one. */
+  /** Returns the call that writes an attestation. */
   write(record: SubmittedRecord): Call
-  /** The uid that the transaction of a hash made, from what it logged; undefined when that is not there. */
+  /** Returns the uid that a transaction logged for this hash; undefined when its logs contain none. */
   uidOf(logs: readonly Log[], hash: string): string | undefined
-  /** The transaction that takes one back. */
+  /** Returns the call that revokes an attestation. */
   revoke(written: Pick<Written, 'uid' | 'hash'>): Call
-  /** What the chain says of a uid; undefined when it is not an attestation of ours of this hash. */
+  /**
+   * Reads the state of an attestation from the chain. Undefined when the uid is not an attestation of this account with
+   * this hash.
+   */
   state(rpc: Rpc, written: Written): Promise<'valid' | 'revoked' | undefined>
 }

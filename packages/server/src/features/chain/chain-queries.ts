@@ -12,7 +12,7 @@ export interface Account {
   address: string
 }
 
-/** A holder of the lease of an account. */
+/** The lease of an account, as held by one process. Every claim of the lease increments `epoch`. */
 export interface Holding extends Account {
   epoch: number
 }
@@ -47,7 +47,7 @@ export function readSender(db: Db, { chainId, address }: Account) {
     .executeTakeFirst()
 }
 
-/** Takes the lease where no other process holds it; undefined where one does, or the RPC is to be left alone. */
+/** Claims the lease. Undefined while another process holds it or while the RPC is in its retry pause. */
 export async function claimLease(
   db: Db,
   account: Account,
@@ -65,7 +65,7 @@ export async function claimLease(
   return row && { ...account, epoch: Number(row.epoch) }
 }
 
-/** Ends the lease, and notes how the turn went. */
+/** Releases the lease and stores the result of the turn. */
 export async function releaseLease(db: Db, held: Holding, changes: Partial<SenderRow>): Promise<void> {
   await db
     .updateTable('chain_senders')
@@ -76,7 +76,7 @@ export async function releaseLease(db: Db, held: Holding, changes: Partial<Sende
     .execute()
 }
 
-/** What every write of the holder begins with: it fails as stale when another process took the lease since. */
+/** First statement of every write by the holder. Fails as stale when another process has claimed the lease since. */
 function heldStatement({ db, dialect }: Database, { chainId, address, epoch }: Holding): Statement {
   const held = db.selectFrom('chain_senders').select('epoch')
   return dialect.lockFound(
@@ -84,13 +84,13 @@ function heldStatement({ db, dialect }: Database, { chainId, address, epoch }: H
   )
 }
 
-/** Fails the batch where the transaction is not as it was read. */
+/** Fails the batch when the transaction's state has changed since it was read. */
 function unchangedStatement({ db, dialect }: Database, row: Pick<TransactionRow, 'id' | 'state'>): Statement {
   const same = db.selectFrom('chain_transactions').select('id').where('id', '=', row.id).where('state', '=', row.state)
   return dialect.lockFound(same.compile())
 }
 
-/** Changes a transaction that is as it was read, within the lease. */
+/** Updates a transaction. Fails when its state has changed since it was read, or when the lease was lost. */
 export async function changeHeld(
   database: Database,
   held: Holding,
@@ -105,7 +105,7 @@ export async function changeHeld(
   ])
 }
 
-/** Stores a signed transaction before it is sent, and that its nonce is used. */
+/** Stores a signed transaction and advances the nonce. Call before sending. */
 export async function storeAttempt(
   database: Database,
   held: Holding,
@@ -153,7 +153,7 @@ const pendingRow = ({ chainId, address }: Account, row: NewTransaction, now: num
   failure_reported_at: null,
 })
 
-/** A transaction to send, once for its kind and subject. */
+/** Queues a transaction unless one with the same kind and subject exists. */
 export async function addTransaction(db: Db, account: Account, row: NewTransaction, now: number): Promise<void> {
   await db
     .insertInto('chain_transactions')
@@ -162,7 +162,7 @@ export async function addTransaction(db: Db, account: Account, row: NewTransacti
     .execute()
 }
 
-/** The transaction of these kinds that is not settled. */
+/** Returns the unsettled transaction of these kinds, if any. */
 export function readUnsettled(db: Db, { chainId, address }: Account, kinds: TransactionRow['kind'][]) {
   return db
     .selectFrom('chain_transactions')
@@ -176,11 +176,15 @@ export function readUnsettled(db: Db, { chainId, address }: Account, kinds: Tran
     .executeTakeFirst()
 }
 
-/** Adds transactions in this order, all or, while one of their kinds is not settled, none; resolves with whether it did. */
+/**
+ * Queues all transactions in this order, or none while one of their kinds is unsettled. Resolves with whether they were
+ * queued.
+ */
 export function addAlone(db: Db, account: Account, rows: readonly NewTransaction[], now: number): Promise<boolean> {
   const kinds = rows.map(({ kind }) => kind)
   return db.transaction().execute(async (trx) => {
-    // Two commands at the same moment: the row of the account makes the second one wait, and then see the first.
+    // Serializes two simultaneous commands: the lock on the account's row makes the second wait until it can see the
+    // first's transactions.
     await trx
       .updateTable('chain_senders')
       .set((e) => ({ epoch: e.ref('epoch') }))
@@ -195,8 +199,8 @@ export function addAlone(db: Db, account: Account, rows: readonly NewTransaction
 }
 
 /**
- * What is not settled: on its way, to be sent, and then what a reorganisation may undo. However much is watched, it
- * keeps nothing else from its turn.
+ * Returns unsettled transactions: sent, then pending, then confirmed ones that a reorganisation may still undo. The
+ * watched (confirmed) ones have a separate limit, so a backlog of them cannot crowd out the others.
  */
 export async function readOpen(db: Db, { chainId, address }: Account, limit: number): Promise<TransactionRow[]> {
   const some = (states: TransactionRow['state'][]) =>
@@ -230,7 +234,7 @@ export function readTransactions(db: Db, limit: number): Promise<TransactionRow[
   return db.selectFrom('chain_transactions').selectAll().orderBy('created_at', 'desc').limit(limit).execute()
 }
 
-/** Newest first: all of them have the nonce of their transaction. */
+/** Newest first. All attempts of a transaction use the same nonce. */
 export function readAttempts(db: Db, transactionId: string): Promise<AttemptRow[]> {
   return db
     .selectFrom('chain_attempts')
@@ -241,7 +245,7 @@ export function readAttempts(db: Db, transactionId: string): Promise<AttemptRow[
     .execute()
 }
 
-/** Forgets a failed transaction, so that it can be made again. */
+/** Deletes a failed transaction, so that it can be queued again. */
 export async function removeFailed(database: Database, row: TransactionRow): Promise<void> {
   const { db, dialect } = database
   const failed = db.selectFrom('chain_transactions').select('id').where('id', '=', row.id).where('state', '=', 'failed')
@@ -252,7 +256,7 @@ export async function removeFailed(database: Database, row: TransactionRow): Pro
   ])
 }
 
-/** Costs of what was sent since. */
+/** Total cost of transactions sent since `since`, in the chain's smallest unit. */
 export async function readCosts(db: Db, { chainId, address }: Account, since: number): Promise<bigint> {
   const rows = await db
     .selectFrom('chain_transactions')
@@ -264,7 +268,7 @@ export async function readCosts(db: Db, { chainId, address }: Account, since: nu
   return rows.reduce((sum, { cost }) => sum + BigInt(cost ?? 0), 0n)
 }
 
-/** Attestations on the chain whose state was not looked at since. */
+/** Returns confirmed attestations last checked before `before`. */
 export function readUnchecked(db: Db, { chainId, address }: Account, before: number, limit: number) {
   return db
     .selectFrom('chain_transactions')
@@ -288,7 +292,7 @@ export async function noteChecked(db: Db, id: string, now: number, isRevoked: bo
     .execute()
 }
 
-/** Takes failures that were not reported yet, to be reported in the same transaction. */
+/** Marks unreported failures as reported and returns them. The caller reports them in the same transaction. */
 export function takeFailures(trx: Trx, now: number): Promise<TransactionRow[]> {
   return trx
     .updateTable('chain_transactions')
@@ -299,7 +303,9 @@ export function takeFailures(trx: Trx, now: number): Promise<TransactionRow[]> {
     .execute()
 }
 
-/** Takes the account whose RPC has been failing since then, once. */
+/**
+ * Marks the account as reported and returns it if its RPC has been failing since `since`. Each outage is returned once.
+ */
 export function takeFailing(trx: Trx, { chainId, address }: Account, now: number, since: number) {
   return trx
     .updateTable('chain_senders')

@@ -1,6 +1,6 @@
 import type { Db } from '../../db/database.ts'
 
-/** The identity that was read from the chain last. */
+/** Returns the identity last read from the chain. */
 export function readIdentity(db: Db) {
   return db.selectFrom('chain_identities').selectAll().where('id', '=', 1).executeTakeFirst()
 }
@@ -9,14 +9,14 @@ interface OnChain {
   hash: string
   uid: string
   txHash: string
-  /** Undefined: EAS. */
+  /** Undefined for EAS. */
   sink: 'feedback' | 'validation' | undefined
 }
 
-/** By the function that was called (ERC-8004): what is configured may have changed since. */
+/** Sinks by function selector (ERC-8004). The configured sink may have changed since the transaction was sent. */
 const sinks: Record<string, OnChain['sink']> = { '0x3c036a7e': 'feedback', '0x3d659a96': 'validation' }
 
-/** Of these attestations those that are confirmed on the chain and not revoked. */
+/** Returns the attestations that are confirmed on the chain and not revoked. */
 export async function readOnChain(db: Db, chainId: number, hashes: readonly string[]): Promise<OnChain[]> {
   if (hashes.length === 0) return []
   const rows = await db
@@ -44,7 +44,7 @@ interface Posting {
   sentAt: number
 }
 
-/** Of these validation requests those that are confirmed with their response. */
+/** Returns the validation requests that are confirmed together with their response. */
 export async function readPostings(db: Db, chainId: number, requestHashes: readonly string[]): Promise<Posting[]> {
   if (requestHashes.length === 0) return []
   const rows = await db

@@ -38,24 +38,27 @@ import {
   verificationTexts,
 } from './verification-report.ts'
 
-/** Revocations and owners are read again after so long. */
+/** How often revocations and owners are read again. */
 const checkEveryMs = hourMs
-/** Attestations whose state one turn reads; the summary shows twenty. */
+/** Attestations checked per turn; the summary shows twenty. */
 const checkRows = 20
-/** A node that is away for a moment is nobody's concern. */
+/** Short outages of the RPC node are not reported. */
 const failingMs = hourMs
 const subjects = { identity: 'identity', schema: schemaUid }
 
 /**
- * The chain cannot estimate an answer to a request that it does not have yet: a new place for each word, and the most that
- * a byte of data costs (EIP-7623).
+ * Gas limit for a response. It cannot be estimated because the request is not on the chain yet, so this assumes a new
+ * storage slot per word and the highest cost per byte of calldata (EIP-7623).
  */
 const responseGas = (data: string) => 250_000 + 40 * (data.length / 2)
 
 const unavailable = (what: string) =>
   new Error(`${what} is not known for this chain: set it to the address of the contract.`)
 
-/** Where attestations go; undefined where that is not known. The configuration has what each needs. */
+/**
+ * Returns the sink for attestations; undefined when the contract's address is unknown. Config validation guarantees the
+ * settings each sink needs.
+ */
 function createSink(config: Config, wallet: string): AttestationSink | undefined {
   const { trustAttestTo, trustAgentId: agentId, trustValidationRegistry } = config
   if (trustAttestTo === 'eas' || agentId === undefined) {
@@ -70,7 +73,10 @@ function createSink(config: Config, wallet: string): AttestationSink | undefined
 
 export type Chain = Awaited<ReturnType<typeof createChain>>
 
-/** The on-chain side: the wallet's queue, attestations and the identity. Loaded only where an RPC is configured. */
+/**
+ * Creates the on-chain part: the wallet's transaction queue, attestations and the identity. Imported only when an RPC
+ * is configured.
+ */
 export async function createChain(deps: Deps) {
   const { config, database, clock, log } = deps
   const { db } = database
@@ -88,7 +94,7 @@ export async function createChain(deps: Deps) {
       ? createValidationRegistry(trustValidationRegistry, wallet.address)
       : undefined
 
-  /** The registry must say twice what was sent, in the receipt and in its state. */
+  /** Requires the response in both the receipt's logs and the registry's state. */
   async function isAnswered(data: string, logs: readonly Log[]): Promise<boolean> {
     const response = responseIn(data)
     if (!response || !validation?.answered(logs).some((found) => isSameResponse(found, response))) return false
@@ -103,7 +109,7 @@ export async function createChain(deps: Deps) {
     if (row.kind === 'respond') return (await isAnswered(row.data, logs)) ? row.subject : undefined
     if (row.kind !== 'attest') return row.subject
     const uid = sink?.uidOf(logs, row.subject)
-    // A receipt is one answer of the node, and the contract's state another: both must say the same.
+    // The receipt and the contract's state are separate responses of the node, and both must agree.
     return uid !== undefined && (await sink!.state(rpc, { uid, hash: row.subject, txHash })) ? uid : undefined
   }
   const queue = wallet && new TransactionQueue(deps, { rpc, wallet, readResult })
@@ -129,7 +135,7 @@ export async function createChain(deps: Deps) {
     })
   }
 
-  /** The configured agent, or the one that was registered here. */
+  /** Checks the configured agent, or else the one that this service registered. */
   async function checkIdentity(): Promise<void> {
     const row = queue && (await readTransaction(db, queue.account, 'register', subjects.identity))
     const registered = row?.state === 'confirmed' ? row : undefined
@@ -154,7 +160,7 @@ export async function createChain(deps: Deps) {
   }
 
   return {
-    /** Periodic work. Faults of the node are logged: they are no faults of the service. */
+    /** Periodic job. Errors of the node are logged and do not fail the job. */
     async run(): Promise<void> {
       await queue?.run()
       if (clock.monotonic() < checkedAt + 60_000) return
@@ -168,7 +174,7 @@ export async function createChain(deps: Deps) {
       }
     },
 
-    /** Periodic work: what was given up, and a node that is away, as events. */
+    /** Periodic job: reports failed transactions and an unreachable node as events. */
     async report(ingest: Pick<Ingest, 'own' | 'storeWithin'>): Promise<void> {
       const since = clock.now() - failingMs
       if (!queue || !(await hasFailures(db, queue.account, since))) return
@@ -196,7 +202,7 @@ export async function createChain(deps: Deps) {
       publish()
     },
 
-    /** Puts attestations into the queue, each once. */
+    /** Queues attestations, each at most once. */
     async submit(records: readonly SubmittedRecord[]): Promise<void> {
       if (!config.trustAttestOnChain || !queue || !sink) return
       for (const record of records) {
@@ -206,7 +212,7 @@ export async function createChain(deps: Deps) {
       }
     },
 
-    /** What registering the identity would send; throws when it is registered already. */
+    /** Returns the transaction that would register the identity, or the existing registration as `done`. */
     async planRegistration() {
       const { queue, wallet } = needQueue()
       const done = await readTransaction(db, queue.account, 'register', subjects.identity)
@@ -222,7 +228,7 @@ export async function createChain(deps: Deps) {
       return { plan: { from: wallet.address, to: registry, uri, file, gas, maxFee: fees.max, cost: ether(cost) }, send }
     },
 
-    /** What registering the schema would send. */
+    /** Returns the transaction that would register the schema. */
     async planSchema() {
       const { queue, wallet } = needQueue()
       const schemaRegistry = schemaRegistryOf(config)
@@ -241,12 +247,12 @@ export async function createChain(deps: Deps) {
       return { plan: { ...plan, cost: ether(cost) }, send }
     },
 
-    /** The verification that is being posted, as its request and response are sent one after the other. */
+    /** Returns the verification being posted, if any. Its request and response are sent one after the other. */
     async openVerification(): Promise<string | undefined> {
       return (await readUnsettled(db, needQueue().queue.account, ['validate', 'respond']))?.subject
     },
 
-    /** What posting these scores to the validation registry would send. */
+    /** Returns the transactions that would post these scores to the validation registry. */
     async planVerification(scores: PostedScores) {
       const { queue, wallet } = needQueue()
       if (!validation)
@@ -265,7 +271,7 @@ export async function createChain(deps: Deps) {
         { kind: 'respond', subject: requestHash, ...validation.respond(answer, dataUriOf(report)) },
       ] as const
       const { gas, fees } = await queue.quote(calls[0])
-      // What has no code takes every transaction and logs nothing: it would never count as confirmed.
+      // An address without code accepts every transaction and logs nothing, so the posting would never be confirmed.
       if ((await rpc.code(calls[0].target)) === '0x')
         throw new Error(`TRUST_VALIDATION_REGISTRY: ${calls[0].target} is no contract on chain ${config.trustChainId}.`)
       const whole = gas + responseGas(calls[1].data)
@@ -274,7 +280,10 @@ export async function createChain(deps: Deps) {
       return { plan: { ...plan, cost, request, report, response }, requestHash, send: () => queue.addAlone(calls) }
     },
 
-    /** Takes an attestation back; false when the service has made none of this uid. */
+    /**
+     * Queues the revocation of an attestation. Returns false when this service has not made an attestation with this
+     * uid.
+     */
     async revoke(uid: string): Promise<boolean> {
       const { queue } = needQueue()
       const made = (await readTransactions(db, 1_000)).find(({ kind, result }) => kind === 'attest' && result === uid)
@@ -300,7 +309,7 @@ export async function createChain(deps: Deps) {
       }
     },
 
-    /** A slow node does not hold a shutdown up: what was stored is sent by the next process. */
+    /** Aborts open requests, so that a slow node does not delay shutdown. The next process sends what is stored. */
     close(): void {
       ending.abort()
       egress.close()

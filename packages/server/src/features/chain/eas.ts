@@ -12,13 +12,16 @@ import {
 import type { AttestationSink } from './attestation-sink.ts'
 import { type Rpc, RpcError } from './rpc.ts'
 
-/** The hash first: a reader compares it with the published one. A change of this text is another schema. */
+/**
+ * The hash comes first because readers compare it with the published one. Changing this text makes it a different
+ * schema.
+ */
 export const schemaText = 'bytes32 hash,string namespace,string tag,uint8 score,string period'
 const noAddress: Hex = `0x${'0'.repeat(40)}`
 const noUid: Hex = `0x${'0'.repeat(64)}`
 const schemaFields = parseAbiParameters(schemaText)
 
-/** As the registry computes it, so that it needs not be asked. */
+/** Computed like the registry does, so that no call is needed. */
 export const schemaUid = keccak256(encodePacked(['string', 'address', 'bool'], [schemaText, noAddress, true])) as string
 
 const easAbi = parseAbi([
@@ -44,7 +47,7 @@ const attestedTopic = '0x8bf46bf4cfd674fa735a3d63ec1c9ad4153f033c290341f3a588b75
 const same = (one: string | undefined, other: string) => one?.toLowerCase() === other.toLowerCase()
 const addressOf = (topic: string | undefined) => `0x${topic?.slice(26)}`
 
-/** An answer of a contract may be anything; one that cannot be read is none of the contract that it should be. */
+/** A contract can return any bytes. Throws RpcError `wrong` when they do not match the interface. */
 function reading<Result>(what: string, read: () => Result): Result {
   try {
     return read()
@@ -53,7 +56,7 @@ function reading<Result>(what: string, read: () => Result): Result {
   }
 }
 
-/** The transaction that registers the schema. */
+/** Returns the transaction that registers the schema. */
 export const registerSchema = (registry: string) => ({
   target: registry,
   data: encodeFunctionData({ abi: registryAbi, functionName: 'register', args: [schemaText, noAddress, true] }),
@@ -69,7 +72,7 @@ export async function isSchemaRegistered(rpc: Rpc, registry: string): Promise<bo
   })
 }
 
-/** Attestations of EAS (https://docs.attest.org) by this account. */
+/** Attestation sink for EAS (https://docs.attest.org), with this account as the attester. */
 export function createEas(eas: string, attester: string): AttestationSink {
   return {
     write({ hash, namespace, tag, score, period }) {

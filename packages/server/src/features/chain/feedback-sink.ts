@@ -14,8 +14,8 @@ const abi = parseAbi([
 const same = (one: string, other: string) => one.toLowerCase() === other.toLowerCase()
 
 /**
- * Attestations as feedback for an agent that the wallet does not own: the registry refuses that of owners. The uid is the
- * number of the feedback, and its hash stands in the event alone.
+ * Attestation sink that posts feedback for an agent. The wallet must not own the agent: the registry refuses feedback
+ * from owners. The uid is the feedback's index; the hash is only in the event.
  */
 export function createFeedbackSink(registry: string, agentId: string, wallet: string): AttestationSink {
   const agent = BigInt(agentId)
@@ -28,7 +28,7 @@ export function createFeedbackSink(registry: string, agentId: string, wallet: st
         const isOurs = args.agentId === agent && same(args.clientAddress, wallet) && same(args.feedbackHash, hash)
         if (isOurs) return toHex(args.feedbackIndex, { size: 32 })
       } catch {
-        // An event of another form.
+        // Not an event of this interface.
       }
     }
     return undefined

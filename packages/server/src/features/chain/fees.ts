@@ -1,19 +1,19 @@
 import { RpcError } from './rpc.ts'
 
 export interface Fees {
-  /** The most that a unit of gas may cost, and what of it goes to the block's maker. */
+  /** Maximum price per unit of gas, and the part of it offered as the tip to the block's producer. */
   max: bigint
   tip: bigint
 }
 
-/** Where nobody offers anything: a thousandth of a gwei. */
+/** Used when recent blocks paid no tip: a thousandth of a gwei. */
 const minTip = 1_000_000n
 
 const gwei = (fee: bigint): string => String(Number(fee) / 1e9)
 
-/** Room for the base fee to double, as it can within six blocks, but never above the operator's limit. */
+/** Leaves room for the base fee to double, as it can within six blocks, but never exceeds the operator's limit. */
 export function feesFor({ base, tip }: { base: bigint; tip: bigint }, limit: bigint): Fees {
-  // A node that asks for a tip above the base fee by far would only cost money.
+  // A tip far above the base fee would only cost money, whatever the node suggests.
   const wanted = tip < minTip ? minTip : tip
   const offered = wanted > limit - base ? limit - base : wanted
   if (base >= limit || offered < minTip)
@@ -27,7 +27,10 @@ export function feesFor({ base, tip }: { base: bigint; tip: bigint }, limit: big
 
 const oneEighthMore = (fee: bigint) => fee + (fee + 7n) / 8n
 
-/** Nodes replace a transaction for a tenth more of both; undefined when the operator's limit is below that. */
+/**
+ * Nodes accept a replacement only if both fees rise by at least a tenth. Undefined when that exceeds the operator's
+ * limit.
+ */
 export function raisedFees(before: Fees, now: Fees, limit: bigint): Fees | undefined {
   const larger = (one: bigint, other: bigint) => (one > other ? one : other)
   const max = larger(oneEighthMore(before.max), now.max)

@@ -17,7 +17,7 @@ export const registerAgent = (registry: string, agentUri: string) => ({
   data: encodeFunctionData({ abi, functionName: 'register', args: [agentUri] }),
 })
 
-/** The agent id that a registration made, as a decimal number; the first one is 0. */
+/** Returns the agent id created by a registration, as a decimal number. The first id is 0. */
 export function agentIdOf(logs: readonly Log[], registry: string, owner: string): string | undefined {
   const log = logs.find(
     ({ address, topics }) =>
@@ -28,7 +28,7 @@ export function agentIdOf(logs: readonly Log[], registry: string, owner: string)
   return log?.topics[1] === undefined ? undefined : BigInt(log.topics[1]).toString()
 }
 
-/** Whether the registry says that an agent belongs to an address, as its owner or as the wallet that it names. */
+/** Whether the registry names the address as the agent's owner or as its wallet. */
 export async function isOwnAgent(rpc: Rpc, registry: string, agentId: string, address: string): Promise<boolean> {
   const ask = async (functionName: 'ownerOf' | 'getAgentWallet') => {
     const args = [BigInt(agentId)] as const
@@ -36,7 +36,7 @@ export async function isOwnAgent(rpc: Rpc, registry: string, agentId: string, ad
       const data = (await rpc.call(registry, encodeFunctionData({ abi, functionName, args }))) as Hex
       return decodeFunctionResult({ abi, functionName, data })
     } catch (fault) {
-      // An agent that nobody registered has no owner; a contract of another kind answers in another form.
+      // An unregistered agent has no owner, and a different kind of contract returns data of another form.
       if (fault instanceof RpcError && fault.kind !== 'revert') throw fault
       return undefined
     }

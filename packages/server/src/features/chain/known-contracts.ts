@@ -7,7 +7,7 @@ const mainReputation = '0x8004BAa17C55a88189AE136b182e5fdA19dE9b63'
 const testReputation = '0x8004B663056A597Dffe9eCcC1965A193B7388713'
 const testChains = new Set([84532, 11155111])
 
-/** Rollups of the OP Stack have EAS at the same places: https://docs.attest.org/docs/quick--start/contracts */
+/** OP Stack rollups have EAS at the same addresses: https://docs.attest.org/docs/quick--start/contracts */
 const easOfBase = '0x4200000000000000000000000000000000000021'
 const schemaRegistryOfBase = '0x4200000000000000000000000000000000000020'
 const baseChains = new Set([8453, 84532])
@@ -24,7 +24,7 @@ const explorers: Record<number, string> = {
   84532: 'https://sepolia.basescan.org',
   11155111: 'https://sepolia.etherscan.io',
 }
-/** Finds an address on any chain. */
+/** Looks up addresses on any chain. */
 const anyExplorer = 'https://blockscan.com'
 
 export const explorerOf = (chainId: number): string => explorers[chainId] ?? anyExplorer
@@ -39,10 +39,10 @@ export const knownReputation = (chainId: number): string => (testChains.has(chai
 export const reputationRegistryOf = ({ trustReputationRegistry, trustChainId }: Config): string =>
   trustReputationRegistry ?? knownReputation(trustChainId)
 
-/** Undefined where it is not known. */
+/** Undefined for chains whose EAS address is not listed here. */
 export const knownEas = (chainId: number): string | undefined => (baseChains.has(chainId) ? easOfBase : undefined)
 
-/** Undefined where it is neither known nor configured. */
+/** Undefined when the address is neither known nor configured. */
 export const easOf = ({ trustEas, trustChainId }: Config): string | undefined => trustEas ?? knownEas(trustChainId)
 
 export const schemaRegistryOf = ({ trustSchemaRegistry, trustChainId }: Config): string | undefined =>

@@ -2,8 +2,8 @@ import type { Deps } from '../../deps.ts'
 import type { Chain } from './chain.ts'
 
 /**
- * The on-chain side; undefined where no RPC is configured. What talks to a chain takes 0.2 s and 20 MiB to load, which
- * only those pay who use it. Throws ConfigError.
+ * Opens the on-chain part; undefined when no RPC is configured. Imported on demand, because the chain libraries take
+ * 0.2 s and 20 MiB to load. Throws ConfigError.
  */
 export async function openChain(deps: Deps): Promise<Chain | undefined> {
   if (deps.config.trustRpcUrl === undefined) return undefined

@@ -14,17 +14,17 @@ interface Asked {
   /** Default: the known one of the chain. */
   eas: string | undefined
   attester: string
-  /** The one that the reader expects; verifications and validations are not looked up without. */
+  /** Registry that the reader expects. When undefined, verifications and validations are not looked up. */
   validationRegistry: string | undefined
   /** Default: the known one of the chain. */
   reputationRegistry: string | undefined
-  /** Whom feedback is about; without, it is not looked up. */
+  /** The agent that feedback is about. When undefined, feedback is not looked up. */
   agentId: string | undefined
 }
 
 type OnChain = NonNullable<Attestation['on_chain']>
 
-/** What a node says of attestations that others publish. Throws a sentence. */
+/** Looks up on a node the attestations that others publish. Throws an error whose message is one sentence. */
 export async function openPublished(asked: Asked) {
   const { rpcUrl, eas, attester, validationRegistry, agentId } = asked
   const egress = createEgress({ guarded: false, allow: [], deadlineMs: rpcDeadlineMs })
@@ -46,13 +46,13 @@ export async function openPublished(asked: Asked) {
     }
     return {
       chainId,
-      /** Undefined where it is not known where to look. */
+      /** Undefined when the contract's address is unknown. */
       state: async (onChain: OnChain, hash: string) => {
         const { uid, tx_hash: txHash } = onChain
         const sink = sinkOf(onChain)
         return sink && ((await sink.state(rpc, { uid, hash, txHash })) ?? ('missing' as const))
       },
-      /** Whether the registry has this report as the last answer of the wallet; undefined without a registry. */
+      /** Whether this report is the attester's latest response in the registry; undefined without a registry. */
       hasReport: async (requestHash: string, report: string, response: number) => {
         if (!validations) return undefined
         const found = await validations.answer(rpc, requestHash)

@@ -24,26 +24,28 @@ import {
 import { type Fees, feesFor, raisedFees } from './fees.ts'
 import { type Receipt, type Rpc, RpcError } from './rpc.ts'
 
-/** Longer than a turn with a slow node; a process that died keeps others from sending so long. */
+/** Longer than a turn with a slow node. After a crash, other processes wait this long before they can send. */
 const leaseMs = 300_000
-/** Transactions that a turn looks at: weekly ones, and those of a hundred blocks. */
+/** Maximum transactions handled per turn: the weekly ones, and those watched for a hundred blocks. */
 const turnRows = 20
-/** Blocks after which no chain takes a transaction back. */
+/** After this many blocks, no reorganisation undoes a transaction. */
 const watchedBlocks = 100
-/** A transaction in no block is offered with more after so long; blocks come every 2 to 12 seconds. */
+/**
+ * A transaction that is in no block after this time is sent again with higher fees. Blocks come every 2 to 12 seconds.
+ */
 const stuckMs = 180_000
 const maxAttempts = 20
-/** What could not be sent for so long is given up: the next week has its own. */
+/** Transactions still pending after this time fail; the next week sends new ones. */
 const pendingMs = 7 * dayMs
 const budgetMs = 7 * dayMs
-/** A fault is asked about again after this, doubled each time. */
+/** Pause after an error, doubled each time. */
 const retryMs = { first: 5_000, longest: 300_000 }
-/** Gas that the node estimated may be a little less than is needed when the block comes. */
+/** Adds a reserve, because the node's estimate may be slightly too low by the time the block is made. */
 const gasWithReserve = (gas: number) => Math.ceil(gas * 1.2)
 
 type New = Pick<TransactionRow, 'kind' | 'subject' | 'target' | 'data'>
 
-/** What a transaction of a kind made, from its receipt; undefined when the receipt does not show it. */
+/** Reads a transaction's result from its receipt; undefined when the receipt does not show one. */
 export type ReadResult = (row: TransactionRow, receipt: Receipt) => Promise<string | undefined>
 
 interface Parts {
@@ -53,9 +55,9 @@ interface Parts {
 }
 
 /**
- * Sends transactions of the wallet, one at a time. A signed transaction is stored before it is sent: after a
- * crash the next process sends the same bytes, which the chain takes once. A transaction keeps its nonce until it is settled, so
- * of all that was signed for it only one can ever be in a block.
+ * Sends the wallet's transactions one at a time. Each signed transaction is stored before it is sent, so after a crash
+ * the next process sends the same bytes, which the chain accepts only once. A transaction keeps its nonce until it is
+ * settled, so at most one of its attempts can ever be in a block.
  */
 export class TransactionQueue {
   readonly account: Account
@@ -70,7 +72,7 @@ export class TransactionQueue {
     this.account = { chainId: deps.config.trustChainId, address: parts.wallet.address }
   }
 
-  /** Those that are there already stay as they are. They are sent in this order. */
+  /** Queues transactions to be sent in this order. Existing ones are unchanged. */
   async add(...rows: New[]): Promise<void> {
     const { database, clock } = this.#deps
     const now = clock.now()
@@ -78,7 +80,7 @@ export class TransactionQueue {
       await addTransaction(database.db, this.account, { id: uuidV7(now), ...row }, now + index)
   }
 
-  /** Puts several into the queue, in this order; false while one of their kinds is not settled. */
+  /** Queues transactions in this order. Resolves with false while one of their kinds is unsettled. */
   async addAlone(rows: readonly New[]): Promise<boolean> {
     const { database, clock } = this.#deps
     const now = clock.now()
@@ -91,7 +93,7 @@ export class TransactionQueue {
     )
   }
 
-  /** What sending costs at most now. Throws RpcError when the chain would refuse it. */
+  /** Returns the maximum cost of sending now. Throws RpcError when the chain would refuse the transaction. */
   async quote({ target, data }: Pick<New, 'target' | 'data'>): Promise<{ gas: number; fees: Fees; cost: bigint }> {
     const { rpc } = this.#parts
     await this.assertChain()
@@ -100,7 +102,10 @@ export class TransactionQueue {
     return { gas, fees, cost: BigInt(gas) * fees.max }
   }
 
-  /** A node of another chain would take what was signed for this one for anything, and show receipts of other ones. */
+  /**
+   * Throws when the node is of another chain: that chain could interpret the signed transaction differently, and its
+   * receipts would be of other transactions.
+   */
   async assertChain(): Promise<void> {
     const { trustChainId } = this.#deps.config
     const found = await this.#parts.rpc.chainId()
@@ -111,7 +116,7 @@ export class TransactionQueue {
       )
   }
 
-  /** Periodic work: one turn, unless another process has it, or nothing is open. */
+  /** Periodic job: runs one turn unless another process holds the lease or nothing is open. */
   async run(): Promise<void> {
     const { database, clock, log } = this.#deps
     if (!this.#isAdded) await addSender(database.db, this.account)
@@ -140,12 +145,12 @@ export class TransactionQueue {
     const now = this.#deps.clock.now()
     const sender = await readSender(this.#deps.database.db, this.account)
     const since = sender?.failing_since ?? now
-    // As long again as it has lasted: doubles without a count.
+    // Waits as long as the outage has lasted so far: this doubles the pause without storing a count.
     const pause = Math.min(Math.max(now - since, retryMs.first), retryMs.longest)
     return { next_at: now + pause, failing_since: since, last_error: fault.message }
   }
 
-  /** Returns the first fault that left the others possible. */
+  /** Returns the first error that did not stop the turn from handling the other transactions. */
   async #turn(held: Holding): Promise<RpcError | undefined> {
     await this.assertChain()
     const head = await this.#parts.rpc.head()
@@ -164,12 +169,13 @@ export class TransactionQueue {
       }
     }
     const next = rows.find(({ state }) => state === 'pending')
-    // One nonce at a time: what waits behind a stuck one would wait on the chain, where nobody can take it back.
+    // One nonce at a time: transactions queued behind a stuck one would wait on the chain, where they cannot be
+    // withdrawn.
     if (next && isFree) await this.#send(held, next)
     return first
   }
 
-  /** Looks where a transaction is; resolves with whether a block has it, or had its nonce. */
+  /** Checks a sent transaction. Resolves with whether it or another transaction with its nonce is in a block. */
   async #follow(held: Holding, row: TransactionRow, head: number): Promise<boolean> {
     const { database } = this.#deps
     const attempts = await readAttempts(database.db, row.id)
@@ -200,7 +206,7 @@ export class TransactionQueue {
     const confirmations = head - receipt.blockNumber + 1
     if (confirmations < config.trustConfirmations) {
       if (!isMoved) return
-      // A block of a reorganisation is as young as its chain.
+      // A reorganisation can put the transaction into a younger block, so counting starts over.
       await changeHeld(database, held, row, { ...place, state: 'sent', confirmed_at: null, watched: 0, result: null })
       return
     }
@@ -223,7 +229,10 @@ export class TransactionQueue {
     this.#deps.log.info({ kind: row.kind, hash: receipt.hash }, 'a transaction is confirmed')
   }
 
-  /** Its nonce is used, and by none of ours: to send it with another nonce could send it twice, so a person decides. */
+  /**
+   * Handles a nonce that was used by a transaction from elsewhere. Sending with a new nonce could execute the
+   * transaction twice, so this is left to a person.
+   */
   async #replaced(held: Holding, row: TransactionRow, head: number): Promise<boolean> {
     const { database, config } = this.#deps
     if (row.replaced_block === null) {
@@ -236,7 +245,7 @@ export class TransactionQueue {
     return true
   }
 
-  /** The node may have forgotten it, or others offer more. */
+  /** Sends the transaction again, because the node may have dropped it. Raises the fees once it is stuck. */
   async #offerAgain(held: Holding, row: TransactionRow, count: number): Promise<void> {
     const { database, clock, config } = this.#deps
     const { rpc } = this.#parts
@@ -324,7 +333,7 @@ export class TransactionQueue {
   }
 }
 
-/** `0.0123 (of the currency of the chain)`, for sentences. */
+/** Formats wei as a decimal number of the chain's currency, such as `0.0123`. */
 export const ether = (amount: bigint): string => {
   const digits = amount.toString().padStart(19, '0')
   return `${digits.slice(0, -18)}.${digits.slice(-18)}`.replace(/\.?0+$/, '')

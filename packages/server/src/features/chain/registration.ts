@@ -2,7 +2,7 @@ import type { AgentRegistration } from '@wardline/contract'
 import type { Config } from '../../config.ts'
 import { identityRegistryOf } from './known-contracts.ts'
 
-/** The registration file of ERC-8004: what the identity on the chain points to. It names nothing but public addresses. */
+/** Returns the ERC-8004 registration file that the on-chain identity points to. It contains only public addresses. */
 export function registrationOf(config: Config, agentId: string | undefined): AgentRegistration {
   const { trustName, trustChainId } = config
   const publicUrl = config.publicUrl?.replace(/\/$/, '')
@@ -28,7 +28,7 @@ export function registrationOf(config: Config, agentId: string | undefined): Age
   }
 }
 
-/** Where the identity says that its registration file is: at this service, or in the identity itself. */
+/** Returns the URI of the registration file: at this service if its public URL is HTTPS, else a data URI. */
 export function agentUriOf(config: Config): string {
   const publicUrl = config.publicUrl?.replace(/\/$/, '')
   if (publicUrl?.startsWith('https://')) return `${publicUrl}/.well-known/agent-registration.json`

@@ -3,10 +3,10 @@ import { cutText, sanitize, utf16Size } from '@wardline/text'
 import { type Egress, EgressError } from '../../egress/egress.ts'
 import { faultFinder } from '../../validation.ts'
 
-/** A node answered wrongly or not at all; the message is one sentence without its address. */
+/** A missing or invalid response of a node. The message is one sentence without the node's address. */
 export class RpcError extends Error {
   override name = 'RpcError'
-  /** 'revert': the contract refuses; 'refused': the node said no; else asking again may help. */
+  /** 'revert': the contract refused the call; 'refused': the node refused it; otherwise a retry may succeed. */
   readonly kind: 'revert' | 'refused' | 'unavailable' | 'wrong'
 
   constructor(message: string, kind: RpcError['kind']) {
@@ -15,11 +15,11 @@ export class RpcError extends Error {
   }
 }
 
-/** A node answers in milliseconds; the sender's lease outlives many of these. */
+/** Nodes respond in milliseconds. The sender's lease outlasts many such timeouts. */
 export const rpcDeadlineMs = 10_000
 const maxMessage = 200
 
-// Bounds of what is read of an answer, whose size the way out bounds at 64 KiB: no transaction of ours logs more.
+// Limits on responses, whose total size the egress client limits to 64 KiB. None of our transactions logs more.
 const Quantity = Type.String({ pattern: '^0x[0-9a-fA-F]{1,64}$' })
 const Hash = Type.String({ pattern: '^0x[0-9a-fA-F]{64}$' })
 const Address = Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })
@@ -63,7 +63,7 @@ export interface Receipt {
   blockHash: string
   blockNumber: number
   ok: boolean
-  /** Cost in the smallest unit. */
+  /** In the chain's smallest unit. */
   cost: bigint
   logs: Log[]
 }
@@ -83,17 +83,17 @@ interface RawReceipt {
 const hex = (value: number | bigint) => `0x${value.toString(16)}`
 const same = (one: string | null, other: string) => one?.toLowerCase() === other.toLowerCase()
 
-/** What a node says about itself goes through here before it stands anywhere. */
+/** Sanitizes a node's text before it is shown or logged. */
 const said = (text: unknown) => cutText(sanitize(String(text)), maxMessage, utf16Size)
 
-/** A node of the chain. It is not believed more than needed: each answer is bounded, checked, and compared with the question. */
+/** JSON-RPC client for an untrusted node: each response is limited in size, validated and compared with the request. */
 export class Rpc {
   readonly #url: string
   readonly #egress: Egress
   readonly #end: AbortSignal | undefined
   #id = 0
 
-  /** No answer is awaited after `end`. */
+  /** `end` aborts open requests. */
   constructor(url: string, egress: Egress, end?: AbortSignal) {
     this.#end = end
     this.#url = url
@@ -148,7 +148,7 @@ export class Rpc {
   gas = (from: string, to: string, data: string) => this.#number('eth_estimateGas', [{ from, to, data }])
   call = async (to: string, data: string) => (await this.#ask('eth_call', [{ to, data }, 'latest'], 'bytes')) as string
 
-  /** Price of the next block: its base fee, and the tip that others pay. */
+  /** Fees of the next block: its base fee, and the median tip that others pay. */
   async fees(): Promise<{ base: bigint; tip: bigint }> {
     const { baseFeePerGas, reward } = (await this.#ask('eth_feeHistory', [hex(1), 'latest', [50]], 'fees')) as {
       baseFeePerGas: string[]
@@ -157,18 +157,18 @@ export class Rpc {
     return { base: BigInt(baseFeePerGas.at(-1)!), tip: BigInt(reward?.[0]?.[0] ?? '0x0') }
   }
 
-  /** Resolves also when the node has it already. */
+  /** Also resolves when the node already has the transaction. */
   async send(raw: string): Promise<void> {
     try {
       await this.#ask('eth_sendRawTransaction', [raw], 'hash')
     } catch (fault) {
-      // Which of the words a node uses is up to it; the receipt tells whether it was taken.
+      // Nodes word this error differently. The receipt shows later whether the transaction was accepted.
       const isKnown = fault instanceof RpcError && /already|known|nonce too low|underpriced/i.test(fault.message)
       if (!isKnown) throw fault
     }
   }
 
-  /** Undefined: in no block. Throws when it is not the receipt of this transaction of ours. */
+  /** Undefined while the transaction is in no block. Throws when the receipt belongs to another transaction. */
   async receipt(hash: string, from: string, to: string): Promise<Receipt | undefined> {
     const raw = (await this.#ask('eth_getTransactionReceipt', [hash], 'receipt', true)) as RawReceipt | null
     if (raw === null) return undefined

@@ -21,7 +21,7 @@ interface Response {
 
 const same = (one: string, other: string) => one.toLowerCase() === other.toLowerCase()
 
-/** Answer in a transaction of `respond`. */
+/** Decodes the response in the call data of `respond`; undefined for another function. */
 export function responseIn(data: string): Response | undefined {
   const { functionName, args } = decodeFunctionData({ abi, data: data as Hex })
   if (functionName !== 'validationResponse') return undefined
@@ -35,16 +35,16 @@ export const isSameResponse = (one: Response, other: Response): boolean =>
   one.response === other.response &&
   one.tag === other.tag
 
-/** The registry, as one account uses it that asks for validations and answers them itself. */
+/** Validation registry for one account that both requests validations and responds to them. */
 export function createValidationRegistry(registry: string, validator: string) {
-  /** The events of the registry; what is of another form is none of its interface. */
+  /** Events of the registry. Logs that do not match its interface are skipped. */
   function* eventsOf(logs: readonly Log[]) {
     for (const { address, topics, data } of logs) {
       if (!same(address, registry)) continue
       try {
         yield decodeEventLog({ abi, topics: topics as [Hex, ...Hex[]], data: data as Hex })
       } catch {
-        // An event of another form.
+        // Not an event of this interface.
       }
     }
   }
@@ -74,13 +74,13 @@ export function createValidationRegistry(registry: string, validator: string) {
           eventName === 'ValidationRequest' && same(args.requestHash, hash) && same(args.validator, validator),
       ),
 
-    /** Answer of this validator in a transaction. */
+    /** Responses of this validator in a transaction's logs. */
     answered: (logs: readonly Log[]): Response[] =>
       [...eventsOf(logs)].flatMap(({ eventName, args }) =>
         eventName === 'ValidationResponse' && same(args.validator, validator) ? [args] : [],
       ),
 
-    /** What this validator answered last; undefined when it did not, or nobody asked. An answer of 0 is one. */
+    /** Returns this validator's latest response; undefined without a request or a response. A response of 0 counts. */
     async answer(rpc: Rpc, requestHash: string): Promise<Response | undefined> {
       const call = encodeFunctionData({ abi, functionName: 'getValidationStatus', args: [requestHash as Hex] })
       const data = await rpc.call(registry, call).catch((fault) => {

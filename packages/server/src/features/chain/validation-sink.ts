@@ -3,10 +3,13 @@ import type { AttestationSink, SubmittedRecord } from './attestation-sink.ts'
 import { createValidationRegistry } from './validation-registry.ts'
 import { dataUriOf, hashOf } from './verification-report.ts'
 
-/** The registry cannot forget a response; a later one replaces it. */
+/** The registry cannot delete a response, so a later one with this tag replaces it. */
 const revokedTag = 'revoked'
 
-/** Attestations as responses (100 is best, as their score) to requests of the same wallet; the uid is the request. */
+/**
+ * Attestation sink that posts each score (100 is best) as a response to a request of the same wallet. The uid is the
+ * hash of the request.
+ */
 export function createValidationSink(registry: string, agentId: string, wallet: string): AttestationSink {
   const validations = createValidationRegistry(registry, wallet)
   const requestOf = ({ hash, period, tag }: SubmittedRecord) =>

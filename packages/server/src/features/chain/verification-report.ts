@@ -3,13 +3,13 @@ import type { Hex } from 'viem'
 import { keccak256, stringToHex } from 'viem/utils'
 import { isoTime } from '../../clock.ts'
 
-/** ERC-8126 names neither a tag nor a polarity: both are of this service. */
+/** ERC-8126 defines neither a tag nor a polarity, so Wardline defines both. */
 export const verificationTag = 'erc8126.risk'
 
-/** Of ERC-8126 0 is best, of ERC-8004 100. */
+/** Converts an ERC-8126 risk (0 is best) to an ERC-8004 response (100 is best). */
 export const responseOf = (risk: number): number => 100 - risk
 
-/** The scores of a verification that has some. */
+/** A verification with at least one score. */
 export interface PostedScores {
   id: string
   at: number
@@ -22,11 +22,14 @@ export interface PostedScores {
 
 export const hashOf = (text: string): string => keccak256(stringToHex(text)) as string
 
-/** The document goes with the transaction: it can be read as long as the chain can. */
+/** Embeds the document in the transaction, so it is readable for as long as the chain is. */
 export const dataUriOf = (text: string): string =>
   `data:application/json;base64,${Buffer.from(text, 'utf8').toString('base64')}`
 
-/** What a registry gets: the hash of each text is in the transaction. The id makes equal scores of two weeks two requests. */
+/**
+ * Returns the request and report for the registry; the transactions carry their hashes. The id keeps equal scores of
+ * two weeks from being the same request.
+ */
 export function verificationTexts(agentRegistry: string, agentId: string, scores: PostedScores) {
   const { id, at, url, wallet, wav_score, wv_score, unified_score } = scores
   const agent = { agent_registry: agentRegistry, agent_id: agentId }

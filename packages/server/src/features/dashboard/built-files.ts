@@ -11,16 +11,15 @@ export interface BuiltFile {
   /** Strong: a hash of the bytes. */
   etag: string
   bytes: Buffer
-  /** The same bytes as the build compressed them; absent where that saves nothing. */
+  /** Compressed by the build; absent for encodings that save nothing. */
   compressed: Partial<Record<Encoding, Buffer>>
 }
 
 export interface BuiltDashboard {
-  /** The page of every address; a script in it reads the address. */
+  /** The one page for all screens; its script reads the address. */
   page: BuiltFile
-  /** By URL path. Names hold a hash of the contents. */
+  /** By URL path. File names contain a hash of the contents. */
   assets: ReadonlyMap<string, BuiltFile>
-  /** Whether a screen has this URL path. */
   isScreen(path: string): boolean
 }
 
@@ -32,7 +31,7 @@ const contentTypes: Record<string, string> = {
 }
 const suffixes: Record<Encoding, string> = { br: '.br', gzip: '.gz' }
 
-/** A clone builds into the package of the dashboard; compiled code has the files beside it. */
+/** In a clone, the dashboard package has the build output; compiled code has the files beside it. */
 export const builtFolder = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? '../../../../dashboard/dist/' : './built/', import.meta.url),
 )
@@ -48,10 +47,12 @@ function readBuilt(path: string): BuiltFile {
   return { contentType: contentTypes[extname(path)] ?? 'application/octet-stream', etag, bytes, compressed }
 }
 
-/** `/fleet/:id` as a pattern of one address. */
+/** Converts a route such as `/fleet/:id` to a regular expression. */
 const screenPattern = (path: string) => new RegExp(`^${path.replaceAll(/:\w+/g, '[^/]+')}/?$`)
 
-/** Reads all that was built, less than a megabyte. Undefined when nothing was. Screens that are `off` have no address. */
+/**
+ * Reads the whole build (less than a megabyte) into memory. Undefined without a build. Screens in `off` get no address.
+ */
 export function readDashboard(folder: string, off: readonly string[]): BuiltDashboard | undefined {
   if (!existsSync(join(folder, 'screens.json'))) return undefined
   const screens = (JSON.parse(readFileSync(join(folder, 'screens.json'), 'utf8')) as string[])

@@ -6,8 +6,8 @@ import { sendUnknownRoute } from '../../http/server.ts'
 import { type BuiltDashboard, type BuiltFile, builtFolder, encodings, readDashboard } from './built-files.ts'
 
 /**
- * Texts of agents are shown in these pages: no script but ours runs, nothing of ours is sent elsewhere, and no other page
- * frames them. With Trusted Types a text cannot become markup or a script address by mistake either.
+ * These pages show texts from agents. The policy runs only our scripts, sends nothing to other origins and forbids
+ * framing. Trusted Types also keep a text from becoming markup or a script address by mistake.
  */
 const policy =
   "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types wardline"
@@ -40,11 +40,11 @@ function sendPage(request: FastifyRequest, reply: FastifyReply, { page, isScreen
 
 interface DashboardPages {
   mount(app: FastifyInstance): void
-  /** Answers what no route serves: a file or a page, or the JSON that programs expect. */
+  /** Handles requests that match no route: serves a file or a page, or a JSON error for programs. */
   answerUnknown(request: FastifyRequest, reply: FastifyReply): void
 }
 
-/** The pages for people. Requests that do not accept HTML get JSON, and at `/` the list of addresses. */
+/** Creates the dashboard's pages. Requests that do not accept HTML get JSON, and at `/` the list of addresses. */
 export function createDashboardPages({ trustEnabled }: Pick<Config, 'trustEnabled'>): DashboardPages {
   const built = readDashboard(builtFolder, trustEnabled ? [] : ['/trust'])
   return {
@@ -58,7 +58,7 @@ export function createDashboardPages({ trustEnabled }: Pick<Config, 'trustEnable
         },
       })
     },
-    // No route for every path: the router would take it for those whose parameters are too long or malformed as well.
+    // Not a catch-all route, because the router would also use it for paths whose parameters are too long or malformed.
     answerUnknown(request, reply) {
       const isRead = request.method === 'GET' || request.method === 'HEAD'
       const asset = isRead ? built?.assets.get(pathOf(request)) : undefined

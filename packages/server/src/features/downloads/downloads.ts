@@ -26,20 +26,19 @@ const fileOf = (name: string, inClone: string) => new URL(isClone ? inClone : `.
 const pythonFile = fileOf('wardline.py', '../../../../../clients/python/wardline.py')
 const sdkFile = fileOf('sdk.tgz', '../../../../../pack-sdk.ts')
 
-/** It takes seconds, and more on a busy machine. */
+/** Packing takes seconds, and longer on a busy machine. */
 const packWithinMs = 120_000
-/** The packed SDK has 40 KB. */
+/** The packed SDK is about 40 KB. */
 const maxBytes = 4 * 1_048_576
-/** The request needs no key: a clone that cannot be packed must not be packed again for every one. */
+/** The request needs no key, so a failure is cached: otherwise every request would start another packing process. */
 const failureCacheMs = 60_000
 
-/** Runs the program that prints the packed SDK, in a child process. */
 async function packedBy(program: URL): Promise<Buffer> {
   const options = { encoding: 'buffer', maxBuffer: maxBytes, timeout: packWithinMs } as const
   return (await promisify(execFile)(process.execPath, [fileURLToPath(program)], options)).stdout
 }
 
-/** Reads once for all who ask. */
+/** Reads the file once and shares the result between all requests. Failures are cached for `failureCacheMs`. */
 function readOnce(name: string, read: () => Promise<Buffer>, { clock, log }: Tools): () => Promise<Download> {
   let kept: Promise<Download> | undefined
   let failedAt = -Infinity
@@ -68,7 +67,7 @@ const unavailable = (name: string) =>
     failureCacheMs / 1_000,
   )
 
-/** `packProgram` prints the SDK where the service runs from its sources. */
+/** `packProgram` prints the packed SDK. It runs only when the service runs from its sources. */
 export function createDownloads(tools: Tools, packProgram = sdkFile): Downloads {
   return {
     sdk: readOnce('sdk.tgz', () => (isClone ? packedBy(packProgram) : readFile(sdkFile)), tools),

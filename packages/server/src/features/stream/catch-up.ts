@@ -10,42 +10,42 @@ import { pageOf } from './frames.ts'
 import type { RecentEvents } from './recent-events.ts'
 import { ReplayPace } from './replay-pace.ts'
 
-/** Rows replayed at most: the stream may be open to all, the whole history is for key holders (GET /api/events). */
+/** Maximum rows replayed. The stream can be public; the full history needs a key (GET /api/events). */
 const maxReplayRows = 10_000
-/** Rows read for one page: large ones fill it early, and the rest is read again. */
+/** Rows read per page. Large rows fill a page early, and the rest is read again. */
 const pageRows = 100
-/** Pages that are read from the database at a time; the others wait their turn. */
+/** Concurrent page reads from the database; further ones wait. */
 const maxReads = 2
-/** The lane of the database was full: it serves the next scans within about a second. */
+/** Delay after the database lane was full; it serves the next scans within about a second. */
 const retryMs = 500
 const logEveryMs = 1_000
 
 export interface Follower {
   socket: Socket
-  /** Whose share of replays it takes from. */
+  /** Caller whose replay budget this client uses. */
   caller: string
-  /** The last seq written to it. */
+  /** Last seq written to the socket. */
   seq: number
-  /** In the live round; otherwise it is brought to the head here. */
+  /** True when it gets live events; otherwise it is catching up to the head. */
   live: boolean
 }
 
-/** Where the followers are brought to. */
 interface Source {
   head(): number
   recent: RecentEvents
 }
 
 /**
- * Brings clients to the head, a page at a time. Between two pages the event loop serves everything else, callers take
- * turns, and a page follows only after the client took the one before, so no replay delays a kill.
+ * Replays stored events to clients until they reach the head, one page at a time. The event loop is free between pages,
+ * callers take turns, and each page waits until the client has received the previous one, so a replay never delays a
+ * kill.
  */
 export class CatchUp {
   readonly #deps: Deps
   readonly #source: Source
   readonly #backlog: StreamBacklog
   readonly #pace = new ReplayPace()
-  /** Followers that can take a page, by caller; the first caller is next. */
+  /** Followers ready for a page, by caller; the first caller is next. */
   readonly #waiting = new Map<string, Follower[]>()
   #reads = 0
   #isScheduled = false
@@ -59,7 +59,7 @@ export class CatchUp {
     this.#backlog = backlog
   }
 
-  /** Takes over a client that is not in the live round. */
+  /** Starts catching up a client. */
   add(follower: Follower): void {
     follower.live = false
     const from = this.#source.head() - maxReplayRows
@@ -68,7 +68,7 @@ export class CatchUp {
       this.#backlog.write(follower.socket, namedFrame('gap', JSON.stringify(gap)))
       follower.seq = from
     }
-    // The callback of a comment is called when everything before it was sent.
+    // An SSE comment's write callback runs once everything before it was sent.
     if (follower.socket.writableLength > 0) this.#write(follower, ':\n\n')
     else this.#enqueue(follower)
   }
@@ -92,7 +92,7 @@ export class CatchUp {
     setImmediate(() => this.#turn())
   }
 
-  /** Serves one page, if a client may have one now. */
+  /** Serves one page if a client's budget allows it. */
   #turn(): void {
     this.#isScheduled = false
     const now = this.#deps.clock.monotonic()
@@ -114,7 +114,7 @@ export class CatchUp {
     if (soonestMs < Infinity) this.#retryIn(soonestMs)
   }
 
-  /** The caller goes to the end of the line. */
+  /** Returns the caller's first follower and moves the caller to the end of the queue. */
   #takeFirst(caller: string, own: Follower[]): Follower {
     this.#waiting.delete(caller)
     const follower = own.shift()!
@@ -150,7 +150,7 @@ export class CatchUp {
     setTimeout(() => this.#enqueue(follower), retryMs).unref()
   }
 
-  /** Every client that catches up meets the same fault. */
+  /** Rate-limited, because every client that is catching up gets the same error. */
   #logFault(fault: unknown): void {
     const now = this.#deps.clock.monotonic()
     if (now - this.#loggedAt < logEveryMs) return
@@ -169,7 +169,7 @@ export class CatchUp {
   #write(follower: Follower, data: Buffer | string): void {
     this.#backlog.write(follower.socket, data, () => {
       if (follower.socket.destroyed) return
-      // Between this look and the next live round no event can slip in.
+      // No event can arrive between this check and the next live write.
       if (follower.seq >= this.#source.head()) follower.live = true
       else this.#enqueue(follower)
     })

@@ -7,20 +7,23 @@ import { readControlChanges } from '../audit/control-changes.ts'
 import { keyNames } from '../keys/key-names.ts'
 
 const pageRows = 100
-/** Unsent bytes after which a client is cut: a page of its replay and as much again. It reads the list when it is back. */
+/**
+ * A client with more unsent bytes is disconnected: one page of its replay and as much again. After reconnecting, it
+ * reads the list.
+ */
 const maxUnsentBytes = 128 * 1024
 
 const changeFrame = (change: ControlChange) => namedFrame('control', JSON.stringify({ type: 'control', data: change }))
 
 /**
- * Kills and resumes for the streams that ask for them. The audit log is the source: a control message only says that
- * there is something to read, so a message that is lost, doubled or forged shows nothing wrong.
+ * Sends kills and resumes to the streams that request them. The audit log is the source: a control message only
+ * triggers a read of it, so lost, duplicated or forged messages never show a false change.
  */
 export class ControlFeed {
   readonly #deps: Deps
   readonly #backlog: StreamBacklog
   readonly #sockets = new Set<Socket>()
-  /** Everything up to here was read. */
+  /** Last audit seq read. */
   #seq = 0
   #isOpen = false
   #isDue = false
@@ -44,7 +47,7 @@ export class ControlFeed {
     this.#isOpen = true
   }
 
-  /** From now on a client gets each change; perhaps one again that was made within the second before. */
+  /** Adds a client for all further changes. It may receive a change from the last second twice. */
   add(socket: Socket): void {
     this.#sockets.add(socket)
   }
@@ -53,7 +56,7 @@ export class ControlFeed {
     this.#sockets.delete(socket)
   }
 
-  /** Reads what was committed since the last time, by any process, and sends it. */
+  /** Reads and sends the changes that any process committed since the last read. */
   reconcile(): Promise<void> {
     this.#isDue = true
     this.#reading ??= this.#read().finally(() => {

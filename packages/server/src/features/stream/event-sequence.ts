@@ -5,19 +5,19 @@ import { parseEventRow } from '../events/event-row.ts'
 import { readEventsAfter } from '../events/log-statements.ts'
 
 const pageRows = 250
-/** Processes that store in turns announce out of turn now and then: what comes first waits this long for what is before it. */
+/** Processes sometimes announce rows out of order. An early row waits this long for the rows before it. */
 const patienceMs = 20
-/** Rows that wait so; any more are read from the database again. */
+/** Maximum early rows kept; further ones are read from the database. */
 const maxEarlyRows = 1_000
 
-/** Puts what the bus announces into the order of seq, each row once; what it does not bring is read from the database. */
+/** Orders the rows announced on the bus by seq, each once. Missing rows are read from the database. */
 export class EventSequence {
   readonly #deps: Deps
   readonly #next: (row: EventFields) => void
   readonly #skipped: () => void
   readonly #early = new Map<number, EventFields>()
   #head = 0
-  /** The highest seq heard of. */
+  /** Highest seq announced. */
   #announced = 0
   #isOpen = false
   #timer: NodeJS.Timeout | undefined
@@ -36,7 +36,7 @@ export class EventSequence {
     })
   }
 
-  /** The seq of the last row that was put in order. */
+  /** Seq of the last row passed on in order. */
   get head(): number {
     return this.#head
   }
@@ -49,7 +49,10 @@ export class EventSequence {
     this.#fillGap()
   }
 
-  /** Hears of events whose commit was answered too late to be published, or that another process stored unheard. */
+  /**
+   * Picks up events that were stored but not announced: their commit was confirmed too late to publish, or another
+   * process failed to publish them.
+   */
   async reconcile(): Promise<void> {
     this.#announced = Math.max(this.#announced, await readCounter(this.#deps.database.db, 'event_seq'))
     this.#fillGap()
@@ -85,7 +88,7 @@ export class EventSequence {
     }
   }
 
-  /** What the bus lost is read from the database. */
+  /** Reads rows that the bus lost from the database. */
   #fillGap(): void {
     if (!this.#isOpen || this.#announced <= this.#head) return
     this.#filling ??= this.#readMissing().finally(() => {
@@ -100,7 +103,7 @@ export class EventSequence {
         const rows = await readEventsAfter(this.#deps.database.db, this.#head, pageRows)
         this.#passOver(rows[0])
         for (const row of rows) if (row.seq === this.#head + 1) this.#append(row)
-        // A row that was announced before and is not there was forged, or is gone already.
+        // A row that was announced but is not stored was forged or has been deleted.
         if (rows.length === 0 && this.#announced === announced) this.#announced = this.#head
       }
     } catch (fault) {
@@ -109,7 +112,7 @@ export class EventSequence {
     for (const seq of this.#early.keys()) if (seq <= this.#head || seq > this.#announced) this.#early.delete(seq)
   }
 
-  /** Rows that retention removed before they could be read are no longer available. */
+  /** Skips rows that retention removed before they could be read. */
   #passOver(next: EventFields | undefined): void {
     if (!next || next.seq <= this.#head + 1) return
     this.#head = next.seq - 1

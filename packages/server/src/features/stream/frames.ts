@@ -3,7 +3,7 @@ import { httpLimits } from '../../http/limits.ts'
 import { frame } from '../../http/sse.ts'
 import { eventRowJson, type OutsideEvent } from '../events/event-row.ts'
 
-/** Frames of consecutive rows that are written at once. */
+/** Frames of consecutive rows, written at once. */
 export interface Page {
   bytes: Buffer
   firstSeq: number
@@ -13,10 +13,10 @@ export interface Page {
 
 export const eventFrame = (row: EventFields) => frame(`{"type":"event","data":${eventRowJson(row)}}`, row.seq)
 
-/** Without an `id:`, so that it leaves no mark on where a client resumes. */
+/** Has no `id:`, so that it does not change where a client resumes. */
 export const outsideFrame = (row: OutsideEvent) => frame(`{"type":"event","data":${eventRowJson(row)}}`)
 
-/** The rows from `start` on, as many as may wait for one client, one at least. */
+/** Returns a page of the rows from `start`: as many as may be queued for one client, but at least one. */
 export function pageOf(rows: readonly EventFields[], start = 0): Page | undefined {
   let text = ''
   let bytes = 0
@@ -32,7 +32,7 @@ export function pageOf(rows: readonly EventFields[], start = 0): Page | undefine
   return { bytes: Buffer.from(text), firstSeq, lastSeq, rows: end - start }
 }
 
-/** All rows, in pages. */
+/** Splits all rows into pages. */
 export function* pagesOf(rows: readonly EventFields[]): Generator<Page> {
   for (let start = 0; start < rows.length; ) {
     const page = pageOf(rows, start)!

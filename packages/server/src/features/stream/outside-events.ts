@@ -7,7 +7,7 @@ import type { OutsideEvent } from '../events/event-row.ts'
 import { eventFault, eventToStore } from '../events/new-event.ts'
 
 /**
- * Events of other programs that are processed per second. No reader follows a hundred a second, and a runaway program
+ * Maximum events of other programs processed per second. People cannot follow a hundred a second, and a runaway program
  * must neither bury the fleet's events nor keep this process busy.
  */
 const maxPerSecond = 1_000
@@ -15,7 +15,7 @@ const maxPerSecond = 1_000
 const isUuid = lazyCheck(Uuid)
 const isoInstant = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/
 
-/** Rows carry null where reports leave a field out. */
+/** Removes null fields: rows contain null where reports omit the field. */
 function withoutNulls(given: unknown): unknown {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return given
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null))
@@ -27,8 +27,8 @@ function instant(given: unknown): number | undefined {
 }
 
 /**
- * What another program published, by the rules of a reported event. Its own id and time are kept; any seq or signature
- * of it means nothing here. Throws AppError `invalid`.
+ * Parses an event published by another program, under the rules for reported events. Keeps its id and time, and ignores
+ * any seq or signature. Throws AppError `invalid`.
  */
 export function readOutsideEvent(message: Buffer, now: number): OutsideEvent {
   const report = withoutNulls(parseJson(bodyText(message)))
@@ -39,7 +39,7 @@ export function readOutsideEvent(message: Buffer, now: number): OutsideEvent {
   return { ...row, id: isUuid(id) ? (id as string) : row.id, created_at: instant(created_at) ?? now, seq: null }
 }
 
-/** Shows what other programs publish on the events channel, and counts invalid messages. */
+/** Subscribes to events that other programs publish on the events channel, and counts invalid messages. */
 export function subscribeToOutsideEvents({ bus, clock, metrics }: Deps, show: (event: OutsideEvent) => void): void {
   const second = { startedAt: -Infinity, count: 0 }
   const refuse = (reason: string) => metrics.backplaneRefused.inc({ channel: 'events', reason })

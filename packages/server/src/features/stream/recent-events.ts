@@ -1,14 +1,14 @@
 import type { EventFields } from '../../db/schema/events.ts'
 
-/** What is kept for clients that reconnect after a moment; older rows come from the database. */
+/** Rows kept in memory for clients that reconnect after a moment; older rows come from the database. */
 const maxRows = 4_096
 const maxBytes = 8 * 1024 * 1024
-/** Dropped rows stay in memory until this many are cut off at once. */
+/** Dropped rows stay in memory until there are this many to remove at once. */
 const maxDroppedRows = 256
 
 const bytesOf = (row: EventFields) => 300 + row.description.length + (row.metadata?.length ?? 0)
 
-/** The newest rows in memory, without a gap. */
+/** Keeps the newest rows in memory, without gaps. */
 export class RecentEvents {
   #rows: EventFields[] = []
   #start = 0
@@ -22,7 +22,7 @@ export class RecentEvents {
       this.#bytes -= bytesOf(this.#rows[this.#start]!)
       this.#start += 1
     }
-    // Dropped rows are cut off in one go now and then: shifting each time would move the whole array.
+    // Removes dropped rows in batches, because shifting each time would move the whole array.
     if (this.#start > maxDroppedRows) {
       this.#rows = this.#rows.slice(this.#start)
       this.#start = 0
@@ -37,7 +37,7 @@ export class RecentEvents {
     this.#bytes = 0
   }
 
-  /** Up to `limit` rows after `seq`; undefined when some of them are no longer here. */
+  /** Returns up to `limit` rows after `seq`; undefined when some of them are no longer in memory. */
   after(seq: number, limit: number): EventFields[] | undefined {
     const oldest = this.#rows[this.#start]
     if (!oldest || seq + 1 < oldest.seq) return undefined

@@ -1,14 +1,20 @@
-/** A reconnecting fleet behind one address gets its rows within seconds; a caller who replays for ever costs a fifth of a core. */
+/**
+ * A reconnecting fleet behind one address gets its rows within seconds; a caller that replays continuously costs a
+ * fifth of a core.
+ */
 const rowsPerSecond = 10_000
 /** Two full replays at once. */
 const burstRows = 20_000
-/** All callers together: half a core, most of it of the thread that reads. */
+/** Limit for all callers together: half a core, mostly of the reader thread. */
 const allRowsPerSecond = 25_000
 const allBurstRows = 25_000
-/** Above this, callers who may take their full burst again are forgotten. */
+/** Above this number, callers with a full burst available are removed. */
 const maxCallers = 1_000
 
-/** When what was taken so far is worked off, in monotonic milliseconds: the generic cell rate algorithm, in one number. */
+/**
+ * Generic cell rate algorithm: stores only the monotonic time in milliseconds at which the rows taken so far are worked
+ * off.
+ */
 class Pace {
   readonly #msPerRow: number
   readonly #burstMs: number
@@ -32,12 +38,12 @@ class Pace {
   }
 }
 
-/** How many rows may be replayed, for each caller and for all of them. */
+/** Limits replayed rows per caller and in total. */
 export class ReplayPace {
   readonly #callers = new Map<string, Pace>()
   readonly #all = new Pace(allRowsPerSecond, allBurstRows)
 
-  /** Milliseconds until the caller may have a further page. */
+  /** Milliseconds until the caller may get another page. */
   waitMs(caller: string, now: number): number {
     return Math.max(this.#all.waitMs(now), this.#callers.get(caller)?.waitMs(now) ?? 0)
   }

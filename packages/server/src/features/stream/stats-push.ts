@@ -2,10 +2,10 @@ import type { Deps } from '../../deps.ts'
 import { frame } from '../../http/sse.ts'
 import { severityCounts } from '../events/counts.ts'
 
-/** Severity counts are pushed at most this often, however many events come. */
+/** Minimum interval between pushes of severity counts, however many events arrive. */
 const everyMs = 250
 
-/** Sends severity counts after events. The latest counts win: one reading serves every event that came meanwhile. */
+/** Sends severity counts after events. One read serves all events that arrived in the meantime. */
 export class StatsPush {
   readonly #deps: Deps
   readonly #send: (bytes: Buffer) => void

@@ -16,7 +16,10 @@ import { StatsPush } from './stats-push.ts'
 
 const heartbeat = '{"type":"heartbeat"}'
 
-/** Without a client, recent events are kept so long for those that come back; later they read the database. */
+/**
+ * How long recent events stay in memory without any client, for clients that reconnect. Later clients read the
+ * database.
+ */
 const keepRecentMs = 60_000
 
 interface Client extends Follower {
@@ -28,7 +31,7 @@ interface Subscription {
   address: string
   holder: Holder
   lastSeq: number | undefined
-  /** Also kills and resumes. */
+  /** Whether the client also gets kills and resumes. */
   hasControl: boolean
 }
 
@@ -38,7 +41,7 @@ const framesBetween = (rows: readonly EventFields[], after: number, last: number
     .map(eventFrame)
     .join('')
 
-/** The live feed: one encoding per message for all clients, one write per client and turn. */
+/** The live feed. Encodes each message once for all clients, and writes once per client and turn. */
 export class EventStream {
   readonly #deps: Deps
   readonly #backlog: StreamBacklog
@@ -70,19 +73,19 @@ export class EventStream {
   /** Starts at the newest stored event. */
   async open(): Promise<void> {
     if (this.#deps.bus.state !== 'in-process') {
-      // The validator takes a tenth of a second to load, which only those pay who have a backplane.
+      // Imported on demand, because the validator takes 0.1 s to load and is needed only with a backplane.
       const { subscribeToOutsideEvents } = await import('./outside-events.ts')
       subscribeToOutsideEvents(this.#deps, (row) => this.#receiveOutside(row))
     }
     await Promise.all([this.#sequence.open(), this.#control.open()])
   }
 
-  /** Shows what other processes stored unheard. */
+  /** Sends events and control changes that other processes stored without a message arriving here. */
   async reconcile(): Promise<void> {
     await Promise.all([this.#sequence.reconcile(), this.#control.reconcile()])
   }
 
-  /** Serves one client from `lastSeq` on, or from now. Throws AppError `overloaded` when every place is taken. */
+  /** Serves one client from `lastSeq`, or from now. Throws AppError `overloaded` when the stream limits are reached. */
   subscribe(reply: StreamReply, { address, holder, lastSeq, hasControl }: Subscription): void {
     const ofAddress = this.#perAddress.get(address) ?? 0
     if (this.#clients.size >= httpLimits.streams || ofAddress >= httpLimits.streamsPerAddress) {
@@ -91,7 +94,7 @@ export class EventStream {
     const socket = openEventStream(reply)
     if (!socket) return
     socket.write(firstFrame(heartbeat))
-    // A seq of the future is from another database: there is nothing to resume.
+    // A seq beyond the head comes from another database, so there is nothing to resume.
     const resumes = lastSeq !== undefined && lastSeq < this.#sequence.head
     const seq = resumes ? lastSeq : this.#sequence.head
     const caller = holder.keyId === open.keyId ? address : holder.keyId
@@ -113,11 +116,11 @@ export class EventStream {
     for (const { socket, holder } of this.#clients) if (!isValid(holder)) socket.destroySoon()
   }
 
-  /** One heartbeat for all clients. */
+  /** Sends a heartbeat to all clients. */
   keepAlive(): void {
     const text = frame(heartbeat)
     for (const { socket } of this.#clients) {
-      // For a client that does not read, a heartbeat only fills memory.
+      // For a client that does not read, heartbeats would only fill memory.
       if (socket.writableLength === 0) this.#backlog.write(socket, text)
     }
   }
@@ -192,7 +195,7 @@ export class EventStream {
     }
   }
 
-  /** What is not stored reaches only those who can take it now. */
+  /** Sends events that are not stored, only to live clients with room in their buffer. */
   #writeToLive(bytes: Buffer): void {
     for (const { socket, live } of this.#clients) {
       if (live && fits(socket, bytes.length)) this.#backlog.write(socket, bytes)

@@ -10,10 +10,10 @@ interface JobRun {
   nextAt: number
 }
 
-/** An error of a database may quote a whole statement. */
+/** Database errors may quote a whole statement. */
 const maxError = 300
 
-/** How the periodic work of this process fares. */
+/** Records the runs of this process's periodic jobs. */
 export class JobRuns {
   readonly #clock: Pick<Clock, 'now'>
   readonly #redact: (text: string) => string
@@ -24,7 +24,7 @@ export class JobRuns {
     this.#redact = redact
   }
 
-  /** A timer called the job; it starts unless it is still running. */
+  /** Records that a timer fired. The job starts unless it is still running. */
   due(name: string, everyMs: number): void {
     const nextAt = this.#clock.now() + everyMs
     const run = this.#runs.get(name)

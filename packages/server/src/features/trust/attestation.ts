@@ -4,10 +4,10 @@ import { dayMs, hourMs } from '../../clock.ts'
 import type { AttestationsTable as Attestation } from '../../db/schema/trust.ts'
 import { riskTier, riskTierLabel } from './risk-score.ts'
 
-/** The versioned family of claims that every attestation of this service belongs to. */
+/** Versioned namespace of this service's attestations. */
 const attestationNamespace = 'wardline.v1'
 
-/** What the hash covers. */
+/** The fields that the hash covers. */
 export type AttestationRecord = Omit<Attestation, 'hash'>
 
 type AttestationKind = 'posture' | 'runtime.clean'
@@ -18,7 +18,7 @@ type WeeklyInputs = {
   riskScore: number
   /** Critical and breach events of the last 720 hours. */
   severeEvents720h: number
-  /** Since when the service has been watching; null when it does not know. */
+  /** Start of monitoring; null when unknown. */
   observingSinceMs: number | null
 }
 
@@ -26,8 +26,8 @@ const weekMs = 7 * dayMs
 const cleanWindowMs = 720 * hourMs
 
 /**
- * The attestations of one week: the posture always, the clean runtime only when the whole window of 720 hours was
- * watched and held neither a critical event nor a breach. An unknown count or start is never "clean".
+ * Returns the attestations of one week: always the posture, and the clean runtime only when all 720 hours were
+ * monitored without a critical event or a breach. An unknown count or start never counts as clean.
  */
 export function weeklyAttestations(inputs: WeeklyInputs): Attestation[] {
   const { nowMs, riskScore, severeEvents720h, observingSinceMs } = inputs
@@ -37,8 +37,8 @@ export function weeklyAttestations(inputs: WeeklyInputs): Attestation[] {
 }
 
 /**
- * Builds one attestation and its hash. It names no agent, event or person, because it is public. Throws a RangeError
- * for a risk score that is no whole number of 0 to 100: a false claim must not be published.
+ * Builds one attestation and its hash. It names no agent, event or person, because it is public. Throws RangeError for
+ * a risk score that is not an integer from 0 to 100, so that no false claim is published.
  */
 export function buildAttestation(inputs: { kind: AttestationKind; nowMs: number; riskScore: number }): Attestation {
   const { kind, nowMs, riskScore } = inputs
@@ -70,28 +70,28 @@ function claim(kind: AttestationKind, score: number): Pick<AttestationRecord, 't
 }
 
 /**
- * `0x` and the SHA-256 in hex of the record as canonical JSON (RFC 8785) in UTF-8. The time goes in as ISO 8601, as the
- * public summary shows it, so that the hash can be computed from the published fields.
+ * Returns `0x` and the hex SHA-256 of the record as canonical JSON (RFC 8785) in UTF-8. The time is hashed as ISO 8601,
+ * like in the public summary, so that readers can compute the hash from the published fields.
  */
 export function attestationHash(record: AttestationRecord): string {
   const at = new Date(record.at).toISOString()
   return `0x${hash('sha256', attestationText({ ...record, at }), 'hex')}`
 }
 
-/** The first 6 and the last 4 characters of a `0x` hash, such as `0xdead...beef`. */
+/** Returns the first 6 and last 4 characters of a `0x` hash, such as `0xdead...beef`. */
 export function hashPreview(hash: string): string {
   return `${hash.slice(0, 6)}...${hash.slice(-4)}`
 }
 
-/** True when nothing was attested yet, and from 7 days after the last attestation on. */
+/** True without an earlier attestation, and from 7 days after the last one. */
 export function attestationDue(lastAtMs: number | null, nowMs: number): boolean {
   return lastAtMs === null || nowMs - lastAtMs >= weekMs
 }
 
 /**
- * The ISO 8601 week of a time in UTC, such as `2026-W47`. With the tag it is the unique key of an attestation: of
- * two processes that attest at the same moment, the database lets one through. Weeks begin on Monday and belong to
- * the year of their Thursday.
+ * Returns the ISO 8601 week of a time in UTC, such as `2026-W47`. The database has a unique key on week and tag, so of
+ * two processes that attest at the same moment only one succeeds. Weeks begin on Monday and belong to the year of their
+ * Thursday.
  */
 export function isoWeek(atMs: number): string {
   const daysSinceMonday = (new Date(atMs).getUTCDay() + 6) % 7

@@ -11,7 +11,10 @@ const colors: Record<TrustSummary['risk_tier'], string> = {
 const grey = '566069'
 const label = 'agent risk'
 
-/** Undefined is a summary that cannot be made just now. No text of the configuration is in a badge, only words from here. */
+/**
+ * Returns the badge for a summary; undefined when the summary could not be built. A badge contains only fixed words, no
+ * configured text.
+ */
 export function badgeOf(summary: TrustSummary | undefined): BadgeData {
   const isUnknown = summary === undefined || unknownBecause(summary) !== undefined
   return {
@@ -26,11 +29,11 @@ export function badgeOf(summary: TrustSummary | undefined): BadgeData {
 /** Shown where the summary is not published. */
 export const offBadge: BadgeData = { schemaVersion: 1, label, message: 'not published', color: grey, isError: true }
 
-/** Of an average letter at 11 pixels; `textLength` makes every font keep to it. */
+/** Width of an average letter at 11 pixels; `textLength` makes every font fit it. */
 const letterWidth = 6.4
 const padding = 7
 
-/** An image without a script, a link or anything to load. */
+/** Renders the badge as an SVG without scripts, links or external resources. */
 export function badgeSvg({ label: left, message: right, color }: BadgeData): string {
   const [leftText, rightText] = [left, right].map((text) => Math.round(text.length * letterWidth)) as [number, number]
   const leftWidth = leftText + 2 * padding

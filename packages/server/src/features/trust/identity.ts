@@ -7,7 +7,7 @@ import { explorerOf, identityRegistryOf, transactionUrl } from '../chain/known-c
 type Identity = TrustSummary['identity']
 type KnownIdentity = Awaited<ReturnType<typeof readIdentity>>
 
-/** What was read from the chain, where it is of what is configured now. */
+/** Returns the identity read from the chain, unless it was read for an earlier configuration. */
 export async function readKnownIdentity({ config, database }: Pick<Deps, 'config' | 'database'>) {
   if (config.trustRpcUrl === undefined) return undefined
   const known = await readIdentity(database.db)
@@ -19,8 +19,8 @@ export async function readKnownIdentity({ config, database }: Pick<Deps, 'config
 }
 
 /**
- * The on-chain identity (https://eips.ethereum.org/EIPS/eip-8004). With an RPC it is what the chain says; without one,
- * what the operator says.
+ * Returns the on-chain identity (https://eips.ethereum.org/EIPS/eip-8004): as read from the chain if an RPC is
+ * configured, else as the operator configured it.
  */
 export function identityOf(config: Config, known?: KnownIdentity): Identity {
   const { trustChainId: chainId, trustSlug, trustName, trustWallet } = config
@@ -48,8 +48,8 @@ const labels: Record<string, string> = {
 }
 
 /**
- * The status words are settings with defaults that promise something; the labels, which strangers read, state only what
- * is configured and stored.
+ * Returns the chain status. Its words are settings whose defaults imply a working setup; the labels, shown to the
+ * public, state only what is configured and stored.
  */
 export function chainStatus(
   config: Config,

@@ -13,7 +13,7 @@ export async function readLastAttestation(trx: Trx | Db): Promise<number | null>
   return at
 }
 
-/** Stores attestations; one that another process wrote for the same week stays as it is. */
+/** Stores attestations, except those that another process has already stored for the same week. */
 export async function insertAttestations(db: Db, attestations: readonly AttestationsTable[]): Promise<void> {
   await db
     .insertInto('attestations')

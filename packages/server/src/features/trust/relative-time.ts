@@ -2,9 +2,9 @@ import { counted } from '@wardline/text'
 import { dayMs, hourMs, minuteMs } from '../../clock.ts'
 
 /**
- * How long ago something was, in English and whole units rounded down: "just now" (less than a minute), "1 minute
- * ago", "2 hours ago", "3 days ago", "never" for null. Both times are epoch milliseconds. A time ahead of `nowMs`
- * is "just now": the processes of one fleet do not share a clock.
+ * Formats the age of a time in English, in whole units rounded down: "just now" (less than a minute), "1 minute ago",
+ * "2 hours ago", "3 days ago", "never" for null. Both times are epoch milliseconds. A time after `nowMs` is "just now",
+ * because clocks of a fleet's processes differ.
  */
 export function relativeTime(thenMs: number | null, nowMs: number): string {
   if (thenMs === null) return 'never'

@@ -14,21 +14,20 @@ export type RiskTier = 'low' | 'moderate' | 'elevated' | 'high' | 'critical'
 
 export type RiskFactor = 'breach' | 'critical' | 'incident' | 'suspended' | 'injection' | 'warning'
 
-/** Each event counts once, in its most severe bucket. */
+/** Each event counts only in its most severe bucket. */
 export type RiskInputs = {
-  /** Breaches of the last 30 days after ageing, as `decayedBreaches` gives them. */
+  /** Breaches of the last 30 days, aged by `decayedBreaches`. */
   breach: number
   /** Critical events of the last 24 hours. */
   critical: number
-  /** Runtime incidents of the last 30 days that are in neither of the two above. */
+  /** Runtime incidents of the last 30 days that count neither as a breach nor as critical. */
   incident: number
-  /** Agents suspended now. */
   suspended: number
-  /** Agents protected, the suspended ones included. */
+  /** Monitored agents, including suspended ones. */
   agents: number
   /** Injection blocks of the last 24 hours. */
   injection: number
-  /** Warnings of the last 24 hours that are no injection block. */
+  /** Warnings of the last 24 hours other than injection blocks. */
   warning: number
 }
 
@@ -38,7 +37,7 @@ const breachHalfLifeDays = 7
 const breachWindowDays = 30
 const suspendedCeiling = 0.5
 
-/** Scores the inputs. `points` says how much of the score each factor explains; they add up to the score. */
+/** Computes the score. `points` splits it by factor and adds up to it. */
 export function riskScore(inputs: RiskInputs): RiskScore {
   const shares: Record<RiskFactor, number> = {
     breach: saturating(inputs?.breach, 0.95, 0.6),
@@ -54,8 +53,8 @@ export function riskScore(inputs: RiskInputs): RiskScore {
 }
 
 /**
- * The breaches of the last 30 days, each worth half as much every 7 days. An age below zero (a clock that jumped)
- * or an age that is no number counts as fresh: a doubt must not lower the score.
+ * Counts the breaches of the last 30 days, each worth half as much every 7 days. A negative age (a clock that jumped)
+ * or an invalid one counts as fresh: uncertainty must not lower the score.
  */
 export function decayedBreaches(list: readonly { ageMs: number; count: number }[]): number {
   return list.reduce((sum, breach) => {
@@ -64,7 +63,7 @@ export function decayedBreaches(list: readonly { ageMs: number; count: number }[
   }, 0)
 }
 
-/** The tier of a score of 0 to 100; what is no number counts as the worst, never as "low". */
+/** Returns the tier of a score from 0 to 100. NaN is "critical", never "low". */
 export function riskTier(score: number): RiskTier {
   if (score <= 20) return 'low'
   if (score <= 40) return 'moderate'
@@ -97,14 +96,14 @@ function suspendedRatio(suspended: unknown, agents: unknown): number {
   return some >= all ? 1 : some / all
 }
 
-/** Infinity stays: it is the limit of a large count. Whatever is no number above zero is zero. */
+/** Keeps Infinity, as the limit of a large count. Returns 0 for anything but a positive number. */
 function amount(value: unknown): number {
   return typeof value === 'number' && value > 0 ? value : 0
 }
 
 /**
- * Splits the score into whole points by the logarithm of what each factor left of the headroom (the shares of a
- * product add up in logarithms). The points lost to rounding down go to the largest remainders.
+ * Splits the score into whole points, in proportion to the logarithm of the headroom that each factor leaves
+ * (logarithms turn the product into a sum). Points lost to rounding down go to the largest remainders.
  */
 function apportion(score: number, shares: Record<RiskFactor, number>): Record<RiskFactor, number> {
   const points: Record<RiskFactor, number> = {

@@ -6,7 +6,7 @@ import type { Router } from '../../http/route.ts'
 import { badgeOf, badgeSvg, offBadge } from './badge.ts'
 import { agentRegistration, createTrustSnapshot } from './trust.ts'
 
-/** Other sites embed badges. Opened by itself, an SVG is a page: nothing in it may run or load anything. */
+/** Other sites embed badges. An SVG opened directly is a page, so nothing in it may run or load anything. */
 const badgeHeaders = {
   'access-control-allow-origin': '*',
   'cross-origin-resource-policy': 'cross-origin',
@@ -29,7 +29,10 @@ export function mountTrust(router: Router, deps: Deps, { app }: { app: FastifyIn
     return body as never
   })
 
-  /** The badge of the same snapshot; a summary that cannot be made is unknown, and an image says so better than an error. */
+  /**
+   * Returns the badge of the current snapshot. If the summary fails, the badge says unknown, because an error response
+   * would show as a broken image.
+   */
   async function readBadge(reply: FastifyReply) {
     const badge = await snapshot().then(
       ({ summary }) => badgeOf(summary),

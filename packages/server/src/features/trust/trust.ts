@@ -37,7 +37,7 @@ async function readPosture({ database: { db } }: Deps, now: number) {
   return { figures, fleet, risk: scoreOf(figures, fleet) }
 }
 
-/** What the database knows of the chain: the summary never waits for a node. */
+/** Reads on-chain proofs from the database, so that the summary never waits for a node. */
 async function onChainOf({ database, config }: Deps, attestations: readonly SubmittedRecord[]) {
   const byHash = new Map<string, Pick<TrustSummary['attestations'][number], 'on_chain'>>()
   if (config.trustRpcUrl === undefined) return byHash
@@ -57,7 +57,10 @@ async function onChainOf({ database, config }: Deps, attestations: readonly Subm
   return byHash
 }
 
-/** The public posture: aggregates and the configured identity, no name or id of an agent, no text of an event. */
+/**
+ * Builds the public posture from aggregates and the configured identity. It contains no agent's name or id and no event
+ * text.
+ */
 async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary> {
   const { db } = deps.database
   const [{ figures, fleet, risk }, sweptAt, attestations] = await Promise.all([
@@ -114,7 +117,7 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
   }
 }
 
-/** Writes the week's attestations when they are due and there is a fleet: without one there is nothing to attest. */
+/** Stores the week's attestations when they are due. Without agents there is nothing to attest. */
 export async function attestWeekly(deps: Deps): Promise<void> {
   const now = deps.clock.now()
   const { db } = deps.database
@@ -130,13 +133,13 @@ export async function attestWeekly(deps: Deps): Promise<void> {
   await insertAttestations(db, attestations)
 }
 
-/** The attestations of the last week: what is older is not sent to a chain any more. */
+/** Returns the attestations of the last 7 days. Older ones are no longer sent to a chain. */
 export async function newAttestations({ database, clock }: Deps): Promise<SubmittedRecord[]> {
   const newest = await readAttestations(database.db, shownAttestations)
   return newest.filter(({ at }) => clock.now() - at < 7 * dayMs)
 }
 
-/** The registration file, as the identity on the chain points to it; before there is one, it names none. */
+/** Returns the registration file that the on-chain identity points to. Before registration it names no identity. */
 export async function agentRegistration({ config, database }: Deps): Promise<AgentRegistration> {
   const known = config.trustRpcUrl === undefined ? undefined : await readIdentity(database.db)
   return registrationOf(config, config.trustAgentId ?? known?.agent_id)
@@ -148,7 +151,10 @@ interface TrustSnapshot {
   body: string
 }
 
-/** One snapshot for all callers: neither load nor an attacker's probing gets more out of it than its age allows. */
+/**
+ * Shares one snapshot between all callers for its maximum age, so that repeated requests cause no load and let an
+ * attacker probe only once per snapshot.
+ */
 export function createTrustSnapshot(deps: Deps): () => Promise<TrustSnapshot> {
   let latest: { at: number; snapshot: Promise<TrustSnapshot> } | undefined
   return () => {

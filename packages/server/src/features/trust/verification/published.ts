@@ -10,15 +10,15 @@ import { readPosted, readVerification } from './verification-queries.ts'
 
 const weekMs = 7 * dayMs
 
-/** The scores of what is configured now; none when they are older than a month. */
+/** Returns the scores of the current configuration, unless they are older than 30 days. */
 export const readCurrent = ({ database, config, clock }: Pick<Deps, 'database' | 'config' | 'clock'>) =>
   readVerification(database.db, verifiedSubject(config), clock.now())
 
-/** Periodic work: once a week, and an hour after something could not be checked. */
+/** Periodic job: verifies once a week, or after an hour if a check could not be completed. */
 export async function verifyWeekly(deps: Deps, stopping?: AbortSignal): Promise<void> {
   const last = await readCurrent(deps)
   if (last && deps.clock.now() - last.at < (last.is_complete === 1 ? weekMs : hourMs)) return
-  // TLS and the checks take memory, which only those pay who verify.
+  // Imported on demand, because TLS and the checks take memory.
   const { verifySelf } = await import('./verify.ts')
   const found = await verifySelf(deps, stopping)
   if (!found) return
@@ -30,7 +30,7 @@ export async function verifyWeekly(deps: Deps, stopping?: AbortSignal): Promise<
 
 type Verification = TrustSummary['verification']
 
-/** Postings cost money and come weekly; of more than a few the older ones are of no interest. */
+/** Postings cost money and come weekly, so only the latest few matter. */
 const lookedAt = 10
 
 const nothingPosted: Verification['on_chain'] = {
@@ -42,7 +42,7 @@ const nothingPosted: Verification['on_chain'] = {
   submitted_at: null,
 }
 
-/** The last verification whose request and response are confirmed, as the database knows it: no node is asked. */
+/** Returns the latest verification whose request and response are confirmed. Reads the database only, not a node. */
 export async function publishedPosting({ database, config, clock }: Pick<Deps, 'database' | 'config' | 'clock'>) {
   const { trustRpcUrl, trustChainId, trustValidationRegistry } = config
   if (trustRpcUrl === undefined || trustValidationRegistry === undefined) return nothingPosted
@@ -75,7 +75,7 @@ const shown = (risk: number | null, notes: string): Verification['scores']['wav'
   notes,
 })
 
-/** The public part; of a service that verified nothing, the runtime score stands alone. */
+/** Returns the published scores. Without a verification, the unified score is the runtime score. */
 export function publishedScores(row: VerificationsTable | undefined, runtime: number) {
   const unified = row ? row.unified_score : runtime
   return {

@@ -1,21 +1,21 @@
-/** Something that speaks against what was checked. */
+/** A problem found by the check. */
 export interface Finding {
-  /** Points of risk that it adds. */
+  /** Points added to the risk. */
   risk: number
-  /** Published: short, and without anything that helps an attacker. */
+  /** Published, so it is short and contains nothing that helps an attacker. */
   note: string
   /** For the operator. */
   detail: string
 }
 
 export interface Score {
-  /** 0 (best) to 100; null when there was nothing to check, or it could not be checked. */
+  /** 0 (best) to 100; null when nothing was to be checked, or the check failed. */
   risk: number | null
   notes: string
   details: string[]
 }
 
-/** The sum of the findings, at most 100, with the note of the gravest. */
+/** Adds up the findings, to a maximum of 100, with the note of the gravest. */
 export function scoreOf(findings: readonly Finding[], good: string): Score {
   const [gravest] = findings.toSorted((one, other) => other.risk - one.risk)
   const sum = findings.reduce((total, { risk }) => total + risk, 0)
@@ -25,8 +25,8 @@ export function scoreOf(findings: readonly Finding[], good: string): Score {
 export const notScored = (notes: string, ...details: string[]): Score => ({ risk: null, notes, details })
 
 /**
- * The mean of the scores that apply (https://eips.ethereum.org/EIPS/eip-8126). Null when none does: 0 would read as "low
- * risk" of something that nobody looked at.
+ * Returns the mean of the scores that apply (https://eips.ethereum.org/EIPS/eip-8126); null when none does, because 0
+ * would read as "low risk" although nothing was checked.
  */
 export function unifiedScore(risks: readonly (number | null)[]): number | null {
   const known = risks.filter((risk) => risk !== null)

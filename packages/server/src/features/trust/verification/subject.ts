@@ -1,7 +1,7 @@
 import type { Config } from '../../../config.ts'
 import type { Subject } from './verification-queries.ts'
 
-/** What the registration file names as the service, and the wallet where a node can be asked about it. */
+/** Returns the service endpoint named in the registration file, and the wallet if an RPC is configured to check it. */
 export function verifiedSubject({ publicUrl, trustWallet, trustRpcUrl, trustChainId }: Config): Subject {
   return {
     url: publicUrl === undefined ? null : `${publicUrl.replace(/\/$/, '')}/trust`,

@@ -2,10 +2,10 @@ import { dayMs } from '../../../clock.ts'
 import type { Db } from '../../../db/database.ts'
 import type { VerificationsTable } from '../../../db/schema/trust.ts'
 
-/** What was found out that long ago says nothing about today. */
+/** Older results say nothing about today. */
 const validMs = 30 * dayMs
 
-/** What is verified; a change makes another subject. */
+/** The verified URL, wallet and chain. Changing one of them makes a different subject. */
 export type Subject = Pick<VerificationsTable, 'url' | 'wallet' | 'chain_id'>
 
 export async function insertVerification(db: Db, row: VerificationsTable): Promise<void> {
@@ -16,7 +16,7 @@ export async function insertVerification(db: Db, row: VerificationsTable): Promi
   await db.insertInto('verifications').values(row).execute()
 }
 
-/** The last one of a subject. */
+/** Returns the latest verification of a subject. */
 export function readVerification(db: Db, { url, wallet, chain_id }: Subject, now: number) {
   return db
     .selectFrom('verifications')
@@ -30,12 +30,12 @@ export function readVerification(db: Db, { url, wallet, chain_id }: Subject, now
     .executeTakeFirst()
 }
 
-/** That a verification is being posted: it is shown once its transactions are confirmed. */
+/** Records that a verification is being posted. It is shown once its transactions are confirmed. */
 export async function notePosting(db: Db, id: string, requestHash: string, report: string): Promise<void> {
   await db.updateTable('verifications').set({ request_hash: requestHash, report }).where('id', '=', id).execute()
 }
 
-/** Those of a subject that were posted, newest first. */
+/** Returns the posted verifications of a subject, newest first. */
 export function readPosted(db: Db, { url, wallet, chain_id }: Subject, now: number, limit: number) {
   return db
     .selectFrom('verifications')

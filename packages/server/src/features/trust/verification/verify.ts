@@ -29,8 +29,8 @@ async function checkAddress({ config }: Deps, address: string, signal?: AbortSig
 }
 
 /**
- * Checks what this service says of itself, and stores the scores, also those of what could not be checked. Undefined when
- * it was ended by the signal.
+ * Checks the service's own endpoint and wallet, and stores the scores, including null for failed checks. Undefined when
+ * the signal aborted it.
  */
 export async function verifySelf(deps: Deps, signal?: AbortSignal) {
   const subject = verifiedSubject(deps.config)

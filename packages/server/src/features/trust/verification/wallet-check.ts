@@ -2,16 +2,18 @@ import { open } from 'node:fs/promises'
 import { type Rpc, RpcError } from '../../chain/rpc.ts'
 import { type Finding, notScored, type Score, scoreOf } from './score.ts'
 
-/** 300,000 addresses; the largest public lists have a third of that. */
+/** Room for 300,000 addresses; the largest public lists have a third of that. */
 const maxListBytes = 16 * 1024 * 1024
 const setting = 'TRUST_BAD_ADDRESSES_FILE'
 
-/** The list is not one; the message is a sentence. */
+/** The list is unreadable or invalid. The message is one sentence. */
 class ListError extends Error {
   override name = 'ListError'
 }
 
-/** Whether a list has an address: one a line, with comments after `#`. Throws ListError. */
+/**
+ * Whether the list contains the address. The file has one address per line, and comments after `#`. Throws ListError.
+ */
 export async function isListed(file: string, address: string): Promise<boolean> {
   const handle = await open(file).catch(({ code }) => {
     throw new ListError(`${setting}: ${file} cannot be read (${code}).`)
@@ -35,7 +37,7 @@ export async function isListed(file: string, address: string): Promise<boolean> 
   }
 }
 
-/** An account that lets a contract act for it (EIP-7702) still has its key. */
+/** An account that delegates to a contract (EIP-7702) still has its key. */
 const delegated = /^0xef0100[0-9a-f]{40}$/i
 
 interface Asked {
@@ -45,7 +47,10 @@ interface Asked {
   badAddressesFile: string | undefined
 }
 
-/** Wallet verification (WV): the wallet has sent transactions, is no contract, and is on no list of bad addresses. */
+/**
+ * Wallet verification (WV): checks that the wallet has sent transactions, is not a contract and is on no list of bad
+ * addresses.
+ */
 export async function checkWallet({ address, chainId, rpc, badAddressesFile }: Asked): Promise<Score> {
   try {
     const findings: Finding[] = []

@@ -3,16 +3,16 @@ import { EgressError, type FetchedAnswer, type ReadingEgress } from '../../../eg
 import { version } from '../../../version.ts'
 import { type Finding, notScored, type Score, scoreOf } from './score.ts'
 
-/** A site redirects from one name to another, and perhaps to a page; more is a circle. */
+/** Enough for a redirect to another host name and then to a page; more is probably a loop. */
 const maxRedirects = 3
-/** Renewal comes at 30 of 90 days, and at a third of what is shorter. */
+/** Certificates are usually renewed with 30 of 90 days left, and shorter-lived ones with a third left. */
 const soonMs = 14 * dayMs
 const soonShare = 1 / 4
 
 const unreachable = 'The endpoint does not answer over HTTPS.'
 
 interface Asked {
-  /** What the registration file names as the service. */
+  /** The service endpoint named in the registration file. */
   url: string
   egress: ReadingEgress
   /** Epoch milliseconds. */
@@ -22,7 +22,7 @@ interface Asked {
 
 const finding = (risk: number, note: string, detail = note): Finding => ({ risk, note, detail })
 
-/** The directive that keeps other sites from framing the page, or the older header for it. */
+/** True without the CSP directive, or the older header, that keeps other sites from framing the page. */
 const isFramed = ({ 'content-security-policy': policy = '', 'x-frame-options': old }: FetchedAnswer['headers']) =>
   !/frame-ancestors|sandbox/i.test(policy) && old === undefined
 
@@ -60,8 +60,8 @@ function answerFindings(answer: FetchedAnswer): Finding[] {
 }
 
 /**
- * Web application verification (WAV): the endpoint answers over HTTPS, with a valid certificate that does not expire soon,
- * security headers, and no redirect to plain HTTP. Redirects lead where they like: each is judged by the egress guard.
+ * Web application verification (WAV): checks for HTTPS, a valid certificate that does not expire soon, security
+ * headers, and no redirect to plain HTTP. A redirect can lead anywhere, so the egress guard checks each one.
  */
 export async function checkWeb({ url, egress, now, signal }: Asked): Promise<Score> {
   if (!url.startsWith('https://'))
