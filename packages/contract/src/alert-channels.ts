@@ -3,7 +3,7 @@ import { access, define } from './endpoint.ts'
 import { Count, choice, NotBlank, nullable, Pattern, Severity, Timestamp, Uuid } from './fields.ts'
 import { Type } from './type.ts'
 
-/** Where alerts can go. Of these, webhook, syslog and splunk are machines, which get each alert separately. */
+/** Types of alert channels. webhook, syslog and splunk are machines, which get each alert separately. */
 export const channelTypes = [
   'webhook',
   'slack',
@@ -24,7 +24,7 @@ const HttpUrl = (description: string) =>
     maxLength: 2048,
     description: `http(s) URL ${description}`,
   })
-/** What ends up in a header or a line must not hold a line break; nothing here needs other than printable ASCII. */
+/** A value used in a header or a line must not contain a line break; visible ASCII is enough for every such setting. */
 const Token = (description: string) =>
   Pattern('^[!-~]+$', 'may contain only visible ASCII characters, and no spaces', { maxLength: 500, description })
 const MailAddress = Pattern('^[^\\s<>,;:"@]{1,64}@[^\\s<>,;:"@]{1,255}$', 'must be a mail address, without a name', {
@@ -32,14 +32,14 @@ const MailAddress = Pattern('^[^\\s<>,;:"@]{1,64}@[^\\s<>,;:"@]{1,255}$', 'must 
   description: 'Mail address, without a name',
 })
 
-/** Secret of a webhook by Standard Webhooks 1.0: `whsec_` and the base64 of 24 to 64 bytes. */
+/** Secret of a Standard Webhooks 1.0 webhook: `whsec_` and the base64 of 24 to 64 bytes. */
 export const WebhookSecret = Pattern(
   '^whsec_[A-Za-z0-9+/]{32,86}={0,2}$',
   'must be whsec_ and the base64 of 24 to 64 bytes',
   { description: '`whsec_` and the base64 of 24 to 64 random bytes' },
 )
 
-/** Settings by type of channel. All of it is kept encrypted and never shown again. */
+/** Settings by channel type. They are stored encrypted and never shown again. */
 export const channelSettings = {
   webhook: Type.Object(
     {
@@ -171,7 +171,7 @@ const options = {
 }
 
 const CommonOfChannels = Type.Object({ name: ChannelName, ...options })
-/** A type of channel with its settings: `type` decides which of them are meant. */
+/** A channel type with its settings; `type` selects the settings' schema. */
 type TypeAndSettings = { [Type in ChannelType]: { type: Type; settings: ChannelSettings[Type] } }[ChannelType]
 export type NewChannel = Static<typeof CommonOfChannels> & TypeAndSettings
 export const NewChannel = Type.Unsafe<NewChannel>({

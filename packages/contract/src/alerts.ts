@@ -19,7 +19,7 @@ import {
 } from './fields.ts'
 import { Type } from './type.ts'
 
-/** Alerts of the service that have no stored event. */
+/** Alert types of the service that have no stored event. */
 export const alertTypes = {
   instanceSuspended: 'instance_suspended',
   instanceResumed: 'instance_resumed',
@@ -108,7 +108,7 @@ const AlertDelivery = Type.Object({
   delivered_at: nullable(Timestamp),
 })
 
-/** What people change. A value that an edit of the audit log made unreadable is null. */
+/** The fields that people change. Null for a value that became unreadable because the audit log was edited. */
 const AlertState = Type.Object({
   status: nullable(choice(alertStatuses)),
   verdict: nullable(choice(alertVerdicts)),
@@ -150,7 +150,7 @@ export const AlertChange = Type.Object(
 export type AlertChange = Static<typeof AlertChange>
 const AlertChanged = Type.Object({ ok: Type.Literal(true), id: Uuid, changed: Count })
 
-/** A type of event, an exact name or a prefix followed by *. */
+/** An event type: an exact name, or a prefix followed by *. */
 const TypePattern = Pattern('^[a-z0-9_]+\\*?$', 'must be a type of event, or a prefix followed by *', {
   maxLength: 101,
   description: 'A type, or a prefix and *',

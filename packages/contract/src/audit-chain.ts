@@ -2,9 +2,9 @@ import type { AuditEntry } from './audit.ts'
 import { canonicalJson, type Json } from './canonical-json.ts'
 
 /**
- * The audit log is a chain: every row carries the hash of the row before it, which reveals an edit, an insertion, a
- * removal or a swap. The chain alone cannot reveal that its tail was cut off or that all of it was rewritten; a
- * checkpoint stored elsewhere can. The service, its command line and the dashboard all verify by this file.
+ * The audit log is a hash chain: every row contains the hash of the previous row, which reveals edits, insertions,
+ * removals and swaps. The chain alone cannot reveal that its tail was cut off or that all of it was rewritten; a
+ * checkpoint stored elsewhere can. The service, the CLI and the dashboard all verify with this module.
  */
 
 export type ChainEntry = {
@@ -12,7 +12,7 @@ export type ChainEntry = {
   seq: number
   /** Epoch milliseconds. */
   at: number
-  /** The id of a key, or `system`. */
+  /** Id of a key, or `system`. */
   actor: string
   scope: string
   ip: string | null
@@ -27,23 +27,23 @@ export type ChainEntry = {
 
 export type ChainRow = ChainEntry & { prev_hash: string; hash: string }
 
-/** The head of the log as it was `at` (epoch milliseconds); seq 0 is the empty log. */
+/** Head of the log `at` a time (epoch milliseconds); seq 0 is the empty log. */
 export type Checkpoint = { seq: number; hash: string; at: number }
 
 export type ChainVerdict =
   | { ok: true; count: number; headSeq: number; headHash: string }
   | { ok: false; reason: 'tampered' | 'cut'; seq: number; detail: string }
 
-/** SHA-256 of a text as UTF-8, in hexadecimal digits. Browsers compute it asynchronously. */
+/** Returns the hex SHA-256 of a text in UTF-8. Browsers compute it asynchronously. */
 type Sha256Hex = (text: string) => string | Promise<string>
 
-/** The previous hash of the first row. */
+/** Previous hash of the first row. */
 export const genesisHash = '0'.repeat(64)
 
-/** A forged row may hold anything in place of a number. */
+/** Formats a seq. A forged row may contain anything in place of a number. */
 const place = (seq: unknown): string => (typeof seq === 'number' ? seq.toLocaleString('en') : JSON.stringify(seq))
 
-/** A row as GET /api/audit shows it, without what the hash does not cover. */
+/** Converts an entry of GET /api/audit to a chain row, without the fields that the hash does not cover. */
 export const chainRowOf = ({ actor_name: _, at, scope, before, after, ...entry }: AuditEntry): ChainRow => ({
   ...entry,
   at: Date.parse(at),
@@ -53,8 +53,8 @@ export const chainRowOf = ({ actor_name: _, at, scope, before, after, ...entry }
 })
 
 /**
- * What the hash of a row covers: the line `wardline-audit-v1`, then the entry with its previous hash as canonical JSON.
- * Only the named fields count. Throws for what JSON cannot hold.
+ * Returns the text that a row's hash covers: the line `wardline-audit-v1`, then the entry with its previous hash as
+ * canonical JSON. Other fields of `entry` are ignored. Throws for values that JSON cannot represent.
  */
 export function chainText(entry: ChainEntry, previousHash: string): string {
   const { seq, at, actor, scope, ip, action, target, before, after, reason, request_id } = entry
@@ -63,8 +63,8 @@ export function chainText(entry: ChainEntry, previousHash: string): string {
 }
 
 /**
- * The same text in the three pieces that surround the previous hash and the place: these are known to the database only,
- * once it holds the end of the chain. Canonical JSON has its fields in alphabetical order.
+ * Returns the text of `chainText` as the three pieces around the previous hash and the seq, which are only known inside
+ * the database once it has locked the end of the chain. Canonical JSON sorts fields alphabetically.
  */
 export function chainTextAround(entry: Omit<ChainEntry, 'seq'>): [string, string, string] {
   const { at, actor, scope, ip, action, target, before, after, reason, request_id } = entry
@@ -77,9 +77,9 @@ export function chainTextAround(entry: Omit<ChainEntry, 'seq'>): [string, string
 }
 
 /**
- * Walks the rows in the order of `seq` and stops at the first fault. `tampered` names the first row whose hash is
- * wrong: it was changed, or the one before it was, with its hash recomputed. `cut` names the first row that the
- * checkpoint proves to have existed and that is missing.
+ * Checks the rows in the order of `seq` and stops at the first fault. `tampered` names the first row whose hash is
+ * wrong: either it was changed, or the row before it was changed and rehashed. `cut` names the first missing row that
+ * the checkpoint proves to have existed.
  */
 export async function verifyChain(
   entries: AsyncIterable<ChainRow>,
@@ -105,10 +105,10 @@ function rewritten({ seq }: Checkpoint): ChainVerdict {
   return { ok: false, reason: 'tampered', seq, detail }
 }
 
-/** A row of which only its place in the chain is disclosed. */
+/** A row that discloses only its place in the chain. */
 export type WithheldRow = Pick<ChainRow, 'seq' | 'prev_hash' | 'hash'> & { withheld: true }
 
-/** What is wrong with a part of the chain that follows the row `start`, or with which row it ends. */
+/** Checks the part of the chain that follows the row `start`. Returns the fault, or the last row. */
 export async function verifyChainPart(
   rows: AsyncIterable<ChainRow | WithheldRow>,
   start: { seq: number; hash: string },
@@ -141,7 +141,7 @@ async function faultOf(row: ChainRow, seq: number, previousHash: string, sha256H
   return null
 }
 
-/** A forged row may hold what cannot be hashed; that is a finding, not a crash of the verification. */
+/** Returns null for a forged row that cannot be hashed, so that it is reported instead of stopping the verification. */
 function textOrNull(row: ChainRow, previousHash: string): string | null {
   try {
     return chainText(row, previousHash)

@@ -37,7 +37,7 @@ export const AuditQuery = Type.Object({
     ),
   ),
   target: Type.Optional(
-    // The longest targets are instance ids and channel ids; the rest is room.
+    // The longest targets are instance and channel ids; 200 leaves room for others.
     Type.String({
       minLength: 1,
       maxLength: 200,

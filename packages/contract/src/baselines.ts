@@ -3,7 +3,7 @@ import { access, define } from './endpoint.ts'
 import { Count, choice, InstanceId, InstanceParams, limits, nullable, Ok, Timestamp, Uuid } from './fields.ts'
 import { Type } from './type.ts'
 
-/** Whose baseline the samples of a metric are compared with. */
+/** The baseline that samples of a metric are compared with. */
 const baselineBases = ['own', 'type', 'tag', 'fleet', 'none'] as const
 const episodeOutcomes = ['over', 'accepted', 'reset', 'silent', 'level'] as const
 

@@ -1,15 +1,15 @@
 /** Sent with every request: a few compressed KiB can unpack to gigabytes. */
 export const plainEncoding = { 'accept-encoding': 'identity' }
 
-/** Bytes of one answer. 1,000 events of the largest size have some 24 MiB; everything but lists has a few KiB. */
+/** Maximum bytes of a response. 1,000 events of the largest size are some 24 MiB; everything but lists is a few KiB. */
 export const answerLimits = { list: 32 * 1024 * 1024, other: 1024 * 1024 } as const
 
-/** The answer is not what a Wardline sends; the message says what it is. */
+/** The response cannot come from a Wardline server; the message says why. */
 export class InvalidAnswer extends Error {
   override name = 'InvalidAnswer'
 }
 
-/** What is read of an answer over HTTP: the `Response` of `fetch`, or one of another client in the same form. */
+/** The parts of an HTTP response that are read: the `Response` of `fetch`, or the same shape from another client. */
 export interface HttpAnswer {
   status: number
   headers: { get(name: string): string | null }
@@ -25,8 +25,8 @@ export function assertPlain(response: HttpAnswer): void {
 }
 
 /**
- * The body of an answer as text. Throws InvalidAnswer when it has more bytes, or is compressed and must not be, and ends the
- * connection.
+ * Reads a response body as text. Throws InvalidAnswer and closes the connection when the body exceeds `maxBytes`, or is
+ * compressed although compression is not accepted.
  */
 export async function boundedText(response: HttpAnswer, maxBytes: number, acceptsCompressed = false): Promise<string> {
   if (!acceptsCompressed) assertPlain(response)
@@ -41,7 +41,7 @@ export async function boundedText(response: HttpAnswer, maxBytes: number, accept
   return text + decoder.decode()
 }
 
-/** The value of a JSON text; undefined when it is none. */
+/** Parses JSON; undefined for invalid JSON. */
 export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -1,13 +1,13 @@
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 
 /**
- * Canonical JSON (RFC 8785): equal values have one text, which can be hashed. Throws for what JSON cannot hold: a lone
- * surrogate, NaN, Infinity.
+ * Returns canonical JSON (RFC 8785): equal values have the same text, so it can be hashed. Throws for values that JSON
+ * cannot represent: lone surrogates, NaN, Infinity.
  */
 export function canonicalJson(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
   if (typeof value === 'object' && value !== null) {
-    // Without a function, `sort` compares UTF-16 code units, as the RFC demands.
+    // Without a compare function, `sort` compares UTF-16 code units, as the RFC requires.
     const names = Object.keys(value).sort()
     return `{${names.map((name) => `${canonicalJson(name)}:${canonicalJson(value[name]!)}`).join(',')}}`
   }

@@ -9,12 +9,12 @@ import {
 import type { Endpoint } from './endpoint.ts'
 import { type BodyOf, type EndpointName, endpoints, type ParamsOf, type QueryOf, type ReplyOf } from './endpoints.ts'
 
-/** The service answered with a failure; `status` is 0 where no answer came at all. */
+/** An error response of the service; `status` is 0 when no response arrived. */
 export class WardlineError extends Error {
   override name = 'WardlineError'
   readonly status: number
   readonly code: string
-  /** The whole answer: some endpoints add fields to `error`. */
+  /** The whole response body: some endpoints add fields to `error`. */
   readonly answer: Record<string, unknown>
 
   constructor(
@@ -41,7 +41,7 @@ export interface HttpCall {
   signal: AbortSignal
 }
 
-/** Sends one request, follows no redirect, and returns once the headers of the answer are there. */
+/** Sends one request without following redirects, and resolves once the response headers have arrived. */
 type SendHttp = (url: URL, call: HttpCall) => Promise<HttpAnswer>
 
 interface ClientOptions {
@@ -49,7 +49,7 @@ interface ClientOptions {
   url: string
   /** Sent as X-Monitor-Key. */
   key?: string
-  /** For browsers, which unpack answers themselves: a proxy may compress them. */
+  /** For browsers, which decompress responses themselves: a proxy may compress them. */
   acceptsCompressed?: boolean
   /** Default: `fetch`. */
   send?: SendHttp
@@ -57,13 +57,13 @@ interface ClientOptions {
 
 export type Client = <Name extends EndpointName>(name: Name, call: Call<Name>) => Promise<ReplyOf<Name>>
 
-/** For calls without a signal: a service that has not answered by then does not. */
+/** Timeout of calls without a signal. */
 const answerWithinMs = 60_000
 
-// A redirect would take the key to wherever it points.
+// Following a redirect would send the key to its target.
 const sendByFetch: SendHttp = (url, call) => fetch(url, { ...call, redirect: 'error' })
 
-/** A client of every endpoint that answers with one JSON body. Throws WardlineError on every other answer than success. */
+/** Creates a client for every endpoint that returns one JSON body. Throws WardlineError for anything but a success. */
 export function createClient({ url, key, acceptsCompressed = false, send = sendByFetch }: ClientOptions): Client {
   return async (name, call) => {
     const endpoint: Endpoint = endpoints[name]

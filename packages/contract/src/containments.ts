@@ -8,7 +8,7 @@ import { Type } from './type.ts'
 const containmentActions = ['suspend', 'resume'] as const
 export type ContainmentAction = (typeof containmentActions)[number]
 
-/** How long a request to resume waits for the second operator. */
+/** How long a request to resume waits for a second operator. */
 export const secondOperatorMinutes = 15
 
 export const ContainmentSelector = Type.Object(
@@ -68,7 +68,7 @@ const unreachedReasons = ['offline', 'no_control_stream', 'old_sdk'] as const
 const listedIds = (description: string) =>
   Type.Array(InstanceId, { description: `${description}; at most ${limits.listedMembers}` })
 
-/** A dry run: what a containment would do. */
+/** Result of a dry run: what the containment would do. */
 export const ContainmentPlan = Type.Object({
   dry_run: Type.Literal(true),
   action: choice(containmentActions),
@@ -150,7 +150,7 @@ export type Containment = Static<typeof Containment>
 
 const ResumeRequestId = Pattern('^[0-9a-f]{64}$', 'must be the id of a request to resume')
 
-/** A resume that waits for the second operator. */
+/** A resume that waits for a second operator. */
 export const ResumeRequest = Type.Object({
   id: nullable({
     ...ResumeRequestId,

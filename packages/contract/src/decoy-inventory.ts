@@ -3,11 +3,11 @@ import { access, define } from './endpoint.ts'
 import { choice, InstanceId, Instant, limits, NotBlank, nullable, Pattern, Timestamp, Uuid } from './fields.ts'
 import { Type } from './type.ts'
 
-/** Issued: created; planted: a person noted where; tripped: touched; retired: replaced or deleted. */
+/** Issued: created; planted: a person recorded where; tripped: touched; retired: replaced or deleted. */
 export const decoyStates = ['issued', 'planted', 'tripped', 'retired'] as const
 export type DecoyState = (typeof decoyStates)[number]
 
-/** How a touched decoy stood in what was checked. */
+/** The form in which a touched decoy appeared in the checked text. */
 export const hitForms = [
   'bare',
   'env',
@@ -35,7 +35,6 @@ const PlantedNote = Type.Object({
   file: nullable(Type.String({ description: 'The file that holds the decoy' })),
 })
 
-/** A decoy as the inventory lists it. */
 export const inventory = {
   state: choice(decoyStates, 'issued, planted, tripped (touched), or retired (replaced or deleted)'),
   planted: nullable(PlantedNote),
@@ -95,7 +94,7 @@ export type DecoyAllowList = Static<typeof DecoyAllowList>
 const DecoyParams = Type.Object({ id: Uuid })
 const DecoyChanged = Type.Object({ ok: Type.Literal(true), id: Uuid })
 
-/** Endpoints about what people note of decoys, and exceptions. */
+/** Endpoints for the notes that people keep on decoys, and for exceptions. */
 export const decoyInventoryEndpoints = {
   exportDecoyAllowList: define({
     method: 'GET',

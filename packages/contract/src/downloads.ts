@@ -3,7 +3,7 @@ import { define } from './endpoint.ts'
 const headers = { 'if-none-match': 'ETag of the last answer; 304 while the file is the same' }
 const replyHeaders = { etag: 'Hash of the bytes' }
 
-/** What an agent on another machine needs besides a key. Open, because a package manager sends no key. */
+/** Files that an agent on another machine needs besides a key. Open, because package managers send no key. */
 export const downloadEndpoints = {
   getSdk: define({
     method: 'GET',

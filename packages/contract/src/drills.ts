@@ -16,7 +16,7 @@ import {
 } from './fields.ts'
 import { Type } from './type.ts'
 
-/** How long an agent may take to answer a drill. */
+/** How long an agent may take to respond to a drill. */
 export const drillAnswerMs = 30_000
 
 const Nonce = Pattern('^[A-Za-z0-9_-]+$', 'may contain only letters, digits, _ and -', {
@@ -24,7 +24,7 @@ const Nonce = Pattern('^[A-Za-z0-9_-]+$', 'may contain only letters, digits, _ a
   description: 'The nonce of the drill that came over the control stream',
 })
 
-/** A message on GET /api/instances/:instanceId/control?understands=drill, and on no other stream or channel. */
+/** Sent only on GET /api/instances/:instanceId/control?understands=drill, not on any other stream or channel. */
 export const DrillMessage = Type.Object({
   action: Type.Literal('drill'),
   instance_id: InstanceId,

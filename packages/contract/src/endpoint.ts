@@ -8,38 +8,40 @@ export interface Endpoint {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Path with `:name` parameters. */
   path: string
-  /** Key scopes that may call it; `open` needs no key, the others are open or not by configuration. */
+  /**
+   * Key scopes that may call it. `open` needs no key; configuration decides whether `stream` and `metrics` need one.
+   */
   access: readonly Scope[] | 'open' | 'stream' | 'metrics'
-  /** Query parameter with which a reader's key is needed even where the endpoint is open. */
+  /** Query parameter that requires a reader's key even where the endpoint is open. */
   keyedBy?: string
   feature: string
   summary: string
   params?: TSchema
   query?: TSchema
   body?: TSchema
-  /** The body may also be YAML, which the handler gets as `{ rule: <text> }`. */
+  /** The body may also be YAML; the handler gets it as `{ rule: <text> }`. */
   yaml?: boolean
-  /** A body that the handler reads itself, because it comes in several forms. */
+  /** Set when the handler parses the body itself, because it comes in several forms. */
   rawBody?: { contentTypes: readonly string[]; description: string }
-  /** Request headers with a meaning, by name. */
+  /** Descriptions of the request headers that the endpoint reads, by name. */
   headers?: Record<string, string>
-  /** Headers of a reply of success, by name. */
+  /** Descriptions of the headers of a success response, by name. */
   replyHeaders?: Record<string, string>
-  /** The reply of success: its status, and its schema unless it is text, a file or a stream. */
+  /** Status of a success response. `reply` is its schema, unless it is text, a file or a stream. */
   status: 200 | 201
-  /** Where a success may also be one that changed nothing: 200 instead of 201, and what that means. */
+  /** Set when the status is 200 instead of 201 for a request that changed nothing; describes that case. */
   unchanged?: string
   reply?: TSchema
   text?: string
-  /** Bytes to store. */
+  /** A file to download. */
   file?: { contentType: string; description: string }
   /** Server-Sent Events instead of one JSON body. */
   eventStream?: string
-  /** Statuses of failure besides those that every endpoint shares. */
+  /** Error statuses besides those that all endpoints share. */
   failures?: Record<number, string>
 }
 
-/** Scopes that may call an endpoint, from the fewest rights to the most. */
+/** Sets of scopes, each from the fewest rights to the most. */
 export const access = {
   agents: ['agent', 'admin'],
   readers: ['viewer', 'operator', 'admin'],
@@ -48,5 +50,5 @@ export const access = {
   admins: ['admin'],
 } as const satisfies Record<string, readonly Scope[]>
 
-/** Keeps the exact type of a row. */
+/** Keeps the literal type of a row. */
 export const define = <const Definition extends Endpoint>(definition: Definition): Definition => definition

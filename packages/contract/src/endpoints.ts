@@ -25,7 +25,7 @@ import { systemEndpoints } from './system.ts'
 import { trustEndpoints } from './trust.ts'
 import { viewEndpoints } from './views.ts'
 
-/** The whole HTTP interface. Routing, validation, authorisation, OpenAPI and the client all read this table. */
+/** The whole HTTP API. Routing, validation, authorisation, OpenAPI and the client all use this table. */
 export const endpoints = {
   ...instanceEndpoints,
   ...eventEndpoints,

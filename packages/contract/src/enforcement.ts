@@ -17,7 +17,7 @@ const TagPattern = Pattern('^[a-z0-9_.:-]+\\*?$', 'must be a tag, or a prefix fo
 const { url, secret } = channelSettings.webhook.properties
 const patterns = { minItems: 1, maxItems: limits.enforcementPatterns }
 
-/** One entry of the operator's file: a lever outside the agents. */
+/** One entry of the operator's file: a way to stop agents from outside. */
 export const EnforcementPointSettings = Type.Object(
   {
     name: PointName,
@@ -31,13 +31,13 @@ export const EnforcementPointSettings = Type.Object(
 )
 export type EnforcementPointSettings = Static<typeof EnforcementPointSettings>
 
-/** What an enforcement point receives, signed by Standard Webhooks 1.0. */
+/** Body sent to an enforcement point, signed by Standard Webhooks 1.0. */
 export interface EnforcementRequest {
   /** `test` changes nothing. */
   action: EnforcementAction | 'test'
-  /** Null for a test, like all that follows but `tags` and `at`. */
+  /** Null for a test, as are all following fields except `tags` and `at`. */
   instance_id: string | null
-  /** Control version: it only grows, so a lower one is out of date. */
+  /** Control version. It only increases, so a lower one is outdated. */
   version: number | null
   reason: string | null
   containment_id: string | null
@@ -52,7 +52,7 @@ export type EnforcementCallState = (typeof callStates)[number]
 const status = nullable(Type.Integer({ description: 'HTTP status of the last answer; null = no answer' }))
 const fault = nullable(Type.String({ description: 'Why the last attempt did not count; null after a success' }))
 
-/** Answer of one enforcement point about one suspension. */
+/** State of one enforcement point's call for one suspension. */
 export const EnforcementCall = Type.Object({
   point: Type.String({ description: 'Name of the enforcement point' }),
   state: choice(
@@ -66,7 +66,7 @@ export const EnforcementCall = Type.Object({
 })
 export type EnforcementCall = Static<typeof EnforcementCall>
 
-/** The calls of a containment. */
+/** Call counts of a containment. */
 export const EnforcementCounts = Type.Object(
   {
     calls: { ...Count, description: 'Calls to enforcement points, without those that a later change superseded' },

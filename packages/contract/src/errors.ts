@@ -1,4 +1,4 @@
-/** Every error code, with its HTTP status. The code travels in the header `x-error-code`, the body is `{ error }`. */
+/** HTTP status by error code. The code is in the header `x-error-code`; the body is `{ error }`. */
 export const errorStatus = {
   invalid: 400,
   already_suspended: 400,

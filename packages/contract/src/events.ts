@@ -16,7 +16,7 @@ import {
 } from './fields.ts'
 import { Type } from './type.ts'
 
-/** Event types that the service itself gives a meaning to; any other snake_case name is welcome. */
+/** Event types to which the service gives a meaning. Clients may use any other snake_case name. */
 export const eventTypes = {
   toolCall: 'tool_call',
   sessionMetrics: 'session_metrics',
@@ -74,12 +74,12 @@ const reportedTypes: readonly string[] = [
   eventTypes.toolBlocked,
 ]
 
-/** Types of which only the service itself knows: all others. A caller who reports one only claims it. */
+/** Types that only the service itself reports: all others. From a caller they are only a claim. */
 export const serviceEventTypes: readonly string[] = Object.values(eventTypes).filter(
   (type) => !reportedTypes.includes(type),
 )
 
-/** Reports of an agent about its stop: no activity of a suspended agent. */
+/** Types that an agent reports about its own stop. They do not count as activity while suspended. */
 export const stopReportTypes: readonly string[] = [
   'agent_suspended',
   'agent_stopped',
@@ -87,20 +87,20 @@ export const stopReportTypes: readonly string[] = [
   eventTypes.controlVersionMismatch,
 ]
 
-/** Source of what the service itself reports; refused from callers. */
+/** Source of the service's own events; refused from callers. */
 export const serviceSource = 'wardline'
 
 /** Tools that GET /api/status always counts by name. */
 export const knownTools = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec'] as const
 export type KnownTool = (typeof knownTools)[number]
 
-/** The tool that an event names in its metadata. */
+/** Returns the tool named in an event's metadata. */
 export function toolOf(metadata: Record<string, unknown> | null | undefined): string | null {
   const name = metadata?.toolName ?? metadata?.tool ?? metadata?.tool_name
   return typeof name === 'string' && name !== '' ? name : null
 }
 
-/** Whether something was kept from happening: by the type of the event, or because its metadata says so. */
+/** Whether an action was blocked, by the event's type or its metadata. */
 export const isBlocked = (eventType: string, metadata: Record<string, unknown> | null | undefined): boolean =>
   eventType === eventTypes.injectionDetected || eventType.endsWith('_blocked') || metadata?.blocked === true
 
@@ -136,7 +136,7 @@ export const NewEvent = Type.Object({
 })
 export type NewEvent = Static<typeof NewEvent>
 
-/** The stored event, as streamed and listed. `seq` grows without a gap in the order of commit. */
+/** The stored event, as streamed and listed. `seq` increases without gaps in commit order. */
 export const EventRow = Type.Object({
   id: Uuid,
   seq: Type.Integer({ minimum: 1 }),
@@ -166,7 +166,7 @@ export const EventBatchReply = Type.Object({
 })
 export type EventBatchReply = Static<typeof EventBatchReply>
 
-/** Which events a list, a histogram or facets are about. */
+/** Event filters shared by lists, histograms and facets. */
 const eventFilters = {
   severity: Type.Optional(choice(severities)),
   instance_id: Type.Optional(InstanceId),

@@ -1,12 +1,12 @@
 import type { Static, TSchema, TStringOptions } from 'typebox'
 import { Type } from './type.ts'
 
-/** A string out of a closed list; an error message can name the whole list. */
+/** A string from a closed list, which error messages can name in full. */
 export function choice<const Values extends readonly string[]>(values: Values, description?: string) {
   return Type.Unsafe<Values[number]>({ enum: [...values], ...(description ? { description } : {}) })
 }
 
-/** A value or null. Written as a type list, which JSON Schema 2020-12 and OpenAPI 3.1 both know. */
+/** A value or null, as a type list, which JSON Schema 2020-12 and OpenAPI 3.1 both support. */
 export function nullable<Schema extends TSchema>(schema: Schema) {
   return Type.Unsafe<Static<Schema> | null>(Type.Union([schema, Type.Null()]))
 }
@@ -15,7 +15,7 @@ export function nullable<Schema extends TSchema>(schema: Schema) {
 export const limits = {
   instanceId: 64,
   name: 80,
-  /** Enough to say team, environment, region and purpose; each is shown in a row of the fleet. */
+  /** Enough for team, environment, region and purpose; each is shown in a row of the fleet. */
   tags: 20,
   tag: 40,
   keyName: 100,
@@ -23,85 +23,95 @@ export const limits = {
   source: 100,
   eventType: 100,
   description: 1000,
-  /** Correlation ids are short; more would only bloat the index. */
+  /** Correlation ids are short; longer ones would only bloat the index. */
   sessionId: 200,
   /** Bytes of JSON: enough for a tool call's redacted arguments. */
   metadataBytes: 16 * 1024,
   /** JSON.stringify fails on very deep values, so nothing deeper may be stored. */
   jsonDepth: 16,
-  /** Commas, colons and opening brackets of a body: more than any schema has room for, parsed within milliseconds. */
+  /** Commas, colons and opening brackets in a body. More than any schema needs, and parsed within milliseconds. */
   jsonSigns: 20_000,
   bodyBytes: 256 * 1024,
   batchBytes: 1024 * 1024,
   batchEvents: 1000,
   pageSize: 1000,
-  /** A chart shows about this many bars; more are read as a line. */
+  /** Above about this many bars, a chart looks like a line. */
   histogramBuckets: 500,
-  /** Values of a facet: a list to choose from. The others are in `total`. */
+  /** Values of a facet, as a list to choose from. `total` includes the others. */
   facetValues: 20,
-  /** Instances of a page of GET /api/fleet, which is made once for all who ask, and the bytes at which it ends early. */
+  /**
+   * Instances per page of GET /api/fleet, which is built once for all callers, and the size in bytes at which a page
+   * ends early.
+   */
   fleetPage: 10_000,
   fleetBytes: 8 * 1024 * 1024,
   /** Instances of a page with their history: some 600 bytes each, from 25 rows each. */
   historyPage: 200,
-  /** Instances that a list names: a URL of 6.5 kB, which every proxy accepts. */
+  /** Ids in a list's query: a URL of 6.5 kB, which every proxy accepts. */
   listedIds: 100,
-  /** Characters of what a client of a control stream understands: room for kinds that later versions add. */
+  /** Characters of `understands` on a control stream: room for kinds that later versions add. */
   streamedKinds: 200,
-  /** Agents that a containment names one by one: what a body of 256 KiB holds. A larger fleet is selected by tag. */
+  /**
+   * Agents that a containment can list by id: as many as fit into a body of 256 KiB. Larger fleets are selected by tag.
+   */
   containmentInstances: 5_000,
-  /** Tags of a selector, and ids that an answer about a containment lists of each kind; the others are counted. */
+  /**
+   * Tags of a selector, and the ids of each kind listed in a response about a containment; further ones are only
+   * counted.
+   */
   containmentTags: 20,
   listedMembers: 100,
-  /** Agents of one drill: each is a row until it ends, and 100 are asked in some ten milliseconds. */
+  /** Agents of one drill. Each is a row until the drill ends; 100 are sent their drill in some ten milliseconds. */
   drillAgents: 20_000,
-  /** Agents that the report of a drill names; the others are counted. */
+  /** Agents listed in a drill's report; further ones are only counted. */
   drillMissing: 100,
-  /** Drills that are kept. */
+  /** Stored drills. */
   drills: 100,
-  /** Suspensions of an instance that a list shows, and of all that percentiles are computed from: some 20 ms. */
+  /** Suspensions listed per instance, and the suspensions from which percentiles are computed, in some 20 ms. */
   listedSuspensions: 100,
   measuredSuspensions: 10_000,
-  /** Enforcement points, and patterns of each: a call of every matching point is a row of the transaction that suspends. */
+  /** Enforcement points, and patterns per point. Each matching point adds a row to the transaction that suspends. */
   enforcementPoints: 20,
   enforcementPatterns: 100,
-  /** Saved views of a deployment and of one key, and characters of a query: 1 MiB in all. */
+  /** Saved views per deployment and per key, and characters of a view's query: 1 MiB in total. */
   views: 200,
   viewsOfKey: 50,
   viewQuery: 4096,
-  /** GET /api/status lists a fleet of this size whole: about 1 MiB. */
+  /** Up to this size, GET /api/status lists the whole fleet: about 1 MiB. */
   statusInstances: 5_000,
-  /** Of a larger fleet it lists this many, and at most this many bytes. */
+  /** Instances listed for a larger fleet, and the maximum size in bytes. */
   statusSample: 1_000,
   statusBytes: 1024 * 1024,
-  /** Instances that one key may register; a key is rarely meant for more agents. */
+  /** Default for the instances that one key may register; a key is rarely meant for more. */
   keyInstances: 1_000,
   maxKeyInstances: 1_000_000,
-  /** The newest alerts that are counted: some 5 ms each time a dashboard asks. */
+  /** Only this many of the newest alerts are counted: some 5 ms each time a dashboard reads the counts. */
   countedAlerts: 10_000,
-  /** Changes of one alert: people make a handful, a script that flips it must not fill a page. */
+  /** Listed changes per alert. People make a handful; a script that toggles an alert must not fill a page. */
   alertHistory: 50,
-  /** Ten alerts in the longest form of a channel take less; 15 ms are spent on looking for secrets in it. */
+  /** Ten alerts in a channel's longest format are shorter. Searching this much for secrets takes 15 ms. */
   shownContent: 32 * 1024,
   idempotencyKey: 200,
   decoyPath: 1024,
   label: 1000,
-  /** Ignore rules for decoy hits at a time: each is an exception that a person answers for. */
+  /** Concurrent ignore rules for decoy hits. Each is an exception that a person must justify. */
   decoyIgnores: 100,
-  /** Hits of one decoy that a list counts: the list must not take longer after a storm of hits. */
+  /** Hits counted per decoy in a list, so that the list is not slow after a storm of hits. */
   listedHits: 1_000,
-  /** Instances that the brake names: more than an operator reads one by one. */
+  /** Instances listed by the brake: more than an operator reads one by one. */
   listedRefusals: 100,
-  /** Anomalies that an answer about baselines lists, and samples of a metric: a week of them at five minutes. */
+  /**
+   * Anomalies listed in a response about baselines, and samples per metric: a week of them at five-minute intervals.
+   */
   listedEpisodes: 100,
   listedSamples: 2_000,
-  /** Matching work grows with the input; longer text is cut by the caller into parts. */
+  /** Matching takes longer for longer input; callers split longer text. */
   checkedKey: 64 * 1024,
   checkedPath: 4096,
 } as const
 
 /**
- * Text by a regular expression. `rule` says what it asks for, in words that follow the name of the field: errors show
+ * Text that matches a regular expression. `rule` completes a sentence that begins with the field's name. Errors show
  * the rule, never the expression.
  */
 export const Pattern = (pattern: string, rule: string, options: TStringOptions = {}) =>
@@ -125,7 +135,7 @@ export const InstanceId = Pattern('^[a-z0-9_-]+$', 'may contain only lower-case 
 export const Uuid = Pattern('^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$', 'must be a UUID', {
   description: 'UUID',
 })
-/** An exact id or a prefix; not * alone, which would be every instance. */
+/** An exact id or a prefix. `*` alone is refused, because it would match every instance. */
 export const InstancePattern = Pattern(
   '^[a-z0-9_-]+\\*?$',
   'must be an instance id, or a prefix followed by *; * alone is refused',

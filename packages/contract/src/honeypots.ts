@@ -32,7 +32,7 @@ export type KeyType = (typeof keyTypes)[number]
 const honeypotTypes = ['api_key', 'file_path'] as const
 const Label = Type.String({ maxLength: limits.label, description: 'Where the decoy is planted' })
 
-/** One flat shape; which of keyType and path is required follows from type. */
+/** One flat object; `type` determines whether keyType or path is required. */
 export const NewHoneypot = Type.Object(
   {
     instanceId: InstanceId,
@@ -121,7 +121,7 @@ export const HoneypotDetail = Type.Object({
 })
 export type HoneypotDetail = Static<typeof HoneypotDetail>
 
-/** A decoy worth planting: what to create, and what to write where. */
+/** A suggested decoy: what to create, and what to write where. */
 const DecoyPreset = Type.Object({
   id: Type.String(),
   title: Type.String(),

@@ -3,7 +3,7 @@ import { access, define } from './endpoint.ts'
 import { Count, choice, InstanceId, Instant, Timestamp } from './fields.ts'
 import { Type } from './type.ts'
 
-/** What a bundle consists of, in the order of the archive. Each is one or several files of JSON objects, one a line. */
+/** The parts of a bundle, in archive order. Each is one or more files of JSON objects, one per line. */
 export const incidentKinds = [
   'agent',
   'heartbeats',
@@ -19,7 +19,7 @@ export const incidentKinds = [
 export type IncidentKind = (typeof incidentKinds)[number]
 
 export const incidentLimits = {
-  /** A quarter: longer than the usual retention, and a bound for the audit entries in between. */
+  /** A quarter of a year: longer than the usual retention, and a bound on the audit entries in the range. */
   days: 92,
   /** Audit entries of the range: some 40 MB, hashed one by one. */
   auditEntries: 100_000,
@@ -27,7 +27,7 @@ export const incidentLimits = {
   countedEvents: 100_000,
   /** Rows of each kind that the timeline of a preview lists. */
   timelineRows: 100,
-  /** Exports of a process at a time: each compresses for up to a minute. */
+  /** Concurrent exports per process; each compresses for up to a minute. */
   exports: 4,
 } as const
 
@@ -99,7 +99,7 @@ const Hash = Type.String({ pattern: '^[0-9a-f]{64}$' })
 const Size = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const ChainPlace = Type.Object({ seq: Size, hash: Hash })
 
-/** The file of a bundle that says what is in it. Its signature stands in the next file. */
+/** Manifest of a bundle. Its signature is in the next file. */
 export const IncidentManifest = Type.Object({
   format: Type.Literal(1),
   id: Type.String({ maxLength: 100 }),
@@ -110,7 +110,9 @@ export const IncidentManifest = Type.Object({
   to: Timestamp,
   exported_at: Timestamp,
   exported_by: Type.Object({ key_id: Type.String(), name: Type.String(), scope: Type.String() }),
-  /** Rows of the audit log follow `after` and end with `last`; `head` was its end when the export began. */
+  /**
+   * The rows of the audit log start after `after` and end with `last`; `head` was the log's end when the export began.
+   */
   audit: Type.Object({ after: ChainPlace, last: ChainPlace, head: ChainPlace }),
   block_bytes: Type.Literal(65_536),
   entries: Type.Array(

@@ -19,12 +19,12 @@ import { Type } from './type.ts'
 export const instanceStatuses = ['active', 'suspended', 'offline'] as const
 export type InstanceStatus = (typeof instanceStatuses)[number]
 
-/** Seconds between heartbeats that an agent should keep. */
+/** Seconds between an agent's heartbeats. */
 export const heartbeatIntervalSeconds = 60
 /** An instance without a heartbeat for longer than this is offline. */
 export const offlineAfterMs = 90_000
 
-/** Header of heartbeat and poll answers: `none` while no decoy could trip for this caller, else `some`. */
+/** Header of heartbeat and poll responses: `none` while no decoy can trip for this caller, else `some`. */
 export const decoysHeader = 'x-wardline-decoys'
 
 export const Tag = Pattern('^[a-z0-9_.:-]+$', 'may contain only lower-case letters, digits, _ . : and -', {
@@ -67,7 +67,7 @@ export const InstanceView = Type.Object({
 })
 export type InstanceView = Static<typeof InstanceView>
 
-/** What an instance did of late. Each list has one number a bucket, oldest first; the last bucket is not over. */
+/** Recent activity of an instance. Each list has one number per bucket, oldest first; the last bucket is still open. */
 export const InstanceHistory = Type.Object({
   from: { ...Timestamp, description: 'Start of the first bucket' },
   bucket_seconds: Type.Integer({ minimum: 1 }),
@@ -82,7 +82,7 @@ export type InstanceHistory = Static<typeof InstanceHistory>
 
 const InstanceHistoryReply = Type.Object({ id: InstanceId, ...InstanceHistory.properties })
 
-/** The last kill or resume of an instance, and what its agent said of it. */
+/** The last kill or resume of an instance, and what its agent reported about it. */
 const ControlConfirmation = Type.Object({
   version: Type.Integer({ minimum: 0 }),
   changed_at: nullable(Timestamp),
@@ -111,7 +111,6 @@ const LastProven = {
 }
 const CurrentContainment = nullable({ ...InstanceContainment, description: 'Null while it is not suspended' })
 
-/** An instance in the list of the fleet. */
 export const FleetInstance = Type.Object({
   ...InstanceView.properties,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
@@ -153,7 +152,7 @@ export const InstanceList = Type.Object({
 export type InstanceList = Static<typeof InstanceList>
 
 const { claimed_version: _claimed, mismatch: _mismatch, ...sharedControl } = ControlConfirmation.properties
-/** An instance as dashboards show it: what `getInstance` says of it, without what only the page of one agent needs. */
+/** An instance in dashboards: the fields of `getInstance` without those that only the agent's page needs. */
 const SharedFleetInstance = Type.Object({
   ...InstanceView.properties,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
@@ -189,7 +188,7 @@ const InstanceTagsSet = Type.Object({
 
 const InstanceDeleted = Type.Object({ ok: Type.Literal(true), id: InstanceId })
 
-/** More than the fleet view: what the agent says of itself, and whether it confirmed the last kill or resume. */
+/** Adds to the fleet view what the agent reports about itself, and whether it confirmed the last kill or resume. */
 export const InstanceDetail = Type.Object({
   id: InstanceId,
   name: Type.String(),

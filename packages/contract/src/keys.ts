@@ -6,7 +6,7 @@ import { Type } from './type.ts'
 
 const quota = (description: string) => Type.Optional(nullable(Type.Integer({ minimum: 1, maximum: 1e9, description })))
 
-/** Limits of one key in each process of the service. Absent: the default of its scope; null: no limit. */
+/** Limits per key and process. Absent: the default of the key's scope; null: no limit. */
 export const KeyQuotas = Type.Object(
   {
     events_per_second: quota('Events of severity info and warning'),

@@ -34,7 +34,7 @@ const ResumeReply = Type.Object({
 export const KillSwitchState = Type.Object({ suspended: Type.Boolean(), reason: nullable(Type.String()) })
 export type KillSwitchState = Static<typeof KillSwitchState>
 
-/** What travels on the control channel and on GET /api/instances/:instanceId/control. */
+/** Message on the control channel and on GET /api/instances/:instanceId/control. */
 export const ControlMessage = Type.Object({
   instance_id: InstanceId,
   action: choice(['suspend', 'resume']),
@@ -57,7 +57,7 @@ export const ControlMessage = Type.Object({
 })
 export type ControlMessage = Static<typeof ControlMessage>
 
-/** Kinds of messages on a control stream beyond control messages, each sent only to clients that ask for it. */
+/** Kinds of messages on a control stream besides control messages, sent only to clients that request them. */
 export const streamedKinds = ['drill'] as const
 export type StreamedKind = (typeof streamedKinds)[number]
 
@@ -71,7 +71,7 @@ const ControlStreamQuery = Type.Object({
   ),
 })
 
-/** Header of poll answers, 200 and 304: `version=<n>; issued_at=<iso>; signature=<base64url>`. */
+/** Header of poll responses, 200 and 304: `version=<n>; issued_at=<iso>; signature=<base64url>`. */
 export const controlHeader = 'x-wardline-control'
 
 /** JSON Web Key Set (RFC 7517) of Ed25519 keys (RFC 8037). */
@@ -107,7 +107,7 @@ const ControlAck = Type.Object({
   version: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'The control version applied' }),
 })
 
-/** A kill or a resume as a separate entry, beside events in lists, streams and exports. */
+/** A kill or resume as a separate entry beside events in lists, streams and exports. */
 export const ControlChange = Type.Object({
   kind: Type.Literal('control', { description: 'Distinguishes it from an event, which has no kind' }),
   seq: Type.Integer({

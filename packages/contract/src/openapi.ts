@@ -75,7 +75,7 @@ function operation(name: string, endpoint: Endpoint): Json {
     ...Object.fromEntries(Object.entries(endpoint.failures ?? {}).map(([status, text]) => [status, failure(text)])),
   }
   const security = endpoint.access === 'open' ? [] : [{ key: [] }, { session: [] }]
-  // Open or not by configuration.
+  // Configuration decides whether these need a key, so no authentication is one alternative.
   if (endpoint.access === 'stream' || endpoint.access === 'metrics') security.unshift({} as never)
   return {
     operationId: name,
@@ -93,7 +93,7 @@ function operation(name: string, endpoint: Endpoint): Json {
   }
 }
 
-/** The OpenAPI 3.1 document (https://spec.openapis.org/oas/v3.1.0) of the endpoint table. */
+/** Builds the OpenAPI 3.1 document (https://spec.openapis.org/oas/v3.1.0) from the endpoint table. */
 export function openApiDocument(version: string): Json {
   const paths: Record<string, Json> = {}
   for (const [name, endpoint] of Object.entries(endpoints)) {

@@ -3,81 +3,90 @@ import { NewEvent } from './events.ts'
 import { choice, InstanceId, InstancePattern, limits, NotBlank, Pattern, Severity, Uuid } from './fields.ts'
 import { Type } from './type.ts'
 
-/** A rule is code that others run on each event: each limit says what the work is that it bounds. */
+/** A rule is code that runs on each event, so each limit states the work that it bounds. */
 export const ruleLimits = {
-  /** Bytes of a text of rules: a long rule has 4 KiB, and the slowest text of this size is refused within a second. */
+  /** Bytes of a rule file: a long rule has 4 KiB, and the slowest text of this size is refused within a second. */
   textBytes: 64 * 1024,
-  /** Parts of speech of YAML: names, values, brackets, line breaks. Text of 64 KiB could have one for each byte. */
+  /** YAML tokens: names, values, brackets, line breaks. A text of 64 KiB could have one per byte. */
   tokens: 15_000,
-  /** Rules of one text: what a correlation and the rules that it names need, many times over. */
+  /** Rules per file: many times what a correlation and the rules that it names need. */
   documents: 100,
-  /** Levels of lists and maps. The deepest valid place is some ten levels down; the parser recurses. */
+  /** Nesting of lists and maps. The deepest valid value is some ten levels down; the parser recurses. */
   depth: 20,
   title: 256,
   description: 4_000,
-  /** Selections of a rule. Each costs a look at every event. */
+  /** Selections per rule. Each is evaluated for every event. */
   selections: 50,
-  /** Fields of a selection, and maps of a list of maps. */
+  /** Fields per selection, and maps per list of maps. */
   fields: 50,
-  /** Values of a field. Plain values are looked up by hash; those with wildcards are compared one by one. */
+  /** Values per field. Plain values are looked up by hash; those with wildcards are compared one by one. */
   values: 1_000,
   valueLength: 1_000,
-  /** Levels of a path into metadata, which has no more itself. */
+  /** Levels of a path into metadata: metadata itself cannot be deeper. */
   pathDepth: limits.jsonDepth,
-  /** Characters of a condition, and levels of its brackets: more than people read. */
+  /** Characters of a condition and nesting of its brackets: more than people can read. */
   condition: 1_000,
   conditionDepth: 20,
-  /** Selections that the conditions of a rule name, each time counted: `1 of x*` names many. */
+  /** Selections named by a rule's conditions, each mention counted: `1 of x*` names many. */
   conditionNames: 1_000,
-  /** Values of a rule with contains and its like or wildcards: some 20 µs each for a value of 16 KiB. */
+  /** Values per rule with wildcards, or with contains and similar modifiers: some 20 µs each for a value of 16 KiB. */
   comparedValues: 500,
-  /** Characters of the longest parts between two * where values contain ?: they are compared at every place of a text. */
+  /**
+   * Total characters of the longest parts between two `*` in values that contain `?`, which are compared at every
+   * position of a text.
+   */
   wildcardSigns: 200,
-  /** Regular expressions of a rule: each costs some 0.3 ms for a value of 16 KiB. */
+  /** Regular expressions per rule: some 0.3 ms each for a value of 16 KiB. */
   expressions: 20,
   expressionLength: 500,
-  /** Instructions of a compiled expression: what compiling it costs. */
+  /** Instructions of a compiled expression, which bounds the cost of compiling it. */
   expressionSize: 500,
-  /** Steps in which all states of an expression must be found, for it to read whole values: some 5 ms. */
+  /** If finding all states of an expression takes more steps than this (some 5 ms), it does not read whole values. */
   expressionSteps: 50_000,
-  /** Expressions with more states read these characters of a value: */
+  /** Characters of a value that an expression with more states reads. */
   expressionText: 1_000,
-  /** those that begin with plain text from each of so many places that have it. */
+  /**
+   * If such an expression begins with plain text, it reads that many characters from each of up to this many
+   * occurrences of the text.
+   */
   expressionPlaces: 50,
-  /** They have so many instructions in a rule. Times the characters it is the work for one event, some 5 ms. */
+  /**
+   * Total instructions of such expressions per rule. Multiplied by the characters, it bounds the work per event to some
+   * 5 ms.
+   */
   expressionSizes: 200,
-  /** Rules that a correlation counts or orders, and levels of correlations within correlations. */
+  /** Rules per correlation, and nesting of correlations. */
   correlatedRules: 10,
   correlationDepth: 3,
   groupFields: 5,
-  /** A count that a correlation waits for: so many times are kept for each group. */
+  /** Count that a correlation can wait for; this many times are kept per group. */
   count: 10_000,
-  /** Seconds of a timespan or cooldown: 90 days, how long events are usually kept. */
+  /** Seconds of a timespan or cooldown: 90 days, the usual retention of events. */
   timespanSeconds: 90 * 86_400,
-  /** Groups of a rule whose windows are kept, and times or values in all of them: some 100 MiB at worst. */
+  /** Groups per rule whose windows are kept, and the times or values in all of them: some 100 MiB at worst. */
   groups: 100_000,
   groupEntries: 1_000_000,
   /**
-   * Firings of a rule about one instance in a minute of the events: a firing is a row, an event and an alert, and an agent
-   * decides how often it makes a rule without cooldown fire. As many as the alerts of one type about an instance.
+   * Firings per rule, instance and minute of event time. A firing is a row, an event and an alert, and an agent decides
+   * how often it makes a rule without cooldown fire. Equals the limit of alerts of one type per instance.
    */
   minuteFirings: 60,
   responses: 10,
   exceptions: 100,
-  /** Cases of each kind, and events of a case. */
+  /** Cases per kind, and events per case. */
   testCases: 50,
   testEvents: 1_000,
-  /** Rules of a deployment. Each costs a look at every event of its types. */
+  /** Rules per deployment. Each is evaluated for every event of its types. */
   rules: 500,
-  /** Versions that an answer lists, newest first. */
+  /** Listed versions, newest first. */
   listedVersions: 100,
-  /** Events that a firing names: the newest of them. */
+  /** Listed events per firing: the newest. */
   firingEvents: 100,
-  /** Hours that an answer about firings counts: 31 days, as bars of a chart. */
+  /** Hours counted in a response about firings: 31 days, as the bars of a chart. */
   firingHours: 31 * 24,
-  /** Hours of a backtest: 90 days, how long events are usually kept. */
+  /** Hours of a backtest: 90 days, the usual retention of events. */
   backtestHours: 90 * 24,
-  /** Firings that a backtest shows with their events, and characters of a value of group-by: 1 MiB in all is an answer. */
+  /** Firings shown with their events in a backtest, and characters of a group-by value: 1 MiB per response. */
   backtestSamples: 50,
   backtestValueLength: 200,
 } as const
@@ -106,7 +115,7 @@ const Threshold = Type.Integer({ minimum: 0, maximum: ruleLimits.count })
 
 export const correlationTypes = ['event_count', 'value_count', 'temporal', 'temporal_ordered', 'new_value'] as const
 
-/** Counts or orders what the detection finds. Times are those of the events, never those of a clock. */
+/** Counts or orders matching events. It uses the times of events, never a clock. */
 export const RuleCorrelation = Type.Object(
   {
     type: choice(
@@ -207,7 +216,10 @@ const RuleException = Type.Object(
 
 const { severity, source, event_type, description, session_id, metadata, ip_address } = NewEvent.properties
 
-/** An event of a case. Left out: severity info; source, type, description and instance `test`; all else null. */
+/**
+ * An event of a test case. Defaults: severity info; `test` as source, type, description and instance; null for all
+ * else.
+ */
 const RuleTestEvent = Type.Object(
   {
     after: Type.Optional(
@@ -238,7 +250,7 @@ const Cases = (text: string) =>
     description: text,
   })
 
-/** A rule as people write it, in YAML or JSON. The grammar of `detection` and `correlation` is that of Sigma. */
+/** A rule as written by people, in YAML or JSON. `detection` and `correlation` use the grammar of Sigma. */
 export const RuleDocument = Type.Object(
   {
     title: NotBlank({ minLength: 1, maxLength: ruleLimits.title, description: 'For people' }),

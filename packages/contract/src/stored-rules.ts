@@ -4,12 +4,12 @@ import { Count, choice, Digits, Instant, nullable, Ok, Severity, Timestamp, Uuid
 import { modeText, type RuleDocument, ruleLimits, ruleModes } from './rules.ts'
 import { Type } from './type.ts'
 
-/** A rule as it is sent: the document, or its text in YAML or JSON. */
+/** A rule in a request: the document, or its text in YAML or JSON. */
 const GivenRule = Type.Unsafe<RuleDocument | string>({
   anyOf: [{ type: 'object' }, { type: 'string', minLength: 1, maxLength: ruleLimits.textBytes }],
   description: 'A rule document, or its text in YAML or JSON',
 })
-/** The document itself; as text where comments and places in it matter. */
+/** The document itself, or its text if its comments and line numbers matter. */
 const RuleBody = Type.Unsafe<RuleDocument | { rule: RuleDocument | string }>({
   type: 'object',
   minProperties: 1,
@@ -81,7 +81,7 @@ const RuleView = Type.Object({
 })
 export type RuleView = Static<typeof RuleView>
 
-/** Also in the answer 400 to a rule that does not compile or fails its tests, as `faults` beside `error`. */
+/** Also used in the 400 response to a rule that does not compile or fails its tests, as `faults` beside `error`. */
 const RuleFaultReply = Type.Object({
   line: Type.Integer({ minimum: 1 }),
   column: Type.Integer({ minimum: 1 }),
@@ -187,7 +187,10 @@ const RuleBacktest = Type.Object({
 })
 export type RuleBacktest = Static<typeof RuleBacktest>
 
-/** A line of an answer in application/x-ndjson: how far the backtest is, and at the end what it found or why it ended. */
+/**
+ * A line of an application/x-ndjson response: the progress of the backtest, and finally its result or the error that
+ * ended it.
+ */
 export type BacktestLine =
   | { progress: { events_read: number; percent: number } }
   | { result: RuleBacktest }

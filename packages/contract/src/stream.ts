@@ -5,7 +5,7 @@ import { choice, nullable } from './fields.ts'
 import { ControlChange } from './kill-switch.ts'
 import { Type } from './type.ts'
 
-/** An event as it is streamed: stored, or published by another program on the events channel. */
+/** A streamed event: stored, or published by another program on the events channel. */
 export const StreamedRow = Type.Object({
   ...EventRow.properties,
   seq: nullable(
@@ -18,7 +18,7 @@ export const StreamedRow = Type.Object({
 })
 export type StreamedRow = Static<typeof StreamedRow>
 
-/** A message of GET /api/stream, as the JSON of one `data:` line. */
+/** A message of GET /api/stream: the JSON of one `data:` line. */
 export const StreamMessage = Type.Union([
   Type.Object({ type: Type.Literal('heartbeat') }),
   Type.Object({ type: Type.Literal('event'), data: StreamedRow }),
@@ -35,7 +35,7 @@ const StreamQuery = Type.Object({
   ),
 })
 
-/** The JSON of the named event `control`, for streams that ask for it. */
+/** The JSON of the named event `control`, for streams that request it. */
 export const ControlStreamMessage = Type.Object({ type: Type.Literal('control'), data: ControlChange })
 
 export const streamEndpoints = {

@@ -4,7 +4,7 @@ import { EnforcementCall } from './enforcement.ts'
 import { Count, choice, InstanceParams, limits, nullable, Timestamp } from './fields.ts'
 import { Type } from './type.ts'
 
-/** How far a suspension is shown to have worked. */
+/** How far a suspension is proven to have worked. */
 export const suspensionStates = [
   'pending',
   'delivered',
@@ -22,7 +22,7 @@ const State = choice(
   'pending = requested; delivered and quiet = received by a client that cannot acknowledge, quiet after 90 seconds without activity; confirmed = acknowledged by the agent; proven = acknowledged, and no event since for long enough; partial = would be quiet, confirmed or proven, but not every enforcement point has confirmed; unconfirmed = not acknowledged in time; violated = active although suspended',
 )
 
-/** The state of the present suspension of an instance. */
+/** State of an instance's current suspension. */
 export const InstanceContainment = Type.Object({
   state: State,
   since: { ...Timestamp, description: 'When the state began' },

@@ -128,7 +128,7 @@ export type TrustSummary = Static<typeof TrustSummary>
 
 export type Attestation = TrustSummary['attestations'][number]
 
-/** What the hash of an attestation is made of: service, command line and dashboard compute it from this text. */
+/** Returns the text that is hashed for an attestation. The service, the CLI and the dashboard all use it. */
 export function attestationText(attestation: Pick<Attestation, 'at' | HashedField>): string {
   const { namespace, type, title, summary, tag, score, at, period } = attestation
   return canonicalJson({ namespace, type, title, summary, tag, score, at, period })
@@ -136,8 +136,7 @@ export function attestationText(attestation: Pick<Attestation, 'at' | HashedFiel
 type HashedField = 'namespace' | 'type' | 'title' | 'summary' | 'tag' | 'score' | 'period'
 
 /**
- * Whether the summary knows enough for its score to mean something: a score of 0 of a fleet that nobody watches must not
- * look like a good one.
+ * Returns why the score is meaningless, if it is: the score 0 of an unmonitored fleet must not look like a good one.
  */
 export function unknownBecause({ monitoring }: Pick<TrustSummary, 'monitoring'>): string | undefined {
   if (monitoring.agents_protected === 0) return 'No agent is watched yet.'

@@ -1,11 +1,12 @@
 import type { TSchema, Type as Typebox } from 'typebox'
 
-// Typebox's own builder loads 370 modules, a tenth of a second and 10 MiB of every process. Its types do without them.
+// TypeBox's own builder loads 370 modules and costs every process a tenth of a second and 10 MiB. Its types work
+// without it.
 
 type Options = Record<string, unknown>
 type Properties = Record<string, TSchema>
 
-/** Schemas of properties that an object may lack. */
+/** Schemas of optional properties. */
 const optional = new WeakSet<object>()
 
 function object(properties: Properties, options?: Options) {
@@ -21,7 +22,7 @@ function asOptional(schema: TSchema) {
 
 const ofType = (type: string) => (options?: Options) => ({ type, ...options })
 
-/** Builds plain JSON Schemas (2020-12), typed as typebox types them. */
+/** Builds plain JSON Schemas (2020-12) with the types of TypeBox. */
 export const Type = {
   Object: object,
   Optional: asOptional,

@@ -12,7 +12,7 @@ import { useKeys } from '../shell/keys.ts'
 import { ControlButton } from '../suspend/control-button.tsx'
 import type { AttentionItem } from './attention.ts'
 
-/** More do not help at 3 a.m.; the others come up as these are dealt with. */
+/** More items would not help at 3 a.m.; the others move up as these are handled. */
 const maxShown = 8
 
 function Acknowledge({ id, isKeyed }: { id: string; isKeyed: boolean }) {
@@ -42,7 +42,7 @@ function Acknowledge({ id, isKeyed }: { id: string; isKeyed: boolean }) {
   )
 }
 
-/** The first action is the one that ends the trouble, the second one looks closer. */
+/** The first action resolves the problem, the second shows details. */
 function Actions({ item, agent, isKeyed }: { item: AttentionItem; agent: Agent | undefined; isKeyed: boolean }) {
   return (
     <span className="actions">

@@ -13,20 +13,20 @@ export interface AttentionItem {
   key: string
   kind: 'breach' | 'unconfirmed' | 'containment' | 'brake' | 'critical' | 'offline' | 'anomaly' | 'drill'
   severity: Severity
-  /** One plain sentence, of words of ours and ids only. */
+  /** One sentence of fixed words and ids only. */
   headline: string
-  /** Text of the reporter, hostile. */
+  /** Untrusted text of the reporter. */
   report: string | undefined
-  /** How often and since when, in words of ours. */
+  /** How often and since when, in fixed words. */
   facts: string
   at: string
   agentId: string | undefined
-  /** How many agents an item of several stands for. */
+  /** Number of agents, for an item about several. */
   agents?: number
-  /** An open alert to acknowledge; where no channel takes alerts there is none. */
+  /** The open alert to acknowledge. Without an alert channel there are no alerts. */
   alertId: string | undefined
   eventId: string | undefined
-  /** A containment to look at. */
+  /** The containment to open. */
   containmentId?: string
 }
 
@@ -34,24 +34,24 @@ interface AttentionFacts {
   fleet: readonly Agent[]
   /** Events of severity breach and critical, newest first. */
   events: readonly Row[]
-  /** Events of anomalies that began, rose and ended, newest first. */
+  /** Events of anomalies that began, worsened or ended, newest first. */
   anomalies: readonly Row[]
-  /** Agents that did not answer their drills for days, as the service reports them, newest first. */
+  /** The service's reports of agents that have not responded to drills for days, newest first. */
   overdue: readonly Row[]
   containments: readonly ContainmentSummary[]
   brake: Pick<Brake, 'engaged' | 'engaged_at' | 'engaged_by_event' | 'refused'> | undefined
-  /** Status of alerts by id, which is the id of their event. */
+  /** Alert status by id. An alert has the id of its event. */
   alerts: ReadonlyMap<string, string>
   now: number
 }
 
-/** What an event of a known type says in one sentence; of any other only its type is known. */
+/** Describes an event in one sentence. Unknown types are only named. */
 export function sentenceOf(
   { event_type, by_service, source, instance_id }: Pick<Row, 'event_type' | 'by_service' | 'source' | 'instance_id'>,
   who: string,
 ): string {
   const known: Record<string, string> = {
-    // Agents are known by their keys: without one it is a decoy URL that was fetched.
+    // Agents are identified by their keys, so a hit without an agent is a fetched decoy URL.
     honeypot_triggered: instance_id === null ? 'A decoy URL was fetched' : `${who} used a decoy`,
     activity_while_suspended: `${who} works although it is suspended`,
     anomaly_detected: `${who} behaves unlike before`,
@@ -60,7 +60,7 @@ export function sentenceOf(
     auth_probing: 'Many invalid keys came from one address',
   }
   const sentence = known[event_type]
-  // A caller may report any type: only the service itself is believed to know.
+  // Callers may report any type, so only the service's own reports are trusted.
   return by_service && sentence
     ? sentence
     : `${who} reports ${event_type}${by_service || source === who ? '' : ' (as another reporter says)'}`
@@ -70,11 +70,11 @@ const episodeOf = ({ metadata }: Row): string | undefined => {
   const episode = metadata?.episode
   return typeof episode === 'string' ? episode : undefined
 }
-/** Of the service itself: a caller's report of that type has no episode that ends. */
+/** Only anomalies reported by the service: a caller's report of that type has no episode that could end. */
 const isAnomaly = (row: Row): boolean =>
   row.by_service === true && row.event_type === eventTypes.anomalyDetected && episodeOf(row) !== undefined
 
-/** One line for each anomaly that is not over. */
+/** One line per open anomaly. */
 function anomalyItems({ anomalies, alerts, now }: AttentionFacts): AttentionItem[] {
   const ended = new Set(
     anomalies.flatMap((row) =>
@@ -113,7 +113,7 @@ function itemsOfEvents({ events, alerts, now }: AttentionFacts, kind: 'breach' |
   const groups = new Map<string, Row[]>()
   for (const row of events) {
     if (row.severity !== kind || now - Date.parse(row.created_at) > dayMs || isAnomaly(row)) continue
-    // The brake itself says whether it still is.
+    // The brake's own item shows whether it is still engaged.
     if (row.by_service && row.event_type === eventTypes.brakeEngaged) continue
     const status = alerts.get(row.id)
     if (status !== undefined && status !== 'open') continue
@@ -144,7 +144,7 @@ function namesOf(agents: readonly { id: string }[]): string {
   return `${names.join(', ')}${more > 0 ? ` and ${more.toLocaleString('en')} more` : ''}`
 }
 
-/** Of suspended agents that may still be working: of one, and of several. */
+/** Words for suspended agents that may still be working, for one agent and for several. */
 const unconfirmedWords: Partial<Record<ShownStatus, [string, string]>> = {
   pending: ['has not confirmed its suspension', 'have not confirmed their suspension'],
   unconfirmed: ['has not confirmed its suspension in time', 'have not confirmed their suspension in time'],
@@ -157,7 +157,10 @@ const maySince = (since: string, now: number, who: string) =>
 const failText = ({ fail_mode }: Agent): string => (fail_mode ? ` · fails ${fail_mode}` : '')
 const noAlert = { kind: 'unconfirmed' as const, report: undefined, alertId: undefined, eventId: undefined }
 
-/** A line for each agent, but one for more than can be named: after a stop of the fleet they would be the whole queue. */
+/**
+ * One line per agent, or one line for all if there are too many to name: otherwise they would fill the queue after a
+ * fleet-wide suspension.
+ */
 function unconfirmedItems({ fleet, events, now }: AttentionFacts): AttentionItem[] {
   const reported = new Set(
     events.flatMap(({ event_type, by_service, instance_id, created_at }) =>
@@ -168,7 +171,7 @@ function unconfirmedItems({ fleet, events, now }: AttentionFacts): AttentionItem
   )
   const violated = fleet.flatMap((agent): AttentionItem[] => {
     const { id, containment } = agent
-    // What the service reports of it has an alert, which a colleague may have acknowledged.
+    // The service's own report has an alert, which a colleague may have acknowledged.
     if (shownStatus(agent) !== 'violated' || reported.has(id)) return []
     const at = containment?.since ?? ''
     return [
@@ -213,7 +216,7 @@ function unconfirmedItems({ fleet, events, now }: AttentionFacts): AttentionItem
   return [...violated, ...waiting]
 }
 
-/** Containments that are not complete although their time is over. */
+/** Containments that are incomplete although their time is up. */
 function containmentItems({ containments, fleet }: AttentionFacts): AttentionItem[] {
   return openContainments(containments, fleet)
     .filter(({ state }) => state !== 'in_progress')
@@ -250,13 +253,13 @@ function brakeItems({ brake }: AttentionFacts): AttentionItem[] {
   ]
 }
 
-/** One line for all agents that nobody knows to be stoppable. */
+/** One line for all agents that are not known to be stoppable. */
 function drillItems({ overdue, fleet, now }: AttentionFacts): AttentionItem[] {
   const agents = new Map(fleet.map((agent) => [agent.id, agent]))
   const rows = overdue.filter(({ by_service, event_type, instance_id, created_at }) => {
     if (!by_service || event_type !== eventTypes.drillOverdue || now - Date.parse(created_at) > dayMs) return false
     const agent = agents.get(instance_id ?? '')
-    // An answer since then ends it.
+    // A later response to a drill ends the item.
     return agent !== undefined && (agent.last_proven_stoppable_at ?? '') < created_at && agent.status !== 'offline'
   })
   const ids = [...new Set(rows.flatMap(({ instance_id }) => instance_id ?? []))]
@@ -278,7 +281,7 @@ function drillItems({ overdue, fleet, now }: AttentionFacts): AttentionItem[] {
   ]
 }
 
-/** Agents whose last heartbeats are so close stopped for one cause. */
+/** Agents whose last heartbeats are within this time are assumed to have stopped for the same reason. */
 const togetherMs = 30_000
 
 function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
@@ -309,7 +312,7 @@ function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
   })
 }
 
-/** Everything that needs a person, the worst first. */
+/** Returns everything that needs a person, worst first. */
 export function attentionOf(facts: AttentionFacts): AttentionItem[] {
   const newestFirst = (one: AttentionItem, other: AttentionItem) => Date.parse(other.at) - Date.parse(one.at)
   const [critical = [], others = []] = [true, false].map((isCritical) =>

@@ -4,7 +4,7 @@ import { type KeyboardEvent, useId, useState } from 'react'
 import type { Agent } from '../service/fleet.ts'
 import { isUnconfirmed, shownStatus } from '../service/fleet-counts.ts'
 
-/** From the worst to the best. */
+/** Worst first. */
 const states = ['breach', 'unconfirmed', 'critical', 'offline', 'suspended', 'active'] as const
 type MarkState = (typeof states)[number]
 const words: Record<MarkState, string> = {
@@ -16,7 +16,7 @@ const words: Record<MarkState, string> = {
   active: 'active',
 }
 
-/** More marks than these cannot be distinguished. */
+/** More marks could not be distinguished. */
 const maxMarks = 400
 
 interface StripProps {
@@ -25,14 +25,14 @@ interface StripProps {
   troubled: ReadonlyMap<string, 'breach' | 'critical'>
 }
 
-/** One mark per agent in the order of ids, so that a person learns the shape of the fleet. */
+/** One mark per agent in the order of ids, so that people learn the shape of their fleet. */
 export function FleetStrip({ fleet, troubled }: StripProps) {
   const navigate = useNavigate()
   const list = useId()
   const [picked, setPicked] = useState<number>()
   const stateOf = (agent: Agent): MarkState => {
     const status = shownStatus(agent)
-    // A suspended agent is where it should be, whatever led there.
+    // A suspended agent is contained, whatever caused the suspension.
     if (status === 'active' || status === 'offline') return troubled.get(agent.id) ?? status
     return status === 'violated' ? 'breach' : isUnconfirmed(status) ? 'unconfirmed' : 'suspended'
   }

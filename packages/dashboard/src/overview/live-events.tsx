@@ -9,7 +9,7 @@ import { useKeys } from '../shell/keys.ts'
 
 const maxShown = 10
 
-/** The newest events. Paused, the list stands still and says how many came since. */
+/** The newest events. While paused, the list is fixed and shows how many events have arrived since. */
 export function LiveEvents() {
   const { data } = useInfiniteQuery(eventsQuery({}))
   const rows = data?.pages[0]?.events ?? []

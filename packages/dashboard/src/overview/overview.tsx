@@ -16,7 +16,7 @@ import { useVerdict } from './use-verdict.ts'
 
 const route = getRouteApi('/inside/')
 
-/** Both by one axis, which stands in the address. */
+/** Both charts share a time range, which is in the address. */
 function Charts() {
   const { from, to } = route.useSearch()
   const navigate = route.useNavigate()

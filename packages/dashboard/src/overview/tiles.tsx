@@ -5,7 +5,7 @@ import { countsOf } from '../service/fleet-counts.ts'
 
 const number = (value: number | undefined) => (value === undefined ? '…' : value.toLocaleString('en'))
 
-/** Counts that are filters: each opens what it counts. */
+/** Counts, each linked to the list that it counts. */
 export function Tiles({ fleet, stats }: { fleet: readonly Agent[] | undefined; stats: SeverityCounts | undefined }) {
   const counts = fleet && countsOf(fleet)
   return (

@@ -22,7 +22,7 @@ const toolsQuery = (range: TimeRange) =>
 
 const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
 
-/** A lane for each tool, all by one scale: what is high in one lane is high in each. */
+/** One lane per tool. All lanes share a scale, so that their heights can be compared. */
 function Lanes({ data, onZoom }: { data: Tools; onZoom(range: TimeRange): void }) {
   const highest = Math.max(1, ...data.tools.flatMap(({ calls }) => calls))
   const totals = data.tools.map(({ tool, calls }) => `${sum(calls).toLocaleString('en')} ${tool}`)
@@ -69,7 +69,7 @@ function Lanes({ data, onZoom }: { data: Tools; onZoom(range: TimeRange): void }
   )
 }
 
-/** Tool calls over time, by the same axis as the events above them. */
+/** Tool calls over time, on the same axis as the events above. */
 export function ToolChart({ range, onZoom }: { range: TimeRange; onZoom(range: TimeRange): void }) {
   const { data, error } = useQuery(toolsQuery(range))
   const [isTable, setTable] = useState(false)

@@ -8,7 +8,7 @@ import { fleetQuery, statusQuery } from '../service/fleet.ts'
 import { attentionOf } from './attention.ts'
 import { staleAfterMs, verdictOf } from './verdict.ts'
 
-/** The stream says when an alert may have been added; what colleagues did with one is seen so much later. */
+/** The stream shows when an alert may have been added. Colleagues' changes to alerts show after this time. */
 const alertsRefreshMs = 30_000
 
 /** Acknowledged and resolved alerts need no attention. Newest first, of the two severities of the queue. */
@@ -53,7 +53,7 @@ function useFacts() {
   }
 }
 
-/** What happened, to whom, and whether it is over: for the overview and the wallboard. */
+/** Computes what happened, to which agent, and whether it is over, for the overview and the wallboard. */
 export function useVerdict() {
   const { fleet, status, events, anomalies, overdue, containments, brake, statuses, isComplete, fault } = useFacts()
   const now = useNow()

@@ -8,11 +8,11 @@ import type { AttentionItem } from './attention.ts'
 interface VerdictFacts {
   fleet: readonly Agent[]
   items: readonly AttentionItem[]
-  /** Age of the oldest data that the verdict rests on. */
+  /** Age of the oldest data that the verdict is based on. */
   ageMs: number
 }
 
-/** Older data says nothing of now. */
+/** Older data does not describe the current state. */
 export const staleAfterMs = 10_000
 
 const agentsOf = (items: readonly AttentionItem[]) => [...new Set(items.flatMap(({ agentId }) => agentId ?? []))]
@@ -38,7 +38,7 @@ function breachSentence(items: readonly AttentionItem[], facts: VerdictFacts): s
     : `${item.headline}. It is suspended, and confirmed that after ${after.toLocaleString('en')} ms.`
 }
 
-/** Headline of the overview: what happened, to which agent, and whether it is over. */
+/** Returns the headline of the overview: what happened, to which agent, and whether it is over. */
 export function verdictOf(facts: VerdictFacts): string {
   const { fleet, items, ageMs } = facts
   if (ageMs > staleAfterMs) return `No answer from the service for ${spanText(ageMs)}.`

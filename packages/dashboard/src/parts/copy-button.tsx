@@ -1,6 +1,6 @@
 import { useState } from 'react'
 
-/** Copies a text, and says whether the browser let it. */
+/** Copies a text, and shows whether the browser allowed it. */
 export function CopyButton({ name, text, className }: { name: string; text: string; className?: string }) {
   const [word, setWord] = useState('')
   return (
@@ -8,7 +8,7 @@ export function CopyButton({ name, text, className }: { name: string; text: stri
       type="button"
       className={className}
       onClick={() =>
-        // Outside of a secure context, as on http://10.0.0.5, a page may not write to the clipboard.
+        // Outside a secure context, such as on http://10.0.0.5, a page may not write to the clipboard.
         void Promise.resolve(navigator.clipboard?.writeText(text)).then(
           () => setWord(navigator.clipboard ? 'Copied' : 'Not possible without HTTPS: select it'),
           () => setWord('Not allowed here: select it'),

@@ -1,7 +1,7 @@
 import { dayTimeText, useZone } from './time.tsx'
 import './count-table.css'
 
-/** The same numbers as a chart, newest first. */
+/** A chart's numbers as a table, newest first. */
 export function CountTable({
   label,
   columns,

@@ -6,29 +6,29 @@ interface DialogProps {
   onClose(): void
   children: ReactNode
   className?: string
-  /** Whether a press beside the dialog closes it: not where that would lose what is shown once. */
+  /** Whether a press beside the dialog closes it. False if that would lose a value that is shown only once. */
   closesOutside?: boolean
 }
 
-/** The browser's own modal dialog: it keeps the focus, closes on Escape, and gives the focus back. */
+/** The browser's modal dialog: it traps the focus, closes on Escape, and returns the focus. */
 export function Dialog({ label, onClose, children, className, closesOutside = true }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const before = document.activeElement
     dialog.current?.showModal()
-    // React focuses before the dialog is open, and the browser then takes the first button.
+    // React applies autofocus before the dialog opens, and the browser then focuses the first button.
     dialog.current?.querySelector<HTMLElement>('[data-first]')?.focus()
     return () => {
       if (before instanceof HTMLElement) before.focus()
     }
   }, [])
-  // Beside the page: the styles of a list or table that opens it are not its own.
+  // A portal, so that the styles of the list or table that opens the dialog do not apply to it.
   return createPortal(
     <dialog
       ref={dialog}
       aria-label={label}
       className={className}
-      // React hands the event of a dialog inside this one to this one as well.
+      // React also bubbles the close event of a nested dialog to this one.
       onClose={(event) => {
         if (event.target === dialog.current) onClose()
       }}

@@ -4,7 +4,7 @@ import { SeverityMark } from './marks.tsx'
 import { Time } from './time.tsx'
 import './event-rows.css'
 
-/** One event as one line; on the page of an agent its id would only repeat. */
+/** One event as one line, without the agent's id on that agent's page. */
 export function EventLine({ row, hasAgent = true }: { row: Row; hasAgent?: boolean }) {
   return (
     <>

@@ -1,6 +1,6 @@
 import type { RefObject } from 'react'
 
-/** The text by which a list is filtered. `by` says what is looked at; `/` moves there, Enter and Escape leave it. */
+/** Text filter of a list. `by` names the fields that are searched. `/` focuses it; Enter and Escape leave it. */
 export function FilterField({
   field,
   by,

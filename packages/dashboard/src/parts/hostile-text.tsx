@@ -14,9 +14,9 @@ function Shown({ text }: { text: string }) {
 }
 
 /**
- * An untrusted text, of an agent or an attacker. What would be invisible, or would turn the text
- * around, is shown by its code. In a line it is cut by the width; elsewhere after `max` characters, with the rest behind
- * a button.
+ * An untrusted text, from an agent or an attacker. Characters that would be invisible or would reverse the text are
+ * shown by their code. In a line it is cut to the width; elsewhere it is cut after `max` characters, with the rest
+ * behind a button.
  */
 export function HostileText({ text, max = 300, line = false }: { text: string; max?: number; line?: boolean }) {
   const [isOpen, setOpen] = useState(false)

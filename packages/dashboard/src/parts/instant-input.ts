@@ -1,4 +1,4 @@
-/** An instant as an input of the browser shows it, which knows no zone. */
+/** Formats an instant for a datetime-local input, which has no time zone. */
 export function inputOf(instant: string | undefined, zone: 'local' | 'utc'): string {
   if (instant === undefined || Number.isNaN(Date.parse(instant))) return ''
   const date = new Date(instant)

@@ -1,6 +1,6 @@
 import { HostileText } from './hostile-text.tsx'
 
-/** A value of others as JSON, line by line. */
+/** An untrusted value as JSON, line by line. */
 export function JsonText({ value }: { value: unknown }) {
   return (
     <pre className="mono metadata">

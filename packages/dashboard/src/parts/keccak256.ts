@@ -1,11 +1,11 @@
-// Keccak-256 as Ethereum uses it: browsers have SHA-3 nowhere, and this differs from it by one bit of padding.
+// Keccak-256 as used by Ethereum. No browser offers SHA-3, from which it differs by one bit of padding.
 // https://keccak.team/keccak_specs_summary.html
 
 const mask = (1n << 64n) - 1n
 const rateBytes = 136
 const rotated = (lane: bigint, by: bigint) => ((lane << by) | (lane >> (64n - by))) & mask
 
-/** The constants of the 24 rounds, from the register that the specification defines. */
+/** Computes the constants of the 24 rounds with the register that the specification defines. */
 function roundConstants(): bigint[] {
   let register = 1
   const nextBit = () => {
@@ -44,7 +44,7 @@ function permute(lanes: bigint[], constants: readonly bigint[]): void {
   }
 }
 
-/** `0x` and the hash in hex of a text in UTF-8. */
+/** Returns `0x` and the hex hash of a text in UTF-8. */
 export function keccak256(text: string): string {
   const bytes = new TextEncoder().encode(text)
   const padded = new Uint8Array(Math.ceil((bytes.length + 1) / rateBytes) * rateBytes)

@@ -8,7 +8,7 @@ const shapes: Record<Severity, string> = {
   breach: 'M3 .8h6l3 5.2l-3 5.2h-6l-3-5.2z',
 }
 
-/** Severity as shape, word and colour: none of the three alone. */
+/** Shows severity as shape, word and colour, never by one of them alone. */
 export function SeverityMark({ severity }: { severity: Severity }) {
   return (
     <span className={`severity ${severity}`}>
@@ -22,7 +22,7 @@ export function SeverityMark({ severity }: { severity: Severity }) {
 
 const circle = 'M6 1.5a4.5 4.5 0 1 1 0 9a4.5 4.5 0 1 1 0-9z'
 const square = 'M1.5 1.5h9v9h-9z'
-/** "Stopped" is said of what is proven only. */
+/** "Stopped" is used only when it is proven. */
 const statusShapes: Record<ShownStatus, { d: string; isHollow?: boolean; word: string }> = {
   active: { d: circle, word: 'active' },
   offline: { d: circle, isHollow: true, word: 'offline' },

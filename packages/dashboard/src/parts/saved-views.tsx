@@ -9,14 +9,14 @@ import { HostileText } from './hostile-text.tsx'
 
 const maxName = 80
 
-/** The query of the address without the view and without what is open over the screen. */
+/** Returns the address's query without the view's name and the open drawer. */
 function currentQuery(searchStr: string): string {
   const query = new URLSearchParams(searchStr)
   for (const name of ['view', 'open']) query.delete(name)
   return query.toString()
 }
 
-/** Saves what the address says under a name, and leads back there. The view that is open stands in the address. */
+/** Saves the address's query under a name and links back to it. The open view is in the address. */
 export function SavedViews({ screen, view }: { screen: 'fleet' | 'events'; view: string | undefined }) {
   const router = useRouter()
   const { data: views = [] } = useQuery(viewsQuery)
@@ -26,7 +26,7 @@ export function SavedViews({ screen, view }: { screen: 'fleet' | 'events'; view:
   const pathOf = (saved: { id: string; query: string }) =>
     `/${screen}?${saved.query}${saved.query ? '&' : ''}view=${saved.id}`
   useEffect(() => {
-    // A link may name the view alone.
+    // A link may contain only the view's name.
     if (current && current.query !== '' && query === '') router.history.replace(pathOf(current))
   })
   return (

@@ -6,10 +6,10 @@ import type { SessionFacts } from './sessions.ts'
 import { Time } from './time.tsx'
 import './session-line.css'
 
-/** More tools than this are a number. */
+/** Above this many tools, show only a count. */
 const maxTools = 4
 
-/** One session in three steps. What nobody reported is said to be so. */
+/** One session in three steps. Steps without reports say so. */
 export function SessionLine({ session, isAlone = false }: { session: SessionFacts; isAlone?: boolean }) {
   const { id, from, to, events, inputs, calls, blocked, worst, last } = session
   const [input] = inputs

@@ -7,23 +7,23 @@ export interface SessionFacts {
   from: string
   to: string
   events: number
-  /** Reports of what came in, oldest first. */
+  /** Reports of inputs, oldest first. */
   inputs: Row[]
   /** Calls by tool, most frequent first. */
   calls: [tool: string, count: number][]
   blocked: number
-  /** The worst report; undefined where nothing above info was reported. */
+  /** The worst report; undefined when all reports are info. */
   worst: Row | undefined
   last: Row
 }
 
-/** Types that agents use for what they were given to do. What is detected in it or kept out is no input. */
+/** Whether agents use this type for their inputs. Detections and blocks of inputs do not count. */
 const isInput = (type: string) =>
   /(^|_)(input|prompt|message|task|request)(_|$)/.test(type) && !/_(detected|blocked)$/.test(type)
 
 const rank = (severity: Severity) => severities.indexOf(severity)
 
-/** Sessions of rows, which are newest first; the session that was active last comes first. */
+/** Groups rows (newest first) into sessions, most recently active first. */
 export function sessionsOf(rows: readonly Row[]): SessionFacts[] {
   const sessions = new Map<string, Row[]>()
   for (const row of rows) {

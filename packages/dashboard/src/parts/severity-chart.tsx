@@ -10,7 +10,7 @@ import { RangeText, type TimeRange } from './time-range.tsx'
 type Histogram = ReplyOf<'getEventHistogram'>
 type Filter = Omit<NonNullable<QueryOf<'getEventHistogram'>>, 'buckets'>
 
-/** Counts of a day change slowly, and each answer is a look at many rows. */
+/** Counts of a day change slowly, and each read scans many rows. */
 const refreshMs = 60_000
 const buckets = '48'
 
@@ -19,14 +19,17 @@ const histogramQuery = (filter: Filter) =>
     queryKey: ['histogram', filter],
     queryFn: ({ signal }) => call('getEventHistogram', { query: { ...filter, buckets }, signal }),
     refetchInterval: refreshMs,
-    // While another range is read, the page keeps its shape.
+    // Keeps the layout while another range loads.
     placeholderData: keepPreviousData,
   })
 
 const worstFirst = severities.toReversed()
 const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
 
-/** The worst is drawn first, at the foot of a bar, and never thinner than two pixels: one breach among a million shows. */
+/**
+ * Draws the worst severity first, at the bottom of a bar and at least two pixels high, so that one breach among a
+ * million events shows.
+ */
 function Bars({
   data,
   label,
@@ -91,13 +94,13 @@ interface SeverityChartProps {
   filter?: Filter
   range: TimeRange
   onZoom(range: TimeRange): void
-  /** Pixels of the bars. */
+  /** Height of the bars in pixels. */
   height?: number
-  /** Content beside the buttons. */
+  /** Shown beside the buttons. */
   actions?: ReactNode
 }
 
-/** Events by severity, of a day or of a range, as bars or as the table of the same numbers. */
+/** Events by severity of the last day or of a range, as bars or as a table. */
 export function SeverityChart({ filter, range, height = 112, onZoom, actions }: SeverityChartProps) {
   const { data, error } = useQuery(histogramQuery({ ...filter, ...range }))
   const [isTable, setTable] = useState(false)

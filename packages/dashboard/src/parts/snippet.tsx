@@ -2,7 +2,7 @@ import { CopyButton } from './copy-button.tsx'
 import { HostileText } from './hostile-text.tsx'
 import './snippet.css'
 
-/** Lines to copy as they stand. */
+/** Lines to copy verbatim. */
 export function Snippet({ label, text }: { label: string; text: string }) {
   return (
     <figure className="snippet">

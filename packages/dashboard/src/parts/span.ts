@@ -1,7 +1,7 @@
 export const hourMs = 3_600_000
 export const dayMs = 24 * hourMs
 
-/** `41 s`, `12 min`, `5 h`, `3 days`. */
+/** Formats a duration such as `41 s`, `12 min`, `5 h` or `3 days`. */
 export function spanText(ms: number): string {
   const seconds = Math.max(0, ms) / 1_000
   if (seconds < 120) return `${Math.floor(seconds)} s`

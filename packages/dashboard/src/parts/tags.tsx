@@ -1,6 +1,5 @@
 import { HostileText } from './hostile-text.tsx'
 
-/** Tags as they stand in a row. */
 export function Tags({ tags, max = tags.length }: { tags: readonly string[]; max?: number }) {
   if (tags.length === 0) return null
   return (

@@ -4,12 +4,12 @@ import { useNow } from './time.tsx'
 
 interface TailFactsProps {
   tail: Tail
-  /** How many rows the list passed over, by the row below them. */
+  /** Number of rows that the list skipped, by the id of the row below them. */
   skipped: Readonly<Record<string, number>> | undefined
   onShowAll?(): void
 }
 
-/** How fast events come, and how many of them a list passed over. */
+/** The rate of events, and how many of them the list skipped. */
 export function TailFacts({ tail, skipped = {}, onShowAll }: TailFactsProps) {
   const rate = tail.perSecond(useNow())
   const { phase } = useLiveState()

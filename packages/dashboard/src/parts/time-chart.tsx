@@ -11,25 +11,25 @@ interface TimeChartProps {
   bucketMs: number
   count: number
   height: number
-  /** Pixels for names of lanes. */
+  /** Width of the lane names in pixels. */
   left?: number
-  /** One bucket in words. */
+  /** Describes one bucket in words. */
   describe(index: number): string
   onZoom?(range: Required<TimeRange>): void
   children(size: { x(index: number): number; slot: number; width: number }): ReactNode
 }
 
-/** Pixels for names of lanes: charts above each other share their axis. */
+/** Width of the lane names in pixels. Charts above each other share it, so that their axes align. */
 export const laneNames = 96
 const axis = 20
 const dayMs = 86_400_000
 
-/** Buckets on an axis of time. Dragging selects a range and zooms into it; arrow keys with Shift, then Enter, do too. */
+/** Buckets on a time axis. Dragging selects a range and zooms into it, as do Shift with arrow keys, then Enter. */
 export function TimeChart(props: TimeChartProps) {
   const { label, from, bucketMs, count, height, left = 0, describe, onZoom, children } = props
   const zone = useZone()
   const [box, width] = useWidth<HTMLDivElement>()
-  /** The selection goes from the anchor to `at`, both buckets within. */
+  /** Selected buckets, from `anchor` to `at`, both included. */
   const [pick, setPick] = useState<{ anchor: number; at: number }>()
   const isDragging = useRef(false)
   const slot = (width - left) / Math.max(1, count)

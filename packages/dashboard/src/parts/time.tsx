@@ -39,7 +39,7 @@ export const dayTimeText = (of: Zone, at: number): string => `${format(of, day, 
 
 const sameDay = (of: Zone, one: number, other: number) => format(of, day, one) === format(of, day, other)
 
-/** An instant of the service. Today it is a time, before that it has its day. */
+/** Shows an instant: the time if it is today, else also the day. */
 export function Time({ at, now = Date.now() }: { at: string; now?: number }) {
   const of = useZone()
   const time = Date.parse(at)
@@ -51,7 +51,7 @@ export function Time({ at, now = Date.now() }: { at: string; now?: number }) {
 }
 
 let now = Date.now()
-/** One timer for all that count seconds. */
+/** Re-renders every component that counts seconds once a second. */
 function onSecond(changed: () => void): () => void {
   const timer = setInterval(() => {
     now = Date.now()

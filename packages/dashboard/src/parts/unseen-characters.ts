@@ -1,12 +1,13 @@
-/** A part of a text, or the code of one character that would not be seen. */
+/** A part of a text, or the code of one invisible character. */
 interface TextPart {
   text: string
   code?: string
 }
 
 /**
- * Controls, formats (marks of direction among them), separators of lines, surrogates without a partner, unassigned; and
- * combining marks beyond eight in a row, more than any script sets: no line breaks between them, and they cover others.
+ * Matches controls, formats (including direction marks), line separators, lone surrogates and unassigned characters.
+ * Also matches combining marks beyond eight in a row: more than any script uses, without line breaks between them, and
+ * drawn over other text.
  */
 const unseen =
   /(?<=\p{M}{8})\p{M}|\p{Cc}|\p{Cf}|\p{Zl}|\p{Zp}|\p{Cs}|\p{Co}|\p{Cn}|\u034f|\u115f|\u1160|\u3164|\uffa0/gu
@@ -26,7 +27,7 @@ export function splitUnseen(text: string): TextPart[] {
   return parts
 }
 
-/** For places that take text alone, such as an option or a title: what would be invisible stands as its code. */
+/** For plain-text places such as options and titles: replaces invisible characters by their codes. */
 export const plainText = (text: string): string =>
   splitUnseen(text)
     .map(({ text: part, code }) => code ?? part)

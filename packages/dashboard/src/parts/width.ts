@@ -1,9 +1,9 @@
 import { type RefObject, useLayoutEffect, useRef, useState } from 'react'
 
-/** Fits the narrowest screen: a drawing that is wider at first would make the page so wide, and be measured at that. */
+/** Fits the narrowest screen. A wider first drawing would widen the page and then be measured at that width. */
 const firstWidth = 280
 
-/** The width of an element in pixels, so that what is drawn in it keeps the size of its letters. */
+/** Measures an element's width in pixels, so that drawings in it keep their font size. */
 export function useWidth<Kind extends HTMLElement>(): [RefObject<Kind | null>, number] {
   const element = useRef<Kind>(null)
   const [width, setWidth] = useState(firstWidth)

@@ -43,7 +43,7 @@ export const channelsQuery = queryOptions({
   refetchInterval: refreshMs,
 })
 
-/** The newest messages of a channel: enough to see what it did lately. */
+/** Enough messages of a channel to see its recent state. */
 const maxMessages = '50'
 
 export const messagesQuery = (channel_id: string) =>

@@ -8,7 +8,7 @@ import { type EventFilter, type EventPages, matchesFilter, tailOf, withNewRows }
 import { rulesKey } from './rules.ts'
 import { sessionQuery } from './session.ts'
 
-/** Reports of the service itself that say that the state of agents changed. */
+/** The service's own event types that change the state of agents. */
 const fleetTypes = new Set([
   'instance_offline',
   'instance_recovered',
@@ -22,10 +22,10 @@ function withControl(fleet: readonly Agent[], changes: readonly ControlChange[])
   const last = new Map(changes.map((change) => [change.instance_id, change]))
   return fleet.map((agent) => {
     const change = last.get(agent.id)
-    // What was read meanwhile may know more than the stream.
+    // The fleet may have been read after the streamed change.
     if (!change || agent.control.version >= change.version) return agent
     const { version, at: changed_at } = change
-    // Nothing is confirmed before the service says so.
+    // A change is unconfirmed until the service confirms it.
     const control = { ...agent.control, version, changed_at, confirmed: false }
     const containment = { state: 'pending' as const, since: changed_at }
     return change.action === 'suspend'
@@ -36,13 +36,15 @@ function withControl(fleet: readonly Agent[], changes: readonly ControlChange[])
 
 const brakeTypes = new Set<string>([eventTypes.brakeEngaged, eventTypes.brakeReleased])
 
-/** In a flood of breaches the alerts are still read again only so often. */
+/** Minimum interval between reads of the alerts in a flood of breaches. */
 const alertsAgainMs = 5_000
 
-/** What a hit or a firing changes is read again at most this often: a storm of them must not become one of requests. */
+/**
+ * Minimum interval between reads after hits or firings, so that a storm of them does not become a storm of requests.
+ */
 const restMs = 1_000
 
-/** Reads at once, and what is asked for meanwhile once after the rest. */
+/** Throttles reads: the first runs at once, and all requests during the interval share one read at its end. */
 function rested(read: () => void): () => void {
   let isDue = false
   let readAt = 0
@@ -60,7 +62,7 @@ function rested(read: () => void): () => void {
   }
 }
 
-/** Writes what the stream brings into the cache that every screen reads. */
+/** Applies streamed changes to the query cache that all screens read. */
 export function applyLive(client: QueryClient): void {
   let connection = 0
   let alertsReadAt = 0
@@ -73,7 +75,7 @@ export function applyLive(client: QueryClient): void {
   const readRules = rested(() => void client.invalidateQueries({ queryKey: rulesKey }))
   onLiveBatch((batch) => {
     if (batch.phase === 'signed-out') void client.invalidateQueries({ queryKey: sessionQuery.queryKey })
-    // The first connection of this page comes after its first lists, and may lack what was stored in between.
+    // The first lists were read before the first connection, so they may lack events stored in between.
     if (batch.hasGap || (batch.connection !== connection && connection === 0)) {
       void client.invalidateQueries({ queryKey: ['events'] })
     }

@@ -1,10 +1,10 @@
 import { createClient, WardlineError } from '@wardline/contract'
 
-/** Every endpoint, with the cookie of the session. Throws WardlineError. */
+/** Calls any endpoint with the session's cookie. Throws WardlineError. */
 export const call = createClient({ url: location.origin, acceptsCompressed: true })
 
-/** The session is over, or there never was one. */
+/** Whether a failure means that there is no session, or that it has ended. */
 export const isSignedOut = (fault: unknown): boolean => fault instanceof WardlineError && fault.status === 401
 
-/** The text of a failure: the service's sentence. */
+/** Returns the message of a failure, as worded by the service. */
 export const sentenceOf = (fault: unknown): string => (fault instanceof Error ? fault.message : 'The request failed.')

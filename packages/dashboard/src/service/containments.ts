@@ -5,7 +5,7 @@ import { countsRefreshMs, refreshMs } from './fleet.ts'
 
 export type Drill = ReplyOf<'getDrill'>
 
-/** Interval of reading again while something may change each second. */
+/** Refetch interval while the state may change every second. */
 const soonMs = 1_000
 
 /** The suspensions of an agent, newest first. */
@@ -32,8 +32,8 @@ const isMoving = ({ state, action, proven, changed }: ContainmentSummary): boole
   state === 'in_progress' || (state === 'complete' && action === 'suspend' && proven < changed)
 
 /**
- * The newest containments, and the resumes that wait for a second operator. Every screen asks, for its banner;
- * what the stream brings makes it ask at once.
+ * The newest containments, and the resumes that wait for a second operator. Every screen reads it for its banner;
+ * streamed changes refetch it at once.
  */
 export const containmentsQuery = queryOptions({
   queryKey: ['containments', 'list'],
@@ -49,7 +49,7 @@ export const containmentQuery = (id: string) =>
     refetchInterval: ({ state }) => (state.data && isMoving(state.data) ? soonMs : refreshMs),
   })
 
-/** Percentiles of a day change slowly, and are read from many rows. */
+/** Percentiles of a day change slowly and are computed from many rows. */
 export const figuresQuery = queryOptions({
   queryKey: ['containments', 'figures'],
   queryFn: ({ signal }) => call('getContainmentFigures', { signal }),
@@ -68,7 +68,7 @@ export const brakeQuery = queryOptions({
   refetchInterval: countsRefreshMs,
 })
 
-/** Every agent that a request to resume names, of which the list of requests has a part. */
+/** Reads all agents of a request to resume; the list of requests contains only some of them. */
 async function readRequested(id: string, signal: AbortSignal): Promise<string[]> {
   const ids: string[] = []
   for (let after: string | undefined; ; ) {
@@ -84,12 +84,12 @@ export const requestedQuery = (id: string) =>
   queryOptions({
     queryKey: ['requested', id],
     queryFn: ({ signal }) => readRequested(id, signal),
-    // A request never changes, and is gone once it was confirmed.
+    // A request never changes, and is deleted once it is confirmed.
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,
   })
 
-/** The levers outside of the agents; they change when the service is started again. */
+/** The enforcement points. They change only when the service restarts. */
 export const pointsQuery = queryOptions({
   queryKey: ['enforcement-points'],
   queryFn: async ({ signal }) => (await call('listEnforcementPoints', { signal })).points,

@@ -2,11 +2,11 @@ import { queryOptions } from '@tanstack/react-query'
 import type { HoneypotDetail, ListedHoneypot } from '@wardline/contract'
 import { call } from './client.ts'
 
-/** What the service calls a honeypot. Its value is in no answer but that of its creation, and in no query. */
+/** A honeypot in the API. Its value is only in the response that creates it, and in no query. */
 export type Decoy = ListedHoneypot & { details: NonNullable<ListedHoneypot['details']> }
 export type DecoyDetail = HoneypotDetail
 
-/** The stream says when a decoy was hit; this is for what another person planted or deleted. */
+/** The stream reports hits; this interval covers decoys that another person plants or deletes. */
 const refreshMs = 30_000
 
 export const decoysKey = ['decoys']
@@ -39,13 +39,13 @@ export const presetsQuery = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 })
 
-/** The worst first: what was hit last, then what was planted last. */
+/** Sorts by latest hit, then by newest decoy. */
 export function worstFirst(one: Decoy, other: Decoy): number {
   const hit = Date.parse(other.details.lastHitAt ?? '') || 0
   const before = Date.parse(one.details.lastHitAt ?? '') || 0
   return hit - before || Date.parse(other.createdAt) - Date.parse(one.createdAt)
 }
 
-/** The kind of a decoy in the words of people. */
+/** Returns the kind of a decoy for people. */
 export const kindOf = ({ keyType }: Pick<ListedHoneypot, 'keyType'>): string =>
   keyType === undefined ? 'path' : `${keyType.replaceAll('_', ' ')} key`

@@ -1,7 +1,7 @@
-/** Requests under way at once: a browser has six connections to an address, and one is the stream. */
+/** Concurrent requests. A browser has six connections per address, and the stream uses one. */
 const atOnce = 4
 
-/** Does the work for each item, a few at a time. */
+/** Runs `work` for each item, a few at a time. */
 export async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
   const left = [...items]
   const worker = async () => {

@@ -4,7 +4,7 @@ import { type EventFilter, type EventPage, matchesFilter, type Row } from './liv
 
 const pageRows = '200'
 
-/** What the stream brought lately, for lists that were read from the service while it came. */
+/** Recently streamed rows, to be merged into lists whose response was under way when they arrived. */
 let recent: Row[] = []
 const maxRecent = 1_000
 
@@ -18,7 +18,7 @@ function withRecent(filter: EventFilter, page: EventPage): EventPage {
   return { ...page, events: [...missed.reverse(), ...page.events] }
 }
 
-/** Events newest first; the live stream adds to the first page. */
+/** Events, newest first; the live stream adds to the first page. */
 export const eventsQuery = (filter: EventFilter) =>
   infiniteQueryOptions({
     queryKey: ['events', filter],

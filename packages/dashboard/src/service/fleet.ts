@@ -6,12 +6,12 @@ type Listed = ReplyOf<'getFleet'>['instances'][number]
 export type Agent = Omit<Listed, 'control' | 'silent'> & { control: NonNullable<Listed['control']>; silent: boolean }
 export type AgentDetail = ReplyOf<'getInstance'>
 
-/** Looked at, a page is never older than this by more than the time of an answer. */
+/** Refetch interval: a visible page is never older than this plus the response time. */
 export const refreshMs = 5_000
-/** Counts of a day change slowly, and the stream brings those of severities as they change. */
+/** Counts of a day change slowly, and the stream sends changed severity counts. */
 export const countsRefreshMs = 30_000
 
-/** Of an agent that was never suspended and never reported a control version. */
+/** Control state of an agent that was never suspended and never reported a control version. */
 const untouched: Agent['control'] = {
   version: 0,
   changed_at: null,
@@ -20,7 +20,7 @@ const untouched: Agent['control'] = {
   confirmed: true,
 }
 
-/** Every agent, in the order of ids: the order that a person learns. */
+/** Reads all agents in the order of ids, a stable order that people learn. */
 async function readFleet(signal: AbortSignal): Promise<Agent[]> {
   const agents: Agent[] = []
   for (let after: string | undefined; ; ) {
@@ -36,7 +36,7 @@ export const fleetQuery = queryOptions({
   queryKey: ['fleet'],
   queryFn: ({ signal }) => readFleet(signal),
   refetchInterval: refreshMs,
-  // Heartbeats make each answer another one: comparing ten thousand agents finds nothing to keep.
+  // Heartbeats change every response, so comparing ten thousand agents would find nothing to reuse.
   structuralSharing: false,
 })
 
@@ -56,7 +56,7 @@ export const agentQuery = (id: string) =>
     refetchInterval: refreshMs,
   })
 
-/** What was read of one agent is newer than what the fleet says of it. */
+/** Updates the fleet list with the details of one agent, which were read later. */
 export function noteDetail(client: QueryClient, detail: AgentDetail): void {
   const { id, status, silent, suspension_reason, control, containment } = detail
   client.setQueryData(fleetQuery.queryKey, (fleet) =>

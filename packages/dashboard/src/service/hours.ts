@@ -5,12 +5,15 @@ import { call } from './client.ts'
 
 /** The service writes counts once a minute. */
 const freshMs = 60_000
-/** Rows that only scroll past are not asked for. */
+/** Delay before reading, so that rows that only scroll past are not requested. */
 const restMs = 150
 
 const hourKey = (id: string) => ['hour', id] as const
 
-/** Keeps the last hour of the agents in view up to date: one request for all that are missing, whatever the fleet's size. */
+/**
+ * Keeps the last hour of the visible agents up to date, with one request for all that are missing, whatever the fleet's
+ * size.
+ */
 export function useHours(ids: readonly string[]): void {
   const client = useQueryClient()
   const named = ids.slice(0, limits.listedIds).join(',')
@@ -22,7 +25,7 @@ export function useHours(ids: readonly string[]): void {
         .join(',')
       if (due === '') return
       const query = { ids: due, include: 'hour', limit: String(limits.listedIds) } as const
-      // A failure shows in the list of the fleet, which is read all the time.
+      // A failure already shows in the fleet list, which is read continually.
       const reply = await client
         .fetchQuery({ queryKey: ['hours', due], queryFn: () => call('listInstances', { query }), gcTime: 0 })
         .catch(() => undefined)

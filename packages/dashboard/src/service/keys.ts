@@ -4,7 +4,7 @@ import { call } from './client.ts'
 
 export const keysKey = ['keys']
 
-/** Never a secret: these are in the answers of create and rotate only, which no cache keeps. */
+/** Contains no secrets: only the responses of create and rotate do, and they are not cached. */
 export const keysQuery = queryOptions({
   queryKey: keysKey,
   queryFn: async ({ signal }) => (await call('listKeys', { signal })).keys,

@@ -10,30 +10,30 @@ import { call } from './client.ts'
 
 type LivePhase = 'connecting' | 'live' | 'waiting' | 'signed-out'
 
-/** What a connection hands to the pages of this browser, at most ten times a second. */
+/** A batch that the connection delivers to all pages of this browser, at most ten times a second. */
 export interface LiveBatch {
   phase: LivePhase
   /** Epoch milliseconds of the last byte from the service; undefined before the first. */
   heardAt: number | undefined
-  /** Counts connections: a page that sees a new number knows that its lists may lack what came before. */
+  /** Number of the connection. After it changes, a page's lists may lack earlier rows. */
   connection: number
-  /** The service had more to say than it repeats: lists must be read again. */
+  /** The service replays only part of what was missed, so lists must be read again. */
   hasGap: boolean
   events: StreamedRow[]
   control: ControlChange[]
   stats: SeverityCounts | undefined
 }
 
-/** Frames are gathered for so long: a page that renders for each of 500 events a second does nothing else. */
+/** How long frames are batched: a page that renders 500 times a second for 500 events has no time for anything else. */
 const gatherMs = 100
-/** The service says something every 30 seconds. */
+/** The service sends a message at least every 30 seconds. */
 const silenceMs = 45_000
-/** A restart takes about a second; a service that is away for long is asked this often. */
+/** Reconnection delays. A restart takes about a second; the last delay repeats during longer outages. */
 const retryMs = [500, 1_000, 2_000, 4_000] as const
 
 const streamAddress = `${endpoints.streamEvents.path}?include=control`
 
-/** One stream of events for all pages of this browser. It resumes after the last event that it delivered. */
+/** Opens one event stream for all pages of this browser. It resumes after the last event that it delivered. */
 export function openLiveConnection(deliver: (batch: LiveBatch) => void) {
   let phase: LivePhase = 'connecting'
   let heardAt: number | undefined
@@ -87,7 +87,7 @@ export function openLiveConnection(deliver: (batch: LiveBatch) => void) {
     flushSoon()
   }
 
-  /** Where the stream begins: without it, what is stored while the first connection breaks would be lost. */
+  /** Sets the starting point of the stream; otherwise events stored while the first connection fails would be lost. */
   async function findStart(): Promise<void> {
     if (lastSeq !== undefined && lastControlSeq !== undefined) return
     const [{ events }, { changes }] = await Promise.all([
@@ -98,7 +98,7 @@ export function openLiveConnection(deliver: (batch: LiveBatch) => void) {
     lastControlSeq = changes[0]?.seq ?? 0
   }
 
-  /** The stream does not repeat kills and resumes. */
+  /** Reads missed kills and resumes, which the stream does not replay. */
   async function readMissedControl(): Promise<void> {
     const { changes } = await call('listControlChanges', { query: { after: String(lastControlSeq) } })
     for (const change of changes.reverse()) takeControl(change)
@@ -143,7 +143,7 @@ export function openLiveConnection(deliver: (batch: LiveBatch) => void) {
     } catch (fault) {
       if ((fault as { status?: number }).status === 401) return void enter('signed-out')
       enter('waiting')
-      // Spread: all dashboards lost the service in the same moment.
+      // Jitter, because all dashboards lost the connection at the same moment.
       retry = setTimeout(connect, retryMs[Math.min(failures++, retryMs.length - 1)]! * (0.5 + Math.random()))
     } finally {
       isConnecting = false
@@ -153,7 +153,7 @@ export function openLiveConnection(deliver: (batch: LiveBatch) => void) {
   void connect()
   return {
     state,
-    /** Connects at once instead of after the delay, as after a sign-in. */
+    /** Connects at once instead of after the retry delay, such as after a sign-in. */
     wake(): void {
       if (phase !== 'live') void connect()
     },

@@ -1,7 +1,7 @@
 import { hashKey, type InfiniteData } from '@tanstack/react-query'
 import type { QueryOf, StreamedRow } from '@wardline/contract'
 
-/** A stored event, or one that another program published and nobody stored: its seq is null. */
+/** A stored event, or one that another program published without storing it: its seq is null. */
 export type Row = StreamedRow
 export type EventFilter = Pick<
   NonNullable<QueryOf<'listEvents'>>,
@@ -11,17 +11,17 @@ export type EventFilter = Pick<
 export interface EventPage {
   events: Row[]
   next: string | null
-  /** How far a search has looked, where that is not to the end. */
+  /** How far a search has scanned, if not to the end. */
   scanned_to?: string
-  /** How many rows of the stream were left out just above a row, by its id. */
+  /** Number of streamed rows skipped just above a row, by the row's id. */
   skipped?: Readonly<Record<string, number>>
 }
 export type EventPages = InfiniteData<EventPage, string | null>
 
-/** Rows that a page keeps: the memory of a tab that is open for weeks stays flat. */
+/** Maximum rows kept by a list, so that a tab that is open for weeks does not use more and more memory. */
 export const maxRows = 2_000
 
-/** Whether a new event belongs to a list, as the service would say of a stored one. */
+/** Whether a new event matches a list's filter, with the same result as the service for stored events. */
 export function matchesFilter(filter: EventFilter, row: Row): boolean {
   const { severity, instance_id, session_id, event_type, q, from, to } = filter
   const text = () => `${row.source}\n${row.event_type}\n${row.description}`.toLowerCase()
@@ -36,18 +36,18 @@ export function matchesFilter(filter: EventFilter, row: Row): boolean {
   )
 }
 
-/** A list takes as many rows at once as it holds, and in a flood so many a second: nobody reads more. */
+/** A list can take a burst of `maxRows`, and then this many rows per second: people cannot read more. */
 export const maxShownPerSecond = 50
 
-/** What the stream brought for one list: exact counts, and how many rows may still be shown in this second. */
+/** Tracks the streamed rows of one list: exact counts, and how many rows may still be shown this second. */
 export class Tail {
   received = 0
   #room = maxRows
   #at = 0
-  /** Rows of the last seconds. */
+  /** Rows in each of the last seconds. */
   #seconds: [second: number, count: number][] = []
 
-  /** Counts rows, oldest first, and says which of them are shown: breaches and critical ones in any case. */
+  /** Counts rows (oldest first) and returns those to show. Breaches and critical events are always shown. */
   take(rows: readonly Row[], now: number): Row[] {
     this.received += rows.length
     const second = Math.floor(now / 1_000)
@@ -59,7 +59,7 @@ export class Tail {
     const share = Math.min(1, Math.floor(this.#room) / rows.length)
     let due = 0
     const shown = rows.filter(({ severity }, index) => {
-      // Counted from the newest on, which is due first: the top of the list is what came last.
+      // Counts from the newest row, which is always shown, because the top of the list is the latest row.
       const age = rows.length - 1 - index
       const isDue = Math.ceil((age + 1) * share) > Math.ceil(age * share)
       if (isDue) due += 1
@@ -69,7 +69,7 @@ export class Tail {
     return shown
   }
 
-  /** Rows a second, over the last seconds that are over. */
+  /** Rows per second, averaged over the last full seconds. */
   perSecond(now: number): number {
     const second = Math.floor(now / 1_000)
     const counted = this.#seconds.filter(([at]) => at < second && at >= second - rateSeconds)
@@ -78,7 +78,7 @@ export class Tail {
 }
 const rateSeconds = 5
 
-/** Lists that were looked at lately. */
+/** Maximum lists for which counts are kept. */
 const maxTails = 50
 const tails = new Map<string, Tail>()
 
@@ -93,8 +93,8 @@ export function tailOf(filter: EventFilter): Tail {
 }
 
 /**
- * Adds the rows of the stream that are shown, out of all that it brought. Beyond the bound the oldest rows go, and can
- * be loaded again from there.
+ * Adds the shown rows to the list and counts the skipped ones. Above `max`, the oldest rows are removed and can be
+ * loaded again.
  */
 export function withNewRows(
   pages: EventPages,
@@ -111,7 +111,7 @@ export function withNewRows(
   for (const row of rows) {
     if (known.has(row.id)) continue
     const below = added.at(-1) ?? first.events[0]
-    // Without a row below, nothing could say that some are left out.
+    // The skip count is stored on the row below, so without one the row is added.
     if (isShown.has(row) || !below) added.push(row)
     else skipped[below.id] = (skipped[below.id] ?? 0) + 1
   }

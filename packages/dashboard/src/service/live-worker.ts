@@ -1,8 +1,8 @@
 import { type LiveBatch, openLiveConnection } from './live-connection.ts'
 
-// A worker that all pages of this browser share: one stream, however many tabs are open.
+// A worker shared by all pages of this browser: one stream, however many tabs are open.
 
-/** A page says this often that it is there; timers of hidden pages run once a minute. */
+/** A page that sends no sign of life for this long is removed. Timers of hidden pages run only once a minute. */
 const forgottenAfterMs = 150_000
 
 const ports = new Map<MessagePort, number>()

@@ -4,7 +4,7 @@ import workerAddress from './live-worker.ts?worker&url'
 
 type LiveState = Pick<LiveBatch, 'phase' | 'heardAt' | 'connection'>
 
-/** Chrome on Android has no shared workers: there each page has a stream for itself. */
+/** Chrome on Android has no shared workers, so each page opens its own stream there. */
 export const hasSharedStream = typeof SharedWorker !== 'undefined'
 
 const hereEveryMs = 20_000
@@ -17,7 +17,7 @@ const batchListeners = new Set<(batch: LiveBatch) => void>()
 /** Events since the last frame. */
 let waiting: LiveBatch | undefined
 
-/** A page draws once a frame; several batches of a moment are one change. A hidden page draws no frames. */
+/** Merges the batches of one animation frame into one change. A hidden page gets no frames, so it uses a timer. */
 function take(batch: LiveBatch): void {
   if (!waiting) {
     if (document.hidden) setTimeout(apply, hiddenMs)
@@ -43,7 +43,7 @@ function apply(): void {
   for (const listen of batchListeners) listen(batch)
   for (const listen of stateListeners) listen()
 }
-// A frame that was asked for before the page was hidden does not come.
+// A frame requested before the page was hidden does not arrive.
 document.addEventListener('visibilitychange', apply)
 
 interface ScriptPolicy {
@@ -53,7 +53,7 @@ declare const trustedTypes:
   | { createPolicy(name: string, rules: { createScriptURL(address: string): string }): ScriptPolicy }
   | undefined
 
-/** The only script address that this page makes: that of the shared worker. */
+/** Creates the page's only trusted script address: that of the shared worker. */
 function trustedWorker(): string {
   const createScriptURL = (address: string) => {
     if (address !== workerAddress) throw new Error('Only the worker of the stream is loaded by address.')
@@ -65,7 +65,7 @@ function trustedWorker(): string {
 
 let wakeConnection: (() => void) | undefined
 
-/** Opens the stream of this browser, or joins it. */
+/** Opens this browser's stream, or joins it. */
 export function startLive(): void {
   if (wakeConnection) {
     wakeConnection()

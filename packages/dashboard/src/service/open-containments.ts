@@ -3,8 +3,8 @@ import type { Agent } from './fleet.ts'
 import { isUnconfirmed, shownStatus } from './fleet-counts.ts'
 
 /**
- * Containments that a person still has to watch, newest first: in progress, or not complete while some agent of the
- * fleet has not confirmed what they asked for.
+ * Returns the containments that need watching, newest first: in progress, or incomplete while some agent of the fleet
+ * has not confirmed its change.
  */
 export function openContainments<Known extends Pick<ContainmentSummary, 'state' | 'action'>>(
   containments: readonly Known[],

@@ -7,10 +7,10 @@ import { call } from './client.ts'
 export type ListedRule = ReplyOf<'listRules'>['rules'][number]
 export type Rule = ReplyOf<'getRule'>
 export type Firing = ReplyOf<'listRuleFirings'>['firings'][number]
-/** A place in the text of a rule, with what is wrong there. */
+/** A position in a rule's text, and the fault there. */
 export type RuleFault = ReplyOf<'testRule'>['failed'][number]
 
-/** The stream says when a rule fired; this is for what another person changed. */
+/** The stream reports firings; this interval covers changes by another person. */
 const refreshMs = 15_000
 
 export const rulesKey = ['rules']
@@ -28,7 +28,7 @@ export const ruleQuery = (id: string) =>
     refetchInterval: refreshMs,
   })
 
-/** An earlier text; it never changes. */
+/** An earlier version of a rule, which never changes. */
 export const versionQuery = (id: string, version: number) =>
   queryOptions({
     queryKey: ['rule version', id, version],
@@ -36,11 +36,11 @@ export const versionQuery = (id: string, version: number) =>
     staleTime: Number.POSITIVE_INFINITY,
   })
 
-/** Days that the chart of firings shows: the service counts at most 31 by the hour. */
+/** Ranges of the firings chart. The service counts at most 31 days by the hour. */
 export const firingDays = [1, 7, 30] as const
 export type FiringDays = (typeof firingDays)[number]
 
-/** Whole hours that end with the present one. */
+/** Start of the range: whole hours, ending with the current one. */
 function firingsFrom(days: FiringDays, now: number): number {
   return Math.floor(now / hourMs) * hourMs + hourMs - days * dayMs
 }
@@ -58,7 +58,7 @@ export const firingsQuery = (id: string, days: FiringDays) =>
     refetchInterval: refreshMs,
   })
 
-/** What the service says of a text: its tests, or why it is no rule. Nothing is stored. */
+/** Checks a rule's text: returns its test results, or why it is not a valid rule. Stores nothing. */
 export const checkQuery = (text: string) =>
   queryOptions({
     queryKey: ['rule check', text],
@@ -76,7 +76,7 @@ export const checkQuery = (text: string) =>
     staleTime: Number.POSITIVE_INFINITY,
   })
 
-/** The places that an answer 400 names. */
+/** Returns the faults listed in a 400 response. */
 export function faultsOf(problem: unknown): RuleFault[] {
   const faults = problem instanceof WardlineError ? problem.answer.faults : undefined
   return Array.isArray(faults) ? (faults as RuleFault[]) : []

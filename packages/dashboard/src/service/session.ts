@@ -8,19 +8,19 @@ export const sessionQuery = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 })
 
-/** Trades the key for a cookie that no script can read. The key is kept nowhere. Throws WardlineError. */
+/** Exchanges the key for a cookie that scripts cannot read. The key is not stored. Throws WardlineError. */
 export const signIn = (key: string) => call('createSession', { headers: { 'x-monitor-key': key } })
 
-/** Trades the code of a login link for the same cookie; it works once. Throws WardlineError. */
+/** Exchanges a login link's code for the same cookie. A code works once. Throws WardlineError. */
 export const redeemLink = (code: string) => call('redeemLoginLink', { body: { code } })
 
 export const signOut = () => call('deleteSession', {})
 
-/** Whether the key behind the session has one of these scopes. */
+/** Whether the session's key has one of these scopes. */
 export function useHasScope(...scopes: readonly Scope[]): boolean {
   const { data } = useQuery(sessionQuery)
   return data !== undefined && scopes.includes(data.scope)
 }
 
-/** Whether the key behind the session may suspend and resume. */
+/** Whether the session's key may suspend and resume. */
 export const useMayOperate = (): boolean => useHasScope('operator', 'admin')

@@ -1,7 +1,7 @@
 import { queryOptions } from '@tanstack/react-query'
 import { call } from './client.ts'
 
-/** Saved views of all screens: own ones and those that are shared. */
+/** The session's own and shared views of all screens. */
 export const viewsQuery = queryOptions({
   queryKey: ['views'],
   queryFn: async ({ signal }) => (await call('listViews', { signal })).views,

@@ -3,10 +3,10 @@ import { spanText } from '../parts/span.ts'
 import { useNow } from '../parts/time.tsx'
 import { useLiveState } from '../service/live.ts'
 
-/** A restart is over by then. */
+/** Longer than a restart takes. */
 const patienceMs = 5_000
 
-/** Without the service every screen shows what was true before; the heading of the overview says so itself. */
+/** Warns that the screen shows outdated data while the service is unreachable. On the overview, the heading says so. */
 export function AwayNotice() {
   const { phase, heardAt } = useLiveState()
   const now = useNow()

@@ -7,7 +7,7 @@ import { fleetQuery } from '../service/fleet.ts'
 import { countsOf } from '../service/fleet-counts.ts'
 import { openContainments } from '../service/open-containments.ts'
 
-/** Stands over every screen as long as a fleet is stopped, or on its way there: that must not be forgotten. */
+/** Shown on every screen while a containment is active or in progress, so that it is not forgotten. */
 export function ContainmentBanner() {
   const { data: fleet = [] } = useQuery(fleetQuery)
   const { data } = useQuery(containmentsQuery)

@@ -1,9 +1,9 @@
 import { useEffect, useRef } from 'react'
 
-/** What a key does: `g f` is one key after the other, `K` is Shift and k. */
+/** Actions by key: `g f` is one key after the other, `K` is Shift and k. */
 type KeyActions = Record<string, () => void>
 
-/** The second key of a pair comes within this time. */
+/** Maximum time between the two keys of a pair. */
 const pairMs = 1_000
 
 const layers: { current: KeyActions }[] = []
@@ -18,15 +18,15 @@ const isTyping = (target: EventTarget | null): boolean =>
 function press(event: KeyboardEvent): void {
   const isCommand = (event.metaKey || event.ctrlKey) && event.key.toLowerCase() === 'k'
   if (!isCommand && (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target))) return
-  // A dialog has the keyboard for itself.
+  // An open dialog gets all keys.
   if (document.querySelector('dialog[open]')) return
   const key = isCommand ? 'mod k' : event.key
   const pair = first && event.timeStamp - first.at < pairMs ? `${first.key} ${key}` : key
   first = { key, at: event.timeStamp }
-  // `g k` opens a screen also where `k` alone goes to the previous row.
+  // Pairs first: `g k` opens a screen even if `k` alone goes to the previous row.
   const action = actionOf(pair) ?? actionOf(key)
   if (!action) return
-  // Enter and space belong to the button or link that has the focus.
+  // Enter activates the focused button or link.
   if (key === 'Enter' && event.target instanceof HTMLElement && /^(A|BUTTON)$/.test(event.target.tagName)) return
   event.preventDefault()
   first = undefined
@@ -35,7 +35,7 @@ function press(event: KeyboardEvent): void {
 
 const actionOf = (key: string) => layers.findLast((layer) => layer.current[key])?.current[key]
 
-/** Keys of a screen, while it is shown. Those of what was shown last come first. */
+/** Registers a component's keys while it is mounted. The most recently mounted has precedence. */
 export function useKeys(actions: KeyActions): void {
   const layer = useRef(actions)
   layer.current = actions

@@ -5,7 +5,7 @@ import { startLive } from '../service/live.ts'
 
 let isApplied = false
 
-/** Keeps what is shown current by the stream. */
+/** Keeps the query cache up to date from the stream. */
 export function useLiveData(): void {
   const client = useQueryClient()
   useEffect(() => {

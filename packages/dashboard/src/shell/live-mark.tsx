@@ -9,7 +9,7 @@ const words = {
   'signed-out': 'Signed out',
 } as const
 
-/** Whether the stream is open, and how old the last word of the service is. */
+/** Shows whether the stream is open, and the age of the last message. */
 export function LiveMark() {
   const { phase, heardAt } = useLiveState()
   const now = useNow()

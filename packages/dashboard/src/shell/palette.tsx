@@ -26,7 +26,7 @@ interface Entry {
   run(): void
 }
 
-/** A list that a person reads; more letters find the rest. */
+/** A readable number of entries; typing more finds the others. */
 const maxEntries = 20
 
 const actions = [
@@ -37,7 +37,7 @@ const actions = [
   { text: 'Simulate an attack', to: '/connect', search: { simulate: true } },
 ] as const
 
-/** Every word of the query is in the text, in any order. */
+/** Whether the text contains every word of the query, in any order. */
 const findsAll = (query: string, text: string): boolean =>
   query
     .toLowerCase()
@@ -116,7 +116,7 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
             setPicked((active + step + shown.length) % Math.max(1, shown.length))
           }
           if (event.key === 'Enter') {
-            // The focus goes back to a button of the page, which the same key would press.
+            // Otherwise the same key press would activate the button that gets the focus back.
             event.preventDefault()
             run(shown[active])
           }

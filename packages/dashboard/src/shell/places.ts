@@ -1,6 +1,6 @@
 import type { UseNavigateResult } from '@tanstack/react-router'
 
-/** The screens behind the sign-in, in the order of the navigation; `key` comes after `g`. */
+/** Screens that require sign-in, in navigation order; `key` follows `g`. */
 export const places = [
   { to: '/', name: 'Overview', key: 'o' },
   { to: '/fleet', name: 'Fleet', key: 'f' },
@@ -17,10 +17,12 @@ export const places = [
   { to: '/settings', name: 'Settings', key: 'i' },
 ] as const
 
-/** Shown on a screen that nobody sits at, so it is not in the navigation. */
+/** Shown on an unattended display, so it is not in the navigation. */
 export const wallboard = { to: '/wallboard', name: 'Wallboard', key: 'w' } as const
 
-/** Called by a key or a press, or the browser refuses the full screen; the wallboard then fills its window. */
+/**
+ * Call from a key or pointer event: otherwise the browser refuses full screen and the wallboard only fills its window.
+ */
 export function openWallboard(navigate: UseNavigateResult<string>): void {
   document.documentElement.requestFullscreen?.().catch(() => {})
   void navigate({ to: wallboard.to })

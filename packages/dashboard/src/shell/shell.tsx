@@ -17,10 +17,10 @@ import './shell.css'
 import { useTheme } from './theme.ts'
 import { WardlineMark } from './wardline-mark.tsx'
 
-/** A phone has room for four: the others are under "More". */
+/** A phone has room for four; the others are under "More". */
 const footPlaces: readonly string[] = ['/', '/fleet', '/events', '/alerts']
 
-/** The frame of every screen behind the sign-in. */
+/** Frame of all screens that require sign-in. */
 export function Shell() {
   const client = useQueryClient()
   const navigate = useNavigate()

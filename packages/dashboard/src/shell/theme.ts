@@ -1,6 +1,6 @@
 import { useState } from 'react'
 
-/** The script that runs before the first paint reads it, see theme-start.js. */
+/** Also read by theme-start.js, which runs before the first paint. */
 const stored = 'wardline.theme'
 const themes = ['system', 'dark', 'light'] as const
 type Theme = (typeof themes)[number]

@@ -1,6 +1,6 @@
 import { useEffect } from 'react'
 
-/** The title of the tab says what the page says. */
+/** Sets the tab's title to the page's heading. */
 export function useTitle(title: string): void {
   useEffect(() => {
     document.title = `${title.replace(/\.$/, '')} · Wardline`
