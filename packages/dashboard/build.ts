@@ -6,14 +6,14 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { hashOfSources } from '../../source-hash.ts'
 import { screens } from './src/screens.ts'
 
-// Builds the dashboard into dist/ when its sources changed since the last build. `--at-start`: a failure is reported, and
-// the service starts without a dashboard.
+// Builds the dashboard into dist/ if its sources have changed since the last build. With `--at-start`, a failure is
+// only reported, and the service starts without a dashboard.
 
 const root = fileURLToPath(new URL('.', import.meta.url))
 const dist = join(root, 'dist')
 const sourcesFile = 'sources.sha256'
 
-/** Bytes after gzip. On a slow line, 1 Mbit/s, the first screen then shows within two seconds. */
+/** Bytes after gzip. Within these limits, the first screen shows within two seconds at 1 Mbit/s. */
 const maxEntryBytes = 180_000
 const maxRouteBytes = 60_000
 
@@ -22,7 +22,7 @@ const builtFrom = (folder: string) =>
 
 const themePlace = '<!-- theme-start -->'
 
-/** The script that chooses the theme blocks the first paint, so it is no module and the bundler leaves it alone. */
+/** Adds the theme script outside the bundle: it must block the first paint, so it is not a module. */
 function addThemeScript(folder: string): void {
   const source = readFileSync(join(root, 'src', 'theme-start.js'))
   const name = `theme-${createHash('sha256').update(source).digest('base64url').slice(0, 8)}.js`
@@ -53,7 +53,7 @@ interface Chunk {
   css?: string[]
 }
 
-/** Throws when a part is heavier than a phone on a bad line should load. */
+/** Throws when a part exceeds the limits for phones on slow connections. */
 function checkSizes(folder: string): string {
   const chunks = JSON.parse(readFileSync(join(folder, '.vite', 'manifest.json'), 'utf8')) as Record<string, Chunk>
   const bytes = (file: string) => gzipSync(readFileSync(join(folder, file)), { level: 9 }).length
@@ -89,7 +89,7 @@ async function build(hash: string): Promise<void> {
   // Several processes may start at once: each builds into a separate folder.
   const scratch = `${dist}-${process.pid}`
   try {
-    // React has twice the size for developers, and a shell or a test runner may say that this is for one.
+    // React's development build is twice as large, and a shell or a test runner may have set NODE_ENV.
     process.env.NODE_ENV = 'production'
     const { build: bundle } = await import('vite')
     await bundle({

@@ -9,12 +9,12 @@ export default defineConfig({
   worker: { format: 'es' },
   build: {
     target: 'es2023',
-    // Data addresses are not from 'self', the only origin that the policy of the page allows.
+    // data: URLs are not 'self', the only origin that the CSP allows.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     manifest: true,
     reportCompressedSize: false,
   },
-  // `npx vite packages/dashboard`: a service that runs beside it answers.
+  // For `npx vite packages/dashboard`: forwards API requests to a local service.
   server: { proxy: { '/api': 'http://127.0.0.1:4747' } },
 })

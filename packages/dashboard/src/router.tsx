@@ -30,14 +30,14 @@ const root = createRootRouteWithContext<{ client: QueryClient }>()({
   errorComponent: FaultPage,
 })
 
-/** A fleet is not read in more groups than this. */
+/** More groups than anyone reads. */
 const maxTexts = 200
 
-/** A value of the address, where it is a text that is not empty. */
+/** Reads a non-empty text from the address. */
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined
 
-/** Texts of the address: names of groups, of which the empty one is that of agents without a tag. */
+/** Reads a list of group names from the address. The empty name is the group of agents without a tag. */
 const textsOf = (value: unknown): string[] | undefined =>
   Array.isArray(value) ? value.filter((text) => typeof text === 'string').slice(0, maxTexts) : undefined
 
@@ -46,7 +46,7 @@ const login = createRoute({
   path: '/login',
   validateSearch: (search): { to?: string } => {
     const to = textOf(search.to)
-    // Only an address of this service: a link must not lead from the sign-in to another site.
+    // Only paths of this service, so that a link cannot redirect from the sign-in to another site.
     return { to: to !== undefined && /^\/(?![/\\])/.test(to) ? to : undefined }
   },
   component: lazyRouteComponent(() => import('./login/login.tsx'), 'Login'),
@@ -66,10 +66,10 @@ async function askToSignIn({ context: { client }, location }: Entering): Promise
   }
 }
 
-/** Everything behind the sign-in. */
+/** Parent of all screens that require sign-in. */
 const inside = createRoute({ getParentRoute: () => root, id: 'inside', component: Shell, beforeLoad: askToSignIn })
 
-/** Without the frame: nothing on it is pressed. */
+/** Has no frame, because nothing on it is clicked. */
 const wallboard = createRoute({
   getParentRoute: () => root,
   path: '/wallboard',
@@ -84,7 +84,7 @@ const overview = createRoute({
   component: lazyRouteComponent(() => import('./overview/overview.tsx'), 'Overview'),
 })
 
-// A value that is refused stands as undefined: the router would pass on the one of the address for a missing name.
+// A refused value must be an explicit undefined: for a missing name, the router would use the value of the address.
 const number = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isFinite(value) ? value : undefined
 const oneOf = <Value extends string>(values: readonly Value[], value: unknown): Value | undefined =>
@@ -251,7 +251,7 @@ const settings = createRoute({
   component: lazyRouteComponent(() => import('./settings/settings.tsx'), 'Settings'),
 })
 
-/** Public: nothing of it asks who looks. */
+/** Public: needs no sign-in. */
 const trust = createRoute({
   getParentRoute: () => root,
   path: '/trust',

@@ -1,4 +1,4 @@
-/** Addresses that have a screen; the service answers every other one with 404. */
+/** Paths that have a screen; the service returns 404 for all others. */
 export const screens = [
   '/',
   '/fleet',

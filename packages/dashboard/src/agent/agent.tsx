@@ -128,11 +128,11 @@ function Decoys({ id }: { id: string }) {
 const historyQuery = (id: string) => ({
   queryKey: ['agent', id, 'history'],
   queryFn: () => call('getInstanceHistory', { params: { instanceId: id } }),
-  // The service writes counts once a minute.
+  // The service stores counts once a minute.
   refetchInterval: 60_000,
 })
 
-/** Tags, and the way to change those that operators set. */
+/** An agent's tags, with a button to change those set by operators. */
 function TagRow({ agent }: { agent: Agent }) {
   const mayOperate = useMayOperate()
   const [isOpen, setOpen] = useState(false)
@@ -185,7 +185,7 @@ export function AgentPage() {
   const from = now - hours * hourMs
   const oldest = rows.at(-1)
   const isCovered = !events.hasNextPage || (oldest !== undefined && Date.parse(oldest.created_at) <= from)
-  // What was unusual last is what a person wants to see.
+  // Shows the metric with the latest anomaly by default.
   const metricName = metric ?? anomalyNames(unusual).find((name) => metrics.has(name)) ?? [...metrics.keys()][0]
   const points = metricName === undefined ? undefined : metrics.get(metricName)
   return (

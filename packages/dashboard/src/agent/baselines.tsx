@@ -14,7 +14,7 @@ type Baseline = ReplyOf<'listBaselines'>['baselines'][number]
 type Episode = ReplyOf<'listBaselines'>['episodes'][number]
 type Detail = ReplyOf<'getBaseline'>
 
-/** Metrics are judged when they are reported, every five minutes by the SDK. */
+/** Metrics are compared when they are reported, every five minutes by the SDK. */
 const refreshMs = 30_000
 
 const listQuery = (id: string) =>
@@ -47,7 +47,7 @@ const outcomes: Record<NonNullable<Episode['outcome']>, string> = {
 
 const rounded = (value: number) => value.toLocaleString('en', { maximumSignificantDigits: 3 })
 
-/** The usual range, in one sentence. */
+/** Describes the usual range in one sentence. */
 function usualText({ usual, samples, basis }: Baseline): string {
   const range = usual ? `usually ${rounded(usual.low)} to ${rounded(usual.high)}` : 'nothing is known as usual'
   return `${range} · judged by ${bases[basis]} · ${samples.toLocaleString('en')} ${samples === 1 ? 'sample' : 'samples'}`
@@ -55,7 +55,7 @@ function usualText({ usual, samples, basis }: Baseline): string {
 
 const height = 120
 
-/** The newest samples, with what is usual as a band and the time of each anomaly behind them. */
+/** The newest samples, with the usual range as a band and the anomalies marked behind them. */
 function Chart({ detail: { baseline, samples, episodes } }: { detail: Detail }) {
   const [box, width] = useWidth<HTMLDivElement>()
   const zone = useZone()
@@ -180,7 +180,7 @@ function Opened({ id, metric }: { id: string; metric: string }) {
   )
 }
 
-/** Accepting and forgetting change what will alert: operators only, and forgetting asks once. */
+/** Accepting and forgetting change future alerts, so only operators may do it, and forgetting asks for confirmation. */
 function Actions({ id, baseline }: { id: string; baseline: Baseline }) {
   const client = useQueryClient()
   const mayOperate = useMayOperate()
@@ -248,7 +248,7 @@ function Line({ id, baseline, open }: { id: string; baseline: Baseline; open: Ep
   )
 }
 
-/** What is usual for each metric of the agent, its anomalies, and what an operator may do about them. */
+/** The agent's usual range per metric, its anomalies, and the actions for operators. */
 export function Baselines({ id }: { id: string }) {
   const { data, error } = useQuery(listQuery(id))
   const openOf = ({ episode }: Baseline) => data?.episodes.find((one) => one.id === episode)

@@ -11,7 +11,7 @@ import { anomalyMetric } from './reports.ts'
 const maxAnomalies = 10
 const maxSessions = 10
 
-/** What the service found unusual in the figures that the agent reports, each as a sentence. */
+/** Anomalies that the service found in the agent's reported metrics, one sentence each. */
 export function Anomalies({ rows, id }: { rows: readonly Row[]; id: string }) {
   const found = rows.filter((row) => anomalyMetric(row) !== undefined)
   return (
@@ -41,7 +41,7 @@ export function Anomalies({ rows, id }: { rows: readonly Row[]; id: string }) {
   )
 }
 
-/** Inputs, calls and outcome of a session. */
+/** Recent sessions with inputs, calls and outcome. */
 export function Sessions({ rows }: { rows: readonly Row[] }) {
   const sessions = useMemo(() => sessionsOf(rows), [rows])
   return (

@@ -8,7 +8,7 @@ import { drillQuery } from '../service/containments.ts'
 import type { AgentDetail } from '../service/fleet.ts'
 import { useMayOperate } from '../service/session.ts'
 
-/** When a suspension would last have reached the agent, and a way to find out whether it would now. */
+/** Shows when the agent last proved that a suspension reaches it, with a button to start a drill now. */
 export function DrillRow({ detail: { id, last_proven_stoppable_at } }: { detail: AgentDetail }) {
   const client = useQueryClient()
   const mayOperate = useMayOperate()

@@ -1,10 +1,10 @@
 import type { Row } from '../service/live-tail.ts'
 import type { MetricPoint } from './timeline.tsx'
 
-/** Names of metrics are an agent's own words: a list to choose from. */
+/** Agents choose the metric names, so their number is limited to a list to choose from. */
 const maxMetrics = 50
 
-/** What session_metrics rows report, by metric, oldest first. Rows are newest first. */
+/** Returns the values of session_metrics rows by metric, oldest first. Rows are newest first. */
 export function metricsOf(rows: readonly Row[]): Map<string, MetricPoint[]> {
   const metrics = new Map<string, MetricPoint[]>()
   for (const { description, created_at } of rows.toReversed()) {
@@ -25,7 +25,10 @@ export function metricsOf(rows: readonly Row[]): Map<string, MetricPoint[]> {
   return metrics
 }
 
-/** The metric that an anomaly of the service is about; undefined for a report of that type by a caller, which nobody judged. */
+/**
+ * Returns the metric of an anomaly found by the service; undefined for a caller's report of that type, which nothing
+ * has verified.
+ */
 export function anomalyMetric({ by_service, metadata }: Row): string | undefined {
   const metric = metadata?.metric
   return by_service && typeof metric === 'string' ? metric : undefined

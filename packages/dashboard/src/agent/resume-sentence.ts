@@ -2,7 +2,7 @@ import { spanText } from '../parts/span.ts'
 import type { AgentDetail } from '../service/fleet.ts'
 import { confirmedAfter, msText } from '../suspend/stages.ts'
 
-/** What is known of the last kill or resume by the control version alone. */
+/** Describes the last kill or resume, based only on the control version. */
 export function resumeSentence(detail: AgentDetail, now: number): string {
   const { confirmed, changed_at } = detail.control
   if (changed_at === null) return 'Not suspended'

@@ -11,10 +11,10 @@ import { StageRow } from '../suspend/stage-row.tsx'
 import { enforcementText, stagesOf, stagesOfResume, suspensionSentence } from '../suspend/stages.ts'
 import { resumeSentence } from './resume-sentence.ts'
 
-/** Earlier suspensions that stand there without asking. */
+/** Earlier suspensions shown by default. */
 const shownEarlier = 3
 
-/** Actor, reason, and the containment that it belongs to. */
+/** Actor, reason and containment of a suspension. */
 function Cause({ suspension }: { suspension: Suspension }) {
   const { by, by_name, reason, event_id, containment_id, resumed_at } = suspension
   return (
@@ -49,7 +49,7 @@ function Cause({ suspension }: { suspension: Suspension }) {
   )
 }
 
-/** Levers outside of the agent that the operator configured. */
+/** The configured enforcement points of a suspension. */
 function Enforcement({ suspension: { enforcement = [] } }: { suspension: Suspension }) {
   if (enforcement.length === 0) return null
   return (
@@ -92,7 +92,7 @@ function Earlier({ suspension }: { suspension: Suspension }) {
   )
 }
 
-/** The present suspension or the last resume, then what is known of earlier suspensions. */
+/** The current suspension or the last resume, then earlier suspensions. */
 export function Suspensions({ detail }: { detail: AgentDetail }) {
   const now = useNow()
   const zone = useZone()

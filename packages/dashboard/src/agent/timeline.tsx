@@ -30,7 +30,7 @@ interface Span {
   to: number
 }
 
-/** When the agent was suspended within the range. */
+/** Returns the spans within the range in which the agent was suspended. */
 function suspendedSpans(changes: readonly ControlChange[], isSuspended: boolean, { from, to }: Span): Span[] {
   const spans: Span[] = []
   let since: number | undefined
@@ -38,7 +38,7 @@ function suspendedSpans(changes: readonly ControlChange[], isSuspended: boolean,
     const time = Date.parse(at)
     if (action === 'suspend') since ??= time
     else {
-      // The kill before the first change that was read.
+      // The kill may precede the first change that was read.
       spans.push({ from: since ?? from, to: time })
       since = undefined
     }

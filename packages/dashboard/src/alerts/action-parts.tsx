@@ -3,7 +3,7 @@ import { HostileText } from '../parts/hostile-text.tsx'
 import { useMayOperate } from '../service/session.ts'
 import type { useAction } from './use-action.ts'
 
-/** A button that changes something: for a viewer it says why it does not. */
+/** A button for changes. For viewers it is disabled and shows why. */
 export function OperatorButton({ disabled, children, ...rest }: ComponentProps<'button'>) {
   const mayOperate = useMayOperate()
   return (
@@ -21,7 +21,7 @@ export function OperatorButton({ disabled, children, ...rest }: ComponentProps<'
   )
 }
 
-/** What came of an action. Its place is there before it, so that a screen reader says it. */
+/** Result of an action. The element exists before the result, so that screen readers announce it. */
 export function OutcomeText({ outcome }: Pick<ReturnType<typeof useAction>, 'outcome'>) {
   return (
     <span role="status" className={outcome?.isFault ? 'fault' : 'quiet'}>

@@ -27,7 +27,7 @@ interface AlertDrawerProps {
   onClose(): void
 }
 
-/** One alert. `j` and `k` walk on, `a` acknowledges, and Escape closes. */
+/** One alert. `j` and `k` go to the next and previous one, `a` acknowledges, Escape closes. */
 export function AlertDrawer({ id, rows, channels, onOpen, onSame, onClose }: AlertDrawerProps) {
   const { data: alert, error } = useQuery(alertQuery(id))
   const mayOperate = useMayOperate()
@@ -241,7 +241,7 @@ function People({ alert, isBusy, onChange }: PeopleProps) {
           </OperatorButton>
         </span>
       </header>
-      {/* A key for each field: what is typed in one stays when the other changes. */}
+      {/* Separate keys, so that text typed in one field is kept when the other changes. */}
       <form className="fields" onSubmit={submit}>
         <label className="field">
           Assignee

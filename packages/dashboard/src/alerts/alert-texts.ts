@@ -4,11 +4,11 @@ import { sentenceOf as reportSentence } from '../overview/attention.ts'
 import { spanText } from '../parts/span.ts'
 import type { Alert, AlertCount, AlertDetail, Channel } from '../service/alerts.ts'
 
-// Sentences made of our words, counts and ids alone: texts of others stand beside them, never inside.
+// Sentences of fixed words, counts and ids only. Untrusted texts are shown beside them, never inside.
 
 type AlertFacts = Pick<Alert, 'event_type' | 'by_service' | 'source' | 'instance_id'>
 
-/** Subject of an alert, in one sentence. */
+/** Describes an alert's subject in one sentence. */
 export function headlineOf(alert: AlertFacts): string {
   const who = alert.instance_id ?? 'An unnamed agent'
   const own: Record<string, string> = {
@@ -44,7 +44,7 @@ export function headlineOf(alert: AlertFacts): string {
 
 export const statusNames = { open: 'Open', acknowledged: 'Acknowledged', resolved: 'Resolved' } as const
 
-/** `Resolved as a false alarm`. */
+/** Describes the state, such as `Resolved as a false positive`. */
 export function stateText({ status, verdict }: Pick<Alert, 'status' | 'verdict'>): string {
   if (verdict === 'false_positive') return 'Resolved as a false positive'
   if (verdict === 'true_positive') return 'Resolved as a true positive'
@@ -56,10 +56,10 @@ interface Chosen {
   severity?: Alert['severity'] | undefined
 }
 
-/** Whether an alert stands in the queue unless its severity is asked for: what only informs would bury the others. */
+/** Whether the queue shows alerts of this severity by default. Alerts of severity info would bury the others. */
 const isInQueue = (severity: Alert['severity']): boolean => severity !== 'info'
 
-/** How many alerts a filter leaves; a count of one filter follows the other. */
+/** Counts the alerts that match the chosen status and severity. */
 export function countOf(counts: readonly AlertCount[], { status, severity }: Chosen): number {
   return counts
     .filter((each) => status === undefined || each.status === status)
@@ -73,13 +73,13 @@ interface QueueFacts {
   channels: readonly Channel[] | undefined
 }
 
-/** The heading: what is open, and whether an empty queue means anything. */
+/** Returns the heading: the open alerts, and whether an empty queue means that all is well. */
 export function queueSentence({ counts, isComplete, channels }: QueueFacts): string {
   const open = countOf(counts, { status: 'open' })
   const breaches = countOf(counts, { status: 'open', severity: 'breach' })
   const critical = countOf(counts, { status: 'open', severity: 'critical' })
   const acknowledged = countOf(counts, { status: 'acknowledged' })
-  // Where no channel takes anything nothing becomes an alert: that looks like a quiet night and is none.
+  // Without an enabled channel no alerts are created, so an empty queue proves nothing.
   if (channels?.length === 0 && open === 0) return 'No alerts: no channel is set up.'
   if (channels && channels.length > 0 && channels.every(({ enabled }) => !enabled) && open === 0)
     return 'No alerts: every channel is disabled.'
@@ -100,7 +100,7 @@ export const staleSentence = (ageMs: number): string => `No answer from the serv
 
 type Change = AlertDetail['history'][number]
 
-/** What one person did to an alert, without who, and without the texts that they wrote. */
+/** Describes a change of an alert, without its actor and without texts written by people. */
 export function changeText({ before, after, alerts }: Change): string {
   const did: string[] = []
   if (after.status !== before.status || after.verdict !== before.verdict) {
@@ -118,7 +118,7 @@ export function changeText({ before, after, alerts }: Change): string {
 
 type Delivery = AlertDetail['deliveries'][number]
 
-/** The outcome of an alert at a channel. */
+/** Describes the outcome of an alert at a channel. */
 export function deliveryText({ outcome, state, attempts }: Delivery): string {
   const unsent: Partial<Record<Delivery['outcome'], string>> = {
     waiting: 'waits to be sent together with others',
@@ -135,7 +135,7 @@ export function deliveryText({ outcome, state, attempts }: Delivery): string {
   return attempts === 0 ? `on its way${together}` : `not delivered yet, ${tried}${together}`
 }
 
-/** What a rule is about, in words of ours, types and patterns of ids. */
+/** Describes a match in fixed words, types and id patterns. */
 export function matchText({ severities: among, types, instances }: AlertMatch): string {
   const parts = [
     ...(among ? [`severity ${among.join(' or ')}`] : []),
@@ -168,14 +168,14 @@ export const previewWords: Record<AlertPreview['channels'][number]['outcome'], s
   never_alerted: 'never alerted: figures of a session are no alert',
 }
 
-/** How a channel does: what never delivered anything proves nothing yet. */
+/** Returns the state of a channel. A channel that has never delivered anything is not proven to work. */
 export function stateOfChannel({ enabled, state, paused_until, last_delivered_at }: Channel) {
   if (!enabled) return 'disabled'
   if (state === 'failing' || paused_until !== null) return 'failing'
   return last_delivered_at === null ? 'not proven' : 'works'
 }
 
-/** The facts behind that state; what the receiver wrote stands beside them. */
+/** Describes the facts behind a channel's state. The receiver's own text is shown beside it. */
 export function healthText(channel: Channel, now: number): string {
   const { enabled, paused_until, waiting, dead, behind, last_delivered_at } = channel
   if (!enabled) return 'It receives nothing, and nothing later of this time'

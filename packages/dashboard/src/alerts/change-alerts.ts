@@ -2,8 +2,8 @@ import { counted } from '@wardline/text/counted'
 import { eachOf } from '../service/each-of.ts'
 
 /**
- * Changes several alerts, each for itself. Resolves with a sentence when all succeeded; rejects with one that says how
- * many did and why the first other one did not.
+ * Changes several alerts, each with a separate request. Resolves with `done` when all succeeded; otherwise rejects with
+ * the number that did and the first error.
  */
 export async function changeAll<Item>(
   items: readonly Item[],

@@ -20,7 +20,7 @@ interface ChannelDrawerProps {
   onClose(): void
 }
 
-/** One channel: how it fares, what it was sent, and what its receiver answered. */
+/** One channel: its state, the messages sent to it, and its receiver's responses. */
 export function ChannelDrawer({ channel, onEdit, onClose }: ChannelDrawerProps) {
   const now = useNow()
   const { isBusy, outcome, run } = useAction('channels')

@@ -28,11 +28,11 @@ const names: Record<ChannelType, string> = {
   syslog: 'Syslog',
   splunk: 'Splunk',
 }
-/** They get every alert separately; silences and quiet hours are for people. */
+/** Machines get every alert separately; silences and quiet hours are for people. */
 const machines: readonly ChannelType[] = ['webhook', 'syslog', 'splunk']
 
 interface ChannelFormProps {
-  /** Absent: a new one. */
+  /** Absent for a new channel. */
   channel?: Channel
   onClose(): void
   onDone(id: string): void
@@ -59,8 +59,8 @@ function optionsOf(form: FormData) {
 }
 
 /**
- * A channel's settings and options. The fields of the settings come from the contract. What is typed stays in the fields
- * of the form: no state of the page and no cache has a secret.
+ * Form for a channel's settings and options. The contract defines the fields. Values stay in the form's inputs, so no
+ * page state and no cache contains a secret.
  */
 export function ChannelForm({ channel, onClose, onDone }: ChannelFormProps) {
   const [type, setType] = useState<ChannelType>(channel?.type ?? 'webhook')
@@ -82,7 +82,7 @@ export function ChannelForm({ channel, onClose, onDone }: ChannelFormProps) {
         const body: ChannelChange = {
           ...options,
           enabled: form.has('enabled'),
-          // Left empty, they stay as they are: they cannot be shown for editing.
+          // Empty settings are unchanged: they are secret and cannot be shown for editing.
           ...(Object.keys(settings).length > 0 ? { settings } : {}),
         }
         await call('changeChannel', { params: { id: channel.id }, body })

@@ -1,7 +1,7 @@
 import { type AlertMatch, severities } from '@wardline/contract'
 import { matchOf } from './alert-texts.ts'
 
-/** Fields of the match of a route or silence; read back with `matchOfForm`. */
+/** Form fields for the match of a route or silence; `matchOfForm` reads them. */
 export function MatchFields({ match = {} }: { match?: AlertMatch | undefined }) {
   return (
     <fieldset className="fields">

@@ -18,7 +18,7 @@ import type { AlertSearch } from './search.ts'
 import { useAction } from './use-action.ts'
 
 const pageRows = 100
-/** More rows of one page the service does not give, and no person reads. */
+/** Maximum rows per page of the service. */
 const maxRows = 1_000
 const narrowed = ['instance_id', 'event_type', 'assignee'] as const
 const states = ['open', 'acknowledged', 'resolved'] as const
@@ -82,7 +82,7 @@ export function Queue({ search, channels, onShow }: QueueProps) {
     if (alerts.length === 0 || isBusy || !mayOperate) return
     await run(async () => {
       const sentence = await changeAll(alerts, done, ({ id }) => call('changeAlert', { params: { id }, body }))
-      // With the sentence: what a person selects once it is there must not be lost.
+      // Together with the result, so that a later selection is not lost.
       setSelected(new Set())
       return sentence
     })

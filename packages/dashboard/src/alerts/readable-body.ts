@@ -1,6 +1,6 @@
 import type { MessageContent } from '@wardline/contract'
 
-/** The lines of a body: JSON one field a line, whose line breaks within texts stay escaped. */
+/** Splits a body into lines. JSON gets one line per field; line breaks within its texts stay escaped. */
 export function readableBody({
   body,
   content_type,

@@ -1,6 +1,6 @@
 import { HostileText } from '../parts/hostile-text.tsx'
 
-/** The last answer of a receiver, in its own words. */
+/** The receiver's last response, verbatim. */
 export function ReceiverSaid(said: { status: number | null; answer: string | null; error: string | null }) {
   const { status, answer, error } = said
   if (status === null && !answer && error === null) return null

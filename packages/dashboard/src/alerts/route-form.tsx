@@ -8,7 +8,7 @@ import { MatchFields, matchOfForm } from './match-fields.tsx'
 import { useAction } from './use-action.ts'
 
 interface RouteFormProps {
-  /** Absent: a new one. */
+  /** Absent for a new route. */
   route?: Route
   channels: readonly Channel[]
   onClose(): void

@@ -17,7 +17,7 @@ const usualTypes = [
   'fleet_outage',
 ]
 
-/** Who would be notified of an event, asked of the code that decides about real ones. Nothing is sent. */
+/** Shows who would be notified of an event. The service evaluates it with the code for real events. Nothing is sent. */
 export function RoutePreview({ channels }: { channels: readonly Channel[] }) {
   const { data: routes = [] } = useQuery(routesQuery)
   const failing = new Set(channels.filter((channel) => stateOfChannel(channel) === 'failing').map(({ id }) => id))

@@ -7,7 +7,7 @@ import { Received } from './received.tsx'
 import { ReceiverSaid } from './receiver-said.tsx'
 import { useAction } from './use-action.ts'
 
-/** Sends a real message, and shows what the receiver really answered. */
+/** Sends a real message and shows the receiver's actual response. */
 export function SendTest({ channel, onEdit }: { channel: Channel; onEdit?: () => void }) {
   const [tested, setTested] = useState<ChannelTested>()
   const { isBusy, outcome, run } = useAction('channels')

@@ -1,12 +1,12 @@
 import { type ChannelType, channelSettings } from '@wardline/contract'
 
-/** A field of a form, as the contract describes the setting. */
+/** A form field for a setting of the contract. */
 export interface SettingField {
   name: string
   label: string
   hint: string
   isRequired: boolean
-  /** Not shown while it is typed. */
+  /** Masked while typing. */
   isSecret: boolean
   /** Several values, separated by commas. */
   isList: boolean
@@ -28,7 +28,7 @@ const secretNames: readonly string[] = ['secret', 'token', 'routing_key']
 const labels: Record<string, string> = { url: 'URL', chat_id: 'Chat', routing_key: 'Integration key' }
 const labelOf = (name: string) => labels[name] ?? `${name[0]!.toUpperCase()}${name.slice(1).replaceAll('_', ' ')}`
 
-/** The fields of a type of channel: a new type of the contract has its form at once. */
+/** Returns the form fields of a channel type. They come from the contract, so new types need no code here. */
 export function settingFields(type: ChannelType): SettingField[] {
   const { properties, required = [] } = channelSettings[type] as unknown as {
     properties: Record<string, Schema>
@@ -46,7 +46,7 @@ export function settingFields(type: ChannelType): SettingField[] {
   }))
 }
 
-/** The settings that a form holds; an empty field that is not required is left out. */
+/** Reads the settings of a form, without empty optional fields. */
 export function settingsOf(fields: readonly SettingField[], form: Pick<FormData, 'get'>): Record<string, unknown> {
   const entries = fields.flatMap(({ name, isList }): [string, unknown][] => {
     const text = String(form.get(`setting ${name}`) ?? '').trim()

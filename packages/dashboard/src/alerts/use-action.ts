@@ -7,13 +7,13 @@ interface Outcome {
   isFault: boolean
 }
 
-/** Something that a person asks for: busy while it runs, then one sentence that says what came of it. */
+/** Runs an action of a person: busy while it runs, then a sentence with the result. */
 export function useAction(changes: 'alerts' | 'channels' | 'routing') {
   const client = useQueryClient()
   const [isBusy, setBusy] = useState(false)
   const [outcome, setOutcome] = useState<Outcome>()
 
-  /** Resolves with whether it succeeded. What it is given is kept nowhere: it may hold secrets. */
+  /** Resolves with whether it succeeded. Stores no input, because it may contain secrets. */
   async function run(work: () => Promise<string>): Promise<boolean> {
     setBusy(true)
     setOutcome(undefined)

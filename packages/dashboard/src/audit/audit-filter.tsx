@@ -11,7 +11,7 @@ const spans = [
   { name: '7 days', ms: 7 * dayMs },
   { name: '30 days', ms: 30 * dayMs },
 ]
-/** Groups of actions that the service takes as one. */
+/** Groups of actions that the service accepts as one filter. */
 const groups = [
   'instance.*',
   'key.*',
@@ -25,13 +25,13 @@ const groups = [
 
 interface FilterProps {
   filter: Filter
-  /** Actions that are known from the list. */
+  /** Actions in the loaded list, offered as suggestions. */
   actions: readonly string[]
   search: RefObject<HTMLInputElement | null>
   onChange(filter: Filter): void
 }
 
-/** What the address holds, as a form: a change is applied by Enter or by leaving the field. */
+/** Form for the filter in the address. Enter or leaving a field applies it. */
 export function AuditFilter({ filter, actions, search, onChange }: FilterProps) {
   const zone = useZone()
   const [actor, setActor] = useState(filter.actor ?? '')
@@ -100,7 +100,7 @@ export function AuditFilter({ filter, actions, search, onChange }: FilterProps) 
           Show all
         </button>
       )}
-      {/* Enter in a field submits a form only if it has such a button. */}
+      {/* Enter submits a form with several fields only if it has a submit button. */}
       <button type="submit" className="only-read">
         Apply
       </button>

@@ -103,7 +103,9 @@ function AuditLog() {
   const [at, setAt] = useState(0)
   const scroller = useRef<HTMLDivElement>(null)
   const search = useRef<HTMLInputElement>(null)
-  /** Where the log ended when the list was read: what came since is behind a button, so that no row moves by itself. */
+  /**
+   * End of the log when the list was read. Newer entries are behind a button, so that rows do not move by themselves.
+   */
   const [readTo, setReadTo] = useState<number>()
   const length = chain.data?.length
   useEffect(() => {
@@ -134,7 +136,7 @@ function AuditLog() {
       <h1>Audit</h1>
       <ChainPanel
         onShow={(seq) => {
-          // The list may hold the entry as it was before.
+          // The list may contain the entry from before it was tampered with.
           void list.refetch()
           openEntry(seq)
         }}

@@ -14,7 +14,7 @@ export const chainQuery = {
   refetchInterval: refreshMs,
 }
 
-/** `1 entry`, `10,412 entries`. */
+/** Formats a count such as `1 entry` or `10,412 entries`. */
 const entriesText = (count: number): string => `${count.toLocaleString('en')} ${count === 1 ? 'entry' : 'entries'}`
 
 type Outcome = { verdict: ChainVerdict } | { fault: string }
@@ -42,7 +42,7 @@ function OutcomeSentence({ outcome, onShow }: { outcome: Outcome; onShow(seq: nu
   )
 }
 
-/** The state of the chain as the service says it, and the button that does not believe it. */
+/** The chain's state according to the service, and a button to verify it in the browser. */
 export function ChainPanel({ onShow }: { onShow(seq: number): void }) {
   const { data, error } = useQuery(chainQuery)
   const [progress, setProgress] = useState<Progress>()

@@ -5,13 +5,13 @@ export type Entry = ReplyOf<'listAudit'>['entries'][number]
 /** Filters in the address. */
 export type AuditSearch = Pick<AuditQuery, 'actor' | 'action' | 'target' | 'from' | 'to'> & { open?: number }
 
-/** The name of the key that acted, or who acted without one. */
+/** Returns the name of the acting key, or the actor without a key. */
 export const actorOf = ({ actor, actor_name }: Entry): string => actor_name ?? actor
 
-/** Entries of one request: about half a megabyte. */
+/** Entries per request: about half a megabyte. */
 const pageRows = '1000'
 
-/** Everything that matches, oldest first, page by page. */
+/** Yields all matching entries page by page, oldest first. */
 export async function* auditPages(filter: AuditQuery, signal?: AbortSignal): AsyncGenerator<Entry[]> {
   let after: string | null = '0'
   while (after !== null) {

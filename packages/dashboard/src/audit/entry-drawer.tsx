@@ -9,7 +9,7 @@ import { Time } from '../parts/time.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import { actorOf, type Entry } from './entries.ts'
 
-/** One entry. `j` and `k` walk on, and Escape closes. */
+/** One entry. `j` and `k` go to the next and previous one, Escape closes. */
 export function EntryDrawer({
   seq,
   entries,

@@ -1,10 +1,10 @@
 import type { AuditQuery } from '@wardline/contract'
 import { auditPages } from './entries.ts'
 
-/** About 50 MB, which a phone can still hold. */
+/** About 50 MB, which still fits into a phone's memory. */
 export const maxExported = 100_000
 
-/** Everything that matches as JSON lines, oldest first, as the service sends it; resolves with the number of entries. */
+/** Saves all matching entries as JSON lines, oldest first, as returned by the service. Resolves with their number. */
 export async function exportAudit(filter: AuditQuery, onProgress: (count: number) => void): Promise<number> {
   const parts: string[] = []
   let count = 0

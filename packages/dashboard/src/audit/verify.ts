@@ -9,8 +9,8 @@ export interface Progress {
 }
 
 /**
- * Reads the whole log and computes its chain here: what the service says of the chain is not believed. Only where
- * the log ends is the word of the service, so that a missing end shows.
+ * Reads the whole log and verifies its chain in the browser, without trusting the service's verdict. Only the end of
+ * the log comes from the service, which reveals a missing tail.
  */
 export async function verifyHere(onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<ChainVerdict> {
   const { length, head_hash } = await call('getAuditChain', { signal })

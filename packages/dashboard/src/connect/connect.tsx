@@ -21,11 +21,11 @@ const route = getRouteApi('/inside/connect')
 const idPattern = /^[a-z0-9_-]{1,64}$/
 const noKey = 'wl_agent_…'
 
-/** How often the first heartbeat is looked for, and a known agent afterwards. */
+/** Refetch intervals before and after the first heartbeat. */
 const waitingMs = 1_000
 const knownMs = 5_000
 
-/** The agent as the fleet knows it. Ids are in order: of those that begin like it, the id itself comes first. */
+/** Reads the agent from the fleet. Ids are sorted, so of all ids with this prefix, the id itself comes first. */
 async function readAgent(id: string, signal?: AbortSignal) {
   const { instances } = await call('listInstances', {
     query: { prefix: id, limit: '1' },
@@ -37,7 +37,7 @@ async function readAgent(id: string, signal?: AbortSignal) {
 interface MadeKey {
   agent: string
   text: string
-  /** The last heartbeat before the key was made: only a later one says that the agent is connected by now. */
+  /** The last heartbeat before the key was created. Only a later one proves that the agent is connected. */
   before: string | null
 }
 

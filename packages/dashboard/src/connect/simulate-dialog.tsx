@@ -6,7 +6,7 @@ import { call, sentenceOf } from '../service/client.ts'
 import { fleetQuery } from '../service/fleet.ts'
 import { simulateAttack } from './simulate.ts'
 
-/** Says what will happen, plays it, and shows each step as it is done. */
+/** Explains the simulation, runs it, and shows each step once it is done. */
 export function SimulateDialog({ isAdmin, onClose }: { isAdmin: boolean; onClose(): void }) {
   const client = useQueryClient()
   const [steps, setSteps] = useState<readonly string[]>([])

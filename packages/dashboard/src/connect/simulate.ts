@@ -1,20 +1,22 @@
 import { eventTypes, type HoneypotCreated, type KeyCreated } from '@wardline/contract'
 import { call, sentenceOf } from '../service/client.ts'
 
-/** Longer than the play takes, however slow the service; the key of a page that was closed half-way ends by itself. */
+/** Longer than the simulation takes on a slow service. If the page is closed half-way, the key expires by itself. */
 const keyLivesMs = 15 * 60_000
 
-/** Marks the agent, its events and its decoy: they must not be taken for those of a real agent. */
+/** Marks the agent, its events and its decoy, so that they are not mistaken for those of a real agent. */
 const tag = 'simulated'
 
-/** `crypto.randomUUID` exists only in secure contexts, and many reach the service by `http://` within a network. */
+/**
+ * `crypto.randomUUID` exists only in secure contexts, and many users reach the service over `http://` within a network.
+ */
 const newId = () =>
   `simulated-${[...crypto.getRandomValues(new Uint8Array(4))].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`
 
 /**
- * An attack on an agent made for it, through the same endpoints as a real one: heartbeat, reports, a decoy, its check.
- * The key and the decoy are removed at the end; the agent stays, so that a person can look at it. Says each step once it
- * is done. Throws WardlineError.
+ * Simulates an attack on an agent created for it, through the same endpoints as a real one: heartbeat, reports, a
+ * decoy, its check. Removes the key and the decoy at the end; the agent stays for inspection. Calls `say` after each
+ * step. Throws WardlineError.
  */
 export async function simulateAttack(say: (step: string) => void): Promise<string> {
   const id = newId()

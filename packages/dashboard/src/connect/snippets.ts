@@ -12,7 +12,7 @@ export const tabNames: Record<Tab, string> = {
 }
 
 interface Given {
-  /** Address of the service, as this browser reaches it. */
+  /** Address at which this browser reaches the service. */
   url: string
   /** An instance id. */
   agent: string
@@ -114,7 +114,7 @@ const mcp = ({ url, agent, key }: Given): Step[] => [
   },
 ]
 
-/** What to copy for each kind of agent: the lines of the guides, with the address, the agent and its key filled in. */
+/** Setup steps by kind of agent: the lines of the guides, with the address, the agent and its key filled in. */
 export const stepsOf: Record<Tab, (given: Given) => Step[]> = {
   typescript,
   'claude-code': hook('claude-code'),
@@ -125,7 +125,7 @@ export const stepsOf: Record<Tab, (given: Given) => Step[]> = {
   curl,
 }
 
-/** When the first heartbeat comes. */
+/** Explains when the first heartbeat arrives. */
 export const firstWord: Record<Tab, string> = {
   typescript: 'It comes when the program starts.',
   'claude-code': 'It comes with the first tool call of Claude Code.',

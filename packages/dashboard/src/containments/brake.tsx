@@ -62,7 +62,7 @@ function ReleaseDialog({ onClose }: { onClose(): void }) {
   )
 }
 
-/** The brake of automatic suspensions: engaged or not, by which event, and whom it left running. */
+/** The brake of automatic suspensions: its state, the event that engaged it, and the agents that it left running. */
 export function Brake() {
   const mayOperate = useMayOperate()
   const [isOpen, setOpen] = useState(false)

@@ -65,10 +65,10 @@ export function ChooseDialog({ action, onClose }: { action: ContainmentAction; o
   )
 }
 
-/** A tenth, and at least one: what staged recovery begins with. */
+/** Number of agents in the first stage of a staged resume: a tenth, at least one. */
 const firstStage = (agents: readonly Agent[]) => Math.max(1, Math.round(agents.length / 10))
 
-/** Resumes what a containment suspended: a part first, or all of it. */
+/** Resumes the agents of a containment: some of them first, or all. */
 export function ResumeStagesDialog({ containment, onClose }: { containment: ContainmentSummary; onClose(): void }) {
   const { selector, reason, requested } = containment
   const { data: fleet = [] } = useQuery(fleetQuery)
@@ -125,7 +125,7 @@ export function ResumeStagesDialog({ containment, onClose }: { containment: Cont
   )
 }
 
-/** Of agents that were named, those with these tags. */
+/** Selects the members with these tags. */
 function ofMembers(members: readonly Agent[], tags: readonly string[]): ContainmentSelector | undefined {
   const ids = selectedOf(members, { tags: [...tags] }).map(({ id }) => id)
   return ids.length > 0 ? { instances: ids } : undefined

@@ -3,7 +3,7 @@ import { counted } from '@wardline/text/counted'
 
 const named = 3
 
-/** Which agents were selected, in words of ours, ids and tags. */
+/** Describes a selector in fixed words, ids and tags. */
 export function selectorText({ instances, tags, all }: ContainmentSelector, agents?: number): string {
   if (all) return 'every agent'
   if (tags) return `agents with ${tags.join(' and ')}`
@@ -21,11 +21,11 @@ export const stateWords: Record<ContainmentSummary['state'], string> = {
 
 const number = (count: number) => count.toLocaleString('en')
 
-/** Every agent confirmed, and a lever outside of them did not. */
+/** Whether every agent has confirmed but an enforcement point has not. */
 const isUnenforced = ({ state, missing_count, enforcement }: ContainmentSummary): boolean =>
   state === 'partial' && missing_count === 0 && enforcement !== undefined && enforcement.confirmed < enforcement.calls
 
-/** What happened, as a heading. Of a suspension, "stopped" needs the proof of every agent. */
+/** Returns the heading of a containment. A suspension is "stopped" only once every agent is proven stopped. */
 export function containmentHeading(containment: ContainmentSummary): string {
   const { action, state, requested, changed, confirmed, proven } = containment
   const who = counted(requested, 'agent')
@@ -44,7 +44,7 @@ export function containmentHeading(containment: ContainmentSummary): string {
   return `${counted(changed, 'agent')} confirmed, ${number(proven)} of them proven stopped`
 }
 
-/** The next step, of the service or of a person. */
+/** Describes the next step, by the service or by a person. */
 export function nextSentence(containment: ContainmentSummary): string {
   const { action, state, requested, changed, skipped, proven, violated, missing_count } = containment
   const isSuspend = action === 'suspend'

@@ -16,14 +16,14 @@ import { Figures } from './figures.tsx'
 
 const route = getRouteApi('/inside/containments/$id')
 
-/** An hour around it, of its agent where it has one. */
+/** Range of the evidence bundle: one hour before and after the containment; its agent if it has only one. */
 const bundleOf = ({ selector, requested_at, completed_at }: Containment) => ({
   ...(selector.instances?.length === 1 ? { agent: selector.instances[0] } : {}),
   from: new Date(Date.parse(requested_at) - hourMs).toISOString(),
   to: new Date(Date.parse(completed_at ?? requested_at) + hourMs).toISOString(),
 })
 
-/** One containment: how far it is, who is missing, and what happens next. */
+/** One containment: its progress, the missing agents and the next step. */
 export function ContainmentPage() {
   const { id } = route.useParams()
   const mayOperate = useMayOperate()

@@ -78,7 +78,7 @@ function List({ containments }: { containments: readonly ContainmentSummary[] })
   )
 }
 
-/** What was suspended and resumed together, and whether the next stop would work. */
+/** Lists containments and drills. */
 export function Containments() {
   const { drill } = route.useSearch()
   const { data, error } = useQuery({ ...containmentsQuery, refetchInterval: refreshMs })

@@ -11,7 +11,7 @@ export const missingWords: Record<Drill['missing'][number]['reason'], string> = 
   no_answer: `no answer within ${drillAnswerMs / 1_000} seconds`,
 }
 
-/** The result of a drill so far, in a sentence. It never says more than that the agents answered. */
+/** Describes a drill's result so far. It claims no more than that the agents responded. */
 export function drillSentence(drill: Drill): string {
   const { state, selected, asked, answered, missing, missing_count, p50_ms, p99_ms } = drill
   if (state === 'running')

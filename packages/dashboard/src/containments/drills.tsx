@@ -16,7 +16,7 @@ import { drillSentence, missingWords } from './drill-texts.ts'
 import { tagCounts } from './members.ts'
 import { TagChips } from './tag-chips.tsx'
 
-/** Those that were asked first: an answer was expected of them. */
+/** Ordered: agents that were sent the drill come first, because a response was expected of them. */
 const reasons = ['no_answer', 'not_sent', 'no_control_stream', 'does_not_understand', 'offline'] as const
 
 function DrillReport({ id }: { id: string }) {
@@ -51,7 +51,7 @@ function DrillReport({ id }: { id: string }) {
   )
 }
 
-/** Asks agents whether a suspension would reach them, and shows who answered. */
+/** Starts drills, which check whether a suspension would reach the agents, and shows who responded. */
 export function Drills({ open }: { open: string | undefined }) {
   const client = useQueryClient()
   const navigate = useNavigate()

@@ -18,7 +18,7 @@ function Figure({ name, value, of, isNow = false }: { name: string; value: numbe
   )
 }
 
-/** How many agents a containment reached, stage by stage. */
+/** Number of agents that a containment reached, by stage. */
 export function Figures({ containment }: { containment: ContainmentSummary }) {
   const { action, requested, changed, skipped, confirmed, proven, state, enforcement } = containment
   const target = requested - skipped

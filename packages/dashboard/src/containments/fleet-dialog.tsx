@@ -22,14 +22,14 @@ interface FleetDialogProps {
   action: ContainmentAction
   /** Undefined while nothing is chosen. */
   selector: ContainmentSelector | undefined
-  /** What stands above the plan, such as fields that choose the selector. */
+  /** Content above the plan, such as fields that choose the selector. */
   children?: ReactNode
-  /** The first words of the reason. */
+  /** Prefilled beginning of the reason. */
   because?: string
   onClose(): void
 }
 
-/** A plan changes nothing and keeps no reason, but the service asks for one. */
+/** A dry run changes nothing and stores no reason, but the API requires one. */
 const planReason = 'Dry run'
 
 async function readPlan(action: ContainmentAction, selector: ContainmentSelector): Promise<ContainmentPlan> {
@@ -40,7 +40,10 @@ async function readPlan(action: ContainmentAction, selector: ContainmentSelector
 
 type Outcome = { kind: 'started'; id: string } | { kind: 'waits' | 'refused'; sentence: string }
 
-/** Suspends or resumes several agents as one: first the plan, then the words that confirm it, then the progress. */
+/**
+ * Suspends or resumes several agents as one containment: shows the plan, asks for the confirmation text, then shows the
+ * progress.
+ */
 export function FleetDialog({ action, selector, children, because = '', onClose }: FleetDialogProps) {
   const client = useQueryClient()
   const form = useRef<HTMLFormElement>(null)
@@ -78,7 +81,7 @@ export function FleetDialog({ action, selector, children, because = '', onClose 
     } catch (fault) {
       const waits = fault instanceof WardlineError && fault.code === 'second_operator_required'
       setOutcome({ kind: waits ? 'waits' : 'refused', sentence: sentenceOf(fault) })
-      // The number of agents may be another one by now.
+      // The number of agents may have changed.
       if (!waits) await refetch()
     }
     setBusy(false)

@@ -1,7 +1,7 @@
 import type { ContainmentSelector } from '@wardline/contract'
 import type { Agent } from '../service/fleet.ts'
 
-/** The agents of the fleet that a selector matches, by id. */
+/** Returns the agents of the fleet that a selector matches. */
 export function selectedOf(fleet: readonly Agent[], { instances, tags, all }: ContainmentSelector): Agent[] {
   if (all) return [...fleet]
   if (tags) return fleet.filter((agent) => tags.every((tag) => agent.tags.includes(tag)))
@@ -9,7 +9,7 @@ export function selectedOf(fleet: readonly Agent[], { instances, tags, all }: Co
   return fleet.filter(({ id }) => ids.has(id))
 }
 
-/** Tags of the agents with their counts, the most frequent first. */
+/** Counts the agents per tag, most frequent first. */
 export function tagCounts(agents: readonly Agent[]): [tag: string, count: number][] {
   const counts = new Map<string, number>()
   for (const { tags } of agents) for (const tag of tags) counts.set(tag, (counts.get(tag) ?? 0) + 1)

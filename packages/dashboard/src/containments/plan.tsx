@@ -12,7 +12,7 @@ const reasonWords = {
 const reasons = ['offline', 'old_sdk', 'no_control_stream'] as const
 const maxNamed = 5
 
-/** Whom it would reach, by which way, and whom not: before anything is changed. */
+/** Shows, before any change, which agents it would reach, how, and which it would not. */
 export function Plan({ plan }: { plan: ContainmentPlan }) {
   const { action, paths, unreached, unreached_counts } = plan
   return (

@@ -5,10 +5,10 @@ import { containmentQuery } from '../service/containments.ts'
 import { containmentHeading, nextSentence } from './containment-texts.ts'
 import { Figures } from './figures.tsx'
 
-/** Ids that a dialog names; its page has the others. */
+/** Maximum ids listed in a dialog; the containment's page lists the others. */
 const maxNamed = 8
 
-/** A containment in the dialog that started it. */
+/** Progress of a containment, in the dialog that started it. */
 export function Progress({ id }: { id: string }) {
   const { data, error } = useQuery(containmentQuery(id))
   if (!data) return <p role="alert">{error ? sentenceOf(error) : 'Stored. Reading the progress…'}</p>

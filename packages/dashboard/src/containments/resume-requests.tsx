@@ -20,10 +20,10 @@ function ConfirmOne({ id, onClose }: { id: string; onClose(): void }) {
   return data ? <ResumeDialog agent={data} onClose={onClose} /> : null
 }
 
-/** As many as a dialog shows without scrolling far. */
+/** As many agents as fit into a dialog with little scrolling. */
 const pageAgents = 20
 
-/** A long list of agents, a page at a time. */
+/** A list of agents, split into pages. */
 function AgentPages({ ids }: { ids: readonly string[] }) {
   const [page, setPage] = useState(0)
   const first = page * pageAgents
@@ -52,7 +52,10 @@ function AgentPages({ ids }: { ids: readonly string[] }) {
   )
 }
 
-/** Confirms a request of more agents than lists show: the second operator reads who they are, and sends them all. */
+/**
+ * Confirms a request of more agents than the list contains: shows the second operator all of them, and sends all their
+ * ids.
+ */
 function ConfirmMany({ id, onClose }: { id: string; onClose(): void }) {
   const { data: ids, error } = useQuery(requestedQuery(id))
   return (
@@ -67,7 +70,7 @@ function ConfirmMany({ id, onClose }: { id: string; onClose(): void }) {
   )
 }
 
-/** Of a long list of agents the request has a part. */
+/** Whether the request may list only some of its agents. */
 const isCut = ({ selector }: ResumeRequest): boolean => (selector?.instances?.length ?? 0) >= limits.listedMembers
 
 function Request({ request, onConfirm }: { request: ResumeRequest; onConfirm(): void }) {
@@ -104,9 +107,9 @@ function Request({ request, onConfirm }: { request: ResumeRequest; onConfirm(): 
   )
 }
 
-/** Resumes that wait for the second operator: who asked, for what, and until when. */
+/** Resumes that wait for a second operator: who requested them, for which agents, and until when. */
 export function ResumeRequests({ requests }: { requests: readonly ResumeRequest[] }) {
-  // The request is gone as soon as it is confirmed; the dialog then shows what comes of it.
+  // Kept in state, because the request disappears when it is confirmed while the dialog still shows the progress.
   const [open, setOpen] = useState<ResumeRequest>()
   const close = () => setOpen(undefined)
   const dialog = open && (

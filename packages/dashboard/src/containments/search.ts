@@ -1,4 +1,4 @@
-/** Filters of the list in the address. */
+/** State of the screen in the address. */
 export interface ContainmentsSearch {
   /** The drill whose report is open. */
   drill?: string

@@ -7,7 +7,7 @@ import { msText } from '../suspend/stages.ts'
 
 const msOrUnknown = (ms: number | null) => (ms === null ? 'unknown' : msText(ms))
 
-/** How long the stages of suspensions took. */
+/** Durations of the stages of suspensions. */
 export function StageFigures() {
   const { data, error } = useQuery(figuresQuery)
   return (

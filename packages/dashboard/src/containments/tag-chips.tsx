@@ -1,6 +1,6 @@
 import { HostileText } from '../parts/hostile-text.tsx'
 
-/** More tags than this are found by their names faster than in a list. */
+/** Above this many tags, typing a name is faster than searching a list. */
 const maxListed = 30
 
 interface TagChipsProps {
@@ -9,7 +9,7 @@ interface TagChipsProps {
   onChoose(tags: string[]): void
 }
 
-/** Tags to choose from; several together narrow the choice. */
+/** Tags to choose from. Agents must have all chosen tags. */
 export function TagChips({ counts, chosen, onChoose }: TagChipsProps) {
   if (counts.length === 0) return <p className="quiet">No agent has a tag.</p>
   const listed = counts.slice(0, maxListed).map(([tag]) => tag)

@@ -12,7 +12,7 @@ interface ActionProps {
   onClose(): void
 }
 
-/** The action in progress, and its error. */
+/** Runs one change at a time, with its error. */
 function useChange() {
   const client = useQueryClient()
   const [fault, setFault] = useState<string>()
@@ -34,7 +34,7 @@ function useChange() {
   return { change, fault, isBusy }
 }
 
-/** Replaces the value, and shows the new one once: it is in this component alone. */
+/** Replaces the value and shows the new one once. Only this component has it. */
 export function RotateDialog({ decoy, onClose }: ActionProps) {
   const { change, fault, isBusy } = useChange()
   const [rotated, setRotated] = useState<Rotated>()

@@ -11,10 +11,10 @@ import { type DecoyDetail, decoyQuery, decoysKey, kindOf } from '../service/deco
 import { PlantedDialog, RotateDialog, TestDialog } from './decoy-actions.tsx'
 import { HitChart } from './hit-chart.tsx'
 
-/** A hit and its event are stored together; their times may differ by what a clock adjusts. */
+/** A hit and its event are stored together, but a clock adjustment may make their times differ. */
 const slackMs = 60_000
 
-/** The seq of the event of each hit, by the id of the event. Retention removes events before their hits. */
+/** Returns the seq of each hit's event, by event id. Retention removes events before their hits. */
 function useEventSeqs({ id, hits }: Pick<DecoyDetail, 'id' | 'hits'>) {
   const times = hits.map(({ at }) => Date.parse(at))
   const [from, to] = [Math.min(...times) - slackMs, Math.max(...times) + slackMs]
@@ -231,7 +231,7 @@ function Facts({ decoy }: { decoy: DecoyDetail }) {
   )
 }
 
-/** One decoy with its hits; its address can be sent to a colleague. */
+/** One decoy with its hits. The drawer has an address that can be shared. */
 export function DecoyDrawer({ id, mayDelete, onClose }: { id: string; mayDelete: boolean; onClose(): void }) {
   const { data: decoy, error } = useQuery(decoyQuery(id))
   const [isDeleting, setDeleting] = useState(false)

@@ -36,12 +36,12 @@ const isShown: Record<DecoyFilter, (decoy: Decoy) => boolean> = {
   keys: ({ type }) => type === 'api_key',
   paths: ({ type }) => type === 'file_path',
 }
-/** Rows that a page shows at first: more would make each refresh slow, and nobody reads them. */
+/** Rows shown at first. More would slow down each refresh. */
 const firstRows = 200
 
 const dayMs = 86_400_000
 
-/** State of the decoys, in one sentence. */
+/** Describes the state of the decoys in one sentence. */
 function headingOf(decoys: readonly Decoy[], now: number): string {
   if (decoys.length === 0) return 'No decoy is planted.'
   const all = counted(decoys.length, 'decoy')

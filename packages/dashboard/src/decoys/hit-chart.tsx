@@ -6,12 +6,12 @@ import type { DecoyDetail } from '../service/decoys.ts'
 const height = 56
 const slots = 60
 
-/** When the decoy was hit, since it was planted; the table below has the same hits with their times. */
+/** Hits of the decoy over time since it was planted. The table below lists the same hits. */
 export function HitChart({ decoy, now }: { decoy: DecoyDetail; now: number }) {
   const zone = useZone()
   const [box, width] = useWidth<HTMLDivElement>()
   const times = decoy.hits.map(({ at }) => Date.parse(at))
-  // Of more hits than are listed only the latest are known: the axis begins with the oldest of these.
+  // If there are more hits than listed, only the latest are known, so the axis begins with the oldest of them.
   const isPart = decoy.hits.length < decoy.hitCount
   const from = isPart ? Math.min(...times) : Date.parse(decoy.createdAt)
   const to = Math.max(now, ...times, from + 60_000)

@@ -8,10 +8,10 @@ import { ignoresKey, ignoresQuery } from '../service/decoys.ts'
 
 const dayMs = 86_400_000
 const offeredDays = [1, 7, 30, 90]
-/** The longest end that the service takes is counted by its clock, not by this one. */
+/** Allows for clock differences: the service compares the longest allowed end with its own clock. */
 const slackMs = 60_000
 
-/** Tools whose hits raise no breach, with reason and end. */
+/** Ignore rules: tools whose hits raise no breach, each with a reason and an expiry. */
 export function IgnoreRules({ mayOperate }: { mayOperate: boolean }) {
   const client = useQueryClient()
   const { data: ignores = [] } = useQuery(ignoresQuery)

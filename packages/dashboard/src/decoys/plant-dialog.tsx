@@ -9,16 +9,16 @@ import { call, sentenceOf } from '../service/client.ts'
 import { decoysKey, presetsQuery } from '../service/decoys.ts'
 import { fleetQuery } from '../service/fleet.ts'
 
-/** Agents that the field offers while one types: a browser draws each of them. */
+/** Maximum agents suggested while typing: the browser renders each of them. */
 const maxOffered = 200
 
-/** A path for a shell: what follows ~/ is quoted, so that a name with spaces or signs stays one name. */
+/** Quotes a path for a shell. The part after ~/ is quoted, so that spaces and special characters stay in the name. */
 const quotedPath = (path: string): string => {
   const [home, rest] = path.startsWith('~/') ? ['~/', path.slice(2)] : ['', path]
   return home + (/^[\w./-]+$/.test(rest) ? rest : `'${rest.replaceAll("'", `'\\''`)}'`)
 }
 
-/** The text to plant. */
+/** Returns the text to plant; empty for a path decoy that is a pattern or a folder. */
 function plantText(preset: DecoyPreset, path: string, key: string | undefined): string {
   if (key === undefined && /[*?]|\/$/.test(path)) return ''
   return preset.snippet.replaceAll('{{value}}', () => key ?? '…').replaceAll('{{path}}', () => quotedPath(path))
@@ -75,8 +75,8 @@ function PresetOptions({ presets, type }: { presets: readonly DecoyPreset[]; typ
 }
 
 /**
- * Creates a decoy from a preset, and shows its value once. The value is in this component alone: not in the cache of
- * queries, the address or the storage of the browser.
+ * Creates a decoy from a preset and shows its value once. Only this component has the value: it is not in the query
+ * cache, the address or the browser's storage.
  */
 export function PlantDialog({
   preset: presetId,
@@ -104,7 +104,7 @@ export function PlantDialog({
   }, [created])
   const preset = presets.find(({ id }) => id === picked) ?? presets[0]
   if (!preset) {
-    // A dialog takes the focus when it opens: it waits for what is to have it.
+    // A dialog sets the focus when it opens, so it opens only once its first field exists.
     if (!error) return null
     return (
       <Dialog label="Plant a decoy" onClose={onClose}>

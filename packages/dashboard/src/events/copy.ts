@@ -1,11 +1,11 @@
 import type { EventFilter, Row } from '../service/live-tail.ts'
 
-/** A text between single quotes for a shell. */
+/** Quotes a text for a shell. */
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
 export const asJson = (row: Row): string => JSON.stringify(row, null, 2)
 
-/** The request that lists the same events; the key stays out of it. */
+/** Returns the curl command that lists the same events. It contains no key. */
 export function asCurl(origin: string, filter: EventFilter): string {
   const query = new URLSearchParams(
     Object.entries(filter).filter(([, value]) => value !== undefined) as [string, string][],
@@ -13,7 +13,7 @@ export function asCurl(origin: string, filter: EventFilter): string {
   return `curl -H "X-Monitor-Key: $WARDLINE_KEY" ${quoted(`${origin}/api/events?${query}`)}`
 }
 
-/** The request that finds one event. */
+/** Returns the curl command that reads one event; undefined for an event that is not stored. */
 export function curlOfEvent(origin: string, { seq }: Row): string | undefined {
   if (seq === null) return undefined
   return `curl -H "X-Monitor-Key: $WARDLINE_KEY" ${quoted(`${origin}/api/events?before=${seq + 1}&limit=1`)}`
@@ -29,7 +29,7 @@ const options = {
   to: 'to',
 } as const
 
-/** The command that exports the same events in any format. */
+/** Returns the CLI command that exports the same events in any format. */
 export function asCommand(filter: EventFilter): string {
   const given = Object.entries(options).flatMap(([name, option]) => {
     const value = filter[name as keyof typeof options]

@@ -11,7 +11,7 @@ import { call } from '../service/client.ts'
 import type { Row } from '../service/live-tail.ts'
 import { asJson, curlOfEvent } from './copy.ts'
 
-/** One event. `j` and `k` walk on, and Escape closes. */
+/** One event. `j` and `k` go to the next and previous one, Escape closes. */
 export function EventDrawer({
   seq,
   rows,

@@ -31,7 +31,7 @@ import { type TailLine, tailLines, withMissing } from './tail-lines.ts'
 
 const route = getRouteApi('/inside/events')
 
-/** What narrows the list besides severity, text and time, each with a way out. */
+/** Filters besides severity, text and time. Each is shown with a button to remove it. */
 const narrowed = ['instance_id', 'event_type', 'session_id'] as const
 const rangeNames: Record<LastRange, string> = {
   '15m': 'Last 15 minutes',
@@ -41,7 +41,7 @@ const rangeNames: Record<LastRange, string> = {
   '7d': 'Last 7 days',
 }
 
-/** The list as it stood when it was paused. */
+/** Snapshot of the list from when it was paused. */
 interface Frozen {
   rows: readonly Row[]
   skipped: Readonly<Record<string, number>>
@@ -52,7 +52,7 @@ export function Events() {
   const search = route.useSearch()
   const { open, severity } = search
   const navigate = route.useNavigate()
-  // A range that ends now begins where it began when it was chosen: the list grows with what comes.
+  // A range that ends now keeps the start from when it was chosen, so the list grows with new events.
   const filter = useMemo(() => filterOf({ ...search, open: undefined }, Date.now()), [filterText(search)])
   const list = useInfiniteQuery(eventsQuery(filter))
   const { data: facets } = useQuery(facetsQuery(useMemo(() => withoutSeverity(filter), [filter])))
@@ -99,7 +99,7 @@ export function Events() {
   useEffect(() => {
     if (at > 0) virtual.scrollToIndex(at)
   }, [at, virtual])
-  /** Below the top, new rows would push away what is being read. */
+  /** Pauses the list while it is scrolled down: new rows would push away what is being read. */
   function holdWhileReading() {
     const top = scroller.current?.scrollTop ?? 0
     if (top > 60 && !frozen) setFrozen(live)
@@ -119,7 +119,7 @@ export function Events() {
       setFault(sentenceOf(problem))
     }
   }
-  /** The list is read again and stands still, so that nothing is passed over while it is read. */
+  /** Reads the list again and pauses it, so that no rows are skipped while a person reads. */
   async function showAll() {
     const { data } = await list.refetch()
     if (data) setFrozen({ rows: data.pages.flatMap((page) => page.events), skipped: {}, received: tail.received })
@@ -366,7 +366,7 @@ export function Events() {
   )
 }
 
-/** What the list depends on: the drawer and the name of the view do not change it. */
+/** Key of the list. The open drawer and the view's name do not change it. */
 const filterText = ({ open: _open, view: _view, ...search }: EventSearch) => JSON.stringify(search)
 
 function withoutSeverity({ severity: _severity, ...filter }: ReturnType<typeof filterOf>) {

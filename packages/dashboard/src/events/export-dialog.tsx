@@ -7,7 +7,7 @@ import { call, sentenceOf } from '../service/client.ts'
 import type { EventFilter } from '../service/live-tail.ts'
 import { asCommand } from './copy.ts'
 
-/** A browser holds the file in memory until it is saved: some 50 MB. The command line has no such bound. */
+/** A browser keeps the file in memory until it is saved: some 50 MB. The CLI has no such limit. */
 const maxEvents = 100_000
 
 interface Progress {
@@ -16,7 +16,7 @@ interface Progress {
   fault?: string
 }
 
-/** Saves matching events as one JSON object a line, and names the command for the other formats. */
+/** Saves matching events as JSON lines, and shows the command for other formats. */
 export function ExportDialog({ filter, onClose }: { filter: EventFilter; onClose(): void }) {
   const [progress, setProgress] = useState<Progress>()
   const stop = useRef(new AbortController())

@@ -8,9 +8,9 @@ import type { EventFilter } from '../service/live-tail.ts'
 
 type Facets = ReplyOf<'getEventFacets'>
 
-/** Each answer is a look at many rows. */
+/** Each read scans many rows. */
 const refreshMs = 30_000
-/** The rest is one press away. */
+/** Values shown before the list is unfolded. */
 const maxShown = 8
 
 export const facetsQuery = (filter: EventFilter) =>
@@ -65,7 +65,7 @@ function FacetList({
   )
 }
 
-/** Counts that are filters, of what the filter leaves. */
+/** Counts of the filtered events, by type, agent and source. Each count is a button that filters by it. */
 export function FacetPanel({
   filter,
   onChange,
@@ -74,7 +74,7 @@ export function FacetPanel({
   onChange(change: Pick<EventFilter, 'event_type' | 'instance_id' | 'q'>): void
 }) {
   const { data, error } = useQuery(facetsQuery(filter))
-  // On a narrow screen the lists stand above the events, and would push them out of sight.
+  // Folded at first: on a narrow screen the lists are above the events and would push them out of sight.
   const [isShown, setShown] = useState(false)
   return (
     <aside className={isShown ? 'facets shown' : 'facets'} aria-label="Counts of matching events">

@@ -21,7 +21,7 @@ export type EventSearch = EventFilter & {
   open?: number
 }
 
-/** What the service is asked for. A range that ends now begins at `now` less its length. */
+/** Returns the filter for the service. For a range that ends now, `from` is `now` minus its length. */
 export function filterOf({ last, view: _view, open: _open, ...filter }: EventSearch, now: number): EventFilter {
   const from = last === undefined ? filter.from : new Date(now - lastMs[last]).toISOString()
   const all = last === undefined ? filter : { ...filter, from, to: undefined }

@@ -1,14 +1,14 @@
 import { type Client, limits } from '@wardline/contract'
 import type { EventFilter, Row } from '../service/live-tail.ts'
 
-/** A line of the list: an event, or how many the stream brought that are not shown. */
+/** A line of the list: an event, or the number of streamed events that were skipped. */
 export type TailLine =
   | { kind: 'row'; key: string; row: Row }
   | { kind: 'gap'; key: string; count: number; below: Row; above: Row | undefined }
 
 type Skipped = Readonly<Record<string, number>>
 
-/** Rows newest first, each below the gap that is above it. */
+/** Returns the lines of the list, newest first. A gap comes above the row that it is counted on. */
 export function tailLines(rows: readonly Row[], skipped: Skipped): TailLine[] {
   return rows.flatMap((row, index): TailLine[] => {
     const count = skipped[row.id] ?? 0
@@ -18,7 +18,7 @@ export function tailLines(rows: readonly Row[], skipped: Skipped): TailLine[] {
   })
 }
 
-/** Reads the newest events of a gap and puts them in their place; what is left of the gap stays below them. */
+/** Reads the newest events of a gap and inserts them; the rest of the gap stays below them. */
 export async function withMissing(
   held: { rows: readonly Row[]; skipped: Skipped },
   { below, above, count }: Extract<TailLine, { kind: 'gap' }>,

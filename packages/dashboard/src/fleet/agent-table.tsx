@@ -15,13 +15,13 @@ import { CallsLine, HeartbeatBar } from './hour-marks.tsx'
 import type { FleetItem, FleetSearch, SortKey } from './view.ts'
 
 interface AgentTableProps {
-  /** Agents, below the heads of their groups where the list is grouped. */
+  /** Lines of the table: agents, with the header of each group if the list is grouped. */
   items: readonly FleetItem[]
-  /** Agents of the list, also those of collapsed groups. */
+  /** All agents of the list, including those of collapsed groups. */
   agents: readonly Agent[]
   search: FleetSearch
   selected: ReadonlySet<string>
-  /** The line that the keys act on. */
+  /** Index of the line that the keys act on. */
   at: number
   isReady: boolean
   onAt(index: number): void
@@ -62,7 +62,7 @@ function Note({ agent }: { agent: Agent }) {
   return status === 'offline' ? `silent for ${spanText(agent.secondsAgo * 1_000)}` : ''
 }
 
-/** The version that the agent says it applied, beside the one that it should have. */
+/** The control version that the agent reports as applied, beside the expected one. */
 function Applied({ control }: Pick<Agent, 'control'>) {
   const { version, applied_version } = control
   if (applied_version === null) return version === 0 ? 'none yet' : `none of ${version}`
@@ -158,7 +158,7 @@ function GroupCells({
   )
 }
 
-/** Any number of agents: only the rows in view are there. */
+/** Table for any number of agents: renders only the rows in view. */
 export function AgentTable(props: AgentTableProps) {
   const { items, agents, search, selected, at, isReady, onAt, onSort, onToggle, onCollapse } = props
   const scroller = useRef<HTMLDivElement>(null)
@@ -172,7 +172,7 @@ export function AgentTable(props: AgentTableProps) {
   useEffect(() => {
     rows.scrollToIndex(at)
   }, [at, rows])
-  // Rows of a group are of another height than those of agents, and a filter changes which is where.
+  // Group headers and agents have different row heights, and a filter changes their positions.
   useEffect(() => rows.measure(), [items, rows])
   const inView = rows.getVirtualItems()
   useHours(

@@ -31,7 +31,10 @@ import {
 const route = getRouteApi('/inside/fleet')
 const filterNames = { active: 'Active', suspended: 'Suspended', unconfirmed: 'Not confirmed', offline: 'Offline' }
 
-/** What ten thousand agents cost is done when the fleet or the filter changes, and after the key that changed it shows. */
+/**
+ * Memoized, because with ten thousand agents this is slow: it runs only when the fleet or the filter changes, and only
+ * after the typed key is shown.
+ */
 function useFleetLines(fleet: readonly Agent[], search: FleetSearch) {
   const found = useMemo(() => withText(fleet, search.q), [fleet, search.q])
   const agents = useMemo(() => shownAgents(found, search), [found, search])
@@ -53,7 +56,7 @@ interface ControlDialogProps {
   onClose(): void
 }
 
-/** Several agents are one containment. */
+/** Uses the dialog for one agent, or one containment for several. */
 function ControlDialog({ action, agents, onClose }: ControlDialogProps) {
   const [selector] = useState({ instances: agents.map(({ id }) => id) })
   const [agent] = agents
@@ -79,7 +82,7 @@ export function Fleet() {
   const [choosing, setChoosing] = useState<'suspend' | 'resume'>()
   const [text, setText] = useState(search.q ?? '')
   const filter = useRef<HTMLInputElement>(null)
-  // A saved view changes the filter from outside of the field.
+  // A saved view changes the filter from outside the field.
   useEffect(() => {
     if (document.activeElement !== filter.current) setText(search.q ?? '')
   }, [search.q])

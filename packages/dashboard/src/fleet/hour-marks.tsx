@@ -4,7 +4,7 @@ const cell = 7
 const height = 16
 const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
 
-/** Heartbeats of the last hour, a mark for five minutes: full, low where some are missing, hollow where none came. */
+/** Heartbeats of the last hour, one mark per five minutes: full, low if some are missing, hollow if all are. */
 export function HeartbeatBar({ id }: { id: string }) {
   const hour = useHour(id)
   if (!hour) return <span className="no-hour" />
@@ -35,7 +35,7 @@ export function HeartbeatBar({ id }: { id: string }) {
 
 const width = 84
 
-/** Tool calls of the last hour by five minutes. The line ends before the five minutes that are not over. */
+/** Tool calls of the last hour per five minutes, without the current, incomplete bucket. */
 export function CallsLine({ id }: { id: string }) {
   const hour = useHour(id)
   if (!hour) return <span className="no-hour" />

@@ -8,10 +8,10 @@ import { call, sentenceOf } from '../service/client.ts'
 import { eachOf } from '../service/each-of.ts'
 import { type Agent, fleetQuery } from '../service/fleet.ts'
 
-/** More tags than this of a selection are found by their names faster than in a list. */
+/** Above this many tags, typing a name is faster than searching a list. */
 const maxListed = 30
 
-/** Adds and removes tags of operators. What an agent says of itself stays, and is said so. */
+/** Adds and removes operators' tags. Tags set by the agent itself are kept, and the dialog says so. */
 export function TagDialog({ agents, onClose }: { agents: readonly Agent[]; onClose(): void }) {
   const client = useQueryClient()
   const [text, setText] = useState('')

@@ -12,17 +12,17 @@ export interface FleetSearch {
   q?: string
   sort?: SortKey
   down?: true
-  /** The list begins at this id, as a mark of a group does. */
+  /** The list begins at this id; links of the fleet strip's marks set it. */
   from?: string
-  /** Grouped by all tags, or by the values of tags such as `env:production`. */
+  /** Groups the list by all tags, or by the values of tags such as `env:production`. */
   group?: string
-  /** Names of groups that are collapsed. */
+  /** Names of collapsed groups. */
   closed?: string[]
   /** A saved view. */
   view?: string
 }
 
-/** The worst first. */
+/** Worst first. */
 const statusOrder: Record<ShownStatus, number> = {
   violated: 0,
   unconfirmed: 1,
@@ -36,20 +36,20 @@ const statusOrder: Record<ShownStatus, number> = {
   active: 9,
 }
 
-/** Made once: comparing ten thousand versions by a new one each takes most of a second. */
+/** Created once: a new collator for each comparison would take most of a second for ten thousand agents. */
 const versions = new Intl.Collator('en', { numeric: true })
 const textOrder = (one: string, other: string) => (one < other ? -1 : one === other ? 0 : 1)
 const compares: Record<SortKey, (one: Agent, other: Agent) => number> = {
   id: (one, other) => textOrder(one.id, other.id),
   status: (one, other) => statusOrder[shownStatus(one)] - statusOrder[shownStatus(other)],
   version: (one, other) => versions.compare(one.version ?? '', other.version ?? ''),
-  // What cannot reach the service and continues comes first.
+  // Agents that continue without the service ("open") come first.
   fails: (one, other) => textOrder(other.fail_mode ?? '', one.fail_mode ?? ''),
   control: (one, other) => (one.control.applied_version ?? -1) - (other.control.applied_version ?? -1),
   heartbeat: (one, other) => textOrder(one.last_heartbeat, other.last_heartbeat),
 }
 
-/** Made once for each reading of the fleet, not for each letter of the filter. */
+/** Computed once per read of the fleet, not for each letter typed into the filter. */
 const texts = new WeakMap<Agent, string>()
 function textOf(agent: Agent): string {
   const known = texts.get(agent)
@@ -60,7 +60,7 @@ function textOf(agent: Agent): string {
   return text
 }
 
-/** Every word is in the id, the name, the reason, the version or a tag. */
+/** Filters agents by text: every word must be in the id, name, reason, version or a tag. */
 export function withText(fleet: readonly Agent[], q: string | undefined): readonly Agent[] {
   const words = q?.toLowerCase().split(/\s+/).filter(Boolean) ?? []
   if (words.length === 0) return fleet
@@ -70,7 +70,7 @@ export function withText(fleet: readonly Agent[], q: string | undefined): readon
   })
 }
 
-/** Counts of each filter among the agents that the text leaves. */
+/** Counts the agents per status filter. */
 export function filterCounts(agents: readonly Agent[]): Record<StatusFilter, number> {
   const counts = { active: 0, suspended: 0, unconfirmed: 0, offline: 0 }
   for (const agent of agents) {
@@ -88,7 +88,7 @@ export function shownAgents(agents: readonly Agent[], { status, sort = 'id', dow
         (status === 'unconfirmed' && isUnconfirmed(shownStatus(agent)))) &&
       (from === undefined || agent.id >= from),
   )
-  // The service lists by id: an order that holds needs no sorting of ten thousand rows.
+  // The service already sorts by id, so ten thousand rows need no sorting.
   if (sort !== 'id') kept.sort((one, other) => compares[sort](one, other) || compares.id(one, other))
   return down ? kept.reverse() : kept
 }
@@ -96,7 +96,7 @@ export function shownAgents(agents: readonly Agent[], { status, sort = 'id', dow
 /** Groups by all tags of an agent. */
 export const byAllTags = 'tags'
 
-/** What the fleet can be grouped by: all tags, and what stands before the colon of a tag. */
+/** Returns the possible groupings: all tags, and each prefix before the colon of a tag. */
 export function groupChoices(fleet: readonly Agent[]): string[] {
   const names = new Set<string>()
   for (const { tags } of fleet) for (const tag of tags) if (tag.includes(':')) names.add(tag.slice(0, tag.indexOf(':')))
@@ -121,7 +121,7 @@ export type FleetItem =
   | { kind: 'group'; group: AgentGroup; isClosed: boolean; counts: ReturnType<typeof filterCounts> }
   | { kind: 'agent'; agent: Agent }
 
-/** The lines of the list: the agents, or groups by name with their agents below. */
+/** Returns the lines of the list: the agents, or groups by name, each followed by its agents. */
 export function fleetItems(agents: readonly Agent[], { group, closed = [] }: FleetSearch): FleetItem[] {
   if (group === undefined) return agents.map((agent) => ({ kind: 'agent', agent }))
   const groups = new Map<string, Agent[]>()

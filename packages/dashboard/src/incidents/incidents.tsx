@@ -33,7 +33,7 @@ interface Range {
 
 const queryOf = ({ agent, from, to }: Range) => ({ instance_id: agent, from, to })
 
-/** Evidence of an incident as one signed file: what it would contain, the file, and how to verify it. */
+/** Exports the evidence of an incident as a signed file: a preview, the file, and how to verify it. */
 export function Incidents() {
   const isAdmin = useHasScope('admin')
   useTitle('Incidents')
@@ -50,7 +50,7 @@ export function Incidents() {
 function Bundles() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  // The default range stands still while the page is open, or every look would be another query.
+  // The default range is fixed while the page is open; otherwise each render would start a new query.
   const [openedAt] = useState(() => Date.now())
   const { agent, from = new Date(openedAt - dayMs).toISOString(), to = new Date(openedAt).toISOString() } = search
   const change = (next: IncidentSearch) =>
@@ -149,7 +149,7 @@ const names: Record<keyof IncidentPreview['counts'], string> = {
   audit: 'audit entries',
 }
 
-/** Numbers beyond these are lower bounds. */
+/** Counts are not continued above these limits, so they are shown as lower bounds. */
 const bounds: Partial<Record<keyof IncidentPreview['counts'], number>> = {
   events: incidentLimits.countedEvents,
   control_changes: incidentLimits.timelineRows,

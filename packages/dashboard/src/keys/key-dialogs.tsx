@@ -25,7 +25,7 @@ const lives: [name: string, days: number | undefined][] = [
   ['1 year', 365],
 ]
 
-/** A key, shown once. It is in the component that asked for it alone, and gone with it. */
+/** Shows a key once. Only the component that requested it has the key, and loses it when it closes. */
 function ShownKey({ created, onClose }: { created: KeyCreated; onClose(): void }) {
   const closing = useRef<HTMLButtonElement>(null)
   useEffect(() => closing.current?.focus(), [])
@@ -44,7 +44,7 @@ function ShownKey({ created, onClose }: { created: KeyCreated; onClose(): void }
   )
 }
 
-/** Runs one request that changes keys; its answer stays in the state of the dialog. */
+/** Runs one request that changes keys. The response stays in the dialog's state. */
 function useChange<Answer>() {
   const client = useQueryClient()
   const [answer, setAnswer] = useState<Answer>()
@@ -181,7 +181,7 @@ const usualOverlap = daySeconds
 
 export function RotateDialog({ entry, isOwn, onClose }: KeyDialogProps) {
   const { answer, fault, isBusy, run } = useChange<KeyCreated>()
-  // The end of the own key ends this session, before a person could read the new key.
+  // Ending one's own key at once would end this session before a person could read the new key.
   const offered = overlaps.filter(([, seconds]) => !isOwn || seconds > 0)
   return (
     <Dialog label="Rotate the key" onClose={onClose} closesOutside={answer === undefined}>

@@ -18,7 +18,7 @@ import type { KeySearch } from './search.ts'
 
 const route = getRouteApi('/inside/keys')
 
-/** Rows that a page shows at first. */
+/** Rows shown at first. */
 const firstRows = 200
 
 type Asked = { action: 'rotate' | 'revoke'; key: KeyView }

@@ -7,7 +7,10 @@ import { WardlineMark } from '../shell/wardline-mark.tsx'
 
 const route = getRouteApi('/login')
 
-/** The code behind # of a login link. It is taken out of the address, so that the history does not keep it. */
+/**
+ * Returns the code after the # of a login link and removes it from the address, so that the browser history does not
+ * keep it.
+ */
 function takeLinkCode(): string | undefined {
   const code = /^#([\w-]{43})$/.exec(location.hash)?.[1]
   if (code !== undefined) history.replaceState(history.state, '', location.pathname + location.search)

@@ -10,9 +10,9 @@ import { call, sentenceOf } from '../service/client.ts'
 import { type FiringDays, firingDays } from '../service/rules.ts'
 import { barsOf, EventLinks, FiringBars, GroupText } from './firings.tsx'
 
-/** A month of a busy fleet is read in less; who does not wait so long stops it. */
+/** Timeout: enough to read a month of a busy fleet. A person can abort earlier. */
 const patienceMs = 10 * 60_000
-/** Samples that are shown at first. */
+/** Samples shown at first. */
 const firstSamples = 8
 
 const daysText = (days: number) => (days === 1 ? '24 hours' : `${days} days`)
@@ -20,7 +20,7 @@ const daysText = (days: number) => (days === 1 ? '24 hours' : `${days} days`)
 function Bars({ result: { from, to, hours, firings } }: { result: RuleBacktest }) {
   const isLong = Date.parse(to) - Date.parse(from) > 8 * dayMs
   const bucketMs = isLong ? dayMs : hourMs
-  // The chart shows a day at least: one hour alone would be a single block.
+  // The chart shows at least a day: a single hour would be one block.
   const start = Math.floor(Math.min(Date.parse(from), Date.parse(to) - dayMs) / hourMs) * hourMs
   const bars = Math.max(1, Math.ceil((Date.parse(to) - start) / bucketMs))
   return (
@@ -33,7 +33,7 @@ function Bars({ result: { from, to, hours, firings } }: { result: RuleBacktest }
   )
 }
 
-/** The agents of the samples, the most frequent first. */
+/** The agents of the samples, most frequent first. */
 function Agents({ samples, instances }: Pick<RuleBacktest, 'samples' | 'instances'>) {
   const counts = new Map<string, number>()
   for (const { instance_id } of samples) {
@@ -137,7 +137,7 @@ function Result({ result }: { result: RuleBacktest }) {
   )
 }
 
-/** The stored events taken through the text of the editor: nothing is stored, nobody is suspended. */
+/** Runs stored events through the editor's text. Nothing is stored and no agent is suspended. */
 export function Backtest({ text }: { text: string }) {
   const [days, setDays] = useState<FiringDays>(7)
   const stop = useRef<AbortController>(undefined)
@@ -146,7 +146,7 @@ export function Backtest({ text }: { text: string }) {
     mutationFn: async (rule: string) => {
       stop.current = new AbortController()
       const signal = AbortSignal.any([stop.current.signal, AbortSignal.timeout(patienceMs)])
-      // Once old events are deleted, a range that begins before the oldest is refused.
+      // The service refuses a range that begins before the oldest stored event.
       const { storage } = await call('getSystem', { signal })
       const from = Math.max(Date.now() - days * dayMs, Date.parse(storage.oldest_event_at ?? '') || 0)
       return call('backtestRule', { body: { rule, from: new Date(from).toISOString() }, signal })

@@ -6,12 +6,12 @@ import { plainText, splitUnseen } from '../parts/unseen-characters.ts'
 import { sentenceOf } from '../service/client.ts'
 import { checkQuery, type RuleFault } from '../service/rules.ts'
 
-/** A pause before faults are shown: half a word is not a fault. */
+/** Pause in typing before the check, so that a half-typed word is not a fault. */
 const restMs = 300
-/** Faults that are listed; the others come once these are mended. */
+/** Maximum faults listed; the others show once these are fixed. */
 const maxFaults = 20
 
-/** Result of the service's check, made when typing pauses. */
+/** Returns the service's check of the text, run when typing pauses. */
 export function useCheck(text: string, mayCheck: boolean) {
   const [rested, setRested] = useState(text)
   useEffect(() => {
@@ -37,7 +37,7 @@ function CheckSummary({ check: { check, problem } }: { check: Check }) {
   )
 }
 
-/** Characters that would be invisible in the field, or turn a line around. */
+/** Warns of characters that would be invisible in the field or reverse the text. */
 function Unseen({ lines }: { lines: readonly string[] }) {
   const found = lines.flatMap((line, index) => {
     const codes = splitUnseen(line).flatMap(({ code }) => (code === undefined || code === 'U+0009' ? [] : [code]))
@@ -55,14 +55,14 @@ function Unseen({ lines }: { lines: readonly string[] }) {
 interface EditorProps {
   text: string
   check: Check
-  /** Faults of the last attempt to store it. */
+  /** Faults of the last attempt to store the text. */
   refused?: readonly RuleFault[]
   onChange(text: string): void
-  /** Beside the number of tests. */
+  /** Shown beside the number of tests. */
   children?: ReactNode
 }
 
-/** The text of a rule with its faults at their lines. */
+/** Editor for a rule's text, with faults marked at their lines. */
 export function Editor({ text, check, refused = [], onChange, children }: EditorProps) {
   const field = useRef<HTMLTextAreaElement>(null)
   const lines = text.split('\n')

@@ -3,7 +3,7 @@ import { HostileText } from '../parts/hostile-text.tsx'
 import { Time, useNow } from '../parts/time.tsx'
 import type { Rule } from '../service/rules.ts'
 
-/** Whom the rule passes over, why, and until when. */
+/** The rule's exceptions, with reason and expiry. */
 export function Exceptions({ document: { exceptions = [] } }: Pick<Rule, 'document'>) {
   const now = useNow()
   return (

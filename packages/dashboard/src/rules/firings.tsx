@@ -11,10 +11,10 @@ import { sentenceOf } from '../service/client.ts'
 import { type Firing, type FiringDays, firingDays, firingsQuery } from '../service/rules.ts'
 
 const height = 96
-/** A month by the hour would be bars of a pixel. */
+/** Hourly bars of a month would be one pixel wide. */
 const bucketOf = (days: number): number => (days > 7 ? dayMs : hourMs)
 
-/** Counts by hour, summed to bars of the same length from `from` on. */
+/** Sums hourly counts into `bars` bars of `bucketMs` each, starting at `from`. */
 export function barsOf(
   hours: readonly { hour: string; count: number }[],
   from: number,
@@ -70,7 +70,7 @@ export function FiringBars({
   )
 }
 
-/** The events that made a firing, each on its screen. */
+/** Links to the events that caused a firing. */
 export function EventLinks({ events }: { events: readonly { seq: number; id: string }[] }) {
   if (events.length === 0) return <span className="quiet">events removed</span>
   return (
@@ -181,7 +181,7 @@ function FiringRows({ firings }: { firings: readonly Firing[] }) {
   )
 }
 
-/** When a rule fired, for whom, by which events, and what was done. */
+/** The rule's firings: time, agent, events and actions. */
 export function Firings({ id, days, onDays }: { id: string; days: FiringDays; onDays(days: FiringDays): void }) {
   const { data, error, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(firingsQuery(id, days))
   const [isTable, setTable] = useState(false)

@@ -3,7 +3,7 @@ import { counted } from '@wardline/text/counted'
 const width = 96
 const height = 20
 
-/** Firings of the last 24 hours, a bar for each. */
+/** Firings of the last 24 hours, one bar per hour. */
 export function HourBars({ hours }: { hours: readonly number[] }) {
   const total = hours.reduce((sum, count) => sum + count, 0)
   const highest = Math.max(1, ...hours)

@@ -9,7 +9,7 @@ import { modeSentences, responseSentences } from './rule-texts.ts'
 
 const names: Record<RuleMode, string> = { observe: 'Observe', alert: 'Alert', enforce: 'Enforce' }
 
-/** Says what each firing will do before a rule may act. */
+/** Before a rule is switched to enforce, explains what each firing will do. */
 export function EnforceDialog({
   rule,
   isText = false,
@@ -19,7 +19,7 @@ export function EnforceDialog({
   onClose,
 }: {
   rule?: Rule
-  /** Whether it is a text that is not stored yet and says mode enforce. */
+  /** Whether this is for a text that is not stored yet and contains mode enforce. */
   isText?: boolean
   isBusy: boolean
   fault: unknown
@@ -75,13 +75,13 @@ export function EnforceDialog({
 
 interface ModeButtonsProps {
   rule: Rule
-  /** Why nothing may be pressed. */
+  /** Why the buttons are disabled. */
   locked?: string
-  /** Whether the text in the editor is another one than the stored. */
+  /** Whether the editor's text differs from the stored one. */
   isChanged: boolean
 }
 
-/** Modes of a rule, from the least effect to the most. */
+/** Buttons for a rule's mode, from the least effect to the most. */
 export function ModeButtons({ rule, locked, isChanged }: ModeButtonsProps) {
   const client = useQueryClient()
   const [isAsking, setAsking] = useState(false)

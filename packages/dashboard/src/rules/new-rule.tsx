@@ -13,7 +13,7 @@ import { EnforceDialog } from './mode-buttons.tsx'
 import { modeOfText, templateText } from './rule-texts.ts'
 import './rules.css'
 
-/** A rule that is not stored yet. */
+/** Screen for writing a new rule. */
 export function NewRule() {
   const client = useQueryClient()
   const navigate = useNavigate()

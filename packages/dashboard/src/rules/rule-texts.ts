@@ -24,7 +24,7 @@ function sentenceOfResponse({ action, for: time, channel, tag, point }: Response
   }
 }
 
-/** What each firing does in mode enforce. Several suspensions are steps. */
+/** Describes what each firing does in mode enforce. Several suspensions are shown as escalating steps. */
 export function responseSentences({ response = [] }: Pick<RuleDocument, 'response'>): string[] {
   const alerts = response.some(({ action }) => action === 'alert') ? [] : ['alerts all channels']
   const suspensions = response.filter(({ action }) => action === 'suspend' || action === 'suspend_tag')
@@ -44,13 +44,13 @@ export function testsText({ tests }: Pick<RuleDocument, 'tests'>): string {
 }
 
 /**
- * The mode that a text asks for: storing it switches the rule to it. It is looked for without a parser: a mode in a
- * selection is taken for one too, and only asks once too often.
+ * Returns the mode in a rule's text, to which storing it would switch the rule. This is a pattern, not a parser: a
+ * field named mode in a selection also matches, which only causes an unnecessary confirmation.
  */
 export const modeOfText = (text: string): RuleMode | undefined =>
   /(?:^|[{,])[ \t]*["']?mode["']?[ \t]*:\s*["']?(observe|alert|enforce)\b/m.exec(text)?.[1] as RuleMode | undefined
 
-/** What a new rule begins with. Its tests pass. */
+/** Template for a new rule. Its tests pass. */
 export const templateText = `title: Reads of a credentials file
 description: An agent reads a file that looks like a credential, three times within five minutes.
 severity: warning

@@ -28,7 +28,7 @@ function DeleteDialog({ rule, onClose }: { rule: Rule; onClose(): void }) {
   const remove = useMutation({
     mutationFn: () => call('deleteRule', { params: { id: rule.id } }),
     onSuccess: () => {
-      // The page of the rule would ask for it once more.
+      // Navigates first: otherwise the rule's page would request the deleted rule again.
       void navigate({ to: '/rules' }).then(() => client.invalidateQueries({ queryKey: rulesKey }))
     },
   })
@@ -59,7 +59,7 @@ function DeleteDialog({ rule, onClose }: { rule: Rule; onClose(): void }) {
   )
 }
 
-/** The text in the editor until it is stored, and on which version it is based. */
+/** Unsaved text of the editor, and the version that it is based on. */
 interface Draft {
   text: string
   version: number
@@ -177,20 +177,20 @@ function EarlierText({ id, version, onTake }: { id: string; version: number; onT
   return <ReadText label={`Text of version ${version}`} text={data.text} onTake={onTake && (() => onTake(data.text))} />
 }
 
-/** Why the one who looks may not change the rule. */
+/** Returns why the current user may not change the rule. */
 function lockOf(rule: Rule, mayOperate: boolean): string | undefined {
   if (!mayOperate) return 'Your key has scope viewer: only operators and admins change rules'
   if (rule.file !== null) return `The rule is read from the file ${plainText(rule.file)}: change it there`
   return undefined
 }
 
-/** One rule: its text, what it does with its firings, and when it fired. */
+/** One rule: its text, its mode and its firings. */
 export function RulePage() {
   const { id } = route.useParams()
   const { data, error } = useQuery(ruleQuery(id))
   const title = data ? plainText(data.title) : 'Rule'
   useTitle(title)
-  // What was typed belongs to one rule.
+  // The key resets the editor when another rule is opened.
   if (data) return <OpenRule key={id} rule={data} />
   return (
     <div className="rows">

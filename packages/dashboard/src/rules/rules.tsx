@@ -20,7 +20,7 @@ import type { RulesSearch } from './search.ts'
 
 const route = getRouteApi('/inside/rules')
 
-/** Events of a moment under load; more than these are a runner that does not keep up. */
+/** Normal lag under load, in events. Above this, the rule runner is not keeping up. */
 const usualLag = 1_000
 
 function headingOf(rules: readonly ListedRule[]): string {

@@ -20,7 +20,7 @@ const mebibyte = 1024 * 1024
 const isFailing = ({ last_failure_at, last_success_at }: Job): boolean =>
   last_failure_at !== null && (last_success_at === null || last_success_at < last_failure_at)
 
-/** Present faults, as the heading. */
+/** Returns the heading: current faults. */
 function verdictOf({ health, jobs, channels }: System): string {
   const failing = jobs.filter(isFailing)
   const broken = channels.filter(({ state }) => state === 'failing')
@@ -251,7 +251,7 @@ function SystemPanels({ system, checkedAt }: { system: System; checkedAt: number
   )
 }
 
-/** How the service itself fares, and by which settings. */
+/** Health and configuration of the service itself. */
 export function Settings() {
   const mayRead = useHasScope('operator', 'admin')
   const now = useNow()

@@ -4,7 +4,7 @@ import { useMayOperate } from '../service/session.ts'
 import { useKeys } from '../shell/keys.ts'
 import { ResumeDialog, SuspendDialog } from './suspend-dialog.tsx'
 
-/** Suspend or resume one agent, whichever acts now; for a viewer the button says why it does not. */
+/** Button to suspend or resume an agent, depending on its state. For viewers it shows why it is disabled. */
 export function ControlButton({
   agent,
   because,
@@ -12,7 +12,7 @@ export function ControlButton({
 }: {
   agent: Agent
   because?: string
-  /** Whether the key `s` presses it. */
+  /** Whether the key `s` activates the button. */
   isKeyed?: boolean
 }) {
   const mayOperate = useMayOperate()

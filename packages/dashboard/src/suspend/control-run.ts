@@ -6,27 +6,30 @@ import { call, sentenceOf } from '../service/client.ts'
 import { type AgentDetail, fleetQuery, noteDetail } from '../service/fleet.ts'
 
 const askEveryMs = 250
-/** An agent that only polls asks every 30 seconds; after twice that its page goes on asking. */
+/**
+ * Agents that only poll do so every 30 seconds. After twice that, the dialog stops and the agent's page continues to
+ * refresh.
+ */
 const askForMs = 60_000
 
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms))
 
-/** One kill or resume, as far as this browser and the service know of it. */
+/** Progress of one kill or resume. */
 export interface ControlRun {
-  /** Epoch milliseconds of this machine. */
+  /** Epoch milliseconds by this browser's clock. */
   requestedAt: number
   isStored: boolean
   /** The agent as the service last reported it. */
   detail?: AgentDetail
-  /** Of a kill. */
+  /** Only for a kill. */
   suspension?: Suspension
-  /** Why the service refused. */
+  /** Error message of the service's refusal. */
   fault?: string
-  /** A second operator has to confirm: the sentence says until when. */
+  /** Set when a second operator has to confirm: the service's sentence, with the deadline. */
   waits?: string
 }
 
-/** Suspends or resumes an agent, and follows it until it confirmed or the dialog is closed. */
+/** Suspends or resumes an agent, and polls its state until it is confirmed or the dialog is closed. */
 export function useControlRun(action: 'suspend' | 'resume', instanceId: string) {
   const client = useQueryClient()
   const [run, setRun] = useState<ControlRun>()
@@ -57,7 +60,7 @@ export function useControlRun(action: 'suspend' | 'resume', instanceId: string) 
 
   async function follow(until: number): Promise<void> {
     while (isShown.current && Date.now() < until) {
-      // The service may be away for a moment: what was stored stays stored.
+      // Errors are ignored: the change is already stored, and the service may be briefly unreachable.
       const [detail, listed] = await Promise.all([
         call('getInstance', { params }).catch(() => undefined),
         action === 'suspend' ? call('listSuspensions', { params }).catch(() => undefined) : undefined,

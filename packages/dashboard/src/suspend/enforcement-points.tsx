@@ -9,7 +9,7 @@ import { ReachLine } from './reach-line.tsx'
 
 type Scope = Pick<EnforcementPoint, 'instances' | 'tags'>
 
-/** Whether a point is called for the agent. */
+/** Whether the enforcement point is called for the agent. */
 function isCalledFor({ instances, tags }: Scope, agent: Pick<Agent, 'id' | 'tags'>): boolean {
   if (instances) return instances.some((pattern) => matchesPattern(pattern, agent.id))
   return !tags || tags.some((pattern) => agent.tags.some((tag) => matchesPattern(pattern, tag)))
@@ -22,11 +22,11 @@ function scopeText({ instances, tags }: Scope): string {
 
 interface EnforcementPointsProps {
   action: ContainmentAction
-  /** Undefined = those of a fleet, each with the agents it is called for. */
+  /** Undefined for a fleet: each point is listed with the agents that it is called for. */
   agent?: Pick<Agent, 'id' | 'tags'>
 }
 
-/** The levers outside of the agents that this moves, as lines of a list of what it reaches. */
+/** Lists the enforcement points that will be called. */
 export function EnforcementPoints({ action, agent }: EnforcementPointsProps) {
   const { data: points = [], error } = useQuery(pointsQuery)
   if (error) {

@@ -6,7 +6,7 @@ interface Reach {
   isReached: boolean
 }
 
-/** What suspending an agent reaches and what not, from what the agent said of itself. */
+/** Lists what suspending an agent reaches and what it does not, based on the agent's own reports. */
 export function reachOf(detail: AgentDetail): Reach[] {
   const { status, fail_mode, control } = detail
   const listens = control.applied_version !== null

@@ -11,11 +11,11 @@ interface ReasonFieldProps {
   onReason(reason: string): void
   /** Called by ⌘↵. */
   onSubmit(): void
-  /** Whether it has the focus when its dialog opens. */
+  /** Whether the field gets the focus when its dialog opens. */
   isFirst?: boolean
 }
 
-/** Why, in the words of the operator, with the usual beginnings a press away. */
+/** Field for the operator's reason, with buttons for common ones. */
 export function ReasonField({ action, reason, onReason, onSubmit, isFirst = false }: ReasonFieldProps) {
   return (
     <>

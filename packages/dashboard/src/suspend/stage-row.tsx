@@ -1,7 +1,7 @@
 import type { Stage } from './stages.ts'
 import './suspend.css'
 
-/** Facts in a row. What has not happened is an open circle. */
+/** Stages in a row. Stages that have not happened are open circles. */
 export function StageRow({ stages }: { stages: readonly Stage[] }) {
   return (
     <ol className="stages">

@@ -4,12 +4,12 @@ import type { Agent } from '../service/fleet.ts'
 
 export interface Stage {
   name: string
-  /** Milliseconds or an instant; what is missing, for a stage that has not happened. */
+  /** A duration or an instant; for a stage that has not happened, what is missing. */
   fact: string
   isDone: boolean
 }
 
-/** Milliseconds between the last kill or resume and the agent's word; undefined before that. */
+/** Returns the milliseconds from the last kill or resume to the agent's confirmation; undefined until then. */
 export function confirmedAfter({ control }: Pick<Agent, 'control'>): number | undefined {
   const { confirmed, changed_at, applied_at } = control
   if (!confirmed || changed_at === null || applied_at === null) return undefined
@@ -21,8 +21,8 @@ export const msText = (ms: number): string => `${Math.max(0, ms).toLocaleString(
 const ways = { stream: 'by control stream', poll: 'by poll' }
 
 /**
- * The facts of a suspension as a row. `requested` is its instant in words. A stage that was not observed is unknown
- * when a later one was, or when the suspension is over; it is never assumed.
+ * Returns the stages of a suspension. `requested` is its formatted time. A stage that was not observed is shown as
+ * unknown if a later one was, or if the suspension has ended; it is never assumed.
  */
 export function stagesOf(suspension: Suspension, now: number, requested: string): Stage[] {
   const { requested_at, resumed_at, can_acknowledge, delivered_by, acknowledged_by, breaches } = suspension
@@ -48,7 +48,7 @@ export function stagesOf(suspension: Suspension, now: number, requested: string)
   ]
 }
 
-/** State of a suspension as a sentence without its period. */
+/** Describes the state of a suspension in a sentence without a period. */
 export function suspensionSentence(suspension: Suspension, now: number): string {
   const { state, requested_at, acknowledged_at, first_breach_at, breaches, resumed_at } = suspension
   const after = (at: string | null) => (at === null ? '' : msText(Date.parse(at) - Date.parse(requested_at)))
@@ -66,7 +66,7 @@ export function suspensionSentence(suspension: Suspension, now: number): string 
   return sentences[state]
 }
 
-/** What an enforcement point answered, in words of ours. Its error is a text of others. */
+/** Describes the state of an enforcement point's call in fixed words. Its error is untrusted text. */
 export function enforcementText({ state, attempts }: Pick<EnforcementCall, 'state' | 'attempts'>): string {
   const calls = attempts === 1 ? 'one attempt' : `${attempts.toLocaleString('en')} attempts`
   if (state === 'confirmed') return 'confirmed'
@@ -74,7 +74,7 @@ export function enforcementText({ state, attempts }: Pick<EnforcementCall, 'stat
   return state === 'failed' ? `failed after ${calls}` : 'not confirmed yet'
 }
 
-/** The last resume of an agent. */
+/** Returns the stages of an agent's last resume. */
 export function stagesOfResume(agent: Pick<Agent, 'control'>, now: number, changed: string): Stage[] {
   const { changed_at, applied_at } = agent.control
   if (changed_at === null) return []

@@ -14,7 +14,7 @@ import { confirmedAfter, msText, stagesOf, stagesOfResume } from './stages.ts'
 
 interface ControlDialogProps {
   agent: Pick<Agent, 'id' | 'suspension_reason'>
-  /** The occasion, prefilled as the beginning of the reason. */
+  /** Prefilled beginning of the reason. */
   because?: string
   onClose(): void
 }
@@ -34,7 +34,7 @@ function ReachList({ id }: { id: string }) {
   )
 }
 
-/** What the facts allow to say by now: "stopped" is proven later than a person watches a dialog. */
+/** Describes the outcome so far. It never says "stopped", which takes longer to prove than a dialog is open. */
 function outcomeOf(action: 'suspend' | 'resume', { fault, waits, isStored, detail, suspension }: ControlRun): string {
   const done = action === 'suspend' ? 'suspended' : 'resumed'
   if (fault !== undefined) return `Not ${done}.`
@@ -76,7 +76,7 @@ function Progress({ action, run }: { action: 'suspend' | 'resume'; run: ControlR
   )
 }
 
-/** Asks once for the reason, says what a stop reaches and what not, then shows each stage as it happens. */
+/** Asks for the reason, shows what a suspension reaches and what it does not, then shows each stage as it happens. */
 export function SuspendDialog({ agent, because = '', onClose }: ControlDialogProps) {
   const { run, start } = useControlRun('suspend', agent.id)
   const [reason, setReason] = useState(because)

@@ -5,7 +5,10 @@ import { canVerify, sha256Hex } from '../parts/sha256.ts'
 type Verdict = 'right' | 'wrong'
 const words = { right: 'computed here: right', wrong: 'computed here: WRONG' } as const
 
-/** Computes the hash of what is published in this browser. A chain shows whether the hash was changed with it. */
+/**
+ * Computes the hash of a published attestation in this browser. Only the chain can show whether the hash was changed
+ * too.
+ */
 export function HashCheck({ item }: { item: Attestation }) {
   const [verdict, setVerdict] = useState<Verdict>()
   if (!canVerify()) return null

@@ -11,7 +11,7 @@ interface Found {
   words: string
 }
 
-/** What the posted report says, and whether it says the same twice: the registry counts the other way round. */
+/** Reads the posted report, and checks that its risk and its response agree: the registry's scale is inverted. */
 function readReport({ report = '', request_hash }: Posted): Found {
   const hash = keccak256(report)
   try {
@@ -24,7 +24,10 @@ function readReport({ report = '', request_hash }: Posted): Found {
   }
 }
 
-/** Computes the hash of the posted report in this browser: the explorer shows it as the response hash of the transaction. */
+/**
+ * Computes the hash of the posted report in this browser, to compare with the response hash that an explorer shows for
+ * the transaction.
+ */
 export function ReportCheck({ posted }: { posted: Posted }) {
   const [found, setFound] = useState<Found>()
   return (

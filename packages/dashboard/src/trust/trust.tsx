@@ -12,14 +12,14 @@ import { HashCheck } from './hash-check.tsx'
 import { ReportCheck } from './report-check.tsx'
 import './trust.css'
 
-/** Caches keep a summary so long. */
+/** Caches keep a summary for this long. */
 const refreshMs = 60_000
-/** Three summaries that did not come. */
+/** Three missed refreshes. */
 const staleAfterMs = 180_000
 
 const tiers = ['low', 'moderate', 'elevated', 'high', 'critical'] as const
 
-/** What each signal is, in the order of weight: the names of `risk_points`. */
+/** Signals by the names of `risk_points`, in order of weight. */
 const signals: {
   name: keyof TrustSummary['risk_points']
   what: string
@@ -34,7 +34,7 @@ const signals: {
   { name: 'warning', what: 'warnings', window: '24 hours', alone: 20 },
 ]
 
-/** Why the score is not zero, the largest part first. */
+/** Describes why the score is not zero, largest part first. */
 function reasonOf({ risk_points }: TrustSummary): string {
   const parts = signals
     .filter(({ name }) => risk_points[name] > 0)
@@ -81,7 +81,7 @@ function Method({ data }: { data: TrustSummary }) {
   )
 }
 
-/** An address of the summary, shown as a link only if it leads to a web page. */
+/** An address of the summary. It is a link only if it is an https URL. */
 function Outside({ href, children }: { href: string | null; children: string }) {
   if (href === null || !/^https:\/\//.test(href)) return <HostileText text={children} max={80} />
   return (
@@ -241,7 +241,7 @@ function Summary({ data }: { data: TrustSummary }) {
   )
 }
 
-/** For people who know nothing of Wardline: only what the public summary says. */
+/** Public page for people who do not know Wardline. It shows only the public summary. */
 export function Trust() {
   const now = useNow()
   const [theme, changeTheme] = useTheme()

@@ -15,10 +15,10 @@ import { LiveMark } from '../shell/live-mark.tsx'
 import { useTitle } from '../shell/title.ts'
 import './wallboard.css'
 
-/** As many as are read from the other end of a room. */
+/** As many items as can be read across a room. */
 const maxItems = 5
 
-/** Keeps the screen on while the page is seen; browsers allow that over HTTPS and on this machine. */
+/** Keeps the screen on while the page is visible. Browsers allow this only over HTTPS and on localhost. */
 function useAwake(): boolean {
   const [isAwake, setAwake] = useState(false)
   useEffect(() => {
@@ -30,7 +30,7 @@ function useAwake(): boolean {
         const given = await navigator.wakeLock.request('screen')
         if (isOver) return void given.release()
         lock = given
-        // The browser takes it back when the page is hidden; it is asked for again once it is seen.
+        // The browser releases the lock when the page is hidden; it is requested again when the page is visible.
         given.addEventListener('release', () => setAwake(false))
         setAwake(true)
       } catch {
@@ -49,7 +49,7 @@ function useAwake(): boolean {
   return isAwake
 }
 
-/** For a screen on a wall: what the overview says, to be read from afar, with nothing to press. */
+/** The overview for a screen on a wall: readable from afar, without controls. */
 export function Wallboard() {
   const { agents, stats, items, verdict, isComplete, isStale, fault, troubled } = useVerdict()
   const navigate = useNavigate()
