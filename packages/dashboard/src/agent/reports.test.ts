@@ -18,23 +18,23 @@ const row = (fields: Partial<Row>): Row =>
     ...fields,
   }) as Row
 
-test('an anomaly is one of the service alone', () => {
+test('only a report of the service counts as an anomaly', () => {
   const event = { by_service: true, event_type: 'anomaly_detected', metadata: { metric: 'shell_exec_count' } }
   expect(anomalyMetric(row(event))).toBe('shell_exec_count')
-  // A caller may report the type too: nobody judged it.
+  // A caller may report this type too, but nothing has verified it.
   expect(anomalyMetric(row({ ...event, by_service: false }))).toBeUndefined()
   expect(anomalyMetric(row({ ...event, metadata: { metric: 7 } }))).toBeUndefined()
   expect(anomalyMetric(row({ ...event, metadata: null }))).toBeUndefined()
 })
 
-test('metrics are read from reports, oldest first, and nothing else is', () => {
+test('reads metrics, oldest first, from session_metrics reports only', () => {
   const reports = ['{"a":1,"b":"x"}', 'no JSON', 'null', '{"a":2.5}'].map((description) => row({ description }))
   const metrics = metricsOf(reports.toReversed())
   expect([...metrics.keys()]).toEqual(['a'])
   expect(metrics.get('a')!.map(({ value }) => value)).toEqual([1, 2.5])
 })
 
-test('a session is its inputs, its calls by tool, and what came of it', () => {
+test('groups a session into inputs, calls by tool, and outcome', () => {
   const rows = [
     row({ event_type: 'user_prompt', description: 'Refund order 7' }),
     row({ metadata: { toolName: 'web-search' } }),

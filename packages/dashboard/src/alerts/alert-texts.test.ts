@@ -48,7 +48,7 @@ describe('the heading of the queue', () => {
   const say = (given: Partial<Parameters<typeof queueSentence>[0]>) =>
     queueSentence({ counts: [], isComplete: true, channels: [channel()], ...given })
 
-  test('says what is open, without what only informs', () => {
+  test('counts open alerts without those of severity info', () => {
     expect(say({ counts })).toBe('5 alerts are open, 1 breach among them.')
     expect(say({ counts: counts.slice(1) })).toBe('4 alerts are open.')
     expect(say({ counts: [{ status: 'open', severity: 'critical', count: 1 }] })).toBe('1 alert is open, 1 critical.')
@@ -56,8 +56,8 @@ describe('the heading of the queue', () => {
     expect(say({ counts: counts.slice(2) })).toBe('No alert is open, 2 acknowledged.')
   })
 
-  // An empty queue calms only where something would fill it.
-  test('never takes silence for peace', () => {
+  // An empty queue is reassuring only if a working channel could fill it.
+  test('never calls an empty queue fine without a working channel', () => {
     expect(say({})).toBe('No alert is open.')
     expect(say({ channels: [] })).toBe('No alerts: no channel is set up.')
     expect(say({ channels: [channel({ enabled: false })] })).toBe('No alerts: every channel is disabled.')
@@ -70,7 +70,7 @@ describe('the heading of the queue', () => {
   })
 })
 
-test('the count of a filter follows the other one', () => {
+test('the count of one filter depends on the other', () => {
   expect(countOf(counts, {})).toBe(7)
   expect(countOf(counts, { status: 'open' })).toBe(5)
   expect(countOf(counts, { severity: 'info' })).toBe(900)
@@ -80,7 +80,7 @@ test('the count of a filter follows the other one', () => {
 describe('the sentence about an alert', () => {
   const alert = { event_type: 'honeypot_triggered', by_service: true, source: 'wardline', instance_id: 'bot-1' }
 
-  test('believes the service alone', () => {
+  test('states what happened only if the service itself reported it', () => {
     expect(headlineOf(alert)).toBe('bot-1 used a decoy')
     expect(headlineOf({ ...alert, instance_id: null })).toBe('A decoy URL was fetched')
     expect(headlineOf({ ...alert, event_type: 'kill_unconfirmed' })).toBe('bot-1 has not confirmed its suspension')
@@ -92,7 +92,7 @@ describe('the sentence about an alert', () => {
     )
   })
 
-  test('says how it ended', () => {
+  test('names the state and verdict', () => {
     expect(stateText({ status: 'resolved', verdict: 'false_positive' })).toBe('Resolved as a false positive')
     expect(stateText({ status: 'acknowledged', verdict: null })).toBe('Acknowledged')
   })
@@ -103,7 +103,7 @@ describe('the history of an alert', () => {
   const change = (after: Partial<typeof state>, before: Partial<typeof state> = {}, alerts = 1) =>
     changeText({ at: at(1), by: 'Ada', before: { ...state, ...before }, after: { ...state, ...after }, alerts })
 
-  test('says what changed', () => {
+  test('lists the changes', () => {
     expect(change({ status: 'acknowledged', assignee: 'Ada' })).toBe('acknowledged it, assigned it')
     expect(change({ status: 'resolved', verdict: 'false_positive' }, {}, 3)).toBe(
       'resolved it as a false positive, together with 2 other alerts',
@@ -115,7 +115,7 @@ describe('the history of an alert', () => {
   })
 })
 
-describe('a delivery', () => {
+describe('the text of a delivery', () => {
   const delivery: AlertDetail['deliveries'][number] = {
     channel_id: 'env-slack',
     outcome: 'told',
@@ -129,7 +129,7 @@ describe('a delivery', () => {
     delivered_at: at(1),
   }
 
-  test('is never called delivered before it is', () => {
+  test('never says delivered before the receiver has accepted the message', () => {
     expect(deliveryText(delivery)).toBe('delivered after 1 attempt')
     expect(deliveryText({ ...delivery, state: 'pending', attempts: 0 })).toBe('on its way')
     expect(deliveryText({ ...delivery, state: 'pending', attempts: 3 })).toBe('not delivered yet, 3 attempts')
@@ -140,16 +140,16 @@ describe('a delivery', () => {
   })
 })
 
-describe('a channel', () => {
-  test('counts as working once it delivered something and nothing fails', () => {
+describe('the state of a channel', () => {
+  test('is working once it has delivered a message and nothing fails', () => {
     expect(stateOfChannel(channel())).toBe('works')
     expect(stateOfChannel(channel({ last_delivered_at: null }))).toBe('not proven')
-    // Its first failures pause it minutes before the service calls it failing.
+    // The first failures pause the channel minutes before the service marks it as failing.
     expect(stateOfChannel(channel({ paused_until: at(-60) }))).toBe('failing')
     expect(stateOfChannel(channel({ enabled: false, state: 'disabled' }))).toBe('disabled')
   })
 
-  test('says what it still has to do', () => {
+  test('lists pending, unplanned and dead messages', () => {
     const busy = channel({ paused_until: at(-60), waiting: 3, dead: 1, behind: 2 })
     expect(healthText(busy, now)).toBe(
       'Last delivered 60 s ago, next attempt in 60 s, 3 waiting, 2 not planned yet, 1 given up',
@@ -158,8 +158,8 @@ describe('a channel', () => {
   })
 })
 
-describe('what a rule is about', () => {
-  test('is read from what a person types, and said again', () => {
+describe('the match of a rule', () => {
+  test('is parsed from typed lists and described as a sentence', () => {
     const match = matchOf({ severities: ['breach', 'critical'], types: 'honeypot_*,  policy_violation', instances: '' })
     expect(match).toEqual({ severities: ['critical', 'breach'], types: ['honeypot_*', 'policy_violation'] })
     expect(matchText(match)).toBe('Alerts of severity critical or breach, type honeypot_* or policy_violation')

@@ -7,7 +7,7 @@ import { settingFields, settingsOf } from './setting-fields.ts'
 const formOf = (values: Record<string, string>) => ({ get: (name: string) => values[name] ?? null })
 
 describe('the form of a channel', () => {
-  test('has a field for each setting of each type, with what it asks for', () => {
+  test('has a field with label and hint for each setting of each channel type', () => {
     for (const type of channelTypes) {
       const fields = settingFields(type)
       expect(fields.length, type).toBeGreaterThan(0)
@@ -19,14 +19,14 @@ describe('the form of a channel', () => {
     }
   })
 
-  test('hides secrets while they are typed', () => {
+  test('masks secret fields', () => {
     const secret = channelTypes.flatMap((type) =>
       settingFields(type).flatMap(({ isSecret, name }) => (isSecret ? name : [])),
     )
     expect(new Set(secret)).toEqual(new Set(['secret', 'token', 'routing_key']))
   })
 
-  test('gives what was filled in, lists as lists', () => {
+  test('returns the filled-in settings, with lists as arrays', () => {
     const fields = settingFields('email')
     const form = formOf({ 'setting url': ' smtp://h ', 'setting from': 'a@h', 'setting to': 'b@h, c@h,' })
     expect(settingsOf(fields, form)).toEqual({ url: 'smtp://h', from: 'a@h', to: ['b@h', 'c@h'] })
@@ -35,7 +35,7 @@ describe('the form of a channel', () => {
 })
 
 describe('changing several alerts', () => {
-  test('attempts each, and says how many succeeded and why one did not', async () => {
+  test('attempts each, and reports how many succeeded and the first error', async () => {
     const tried: number[] = []
     const change = async (item: number) => {
       tried.push(item)
@@ -54,7 +54,7 @@ describe('the body of a message', () => {
   const json = { content_type: 'application/json', cut: false }
 
   // A line break within a text would otherwise look like another field.
-  test('shows JSON one field a line, and keeps line breaks of texts escaped', () => {
+  test('shows JSON with one field per line, and keeps line breaks within texts escaped', () => {
     expect(readableBody({ ...json, body: '{"a":"x\\n\\"severity\\": \\"info\\""}' })).toEqual([
       '{',
       String.raw`  "a": "x\n\"severity\": \"info\""`,
@@ -62,7 +62,7 @@ describe('the body of a message', () => {
     ])
   })
 
-  test('shows other text as it is', () => {
+  test('shows other text unchanged', () => {
     expect(readableBody({ ...json, body: '{"a":', cut: true })).toEqual(['{"a":'])
     expect(readableBody({ ...json, body: 'oops' })).toEqual(['oops'])
     expect(readableBody({ content_type: 'text/plain', cut: false, body: 'Subject: x\n\ny' })).toEqual([

@@ -19,7 +19,7 @@ const containment = (fields: Partial<ContainmentSummary>): ContainmentSummary =>
     ...fields,
   }) as ContainmentSummary
 
-describe('what is said of a containment', () => {
+describe('the heading of a containment', () => {
   test.each([
     [{ state: 'in_progress', confirmed: 92 }, 'Suspending 140 agents: 92 confirmed'],
     [{ state: 'partial', confirmed: 137 }, 'Partial: 137 of 140 agents confirmed the suspension'],
@@ -36,7 +36,7 @@ describe('what is said of a containment', () => {
     expect(containmentHeading(containment(fields))).toBe(sentence)
   })
 
-  // Whatever the figures are: without the proof of every agent no sentence claims that the fleet stopped.
+  // Whatever the counts are, no sentence claims that the fleet stopped without proof for every agent.
   test('never claims more agents stopped than are proven', () => {
     for (const state of ['in_progress', 'partial', 'complete', 'failed'] as const) {
       for (let proven = 0; proven < 140; proven += 7) {
@@ -47,7 +47,7 @@ describe('what is said of a containment', () => {
     }
   })
 
-  test('names few agents and counts the others', () => {
+  test('names a few agents and counts the others', () => {
     expect(selectorText({ instances: ['a', 'b'] }, 2)).toBe('a, b')
     expect(selectorText({ instances: ['a', 'b', 'c', 'd'] }, 140)).toBe('a, b, c and 137 more')
     expect(selectorText({ tags: ['env:prod', 'finance'] })).toBe('agents with env:prod and finance')

@@ -30,7 +30,7 @@ describe('the list of the fleet', () => {
     agent('d'),
   ]
 
-  test('is filtered by words of id, tag and version, and by status', () => {
+  test('filters by status and by words of the id, tags and version', () => {
     expect(names(withText(fleet, 'prod 4.9'))).toEqual(['b'])
     expect(names(withText(fleet, ' finance '))).toEqual(['a'])
     expect(names(shownAgents(fleet, { status: 'suspended' }))).toEqual(['b'])
@@ -39,13 +39,13 @@ describe('the list of the fleet', () => {
     expect(filterCounts(fleet)).toEqual({ active: 2, suspended: 1, unconfirmed: 1, offline: 1 })
   })
 
-  test('is sorted, versions by their numbers, and what fails open first', () => {
+  test('sorts versions numerically, and agents that fail open first', () => {
     expect(names(shownAgents(fleet, { sort: 'version', down: true }))).toEqual(['a', 'b', 'd', 'c'])
     expect(names(shownAgents(fleet, { sort: 'fails' }))[0]).toBe('c')
     expect(names(shownAgents(fleet, { sort: 'status' }))[0]).toBe('b')
   })
 
-  test('has each agent in one group, those without such a tag last, and hides what is collapsed', () => {
+  test('puts each agent into one group, untagged agents last, and hides collapsed groups', () => {
     const lines = (group: string, closed?: string[]) =>
       fleetItems(fleet, { group, ...(closed ? { closed } : {}) }).map((item) =>
         item.kind === 'group' ? `[${item.group.name}] ${item.group.agents.length}` : item.agent.id,

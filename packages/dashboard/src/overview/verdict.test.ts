@@ -69,7 +69,7 @@ function verdict({
 }
 
 describe('the verdict', () => {
-  test('claims nothing from data that is old, whatever the data says', () => {
+  test('claims nothing about the current state from stale data', () => {
     expect(verdict({ ageMs: 23_400, events: [row({})] }).sentence).toBe('No answer from the service for 23 s.')
   })
 
@@ -78,7 +78,7 @@ describe('the verdict', () => {
     [{}, 'All 2 agents are well.'],
     [{ fleet: [agent('a'), agent('b', 'offline', 300)] }, '1 of 2 agents is silent.'],
     [{ fleet: [agent('a', 'offline', 300)] }, 'Every agent is silent.'],
-    // One that said goodbye, or is only late, needs nobody.
+    // An agent that said goodbye, or is only slightly late, needs no attention.
     [{ fleet: [agent('a'), ended('b')] }, 'The working agent is well; 1 is offline.'],
     [
       { fleet: [agent('a'), agent('b'), suspended('c', 21), ended('d'), ended('e')] },
@@ -107,7 +107,7 @@ describe('the verdict', () => {
     expect(verdict(facts).sentence).toBe('a has not confirmed its suspension.')
   })
 
-  test('names a critical agent that works before a breach whose agent is suspended', () => {
+  test('names a working agent with a critical report before a breach by a suspended agent', () => {
     const critical = row({ severity: 'critical', event_type: 'anomaly_detected', instance_id: 'b' })
     const events = [row({}), critical]
     const other = agent('b')
@@ -115,15 +115,15 @@ describe('the verdict', () => {
     expect(verdict({ events, fleet: [agent('a'), other] }).sentence).toBe('a used a decoy and is still working.')
   })
 
-  // Any caller may report a type that only the service knows: an attacker could blame another agent.
-  test('does not believe a caller who reports what only the service knows', () => {
+  // Any caller may report a type that only the service can know, so an attacker could blame another agent.
+  test('does not trust a caller that reports a type that only the service can know', () => {
     const { items } = verdict({ events: [row({ by_service: false, source: 'b' })] })
     expect(items[0]?.headline).toBe('a reports honeypot_triggered (as another reporter says)')
   })
 })
 
-describe('the queue', () => {
-  test('has the worst first', () => {
+describe('the attention queue', () => {
+  test('lists the worst items first', () => {
     const { kinds } = verdict({
       fleet: [agent('a'), suspended('b'), agent('c', 'offline', 300)],
       events: [row({ severity: 'critical' }), row({})],
@@ -131,7 +131,7 @@ describe('the queue', () => {
     expect(kinds).toEqual(['breach', 'unconfirmed', 'critical', 'offline'])
   })
 
-  test('leaves out what was acknowledged, and what is a day old', () => {
+  test('leaves out acknowledged alerts and events older than a day', () => {
     const seen = row({})
     expect(verdict({ events: [seen], alerts: [[seen.id, 'acknowledged']] }).items).toEqual([])
     expect(verdict({ events: [row({ created_at: at(90_000) })] }).items).toEqual([])
@@ -139,7 +139,7 @@ describe('the queue', () => {
     expect(verdict({ events: [open], alerts: [[open.id, 'open']] }).items[0]?.alertId).toBe(open.id)
   })
 
-  test('groups repeats, and agents that went silent together', () => {
+  test('groups repeated events, and agents that went silent together', () => {
     const { items } = verdict({
       fleet: [agent('a', 'offline', 300), agent('b', 'offline', 310), agent('c', 'offline', 900), ended('d')],
       events: [row({}), row({}), row({})],
@@ -151,7 +151,7 @@ describe('the queue', () => {
     ])
   })
 
-  test('has one line for each anomaly that is not over, whatever a caller says of it', () => {
+  test('has one line per open anomaly, and ignores reports by callers', () => {
     const about = (event_type: string, episode: string, severity: Row['severity'] = 'warning', by_service = true) =>
       row({ event_type, severity, by_service, metadata: { metric: 'calls', episode } })
     const rose = about('anomaly_detected', 'one', 'critical')
@@ -175,7 +175,7 @@ describe('the queue', () => {
     expect(acknowledged.items).toEqual([])
   })
 
-  test('has one that was active although suspended, unless the report of it has an alert', () => {
+  test('lists an agent that was active while suspended, unless its report has an acknowledged alert', () => {
     const violated: Agent = { ...suspended('a', 21), containment: { state: 'violated', since: at(10) } }
     const [item] = verdict({ fleet: [violated] }).items
     expect([item?.headline, item?.severity]).toEqual(['a was active although it is suspended', 'breach'])
@@ -186,7 +186,7 @@ describe('the queue', () => {
     expect(verdict({ fleet: [proven] }).items).toEqual([])
   })
 
-  test('has containments that are not complete in time, before their agents', () => {
+  test('lists incomplete containments after their deadline, before their agents', () => {
     const partial = {
       id: 'one',
       action: 'suspend',
@@ -207,8 +207,8 @@ describe('the queue', () => {
     expect(sentence).toBe('Partial: 1 of 3 agents confirmed the suspension.')
   })
 
-  // After a stop of the fleet its agents would push everything else out of the queue.
-  test('has one line for more unconfirmed agents than it names', () => {
+  // After a fleet-wide suspension, its agents would push everything else out of the queue.
+  test('combines unconfirmed agents into one line when there are too many to name', () => {
     const ids = Array.from({ length: 12 }, (_, index) => `agent-${10 + index}`)
     const fleet = [...ids.map((id) => suspended(id)), agent('b')]
     const { items, sentence } = verdict({ fleet, events: [row({ severity: 'critical', instance_id: 'b' })] })
@@ -222,7 +222,7 @@ describe('the queue', () => {
     expect(verdict({ fleet: fleet.slice(0, 3) }).items.map(({ agentId }) => agentId)).toEqual(ids.slice(0, 3))
   })
 
-  test('has the brake as long as it is engaged, not the event that engaged it', () => {
+  test('lists the brake while it is engaged, not the event that engaged it', () => {
     const brake = { engaged: true, engaged_at: at(60), engaged_by_event: 'one', refused: 3 }
     const events = [row({ severity: 'critical', event_type: 'brake_engaged', instance_id: null })]
     const { items, sentence } = verdict({ brake, events })
@@ -231,7 +231,7 @@ describe('the queue', () => {
     expect(verdict({ brake: { ...brake, engaged: false }, events }).items).toEqual([])
   })
 
-  test('has one line for the agents that answer no drill, until they do', () => {
+  test('combines agents that do not respond to drills into one line until they respond', () => {
     const about = (instance_id: string, by_service = true) =>
       row({ event_type: 'drill_overdue', severity: 'warning', instance_id, by_service })
     const overdue = [about('a'), about('b'), about('c', false)]

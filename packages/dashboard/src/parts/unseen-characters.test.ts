@@ -15,6 +15,6 @@ test.each([
   ['<b>&amp;', '<b>&amp;'],
   ['ก็่ a\u0301', 'ก็่ a\u0301'],
   [`a${'\u0301'.repeat(10)}b`, `a${'\u0301'.repeat(8)}[U+0301][U+0301]b`],
-])('shows what would be invisible in %j', (text, expected) => {
+])('shows invisible characters of %j by their codes', (text, expected) => {
   expect(shown(text)).toBe(expected)
 })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { modeOfText, responseSentences } from './rule-texts.ts'
 
-test('finds the mode that a text asks for, in YAML and in JSON', () => {
+test('finds the mode in the text of a rule, in YAML and in JSON', () => {
   expect(modeOfText('title: A\nmode: enforce\nseverity: info\n')).toBe('enforce')
   expect(modeOfText('mode :  "alert" # for now')).toBe('alert')
   expect(modeOfText(JSON.stringify({ title: 'A', mode: 'enforce' }, null, 2))).toBe('enforce')
@@ -12,7 +12,7 @@ test('finds the mode that a text asks for, in YAML and in JSON', () => {
   expect(modeOfText('title: A\n# mode: enforce\n')).toBeUndefined()
 })
 
-test('says what each firing does, with the alert that is always sent and the steps of suspensions', () => {
+test('describes what each firing does, including the default alert and the steps of suspensions', () => {
   expect(responseSentences({})).toEqual(['alerts all channels'])
   expect(
     responseSentences({

@@ -38,7 +38,7 @@ const row = (fields: Partial<Suspension>) =>
   stagesOf(suspension(fields), now, 'then').map(({ name, fact, isDone }) => `${isDone ? '●' : '○'} ${name} ${fact}`)
 
 describe('the stages of a suspension', () => {
-  test('have milliseconds since the request, and a way', () => {
+  test('show milliseconds since the request, and how they were reached', () => {
     const facts = { published_at: after(4), delivered_at: after(9), delivered_by: 'stream' as const }
     expect(row({ ...facts, acknowledged_at: after(21), acknowledged_by: 'ack', silent_at: after(30_021) })).toEqual([
       '● Requested then',
@@ -50,8 +50,8 @@ describe('the stages of a suspension', () => {
     ])
   })
 
-  // A stage that nobody observed must not look as if it happened, nor as if it were still to come.
-  test('are unknown where a later one was observed, and open where none was', () => {
+  // A stage that was not observed must look neither done nor still to come.
+  test('are unknown if a later stage was observed, and otherwise open', () => {
     expect(row({ stored_at: null, acknowledged_at: after(21), acknowledged_by: 'heartbeat' })).toEqual([
       '● Requested then',
       '○ Stored unknown',
@@ -69,7 +69,7 @@ describe('the stages of a suspension', () => {
     expect(row({ resumed_at: after(10_000) }).at(-1)).toBe('○ Silent unknown')
   })
 
-  test('say what a client cannot do, and that silence was broken', () => {
+  test('show that a client cannot acknowledge, and that an agent was active while suspended', () => {
     expect(row({ can_acknowledge: false, delivered_at: after(9), delivered_by: 'poll' }).slice(3)).toEqual([
       '● Delivered +9 ms, by poll',
       '○ Acknowledged this client cannot acknowledge',
@@ -94,13 +94,13 @@ test.each([
   expect(suspensionSentence(suspension(fields), now)).toBe(sentence)
 })
 
-test('nothing but proof is called stopped', () => {
+test('only a proven suspension is called stopped', () => {
   for (const state of ['pending', 'unconfirmed', 'delivered', 'quiet', 'confirmed', 'violated'] as const) {
     expect(suspensionSentence(suspension({ state }), now)).not.toMatch(/stopped/i)
   }
 })
 
-test('an enforcement point is not confirmed until it says so', () => {
+test('an enforcement point is shown as confirmed only once it has confirmed', () => {
   expect(enforcementText({ state: 'confirmed', attempts: 1 })).toBe('confirmed')
   expect(enforcementText({ state: 'pending', attempts: 0 })).toBe('not confirmed yet')
   expect(enforcementText({ state: 'failed', attempts: 3 })).toBe('failed after 3 attempts')

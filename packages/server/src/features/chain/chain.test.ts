@@ -25,7 +25,7 @@ if (missing !== undefined) console.warn(`${missing}: the on-chain side is not te
 const errorOf = (service: TestService) =>
   service.rows<{ last_error: string | null }>('select last_error from chain_senders').then(([row]) => row?.last_error)
 
-/** Sent, in a block, and confirmed. */
+/** Submits an attestation and mines blocks until it is confirmed. */
 async function attest(on: ChainService, service: TestService, number = 1): Promise<void> {
   await service.services.chain!.submit([record(number)])
   await turn(service)
@@ -34,7 +34,7 @@ async function attest(on: ChainService, service: TestService, number = 1): Promi
 }
 
 describe.skipIf(missing !== undefined)('attestations on a chain', () => {
-  it('shows the hash of before once it is confirmed, and not a block sooner', async () => {
+  it('shows the published hash on the chain once it has enough confirmations, not a block earlier', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await withSchema(on, service)
@@ -63,7 +63,7 @@ describe.skipIf(missing !== undefined)('attestations on a chain', () => {
     expect(service.logged.join()).not.toContain('ac0974bec39a17e3')
   })
 
-  it('forgets a confirmation that a reorganisation undid, and sends the same transaction again', async () => {
+  it('sends the same transaction again after a reorganisation undid its confirmation', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await withSchema(on, service)
@@ -87,7 +87,7 @@ describe.skipIf(missing !== undefined)('attestations on a chain', () => {
     expect(await service.rows('select id from chain_transactions where watched = 1')).toEqual([])
   })
 
-  it('offers more for a transaction that is stuck, under its nonce and below the limit', async () => {
+  it('raises the fees of a stuck transaction under the same nonce, up to the limit', async () => {
     await using on = await openChainService()
     await using service = await on.open({ TRUST_MAX_FEE_GWEI: '3' })
     await withSchema(on, service)
@@ -107,8 +107,8 @@ describe.skipIf(missing !== undefined)('attestations on a chain', () => {
     expect(await countOf(on)).toBe(1)
   })
 
-  // The answer to the send is lost, the process dies before or after it: whatever happened, the chain has one.
-  it('sends nothing twice, wherever a process dies', async () => {
+  // Whether the send's response is lost or the process dies before or after the send, the chain has one attestation.
+  it('never sends an attestation twice, whenever the process dies', async () => {
     await using on = await openChainService()
     const rounds = effort(5, 50)
     await using first = await on.open()
@@ -125,7 +125,7 @@ describe.skipIf(missing !== undefined)('attestations on a chain', () => {
       await turn(died)
       on.lies.answer = undefined
       await died[Symbol.asyncDispose]()
-      // Its lease is still there when the next one starts, as after SIGKILL.
+      // The lease is still held when the next process starts, as after SIGKILL.
       await first.execute(`update chain_senders set holder = 'gone', leased_until = ${first.clock.now() + 1_000}`)
       await using next = await on.open({}, first)
       await turn(next)
@@ -137,7 +137,7 @@ describe.skipIf(missing !== undefined)('attestations on a chain', () => {
     expect(made.every(({ state }) => state === 'confirmed')).toBe(true)
   })
 
-  it('sends once with two processes', async () => {
+  it('sends each attestation once with two processes', async () => {
     await using on = await openChainService()
     await using one = await on.open()
     await withSchema(on, one)
@@ -156,7 +156,7 @@ describe.skipIf(missing !== undefined)('attestations on a chain', () => {
     ])
   })
 
-  it('removes a revoked attestation from the summary', async () => {
+  it('records the revocation of an attestation once the chain shows it', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await withSchema(on, service)
@@ -174,7 +174,7 @@ describe.skipIf(missing !== undefined)('attestations on a chain', () => {
     expect(rows).toEqual([{ revoked_at: expect.any(Number) }])
   })
 
-  it('gives up what the contract refuses, with an event, and goes on', async () => {
+  it('fails a transaction that the contract refuses, reports an event, and sends the next ones', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await service.services.chain!.submit([record()])
@@ -224,10 +224,10 @@ describe.skipIf(missing !== undefined)('the identity', () => {
     expect(await service.services.chain!.planRegistration()).toHaveProperty('done')
   })
 
-  it('takes an identity over only when the chain says that it is ours', async () => {
+  it('uses a configured identity only after the chain confirms that it belongs to the wallet', async () => {
     await using on = await openChainService()
     const { chain, contracts } = on
-    // register(string) with an empty text, by another account; then setWallet(0, ours).
+    // Another account calls register(string) with an empty text, then setWallet(0, our wallet).
     const register = `0xf2c298be${'20'.padStart(64, '0')}${'0'.repeat(64)}`
     await chain.ask('eth_sendTransaction', { from: otherAddress, to: contracts.identity, data: register })
     await mine(chain, 1)
@@ -245,7 +245,7 @@ describe.skipIf(missing !== undefined)('the identity', () => {
     expect((await trust(service)).identity).toMatchObject({ registered: true, status: 'live', register_tx_url: null })
   })
 
-  it('is unverified for an agent that nobody registered', async () => {
+  it('is unverified for an unregistered agent id', async () => {
     await using on = await openChainService()
     await using service = await on.open({ TRUST_AGENT_ID: '7' })
     await turn(service)
@@ -253,10 +253,10 @@ describe.skipIf(missing !== undefined)('the identity', () => {
   })
 })
 
-describe.skipIf(missing !== undefined)('an RPC that is not to be trusted', () => {
+describe.skipIf(missing !== undefined)('an untrusted RPC node', () => {
   const answer = (result: unknown, id: unknown) => ({ body: JSON.stringify({ jsonrpc: '2.0', id, result }) })
 
-  it('gets nothing to send when it is of another chain', async () => {
+  it('receives no transaction if it is of another chain', async () => {
     await using on = await openChainService()
     await using service = await on.open({ TRUST_CHAIN_ID: '1' })
     await service.services.chain!.submit([record()])
@@ -275,7 +275,7 @@ describe.skipIf(missing !== undefined)('an RPC that is not to be trusted', () =>
     ['another form', (truth) => truth.replace(/"result":.*/, '"result":{"toString":1}}'), /in a form/],
     ['null', () => 'null', /JSON that is no answer/],
   ]
-  it.each(wrong)('answers with %s', async (_what, lie, sentence) => {
+  it.each(wrong)('causes an error, not a crash, when it responds with %s', async (_what, lie, sentence) => {
     await using on = await openChainService()
     await using service = await on.open()
     await service.services.chain!.submit([record()])
@@ -287,7 +287,7 @@ describe.skipIf(missing !== undefined)('an RPC that is not to be trusted', () =>
     expect(await errorOf(service)).toBeNull()
   })
 
-  it('confirms nothing with the receipt of another transaction, or with one whose event is made up', async () => {
+  it('cannot confirm a transaction with the receipt of another one or with a forged event', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await withSchema(on, service)
@@ -322,7 +322,7 @@ describe.skipIf(missing !== undefined)('an RPC that is not to be trusted', () =>
     expect(await countOf(on)).toBe(1)
   })
 
-  it('is reported once when it is away for an hour, and the summary does not wait for it', async () => {
+  it('is reported once after an hour of outage, and never delays the summary', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await withSchema(on, service)
@@ -345,7 +345,7 @@ describe.skipIf(missing !== undefined)('an RPC that is not to be trusted', () =>
     expect(await countOf(on)).toBe(1)
   })
 
-  it('does not hold up a shutdown', async () => {
+  it('does not delay shutdown when it is slow', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await service.services.chain!.submit([record()])
@@ -362,7 +362,7 @@ describe.skipIf(missing !== undefined)('an RPC that is not to be trusted', () =>
     expect(await errorOf(service)).toContain('cancelled')
   })
 
-  it('does not make it send again by hiding a transaction and counting it', async () => {
+  it('cannot cause a second send by hiding the receipt while counting the nonce', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await withSchema(on, service)
@@ -387,8 +387,8 @@ describe.skipIf(missing !== undefined)('an RPC that is not to be trusted', () =>
   })
 })
 
-describe.skipIf(missing !== undefined)('money', () => {
-  it('is not sent above the fee limit, above the budget, or without a balance, and each says so', async () => {
+describe.skipIf(missing !== undefined)('spending limits', () => {
+  it('refuse to send above the fee limit, above the budget or without a balance, each with a separate error', async () => {
     await using on = await openChainService()
     const faults: [Record<string, string>, RegExp][] = [
       [{ TRUST_MAX_FEE_GWEI: '0.000001' }, /TRUST_MAX_FEE_GWEI allows 0.000001: wait, or raise it/],

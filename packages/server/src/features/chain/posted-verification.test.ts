@@ -26,13 +26,16 @@ const ask = (on: ChainService, data: string) =>
 const selector = (signature: string) => keccak256(toBytes(signature)).slice(0, 10)
 const statusOf = async (on: ChainService, hash: string) =>
   decodeAbiParameters(statusForm, await ask(on, `${selector('getValidationStatus(bytes32)')}${hash.slice(2)}`))
-/** How many requests and responses the contract has. */
+/** Counts the requests and responses stored in the contract. */
 const countsOf = async (on: ChainService) => [
   Number(await ask(on, selector('requests()'))),
   Number(await ask(on, selector('responses()'))),
 ]
 
-/** Verified and put into the queue, as `wardline chain verify` does; the score is given, so that it is no round one. */
+/**
+ * Verifies and queues a posting, like `wardline chain verify`. `risk` overrides the score, so that it is not a round
+ * number.
+ */
 async function post(service: TestService, risk?: number) {
   const { row, notePosting } = (await verifySelf(service.deps))!
   const scores = { ...row, unified_score: risk ?? row.unified_score! }
@@ -41,7 +44,7 @@ async function post(service: TestService, risk?: number) {
   return planned
 }
 
-/** Request and response, each in a block and confirmed. */
+/** Mines until both the request and the response are confirmed. */
 async function settle(on: ChainService, service: TestService): Promise<void> {
   for (let round = 0; round < 3; round++) {
     await turn(service)
@@ -51,13 +54,13 @@ async function settle(on: ChainService, service: TestService): Promise<void> {
 }
 
 describe('the response', () => {
-  it('is the opposite of the risk: 100 is the best', () => {
+  it('inverts the risk: 100 is best', () => {
     expect([0, 30, 100].map(responseOf)).toEqual([100, 70, 0])
   })
 })
 
 describe.skipIf(missing !== undefined)('a posted verification', () => {
-  it('is shown with hashes, transactions and time once both are confirmed, and says what the chain says', async () => {
+  it('is shown with hashes, transactions and time once both are confirmed, and matches the chain', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await withIdentity(on, service)
@@ -99,8 +102,8 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
     })
   })
 
-  // A registry returns 0 also for a request that nobody answered.
-  it('counts with a response of 0, and not before there is one', async () => {
+  // A registry also returns 0 for a request without a response.
+  it('counts with a response of 0, but not without a response', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await withIdentity(on, service)
@@ -116,7 +119,7 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
     expect((await trust(service)).verification.on_chain.request_hash).toBe(requestHash)
   })
 
-  it('is sent once by two commands and two processes at the same moment', async () => {
+  it('is sent once by two simultaneous commands and two processes', async () => {
     await using on = await openChainService()
     await using one = await on.open()
     await withIdentity(on, one)
@@ -135,7 +138,7 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
     expect(await (await post(one)).send()).toBe(true)
   })
 
-  it('is sent once, wherever a process dies', async () => {
+  it('is sent once, whenever the process dies', async () => {
     await using on = await openChainService()
     await using first = await on.open()
     await withIdentity(on, first)
@@ -159,7 +162,7 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
     }
   })
 
-  it('comes back after a reorganisation that undid both, with the same transactions', async () => {
+  it('is shown again after a reorganisation undid both, with the same nonces', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await withIdentity(on, service)
@@ -179,7 +182,7 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
     expect(await countsOf(on)).toEqual([1, 1])
   })
 
-  it('is not confirmed by a node that shows another response', async () => {
+  it('is not confirmed while the node shows a different response', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await withIdentity(on, service)
@@ -187,7 +190,7 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
     await send()
     on.lies.answer = async (method, _params, truth) => {
       const body = await truth()
-      // 70 of 100, in the event and in the state, becomes 71.
+      // Changes the response from 70 to 71 in the event and in the state.
       const changed = body.replaceAll(`${'0'.repeat(62)}46`, `${'0'.repeat(62)}47`)
       return { body: /Receipt|eth_call/.test(method) ? changed : body }
     }
@@ -198,7 +201,7 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
     expect((await trust(service)).verification.on_chain.request_hash).not.toBeNull()
   })
 
-  it('needs a registry, an identity, and one that is ours', async () => {
+  it('requires a registry and an identity that belongs to the wallet', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await expect(post(service)).rejects.toThrow('There is no identity to verify: run `wardline chain register`')

@@ -26,7 +26,7 @@ async function settle(on: ChainService, service: TestService): Promise<void> {
   await turn(service)
 }
 
-/** Agent 0, of the wallet for validation, of another account for feedback. */
+/** Opens a service for agent 0, which the wallet owns for validation and another account owns for feedback. */
 async function openFor(on: ChainService, sink: 'feedback' | 'validation'): Promise<TestService> {
   await using first = await on.open()
   await withIdentity(on, first)
@@ -45,8 +45,8 @@ async function openFor(on: ChainService, sink: 'feedback' | 'validation'): Promi
   })
 }
 
-describe.skipIf(missing !== undefined)('attestations in a registry of ERC-8004', () => {
-  it.each(['feedback', 'validation'] as const)('are written once by %s, shown, and taken back', async (sink) => {
+describe.skipIf(missing !== undefined)('attestations in an ERC-8004 registry', () => {
+  it.each(['feedback', 'validation'] as const)('are written once by %s, shown, and revoked', async (sink) => {
     await using on = await openChainService()
     await using service = await openFor(on, sink)
     await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'One' } })
@@ -54,7 +54,7 @@ describe.skipIf(missing !== undefined)('attestations in a registry of ERC-8004',
     await scout.run()
     const before = (await trust(service)).attestations[0]!
     await settle(on, service)
-    // Submitted again at each sweep.
+    // Each sweep submits the attestation again.
     await scout.run()
     await settle(on, service)
     const made = (await transactions(service)).map(({ kind, state }) => [kind, state])
@@ -89,7 +89,7 @@ describe.skipIf(missing !== undefined)('attestations in a registry of ERC-8004',
     expect((await trust(service)).attestations[0]).not.toHaveProperty('on_chain')
   })
 
-  it.each(['feedback', 'validation'] as const)('are not confirmed by %s of another hash', async (sink) => {
+  it.each(['feedback', 'validation'] as const)('are not confirmed by %s with another hash', async (sink) => {
     await using on = await openChainService()
     await using service = await openFor(on, sink)
     const hash = 'a1'.repeat(32)
@@ -105,7 +105,7 @@ describe.skipIf(missing !== undefined)('attestations in a registry of ERC-8004',
     expect((await transactions(service)).at(-1)).toMatchObject({ kind: 'attest', state: 'confirmed' })
   })
 
-  it('of the wallet itself are refused as feedback, with an event', async () => {
+  it('are refused as feedback for an agent that the wallet owns', async () => {
     await using on = await openChainService()
     await using first = await on.open()
     await withIdentity(on, first)
@@ -121,7 +121,7 @@ describe.skipIf(missing !== undefined)('attestations in a registry of ERC-8004',
     ])
   })
 
-  it('need an agent, and validations a registry', async () => {
+  it('require an agent id, and validations also a registry', async () => {
     await using on = await openChainService()
     const refused = (env: Record<string, string>) =>
       on.open(env).then(

@@ -9,7 +9,7 @@ import { createDownloads } from './downloads.ts'
 const pythonClient = readFileSync(new URL('../../../../../clients/python/wardline.py', import.meta.url), 'utf8')
 
 describe('GET /wardline.py', () => {
-  test('answers the client as it is, without a key', async () => {
+  test('returns the Python client unchanged, without a key', async () => {
     await using service = await openTestService()
     const answer = await service.call('GET', '/wardline.py', { key: null })
     expect(answer.status).toBe(200)
@@ -21,7 +21,7 @@ describe('GET /wardline.py', () => {
     expect(answer.text).toBe(pythonClient)
   })
 
-  test('answers 304 to its tag, and to no other', async () => {
+  test('returns 304 only for the current ETag', async () => {
     await using service = await openTestService()
     const { headers } = await service.call('GET', '/wardline.py', { key: null })
     expect(headers.etag).toMatch(/^"[\w-]{43}"$/)
@@ -31,8 +31,8 @@ describe('GET /wardline.py', () => {
     expect(await again('"another"')).toMatchObject({ status: 200, text: pythonClient })
   })
 
-  // A page whose name leads to this machine must not find out what runs here.
-  test('is refused under a foreign host name, as is /sdk.tgz', async () => {
+  // DNS rebinding: a page whose host name resolves to this machine must not learn what runs here.
+  test('refuses a foreign host name, as does /sdk.tgz', async () => {
     await using service = await openTestService()
     for (const path of ['/wardline.py', '/sdk.tgz']) {
       const answer = await service.call('GET', path, { key: null, headers: { host: 'evil.example' } })
@@ -42,7 +42,7 @@ describe('GET /wardline.py', () => {
 })
 
 describe('the SDK of a clone', () => {
-  /** A program that adds a line to a file each time it runs. */
+  /** Creates a program that appends a line to a file each time it runs. */
   function program(rest: string) {
     const folder = mkdtempSync(join(tmpdir(), 'wardline-downloads-'))
     const runs = join(folder, 'runs')
@@ -57,7 +57,7 @@ describe('the SDK of a clone', () => {
     }
   }
 
-  test('is packed once for all who ask at the same time and later', async () => {
+  test('is packed once for simultaneous and later requests', async () => {
     await using service = await openTestService()
     using packing = program('process.stdout.write(Buffer.from([31, 139, 255, 0]))')
     const { sdk } = createDownloads(service.deps, packing.url)
@@ -67,8 +67,8 @@ describe('the SDK of a clone', () => {
     expect(packing.runs()).toBe(1)
   })
 
-  // The request needs no key: it must not keep the machine busy with packing that fails.
-  test('is packed again a minute after it failed, and the reason is logged, not answered', async () => {
+  // The request needs no key, so it must not keep the machine busy with failing attempts.
+  test('is packed again a minute after a failure, whose reason is logged but not returned', async () => {
     await using service = await openTestService()
     using packing = program("process.stderr.write('no compiler here')\nprocess.exit(1)")
     const { sdk } = createDownloads(service.deps, packing.url)
@@ -87,7 +87,7 @@ describe('the SDK of a clone', () => {
     expect(packing.runs()).toBe(2)
   })
 
-  test('is not taken from a program that prints without end', async () => {
+  test('is not accepted from a program that prints endlessly', async () => {
     await using service = await openTestService()
     using packing = program("const print = () => process.stdout.write('x'.repeat(1e6), print)\nprint()")
     await expect(createDownloads(service.deps, packing.url).sdk()).rejects.toMatchObject({ code: 'unavailable' })

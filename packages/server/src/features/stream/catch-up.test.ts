@@ -7,7 +7,7 @@ import { eventToStore } from '../events/new-event.ts'
 import { CatchUp, type Follower } from './catch-up.ts'
 import { RecentEvents } from './recent-events.ts'
 
-/** Connections whose clients read everything. */
+/** Opens connections whose clients read everything. */
 async function openSockets(count: number): Promise<{ sockets: Socket[] } & AsyncDisposable> {
   const sockets: Socket[] = []
   const server = createServer((socket) => sockets.push(socket.on('error', () => {})))
@@ -31,8 +31,8 @@ async function openSockets(count: number): Promise<{ sockets: Socket[] } & Async
 const followersOf = (sockets: Socket[], callers: number): Follower[] =>
   sockets.map((socket, index) => ({ socket, caller: `address ${index % callers}`, seq: 0, live: false }))
 
-// Sixty connections that replayed side by side once made a kill wait for half a second.
-it('serves one page for all followers in each turn of the event loop', async () => {
+// Regression: sixty simultaneous replays once delayed a kill by half a second.
+it('serves one page in total per turn of the event loop, however many followers there are', async () => {
   await using service = await openTestService()
   await using opened = await openSockets(60)
   const recent = new RecentEvents()
@@ -54,7 +54,7 @@ it('serves one page for all followers in each turn of the event loop', async () 
   expect(served.length).toBeGreaterThanOrEqual(60 * 8)
 })
 
-it('reads two pages of the database at a time, whatever the number of clients, and brings them all to the head', async () => {
+it('reads at most two pages at a time from the database, and brings all clients to the head', async () => {
   await using service = await openTestService()
   const { deps } = service
   const report = { severity: 'info', source: 's', event_type: 'n', description: 'd' } as const
@@ -84,7 +84,7 @@ it('reads two pages of the database at a time, whatever the number of clients, a
   expect(reads).toBe(24 * 5)
 })
 
-it('makes a caller who replays again and again wait, and no other', async () => {
+it('delays a caller that replays repeatedly, and no other', async () => {
   await using service = await openTestService()
   await using opened = await openSockets(13)
   const recent = new RecentEvents()
@@ -94,7 +94,7 @@ it('makes a caller who replays again and again wait, and no other', async () => 
   const followers = followersOf(opened.sockets, 1)
   const honest = { ...followers.pop()!, caller: 'another address' }
   for (const follower of followers) catchUp.add(follower)
-  // The clock stands: 20,000 rows are there at once, and no more come.
+  // The clock does not advance, so the burst of 20,000 rows is available at once, and no more.
   await expect.poll(() => followers.reduce((sum, { seq }) => sum + seq, 0)).toBeGreaterThanOrEqual(20_000)
   for (let count = 0; count < 100; count++) await turn()
   expect(followers.reduce((sum, { seq }) => sum + seq, 0)).toBeLessThanOrEqual(20_100)

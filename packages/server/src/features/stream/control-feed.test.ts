@@ -9,7 +9,7 @@ function urlOf(service: TestService): Promise<string> {
   return known
 }
 
-/** A client whose first heartbeat has come. `next` resolves with the next frame, as it was sent. */
+/** Opens a stream and waits for its first heartbeat. `next` resolves with the next frame, verbatim. */
 async function listen(service: TestService, path: string, key?: string) {
   const abort = new AbortController()
   onTestFinished(() => abort.abort())
@@ -48,8 +48,8 @@ const changeOf = (frame: string): ControlChange => {
   return change
 }
 
-describe('a stream that asks for control entries', () => {
-  it('brings each kill and resume as the named event control, as the list has it', async () => {
+describe('a stream with include=control', () => {
+  it('sends each kill and resume as the event `control`, with the same data as the list', async () => {
     await using service = await openFleet()
     const { key } = await service.createKey('viewer')
     const stream = await listen(service, '/api/stream?include=control', key)
@@ -62,7 +62,7 @@ describe('a stream that asks for control entries', () => {
     expect(killed).toMatchObject({ action: 'suspend', reason: 'first', actor_name: 'WARDLINE_API_KEY' })
   })
 
-  it('sends what another process did, without its message, once', async () => {
+  it('sends changes by another process once, even without its message', async () => {
     await using service = await openFleet()
     const stream = await listen(service, '/api/stream?include=control', adminKey)
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
@@ -75,8 +75,8 @@ describe('a stream that asks for control entries', () => {
     expect(changeOf(await stream.next())).toMatchObject({ action: 'resume' })
   })
 
-  // An open stream must not show who made a kill and why.
-  it('needs a key that may read, also where the stream is open', async () => {
+  // A public stream must not show who made a kill and why.
+  it('requires a key with read access, even where the stream is open', async () => {
     await using service = await openFleet()
     const agent = await service.createKey('agent', ['bot'])
     const ask = (key: string | null) => service.call('GET', '/api/stream?include=control', { key })
@@ -92,7 +92,7 @@ describe('a stream that asks for control entries', () => {
     }
   })
 
-  it('ends with its key', async () => {
+  it('ends when its key is revoked', async () => {
     await using service = await openFleet()
     const { id, key } = await service.createKey('viewer')
     const stream = await listen(service, '/api/stream?include=control', key)
@@ -102,9 +102,8 @@ describe('a stream that asks for control entries', () => {
   })
 })
 
-// The wire form of the stream is fixed: without asking for more, a client gets the three types of message and nothing
-// else.
-it('a stream that does not ask brings no control entry', async () => {
+// The wire format is fixed: by default, a client gets only the three types of messages.
+it('a stream without include=control sends no control entry', async () => {
   await using service = await openFleet()
   const plain = await listen(service, '/api/stream')
   const asking = await listen(service, '/api/stream?include=control', adminKey)

@@ -21,7 +21,7 @@ const seqs = (rows: EventFields[] | undefined) => rows?.map(({ seq }) => seq)
 const count = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
 
 describe('RecentEvents', () => {
-  it('gives what follows a place, or says that it does not know', () => {
+  it('returns the rows after a seq, or undefined when it does not have them all', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 1_000 }),
@@ -39,11 +39,11 @@ describe('RecentEvents', () => {
     )
   })
 
-  it('knows nothing before the first row came', () => {
+  it('returns undefined before the first row', () => {
     expect(new RecentEvents().after(0, 10)).toBeUndefined()
   })
 
-  it('keeps the newest 4,096 rows without a gap, however many came', () => {
+  it('keeps the newest 4,096 rows without a gap, however many arrive', () => {
     const recent = new RecentEvents()
     for (const seq of count(1, 20_000)) {
       recent.add(row(seq))
@@ -54,7 +54,7 @@ describe('RecentEvents', () => {
     }
   })
 
-  // A flood of the largest events must not fill the memory of the service.
+  // A flood of maximum-size events must not fill the service's memory.
   it('keeps no more than 8 MiB', () => {
     const recent = new RecentEvents()
     for (const seq of count(1, 2_000)) recent.add(row(seq, 16_000))

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { ReplayPace } from './replay-pace.ts'
 
 describe('the pace of replays', () => {
-  it('lets a caller replay a window twice at once, then 10,000 rows a second', () => {
+  it('allows a caller two full replays at once, then 10,000 rows per second', () => {
     const pace = new ReplayPace()
     for (let rows = 0; rows < 20_000; rows += 100) {
       expect(pace.waitMs('a', 0)).toBe(0)
@@ -15,7 +15,7 @@ describe('the pace of replays', () => {
     expect(pace.waitMs('b', 0)).toBe(0)
   })
 
-  it('gives no caller, and not all of them together, more than burst and rate allow', () => {
+  it('limits each caller, and all callers together, to their burst and rate', () => {
     const caller = fc.constantFrom('a', 'b', 'c', 'd', 'e')
     const step = fc.record({ caller, rows: fc.integer({ min: 1, max: 250 }), ms: fc.nat(3) })
     fc.assert(

@@ -10,9 +10,9 @@ import { eventToStore } from '../events/new-event.ts'
 type Message = { type: 'heartbeat' } | { type: 'event'; data: EventRow } | { type: 'stats'; data: object }
 
 interface Listener extends AsyncDisposable {
-  /** Reads on until an event of this seq, or the counts, came. */
+  /** Reads until it has received an event with this seq, or severity counts. */
   until(wanted: number | 'stats'): Promise<void>
-  /** The seq of every event so far, in the order of arrival. */
+  /** Seqs of all events so far, in order of arrival. */
   seqs: number[]
   messages: Message[]
 }
@@ -24,7 +24,7 @@ function urlOf(service: TestService): Promise<string> {
   return known
 }
 
-/** A client of the stream that has received its first heartbeat. */
+/** Opens a stream and waits for its first heartbeat. */
 async function listen(service: TestService, headers: Record<string, string> = {}): Promise<Listener> {
   const abort = new AbortController()
   const response = await fetch(`${await urlOf(service)}/api/stream`, { headers, signal: abort.signal })
@@ -66,7 +66,7 @@ async function listen(service: TestService, headers: Record<string, string> = {}
 const event = (service: TestService, severity: 'info' | 'warning' = 'info') =>
   eventToStore({ severity, source: 's', event_type: 'note', description: 'x' }, null, service.clock.now())
 
-/** Stores events without a message: the service learns of them only when the test notifies it. */
+/** Stores events through another process, so that the service learns of them only when the test notifies it. */
 async function storeElsewhere(service: TestService, count: number): Promise<EventFields[]> {
   await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
   const rows: EventFields[] = []
@@ -78,7 +78,7 @@ async function storeElsewhere(service: TestService, count: number): Promise<Even
 const count = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
 
 describe('the event stream', () => {
-  it('begins with a heartbeat and then brings every event as it is listed', async () => {
+  it('sends a heartbeat first, then every event as the list returns it', async () => {
     await using service = await openTestService()
     await service.services.ingest.store([event(service)])
     await using listener = await listen(service)
@@ -91,7 +91,7 @@ describe('the event stream', () => {
     )
   })
 
-  it('sends a resuming client also what came while it was away', async () => {
+  it('sends a resuming client the events that it missed', async () => {
     await using service = await openTestService()
     const { eventStream, ingest } = service.services
     {
@@ -110,7 +110,7 @@ describe('the event stream', () => {
     expect(resumed.seqs).toEqual(count(2, 6))
   })
 
-  it('brings each event once and in order, however the bus lost, doubled and mixed the announcements', async () => {
+  it('sends each event once and in order, even if the bus loses, duplicates and reorders announcements', async () => {
     await using service = await openTestService()
     await using listener = await listen(service)
     const rows = await storeElsewhere(service, 300)
@@ -139,12 +139,12 @@ describe('the event stream', () => {
     expect(listener.seqs).toEqual(count(1, 300))
   })
 
-  it('sends each event once to a client that caught up further than the service had received', async () => {
+  it('sends each event once to a client that caught up past the last announced event', async () => {
     await using service = await openTestService()
     await storeElsewhere(service, 2)
     await using restarted = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     const rows = await storeElsewhere(restarted, 8)
-    // Reads 1 to 10 from the database, while the service has heard of 2 only.
+    // Reads 1 to 10 from the database, while only 2 have been announced to the service.
     await using listener = await listen(restarted, { 'last-event-id': '0' })
     await listener.until(10)
     for (const row of rows) {
@@ -156,7 +156,7 @@ describe('the event stream', () => {
     expect(listener.seqs).toEqual(count(1, 11))
   })
 
-  it('goes on after Last-Event-ID, from memory or from the database', async () => {
+  it('resumes after Last-Event-ID, from memory or from the database', async () => {
     await using service = await openTestService()
     await service.services.ingest.store(Array.from({ length: 600 }, () => event(service)))
     await using restarted = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
@@ -169,7 +169,7 @@ describe('the event stream', () => {
     }
   })
 
-  it('begins with now when Last-Event-ID is none of its places', async () => {
+  it('starts at the newest event when Last-Event-ID is not a valid seq', async () => {
     await using service = await openTestService()
     await service.services.ingest.store([event(service)])
     let last = 1
@@ -182,17 +182,17 @@ describe('the event stream', () => {
     }
   })
 
-  it('waits a moment for what several processes announce out of turn, before it asks the database', async () => {
+  it('waits briefly for out-of-order announcements before reading the database', async () => {
     await using service = await openTestService()
     await using listener = await listen(service)
-    // The database has none of them, so whatever is asked of it is lost.
+    // The database has none of these rows, so reading it would lose them.
     for (const seq of [3, 2, 5, 4, 1]) service.deps.bus.publishEvents([{ ...event(service), seq }], eventRowJson)
     await listener.until(5)
     expect(listener.seqs).toEqual(count(1, 5))
   })
 
-  // An announcement that was forged must neither appear nor stop the stream.
-  it('brings nothing that is not in the database', async () => {
+  // A forged announcement must neither appear nor stop the stream.
+  it('does not send events that are not in the database', async () => {
     await using service = await openTestService()
     await using listener = await listen(service)
     await service.services.ingest.store([event(service)])
@@ -203,7 +203,7 @@ describe('the event stream', () => {
     expect(listener.seqs).toEqual([1, 2, 3])
   })
 
-  it('brings severity counts after an event that is more than info', async () => {
+  it('sends severity counts after an event above info', async () => {
     await using service = await openTestService()
     await using listener = await listen(service)
     await service.services.ingest.store([event(service)])
@@ -213,11 +213,11 @@ describe('the event stream', () => {
     expect(stats).toEqual([{ type: 'stats', data: { critical: 0, warning: 1, info: 1, breach: 0 } }])
   })
 
-  // One address could otherwise take all places: the stream needs no key.
+  // The stream needs no key, so one address could otherwise occupy all places.
   it.each([
     ['one address', () => '192.0.2.7'],
     ['one /64 of IPv6', (host: number) => `2001:db8::${host.toString(16)}`],
-  ])('has at most 100 places for %s and gives them back', async (_whose, address) => {
+  ])('allows at most 100 connections from %s, and frees them when they close', async (_whose, address) => {
     await using service = await openTestService({ env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1' } })
     const { hostname, port } = new URL(await urlOf(service))
     const open = (host: number) =>
@@ -240,8 +240,8 @@ describe('the event stream', () => {
     expect(again.messages).toEqual([{ type: 'heartbeat' }])
   })
 
-  // A key that was revoked must not go on reading over a connection that is still open.
-  it('ends when the key behind it is revoked', async () => {
+  // A revoked key must not read on over an open connection.
+  it('ends when its key is revoked', async () => {
     await using service = await openTestService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
     const { id, key } = await service.createKey('viewer')
     await using cut = await listen(service, { 'x-monitor-key': key })

@@ -13,7 +13,7 @@ afterAll(() => rmSync(folder, { recursive: true }))
 
 const system = async (service: TestService) => (await service.call<SystemView>('GET', '/api/system')).body
 
-it('says how health, storage and limits are', async () => {
+it('GET /api/system returns health, storage and limits', async () => {
   await using service = await openTestService({ env: { WARDLINE_MAX_DB_MB: '200', WARDLINE_MAX_INSTANCES: '7' } })
   expect((await system(service)).storage).toMatchObject({ events_at_most: 0, oldest_event_at: null, instances: 0 })
   await service.call('POST', '/api/heartbeat', { body: { instance_id: 'a', name: 'a' } })
@@ -37,7 +37,7 @@ it('says how health, storage and limits are', async () => {
   expect(storage.used_bytes).toBeGreaterThan(10_000)
 })
 
-it('is for operators and admins', async () => {
+it('GET /api/system is limited to operators and admins', async () => {
   await using service = await openTestService()
   for (const [scope, status] of [
     ['agent', 403],
@@ -49,7 +49,7 @@ it('is for operators and admins', async () => {
   }
 })
 
-it('keeps the last success, the last error and the next run of each job', async () => {
+it('GET /api/system lists the last success, last error and next run of each job', async () => {
   await using service = await openTestService()
   const { deps, services, clock } = service
   let fails = true
@@ -83,8 +83,8 @@ it('keeps the last success, the last error and the next run of each job', async 
   ])
 })
 
-// The answer is shown on screens that more people see than may know a secret.
-it('holds nothing of any secret setting, not even in the error of a job', async () => {
+// More people see the screens that show this response than may know a secret.
+it('GET /api/system contains no part of a secret setting, even in job errors', async () => {
   const canary = `canary${randomBytes(16).toString('hex')}`
   const fitting: Record<string, string> = {
     ALERT_WEBHOOK_URL: `https://hooks.example.com/${canary}`,
@@ -98,7 +98,7 @@ it('holds nothing of any secret setting, not even in the error of a job', async 
     NTFY_URL: `https://ntfy.example.com/${canary}`,
     TRUST_RPC_URL: `https://node.example.com/${canary}`,
   }
-  // The address of the database is the one of the test; a backplane needs a server. Both are looked for in config.test.ts.
+  // DATABASE_URL is that of the test, and a backplane needs a server. config.test.ts covers both.
   const names = Object.values(settings).flatMap(({ env, secret }) => (secret ? [env] : []))
   const set = names.filter((name) => !['DATABASE_URL', 'BACKPLANE_URL', 'WARDLINE_API_KEY'].includes(name))
   const env = Object.fromEntries(

@@ -18,7 +18,7 @@ const clean = { nowMs: now, riskScore: 10, severeEvents720h: 0, observingSinceMs
 const tagsOf = (inputs: Parameters<typeof weeklyAttestations>[0]) => weeklyAttestations(inputs).map(({ tag }) => tag)
 
 describe('weeklyAttestations', () => {
-  it('attests the posture and a clean runtime after 720 quiet hours', () => {
+  it('attests the posture, and a clean runtime after 720 quiet hours', () => {
     expect(weeklyAttestations(clean)).toMatchObject([
       {
         namespace: 'wardline.v1',
@@ -43,8 +43,8 @@ describe('weeklyAttestations', () => {
     ])
   })
 
-  // A service that claims a clean month after an incident, or without having watched, would vouch for an intruder.
-  it('refuses to call the runtime clean after an incident or before 720 watched hours', () => {
+  // Claiming a clean month after an incident, or without having monitored it, would vouch for an intruder.
+  it('does not attest a clean runtime after an incident or before 720 monitored hours', () => {
     expect(tagsOf({ ...clean, severeEvents720h: 1 })).toEqual(['posture.weekly'])
     expect(tagsOf({ ...clean, severeEvents720h: Number.NaN })).toEqual(['posture.weekly'])
     expect(tagsOf({ ...clean, observingSinceMs: now - 720 * hour + 1 })).toEqual(['posture.weekly'])
@@ -53,7 +53,7 @@ describe('weeklyAttestations', () => {
     expect(tagsOf({ ...clean, observingSinceMs: now - 9_000 * hour })).toEqual(['posture.weekly', 'runtime.clean'])
   })
 
-  it('gives every attestation of a week its own pair of tag and period', () => {
+  it('gives every attestation of a week a unique pair of tag and period', () => {
     const [posture, runtime] = weeklyAttestations(clean)
     expect(posture?.period).toBe(runtime?.period)
     expect(posture?.tag).not.toBe(runtime?.tag)
@@ -62,7 +62,7 @@ describe('weeklyAttestations', () => {
 })
 
 describe('buildAttestation', () => {
-  it('scores the opposite of the risk', () => {
+  it('inverts the risk score', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 100 }), (riskScore) => {
         const { score, summary } = buildAttestation({ kind: 'posture', nowMs: now, riskScore })
@@ -73,7 +73,7 @@ describe('buildAttestation', () => {
     expect(buildAttestation({ kind: 'posture', nowMs: now, riskScore: 81 }).summary).toContain('Critical risk')
   })
 
-  it('refuses a risk score that is none', () => {
+  it('refuses an invalid risk score', () => {
     for (const riskScore of [-1, 101, 2.5, Number.NaN, Infinity]) {
       expect(() => buildAttestation({ kind: 'posture', nowMs: now, riskScore })).toThrow(RangeError)
     }
@@ -83,7 +83,7 @@ describe('buildAttestation', () => {
 describe('attestationHash', () => {
   const { hash, ...record } = buildAttestation({ kind: 'runtime.clean', nowMs: now, riskScore: 10 })
 
-  it('is the SHA-256 of the canonical JSON that can be written by hand', () => {
+  it('equals the SHA-256 of canonical JSON written by hand', () => {
     const text =
       '{"at":"2026-11-20T12:00:00.000Z","namespace":"wardline.v1","period":"2026-W47","score":90,' +
       '"summary":"720h without critical incidents. Security score 90/100","tag":"runtime.clean",' +
@@ -100,19 +100,19 @@ describe('attestationHash', () => {
     }
   })
 
-  it('does not depend on the order of the fields or on fields beside the record', () => {
+  it('does not depend on field order or on extra fields', () => {
     const turned = Object.fromEntries(Object.entries({ ...record, hash, id: 'x' }).toReversed())
     expect(attestationHash(turned as AttestationRecord)).toBe(hash)
   })
 
-  it('is previewed by its ends', () => {
+  it('is shortened to its first and last characters', () => {
     expect(hashPreview(`0xdead${'0'.repeat(56)}beef`)).toBe('0xdead...beef')
     expect(hashPreview(hash)).toMatch(/^0x[0-9a-f]{4}\.\.\.[0-9a-f]{4}$/)
   })
 })
 
 describe('attestationDue', () => {
-  it('comes at once the first time, then 7 days after the last', () => {
+  it('is true at first, then 7 days after the last attestation', () => {
     expect(attestationDue(null, now)).toBe(true)
     expect(attestationDue(now, now)).toBe(false)
     expect(attestationDue(now - 7 * day + 1, now)).toBe(false)
@@ -120,7 +120,7 @@ describe('attestationDue', () => {
     expect(attestationDue(now + day, now)).toBe(false)
   })
 
-  it('never comes twice in one period', () => {
+  it('is never true twice in one period', () => {
     fc.assert(
       fc.property(fc.nat(20_000 * day), fc.nat(30 * day), (lastAt, later) => {
         if (attestationDue(lastAt, lastAt + later)) expect(isoWeek(lastAt + later)).not.toBe(isoWeek(lastAt))
@@ -155,8 +155,8 @@ describe('isoWeek', () => {
     expect(isoWeek(Date.parse(`${date}T23:59:59.999Z`))).toBe(week)
   })
 
-  it('is the same exactly between two Mondays, and sorts as time does', () => {
-    // 1 January 1970 was a Thursday, so three days later the count of whole weeks since the epoch turns.
+  it('changes exactly on Mondays, and sorts chronologically', () => {
+    // 1 January 1970 was a Thursday, so the count of whole weeks since the epoch is shifted by three days.
     const weekNumber = (at: number) => Math.floor((at / day + 3) / 7)
     fc.assert(
       fc.property(fc.nat(40_000 * day), fc.nat(40_000 * day), (a, b) => {

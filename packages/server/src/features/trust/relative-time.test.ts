@@ -24,19 +24,19 @@ describe('relativeTime', () => {
     [400 * day, '400 days ago'],
   ]
 
-  it.each(examples)('says of %i ms "%s"', (elapsedMs, words) => {
+  it.each(examples)('formats %i ms as "%s"', (elapsedMs, words) => {
     expect(relativeTime(now - elapsedMs, now)).toBe(words)
   })
 
-  it('says never of what never was', () => {
+  it('formats null as never', () => {
     expect(relativeTime(null, now)).toBe('never')
   })
 
-  it('says just now of a time ahead of the clock', () => {
+  it('formats a time ahead of the clock as just now', () => {
     expect(relativeTime(now + 5 * day, now)).toBe('just now')
   })
 
-  it('names one whole unit and never a zero', () => {
+  it('shows one whole unit and never zero', () => {
     fc.assert(
       fc.property(fc.nat(4_000 * day), (elapsedMs) => {
         expect(relativeTime(now - elapsedMs, now)).toMatch(

@@ -76,7 +76,7 @@ describe('riskScore', () => {
     expect(riskScore({ ...quiet, ...given })).toMatchObject({ score, tier })
   })
 
-  it('says which factor explains how much', () => {
+  it('splits the score into points by factor', () => {
     const nothing = { breach: 0, critical: 0, incident: 0, suspended: 0, injection: 0, warning: 0 }
     expect(riskScore(quiet).points).toEqual(nothing)
     const busy = riskScore({ ...quiet, incident: 2, injection: 12, warning: 10 })
@@ -96,7 +96,7 @@ describe('riskScore', () => {
     expect(Object.values(compromise.points).toSorted((a, b) => b - a)).toEqual([40, 18, 11, 11, 8, 2])
   })
 
-  it('never falls when a count rises', () => {
+  it('never decreases when a count increases', () => {
     const factor = fc.constantFrom<keyof RiskInputs>(
       'breach',
       'critical',
@@ -114,7 +114,7 @@ describe('riskScore', () => {
     )
   })
 
-  it('is a whole number of 0 to 100 that its points add up to', () => {
+  it('is an integer from 0 to 100 and equals the sum of its points', () => {
     fc.assert(
       fc.property(inputs, (given) => {
         const { score, tier, points } = riskScore(given)
@@ -135,7 +135,7 @@ describe('riskScore', () => {
     )
   })
 
-  it('stays a score for any input at all', () => {
+  it('is a valid score for any input', () => {
     const names = ['breach', 'critical', 'incident', 'suspended', 'agents', 'injection', 'warning']
     const anyFields = fc.record(Object.fromEntries(names.map((name) => [name, fc.anything()])))
     fc.assert(
@@ -148,7 +148,7 @@ describe('riskScore', () => {
     )
   })
 
-  it('takes what is no number above zero as zero', () => {
+  it('treats anything but a positive number as zero', () => {
     for (const value of [Number.NaN, -1, -Infinity]) {
       expect(riskScore({ ...quiet, breach: value, critical: value, suspended: value, agents: value }).score).toBe(0)
     }
@@ -164,8 +164,8 @@ describe('riskScore', () => {
     )
   })
 
-  // An intruder must not be able to hide a breach of today behind an otherwise quiet fleet.
-  it('calls any breach of the last 24 hours high, whatever else is quiet', () => {
+  // An intruder must not be able to hide a recent breach behind an otherwise quiet fleet.
+  it('is at least high after any breach of the last 24 hours, even if all else is quiet', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: dayMs }), (ageMs) => {
         expect(riskScore({ ...quiet, breach: decayedBreaches([{ ageMs, count: 1 }]) }).score).toBeGreaterThanOrEqual(61)
@@ -175,7 +175,7 @@ describe('riskScore', () => {
 })
 
 describe('decayedBreaches', () => {
-  it('halves a breach every 7 days and forgets it after 30', () => {
+  it('halves a breach every 7 days and ignores it after 30', () => {
     expect(breachesAged(0, 3)).toBe(3)
     expect(breachesAged(7, 3)).toBeCloseTo(1.5, 12)
     expect(breachesAged(14, 3)).toBeCloseTo(0.75, 12)
@@ -184,7 +184,7 @@ describe('decayedBreaches', () => {
     expect(decayedBreaches([])).toBe(0)
   })
 
-  it('adds up', () => {
+  it('sums all breaches', () => {
     const list = [
       { ageMs: 0, count: 1 },
       { ageMs: 7 * dayMs, count: 2 },
@@ -192,7 +192,7 @@ describe('decayedBreaches', () => {
     expect(decayedBreaches(list)).toBeCloseTo(2, 12)
   })
 
-  it('never raises the score by ageing', () => {
+  it('never increases with age', () => {
     fc.assert(
       fc.property(breachList, fc.nat(40 * dayMs), inputs, (list, laterMs, given) => {
         const older = list.map(({ ageMs, count }) => ({ ageMs: ageMs + laterMs, count }))
@@ -203,7 +203,7 @@ describe('decayedBreaches', () => {
     )
   })
 
-  it('takes an age below zero or without a number as fresh', () => {
+  it('treats a negative or invalid age as fresh', () => {
     expect(decayedBreaches([{ ageMs: -dayMs, count: 1 }])).toBe(1)
     expect(decayedBreaches([{ ageMs: Number.NaN, count: 1 }])).toBe(1)
     expect(decayedBreaches([{ ageMs: 0, count: -4 }])).toBe(0)
@@ -211,7 +211,7 @@ describe('decayedBreaches', () => {
 })
 
 describe('riskTier', () => {
-  it('parts 0 to 100 at 20, 40, 60 and 80', () => {
+  it('splits 0 to 100 at 20, 40, 60 and 80', () => {
     const bounds: [number, RiskTier][] = [
       [0, 'low'],
       [20, 'low'],
@@ -227,7 +227,7 @@ describe('riskTier', () => {
     for (const [score, tier] of bounds) expect(riskTier(score)).toBe(tier)
   })
 
-  it('never calls an unknown score low', () => {
+  it('never returns low for an invalid score', () => {
     expect(riskTier(Number.NaN)).toBe('critical')
   })
 

@@ -16,7 +16,7 @@ const report = (service: TestService, severity: string, event_type = 'note') =>
 const beat = (service: TestService) => service.call('POST', '/api/heartbeat', { body: { instance_id: 'a', name: 'a' } })
 
 describe('the snapshot', () => {
-  it('serves all callers the same until it is as old as configured', async () => {
+  it('is the same for all callers until it reaches the configured age', async () => {
     await using service = await openTestService({ env: { TRUST_SNAPSHOT_SECONDS: '60' } })
     const first = await service.call('GET', path, { key: null })
     expect(first.headers).toMatchObject({
@@ -26,7 +26,7 @@ describe('the snapshot', () => {
     })
     await report(service, 'breach')
     service.clock.advance(59_999)
-    // It never varies by query: an attacker could else ask for a fresh one with each probe.
+    // The query must not matter: otherwise an attacker could get a fresh snapshot with each probe.
     for (const url of [path, `${path}?fresh=1`, `${path}?`]) {
       expect((await service.call('GET', url, { key: null })).text).toBe(first.text)
     }
@@ -36,14 +36,14 @@ describe('the snapshot', () => {
     expect(next.generated_at).toBe(new Date(service.clock.now()).toISOString())
   })
 
-  it('is rebuilt when the clock was set back', async () => {
+  it('is rebuilt after the clock was set back', async () => {
     await using service = await openTestService({ env: { TRUST_SNAPSHOT_SECONDS: '3600' } })
     await trust(service)
     service.clock.jump(-dayMs)
     expect((await trust(service)).generated_at).toBe(new Date(service.clock.now()).toISOString())
   })
 
-  it('that failed is not served again', async () => {
+  it('is not reused after a failure', async () => {
     await using service = await openTestService()
     await service.deps.database.db.schema.alterTable('attestations').renameTo('hidden').execute()
     expect((await service.call('GET', path, { key: null })).status).toBe(500)
@@ -53,7 +53,7 @@ describe('the snapshot', () => {
 })
 
 describe('the summary', () => {
-  it('says how many points each signal has, with the score as their sum', async () => {
+  it('contains the points of each signal, which add up to the score', async () => {
     await using service = await openTestService()
     await beat(service)
     await service.call('POST', '/api/kill/a', { body: { reason: 'x' } })
@@ -67,7 +67,7 @@ describe('the summary', () => {
   })
 
   // "Check it yourself" is only true with every field that the hash covers.
-  it('publishes what the hash of an attestation covers', async () => {
+  it('publishes every field that the hash of an attestation covers', async () => {
     await using service = await openTestService()
     await beat(service)
     await attestWeekly(service.deps)
@@ -77,7 +77,7 @@ describe('the summary', () => {
     expect(hash).toBe(`0x${createHash('sha256').update(JSON.stringify(covered)).digest('hex')}`)
   })
 
-  it('counts what happened', async () => {
+  it('counts agents, events and incidents', async () => {
     await using service = await openTestService()
     for (const id of ['a', 'b', 'c']) {
       await service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
@@ -110,7 +110,7 @@ describe('the summary', () => {
     expect((await trust(service)).monitoring.scout_active).toBe(false)
   })
 
-  it('of an empty service is calm and says that nothing was assessed yet', async () => {
+  it('has score 0 and no scan time for an empty service', async () => {
     await using service = await openTestService()
     const { monitoring, ...summary } = await trust(service)
     expect(summary).toMatchObject({ risk_score: 0, risk_tier: 'low', risk_tier_label: 'Low risk', attestations: [] })
@@ -118,7 +118,7 @@ describe('the summary', () => {
   })
 
   // The summary is public: a name, an address or a text in it is published.
-  it('holds no value that any reporter wrote, and no other path than those allowed', async () => {
+  it('contains no reported value, and no paths except the allowed ones', async () => {
     const canary = (name: string) => `canary_${name}`
     await using service = await openTestService({ env: { TRUST_AGENT_ID: '7' } })
     await service.call('POST', '/api/heartbeat', {
@@ -248,7 +248,7 @@ describe('identity', () => {
     })
   })
 
-  it('is live with one, also with the id 0', () => {
+  it('is live with an agent id, including id 0', () => {
     const wallet = `0x${'Ab'.repeat(20)}`
     expect(identity({ TRUST_AGENT_ID: '0', TRUST_CHAIN_ID: '8453', TRUST_WALLET_ADDRESS: wallet })).toMatchObject({
       registered: true,
@@ -262,9 +262,9 @@ describe('identity', () => {
     })
   })
 
-  // Strangers read the label: neither a default nor an operator's wording may promise what is not configured.
+  // The label is public, so neither a default nor an operator's wording may promise what is not configured.
   it.each(['live', 'registering', 'planned'])(
-    'is labelled as not configured whatever the status, such as %s',
+    'is labelled as not configured even if the status is set to %s',
     (word) => {
       expect(identity({ TRUST_ERC8004_STATUS: word })).toMatchObject({
         erc8004_status: word,
@@ -306,7 +306,7 @@ describe('attestations', () => {
     expect(await service.rows('select tag from attestations')).toEqual([{ tag: 'posture.weekly' }])
   })
 
-  it('are not written before there is a fleet, nor while they may not be', async () => {
+  it('are not written without a fleet or while they are disabled', async () => {
     await using service = await openTestService()
     let mayAttest = false
     const scout = listJobs(service.deps, service.services, { mayAttest: () => mayAttest }).find(
@@ -326,8 +326,8 @@ describe('attestations', () => {
     ])
   })
 
-  // "Clean" is a claim to strangers: it must be watched for the whole time, and true.
-  it('call the runtime clean only after 720 hours that were watched and held no critical or breach', async () => {
+  // "Clean" is a public claim, so the whole time must have been monitored.
+  it('call the runtime clean only after 720 monitored hours without a critical event or a breach', async () => {
     await using service = await openTestService()
     await beat(service)
     const tags = async () => {
@@ -351,8 +351,8 @@ describe('attestations', () => {
   })
 })
 
-describe('when it is disabled', () => {
-  it('every request answers 503, a preflight as well', async () => {
+describe('requests for the trust summary', () => {
+  it('return 503 while it is disabled, as do preflights', async () => {
     await using service = await openTestService({ env: { TRUST_PUBLIC_ENABLED: 'false' } })
     for (const method of ['GET', 'OPTIONS'] as const) {
       const answer = await service.call<{ error: string }>(method, path, { key: null })
@@ -362,7 +362,7 @@ describe('when it is disabled', () => {
     }
   })
 
-  it('a preflight is answered otherwise, and reflects no origin', async () => {
+  it('are answered for preflights while it is enabled, without reflecting the origin', async () => {
     await using service = await openTestService()
     const answer = await service.call('OPTIONS', path, { key: null, headers: { origin: 'http://evil.example' } })
     expect(answer.status).toBe(204)
@@ -378,7 +378,7 @@ describe('the badge', () => {
     return { image, data }
   }
 
-  it('shows the score of the public summary, and no more than that', async () => {
+  it('shows only the tier and score of the public summary', async () => {
     await using service = await openTestService({ env: { TRUST_NAME: '"><script>alert(1)</script>' } })
     await beat(service)
     await service.services.scout.sweep()
@@ -404,8 +404,8 @@ describe('the badge', () => {
     expect(data.headers).toMatchObject({ 'cache-control': 'public, max-age=60', 'access-control-allow-origin': '*' })
   })
 
-  // Each badge in a page that thousands open is one more request: none of them may read the database again.
-  it('is of the same snapshot as the summary, whatever the query', async () => {
+  // A popular page with a badge causes thousands of requests. None of them may read the database again.
+  it('uses the same snapshot as the summary, whatever the query', async () => {
     await using service = await openTestService({ env: { TRUST_SNAPSHOT_SECONDS: '60' } })
     await beat(service)
     await service.services.scout.sweep()
@@ -417,8 +417,8 @@ describe('the badge', () => {
     expect((await badge(service)).image.text).not.toBe(before.image.text)
   })
 
-  // A grey badge is honest; a green one would vouch for a fleet that nobody watches.
-  it('is unknown without an agent, without a sweep, and when the summary cannot be made', async () => {
+  // A green badge would vouch for a fleet that is not monitored.
+  it('is unknown without an agent, without a sweep, or when the summary fails', async () => {
     await using service = await openTestService()
     const expectUnknown = async () => {
       const { image, data } = await badge(service)
@@ -440,7 +440,7 @@ describe('the badge', () => {
     await expectUnknown()
   })
 
-  it('is off with the summary', async () => {
+  it('says not published when the summary is disabled', async () => {
     await using service = await openTestService({ env: { TRUST_PUBLIC_ENABLED: 'false' } })
     const { image, data } = await badge(service)
     expect(image.status).toBe(404)

@@ -40,7 +40,7 @@ function trustAuthority(): void {
 
 const valid = (days = 60) => authority.issue(Date.now() - 30 * dayMs, Date.now() + days * dayMs)
 
-/** The URL of an HTTPS server with this certificate. */
+/** Starts an HTTPS server with this certificate and returns its URL. */
 async function serve(answer: RequestListener, certificate: TestCertificate = valid()): Promise<string> {
   const server = createServer(certificate, answer)
   await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -64,7 +64,7 @@ async function check(url: string, { now = Date.now(), allow = ['127.0.0.1/32'], 
 }
 
 describe('the unified score', () => {
-  it('is the mean of what applies, and null when nothing does', () => {
+  it('is the mean of the scores that apply, and null when none does', () => {
     expect(unifiedScore([10, 25])).toBe(18)
     expect(unifiedScore([null, 40])).toBe(40)
     expect(unifiedScore([0, null])).toBe(0)
@@ -72,8 +72,8 @@ describe('the unified score', () => {
   })
 })
 
-describe('the web application', () => {
-  it('has no risk when it answers over HTTPS with a valid certificate and the headers', async () => {
+describe('the check of the web application', () => {
+  it('finds no risk over HTTPS with a valid certificate and all headers', async () => {
     trustAuthority()
     const url = await serve(fine)
     expect(await check(url)).toEqual({ risk: 0, notes: 'All endpoints reachable.', details: [] })
@@ -81,7 +81,7 @@ describe('the web application', () => {
     expect(await check(redirected)).toMatchObject({ risk: 0 })
   })
 
-  it('has the risk of each header that is missing, and one note for all', async () => {
+  it('adds the risk of each missing header, with one note for all', async () => {
     trustAuthority()
     const bare = await serve((_request, response) => response.end('bare'))
     const { risk, notes, details } = await check(bare)
@@ -91,7 +91,7 @@ describe('the web application', () => {
     expect(await check(almost)).toMatchObject({ risk: 15, details: [expect.stringContaining('strict-transport')] })
   })
 
-  it('has all of it with an expired certificate, one of nobody, or one that is not yet valid', async () => {
+  it('scores 100 for an expired, untrusted or not yet valid certificate', async () => {
     trustAuthority()
     const hour = 3_600_000
     const invalid = [
@@ -105,7 +105,7 @@ describe('the web application', () => {
     }
   })
 
-  it('has some with a certificate that expires soon, for its length', async () => {
+  it('adds risk for a certificate that expires soon relative to its lifetime', async () => {
     trustAuthority()
     const [long, short] = [await serve(fine), await serve(fine, authority.issue(Date.now(), Date.now() + 6 * dayMs))]
     expect(await check(long, { now: Date.now() + 45 * dayMs })).toMatchObject({ risk: 0 })
@@ -115,7 +115,7 @@ describe('the web application', () => {
     expect(await check(short, { now: Date.now() + 5 * dayMs })).toMatchObject({ risk: 40 })
   })
 
-  it('has some when it redirects to plain HTTP, which is not asked', async () => {
+  it('adds risk for a redirect to plain HTTP without following it', async () => {
     trustAuthority()
     await using plain = await startHttpReceiver({ status: 200, body: '' })
     const found = await check(await serve(redirectTo(plain.url)))
@@ -123,7 +123,7 @@ describe('the web application', () => {
     expect(plain.received).toEqual([])
   })
 
-  it('ends a circle of redirects', async () => {
+  it('stops at a redirect loop', async () => {
     trustAuthority()
     let count = 0
     const url = await serve((_request, response) => {
@@ -134,7 +134,7 @@ describe('the web application', () => {
     expect(count).toBe(4)
   })
 
-  it('has all of it when it does not answer, is not https or is too slow, and some with an error', async () => {
+  it('scores 100 for an unreachable, plain HTTP or slow endpoint, and less for an error response', async () => {
     trustAuthority()
     const away = { risk: 100, notes: 'The endpoint does not answer over HTTPS.' }
     expect(await check('http://127.0.0.1:1/trust')).toMatchObject(away)
@@ -144,7 +144,7 @@ describe('the web application', () => {
     expect(await check(failing)).toMatchObject({ risk: 60, notes: 'The endpoint answers with an error.' })
   })
 
-  it('is left after 64 KiB of an endless answer', async () => {
+  it('stops reading an endless response after 64 KiB', async () => {
     trustAuthority()
     let written = 0
     const url = await serve((_request, response) => {
@@ -156,12 +156,12 @@ describe('the web application', () => {
       more()
     })
     expect(await check(url)).toMatchObject({ risk: 0 })
-    // What fits into the buffers of both sides.
+    // More than 64 KiB, because both sides have buffers.
     expect(written).toBeLessThan(64 * 1024 * 1024)
   })
 
-  // An attacker in control of a name or a redirect could look into the network of the service.
-  it('is not asked at an address that the guard forbids, and has no score then', async () => {
+  // SSRF: an attacker who controls a host name or a redirect could otherwise reach the service's own network.
+  it('sends no request to an address that the egress guard forbids, and returns no score', async () => {
     trustAuthority()
     let count = 0
     const url = await serve((_request, response) => {
@@ -177,7 +177,7 @@ describe('the web application', () => {
 })
 
 describe('the list of bad addresses', () => {
-  it('is read with comments in any case, and a line that is no address is named', async () => {
+  it('accepts comments and any letter case, and reports the line of an invalid address', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'wardline-test-list-'))
     opened.push(() => rmSync(folder, { recursive: true }))
     const file = join(folder, 'list')
@@ -207,7 +207,7 @@ describe('the verification in the summary', () => {
   const jobOf = (service: TestService) =>
     listJobs(service.deps, service.services).find(({ name }) => name === 'verification')
 
-  it('is the runtime score until there is one, and then labelled as self-attested', async () => {
+  it('shows the runtime score before the first verification, then self-attested scores', async () => {
     trustAuthority()
     let asked = 0
     const url = await serve((request, response) => {
@@ -243,7 +243,7 @@ describe('the verification in the summary', () => {
     expect((await trust(service)).verification).not.toHaveProperty('self_attested')
   })
 
-  it('has no score when nothing could be checked, and is repeated after an hour', async () => {
+  it('has no score when nothing could be checked, and retries after an hour', async () => {
     await using service = await openTestService({
       env: { TRUST_VERIFY: 'true', WARDLINE_PUBLIC_URL: 'https://127.0.0.1:4747' },
     })
@@ -262,13 +262,13 @@ describe('the verification in the summary', () => {
     service.clock.advance(3_600_000)
     await jobOf(service)!.run()
     expect(await count()).toBe(2)
-    // What is old is deleted.
+    // Old verifications are deleted.
     service.clock.advance(31 * dayMs)
     await jobOf(service)!.run()
     expect(await count()).toBe(1)
   })
 
-  it('is not shown for another address than the one that was checked', async () => {
+  it('is hidden after the configured address changes', async () => {
     trustAuthority()
     const url = await serve(fine)
     await using service = await openTestService({ env: env(url) })
@@ -281,7 +281,7 @@ describe('the verification in the summary', () => {
     expect((await trust(moved)).verification).not.toHaveProperty('self_attested')
   })
 
-  it('is off by default, and ends with a shutdown', async () => {
+  it('is off by default, and is aborted on shutdown', async () => {
     await using off = await openTestService({ env: { WARDLINE_PUBLIC_URL: 'https://wardline.example.com' } })
     expect(jobOf(off)).toBeUndefined()
     trustAuthority()

@@ -11,8 +11,8 @@ const scoreOf = async (service: TestService) => (await verifySelf(service.deps))
 const missing = missingAnvil()
 if (missing !== undefined) console.warn(`${missing}: the wallet is not verified`)
 
-describe.skipIf(missing !== undefined)('the wallet', () => {
-  it('has a risk without history and none with it, published with its note', async () => {
+describe.skipIf(missing !== undefined)('the check of the wallet', () => {
+  it('scores a wallet without history at 40 and one with history at 0, and publishes the note', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     expect(await scoreOf(service)).toMatchObject({
@@ -29,7 +29,7 @@ describe.skipIf(missing !== undefined)('the wallet', () => {
     })
   })
 
-  it('must be no contract, but may have delegated to one', async () => {
+  it('adds risk for a contract, but not for an EIP-7702 delegation', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await withSchema(on, service)
@@ -40,7 +40,7 @@ describe.skipIf(missing !== undefined)('the wallet', () => {
     expect(await scoreOf(service)).toMatchObject({ risk: 0 })
   })
 
-  it('has the highest risk when a list of bad addresses has it, and none when the list is not one', async () => {
+  it('scores 100 for a listed address, and returns no score for an invalid list', async () => {
     await using on = await openChainService()
     const list = join(on.folder, 'bad')
     writeFileSync(list, `# known\n${testAddress.toLowerCase()}\n`)
@@ -59,7 +59,7 @@ describe.skipIf(missing !== undefined)('the wallet', () => {
     ['of another chain', { body: '{"jsonrpc":"2.0","id":1,"result":"0x1"}' }, /of chain 1, TRUST_CHAIN_ID is 31337/],
     ['with a huge answer', { body: `{"jsonrpc":"2.0","id":1,"result":"0x${'0'.repeat(100_000)}"}` }, /64 KiB/],
     ['that is away', { status: 503, body: 'no' }, /status 503/],
-  ])('has no score from a node %s', async (_what, answer, sentence) => {
+  ])('returns no score from a node %s', async (_what, answer, sentence) => {
     await using on = await openChainService()
     await using service = await on.open()
     on.lies.answer = () => answer
