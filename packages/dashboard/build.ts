@@ -86,7 +86,7 @@ function checkSizes(folder: string): string {
 async function build(hash: string): Promise<void> {
   const started = performance.now()
   console.error('Building the dashboard, once: about ten seconds.')
-  // Several processes may start at once: each builds into a separate folder.
+  // Several processes may start at once, so each builds into a separate folder.
   const scratch = `${dist}-${process.pid}`
   try {
     // React's development build is twice as large, and a shell or a test runner may have set NODE_ENV.

@@ -94,7 +94,6 @@ const AlertCounts = Type.Object({
 })
 export type AlertCounts = Static<typeof AlertCounts>
 
-/** The outcome of an alert at one channel. */
 const AlertDelivery = Type.Object({
   channel_id: ChannelId,
   outcome: choice(outcomes, 'joined = sent as part of another message; dropped = the channel was deleted or disabled'),

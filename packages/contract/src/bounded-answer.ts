@@ -1,4 +1,4 @@
-/** Sent with every request: a few compressed KiB can unpack to gigabytes. */
+/** Header of every request: a few compressed KiB can unpack to gigabytes. */
 export const plainEncoding = { 'accept-encoding': 'identity' }
 
 /** Maximum bytes of a response. 1,000 events of the largest size are some 24 MiB; everything but lists is a few KiB. */

@@ -33,7 +33,7 @@ export const ContainmentSelector = Type.Object(
 )
 export type ContainmentSelector = Static<typeof ContainmentSelector>
 
-/** The text that `confirm` must repeat: `suspend 140 agents`. */
+/** Returns the text that `confirm` must repeat, such as `suspend 140 agents`. */
 export const confirmText = (action: ContainmentAction, agents: number): string =>
   `${action} ${agents} ${agents === 1 ? 'agent' : 'agents'}`
 

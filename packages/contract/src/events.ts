@@ -90,7 +90,7 @@ export const stopReportTypes: readonly string[] = [
 /** Source of the service's own events; refused from callers. */
 export const serviceSource = 'wardline'
 
-/** Tools that GET /api/status always counts by name. */
+/** Tools that GET /api/status always lists with their counts. */
 export const knownTools = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec'] as const
 export type KnownTool = (typeof knownTools)[number]
 

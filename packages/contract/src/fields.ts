@@ -45,7 +45,7 @@ export const limits = {
    */
   fleetPage: 10_000,
   fleetBytes: 8 * 1024 * 1024,
-  /** Instances of a page with their history: some 600 bytes each, from 25 rows each. */
+  /** Instances per page with their history: some 600 bytes each, from 25 rows each. */
   historyPage: 200,
   /** Ids in a list's query: a URL of 6.5 kB, which every proxy accepts. */
   listedIds: 100,
@@ -121,7 +121,6 @@ export const NotBlank = (options: TStringOptions) => Pattern('\\S', 'must not be
 
 export const Timestamp = Type.String({ format: 'date-time', description: 'ISO 8601, UTC' })
 const isoInstant = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?(Z|[+-]\\d{2}:\\d{2})$'
-/** An ISO 8601 instant in a query. */
 export const Instant = (description: string) =>
   Pattern(isoInstant, 'must be an ISO 8601 instant', { maxLength: 40, description })
 /** A whole number in a query, as text. */

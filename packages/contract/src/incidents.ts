@@ -21,11 +21,11 @@ export type IncidentKind = (typeof incidentKinds)[number]
 export const incidentLimits = {
   /** A quarter of a year: longer than the usual retention, and a bound on the audit entries in the range. */
   days: 92,
-  /** Audit entries of the range: some 40 MB, hashed one by one. */
+  /** Audit entries in the range: some 40 MB, hashed one by one. */
   auditEntries: 100_000,
-  /** Events that a preview counts: a tenth of a second. */
+  /** Maximum events counted in a preview: a tenth of a second. */
   countedEvents: 100_000,
-  /** Rows of each kind that the timeline of a preview lists. */
+  /** Rows per kind listed in a preview's timeline. */
   timelineRows: 100,
   /** Concurrent exports per process; each compresses for up to a minute. */
   exports: 4,

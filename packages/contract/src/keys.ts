@@ -98,7 +98,7 @@ const KeyRevoked = Type.Object({ ok: Type.Literal(true), id: KeyId })
 
 const SessionCreated = Type.Object({ ok: Type.Literal(true), scope: choice(scopes), expires_at: Timestamp })
 
-/** The key that a session is signed in with. */
+/** The key of a session. */
 const SessionView = Type.Object({
   key_id: Type.String({ description: 'Id of the key' }),
   scope: choice(scopes),

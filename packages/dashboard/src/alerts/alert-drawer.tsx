@@ -22,7 +22,7 @@ interface AlertDrawerProps {
   rows: readonly Alert[]
   channels: readonly Channel[] | undefined
   onOpen(id: string): void
-  /** Narrows the queue to the problem of this alert. */
+  /** Filters the queue by the type and agent of this alert. */
   onSame(same: Pick<AlertSearch, 'event_type' | 'instance_id'>): void
   onClose(): void
 }
@@ -211,7 +211,6 @@ interface PeopleProps {
   onChange(body: AlertChange, done: string): void
 }
 
-/** Assignee and note. */
 function People({ alert, isBusy, onChange }: PeopleProps) {
   const { data: session } = useQuery(sessionQuery)
   const mayOperate = useMayOperate()

@@ -6,7 +6,7 @@ import { contentQuery } from '../service/alerts.ts'
 import { sentenceOf } from '../service/client.ts'
 import { readableBody } from './readable-body.ts'
 
-/** A message as the channel receives it, behind a button. */
+/** Shows a message as the channel received it, behind a button. */
 export function Received({ id }: { id: string }) {
   const [isOpen, setOpen] = useState(false)
   return (

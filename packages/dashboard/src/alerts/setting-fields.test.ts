@@ -53,7 +53,7 @@ describe('changing several alerts', () => {
 describe('the body of a message', () => {
   const json = { content_type: 'application/json', cut: false }
 
-  // A line break within a text would otherwise look like another field.
+  // Otherwise a line break within a text would look like another field.
   test('shows JSON with one field per line, and keeps line breaks within texts escaped', () => {
     expect(readableBody({ ...json, body: '{"a":"x\\n\\"severity\\": \\"info\\""}' })).toEqual([
       '{',

@@ -25,7 +25,7 @@ export function useAction(changes: 'alerts' | 'channels' | 'routing') {
       setOutcome({ text: sentenceOf(fault), isFault })
     }
     setBusy(false)
-    // Also after a failure: another operator may have been faster.
+    // Also after a failure, because another operator may have been faster.
     await client.invalidateQueries({ queryKey: [changes] })
     return !isFault
   }

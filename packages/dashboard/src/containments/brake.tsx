@@ -18,7 +18,7 @@ function ReleaseDialog({ onClose }: { onClose(): void }) {
   const release = useMutation({
     mutationFn: () => call('changeBrake', { body: { action: 'release', reason: reason.trim() } }),
     onSuccess: onClose,
-    // Also after a failure: another operator may have been faster.
+    // Also after a failure, because another operator may have been faster.
     onSettled: () => client.invalidateQueries({ queryKey: brakeQuery.queryKey }),
   })
   function submit(event: FormEvent) {

@@ -43,7 +43,7 @@ function Choices({ choices, chosen, onChoose }: ChoicesProps) {
 const ofTags = (tags: readonly string[]): ContainmentSelector | undefined =>
   tags.length > 0 ? { tags: [...tags] } : undefined
 
-/** Suspends or resumes by tag, or the whole fleet. */
+/** Suspends or resumes agents by tag, or the whole fleet. */
 export function ChooseDialog({ action, onClose }: { action: ContainmentAction; onClose(): void }) {
   const { data: fleet = [] } = useQuery(fleetQuery)
   const [by, setBy] = useState('tags')

@@ -11,7 +11,10 @@ import { staleAfterMs, verdictOf } from './verdict.ts'
 /** The stream shows when an alert may have been added. Colleagues' changes to alerts show after this time. */
 const alertsRefreshMs = 30_000
 
-/** Acknowledged and resolved alerts need no attention. Newest first, of the two severities of the queue. */
+/**
+ * Newest alerts of the queue's two severities. Includes acknowledged and resolved ones, to leave their events out of
+ * the queue.
+ */
 const alertsQuery = {
   queryKey: ['alerts', 'serious'],
   queryFn: async () =>

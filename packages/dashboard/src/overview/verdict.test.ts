@@ -101,7 +101,7 @@ describe('the verdict', () => {
     expect(verdict(facts).sentence).toBe(sentence)
   })
 
-  // "Suspended" reads like "stopped" at night: an agent that has not confirmed comes before everything else.
+  // "Suspended" is easily read as "stopped", so an agent that has not confirmed comes before everything else.
   test('names an unconfirmed suspension first', () => {
     const facts = { fleet: [suspended('a'), agent('b')], events: [row({})] }
     expect(verdict(facts).sentence).toBe('a has not confirmed its suspension.')

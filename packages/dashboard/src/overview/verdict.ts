@@ -52,7 +52,7 @@ export function verdictOf(facts: VerdictFacts): string {
   const [brake] = of('brake')
   if (brake && breaches.length === 0) return `${brake.headline}.`
   const isSuspended = (id: string | undefined) => fleet.some((agent) => agent.id === id && agent.status === 'suspended')
-  // An agent that still works needs a person before one that is suspended.
+  // An agent that is still working comes before one that is suspended.
   const isContained = critical.length > 0 && breaches.every(({ agentId }) => isSuspended(agentId))
   if (breaches.length > 0 && !isContained) return breachSentence(breaches, facts)
   if (critical.length === 1) return `${critical[0]!.headline}.`

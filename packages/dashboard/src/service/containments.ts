@@ -8,7 +8,6 @@ export type Drill = ReplyOf<'getDrill'>
 /** Refetch interval while the state may change every second. */
 const soonMs = 1_000
 
-/** The suspensions of an agent, newest first. */
 export const suspensionsQuery = (id: string) =>
   queryOptions({
     queryKey: ['agent', id, 'suspensions'],

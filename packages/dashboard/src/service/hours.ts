@@ -3,7 +3,7 @@ import { type InstanceHistory, limits } from '@wardline/contract'
 import { useEffect } from 'react'
 import { call } from './client.ts'
 
-/** The service writes counts once a minute. */
+/** The service stores counts once a minute. */
 const freshMs = 60_000
 /** Delay before reading, so that rows that only scroll past are not requested. */
 const restMs = 150

@@ -19,7 +19,7 @@ export interface ControlRun {
   /** Epoch milliseconds by this browser's clock. */
   requestedAt: number
   isStored: boolean
-  /** The agent as the service last reported it. */
+  /** The agent's last known state. */
   detail?: AgentDetail
   /** Only for a kill. */
   suspension?: Suspension

@@ -6,7 +6,6 @@ interface ReachLineProps {
   otherwise?: string
 }
 
-/** One line of what a suspension or resume reaches, and how. */
 export function ReachLine({ isReached, what, how, otherwise = 'Not reached' }: ReachLineProps) {
   return (
     <>

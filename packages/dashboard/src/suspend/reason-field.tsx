@@ -9,7 +9,7 @@ interface ReasonFieldProps {
   action: keyof typeof reasons
   reason: string
   onReason(reason: string): void
-  /** Called by ⌘↵. */
+  /** Called on ⌘↵. */
   onSubmit(): void
   /** Whether the field gets the focus when its dialog opens. */
   isFirst?: boolean

@@ -21,7 +21,6 @@ interface Written {
   txHash: string
 }
 
-/** A contract that attestations are written to. */
 export interface AttestationSink {
   /**
    * Returns the call that must be on the chain before the attestation, once per subject. Only for sinks that need one.

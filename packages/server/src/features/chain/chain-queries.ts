@@ -304,7 +304,8 @@ export function takeFailures(trx: Trx, now: number): Promise<TransactionRow[]> {
 }
 
 /**
- * Marks the account as reported and returns it if its RPC has been failing since `since`. Each outage is returned once.
+ * Marks the account as reported and returns it if its RPC has been failing since `since` or longer. Each outage is
+ * returned once.
  */
 export function takeFailing(trx: Trx, { chainId, address }: Account, now: number, since: number) {
   return trx

@@ -31,7 +31,7 @@ const contentTypes: Record<string, string> = {
 }
 const suffixes: Record<Encoding, string> = { br: '.br', gzip: '.gz' }
 
-/** In a clone, the dashboard package has the build output; compiled code has the files beside it. */
+/** In a clone, the build output is in the dashboard package; in compiled code, it is in the same folder. */
 export const builtFolder = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? '../../../../dashboard/dist/' : './built/', import.meta.url),
 )

@@ -13,14 +13,14 @@ export interface Download {
 }
 
 interface Downloads {
-  /** The SDK as npm packs it. Throws AppError `unavailable` when the sources of a clone cannot be packed. */
+  /** The SDK's npm package. Throws AppError `unavailable` when the sources of a clone cannot be packed. */
   sdk(): Promise<Download>
   pythonClient(): Promise<Download>
 }
 
 type Tools = Pick<Deps, 'clock' | 'log'>
 
-/** Compiled code has the files beside it. */
+/** In compiled code, the files are in the same folder. */
 const isClone = import.meta.url.endsWith('.ts')
 const fileOf = (name: string, inClone: string) => new URL(isClone ? inClone : `./${name}`, import.meta.url)
 const pythonFile = fileOf('wardline.py', '../../../../../clients/python/wardline.py')

@@ -23,7 +23,7 @@ export class EventSequence {
   #timer: NodeJS.Timeout | undefined
   #filling: Promise<void> | undefined
 
-  /** `next` gets each row in order; `skipped` gets the number of rows that are no longer available. */
+  /** `next` gets each row in order. `skipped` is called when rows are no longer available. */
   constructor(deps: Deps, next: (row: EventFields) => void, skipped: () => void) {
     this.#deps = deps
     this.#next = next

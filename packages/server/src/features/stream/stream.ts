@@ -188,7 +188,7 @@ export class EventStream {
         this.#catchUp.add(client)
         continue
       }
-      // A client that caught up from the database may be ahead of what was announced here.
+      // A client that caught up from the database may be ahead of what was announced to this process.
       const data = client.seq < firstSeq ? bytes : framesBetween(rows, client.seq, lastSeq)
       this.#backlog.write(client.socket, data)
       client.seq = lastSeq

@@ -1,6 +1,6 @@
 import { type BadgeData, type TrustSummary, unknownBecause } from '@wardline/contract'
 
-/** White text has a contrast of more than 4.5 on each. */
+/** White text has a contrast above 4.5 on each colour. */
 const colors: Record<TrustSummary['risk_tier'], string> = {
   low: '1a7f4b',
   moderate: '5f6b00',
@@ -26,7 +26,7 @@ export function badgeOf(summary: TrustSummary | undefined): BadgeData {
   }
 }
 
-/** Shown where the summary is not published. */
+/** Shown when the summary is not published. */
 export const offBadge: BadgeData = { schemaVersion: 1, label, message: 'not published', color: grey, isError: true }
 
 /** Width of an average letter at 11 pixels; `textLength` makes every font fit it. */

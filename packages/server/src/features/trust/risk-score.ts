@@ -1,12 +1,12 @@
 import { dayMs } from '../../clock.ts'
 
 /**
- * The risk score, version 1 ("headroom"): every signal takes a share of the headroom that the others left,
+ * Risk score, version 1 ("headroom"): every signal uses a share of the headroom that the others leave,
  *
  *   risk = 100 × (1 − Π (1 − pᵢ)),   pᵢ = ceilingᵢ × (1 − 2^(−xᵢ / halfᵢ)),
  *
- * so no signal can push the score past 100, none is ever credited against another, and the ceiling says how far
- * a signal alone can go: warnings never leave "low", one breach of the last 24 hours is always "high".
+ * so the score never exceeds 100, no signal offsets another, and the ceiling limits how far one signal can raise the
+ * score: warnings alone never leave "low", and one breach of the last 24 hours is always "high".
  * 0 is best, 100 is worst.
  */
 
@@ -84,7 +84,7 @@ export function riskTierLabel(tier: RiskTier): string {
   return labels[tier]
 }
 
-/** Reaches half of the ceiling at `half` and the ceiling at infinity. */
+/** Returns half of the ceiling at `half`, and approaches the ceiling for large counts. */
 function saturating(count: unknown, ceiling: number, half: number): number {
   return ceiling * (1 - 2 ** (-amount(count) / half))
 }

@@ -17,7 +17,7 @@ export function mountTrust(router: Router, deps: Deps, { app }: { app: FastifyIn
   const snapshot = createTrustSnapshot(deps)
 
   router.handle('getTrust', async (_input, reply) => {
-    // Public data, no cookies: any page may read it, and no origin is ever reflected.
+    // Public data without cookies, so any page may read it. The origin is never reflected.
     reply.header('access-control-allow-origin', '*')
     if (!deps.config.trustEnabled) {
       reply.header('cache-control', 'no-store')

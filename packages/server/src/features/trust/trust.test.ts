@@ -117,7 +117,7 @@ describe('the summary', () => {
     expect(monitoring).toMatchObject({ scout_active: false, last_scan_at: null, last_scan_relative: 'never' })
   })
 
-  // The summary is public: a name, an address or a text in it is published.
+  // The summary is public, so any name, address or text in it would be published.
   it('contains no reported value, and no paths except the allowed ones', async () => {
     const canary = (name: string) => `canary_${name}`
     await using service = await openTestService({ env: { TRUST_AGENT_ID: '7' } })

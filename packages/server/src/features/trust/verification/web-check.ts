@@ -72,7 +72,7 @@ export async function checkWeb({ url, egress, now, signal }: Asked): Promise<Sco
     let place = new URL(url)
     let answer = await egress.get({ url: place.href, headers }, signal)
     for (let count = 0; ; count++) {
-      // The same certificate may be shown at each step.
+      // Redirects may show the same certificate again.
       if (expiring.length === 0) expiring.push(...certificateFindings(answer.certificate, now))
       if (!isRedirect(answer) || count === maxRedirects) break
       const next = URL.parse(answer.headers.location!, place.href)
