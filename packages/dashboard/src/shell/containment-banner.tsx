@@ -7,7 +7,10 @@ import { fleetQuery } from '../service/fleet.ts'
 import { countsOf } from '../service/fleet-counts.ts'
 import { openContainments } from '../service/open-containments.ts'
 
-/** Shown on every screen while a containment is active or in progress, so that it is not forgotten. */
+/**
+ * Shown on every screen while several agents are suspended, a containment is open, a resume waits or the brake is
+ * engaged, so that none of them is forgotten.
+ */
 export function ContainmentBanner() {
   const { data: fleet = [] } = useQuery(fleetQuery)
   const { data } = useQuery(containmentsQuery)

@@ -13,7 +13,7 @@ const gwei = (fee: bigint): string => String(Number(fee) / 1e9)
 
 /** Leaves room for the base fee to double, as it can within six blocks, but never exceeds the operator's limit. */
 export function feesFor({ base, tip }: { base: bigint; tip: bigint }, limit: bigint): Fees {
-  // A tip far above the base fee would only cost money, whatever the node suggests.
+  // The node suggests the tip, so it is limited to what the operator's limit leaves above the base fee.
   const wanted = tip < minTip ? minTip : tip
   const offered = wanted > limit - base ? limit - base : wanted
   if (base >= limit || offered < minTip)
