@@ -13,8 +13,8 @@ type Table = keyof Schema
 type ColumnTypes = Record<string, 'text' | 'bigint' | 'double'>
 
 /**
- * Every table but schema_version, with the key in whose order it is copied. A table that only grows at its end is
- * resumed where an interrupted copy stopped; the others are small and are copied again from the start.
+ * Every table except schema_version, with the key that orders its copy. After an interruption, append-only tables
+ * (`grows`) resume at the last copied row; the others are small and are copied again from the start.
  */
 const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'events', key: ['seq'], grows: true },
@@ -25,7 +25,7 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'tool_counts', key: ['tool', 'minute'], grows: false },
   { table: 'idempotency_keys', key: ['caller', 'kind', 'key'], grows: false },
   { table: 'instances', key: ['id'], grows: false },
-  // After the instances, whose triggers count as well.
+  // After the instances, because inserting instances fires triggers that count into this table.
   { table: 'instance_counts', key: ['owner'], grows: false },
   { table: 'deleted_instances', key: ['id'], grows: false },
   { table: 'instance_hours', key: ['instance_id', 'hour', 'writer'], grows: false },
@@ -85,20 +85,20 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'audit_head', key: ['id'], grows: false },
 ]
 
-/** Some ten milliseconds of work: neither engine comes near its time limits. */
+/** About ten milliseconds of work, far below the time limits of both engines. */
 const pageRows = 1_000
 
 export interface CopyProgress {
   phase: 'copy' | 'compare'
   table: string
-  /** Rows done since the last call, of the estimated total of both phases. */
+  /** Rows processed since the last call. `total` is the estimate for both phases together. */
   rows: number
   total: number
 }
 
 const names = (columns: readonly string[]) => sql.join(columns.map((column) => sql.ref(column)))
 
-/** Rows after a key, in the order of the key. */
+/** Yields the rows after a key, in key order. */
 async function* pages(db: Db, table: Table, key: readonly string[], after?: Row): AsyncGenerator<Row[]> {
   let last = after
   for (;;) {
@@ -112,7 +112,6 @@ async function* pages(db: Db, table: Table, key: readonly string[], after?: Row)
   }
 }
 
-/** The types of a table's columns, as the engine names them. */
 async function readColumns(db: Db, table: Table): Promise<ColumnTypes> {
   const tables = await db.introspection.getTables()
   const columns = tables.find(({ name }) => name === table)!.columns
@@ -133,7 +132,7 @@ async function insertRows({ db, dialect, batch }: Database, table: Table, column
   await batch([sql`insert into ${sql.ref(table)} (${list}) select ${list} from ${source} as batch`.compile(db)])
 }
 
-/** Removes what a new database holds, or an interrupted copy brought, page by page. */
+/** Deletes, page by page, the initial rows of a new database or the rows of an interrupted copy. */
 async function empty(db: Db, table: Table, key: readonly string[]): Promise<void> {
   for await (const rows of pages(db, table, key)) {
     const last = rows.at(-1)!
@@ -142,7 +141,7 @@ async function empty(db: Db, table: Table, key: readonly string[]): Promise<void
   }
 }
 
-/** Partitions for the days of all events, where the engine keeps them by day. */
+/** Creates partitions for the days of all events, if the engine stores events by day. */
 async function prepareAllDays(from: Database, to: Database, now: number): Promise<void> {
   const { oldest } = await from.db
     .selectFrom('event_minutes')
@@ -151,7 +150,7 @@ async function prepareAllDays(from: Database, to: Database, now: number): Promis
   for (let day = oldest ?? now; day <= now + dayMs; day += dayMs) await to.prepareDays(day)
 }
 
-/** Where a source stands: it must not move while it is copied. */
+/** Returns a fingerprint of the source's activity, to detect writes during the copy. */
 async function readMark({ db }: Database): Promise<string> {
   const counters = await db.selectFrom('counters').selectAll().where('name', '=', 'event_seq').execute()
   const head = await db.selectFrom('audit_head').selectAll().execute()
@@ -159,12 +158,12 @@ async function readMark({ db }: Database): Promise<string> {
     .selectFrom('instances')
     .select((e) => e.fn.max('last_heartbeat_at').as('last'))
     .execute()
-  // Without any request the service still does its periodic work.
+  // A service without requests still runs its periodic jobs.
   const jobs = await db.selectFrom('job_runs').selectAll().orderBy('name').execute()
   return JSON.stringify([counters, head, beats, jobs])
 }
 
-/** The target must be new, or hold an unfinished copy of the same source. */
+/** Rejects unless the target is new or contains an unfinished copy of the same source. */
 async function claimTarget(from: Database, to: Database): Promise<void> {
   const source = (await readSecretCheck(from.db)) ?? ''
   const unfinished = await readFact(to.db, 'copying_from')
@@ -192,7 +191,7 @@ export async function assertComplete(db: Db): Promise<void> {
   throw new DatabaseError('The copy into this database was interrupted: run the same "wardline migrate" again.')
 }
 
-/** Rows that matter for the time it takes; counting those of a large file one by one would take too long itself. */
+/** Estimates the events from their sequence range, because counting the rows of a large database takes too long. */
 async function estimateRows(db: Db): Promise<number> {
   const { first, last } = await db
     .selectFrom('events')
@@ -225,16 +224,16 @@ async function compare(
 }
 
 /**
- * Copies every row of a database without writers into an empty one of either engine, and compares all of them
- * afterwards. An interrupted copy continues where it stopped when it is called again. Both have the newest schema.
- * Resolves with the rows of each table. Rejects with DatabaseError; the target then stays marked as unfinished.
+ * Copies every row of a database without writers into an empty one of either engine, then compares all rows.
+ * Calling it again resumes an interrupted copy. Both databases must have the newest schema.
+ * Resolves with the row count of each table. Rejects with DatabaseError; the target then stays marked as unfinished.
  */
 async function copyDatabase(
   from: Database,
   to: Database,
   now: number,
   onProgress: (progress: CopyProgress) => void,
-  /** A last check of the copy before it is declared complete. */
+  /** Runs a last check before the copy is marked as complete. */
   verify: (to: Database) => Promise<void>,
 ): Promise<Record<string, number>> {
   await claimTarget(from, to)
@@ -259,7 +258,7 @@ async function copyDatabase(
   try {
     for (const step of plan) counts[step.table] = await compare(from, to, step, report('compare', step.table))
   } catch (fault) {
-    // That is why they differ, then.
+    // If the source changed, report that as the cause of the difference.
     await assertUnchanged()
     throw fault
   }
@@ -271,7 +270,7 @@ async function copyDatabase(
   return counts
 }
 
-/** As copyDatabase, with the databases of two URLs; brings both to the newest schema first. */
+/** Migrates the databases at both URLs to the newest schema, then copies as copyDatabase does. */
 export async function copyBetween(
   fromUrl: string,
   toUrl: string,

@@ -4,16 +4,16 @@ import type { Schema } from './schema.ts'
 
 type Counter = Schema['counters']['name']
 
-/** Its value, within a statement. */
+/** SQL expression for the counter's value. */
 export const counterValue = (name: Counter) => sql<number>`(select value from counters where name = ${sql.lit(name)})`
 
-/** A transaction that changes a counter locks it until it ends: others that change it wait. */
+/** Sets a counter. The row stays locked until the transaction ends, so other writers of the counter wait. */
 export const setCounter = (name: Counter, value: RawBuilder<unknown>) =>
   sql`update counters set value = ${value} where name = ${sql.lit(name)}`
 
 export const raiseCounter = (name: Counter, by: number) => setCounter(name, sql`value + ${by}`)
 
-/** Takes the lock without a change. */
+/** Locks the counter without changing it. */
 export const lockCounter = (name: Counter) => setCounter(name, sql`value`)
 
 export async function readCounters(db: Db): Promise<Record<Counter, number>> {

@@ -8,39 +8,39 @@ export type Statement = CompiledQuery
 /** A row read by hand-written SQL. */
 export type Row = Record<string, unknown>
 
-/** Where engines differ: named capabilities, never a question of which engine it is. */
+/** Differences between the engines, as named capabilities, so that callers never check which engine is in use. */
 export interface Dialect {
   ddl: {
-    /** Type of a 64-bit integer column; as a lone primary key it must not cost a second index. */
+    /** Type of a 64-bit integer column. As the only primary key column it must not need a second index. */
     bigint: string
     /** Type of a text column that is compared byte by byte. */
     text: string
-    /** Ends a `create table` whose rows are stored in the order of the primary key, where the engine can do so. */
+    /** Suffix of a `create table` that stores rows in primary key order, if the engine supports it. */
     clustered: string
-    /** Ends a `create table` whose rows are rewritten all the time. */
+    /** Suffix of a `create table` whose rows are updated constantly. */
     rewritten: string
-    /** Primary key and end of a `create table` of rows with `seq` and `created_at` that are kept by day. */
+    /** Primary key and suffix of a `create table` that stores rows with `seq` and `created_at` by day. */
     daily: { key: string; storage: string }
-    /** Statements after which rows of the table can be neither changed nor removed. */
+    /** Statements that prevent updates and deletes of the table's rows. */
     appendOnly(table: string): string[]
-    /** Statements after which the table `<counts>` (owner, count) holds the number of rows by owner, '' for all. */
+    /** Statements that keep row counts by owner in the table `<counts>` (owner, count); owner '' counts all rows. */
     counted(table: string, counts: string): string[]
   }
   /**
-   * A row source over one JSON parameter: an array of arrays, with the named columns in their order.
-   * It also has `ordinal`, counting from 0. One prepared statement thus serves every batch size.
+   * Row source over one JSON parameter: an array of arrays, whose values match `columns` in order.
+   * Adds `ordinal`, counting from 0. One prepared statement thus serves every batch size.
    */
   rowsFromJson(json: string, columns: Record<string, 'text' | 'bigint' | 'double'>): RawBuilder<unknown>
   /**
-   * Makes a statement that locks the row which a query finds until the transaction ends, and that fails the transaction
-   * with a DatabaseError that is `stale` when it finds none. A batch can thus depend on what was read before it.
+   * Returns a statement that locks the row found by the query until the transaction ends. If there is no such row, the
+   * transaction fails with a `stale` DatabaseError. A batch can thus depend on data that was read before it.
    */
   lockFound(query: CompiledQuery): Statement
-  /** SHA-256 of a text as UTF-8, in hexadecimal digits. */
+  /** SHA-256 of the UTF-8 text, in hexadecimal. */
   sha256Hex(text: RawBuilder<string>): RawBuilder<string>
   /**
-   * Makes the hottest statements there are: they insert rows, given as arrays in the order of the columns, whose `seq`
-   * are the last values of a counter. Columns in `back` are given as how far their value lies behind another counter.
+   * Returns a function that builds the most frequent inserts. Rows are arrays in column order; their `seq` values are
+   * the last ones of the counter. A column in `back` is given as its distance below another counter's value.
    */
   insertSequenced(
     table: string,
@@ -49,8 +49,8 @@ export interface Dialect {
     back?: Record<string, Schema['counters']['name']>,
   ): (rows: readonly (readonly unknown[])[]) => Statement
   /**
-   * Makes statements that add to the column `count` of a table. A row: the values of the keys, which are its primary key,
-   * and what is added.
+   * Returns a function that builds statements adding to the column `count` of a table. Each row is the values of
+   * `keys` (the primary key) followed by the amount to add.
    */
   addCounts(
     table: string,
@@ -62,54 +62,53 @@ export interface Dialect {
 export interface Day {
   firstSeq: number
   lastSeq: number
-  /** Space that it takes. */
   bytes: number
-  /** Removes all its events at once. Rejects when the table is in use just now. */
+  /** Removes all events of the day at once. Rejects if the table is in use. */
   drop(): Promise<void>
 }
 
 export interface ExpiredRows {
-  /** Whole days that can be dropped; none where the engine does not store by day. */
+  /** Whole days that can be dropped; empty if the engine does not store events by day. */
   days: Day[]
-  /** What was created before this instant and is in none of these days is to be deleted row by row. */
+  /** Rows created before this time and not part of `days` must be deleted one by one. */
   rowsBefore: number
 }
 
 interface BatchOptions {
-  /** A change of control: may use the reserved disk space when the disk is full. */
+  /** Control changes, such as a kill, may use the reserved space when the disk is full. */
   isControl?: boolean
 }
 
 export interface Database {
   db: Db
   dialect: Dialect
-  /** Whether other processes may write it too: what is kept in memory may then be out of date. */
+  /** Whether other processes may write to the database, so that state cached in memory can be out of date. */
   isShared: boolean
   /**
-   * Runs compiled statements in one transaction and one round trip; all or nothing.
-   * Resolves after the commit is on disk, with the rows of each statement.
+   * Runs compiled statements atomically, in one transaction and one round trip.
+   * Resolves with the rows of each statement after the commit is on disk.
    */
   batch(statements: readonly Statement[], options?: BatchOptions): Promise<Row[][]>
-  /** Takes answers that have arrived, where they would else wait for the next turn of the event loop. Costs next to nothing. */
+  /** Processes results that have already arrived, instead of in the next turn of the event loop. Very cheap. */
   collect(): void
   /**
-   * Runs reads of many rows on separate connections, so that no agent waits for them. Callers, such as keys, take
-   * turns. Rejects with AppError `overloaded` when too many are waiting.
+   * Runs reads of many rows on separate connections, so that agents never wait for them. Callers (for example API
+   * keys) take turns. Rejects with AppError `overloaded` when too many scans are waiting.
    */
   scan<Result>(caller: string, read: (db: Db) => Promise<Result>): Promise<Result>
-  /** Runs statements that change the schema in one transaction, however long they take. */
+  /** Runs schema changes in one transaction, without a time limit. */
   change(statements: readonly Statement[]): Promise<void>
-  /** The database's clock in epoch milliseconds; undefined where it is this machine's. */
+  /** Time of the database server in epoch milliseconds; undefined if the database uses this machine's clock. */
   serverTime(): Promise<number | undefined>
-  /** Makes room for the events of the days to come: at start and now and then. */
+  /** Prepares storage for the events of the next days. Call at startup and periodically. */
   prepareDays(now: number): Promise<void>
-  /** Which events, created before the cutoff, are to go and how. */
+  /** Returns the events created before the cutoff, by how to delete them. */
   expired(cutoff: number): Promise<ExpiredRows>
-  /** Bytes that the data takes; space of what was deleted does not count, though the engine may keep it for later. */
+  /** Bytes used by data, without the space of deleted rows that the engine keeps for reuse. */
   usedBytes(): Promise<number>
-  /** Lets `usedBytes` see that events of these times were deleted. */
+  /** Updates the basis of `usedBytes` after events created between these times were deleted. */
   noteDeleted(from: number, to: number): Promise<void>
-  /** A consistent copy of the whole database, made while it is in use. Throws if the file exists. */
+  /** Writes a consistent copy of the whole database while it is in use. Rejects if the file exists. */
   backup(file: string): Promise<void>
   close(): Promise<void>
 }

@@ -3,9 +3,9 @@ import { dirname, join } from 'node:path'
 
 /** Enough for tens of thousands of kills and resumes with their audit entries. */
 export const reserveBytes = 16 * 1024 * 1024
-/** Below this a transaction of control may fail half-way. */
+/** With less free space, a control transaction may fail half-way. */
 const minFreeBytes = 2 * 1024 * 1024
-/** Events are taken again only with this much room beside the reserve, or the disk would be full again at once. */
+/** Events are accepted again only with this much space beyond the reserve; otherwise the disk fills up at once. */
 const comfortableBytes = 16 * 1024 * 1024
 const lookEveryMs = 1_000
 
@@ -15,8 +15,8 @@ function freeBytes(folder: string): number {
 }
 
 /**
- * Space on the database's disk that only control may use. An agent that fills the disk with events must not
- * thereby escape its suspension: once the disk is full events are refused, and the reserve makes room for the kill.
+ * Reserves space on the database's disk for control changes, so that an agent cannot escape suspension by filling the
+ * disk with events. Once the disk is full, events are refused and the reserve makes room for the kill.
  */
 export class DiskReserve {
   readonly #folder: string
@@ -32,7 +32,7 @@ export class DiskReserve {
     this.#timer = setInterval(() => this.#tryToLook(), lookEveryMs).unref()
   }
 
-  /** True from the first write that found the disk full until there is room again. */
+  /** True from the first write that fails on a full disk until there is space again. */
   get isFull(): boolean {
     return this.#full
   }
@@ -41,7 +41,7 @@ export class DiskReserve {
     this.#full = true
   }
 
-  /** Gives the reserve up when a transaction of control would find no room. */
+  /** Deletes the reserve file if a control transaction would not have enough space. */
   makeRoom(): void {
     if (freeBytes(this.#folder) >= minFreeBytes) return
     this.#full = true
@@ -54,7 +54,7 @@ export class DiskReserve {
     clearInterval(this.#timer)
   }
 
-  /** What cannot be looked at now is looked at again in a second. */
+  /** Errors are ignored here, because the next check follows in a second. */
   #tryToLook(): void {
     try {
       this.#look()
@@ -72,7 +72,7 @@ export class DiskReserve {
     this.#full = false
   }
 
-  /** Fills the file with real blocks: a sparse one would reserve nothing. */
+  /** Writes real blocks, because a sparse file would reserve nothing. */
   #reserve(): void {
     const existing = statSync(this.#file, { throwIfNoEntry: false })
     if (existing?.size === reserveBytes) {

@@ -1,7 +1,7 @@
 import type { Db } from './database.ts'
 import type { Schema } from './schema.ts'
 
-/** Stores the value unless the fact is known already; resolves with the value that holds. */
+/** Stores the value unless the fact already has one. Resolves with the stored value. */
 export async function claimFact(db: Db, name: Schema['facts']['name'], value: string): Promise<string> {
   await db
     .insertInto('facts')

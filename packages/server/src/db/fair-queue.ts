@@ -1,4 +1,4 @@
-/** An entry that waits. The link saves an array for each owner. */
+/** Queue entry. Linking entries by `next` avoids an array per owner. */
 export interface Queued {
   rows: number
   bytes: number
@@ -19,21 +19,21 @@ interface Share<Entry> {
   tail: Entry
   rows: number
   bytes: number
-  /** Rows of its turn that are left; below zero after an entry larger than a turn, which costs it the next turns. */
+  /** Rows left in the owner's turn. An entry larger than a turn makes it negative, which costs the next turns. */
   credit: number
   next: Share<Entry>
 }
 
-/** Rows of one turn: small enough that thirty owners find room in one commit. */
+/** Rows per turn: small enough that one commit has room for thirty owners. */
 const turnRows = 32
-/** Beyond its bounds the queue keeps so much more for owners of whom nothing waits and who bring no more than a turn. */
+/** Extra capacity, relative to the bounds, for owners with nothing queued who add at most one turn's rows. */
 const newcomersShare = 0.25
 
 /**
- * What waits for a commit, first come first served for each owner and row by row in turn among them. An owner may fill
- * as much as is left free: alone half of the queue, each of two a third. Large entries could
- * use up what is free, so the next small one finds room beyond it (Choudhury and Hahne, Dynamic queue length thresholds,
- * 1998).
+ * Queue of entries waiting for a commit: in order of arrival per owner, taking turns between owners. An owner may use
+ * at most as much as is left free, so a single owner gets half of the queue and each of two owners a third (Choudhury
+ * and Hahne, Dynamic queue length thresholds, 1998). Since large entries could use up the free space, small entries of
+ * new owners have extra capacity.
  */
 export class FairQueue<Entry extends Queued> {
   readonly #bounds: QueueBounds
@@ -47,7 +47,6 @@ export class FairQueue<Entry extends Queued> {
     this.#bounds = bounds
   }
 
-  /** Rows that wait. */
   get rows(): number {
     return this.#rows
   }
@@ -56,7 +55,7 @@ export class FairQueue<Entry extends Queued> {
     return this.#last === undefined
   }
 
-  /** Adds the entry; false when its owner has filled its share, or waits too long already. */
+  /** Adds the entry. False if the owner's share is full or its oldest entry has waited too long. */
   add(owner: string, entry: Entry): boolean {
     const share = this.#shares.get(owner)
     if (!this.#fits(share, entry.rows, entry.bytes, entry.since)) return false
@@ -73,7 +72,7 @@ export class FairQueue<Entry extends Queued> {
     return true
   }
 
-  /** Whether so much of the owner would find room. */
+  /** Whether the queue would accept an entry of this size from the owner. */
   hasRoom(owner: string, rows: number, bytes: number, now: number): boolean {
     return this.#fits(this.#shares.get(owner), rows, bytes, now)
   }
@@ -96,10 +95,10 @@ export class FairQueue<Entry extends Queued> {
     this.#shares.set(owner, share)
   }
 
-  /** Moves entries to `batch` up to `maxRows`, and at least one into an empty batch. Returns their rows. */
+  /** Moves entries of up to `maxRows` rows to `batch`, at least one if `batch` is empty. Returns their rows. */
   take(batch: Entry[], maxRows: number): number {
     let rows = 0
-    // Shares in succession whose next entry is too large for what is left.
+    // Consecutive shares whose next entry is too large for the rest of the batch.
     let skipped = 0
     while (this.#last && rows < maxRows && skipped < this.#shares.size) {
       const share = this.#last.next
@@ -119,7 +118,7 @@ export class FairQueue<Entry extends Queued> {
     return rows
   }
 
-  /** Moves those to `late` that have waited since before `since`. */
+  /** Moves the entries queued before `since` to `late`. */
   takeOlder(late: Entry[], since: number): void {
     for (let count = this.#shares.size; count > 0; count--) {
       const share = this.#last!.next
@@ -132,7 +131,7 @@ export class FairQueue<Entry extends Queued> {
     }
   }
 
-  /** Removes the first entry of the share whose turn it is, and the share with its last one. Returns the entry after it. */
+  /** Removes the first entry of the current share, and the share if it is then empty. Returns the next entry. */
   #drop(share: Share<Entry>, head: Entry): Entry | undefined {
     const next = head.next as Entry | undefined
     head.next = undefined

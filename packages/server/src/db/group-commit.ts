@@ -4,30 +4,33 @@ import type { Metrics } from '../metrics.ts'
 import { FairQueue, type Queued } from './fair-queue.ts'
 
 interface GroupCommitOptions<Entry, Result> {
-  /** Name in the metrics. */
+  /** Value of the `queue` label in metrics. */
   queue: string
   clock: Clock
   metrics: Metrics
   /** Writes all entries in one transaction; resolves with a result for each, after the commit. */
   commit(entries: Entry[]): Promise<Result[]>
-  /** Rows and bytes that an entry brings, who brings it, and whether it goes ahead of ordinary ones. */
+  /** Returns the entry's size, its owner, and whether it is committed ahead of ordinary entries. */
   weigh(entry: Entry): { rows: number; bytes: number; owner?: string; isUrgent?: boolean }
-  /** See Database. */
+  /** See Database.collect. */
   collect?: () => void
 }
 
-/** Beyond these a queue only hides that the disk is too slow: better say so while the caller can still wait. */
+/** A longer queue would only hide that the disk is too slow; refusing early lets callers retry. */
 const waitMs = 2_000
 const ordinaryBounds = { rows: 12_000, bytes: 48 * 1024 * 1024, waitMs }
 const urgentBounds = { rows: 5_000, bytes: 16 * 1024 * 1024, waitMs }
-/** A larger transaction is hardly faster, and keeps a kill waiting. */
+/** Larger transactions are hardly faster and delay a kill. */
 const maxBatchRows = 1_024
-/** Of these, urgent entries leave so many rows to ordinary ones: a flood of breaches slows them down but stops none. */
+/** Rows of a batch reserved for ordinary entries, so that a flood of breaches slows them down without blocking them. */
 const keptForOrdinary = 256
-/** A commit costs as much as storing some twenty rows: fewer wait for the end of the turn. */
+/** A commit costs as much as storing about twenty rows, so fewer than this wait for the end of the turn. */
 const worthwhileRows = 32
 const retryAfterSeconds = 1
-/** A database that does not answer is noticed after 1.75 seconds; who is to hear of it within 2 cannot wait twice. */
+/**
+ * An unresponsive database is detected after 1.75 seconds. Callers must get the error within 2 seconds, so an entry that
+ * has waited longer than this cannot wait for another commit.
+ */
 const secondChanceWithinMs = 100
 
 interface Waiting<Entry, Result> extends Queued {
@@ -44,9 +47,9 @@ interface Commit<Entry, Result> {
 }
 
 /**
- * Joins what arrives while a commit is under way into the next one. There is no timer: an idle queue commits at once,
- * a busy one shares each sync of the disk among all that wait. Urgent entries have a lane ahead of the others; within
- * each lane the owners take turns, so a flood by one of them costs only that one.
+ * Groups the entries that arrive during a commit into the next one. There is no timer: an idle queue commits at once, a
+ * busy one shares each disk sync among all waiting entries. Urgent entries have their own lane ahead of the others.
+ * Owners take turns within each lane, so a flood by one owner delays only that owner.
  */
 export class GroupCommit<Entry, Result> {
   readonly #options: GroupCommitOptions<Entry, Result>
@@ -63,7 +66,7 @@ export class GroupCommit<Entry, Result> {
     this.#batchRows = options.metrics.commitRows.labels(options.queue)
   }
 
-  /** Resolves after the entry is on disk. Rejects with AppError `overloaded` when the queue is full, or DatabaseError. */
+  /** Resolves once the entry is on disk. Rejects with AppError `overloaded` if the queue is full, or DatabaseError. */
   add(entry: Entry): Promise<Result> {
     const { rows, bytes, owner = '', isUrgent = false } = this.#options.weigh(entry)
     const since = this.#options.clock.monotonic()
@@ -74,7 +77,7 @@ export class GroupCommit<Entry, Result> {
         return
       }
       if (this.#running) {
-        // With many requests in one turn of the event loop, the database would wait for the end of the turn.
+        // With many requests in one turn of the event loop, the database would idle until the end of the turn.
         if (this.#urgent.rows + this.#ordinary.rows >= worthwhileRows) this.#options.collect?.()
         return
       }
@@ -84,7 +87,7 @@ export class GroupCommit<Entry, Result> {
     })
   }
 
-  /** Throws AppError `overloaded` when so much of the owner would not find room among ordinary entries. */
+  /** Throws AppError `overloaded` if an ordinary entry of this size from the owner would not fit. */
   assertRoom(owner: string, rows: number, bytes: number): void {
     if (!this.#ordinary.hasRoom(owner, rows, bytes, this.#options.clock.monotonic())) throw this.#refusal()
   }
@@ -99,7 +102,7 @@ export class GroupCommit<Entry, Result> {
     return !this.#urgent.isEmpty || !this.#ordinary.isEmpty
   }
 
-  /** Resolves when nothing waits any more. */
+  /** Resolves once the queue is empty and no commit is running. */
   whenIdle(): Promise<void> {
     return this.#running ? new Promise((resolve) => this.#idle.push(resolve)) : Promise.resolve()
   }
@@ -108,7 +111,7 @@ export class GroupCommit<Entry, Result> {
     let commit = this.#begin()
     while (commit) {
       const results = await this.#settle(commit)
-      // The next commit is under way before those of this one are answered: the disk does not wait for that.
+      // Start the next commit before resolving this one's entries, so that the disk does not idle.
       const next = this.#begin()
       const { batch, started } = commit
       if (results) for (let index = 0; index < batch.length; index++) batch[index]!.resolve(results[index]!)
@@ -127,7 +130,7 @@ export class GroupCommit<Entry, Result> {
     return batch
   }
 
-  /** Those who wait so long already that another failure would reach them too late. */
+  /** Takes the entries that have waited so long that an error of another commit would reach them too late. */
   #takeLate(): Waiting<Entry, Result>[] {
     const late: Waiting<Entry, Result>[] = []
     const since = this.#options.clock.monotonic() - secondChanceWithinMs
@@ -135,7 +138,6 @@ export class GroupCommit<Entry, Result> {
     return late
   }
 
-  /** Starts to write what waits, if anything does. */
   #begin(): Commit<Entry, Result> | undefined {
     return this.isWaiting ? this.#write(this.#take()) : undefined
   }
@@ -145,14 +147,14 @@ export class GroupCommit<Entry, Result> {
     return { batch, started: this.#options.clock.monotonic(), written }
   }
 
-  /** The results of a commit; undefined when it failed and every request in it has been answered. */
+  /** Returns the commit's results; undefined if it failed, after resolving or rejecting each of its entries. */
   async #settle({ batch, written }: Commit<Entry, Result>): Promise<Result[] | undefined> {
     try {
       return await written
     } catch (fault) {
       const alone = batch.length === 1
       const refused = fault instanceof DatabaseError && fault.constraint
-      // One bad entry must not fail its neighbours; a broken database fails them all at once.
+      // One invalid entry must not fail the others in its batch. A broken database fails all of them at once.
       if (refused && !alone) for (const waiting of batch) await this.#writeAlone(waiting)
       else for (const { reject } of refused ? batch : [...batch, ...this.#takeLate()]) reject(fault)
       return undefined

@@ -1,24 +1,21 @@
 import { AppError, DatabaseError } from '../errors.ts'
 import type { Database, Row, Statement } from './database.ts'
 
-/** A change made from what was read, whose statements hold that it is still so (`Dialect.hold`). */
+/** A change based on earlier reads. `Dialect.lockFound` statements verify that the read data is still current. */
 interface PreparedChange<Result> {
   statements: Statement[]
   /** The result of the change, from the rows of each statement. */
   result(rows: Row[][]): Result
 }
 
-/**
- * An attempt fails when another one changes the same row at that moment. With fifty at once, 1 in 10,000 failed 8
- * times.
- */
+/** An attempt fails if the same row changes concurrently. With fifty concurrent changes, 1 in 10,000 failed 8 times. */
 const maxAttempts = 20
 const retryAfterSeconds = 1
 
 /**
- * Makes a change of control in one round trip, so that no lock waits for this process: it may be paused at any moment,
- * and all other processes would wait with it. What another change made out of date is prepared again; `prepare` throws
- * when the change is not allowed any more. Throws AppError `overloaded` when others are faster all the time.
+ * Runs a control change in one round trip. This process may be paused at any moment, and a lock held between round trips
+ * would block all other processes. If a concurrent change made the read data stale, the change is prepared again;
+ * `prepare` throws if it is no longer allowed. Throws AppError `overloaded` if all attempts lose to concurrent changes.
  */
 export async function changeGuarded<Result>(
   database: Pick<Database, 'batch'>,

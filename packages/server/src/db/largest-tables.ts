@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from './database.ts'
 import type { Schema } from './schema.ts'
 
-/** Tables to which agents, time or their alerts add rows. */
+/** Tables that grow with time or with the events and alerts of agents. */
 const growing: (keyof Schema)[] = [
   'events',
   'idempotency_keys',
@@ -17,10 +17,10 @@ const growing: (keyof Schema)[] = [
   'baseline_episodes',
   'audit_log',
 ]
-/** Counting on would keep other readers waiting, and says no more about who fills the database. */
+/** Counting further would block other readers and would not help to find what fills the database. */
 const maxCounted = 1_000_000
 
-/** The tables with the most rows, and how many these are, most first. */
+/** Returns the largest tables with their row counts (capped at one million), in descending order. */
 export async function countLargest(db: Db, tables: number): Promise<[table: string, rows: number][]> {
   const counts: [string, number][] = []
   for (const table of growing) {

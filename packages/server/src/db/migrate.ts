@@ -41,12 +41,12 @@ import { firingBudgets } from './migrations/0036-firing-budgets.ts'
 interface Migration {
   version: number
   name: string
-  /** Changes rows before the statements, outside of their transaction: what takes long must hold no lock that writers need. */
+  /** Runs before the statements and outside their transaction: long changes must not hold locks that writers need. */
   fill?(database: Database): Promise<void>
   statements(ddl: Dialect['ddl']): string[]
 }
 
-/** Forward only, in order. A version once released is never edited. */
+/** Forward only, in order. Never edit a released version. */
 const migrations: Migration[] = [
   { version: 1, name: 'initial', statements: initial },
   { version: 2, name: 'control-changes', statements: controlChanges },
@@ -88,7 +88,7 @@ const migrations: Migration[] = [
 
 const newest = migrations.at(-1)!.version
 
-/** Two programs that create a table at the same moment trip over each other; the second try finds it. */
+/** Retries once, because `create table if not exists` fails when another process creates the table concurrently. */
 async function createVersionTable(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
   isFirstAttempt = true,
@@ -105,8 +105,8 @@ async function createVersionTable(
 }
 
 /**
- * Brings the schema to the newest version, or to `upTo`, each step in one transaction. Processes of an older version may
- * go on meanwhile; one that dies within a step leaves it to the next start.
+ * Migrates the schema to the newest version, or to `upTo`, each step in one transaction. Processes of an older version
+ * may keep running. If a process dies during a step, the next startup repeats it.
  * Rejects with DatabaseError when the schema is newer than this program.
  */
 export async function migrate(database: Database, now: number, upTo = newest): Promise<void> {
@@ -125,7 +125,7 @@ export async function migrate(database: Database, now: number, upTo = newest): P
   if (!step) return
   const { version, name } = step
   await step.fill?.(database)
-  // The version row goes first: of two programs that start together one fails there, changes nothing, and looks again.
+  // Insert the version row first: if two processes start together, one fails here, changes nothing and checks again.
   const mark = db.insertInto('schema_version').values({ version, name, applied_at: now }).compile()
   try {
     await database.change([mark, ...step.statements(dialect.ddl).map((statement) => CompiledQuery.raw(statement))])
@@ -135,7 +135,7 @@ export async function migrate(database: Database, now: number, upTo = newest): P
   await migrate(database, now, upTo)
 }
 
-/** When this database was first used. */
+/** Time of the first migration in epoch milliseconds; null for a database without migrations. */
 export async function readFirstStart(db: Db): Promise<number | null> {
   const { at } = await db
     .selectFrom('schema_version')
@@ -144,7 +144,7 @@ export async function readFirstStart(db: Db): Promise<number | null> {
   return at === null ? null : Number(at)
 }
 
-/** When the migration of this name was applied. */
+/** Time at which the migration was applied, in epoch milliseconds; 0 if it was not. */
 export async function readAppliedAt(db: Db, name: string): Promise<number> {
   const row = await db.selectFrom('schema_version').select('applied_at').where('name', '=', name).executeTakeFirst()
   return Number(row?.applied_at ?? 0)

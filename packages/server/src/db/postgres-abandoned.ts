@@ -1,12 +1,12 @@
 import type { ClientBase } from 'pg'
 
-/** As long as the server itself waits for a client within a transaction (`idle_in_transaction_session_timeout`). */
+/** Also the server's limit for an idle client in a transaction (`idle_in_transaction_session_timeout`). */
 export const abandonedAfterMs = 1_000
 
 /**
- * Ends transactions of this service that wait for their client. A process that was paused while it sent a long batch
- * would otherwise hold its locks until it goes on: between the messages of a pipeline no timeout of the server counts
- * (before `transaction_timeout` of PostgreSQL 17).
+ * Terminates transactions of this service that wait for their client. Otherwise a process paused while sending a long
+ * batch would hold its locks until it resumes: before PostgreSQL 17 (`transaction_timeout`), no server timeout applies
+ * between the messages of a pipeline.
  */
 export async function endAbandoned(client: ClientBase): Promise<void> {
   await client.query(

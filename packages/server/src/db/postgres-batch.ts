@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { type Connection, type FieldDef, type Submittable, types } from 'pg'
 import type { Row, Statement } from './database.ts'
 
-// The driver's types lack what a query object of one's own needs.
+// Methods that a custom query object needs and that the driver's types lack.
 interface Wire {
   stream: Connection['stream']
   parse(statement: { name: string; text: string }): void
@@ -13,14 +13,14 @@ interface Wire {
   sync(): void
 }
 
-/** Statements that each connection holds prepared. */
+/** Names of the statements prepared on each connection. */
 const preparedOn = new WeakMap<Connection, Set<string>>()
 interface Known {
   name: string
   hasRows: boolean
 }
 
-/** Texts are few and constant: what must be known of each is found out once. */
+/** Statement texts are few and constant, so their descriptions are cached without a limit. */
 const known = new Map<string, Known>()
 
 function describeText(text: string): Known {
@@ -35,9 +35,9 @@ function describeText(text: string): Known {
 const asText = (value: unknown) => (value === null || value === undefined ? null : String(value))
 
 /**
- * Several statements in one round trip and one transaction: everything between two Sync messages of the extended
- * protocol is one implicit transaction (https://www.postgresql.org/docs/current/protocol-flow.html). It commits at
- * the Sync; the promise resolves after that.
+ * Runs several statements in one round trip and one transaction. Everything between two Sync messages of the extended
+ * protocol is one implicit transaction, committed at the Sync
+ * (https://www.postgresql.org/docs/current/protocol-flow.html). `done` resolves after the commit.
  */
 export class PostgresBatch implements Submittable {
   readonly done: Promise<Row[][]>
@@ -66,7 +66,7 @@ export class PostgresBatch implements Submittable {
     for (const { sql, parameters } of this.#statements) {
       const { name, hasRows } = describeText(sql)
       if (!prepared.has(name)) {
-        // After an error it is unknown whether the statement was parsed; closing one that does not exist is no error.
+        // After an error the statement may or may not be prepared. Closing a missing statement is not an error.
         wire.close({ type: 'S', name })
         wire.parse({ name, text: sql })
         prepared.add(name)
@@ -115,6 +115,6 @@ export class PostgresBatch implements Submittable {
 const int8 = 20
 const numeric = 1700
 
-/** 64-bit integers and their sums as numbers: times, counts and seq stay far below 2^53. */
+/** Parses 64-bit integers and their sums as numbers: times, counts and seq stay far below 2^53. */
 export const parserOf = (oid: number): ((text: string) => unknown) =>
   oid === int8 || oid === numeric ? Number : types.getTypeParser(oid)

@@ -6,11 +6,11 @@ import type { Statement } from './database.ts'
 import { PostgresBatch } from './postgres-batch.ts'
 import { isLockedOut, toDatabaseError } from './postgres-errors.ts'
 
-/** Other processes queue behind a change that waits for a lock, and give up after 1.5 seconds. */
+/** Statements of other processes queue behind a change that waits for a lock, and time out after 1.5 seconds. */
 const lockTimeoutMs = 750
-/** What queued runs meanwhile. */
+/** Lets queued statements run between attempts. */
 const pauseMs = 250
-/** Two minutes: searches end within seconds, but a dump holds its locks for hours. */
+/** About two minutes in total: searches finish within seconds, but a dump holds its locks for hours. */
 const maxAttempts = 120
 
 const [begin, limitLocks, commit] = ['begin', `set local lock_timeout = ${lockTimeoutMs}`, 'commit'].map((text) =>
@@ -29,8 +29,8 @@ async function attempt(url: string, statements: readonly Statement[]): Promise<v
 }
 
 /**
- * Runs statements in one transaction on a separate connection, without the time limits of other statements: building an
- * index on a large table is slow. Only the wait for a lock is limited, and retried.
+ * Runs statements in one transaction on a separate connection without a statement timeout, because building an index on a
+ * large table is slow. Only waiting for a lock is limited, and retried.
  */
 export async function change(url: string, statements: readonly Statement[]): Promise<void> {
   for (let attempts = 1; ; attempts++) {

@@ -3,11 +3,9 @@ import { dayMs } from '../clock.ts'
 import { DatabaseError } from '../errors.ts'
 import type { Day, Db, ExpiredRows } from './database.ts'
 
-/** Far enough ahead that a service that was down for days, or a clock that runs ahead, finds its partition. */
+/** Enough partitions for a service that was down for days, or a clock that is ahead. */
 const daysAhead = 7
-/**
- * A change of partitions waits for dumps and long reads, and all writers queue behind it: fail early and retry later.
- */
+/** A partition change waits for dumps and long reads, and all writers queue behind it: fail early and retry later. */
 const lockTimeoutMs = 250
 
 export const startOfDay = (time: number): number => time - (time % dayMs)
@@ -31,7 +29,7 @@ async function changePartitions(db: Db, statement: string): Promise<void> {
   })
 }
 
-/** Another process created it at the same moment, which is just as good. */
+/** Succeeds as well if another process creates the partition concurrently. */
 async function createPartition(db: Db, name: string, bounds: string): Promise<void> {
   try {
     await changePartitions(db, `create table if not exists ${name} partition of events ${bounds}`)
@@ -42,17 +40,17 @@ async function createPartition(db: Db, name: string, bounds: string): Promise<vo
 }
 
 /**
- * When a clock was wrong, the default partition may already contain events of a day; that day then gets no partition,
- * its events stay in the default one and are deleted one by one. A day that is still far ahead is retried at the next
- * turn.
+ * Whether a failure to create the day's partition can be ignored. After a wrong clock, the default partition may already
+ * contain events of the day: the day then gets no partition and its events are deleted one by one. Days further ahead
+ * than tomorrow are retried in the next run.
  */
 function mayBeMissing(day: number, today: number, fault: unknown): boolean {
   return day > today + dayMs || (fault instanceof DatabaseError && fault.constraint)
 }
 
 /**
- * Creates the partitions of yesterday, today and the days ahead. What fits none of them, because a clock is wrong,
- * goes into the default one.
+ * Creates the partitions of yesterday, today and the next days. Events outside of them, caused by a wrong clock, go into
+ * the default partition.
  */
 export async function prepareDays(db: Db, now: number): Promise<void> {
   const known = new Set(await readPartitions(db))
@@ -82,7 +80,7 @@ async function describeDay(db: Db, partition: string): Promise<Day> {
   }
 }
 
-/** Days that ended before the cutoff. Rows of the day that the cutoff lies in stay until that day is over. */
+/** Returns the days that ended before the cutoff. The cutoff's own day is kept until it ends. */
 export async function expiredDays(db: Db, cutoff: number): Promise<ExpiredRows> {
   const partitions = await readPartitions(db)
   const expired = partitions.filter((name) => /\d{8}$/.test(name) && dayOf(name) + dayMs <= cutoff)

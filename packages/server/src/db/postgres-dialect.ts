@@ -8,7 +8,7 @@ const typeNames: Record<ColumnType, string> = { text: 'text', bigint: 'bigint', 
 const needsEscape = /["\\]/
 const escaped = /["\\]/g
 
-/** A one-dimensional array as PostgreSQL reads it (https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO). */
+/** Formats a one-dimensional array literal (https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO). */
 function arrayLiteral(values: readonly unknown[]): string {
   let text = ''
   for (const value of values) {
@@ -23,10 +23,10 @@ function arrayLiteral(values: readonly unknown[]): string {
 export const postgresDialect: Dialect = {
   ddl: {
     bigint: 'bigint',
-    // By bytes, as SQLite compares: the same order everywhere, and no index breaks when the system's locale changes.
+    // Bytewise comparison, as in SQLite: the same order on both engines, and locale updates cannot break an index.
     text: 'text collate "C"',
     clustered: '',
-    // Room beside each row for its next version: a heartbeat then touches no index.
+    // Leaves space on the page for the row's next version, so that a heartbeat updates no index.
     rewritten: 'with (fillfactor = 70)',
     daily: { key: 'seq, created_at', storage: 'partition by range (created_at)' },
     appendOnly: (table) => [
@@ -35,7 +35,7 @@ export const postgresDialect: Dialect = {
       `create trigger ${table}_no_change before update or delete or truncate on ${table}
         for each statement execute function ${table}_is_append_only()`,
     ],
-    // By statement: a trigger for each row would rewrite the count of all as often as there are rows.
+    // Per statement: a per-row trigger would update the total once for every row.
     counted: (table, counts) => {
       const trigger = (event: 'insert' | 'delete', rows: string, sign: string) => [
         `create function ${table}_count_${event}() returns trigger language plpgsql as $$ begin
@@ -61,11 +61,11 @@ export const postgresDialect: Dialect = {
       from jsonb_array_elements(${json}::jsonb) with ordinality)`
   },
 
-  // Only a division fails within plain SQL; no other statement of the service divides by what it counts.
+  // Plain SQL can only fail on purpose by dividing by zero. No other statement of the service divides by a count.
   lockFound: (query) => ({ ...query, sql: `select 1 / count(*) from (${query.sql} for update) as held` }),
   sha256Hex: (text) => sql`encode(sha256(convert_to(${text}, 'UTF8')), 'hex')`,
 
-  // One array a column: half the work for the server of taking every value out of JSON.
+  // One array per column costs the server half as much as extracting every value from JSON.
   insertSequenced(table, columns, counter, back = {}) {
     const names = Object.keys(columns)
     const lastOf = (name: string) => `(select value from counters where name = '${name}')`

@@ -3,14 +3,14 @@ import { dayMs } from '../clock.ts'
 import type { Db, Statement } from './database.ts'
 import { partitionName, readPartitions, startOfDay } from './postgres-days.ts'
 
-/** Header and line pointer of a row (https://www.postgresql.org/docs/current/storage-page-layout.html). */
+/** Bytes of a row's header and line pointer (https://www.postgresql.org/docs/current/storage-page-layout.html). */
 const rowBytes = 28
-/** Pages are never packed to the last byte. */
+/** Factor for the unused space in pages. */
 const packing = 1.1
 
 /**
- * Deleted rows leave their space to the table, so the size of the database does not shrink. What the rows that are left
- * would fill, as of the last analysis of each table, is taken for its size instead. A table without one counts whole.
+ * Returns the size of the database without the space of deleted rows, which PostgreSQL keeps for the table. The size of
+ * event tables is estimated from the rows left at their last ANALYZE; a table never analysed counts in full.
  */
 export async function usedBytes(db: Db): Promise<number> {
   const { rows } = await sql<{ bytes: number }>`
@@ -29,7 +29,7 @@ export async function usedBytes(db: Db): Promise<number> {
   return rows[0]!.bytes
 }
 
-/** Analyses the tables in which events of these times were. */
+/** Analyses the tables that contained events created between these times. */
 export async function noteDeleted(
   db: Db,
   run: (statement: Statement) => Promise<void>,

@@ -21,16 +21,16 @@ import { noteDeleted, usedBytes } from './postgres-size.ts'
 import { ScanLane } from './scan-lane.ts'
 import type { Schema } from './schema.ts'
 
-/** Partitioned tables and the statements used here are sound from this version on. */
+/** First version with reliable partitioned tables and support for the statements used here. */
 const oldestVersion = 150_000
 
-/** Connections of one process: eleven in all, so that a server with the usual hundred takes several processes. */
+/** Connections per process: eleven in all, so that several processes fit into PostgreSQL's default limit of 100. */
 const writers = 4
-/** For control when all writers are busy. */
+/** For control changes when all writers are busy. */
 const controllers = 1
 const readers = 4
 const scanners = 2
-/** A caller waits this long for a connection or an answer, then learns that the database does not answer. */
+/** Maximum wait for a connection or a result before the caller gets an error. */
 const deadlineMs = 1_750
 const maxAttempts = 3
 
@@ -38,8 +38,8 @@ const maxAttempts = 3
 const unusedOf = new WeakMap<Pool, Set<PoolClient>>()
 
 /**
- * A connection that falls silent is hardly alone: a firewall forgot them all, or the server is another one now. Each of
- * the others would cost one more caller the whole deadline.
+ * Closes the idle connections after one connection stopped responding. Usually all of them are dead, because a firewall
+ * dropped them or the server was replaced, and each would cost another caller the whole deadline.
  */
 function dropUnused(pool: Pool): void {
   for (const { connection } of unusedOf.get(pool) ?? []) connection.stream.destroy()
@@ -51,16 +51,16 @@ function openPool(url: string, name: string, max: number, unused: Set<PoolClient
     application_name: `wardline ${name}`,
     max,
     connectionTimeoutMillis: deadlineMs,
-    // The server cancels shortly before the caller stops waiting, so no abandoned statement keeps running.
+    // Cancels shortly before the caller's deadline, so that no abandoned statement keeps running.
     statement_timeout: deadlineMs - 250,
-    // A process that is paused within a transaction holds its locks no longer than this.
+    // Limits how long a process paused within a transaction holds its locks.
     idle_in_transaction_session_timeout: abandonedAfterMs,
     idleTimeoutMillis: 60_000,
     keepAlive: true,
     types: { getTypeParser: (oid: number) => parserOf(oid) } as never,
   })
-  // A broken connection is replaced; its current user gets the error from its query. Without this listener, the error
-  // of a checked-out connection would end the process.
+  // The pool replaces broken connections, and their users get the error from the query. Without these listeners, the
+  // error of a checked-out connection would end the process.
   pool.on('connect', (client) => client.on('error', () => {}))
   pool.on('error', () => {})
   pool.on('release', (_fault, client) => void unused.add(client))
@@ -69,7 +69,7 @@ function openPool(url: string, name: string, max: number, unused: Set<PoolClient
   return pool
 }
 
-/** Lends a connection for one piece of work; one that broke, or may still be busy, is not used again. */
+/** Runs `work` with a connection from the pool. A connection that broke or may still be busy is not reused. */
 async function lend<Result>(pool: Pool, work: (client: PoolClient) => Promise<Result>): Promise<Result> {
   const client = await pool.connect().catch((fault) => {
     throw toDatabaseError(fault)
@@ -84,7 +84,7 @@ async function lend<Result>(pool: Pool, work: (client: PoolClient) => Promise<Re
   }
 }
 
-/** Rejects when the answer takes too long; the connection must not be used after that. */
+/** Rejects after the deadline; the connection must not be used after that. */
 function answeredInTime<Result>(pool: Pool, answer: Promise<Result>): Promise<Result> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
@@ -100,7 +100,7 @@ async function runQuery<R>(client: PoolClient, query: CompiledQuery): Promise<Qu
   return { rows, numAffectedRows: BigInt(rowCount ?? 0) }
 }
 
-/** Reads go to one pool, transactions and single writes to the other: a crowd of readers never keeps a kill waiting. */
+/** Sends reads to one pool, and transactions and single writes to another, so that readers never delay a kill. */
 class PostgresConnection implements DatabaseConnection {
   readonly #pools: { reads: Pool; writes: Pool }
   #transaction: PoolClient | undefined
@@ -135,7 +135,7 @@ class PostgresConnection implements DatabaseConnection {
     yield await Promise.reject(new Error('Read in pages instead.'))
   }
 
-  /** Closing a broken connection ends its transaction as well. */
+  /** A broken connection is closed on release, which ends its transaction as well. */
   async rollback(): Promise<void> {
     if (!this.#broken) await this.executeQuery(CompiledQuery.raw('rollback'))
   }
@@ -179,12 +179,12 @@ class PostgresDriver implements Driver {
 }
 
 type Pools = { reads: Pool; writes: Pool }
-/** Pools over which abandoned transactions are being ended just now. */
+/** Pools that are currently ending abandoned transactions. */
 const endingOn = new WeakSet<Pool>()
-/** What waits this long waits for a lock; the transaction that holds it may wait for a process that is paused. */
+/** Ends abandoned transactions if the result takes so long that a paused process probably holds a lock on its rows. */
 async function endingAbandoned<Result>({ reads }: Pools, answer: Promise<Result>): Promise<Result> {
   const end = () => {
-    // A server that is silent would otherwise get one more question from each who waits.
+    // Otherwise every waiting caller would send one more query to an unresponsive server.
     if (endingOn.has(reads)) return
     endingOn.add(reads)
     lend(reads, endAbandoned)
@@ -197,7 +197,7 @@ async function endingAbandoned<Result>({ reads }: Pools, answer: Promise<Result>
 
 const isBusy = ({ idleCount, totalCount, waitingCount }: Pool) => idleCount + writers - totalCount <= waitingCount
 
-/** Deadlocks and lost prepared statements undo the whole transaction and are no fault of it: it is run again. */
+/** Retries after deadlocks and lost prepared statements, which roll back the whole transaction. */
 async function runBatch(pools: Pools, pool: Pool, statements: readonly Statement[], attempt = 1): Promise<Row[][]> {
   const run = (client: PoolClient) => endingAbandoned(pools, client.query(new PostgresBatch(statements)).done)
   try {
@@ -213,7 +213,7 @@ async function serverTime(client: PoolClient): Promise<number> {
   return rows[0].now
 }
 
-/** Rejects when an acknowledged event could be lost, or the server cannot do what the service needs. */
+/** Rejects if the server could lose acknowledged events or lacks a feature that the service needs. */
 async function assertServer(pool: Pool): Promise<void> {
   const [row] = await lend(pool, async (client) => {
     const { rows } = await client.query(
@@ -242,8 +242,8 @@ const adapt = (pools: { reads: Pool; writes: Pool }) =>
   })
 
 /**
- * Opens a PostgreSQL database, version 15 or newer. Rejects with DatabaseError when it cannot be reached or does not
- * persist what it confirms. Reconnects automatically when the server comes back.
+ * Opens a PostgreSQL database, version 15 or newer. Rejects with DatabaseError if the server is unreachable or may lose
+ * committed data. Reconnects automatically when the server comes back.
  */
 export async function openPostgres(url: string): Promise<Database> {
   const unused = new Set<PoolClient>()

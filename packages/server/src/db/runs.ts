@@ -1,6 +1,6 @@
 import type { Database, Db } from './database.ts'
 
-// When something was last done, or since when something lasts, by name; the same for all processes.
+// Times by name, shared by all processes: when a job last ran, or since when a condition lasts.
 
 export async function recordRun(db: Db, name: string, now: number): Promise<void> {
   await db
@@ -10,7 +10,7 @@ export async function recordRun(db: Db, name: string, now: number): Promise<void
     .execute()
 }
 
-/** Records it unless that was done since `before`; false when it was: of several processes one gets true. */
+/** Records the run unless one was recorded since `before`. Only one of several processes gets true. */
 export async function claimRun(db: Db, name: string, before: number, now: number): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await db
     .insertInto('job_runs')
@@ -28,13 +28,13 @@ export async function readRun(db: Db, name: string): Promise<number | null> {
   return run?.last_run_at ?? null
 }
 
-/** Forgets what ended; false when another process was faster. */
+/** Deletes the record. False if another process did so first. */
 export async function endRun(db: Db, name: string): Promise<boolean> {
   const { numDeletedRows } = await db.deleteFrom('job_runs').where('name', '=', name).executeTakeFirstOrThrow()
   return numDeletedRows === 1n
 }
 
-/** Rejects with DatabaseError when the database does not answer, or cannot be written as events are. */
+/** Rejects with DatabaseError if the database does not respond or cannot be written in the way events are. */
 export async function probe({ db, batch }: Database, now: number): Promise<void> {
   const mark = db
     .insertInto('job_runs')

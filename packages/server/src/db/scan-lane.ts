@@ -1,18 +1,18 @@
 import { AppError } from '../errors.ts'
 
-/** One caller may wait with a few pages of a dashboard; more only costs the others. */
+/** Enough for a few dashboard pages of one caller; more would only delay other callers. */
 const maxWaitingPerCaller = 16
-/** At some tens of milliseconds a scan, the last of them waits for a few seconds. */
+/** At some tens of milliseconds per scan, the last one waits a few seconds. */
 const maxWaiting = 128
 const retryAfterSeconds = 1
 
 /**
- * Reads that may look at many rows (searches, lists, replays) run here, `width` at a time, so that the reads that agents
- * wait for never stand behind them. Callers take turns: one that asks for a hundred scans delays only its own.
+ * Runs reads of many rows (searches, lists, replays), `width` at a time, so that they never delay the reads that agents
+ * wait for. Callers take turns: a caller with a hundred scans delays only its own.
  */
 export class ScanLane {
   readonly #width: number
-  /** Waiting work by caller; the first caller is the next one to be served. */
+  /** Waiting scans by caller; the first caller is served next. */
   readonly #waiting = new Map<string, (() => void)[]>()
   #running = 0
   #count = 0
@@ -44,7 +44,7 @@ export class ScanLane {
     })
   }
 
-  /** Gives the place to the next caller, who then goes to the end of the line. */
+  /** Starts the next caller's scan and moves that caller to the end of the queue. */
   #passOn(): void {
     const [next] = this.#waiting
     if (!next) {

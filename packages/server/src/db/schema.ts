@@ -14,8 +14,8 @@ import type { TrustTables } from './schema/trust.ts'
 import type { ViewTables } from './schema/views.ts'
 
 /**
- * Every table. Each file in schema/ is named for the feature that owns its tables: only the queries of that feature name
- * them. Times are epoch milliseconds, flags 0 or 1, JSON is text: the same on every engine.
+ * All tables. Each file in schema/ is named after the feature that owns its tables, and only that feature queries them.
+ * On every engine times are epoch milliseconds, flags are 0 or 1, and JSON is text.
  */
 export interface Schema
   extends AlertTables,

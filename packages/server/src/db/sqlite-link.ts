@@ -3,11 +3,11 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from '
 import { DatabaseError } from '../errors.ts'
 import type { Statement } from './database.ts'
 
-/** What the dialect of SQLite adds to a statement, and the thread carries out. */
+/** Statement with the options of the SQLite dialect, which the worker thread implements. */
 export interface RepeatedStatement extends Statement {
-  /** JSON array of arrays: the statement runs once for each, with its values as parameters. */
+  /** JSON array of arrays: the statement runs once for each inner array, with its values as parameters. */
   rows?: string
-  /** Query for the number of the last of `rows`: each run has the number of its row ahead of the other parameters. */
+  /** Query for the number of the last row. Each run gets its row's number as the first parameter. */
   lastNumber?: string
 }
 
@@ -25,10 +25,10 @@ const bare = ({ sql, parameters, rows, lastNumber }: RepeatedStatement): BareSta
   lastNumber,
 })
 
-/** Asked of the thread. A `run` of several statements is one transaction. */
+/** Message to the worker thread. A `run` of several statements is one transaction. */
 export type Request =
   | { id: number; kind: 'run'; statements: BareStatement[] }
-  /** Ends an open transaction; SQLite itself may have ended it, as it does when the disk is full. */
+  /** Ends a transaction if one is still open; SQLite ends it by itself when the disk is full. */
   | { id: number; kind: 'rollback' }
   | { id: number; kind: 'backup'; file: string }
   | { id: number; kind: 'close' }
@@ -37,7 +37,7 @@ export type Reply =
   | { id: number; results: Result[] }
   | { id: number; error: { message: string; code: number; stale: boolean } }
 
-/** Given to a thread without a connection. The first message back is `Opened`. */
+/** Sent to a thread without a connection, which replies with `Opened`. */
 export interface Opening {
   file: string
   readOnly: boolean
@@ -57,10 +57,10 @@ interface Pending {
   overdue: boolean
 }
 
-/** A caller waits this long, then learns that the database does not answer. */
+/** Maximum wait for a reply before the caller gets an error. */
 const deadlineMs = 1_750
 const watchEveryMs = 125
-/** One statement runs, the next is at hand; the others wait here, where a kill can go ahead of them. */
+/** One runs and one is ready in the worker; the others wait here, where a kill can overtake them. */
 const maxPostedWrites = 2
 
 // Primary result codes of SQLite (https://sqlite.org/rescode.html) and the extended ones of a failed sync.
@@ -70,9 +70,9 @@ const tooBig = 18
 const failedSyncs = new Set([1034, 1290])
 const diskFull = 13
 
-/** Threads whose database was closed. To start one takes 50 ms of processor time, to open another database one. */
+/** Threads whose database was closed. Starting a thread takes 50 ms of CPU time, opening another database in it 1 ms. */
 const idleThreads: Worker[] = []
-/** As many as a service needs: for writes, for reads and for scans. */
+/** The threads of one service: writes, reads and scans. */
 const maxIdleThreads = 3
 
 function takeThread(): Worker {
@@ -83,7 +83,7 @@ function takeThread(): Worker {
   return idle
 }
 
-/** The connection of this thread is closed, or was never opened. */
+/** Keeps a thread without a connection for reuse, or terminates it if there are enough. */
 async function giveBack(thread: Worker): Promise<void> {
   thread.removeAllListeners()
   if (idleThreads.length === maxIdleThreads) {
@@ -95,16 +95,15 @@ async function giveBack(thread: Worker): Promise<void> {
   idleThreads.push(thread)
 }
 
-/** What a connection reports besides its answers. */
 interface LinkEvents {
-  /** A fault after which only a new process may go on. */
+  /** Called on errors that require a restart of the process. */
   onFatal(fault: Error): void
   onDiskFull(): void
 }
 
 /**
- * Messages to one worker thread that holds one SQLite connection. The worker answers in the order of the questions; of
- * those that wait, control goes first.
+ * Sends requests to a worker thread with one SQLite connection. The worker replies in order; among waiting requests,
+ * control goes first.
  */
 export class SqliteLink {
   readonly #worker: Worker
@@ -130,12 +129,12 @@ export class SqliteLink {
     worker.on('exit', () => this.#die(new Error('The database thread ended.')))
   }
 
-  /** Resolves with the link and SQLite's version; rejects when the file cannot be opened as it must be. */
+  /** Resolves with the link and SQLite's version. Rejects with DatabaseError if the file cannot be opened. */
   static async open(
     options: { file: string; readOnly: boolean },
     events: LinkEvents,
   ): Promise<{ link: SqliteLink; version: string }> {
-    // A separate channel: only from such a port can answers be read without waiting for the event loop.
+    // Use a separate channel: only a MessagePort can be read without waiting for the event loop (receiveMessageOnPort).
     const { port1: port, port2 } = new MessageChannel()
     const worker = takeThread()
     worker.postMessage({ ...options, port: port2 } satisfies Opening, [port2])
@@ -164,12 +163,12 @@ export class SqliteLink {
     return this.#ask({ kind: 'run', statements: statements.map(bare) }, false, isControl)
   }
 
-  /** As `run`, but waits as long as it takes. */
+  /** Like `run`, but without a deadline. */
   change(statements: readonly Statement[]): Promise<Result[]> {
     return this.#ask({ kind: 'run', statements: statements.map(bare) }, true)
   }
 
-  /** Takes the answers that have arrived. */
+  /** Processes the replies that have already arrived. */
   collect(): void {
     for (let next = receiveMessageOnPort(this.#port); next; next = receiveMessageOnPort(this.#port)) {
       this.#settle(next.message as Reply)
@@ -177,7 +176,7 @@ export class SqliteLink {
   }
 
   async rollback(): Promise<void> {
-    // Ahead of all: control must not get into a transaction that was given up.
+    // Goes first, so that no control request runs inside an abandoned transaction.
     await this.#ask({ kind: 'rollback' }, false, true)
   }
 
@@ -199,7 +198,7 @@ export class SqliteLink {
     return new Promise((resolve, reject) => {
       this.#pending.set(id, { resolve, reject, askedAt: patient ? Infinity : performance.now(), overdue: false })
       const numbered = { ...request, id }
-      // A backup runs beside the writes.
+      // A backup runs concurrently with writes.
       if (request.kind === 'backup') this.#port.postMessage(numbered)
       else (isControl ? this.#control : this.#others).push(numbered)
       this.#post()
@@ -210,7 +209,7 @@ export class SqliteLink {
     while (this.#posted.size < this.#maxPosted) {
       const next = this.#control.shift() ?? this.#others.shift()
       if (!next) return
-      // The caller of an overdue request has already been answered.
+      // The request was overdue, and its caller already got an error.
       if (!this.#pending.has(next.id)) continue
       this.#posted.add(next.id)
       this.#port.postMessage(next)
@@ -228,7 +227,7 @@ export class SqliteLink {
       return
     }
     const { message, code, stale } = reply.error
-    // After a failed sync the kernel may call lost pages clean: only a new process that recovers from the log is safe.
+    // After a failed sync the kernel may mark lost pages as clean. Only a new process that recovers from the log is safe.
     if (failedSyncs.has(code)) this.#events.onFatal(new DatabaseError(message))
     const primary = code & 0xff
     if (primary === diskFull) this.#events.onDiskFull()
@@ -236,7 +235,7 @@ export class SqliteLink {
     pending.reject(new DatabaseError(message, { constraint, stale }))
   }
 
-  // A request must be found overdue twice: after a pause of the whole process the replies may already be waiting.
+  // Reject only requests overdue in two checks: after a pause of the whole process, replies may already be waiting.
   #rejectOverdue(): void {
     const now = performance.now()
     for (const [id, pending] of this.#pending) {

@@ -2,9 +2,9 @@ import { hash } from 'node:crypto'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { parentPort } from 'node:worker_threads'
 
-// JavaScript, checked as TypeScript is: a thread that had to strip types would take 15 MiB and 100 ms more.
+// Type-checked JavaScript, because stripping types would cost the thread another 15 MiB and 100 ms.
 
-/** Prepared statements kept; the service has some fifty, lists with filters add a few hundred combinations. */
+/** Cached prepared statements. The service has about fifty; filtered lists add a few hundred combinations. */
 const statementLimit = 300
 
 /** @type {DatabaseSync} */
@@ -19,11 +19,11 @@ function readPragma(name) {
 
 /** @param {boolean} readOnly */
 function configure(readOnly) {
-  // The page cache is small on purpose: the operating system's holds the hot pages as well.
+  // The page cache is small because the operating system caches the hot pages as well.
   connection.exec('pragma cache_size = -8000; pragma temp_store = memory; pragma trusted_schema = off')
   if (readOnly) return
   connection.exec('pragma journal_mode = wal; pragma synchronous = full; pragma journal_size_limit = 67108864')
-  // Four times the default: fewer checkpoints, each of which keeps the commit that triggers it waiting for the disk.
+  // Four times the default, for fewer checkpoints: each one delays the commit that triggers it.
   connection.exec('pragma wal_autocheckpoint = 4000')
   // A 201 means "on disk": anything less than FULL would lose acknowledged events when the power fails.
   if (readPragma('journal_mode') !== 'wal' || readPragma('synchronous') !== 2) {
@@ -31,7 +31,7 @@ function configure(readOnly) {
   }
 }
 
-// What the dialect needs beyond SQLite's own functions (db/sqlite.ts).
+// Functions used by the dialect in db/sqlite.ts.
 function addFunctions() {
   connection.function('sha256_hex', { deterministic: true }, (text) => hash('sha256', String(text), 'hex'))
   connection.function('assert_found', (count) => {
@@ -68,7 +68,7 @@ function run({ sql, parameters, rows, lastNumber }) {
 function runEach(statement, rows, lastNumber) {
   if (lastNumber === undefined) for (const row of rows) statement.run(...row)
   else {
-    // A query in each row for its number would take a tenth of the time of the thread.
+    // Querying the number for each row would take a tenth of the thread's time.
     let number = Number(prepare(lastNumber).statement.get()?.value) - rows.length
     for (const row of rows) statement.run(++number, ...row)
   }
@@ -78,7 +78,7 @@ function runEach(statement, rows, lastNumber) {
 /** @param {import('./sqlite-link.ts').BareStatement[]} statements */
 function runAll(statements) {
   if (statements.length === 1) return statements.map(run)
-  // Prepared: parsing these two for each transaction would take as long as storing three rows.
+  // Prepared, because parsing `begin` and `commit` for each transaction takes as long as storing three rows.
   prepare('begin immediate').statement.run()
   try {
     const results = statements.map(run)

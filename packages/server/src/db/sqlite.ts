@@ -19,7 +19,7 @@ import { ScanLane } from './scan-lane.ts'
 import type { Schema } from './schema.ts'
 import { type RepeatedStatement, SqliteLink } from './sqlite-link.ts'
 
-/** Older versions can corrupt a WAL file that several connections write (fixed in 3.51.3). */
+/** Older versions can corrupt a WAL file written by several connections (fixed in 3.51.3). */
 const oldestVersion = '3.51.3'
 
 export function isVersionSafe(version: string): boolean {
@@ -52,10 +52,11 @@ const dialect: Dialect = {
     const names = Object.keys(columns).map((name, index) => sql`value ->> ${sql.lit(index)} as ${sql.ref(name)}`)
     return sql`(select key as ordinal, ${sql.join(names)} from json_each(${json}))`
   },
-  // A transaction has the only writer to itself: nothing needs to be locked, only asked for. The thread has these two.
+  // A transaction has exclusive use of the only writer, so checking suffices and no lock is needed.
+  // The worker thread defines assert_found and sha256_hex.
   lockFound: (query) => ({ ...query, sql: `select assert_found(count(*)) from (${query.sql})` }),
   sha256Hex: (text) => sql`sha256_hex(${text})`,
-  // Parsing the batch once and binding each row is a third faster here than taking every value out of JSON in SQL.
+  // In SQLite, parsing the batch once and binding each row is a third faster than extracting every value in SQL.
   insertSequenced(table, columns, counter, back = {}) {
     const names = Object.keys(columns)
     const behind = (name: string) => `(select value from counters where name = '${name}') - ?`
@@ -74,7 +75,7 @@ const dialect: Dialect = {
   },
 }
 
-/** Makes the files of a database private before it is opened. SQLite gives its log the mode of the database. */
+/** Makes the database files private before opening. SQLite gives its log the mode of the database file. */
 function openPrivately(file: string): void {
   createPrivate(file)
   for (const suffix of ['-wal', '-shm', '-journal']) makePrivate(file + suffix)
@@ -102,7 +103,7 @@ class SqliteConnection implements DatabaseConnection {
 
   async #run(query: CompiledQuery) {
     if (this.inTransaction) return (await this.#writer.run([query]))[0]!
-    // A reader sees every commit that was answered before it asked.
+    // A read sees every commit that was confirmed before the read started.
     const reads = query.query.kind === 'SelectQueryNode' || /^\s*select\b/i.test(query.sql)
     if (reads) return (await this.#reader.run([query]))[0]!
     return (await this.#lock.exclusive(() => this.#writer.run([query])))[0]!
@@ -117,7 +118,7 @@ async function* refuseStreaming(): AsyncIterableIterator<never> {
   yield await Promise.reject(new Error('Read in pages instead.'))
 }
 
-/** Its holder has exclusive use of the writer; the others queue, control first. */
+/** Grants exclusive use of the writer. Waiters queue, control first. */
 class Lock {
   #isTaken = false
   readonly #control: (() => void)[] = []
@@ -134,7 +135,7 @@ class Lock {
   }
 
   async exclusive<T>(work: () => Promise<T>, isControl = false): Promise<T> {
-    // The queue is empty: the worker keeps the order, so no turn of the event loop is spent.
+    // Without a queue the worker keeps the order, so waiting for a turn of the event loop is unnecessary.
     if (!this.#isTaken) return work()
     const release = await this.acquire(isControl)
     try {
@@ -145,7 +146,7 @@ class Lock {
   }
 }
 
-/** Without this every read would wait for the transaction under way: the builder takes SQLite for a single connection. */
+/** Lets reads run during a transaction. By default Kysely assumes that SQLite has a single connection. */
 class ConcurrentAdapter extends SqliteAdapter {
   override get supportsMultipleConnections() {
     return true
@@ -178,7 +179,7 @@ class SqliteDriver implements Driver {
     try {
       await connection.executeQuery(CompiledQuery.raw('begin immediate'))
     } catch (fault) {
-      // The answer may only be late: a transaction left open would take every later write.
+      // The reply may only be late. A transaction left open would capture every later write.
       this.#writer.rollback().catch(() => {})
       throw fault
     }
@@ -201,7 +202,7 @@ class SqliteDriver implements Driver {
   async destroy() {}
 }
 
-/** Reads over one connection. It is opened by the first read: a thread takes memory that an idle service saves. */
+/** Reads over one connection, opened by the first read so that an idle service saves the thread's memory. */
 class ScanDriver implements Driver {
   readonly #open: () => Promise<SqliteLink>
   #link: Promise<SqliteLink> | undefined
@@ -250,11 +251,11 @@ const adapt = (driver: Driver) =>
   })
 
 /**
- * Opens the embedded database. `onFatal` hears of faults after which only a new process may go on.
- * Rejects with DatabaseError when the file cannot be opened, or SQLite is too old to be trusted with it.
+ * Opens the embedded database. Calls `onFatal` on errors that require a restart of the process.
+ * Rejects with DatabaseError if the file cannot be opened or the SQLite version is not safe.
  */
 export async function openSqlite(file: string, onFatal: (fault: Error) => void): Promise<Database> {
-  // SQLite would open a database in memory, which forgets every acknowledged event.
+  // An in-memory database would lose every acknowledged event.
   if (file === ':memory:') throw new DatabaseError(`':memory:' is not a file: give the path of a database file.`)
   openPrivately(file)
   const events = { onFatal, onDiskFull: () => reserve.noteFull() }
@@ -269,7 +270,7 @@ export async function openSqlite(file: string, onFatal: (fault: Error) => void):
   const lock = new Lock()
   const db = adapt(new SqliteDriver(writer, reader, lock, reserve))
   const scans = adapt(new ScanDriver(openReader))
-  // One thread runs one query at a time: a second scan would only wait in it, past the turns of the callers.
+  // The thread runs one query at a time. A second scan would wait inside it and bypass the turns of the callers.
   const scanLane = new ScanLane(1)
   return {
     db,
@@ -280,7 +281,7 @@ export async function openSqlite(file: string, onFatal: (fault: Error) => void):
     async prepareDays() {},
     expired: async (cutoff) => ({ days: [], rowsBefore: cutoff }),
     async batch(statements, { isControl = false } = {}) {
-      // What is left of the disk is for control.
+      // The remaining disk space is reserved for control.
       if (reserve.isFull && !isControl) throw new DatabaseError('The disk is full.')
       const results = await lock.exclusive(() => {
         if (isControl) reserve.makeRoom()

@@ -3,36 +3,37 @@ import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Database } from './database.ts'
 
-/** The time that all processes of a database share, and whether it ran steadily of late. */
+/** Time shared by all processes of a database, and whether it jumped recently. */
 export interface Timekeeping {
-  /** The clock of this machine, set right by the database's. */
+  /** This machine's clock, corrected by the database's clock. */
   clock: Clock
-  /** How far this machine's clock is behind the database's; negative when it is ahead. */
+  /** Milliseconds by which this machine's clock is behind the database's; negative if it is ahead. */
   readonly offsetMs: number
-  /** False for a while after the time jumped: what looks overdue then may only look so. */
+  /** False for a minute after a time jump, when overdue times may only be apparent. */
   mayJudge(): boolean
-  /** Periodic work: compares with the database's clock each minute, and at once when this machine's clock jumped. */
+  /** Call periodically. Compares with the database's clock each minute, and at once if this machine's clock jumped. */
   check(): Promise<void>
 }
 
 const compareEveryMs = 60_000
-/** A machine's clock that moved so much against its own monotonic time was set, or the machine was suspended. */
+/** A wall clock that moves this far from monotonic time was set, or the machine was suspended. */
 const localJumpMs = 1_000
-/** Beyond this a jump, or the difference at startup, is worth a word, and nothing is judged by the time before it. */
+/** A larger jump or difference at startup is logged; after a jump, mayJudge returns false. */
 const jumpMs = 10_000
-/** Whatever was measured against the time before a jump is a minute old by then. */
+/** After this, times measured before the jump are at least a minute old. */
 const jumpHoldMs = 60_000
-/** Below this a correction is noise, whatever the round trip was. */
+/** Smaller corrections are noise, even with a short round trip. */
 const precisionMs = 10
 
 /**
- * Processes compare times that others wrote: leases, heartbeats, kills. One whose clock runs ahead would take the leases
- * of others and report outages that are none. Time here runs by the monotonic clock from what the database said last,
- * so that setting this machine's clock moves nothing. On SQLite both are the same machine, and only jumps matter.
+ * Keeps the time shared by all processes of a database. Processes compare times written by others (leases, heartbeats,
+ * kills), so one with a fast clock would take over leases and report false outages. The time advances by the monotonic
+ * clock from the last database time, so setting this machine's clock has no effect. With SQLite only jumps matter,
+ * because the database uses this machine's clock.
  */
 export function keepTime(base: Clock, database: Pick<Database, 'serverTime'>, tools: { log: Log; metrics: Metrics }) {
   const { log, metrics } = tools
-  /** Undefined while this machine's clock is taken as it is. */
+  /** Undefined while this machine's clock is used uncorrected. */
   let anchor: { time: number; base: number; monotonic: number } | undefined
   let comparedAt = -Infinity
   let last = { time: base.now(), monotonic: base.monotonic() }
@@ -56,7 +57,7 @@ export function keepTime(base: Clock, database: Pick<Database, 'serverTime'>, to
     comparedAt = monotonic
     const isFirst = anchor === undefined
     const difference = time - now()
-    // A late answer says little: it must not move the time back and forth.
+    // A slow reply is imprecise and must not move the time back and forth.
     if (isFirst || Math.abs(difference) > uncertainMs + precisionMs) anchor = { time, base: base.now(), monotonic }
     else anchor = { time: now(), base: base.now(), monotonic }
     const offsetMs = now() - base.now()
