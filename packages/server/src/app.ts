@@ -39,7 +39,7 @@ import type { Services } from './services.ts'
 
 const readers = ['viewer', 'operator', 'admin'] as const
 
-/** Mounts every feature: the table of contents of the service. */
+/** Creates the HTTP app with the routes of all features. */
 export async function createApp(deps: Deps, services: Services): Promise<FastifyInstance> {
   const { keyring } = services
   const sessions = new Sessions(deps, keyring)

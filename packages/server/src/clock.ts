@@ -2,16 +2,16 @@ export const minuteMs = 60_000
 export const hourMs = 3_600_000
 export const dayMs = 86_400_000
 
-/** The start of the unit of time that an instant lies in. */
+/** Returns the start of the unit (such as a day, in UTC) that contains the time. */
 export const startOf = (time: number, unitMs: number): number => time - (time % unitMs)
-/** The first start of a unit that is not before the instant. */
+/** Returns the first start of a unit at or after the time. */
 export const ceilingOf = (time: number, unitMs: number): number => startOf(time + unitMs - 1, unitMs)
 
-/** The only place that reads time. Operations read it once and pass the value on. */
+/** The only source of time. Operations read it once and pass the value on. */
 export interface Clock {
   /** Wall time in epoch milliseconds. */
   now(): number
-  /** Milliseconds that never jump, for measuring lengths of time. */
+  /** Milliseconds that never jump, for measuring durations. */
   monotonic(): number
 }
 

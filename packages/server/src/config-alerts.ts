@@ -4,7 +4,7 @@ import { cidrs, refuse, type Setting, setting } from './config-values.ts'
 import { urlFault, webhookSecretFault } from './setting-faults.ts'
 import { patternRule } from './validation.ts'
 
-/** A text by the rule of the contract: a channel in the environment takes the same values as the API. */
+/** Parses text by the contract's schema, so that environment variables accept the same values as the API. */
 const byContract =
   (schema: TSchema, fault: (value: string) => string | undefined = () => undefined) =>
   (value: string): string => {
@@ -19,7 +19,7 @@ const url = (schema: TSchema) => byContract(schema, urlFault)
 const { webhook, slack, discord, teams, telegram, pagerduty, email, ntfy } = channelSettings
 
 const secret = byContract(webhook.properties.secret, webhookSecretFault)
-/** More than one only while receivers move from the old to the new. */
+/** Accepts two secrets for a rotation, while receivers switch from the old to the new one. */
 const webhookSecrets = (value: string): string[] => {
   const parts = value.split(/\s+/)
   if (parts.length > 2) refuse('must hold one secret, or the new and the old one separated by a space')
@@ -33,7 +33,7 @@ const recipients = (value: string): string[] => {
   return parts.map(byContract(items))
 }
 
-/** Channels of the environment, and where the others may send to: all of it may stay unset. */
+/** Settings of channels defined in the environment, and of the addresses allowed to others. All are optional. */
 export const alertSettings = {
   alertWebhookUrl: setting({
     env: 'ALERT_WEBHOOK_URL',
@@ -134,13 +134,13 @@ type AlertConfig = {
 
 const inWords = (names: string[]): string => `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
 
-/** Settings of which one says nothing without the others. */
+/** Groups of settings that must be set together. */
 const together: (keyof AlertSettings)[][] = [
   ['telegramBotToken', 'telegramChatId'],
   ['smtpUrl', 'alertEmailFrom', 'alertEmailTo'],
 ]
 
-/** One sentence for each channel of which a part is missing. */
+/** Returns one sentence per incompletely configured channel. */
 export function incompleteChannels(config: AlertConfig): string[] {
   const faults = together
     .filter((group) => group.some((name) => config[name]) && !group.every((name) => config[name]))

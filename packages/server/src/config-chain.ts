@@ -1,6 +1,6 @@
 import { address, flag, integer, oneOf, refuse, setting, text } from './config-values.ts'
 
-/** A decimal amount in units of 10^18 or 10^9 of the smallest one. */
+/** Parses a decimal amount in units of 10^`digits` of the smallest unit, and returns it in the smallest unit. */
 const amount = (digits: number) => (value: string) => {
   const [whole, fraction = ''] = /^\d{1,9}(\.\d+)?$/.test(value) ? value.split('.') : []
   if (whole === undefined || fraction.length > digits) return refuse(`must be a decimal number such as 0.05`)
@@ -11,7 +11,7 @@ const amount = (digits: number) => (value: string) => {
 const rpcUrl = (value: string) =>
   URL.canParse(value) && /^https?:\/\//.test(value) ? value : refuse('must begin with https:// or http://')
 
-/** The on-chain side of the trust summary: off without TRUST_RPC_URL. */
+/** Settings of the on-chain side of the trust summary, which is off without TRUST_RPC_URL. */
 export const chainSettings = {
   trustRpcUrl: setting({
     env: 'TRUST_RPC_URL',
@@ -121,7 +121,7 @@ interface ChainConfig {
   publicUrl: string | undefined
 }
 
-/** Settings of the chain that contradict each other. */
+/** Returns one sentence per conflicting or incomplete chain setting. */
 export function incompleteChain(config: ChainConfig): string[] {
   const faults: string[] = []
   const hasWallet = config.trustWallet !== undefined && config.trustRpcUrl !== undefined

@@ -1,6 +1,5 @@
 import { integer, setting, someOf } from './config-values.ts'
 
-/** Settings of containment, automatic suspension among them. */
 export const containmentSettings = {
   autoSuspend: setting({
     env: 'WARDLINE_AUTO_SUSPEND',

@@ -6,12 +6,12 @@ import { urlFault } from './setting-faults.ts'
 const label = '[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?'
 const hostNamePattern = new RegExp(`^(\\*\\.)?${label}(\\.${label})*$`)
 
-/** A name as browsers send it: lower-case, international names in their ASCII form, without the dot at the end. */
+/** Normalizes a name to the form that browsers send: lower case, ASCII (IDNA), without a trailing dot. */
 function hostName(part: string): string {
   const address = part.replace(/^\[(.*)\]$/, '$1').toLowerCase()
   if (isIP(address) !== 0) return address
   const [, wildcard = '', rest = ''] = /^(\*\.)?(.*)$/s.exec(part) ?? []
-  // The conversion would take what stands before a slash, and drop what comes after.
+  // domainToASCII would drop a slash and everything after it instead of failing.
   const name = /[\s/:@?#\\%[\]]/.test(rest) ? '' : wildcard + domainToASCII(rest).replace(/\.$/, '')
   const fits = name.length <= 253 && hostNamePattern.test(name)
   return fits
@@ -32,7 +32,7 @@ function publicUrl(value: string): string {
   return fits ? value : refuse('must be http:// or https://, without ? and #')
 }
 
-/** By which names and ports clients reach the service: all of it may stay unset. */
+/** Names and ports by which clients reach the service. All are optional. */
 export const hostSettings = {
   publicUrl: setting({
     env: 'WARDLINE_PUBLIC_URL',

@@ -1,6 +1,6 @@
 import { integer, setting } from './config-values.ts'
 
-/** How much the service keeps, beside the age of events. */
+/** Limits of stored data other than the age of events, and the deadlines of containment. */
 export const limitSettings = {
   maxInstances: setting({
     env: 'WARDLINE_MAX_INSTANCES',
@@ -21,7 +21,7 @@ export const limitSettings = {
     unset: undefined,
     meaning:
       'Maximum size of the data in the database, in MiB; beyond it the oldest events are removed, info first and breaches last. Half of the limit is reserved for critical events and breaches. Default: no limit',
-    // Less than what the service keeps beside events would remove every event.
+    // With a smaller limit, the data other than events could exceed it and cause all events to be removed.
     parse: integer(100, 100_000_000),
   }),
   containmentSilenceSeconds: setting({

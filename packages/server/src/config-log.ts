@@ -1,6 +1,5 @@
 import { oneOf, setting } from './config-values.ts'
 
-/** How much is logged, and in which form. */
 export const logSettings = {
   logLevel: setting({
     env: 'WARDLINE_LOG_LEVEL',

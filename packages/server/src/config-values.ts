@@ -3,18 +3,18 @@ import { urlFault } from './setting-faults.ts'
 
 export interface Setting<Value> {
   env: string
-  /** What an unset variable stands for, as it would be written in the environment. */
+  /** Default, as it would be written in the environment; undefined = none. */
   unset: string | undefined
   meaning: string
-  /** Throws an error whose message does not contain the value when the value is invalid. */
+  /** Throws for an invalid value. The error message never contains the value, which may be secret. */
   parse: (text: string) => Value
   secret?: boolean
 }
 
 export const setting = <Value>(entry: Setting<Value>) => entry
 
-// What a setting may hold: each function turns the text of the environment into the value, or throws a sentence about
-// it that does not show it.
+// Parsers of settings: each converts the text of an environment variable, or throws an error whose message states the
+// violated rule.
 
 export const refuse = (rule: string): never => {
   throw new Error(rule)
@@ -30,7 +30,7 @@ export const oneOf =
   <const Values extends readonly string[]>(values: Values) =>
   (value: string): Values[number] =>
     values.includes(value) ? value : refuse(`must be one of ${values.join(', ')}`)
-/** Some of the values, separated by commas. */
+/** Parses one or several of the values, separated by commas. */
 export const someOf =
   <const Values extends readonly string[]>(values: Values) =>
   (value: string): Values[number][] => {
@@ -64,6 +64,6 @@ export function backplaneUrl(value: string): string {
   return fault === undefined ? value : refuse(fault)
 }
 
-// Without spaces: Redis could not name such a channel in its access rules.
+// No spaces, because Redis ACL rules cannot name a channel that contains one.
 export const channel = (value: string) =>
   /^[!-~]{1,200}$/.test(value) ? value : refuse('must be 1 to 200 visible characters')

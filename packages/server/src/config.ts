@@ -23,7 +23,7 @@ import {
   text,
 } from './config-values.ts'
 
-/** The configuration is invalid; `faults` holds one sentence for each fault found. */
+/** The configuration is invalid. `faults` contains one sentence per fault. */
 export class ConfigError extends Error {
   override name = 'ConfigError'
   readonly faults: string[]
@@ -42,7 +42,7 @@ function databaseUrl(value: string): string {
   return refuse('must be sqlite:<file> or postgres://<user>:<password>@<host>/<database>')
 }
 
-/** Every setting, in the order in which the reference lists them. */
+/** All settings, in the order of the reference documentation. */
 export const settings = {
   host: setting({ env: 'HOST', unset: '127.0.0.1', meaning: 'Address to listen on', parse: text }),
   port: setting({
@@ -245,7 +245,7 @@ type Optional =
 export type Config = {
   readonly [Name in keyof Settings]: ReturnType<Settings[Name]['parse']> | (Name extends Optional ? undefined : never)
 } & {
-  /** Where each setting comes from. */
+  /** Source of each setting: environment, file or default. */
   readonly sources: Readonly<Record<keyof Settings, Configured['source']>>
 }
 
@@ -262,7 +262,7 @@ function distance(left: string, right: string): number {
   return previous[right.length]!
 }
 
-/** Names that the command line reads as a client of a service, not as its settings. */
+/** Variables that the command line reads as a client of a service. They are not settings of the service. */
 const clientNames = [
   'WARDLINE_URL',
   'WARDLINE_KEY',
@@ -301,7 +301,7 @@ function given(entry: Setting<unknown>, env: NodeJS.ProcessEnv): Given {
   }
 }
 
-/** Settings that fit, each for itself, but not together. */
+/** Returns the conflicts between settings that are valid on their own. */
 function contradictions(config: Config): string[] {
   const { backplaneUrl, databaseUrl, eventsChannel, controlChannel } = config
   const faults = [...incompleteChannels(config), ...incompleteChain(config)]
@@ -314,7 +314,7 @@ function contradictions(config: Config): string[] {
   return faults
 }
 
-/** Reads the environment. An empty value counts as unset. Throws ConfigError with every fault found. */
+/** Reads the configuration from the environment. Empty values count as unset. Throws ConfigError with all faults. */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const faults = unknownNames(env)
   const values: Record<string, unknown> = {}
@@ -334,7 +334,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   return config
 }
 
-/** The file of the database; undefined for one of a server. */
+/** Returns the path of the SQLite file; undefined with PostgreSQL. */
 export function databaseFile({ databaseUrl, dataDir }: Config): string | undefined {
   if (databaseUrl === undefined) return join(dataDir, 'wardline.db')
   return isPostgresUrl(databaseUrl) ? undefined : databaseUrl.slice('sqlite:'.length)
@@ -342,7 +342,7 @@ export function databaseFile({ databaseUrl, dataDir }: Config): string | undefin
 
 const settingList = Object.entries(settings) as [keyof Settings, Setting<unknown>][]
 
-/** The effective configuration; of a secret only whether it is set. */
+/** Returns the effective configuration. Of a secret it shows only whether it is set. */
 export const describeConfig = (config: Config): Configured[] =>
   settingList.map(([name, { env, secret = false, meaning }]) => {
     const value = config[name]
@@ -350,7 +350,7 @@ export const describeConfig = (config: Config): Configured[] =>
     return { name: env, value: shown, is_secret: secret, source: config.sources[name], meaning }
   })
 
-/** A text, such as of an error, in which the values of secret settings and the passwords of addresses are left out. */
+/** Redacts the values of secret settings, and the passwords in URLs among them, from a text such as an error. */
 export function withoutSecrets(config: Config, text: string): string {
   const secrets = settingList.flatMap(([name, { secret }]) => (secret ? [config[name] ?? []].flat().map(String) : []))
   const passwords = secrets.flatMap((value) => (URL.canParse(value) ? [new URL(value).password] : []))

@@ -32,11 +32,11 @@ export interface Deps {
 export interface DepsOptions {
   clock?: Clock
   log?: Log
-  /** Hears of a fault after which only a new process may go on. */
+  /** Called on errors that require a restart of the process. */
   onFatal?: (fault: Error) => void
 }
 
-/** Opens everything from the configuration. Rejects with a plain sentence when something cannot be opened. */
+/** Opens all dependencies from the configuration. Rejects with a plain sentence if one cannot be opened. */
 export async function openDeps(config: Config, options: DepsOptions = {}): Promise<Deps> {
   const { log = createLog(config.logLevel, logDestination(config)), onFatal = () => {} } = options
   const warning = openDataDir(config.dataDir)
@@ -44,7 +44,7 @@ export async function openDeps(config: Config, options: DepsOptions = {}): Promi
   const secrets = openSecrets(config)
   const database = await openDatabase(config.databaseUrl ?? `sqlite:${databaseFile(config)}`, onFatal)
   const metrics = createMetrics()
-  // A clock that is given is the time: tests move it.
+  // A given clock is not corrected by the database's, because tests control it.
   const source = options.clock ? { serverTime: async () => undefined } : database
   const timekeeping = keepTime(options.clock ?? systemClock, source, { log, metrics })
   const { clock } = timekeeping
@@ -52,11 +52,11 @@ export async function openDeps(config: Config, options: DepsOptions = {}): Promi
     await timekeeping.check()
     await migrate(database, clock.now())
     await assertComplete(database.db)
-    // Days are made a week ahead: one that cannot be made just now is made by and by.
+    // Days are prepared a week ahead, so a failure now can be retried later.
     await database.prepareDays(clock.now()).catch((fault) => log.warn({ err: fault }, 'days not prepared yet'))
     const check = createHmac('sha256', secrets.decoyKey).update('secret_check').digest('hex')
     if ((await claimFact(database.db, 'secret_check', check)) !== check) {
-      // With another secret no decoy would ever match again, without any error.
+      // With a different secret, decoys would silently never match again.
       throw new ConfigError([
         'The master secret does not belong to this database: set WARDLINE_SECRET, or the file secret in the data folder, to the secret the database was created with.',
       ])
@@ -86,11 +86,11 @@ export async function openDeps(config: Config, options: DepsOptions = {}): Promi
 async function openBus({ config, database, ...tools }: Omit<Deps, 'bus' | 'controlSigner' | 'close'>): Promise<Bus> {
   const { backplaneUrl: url, eventsChannel, controlChannel } = config
   if (url === undefined) {
-    // There is nothing that could be up: an alert on 0 must not fire.
+    // Without a backplane the metric must be absent, so that an alert on 0 does not fire.
     tools.metrics.registry.removeSingleMetric('wardline_backplane_up')
     return createMemoryBus({ alone: !database.isShared })
   }
-  // The client takes a tenth of a second to load, which only those pay who use it.
+  // Import the client only when it is used: loading it takes a tenth of a second.
   const { RedisBus } = await import('./bus/redis.ts')
   const bus = new RedisBus({ url, eventsChannel, controlChannel, ...tools })
   await bus.open()

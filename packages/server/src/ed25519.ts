@@ -1,6 +1,6 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
 
-/** PKCS #8 around the 32 bytes of an Ed25519 seed (RFC 8410, section 7). */
+/** PKCS #8 prefix of a 32-byte Ed25519 seed (RFC 8410, section 7). */
 const pkcs8Prefix = Buffer.from('302e020100300506032b657004220420', 'hex')
 
 interface KeyPair {
@@ -14,7 +14,7 @@ interface KeyPair {
 export const kidOf = (x: string): string =>
   createHash('sha256').update(Buffer.from(x, 'base64url')).digest('hex').slice(0, 16)
 
-/** The Ed25519 key pair (RFC 8032) of a seed of 32 bytes. */
+/** Returns the Ed25519 key pair (RFC 8032) of a 32-byte seed. */
 export function keyPairOf(seed: Buffer): KeyPair {
   const key = Buffer.concat([pkcs8Prefix, seed])
   const privateKey = createPrivateKey({ key, format: 'der', type: 'pkcs8' })

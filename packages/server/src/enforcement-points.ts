@@ -7,11 +7,11 @@ import { faultFinder } from './validation.ts'
 
 const setting = 'WARDLINE_ENFORCEMENT_FILE'
 
-/** An enforcement point as the operator configured it. */
+/** An enforcement point from the operator's file. */
 export interface Point {
   name: string
   url: string
-  /** Host and port: all of the URL that is ever shown. */
+  /** Host and port: the only part of the URL that is ever shown. */
   host: string
   secret: string
   /** Undefined = all instances. */
@@ -22,7 +22,7 @@ export interface Point {
 
 const schemaFault = faultFinder(EnforcementPointSettings)
 
-/** What is wrong with an entry, naming the field; without anything of its values. */
+/** Describes why an entry is invalid, with the field's name but without its value. */
 function faultOf(entry: unknown): string | undefined {
   const fault = schemaFault(entry)
   if (fault !== undefined) return fault.replace('The body', 'it').replace(/\.$/, '')
@@ -34,19 +34,19 @@ function faultOf(entry: unknown): string | undefined {
   return tags && instances ? 'tags and instances exclude each other' : undefined
 }
 
-/** A name that identifies the entry in a message; only what may stand in one. */
+/** Identifies an entry in messages: its position, and its name if that is safe to print. */
 const titleOf = (entry: unknown, index: number): string => {
   const name = (entry as { name?: unknown } | null)?.name
   return `entry ${index + 1}${typeof name === 'string' && /^[a-z0-9_.-]{1,40}$/.test(name) ? ` (${name})` : ''}`
 }
 
-/** Reads the text of the file. Throws ConfigError with every fault, each of which names entry and field. */
+/** Parses the file's text. Throws ConfigError with all faults, each naming the entry and the field. */
 export function parsePoints(text: string, file: string): Point[] {
   let entries: unknown
   try {
     entries = JSON.parse(text)
   } catch {
-    // The cause would quote the text, which holds secrets.
+    // No cause, because it would quote the text, which contains secrets.
     throw new ConfigError([`${setting}: ${file} is not JSON.`])
   }
   if (!Array.isArray(entries)) throw new ConfigError([`${setting}: ${file} must hold a JSON list of points.`])
@@ -69,10 +69,10 @@ export function parsePoints(text: string, file: string): Point[] {
   return points
 }
 
-/** The operator's enforcement points; none without a file. Throws ConfigError. */
+/** Reads the operator's enforcement points; empty without a file. Throws ConfigError. */
 export const readPoints = ({ enforcementFile: file }: Pick<Config, 'enforcementFile'>): readonly Point[] =>
   file === undefined ? [] : parsePoints(readPrivateFile(file, setting), file)
 
-/** Of these instances those that the ids of the point allow; its tags are compared by the database. */
+/** Returns the instances whose id matches the point's `instances`. Its tags are matched in the database. */
 export const allowedById = <Named extends { id: string }>({ instances }: Point, named: readonly Named[]) =>
   instances ? named.filter(({ id }) => instances.some((pattern) => matchesPattern(pattern, id))) : named

@@ -1,16 +1,16 @@
 import type { ErrorCode } from '@wardline/contract'
 
-/** A failure that is reported to the caller: the message is one plain sentence without secrets. */
+/** An error reported to the caller. The message is one plain sentence without secrets. */
 export class AppError extends Error {
   override name = 'AppError'
   readonly code: ErrorCode
   /** Seconds after which a retry makes sense; sent as Retry-After. */
   readonly retryAfterSeconds: number | undefined
-  /** Fields of the answer beside `error`. */
+  /** Fields of the response body in addition to `error`. */
   readonly details: Record<string, unknown> | undefined
 
   constructor(code: ErrorCode, message: string, retryAfterSeconds?: number, details?: Record<string, unknown>) {
-    // Thousands of refusals a second must cost little, and a stack costs more than all the rest of one.
+    // No stack trace: it costs more than the rest of a refusal, of which there may be thousands per second.
     const { stackTraceLimit } = Error
     Error.stackTraceLimit = 0
     super(message)
@@ -21,21 +21,21 @@ export class AppError extends Error {
   }
 }
 
-/** @param list the command that lists what there is. */
+/** @param list command that lists the existing ids */
 export const unknownId = (kind: string, id: string, list: string): AppError =>
   new AppError('not_found', `No ${kind} with id ${id}; \`${list}\` lists them.`)
 
 interface DatabaseFault {
-  /** This statement can never succeed as it is. */
+  /** The statement violates a constraint or type, so a retry cannot succeed. */
   constraint?: boolean
-  /** A row that the transaction was to hold is missing (`Dialect.hold`): what was read before is out of date. */
+  /** A row to be locked is missing (`Dialect.lockFound`), so the data read before is out of date. */
   stale?: boolean
-  /** Another transaction was in the way for too long: the same request may succeed in a moment. */
+  /** The statement conflicted with another transaction or timed out. A retry may succeed. */
   busy?: boolean
   cause?: unknown
 }
 
-/** The database refused or did not answer. */
+/** The database returned an error or did not respond. */
 export class DatabaseError extends Error {
   override name = 'DatabaseError'
   readonly constraint: boolean

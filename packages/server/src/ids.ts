@@ -1,9 +1,9 @@
 import { randomBytes, randomInt } from 'node:crypto'
 
-/** Random bytes of one id. */
+/** Random bytes per id. */
 const bytesOfId = 10
 
-// Drawn and written out in blocks, like the time that ids of one millisecond share: each event of every agent takes an id.
+// Caches blocks of random bytes and the formatted time of the last millisecond, because every event needs an id.
 const block = { bytes: randomBytes(0), text: '', used: 0 }
 const stamp = { epochMs: -1, text: '' }
 
@@ -16,7 +16,7 @@ function stampOf(epochMs: number): string {
   return stamp.text
 }
 
-/** A UUID version 7 (RFC 9562, section 5.7): sorts by time, so indexes grow at one end. */
+/** Returns a UUID version 7 (RFC 9562, section 5.7). It sorts by time, so indexes grow at one end. */
 export function uuidV7(epochMs: number): string {
   if (block.used === block.bytes.length) {
     block.bytes = randomBytes(400 * bytesOfId)
@@ -30,21 +30,21 @@ export function uuidV7(epochMs: number): string {
   return `${stampOf(epochMs)}${text.slice(digit + 1, digit + 4)}-${variant}${text.slice(digit + 5, digit + 8)}-${text.slice(digit + 8, digit + 20)}`
 }
 
-/** No UUID version 7 of this instant or later is below it. */
+/** Returns a lower bound for all UUIDs version 7 of this time or later. */
 export function uuidV7Floor(epochMs: number): string {
   const hex = epochMs.toString(16).padStart(12, '0')
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`
 }
 
-/** `length` characters drawn evenly from `alphabet`. */
+/** Returns `length` random characters, uniformly distributed over `alphabet`. */
 export function randomText(length: number, alphabet: string): string {
   let text = ''
   while (text.length < length) text += alphabet[randomInt(alphabet.length)]
   return text
 }
 
-/** `bytes` random bytes as base64url. */
+/** Returns `bytes` random bytes as base64url. */
 export const randomSecret = (bytes: number): string => randomBytes(bytes).toString('base64url')
 
-/** A random whole number from `min` to `max`, to spread load over time. */
+/** Returns a random integer from `min` to `max`, both inclusive. */
 export const randomBetween = (min: number, max: number): number => randomInt(min, max + 1)

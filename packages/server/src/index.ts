@@ -18,25 +18,25 @@ export type { RunningServer } from './main.ts'
 export { assertValid } from './validation.ts'
 export { version } from './version.ts'
 
-/** See main.ts. Loaded by the call: routes and jobs take longer to load than a command on the database runs. */
+/** See main.ts. Imported on demand, because routes and jobs take longer to load than a database command to run. */
 export const startServer: typeof start = async (...given) => (await import('./main.ts')).startServer(...given)
 
-/** Loaded by the call, with the connections that it opens. */
+/** Imported on demand, with its network code. */
 export const verifySelf: typeof verify = async (...given) =>
   (await import('./features/trust/verification/verify.ts')).verifySelf(...given)
 
-/** Attestations that a service publishes, as a node has them. Loaded by the call. */
+/** Opens the published attestations of a service, as read from a chain node. Imported on demand. */
 export const openPublished: typeof open = async (...given) =>
   (await import('./features/chain/published.ts')).openPublished(...given)
 
-/** Rules in files, without a service. Loaded by the call: only `wardline rules` needs the parser and the expressions. */
+/** Tools for rule files, without a service. Imported on demand, because only `wardline rules` needs the parser. */
 export async function loadRuleFiles() {
   const { exportSigma, importSigma, lintRules, testRules } = await import('./features/rules/language/offline.ts')
   const { starterRules } = await import('./features/rules/starter-rules.ts')
   return { exportSigma, importSigma, lintRules, starterRules, testRules }
 }
 
-/** Bundles in files, without a service. Loaded by the call: only `wardline incident verify` needs it. */
+/** Verifies incident bundles without a service. Imported on demand, only by `wardline incident verify`. */
 export async function loadIncidentVerification() {
   const { verifyIncident } = await import('./features/incidents/verify.ts')
   return { verifyIncident }

@@ -25,15 +25,15 @@ import type { Holder } from './http/auth.ts'
 import { open } from './http/route.ts'
 import type { Services } from './services.ts'
 
-/** Periodic work: a plain function that a timer calls, and tests call directly. */
+/** Periodic work, called by a timer or directly by tests. */
 interface Job {
   name: string
   everyMs: number
-  /** Work in batches ends between two of them when `stopping` is aborted: a shutdown waits for it. */
+  /** Work in batches must end after the current batch once `stopping` is aborted, because shutdown waits for it. */
   run(stopping?: AbortSignal): Promise<void> | void
 }
 
-/** A stream outlives neither the key nor the session that opened it. */
+/** Ends the streams whose key or session is no longer valid. */
 async function endStreams(deps: Deps, { keyring, eventStream, controlStream }: Services): Promise<void> {
   const sessions = new Set<string>()
   for (const stream of [eventStream, controlStream]) {
@@ -42,13 +42,13 @@ async function endStreams(deps: Deps, { keyring, eventStream, controlStream }: S
   const live = await liveSessions(deps, sessions)
   const isValid = ({ keyId, session }: Holder) =>
     keyId === open.keyId ||
-    // A stream of a session that was opened after the look-up is judged at the next one.
+    // A session whose stream opened after the query is checked in the next run.
     (keyring.isValid(keyId) && (session === undefined || live.has(session) || !sessions.has(session)))
   eventStream.endInvalid(isValid)
   controlStream.endInvalid(isValid)
 }
 
-/** None where no chain is configured. A rollup makes a block in two seconds: nobody waits for less than a few. */
+/** Returns no jobs without a configured chain. Rollups make a block every two seconds, so five seconds suffice. */
 const chainJobs = ({ chain, ingest }: Services): Job[] =>
   chain === undefined
     ? []
@@ -63,18 +63,18 @@ const chainJobs = ({ chain, ingest }: Services): Job[] =>
         },
       ]
 
-/** None where it is not configured. A minute more or less is nothing in a week. */
+/** Returns no jobs if verification is off. It runs weekly, so checking once a minute suffices. */
 const verificationJobs = (deps: Deps): Job[] =>
   deps.config.trustVerify
     ? [{ name: 'verification', everyMs: 60_000, run: (stopping) => verifyWeekly(deps, stopping) }]
     : []
 
 export interface JobOptions {
-  /** No attestation is written while it is false; default: always true. */
+  /** No attestations are written while this returns false. Default: always true. */
   mayAttest?: () => boolean
 }
 
-/** All periodic work. Several processes may do it at once. */
+/** Lists all periodic jobs. Several processes may run them at once. */
 export function listJobs(deps: Deps, services: Services, { mayAttest = () => true }: JobOptions = {}): Job[] {
   const {
     chainWatch,
@@ -93,7 +93,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
   const sizeRetention = createSizeRetention(deps, ingest)
   return [
     {
-      // Two readings a second: a key revoked elsewhere is refused, and its streams end, within one.
+      // Twice a second, so that within a second a key revoked by another process is refused and its streams end.
       name: 'keys',
       everyMs: 500,
       run: async () => {
@@ -113,14 +113,14 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
         await finishDrills(deps, services.openStreams)
       },
     },
-    // Five seconds more or less are nothing in a day.
+    // Scheduled drills are spread over hours, so a delay of five seconds does not matter.
     { name: 'drill-schedule', everyMs: 5_000, run: () => services.drillSender.askScheduled() },
     { name: 'drills-overdue', everyMs: 60_000, run: () => warnOfOverdue(deps, services) },
     { name: 'drill-retention', everyMs: 300_000, run: (stopping) => forgetDrills(deps, stopping) },
     { name: 'stream-reconcile', everyMs: 1_000, run: () => eventStream.reconcile() },
     { name: 'key-usage', everyMs: 60_000, run: () => keyring.flushUsage() },
     {
-      // Alerts written here wake the dispatcher themselves; this finds those of others, and what is due by now.
+      // Alerts written by this process wake the dispatcher. This finds those of other processes and due retries.
       name: 'alerts',
       everyMs: 1_000,
       run: async () => {
@@ -133,7 +133,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'containment', everyMs: 1_000, run: () => services.containmentWatch.run() },
     { name: 'enforcement', everyMs: 1_000, run: () => services.enforcement.run() },
     { name: 'enforcement-retention', everyMs: 60_000, run: (stopping) => services.enforcement.forget(stopping) },
-    // A second at most until another process notices that the lease is free.
+    // Another process takes over a free lease within a second.
     { name: 'rules', everyMs: 500, run: () => services.ruleRunner.run() },
     { name: 'rule-files', everyMs: 2_000, run: () => services.ruleFiles.run(services.ruleRunner.isHolder) },
     { name: 'rule-retention', everyMs: 60_000, run: (stopping) => forgetFirings(deps, stopping) },
@@ -153,7 +153,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
         controlStream.keepAlive()
       },
     },
-    // A client that takes nothing for 15 to 30 seconds is cut; it resumes where it was.
+    // Cuts clients that read nothing for 15 to 30 seconds. They reconnect and resume.
     { name: 'stream-stalls', everyMs: 15_000, run: () => streamBacklog.cutStalled() },
     {
       name: 'scout',
@@ -167,14 +167,14 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
       },
     },
     {
-      // A bucket of counts is five minutes long.
+      // Counts are kept in buckets of five minutes.
       name: 'report-habits',
       everyMs: 300_000,
       run: (stopping) => services.blindness.sweep(stopping),
     },
     { name: 'anomalies', everyMs: 60_000, run: () => services.baselines.endSilent() },
     {
-      // Young baselines borrow from it; what is usual in a fleet changes slowly.
+      // Young baselines borrow from the fleet's, which changes slowly.
       name: 'fleet-baselines',
       everyMs: 600_000,
       run: (stopping) => services.fleetBaselines.refresh(deps.clock.now(), stopping),
@@ -202,13 +202,14 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'instances', everyMs: hourMs, run: (stopping) => forgetInstances(deps, stopping) },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },
     { name: 'audit-checkpoint', everyMs: 60_000, run: () => chainWatch.writeCheckpoint() },
-    // About ten microseconds an entry: a second of an hour for a log of 100,000.
+    // About ten microseconds per entry: one second per hour for a log of 100,000 entries.
     { name: 'audit-verify', everyMs: hourMs, run: () => chainWatch.verify() },
   ]
 }
 
 /**
- * Calls each job once and then by its timer, never while it still runs. A fault is logged and the next turn retries.
+ * Runs each job at once and then by its timer, never concurrently with itself. A failed run is logged; the next one
+ * retries. Returns a function that stops all jobs.
  */
 export function startJobs(
   jobs: Job[],

@@ -17,8 +17,8 @@ interface LoggedError {
 }
 
 /**
- * One record of the log, written as JSON, as lines for people: time, level, message, fields; the stack below an error.
- * Texts in it may come from agents: none of them moves the cursor or poses as another line.
+ * Formats a JSON log record for a terminal: time, level, message and fields, followed by the stack of an error. Control
+ * characters are escaped, so that text from agents cannot move the cursor or forge a line.
  */
 export function prettyLine(json: string): string {
   const { level, time, msg, err, ...fields } = JSON.parse(json) as Record<string, unknown> & { err?: LoggedError }

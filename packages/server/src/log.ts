@@ -4,7 +4,7 @@ import { prettyLine } from './log-pretty.ts'
 
 export type Log = Logger
 
-/** Names under which a secret could come near a log line; whatever stands there is not written. */
+/** Field names that may contain a secret; their values are redacted. */
 const secretPaths = [
   'key',
   'secret',
@@ -25,17 +25,17 @@ const redactPaths = [
   '*.headers["x-monitor-key"]',
 ]
 
-/** Whether people read the log: at a terminal, unless the configuration says otherwise. */
+/** Whether the log is formatted for people: by default, if stdout is a terminal. */
 export const isLogPretty = ({ logFormat }: Pick<Config, 'logFormat'>): boolean =>
   logFormat === 'pretty' || (logFormat === 'auto' && process.stdout.isTTY === true)
 
-/** Where the log of the configuration goes, in its form. */
+/** Returns the log destination for the configured format. */
 export function logDestination(config: Pick<Config, 'logFormat'>): DestinationStream {
   const output = pino.destination({ fd: 1, sync: true })
   return isLogPretty(config) ? { write: (line) => void output.write(prettyLine(line)) } : output
 }
 
-/** One JSON line a record; JSON escapes every control character, so hostile text cannot forge a line. */
+/** Creates a log of one JSON line per record. JSON escapes control characters, so hostile text cannot forge lines. */
 export function createLog(level: string, destination?: DestinationStream): Log {
   const options = {
     level,

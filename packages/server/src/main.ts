@@ -16,18 +16,18 @@ import { openServices, type Services } from './services.ts'
 
 export interface RunningServer {
   url: string
-  /** The admin key that this first start created; undefined on every other start. */
+  /** Admin key created at the first startup; undefined at later ones. */
   createdKey: { key: string; file: string; createLoginCode(): Promise<string> } | undefined
-  /** Stops taking requests, finishes those under way, writes what is queued, closes the database. */
+  /** Stops accepting requests, finishes running ones, writes queued data and closes the database. */
   close(): Promise<void>
 }
 
-/** On shutdown, streams get random reconnect delays up to this many milliseconds. */
+/** Minimum and maximum of the random reconnect delays that streams get on shutdown. */
 const comeBackMs = [1_000, 10_000] as const
-/** A request that is not answered by then is given up. */
+/** On shutdown, connections of requests that take longer are closed. */
 const closeWithinMs = 10_000
 const closeIdleEveryMs = 100
-/** A receiver that answers at all mostly does so by then; the others are tried again by the next process. */
+/** Most responsive receivers respond within this time. Other attempts are retried by the next process. */
 const finishAttemptsWithinMs = 3_000
 
 function warnOfExposure(config: Config, { log }: Deps): void {
@@ -55,7 +55,7 @@ function warnOfExposure(config: Config, { log }: Deps): void {
   log.warn({ host: config.host, open }, 'listening beyond this machine; these paths need no key')
 }
 
-/** Logs which channels are active, or that there is none. */
+/** Logs the active channels, or that none is set up. */
 function logChannels({ routingTable }: Services, { config, log }: Deps): void {
   const channels = routingTable.current.channels.filter(({ enabled }) => enabled).map(({ id }) => id)
   log.info({ channels }, channels.length > 0 ? 'alerts go to these channels' : 'no channel for alerts is set up')
@@ -64,7 +64,7 @@ function logChannels({ routingTable }: Services, { config, log }: Deps): void {
   }
 }
 
-/** Why the address cannot be listened on, with the setting that says another. */
+/** Explains why listening failed and which setting to change. */
 function listenFault(host: string, port: number, fault: NodeJS.ErrnoException, prefix = ''): Error {
   const [hostName, portName] = [`${prefix}HOST`, `${prefix}PORT`]
   const faults: Record<string, string> = {
@@ -87,7 +87,7 @@ async function listenForDecoys(config: Config, { decoyFetches }: Services): Prom
   )
 }
 
-/** Opens everything and listens. Rejects with a plain sentence when something cannot be opened. */
+/** Opens all dependencies and listens. Rejects with a plain sentence if something cannot be opened. */
 export async function startServer(config: Config, options: DepsOptions & JobOptions = {}): Promise<RunningServer> {
   const deps = await openDeps(config, options)
   try {
@@ -103,7 +103,7 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
     const host = config.host.includes(':') ? `[${config.host}]` : config.host
     const url = `http://${host}:${port}`
     deps.log.info({ url, dataDir: config.dataDir }, 'listening')
-    // From now on the young generation may grow, as the load needs it.
+    // After startup, V8's young generation may grow with the load.
     setFlagsFromString('--semi-space-growth-factor=2')
     if (decoyListener) deps.log.info({ port: decoyListener.port }, 'listening for fetches of decoy URLs')
     warnOfExposure(config, deps)
@@ -114,7 +114,7 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
       services.eventStream.close(comeBack)
       services.controlStream.close(comeBack)
       const giveUp = setTimeout(() => app.server.closeAllConnections(), closeWithinMs)
-      // A connection whose last request ends only now is idle then, and is closed here.
+      // Closes connections that become idle when their last request ends.
       const sweep = setInterval(() => app.server.closeIdleConnections(), closeIdleEveryMs)
       await Promise.all([app.close(), decoyListener?.close()])
       clearTimeout(giveUp)

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 type Prometheus = typeof import('prom-client')
 const require = createRequire(import.meta.url)
 
-/** As a whole prom-client also loads OpenTelemetry and node:cluster, for what is not used here: 45 ms of every start. */
+/** Loads only parts of prom-client: the whole package also loads OpenTelemetry and node:cluster, which takes 45 ms. */
 const part = <Name extends 'Counter' | 'Gauge' | 'Histogram' | 'Registry'>(name: Name): Prometheus[Name] =>
   require(`prom-client/lib/${name.toLowerCase()}.js`)
 
@@ -12,10 +12,7 @@ const Gauge = part('Gauge')
 const Histogram = part('Histogram')
 const Registry = part('Registry')
 
-/**
- * Everything that /metrics shows. Labels hold values of closed lists only:
- * an id as a label would let a caller grow the process without bound.
- */
+/** Creates all metrics of /metrics. Labels have fixed sets of values: ids would let callers exhaust memory. */
 export function createMetrics() {
   const registry = new Registry()
   const registers = [registry]

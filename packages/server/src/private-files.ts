@@ -15,8 +15,8 @@ import {
 import { dirname } from 'node:path'
 import { ConfigError } from './config.ts'
 
-// Who may read the files decides who may read every event and find out the decoys. Windows has no such modes: there the
-// rights of the folder count.
+// Anyone who can read the files can read all events and identify the decoys. Windows has no file modes; there the
+// access rights of the folder apply.
 const hasModes = process.platform !== 'win32'
 
 const ownerOnly = { file: 0o600, folder: 0o700 } as const
@@ -30,13 +30,14 @@ const isOurs = ({ uid }: { uid: number }) => process.getuid?.() === uid || proce
 interface FoundFolder {
   mode: number
   isOurs: boolean
-  /** It holds folders: then it was not made for the service alone. */
+  /** Whether it contains folders, which means that it is not used by the service alone. */
   holdsFolders: boolean
 }
 
 /**
- * The fault of an existing data folder. One that belongs to another user, such as a volume that Kubernetes gives to a
- * group, may be listed by others: every file in it is private. Only the service may create files there.
+ * Decides what to do about an existing data folder. If it belongs to another user, such as a volume that Kubernetes
+ * assigns to a group, others may list it, because every file in it is private. Others must never be able to create
+ * files in it.
  */
 export function judgeFolder({ mode, isOurs, holdsFolders }: FoundFolder): 'keep' | 'tighten' | 'warn' | 'refuse' {
   if (!isOurs) return mode & othersMayWrite ? 'refuse' : mode & others ? 'warn' : 'keep'
@@ -45,7 +46,7 @@ export function judgeFolder({ mode, isOurs, holdsFolders }: FoundFolder): 'keep'
   return isShared ? 'refuse' : 'tighten'
 }
 
-/** Creates it with the folders above it. Not `recursive`: that never returns where no folder can be made, as in /proc. */
+/** Creates the folder and its parents. `recursive` never returns where folders cannot be created, such as in /proc. */
 function makeFolder(folder: string): void {
   try {
     mkdirSync(folder, { mode: ownerOnly.folder })
@@ -63,7 +64,7 @@ const folderFaults: Record<string, string> = {
   ENOSPC: 'cannot be created: the disk is full.',
 }
 
-/** Whether it had to be created. Throws ConfigError with the setting and what is wrong. */
+/** Creates the folder if it is missing; true if it did. Throws ConfigError with the problem and the setting. */
 function ensureFolder(folder: string): boolean {
   try {
     const isThere = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true
@@ -79,7 +80,7 @@ function ensureFolder(folder: string): boolean {
   }
 }
 
-/** Creates the data folder for this user only, or makes it so. Returns a warning. Throws ConfigError with the command that helps. */
+/** Creates the data folder, or makes it private to this user. Returns a warning. Throws ConfigError with a fix. */
 export function openPrivateFolder(folder: string): string | undefined {
   const isCreated = ensureFolder(folder)
   if (!hasModes) return undefined
@@ -96,7 +97,7 @@ export function openPrivateFolder(folder: string): string | undefined {
   return verdict === 'warn' ? fault : undefined
 }
 
-/** Takes from others what they may do with a file; one that is not there is left alone. Throws ConfigError with the command that helps. */
+/** Removes others' access to a file, if the file exists. Throws ConfigError with the command that fixes it. */
 export function makePrivate(file: string): void {
   const found = hasModes ? statSync(file, { throwIfNoEntry: false }) : undefined
   if (!found || (found.mode & groupAndOthers) === 0) return
@@ -106,7 +107,7 @@ export function makePrivate(file: string): void {
   }
 }
 
-/** Makes sure that a file is there and private before it is written; what keeps it from being made shows when it is used. */
+/** Creates a private file if it is missing. If that fails, the error appears when the file is used. */
 export function createPrivate(file: string): void {
   try {
     const handle = openSync(file, 'ax', ownerOnly.file)
@@ -118,8 +119,8 @@ export function createPrivate(file: string): void {
 }
 
 /**
- * The text of a file of the operator that holds secrets, read through one descriptor, so that what was checked is what is
- * read. Throws ConfigError with the command that helps; `setting` names it.
+ * Reads an operator's file with secrets. One descriptor serves the mode check and the read, so the file cannot be
+ * swapped in between. Throws ConfigError with the command that fixes it; `setting` is the setting's name in the message.
  */
 export function readPrivateFile(file: string, setting: string): string {
   let handle: number

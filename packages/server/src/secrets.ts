@@ -24,22 +24,22 @@ export interface Secrets {
   eventKey: Buffer
   /** Keys the HMAC under which decoys are stored. */
   decoyKey: Buffer
-  /** From it and a salt in the database comes the seed of each key pair that signs evidence. */
+  /** Derives, with a salt in the database, the seed of each key pair that signs evidence. */
   evidenceKey: Buffer
   /** Encrypts the settings of alert channels. */
   channelKey: Buffer
-  /** Names this deployment to receivers of alerts: 16 hexadecimal digits, from which no key follows. */
+  /** Identifies this deployment to alert receivers: 16 hexadecimal digits that reveal no key. */
   deployment: string
 }
 
-/** Opens the data folder and its secrets for this user only. Returns a warning. Throws ConfigError. */
+/** Makes the data folder and its secrets private to this user. May return a warning. Throws ConfigError. */
 export function openDataDir(dataDir: string): string | undefined {
   const warning = openPrivateFolder(dataDir)
   for (const name of ['secret', 'admin-key']) makePrivate(join(dataDir, name))
   return warning
 }
 
-/** Writes a file that only this user can read, and waits until it is on disk: decoys are worthless without their key. */
+/** Writes a file that only this user can read, synced to disk because decoys are worthless without their key. */
 export function writePrivateFile(file: string, content: string): void {
   const handle = openSync(file, 'w', 0o600)
   try {
@@ -54,7 +54,7 @@ export function writePrivateFile(file: string, content: string): void {
 /** 32 random bytes as base64url. */
 const secretForm = /^[\w-]{43}$/
 
-/** The file appears whole or not at all, and of two programs that start together the first one's stays. */
+/** Creates the file atomically. If two processes start together, the first one's file is kept. */
 function createSecretFile(file: string): void {
   const draft = `${file}.${randomSecret(6)}`
   writePrivateFile(draft, `${randomSecret(32)}\n`)
@@ -76,7 +76,7 @@ function masterSecret(config: Config): string {
   throw new ConfigError([`${file} does not contain the secret that was written to it: restore it from a backup.`])
 }
 
-/** Derives one key per purpose from the master secret (HKDF, RFC 5869), so that one leaking does not unmask another. */
+/** Derives one key per purpose from the master secret (HKDF, RFC 5869), so a leaked key does not reveal others. */
 export function openSecrets(config: Config): Secrets {
   const master = masterSecret(config)
   const derive = (purpose: string) => Buffer.from(hkdfSync('sha256', master, 'wardline', purpose, 32))

@@ -46,7 +46,7 @@ import { EventStream } from './features/stream/stream.ts'
 import { JobRuns } from './features/system/job-runs.ts'
 import { StreamBacklog } from './http/stream-backlog.ts'
 
-/** The parts of features that keep something in memory: queues, caches, open streams. */
+/** Stateful parts of the features: queues, caches, open streams. */
 export interface Services extends Alerting {
   ingest: Ingest
   activityCounts: ActivityCounts
@@ -82,7 +82,7 @@ export interface Services extends Alerting {
   containmentWatch: ContainmentWatch
   enforcement: Enforcement
   eventStream: EventStream
-  /** Undefined where no chain is configured. */
+  /** Undefined if no chain is configured. */
   chain: Chain | undefined
   ruleFiles: RuleFiles
   ruleRunner: RuleRunner

@@ -2,8 +2,8 @@ import { createRequire } from 'node:module'
 import type { TSchema } from 'typebox'
 import { AppError } from './errors.ts'
 
-// Everything that comes from outside is checked against the contract here: requests, batches, messages of the bus,
-// keys that the command line makes.
+// Validates all external input against the contract: requests, batches, bus messages, and keys created by the command
+// line.
 
 const require = createRequire(import.meta.url)
 
@@ -27,8 +27,8 @@ interface SchemaCheck {
 }
 
 /**
- * A number where a string belongs is refused, not converted. Verbose: sentences need the schema. The schemas are our own:
- * checking them as well would take 50 ms.
+ * Refuses a number in place of a string instead of converting it. `verbose`, because error sentences need the schema.
+ * No schema validation, because the schemas are our own and validating them takes 50 ms.
  */
 const customOptions = {
   coerceTypes: false,
@@ -44,8 +44,8 @@ const customOptions = {
 let compile: ((route: { schema: TSchema }) => SchemaCheck) | undefined
 
 /**
- * A check that is compiled when it is first used. Compiling all of them takes 100 ms of every start, and Ajv with what it
- * compiled 20 MiB.
+ * Returns a check that is compiled on first use. Compiling all checks at startup would take 100 ms, and 20 MiB for Ajv
+ * and its output.
  */
 export function lazyCheck(schema: TSchema): SchemaCheck {
   let check: SchemaCheck | undefined
@@ -59,7 +59,7 @@ export function lazyCheck(schema: TSchema): SchemaCheck {
   return checkLate
 }
 
-/** The sentence that says why a value does not match a schema; undefined when it does. */
+/** Returns a function that explains in a sentence why a value is invalid; undefined for a valid one. */
 export function faultFinder(schema: TSchema): (value: unknown) => string | undefined {
   const check = lazyCheck(schema)
   return (value) => (check(value) ? undefined : validationSentence(check.errors![0]!))
@@ -71,7 +71,7 @@ export function assertValid(schema: TSchema, value: unknown): void {
   if (fault !== undefined) throw new AppError('invalid', fault)
 }
 
-/** What the pattern of a schema asks for, to be put behind the name of a field. */
+/** Returns the rule of a schema's pattern, as the rest of a sentence that starts with the field's name. */
 export function patternRule(schema: object): string {
   return (schema as { 'x-rule': string })['x-rule']
 }
@@ -83,7 +83,7 @@ const articles: Record<string, string> = {
   number: 'a number',
 }
 
-/** Names come from the caller: a sentence shows no more of them than helps. */
+/** Names come from the caller, so error messages cut them to this length. */
 const shownNameLength = 60
 
 function joinChoices(values: readonly unknown[]): string {
@@ -97,7 +97,7 @@ function missing({ parentSchema }: SchemaFault, name: string, path: string): str
   return choices ? `${field} must be ${joinChoices(choices)}; it is missing.` : `${field} is required.`
 }
 
-/** A failed JSON Schema check (Ajv's form) as a sentence that names the field and the rule. */
+/** Formats a failed JSON Schema check (Ajv's form) as a sentence that names the field and the rule. */
 export function validationSentence(fault: SchemaFault, context = 'body'): string {
   const params = fault.params as Record<string, unknown>
   const path = fault.instancePath.slice(1).replaceAll('/', '.')

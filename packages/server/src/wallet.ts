@@ -8,7 +8,7 @@ import { readPrivateFile } from './private-files.ts'
 
 const setting = 'TRUST_WALLET_KEY_FILE'
 
-/** Bounds of a keystore's cost: geth writes n = 262,144 and r = 8, which take 256 MiB for a moment. */
+/** Limits of a keystore's cost. geth uses n = 262,144 and r = 8, which briefly take 256 MiB. */
 const maxScryptBytes = 1024 ** 3
 const maxRounds = 10_000_000
 
@@ -60,14 +60,14 @@ async function decrypt(text: string, passphrase: string): Promise<string> {
     return Buffer.concat([opened.update(sealed), opened.final()]).toString('hex')
   } catch (fault) {
     if (fault instanceof ConfigError) throw fault
-    // The cause could quote what it stumbled over.
+    // No cause, because its message could quote the file.
     return refuse('the file is not a keystore of version 3')
   }
 }
 
 /**
- * The account of the key file; undefined without one. Throws ConfigError, whose sentence has nothing of the key: the file
- * is readable by others, is no key, or is the key of another address.
+ * Opens the account of the key file; undefined without one. Throws ConfigError if others can read the file, it contains
+ * no valid key, or the key belongs to another address. The message never contains any part of the key.
  */
 export async function openWallet(config: Config): Promise<PrivateKeyAccount | undefined> {
   const { trustWalletKeyFile: file, trustWalletPassphraseFile: passphraseFile, trustWallet } = config

@@ -1,14 +1,14 @@
 import { AppError } from './errors.ts'
 
-/** Work that can be left off wherever it yields, and gone on with later. */
+/** Work that can be paused at each yield and continued later. */
 export type Slices<Result> = Generator<void, Result, void>
 
 /** Units between two yields: about a millisecond, see `WorkBudget`. */
 export const sliceUnits = 500_000
 
 /**
- * Counted work: a unit is about what reading one character costs, one or two nanoseconds. Counting instead of measuring
- * the time lets the same input always yield the same answer, however busy the machine.
+ * Budget of work units. A unit is about the cost of reading one character, one or two nanoseconds. Counting units
+ * instead of time gives the same result for the same input, however busy the machine is.
  */
 export class WorkBudget {
   #left: number
@@ -20,7 +20,7 @@ export class WorkBudget {
     this.#left = units
   }
 
-  /** Accounts for work that is about to be done. When it answers false, the work must be left out. */
+  /** Charges work before it is done. If it returns false, the work must be skipped. */
   take(units: number): boolean {
     if (units > this.#left) this.#isExhausted = true
     if (this.#isExhausted) return false
@@ -29,28 +29,27 @@ export class WorkBudget {
     return true
   }
 
-  /** Accounts for work that was paid for otherwise, so that it yields as well. */
+  /** Counts work outside the budget, so that it yields as well. */
   count(units: number): void {
     this.#sinceYield += units
     this.#spent += units
   }
 
-  /** Units of all the work that was done. */
   get spent(): number {
     return this.#spent
   }
 
-  /** Something was left out because of a limit. */
+  /** Marks that work was skipped because of another limit. */
   exhaust(): void {
     this.#isExhausted = true
   }
 
-  /** Whether anything was left out. */
+  /** Whether any work was skipped. */
   get isExhausted(): boolean {
     return this.#isExhausted
   }
 
-  /** Whether the work should yield now. Asking starts the next slice when it answers true. */
+  /** Whether the work should yield now. Returning true starts the next slice. */
   isSliceOver(): boolean {
     if (this.#sinceYield < sliceUnits) return false
     this.#sinceYield = 0
@@ -58,55 +57,55 @@ export class WorkBudget {
   }
 }
 
-/** Begun pieces in all, of owners that have one already: each holds up to 64 KiB of text and what was made of it, or a batch. */
+/** Above this total, owners with a started piece get no more. A piece keeps up to 64 KiB of text, or a batch. */
 const maxPieces = 64
-/** Pieces that wait for their first slice, for each owner and in all: each holds the body of a request. */
+/** Pieces waiting for their first slice, per owner and in total. Each keeps a request body in memory. */
 const maxWaiting = { ofOwner: 1_024, inAll: 8_192 }
 const retryAfterSeconds = 1
-/** Milliseconds between two turns while something urgent is under way; enough for work to go on under a flood of it. */
+/** Milliseconds between turns during urgent work, so that other work still progresses under a flood of it. */
 const urgentPauseMs = 10
-/** Of the turns of an owner's begun pieces one in so many goes to the one that waits longest, or it might wait for ever. */
+/** Every n-th turn of an owner's started pieces goes to the one at the end of the line, against starvation. */
 const longestEvery = 8
 
 interface PieceOptions {
-  /** Pieces of this owner that may be in their second slice or later at a time; more are refused. */
+  /** Maximum pieces of this owner past their first slice at a time; more are refused. */
   max: number
-  /** Whether the caller is gone: the work then ends at its next turn. */
+  /** Whether the caller has disconnected, which ends the work at its next turn. */
   isAbandoned?: () => boolean
 }
 
-/** Work of one request, in as many parts as it takes. */
+/** Work of one request, split into slices. */
 export interface Piece {
-  /** A budget whose units count as spent by this piece. */
+  /** Creates a budget whose spent units count for this piece. */
   budget(units: number): WorkBudget
-  /** Resolves in a later turn of the event loop. Rejects with AppError `overloaded` when the work is refused or abandoned. */
+  /** Waits for a later event loop turn. Rejects with AppError `overloaded` if the work is refused or abandoned. */
   nextTurn(): Promise<void>
-  /** Runs slices in this turn of the event loop while it has room for them, then in later ones: short work costs no turn. */
+  /** Runs slices in this turn of the event loop while it has room, then in later ones. Short work costs no turn. */
   inTurns<Result>(work: Slices<Result>): Promise<Result>
-  /** Units that were spent until now. */
+  /** Units spent so far by all budgets of this piece. */
   spent(): number
-  /** Gives back the place of the piece; to be called whatever happened. */
+  /** Releases the piece's place. Must always be called, also after an error. */
   end(): void
 }
 
 type Waiter = () => void
 
-/** Pieces of one owner that wait for a turn. */
+/** Waiting pieces of one owner. */
 interface Line {
-  /** In order of continuation: the one whose turn was last comes first, so that few are half done at a time. */
+  /** In order of continuation. The piece served last comes first, so that few are half done at a time. */
   begun: Waiter[]
   begunTurns: number
   fresh: Waiter[]
-  /** Begun and fresh pieces take turns: short work is not kept waiting by long work of the same owner. */
+  /** Begun and fresh pieces alternate, so that long work does not delay short work of the same owner. */
   isFreshNext: boolean
 }
 
 /**
- * Gives turns of the event loop: each serves about one slice in all, and owners take them by turns, so that many
- * pieces of one hold up another no longer than one does.
+ * Schedules slices of work over turns of the event loop, about one slice per turn. Owners alternate, so many pieces of
+ * one owner delay another owner no longer than a single piece does.
  */
 export class WorkLane {
-  /** Who waits, by owner, in the order in which owners are served. */
+  /** Waiting pieces by owner, in the order in which owners are served. */
   readonly #waiting = new Map<string, Line>()
   readonly #inFlight = new Map<string, number>()
   #total = 0
@@ -116,7 +115,7 @@ export class WorkLane {
   #urgent = 0
   #isScheduled = false
 
-  /** Pieces that have a place now. */
+  /** Number of pieces that have a place. */
   get inFlight(): number {
     return this.#total
   }
@@ -166,7 +165,7 @@ export class WorkLane {
     }
   }
 
-  /** Runs what goes ahead of all work in turns, such as a kill: it takes several turns of the event loop itself. */
+  /** Slows down other work while `urgent` runs, such as a kill, which needs several event loop turns itself. */
   async aheadOfWork<Result>(urgent: () => Promise<Result>): Promise<Result> {
     this.#urgent += 1
     try {
@@ -178,7 +177,7 @@ export class WorkLane {
 
   #enter(owner: string, max: number): void {
     const own = this.#inFlight.get(owner) ?? 0
-    // The first piece of an owner always finds a place: others cannot fill them all.
+    // The first piece of an owner always gets a place, so that other owners cannot occupy all of them.
     if (own >= max || (own > 0 && max !== Infinity && this.#total >= maxPieces)) throw refusal()
     this.#inFlight.set(owner, own + 1)
     this.#total += 1
@@ -191,7 +190,7 @@ export class WorkLane {
     this.#total -= 1
   }
 
-  /** A turn for a piece that has done nothing yet: it needs no place, most end within a slice. */
+  /** Waits for the first turn of a piece. It needs no place yet, because most pieces finish within a slice. */
   async #firstTurn(owner: string): Promise<void> {
     const own = this.#waiting.get(owner)?.fresh.length ?? 0
     if (own >= maxWaiting.ofOwner || (own > 0 && this.#fresh >= maxWaiting.inAll)) throw refusal()
@@ -257,5 +256,5 @@ function nextBegun(line: Line): Waiter {
 const refusal = () =>
   new AppError('overloaded', 'Too much work of this kind is in progress; retry in a moment.', retryAfterSeconds)
 
-/** The turns of this process. */
+/** The only lane of this process. */
 export const workLane = new WorkLane()

@@ -5,28 +5,31 @@ export type WriteEvent = (event: EventFields) => string
 export type ReadEvent = (text: string) => EventFields
 export type EventListener = (rows: readonly EventFields[]) => void
 
-/** Carries what was committed to every process. It may lose, double or reorder: the database is the truth. */
+/**
+ * Sends committed changes to all processes. Messages may be lost, duplicated or reordered; the database is the source
+ * of truth.
+ */
 export interface Bus {
   /**
-   * Calls the listeners of this process at once and sends to the other processes as soon as possible. Never blocks,
-   * never fails. `write` makes the text that is published.
+   * Calls the listeners of this process immediately and sends to the other processes as soon as possible. Never blocks
+   * or fails. `write` serializes the published text.
    */
   publishEvents(rows: readonly EventFields[], write: WriteEvent): void
   publishControl(message: ControlMessage): void
-  /** Events that a process of this deployment stored. `read` throws when a text that travelled is no event. */
+  /** Listens for events stored by any process of this deployment. `read` throws if a received text is not an event. */
   onEvents(listener: EventListener, read: ReadEvent): void
-  /** Kills and resumes that a process of this deployment signed. */
+  /** Listens for kills and resumes signed by any process of this deployment. */
   onControl(listener: (message: ControlMessage) => void): void
-  /** Messages that other programs published on the events channel, not yet validated. */
+  /** Listens for unvalidated messages that other programs published on the events channel. */
   onOutsideEvents(listener: (message: Buffer) => void): void
   /**
-   * From now on everything is heard again. What was said since an instant (epoch milliseconds) may have been missed,
-   * also at the first connection, and is to be read from the database.
+   * Called after each connection, including the first. Messages since `missedSince` (epoch milliseconds) may have been
+   * missed and must be read from the database.
    */
   onReconnect(listener: (missedSince: number) => void): void
   readonly state: 'in-process' | 'ok' | 'unavailable'
-  /** Whether a change that any process makes is heard here, a moment after it at most. */
+  /** Whether this process receives the changes of all processes almost immediately. */
   readonly receivesAll: boolean
-  /** Sends what is under way, for at most half a second, and hears nothing more. */
+  /** Stops receiving, after waiting up to half a second for pending messages to be sent. */
   close(): Promise<void>
 }

@@ -5,7 +5,7 @@ export type UnsignedControl = Omit<ControlMessage, 'signature' | 'signature_ed25
 
 /**
  * Hex HMAC-SHA256 over instance_id, action, reason (empty on resume), version and issued_at, each followed by a line
- * feed. Only the reason may hold line feeds, and it stands between fields that cannot: no two messages share a text.
+ * feed. Only the reason may contain line feeds, and the fields around it cannot, so no two messages share a text.
  */
 export function signControl(message: UnsignedControl, mac: Mac): string {
   const { instance_id, action, reason = '', version, issued_at } = message

@@ -2,8 +2,8 @@ import type { ControlMessage } from '@wardline/contract'
 import type { Bus, EventListener } from './bus.ts'
 
 /**
- * The bus within one process: listeners are called at once, in the order of publishing. `alone`: no other process uses
- * the database, so no change can be missed.
+ * Creates a bus within one process, which calls listeners immediately, in publishing order. `alone`: no other process
+ * uses the database, so no change can be missed.
  */
 export function createMemoryBus({ alone }: { alone: boolean }): Bus {
   const eventListeners: EventListener[] = []

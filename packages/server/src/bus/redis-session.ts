@@ -2,49 +2,49 @@ import { isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RedisClient } from '@redis/client'
 
-/** A hung Redis takes connections but does not speak: opening ends after this long, whatever it waits for. */
+/** Time limit for opening a session: a hung Redis accepts connections but does not respond. */
 const openWithinMs = 2_000
-/** Less than the above, so that no connection comes about long after it was given up. */
+/** Shorter than the limit above, so that no connection opens long after the session was given up. */
 const connectWithinMs = 1_000
-/** A peer that is gone without a word is noticed after at most the sum of both. */
+/** A peer that vanished is detected after at most the sum of both. */
 const pingEveryMs = 500
 const answerWithinMs = 1_500
-/** What Redis has not answered yet, for each kind of message: a hung one must not fill the memory of the service. */
+/** Limit of unacknowledged bytes per lane, so that a hung Redis cannot fill the memory of the service. */
 const maxUnansweredBytes = 4 * 1024 * 1024
-/** Time for the last messages of a process that stops. */
+/** Time for sending the last messages on shutdown. */
 const farewellMs = 500
 
-/** Kinds of messages, each with its own limit: a flood of events must not delay the notice of a kill. */
+/** Kinds of messages, each with its own limit, so that a flood of events does not delay a kill. */
 export type Lane = 'events' | 'control'
 
-/** A connection to publish and one to subscribe, which live and end together. */
+/** A publishing and a subscribing connection, which are closed together. */
 export interface RedisSession {
-  /** Whether so much is unanswered that nothing more should be sent. */
+  /** Whether the lane has too many unacknowledged bytes to send more. */
   isFull(lane: Lane): boolean
   publish(lane: Lane, message: string): void
   /** Resolves with the reason once either connection is lost. */
   ended: Promise<Error>
-  /** Waits a moment for what is under way, then disconnects. */
+  /** Waits up to half a second for pending messages, then disconnects. */
   close(): Promise<void>
 }
 
 interface SessionOptions {
   url: string
-  /** The channel of each kind, and what to do with its messages. */
+  /** Channel and message listener of each lane. */
   lanes: Record<Lane, { channel: string; hear: (message: Buffer) => void }>
-  /** Hears of each message that Redis did not take. */
+  /** Called for each message that Redis did not accept. */
   onFailed: (lane: Lane, fault: Error) => void
-  /** Gives up opening. */
+  /** Aborts opening. */
   signal: AbortSignal
 }
 
-/** Host and port of the URL, which may be shown: no user and no password. */
+/** Returns host and port of the URL, without user and password, for logs. */
 export function addressOf(url: string): string {
   const { hostname, port } = new URL(url)
   return `${hostname}:${port || 6379}`
 }
 
-// The path of the URL, a number of a database, means nothing here: channels belong to all of them.
+// Ignores the database number in the URL's path, because channels are shared by all databases.
 function createClient(url: string) {
   const { protocol, hostname, port, username, password } = new URL(url)
   const host = hostname.replace(/^\[(.*)\]$/, '$1')
@@ -59,16 +59,16 @@ function createClient(url: string) {
     ...(username ? { username: decodeURIComponent(username) } : {}),
     ...(password ? { password: decodeURIComponent(password) } : {}),
     socket: protocol === 'rediss:' ? { ...socket, tls: true, ...(isIP(host) ? {} : { servername: host }) } : socket,
-    // What cannot be sent now is not worth sending later: the database is the truth.
+    // Messages that cannot be sent now are dropped, because the database is the source of truth.
     disableOfflineQueue: true,
-    // Pings find a dead peer; a timer for every command would cost more than the command.
+    // Pings detect a dead peer; a timer per command would cost more than the command.
     commandOptions: { timeout: undefined },
     disableClientInfo: true,
     maintNotifications: 'disabled',
   })
 }
 
-/** Connects and subscribes. Rejects when that fails or takes more than two seconds. */
+/** Connects and subscribes. Rejects if this fails or takes more than two seconds. */
 export async function openRedisSession({ url, lanes, onFailed, signal }: SessionOptions): Promise<RedisSession> {
   const publisher = { client: createClient(url), signsOfLife: 0 }
   const subscriber = { client: createClient(url), signsOfLife: 0 }
@@ -86,7 +86,7 @@ export async function openRedisSession({ url, lanes, onFailed, signal }: Session
   async function connect({ client }: typeof publisher): Promise<void> {
     client.on('error', end)
     await client.connect()
-    // The connection was abandoned meanwhile, so it is closed here.
+    // The session ended while this connection was opening.
     if (isOver) client.destroy()
   }
 
@@ -101,7 +101,7 @@ export async function openRedisSession({ url, lanes, onFailed, signal }: Session
     }
   }
 
-  /** Ends the session when nothing at all comes back in time. */
+  /** Ends the session if neither the reply nor any other message arrives in time. */
   async function ping(connection: typeof publisher): Promise<void> {
     let known = connection.signsOfLife
     let isAnswered = false
@@ -111,7 +111,7 @@ export async function openRedisSession({ url, lanes, onFailed, signal }: Session
       known = connection.signsOfLife
       timer = setTimeout(check, answerWithinMs)
     }
-    // After a long turn of this process the answer may have come but not been read yet: reading comes first.
+    // After a long event loop turn, the reply may have arrived without being read yet: read first, then judge.
     const check = () => void setImmediate(judge)
     let timer = setTimeout(check, answerWithinMs)
     await connection.client.sendCommand(['PING']).catch(end)
@@ -150,7 +150,7 @@ export async function openRedisSession({ url, lanes, onFailed, signal }: Session
     publish(lane, message) {
       const command = ['PUBLISH', lanes[lane].channel, message]
       unanswered[lane] += message.length
-      // Whatever events wait to be written, a kill goes first.
+      // A kill goes ahead of events that wait to be written.
       publisher.client.sendCommand(command, { asap: lane === 'control' }).then(
         () => {
           unanswered[lane] -= message.length

@@ -13,12 +13,12 @@ import { readControlMessage } from './signed-control.ts'
 import { createMac, eventMessage, type Mac, readEventMessage, signatureOf } from './signed-event.ts'
 
 /**
- * Pauses between attempts are random, from 0 to a bound that doubles up to the last: all processes reconnect soon, but
- * not at once.
+ * Pauses between connection attempts are random, up to a bound that doubles from the first to the last value. All
+ * processes thus reconnect soon, but not at once.
  */
 const firstPauseMs = 50
 const lastPauseMs = 2_000
-/** Own messages that are still to come back, and instances whose last message is known. */
+/** Limit of own messages expected back, and of instances with a known last version. */
 const maxRemembered = 10_000
 
 interface RedisBusOptions {
@@ -31,7 +31,7 @@ interface RedisBusOptions {
   secrets: Pick<Secrets, 'controlKey' | 'eventKey'>
 }
 
-/** The bus between processes, by the channels of a Redis or Valkey. While that is away, only this process hears. */
+/** Bus between processes over Redis or Valkey channels. During an outage only this process's listeners are called. */
 export class RedisBus implements Bus {
   readonly #options: RedisBusOptions
   readonly #eventListeners: { listener: EventListener; read: ReadEvent }[] = []
@@ -44,9 +44,9 @@ export class RedisBus implements Bus {
   #missedSince: number
   #isReported = false
   #unsent: { rows: readonly EventFields[]; write: WriteEvent }[] = []
-  /** Signatures of own events on their way: what comes back need be neither checked nor read. */
+  /** Signatures of own published events, which need not be verified or parsed when they come back. */
   readonly #echoes = new Set<string>()
-  /** The last version of each instance that went over the channel. */
+  /** Last version of each instance received from the control channel. */
   readonly #carried = new Map<string, number>()
   readonly #closing = new AbortController()
   #connecting: Promise<void> = Promise.resolve()
@@ -58,7 +58,7 @@ export class RedisBus implements Bus {
     this.#missedSince = options.clock.now()
   }
 
-  /** Keeps connected from now on. Resolves after the first try, whether it succeeded or not. */
+  /** Connects and keeps reconnecting. Resolves after the first attempt, whether or not it succeeded. */
   open(): Promise<void> {
     return new Promise((resolve) => {
       this.#connecting = this.#stayConnected(resolve)
@@ -91,7 +91,7 @@ export class RedisBus implements Bus {
 
   publishEvents(rows: readonly EventFields[], write: WriteEvent): void {
     for (const { listener } of this.#eventListeners) listener(rows)
-    // After the answers to those who wait for the commit: encoding a thousand rows takes a few milliseconds.
+    // Send after the callers of the commit got their responses: encoding a thousand rows takes a few milliseconds.
     if (this.#unsent.length === 0) setImmediate(() => this.#sendEvents())
     this.#unsent.push({ rows, write })
   }
@@ -99,7 +99,7 @@ export class RedisBus implements Bus {
   publishControl(message: ControlMessage): void {
     for (const listener of this.#controlListeners) listener(message)
     const { instance_id, version } = message
-    // Every process looks each second for what was missed: what the channel has carried already needs no repetition.
+    // Every process polls for missed changes each second and publishes them; skip those already seen on the channel.
     if ((this.#carried.get(instance_id) ?? -1) >= version) return
     if (this.#canSend('control')) this.#session?.publish('control', JSON.stringify(message))
     else this.#drop('control', 1)
@@ -190,7 +190,7 @@ export class RedisBus implements Bus {
 
   #noteCarried({ instance_id, version }: ControlMessage): void {
     const newest = Math.max(version, this.#carried.get(instance_id) ?? 0)
-    // Deleting first moves the entry to the end: the oldest stands in front.
+    // Deleting first moves the entry to the end, so that the oldest entry comes first.
     this.#carried.delete(instance_id)
     this.#carried.set(instance_id, newest)
     if (this.#carried.size > maxRemembered) this.#carried.delete(this.#carried.keys().next().value!)
@@ -245,7 +245,7 @@ export class RedisBus implements Bus {
   #lose(reason: Error): void {
     const { url, clock, log, metrics } = this.#options
     if (this.#session) this.#missedSince = clock.now()
-    // Over already, unless a listener failed.
+    // The session has already ended, unless a reconnect listener failed.
     void this.#session?.close()
     this.#session = undefined
     metrics.backplaneUp.set(0)

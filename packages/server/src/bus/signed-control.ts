@@ -4,7 +4,7 @@ import { lazyCheck } from '../validation.ts'
 import { signControl } from './control-signature.ts'
 import type { Mac } from './signed-event.ts'
 
-/** Far above the longest reason, however it is escaped. */
+/** Far above the longest reason, even fully escaped. */
 const maxBytes = 16 * 1024
 
 const isControlMessage = lazyCheck(ControlMessage)
@@ -23,7 +23,7 @@ function parse(message: Buffer): unknown {
   }
 }
 
-/** The kill or resume in a message of the control channel, or the reason for refusing it. */
+/** Returns the kill or resume in a message of the control channel, or the reason for refusing it. */
 export function readControlMessage(message: Buffer, mac: Mac): ControlMessage | 'too_large' | 'malformed' | 'unsigned' {
   if (message.length > maxBytes) return 'too_large'
   const parsed = parse(message)
@@ -31,7 +31,7 @@ export function readControlMessage(message: Buffer, mac: Mac): ControlMessage | 
   const given = parsed as ControlMessage
   if (!Number.isSafeInteger(given.version)) return 'malformed'
   if (!isSigned(given, mac)) return 'unsigned'
-  // The signature says nothing of other fields: they would reach the agents as if they came from here.
+  // Drop fields that the signature does not cover; otherwise they would reach the agents as if they were genuine.
   const { instance_id, action, reason, version, issued_at, signature } = given
   return { instance_id, action, ...(action === 'suspend' ? { reason } : {}), version, issued_at, signature }
 }

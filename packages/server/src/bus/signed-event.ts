@@ -1,33 +1,33 @@
 import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
 import { limits } from '@wardline/contract'
 
-// A message is the row of an event with one more field at its end: the hex HMAC-SHA256 of the row without it. Without
-// the HMAC, any program that can publish could replace the row that is stored next.
+// A message is the JSON row of an event with an additional last field: the hex HMAC-SHA256 of the row without it.
+// Without the HMAC, any program that can publish could replace the row that is stored next.
 
 const opening = ',"signature":"'
 const closing = '"}'
 const hexLength = 64
 const tailLength = opening.length + hexLength + closing.length
 
-/** A message authentication code over bytes. */
+/** Computes a message authentication code. */
 export type Mac = (bytes: Buffer) => Buffer
 
 /**
- * HMAC-SHA256, paid once or twice for each event. The key as an object: from raw bytes each call makes one, 15 instead of
- * 3 µs of CPU for a row of 300 bytes.
+ * Creates an HMAC-SHA256 function, called once or twice per event. It reuses a key object, because creating one from
+ * raw bytes in each call takes 15 instead of 3 µs of CPU for a row of 300 bytes.
  */
 export function createMac(key: Buffer): Mac {
   const secret = createSecretKey(key)
   return (bytes) => createHmac('sha256', secret).update(bytes).digest()
 }
 
-/** The message that carries the row of an event, a JSON object, and its signature. */
+/** Returns the signed message for an event's row (a JSON object), and the signature. */
 export function eventMessage(row: string, mac: Mac): { text: string; signature: string } {
   const signature = mac(Buffer.from(row)).toString('hex')
   return { text: `${row.slice(0, -1)}${opening}${signature}${closing}`, signature }
 }
 
-/** What stands in the place of the signature; undefined when the message has no such place. */
+/** Returns the unverified signature at the end of the message; undefined if there is none. */
 export function signatureOf(message: Buffer): string | undefined {
   const tail = message.toString('latin1', Math.max(0, message.length - tailLength))
   const signature = tail.slice(opening.length, -closing.length)
@@ -35,7 +35,7 @@ export function signatureOf(message: Buffer): string | undefined {
   return fits ? signature : undefined
 }
 
-/** The row that a process of this deployment signed, or why the message carries none. */
+/** Returns the row if a process of this deployment signed it, or the reason for refusing the message. */
 export function readEventMessage(
   message: Buffer,
   signature: string | undefined,

@@ -22,7 +22,7 @@ const ordinaryBounds = { rows: 12_000, bytes: 48 * 1024 * 1024, waitMs }
 const urgentBounds = { rows: 5_000, bytes: 16 * 1024 * 1024, waitMs }
 /** Larger transactions are hardly faster and delay a kill. */
 const maxBatchRows = 1_024
-/** Rows of a batch reserved for ordinary entries, so that a flood of breaches slows them down without blocking them. */
+/** Rows of a batch reserved for ordinary entries, so a flood of breaches slows but never blocks them. */
 const keptForOrdinary = 256
 /** A commit costs as much as storing about twenty rows, so fewer than this wait for the end of the turn. */
 const worthwhileRows = 32

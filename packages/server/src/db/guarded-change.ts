@@ -13,7 +13,7 @@ const maxAttempts = 20
 const retryAfterSeconds = 1
 
 /**
- * Runs a control change in one round trip. This process may be paused at any moment, and a lock held between round trips
+ * Runs a control change in one round trip. This process may be paused at any time, and a lock held between round trips
  * would block all other processes. If a concurrent change made the read data stale, the change is prepared again;
  * `prepare` throws if it is no longer allowed. Throws AppError `overloaded` if all attempts lose to concurrent changes.
  */

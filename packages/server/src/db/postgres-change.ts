@@ -29,8 +29,8 @@ async function attempt(url: string, statements: readonly Statement[]): Promise<v
 }
 
 /**
- * Runs statements in one transaction on a separate connection without a statement timeout, because building an index on a
- * large table is slow. Only waiting for a lock is limited, and retried.
+ * Runs statements in one transaction on a separate connection without a statement timeout, because building an index on
+ * a large table is slow. Only waiting for a lock is limited, and retried.
  */
 export async function change(url: string, statements: readonly Statement[]): Promise<void> {
   for (let attempts = 1; ; attempts++) {

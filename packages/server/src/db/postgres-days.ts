@@ -5,7 +5,7 @@ import type { Day, Db, ExpiredRows } from './database.ts'
 
 /** Enough partitions for a service that was down for days, or a clock that is ahead. */
 const daysAhead = 7
-/** A partition change waits for dumps and long reads, and all writers queue behind it: fail early and retry later. */
+/** A partition change waits for dumps and long reads, and writers queue behind it: fail early and retry later. */
 const lockTimeoutMs = 250
 
 export const startOfDay = (time: number): number => time - (time % dayMs)
@@ -40,17 +40,17 @@ async function createPartition(db: Db, name: string, bounds: string): Promise<vo
 }
 
 /**
- * Whether a failure to create the day's partition can be ignored. After a wrong clock, the default partition may already
- * contain events of the day: the day then gets no partition and its events are deleted one by one. Days further ahead
- * than tomorrow are retried in the next run.
+ * Whether a failure to create the day's partition can be ignored. After a wrong clock, the default partition may
+ * already contain events of the day: the day then gets no partition and its events are deleted one by one. Days further
+ * ahead than tomorrow are retried in the next run.
  */
 function mayBeMissing(day: number, today: number, fault: unknown): boolean {
   return day > today + dayMs || (fault instanceof DatabaseError && fault.constraint)
 }
 
 /**
- * Creates the partitions of yesterday, today and the next days. Events outside of them, caused by a wrong clock, go into
- * the default partition.
+ * Creates the partitions of yesterday, today and the next days. Events outside of them, caused by a wrong clock, go
+ * into the default partition.
  */
 export async function prepareDays(db: Db, now: number): Promise<void> {
   const known = new Set(await readPartitions(db))

@@ -70,7 +70,7 @@ const tooBig = 18
 const failedSyncs = new Set([1034, 1290])
 const diskFull = 13
 
-/** Threads whose database was closed. Starting a thread takes 50 ms of CPU time, opening another database in it 1 ms. */
+/** Threads whose database was closed. Starting a thread takes 50 ms of CPU time, opening another database 1 ms. */
 const idleThreads: Worker[] = []
 /** The threads of one service: writes, reads and scans. */
 const maxIdleThreads = 3
@@ -227,7 +227,7 @@ export class SqliteLink {
       return
     }
     const { message, code, stale } = reply.error
-    // After a failed sync the kernel may mark lost pages as clean. Only a new process that recovers from the log is safe.
+    // After a failed sync the kernel may mark lost pages clean. Only a new process that recovers from the log is safe.
     if (failedSyncs.has(code)) this.#events.onFatal(new DatabaseError(message))
     const primary = code & 0xff
     if (primary === diskFull) this.#events.onDiskFull()

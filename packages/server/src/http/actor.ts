@@ -1,14 +1,14 @@
 import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 
-/** An IPv4 address in IPv6 form as IPv4. */
+/** Converts an IPv4-mapped IPv6 address to IPv4. */
 export const plainAddress = (address: string | undefined): string | null =>
   address?.startsWith('::') ? address.replace(/^::ffff:(?=\d+\.)/i, '') : (address ?? null)
 
-/** The longest form of an IPv6 address; a zone behind it may have any length. */
+/** Longest form of an IPv6 address without a zone, which could have any length. */
 const longestAddress = 45
 
-/** The address in an entry of X-Forwarded-For: some proxies add the port, which differs with each connection. */
+/** Returns the address of an X-Forwarded-For entry, without the port that some proxies add. */
 function forwardedAddress(entry: string): string | undefined {
   const [, literal, dotted] = /^(?:\[([^\]]+)\]|([\d.]+))(?::\d{1,5})?$/.exec(entry) ?? []
   const address = literal ?? dotted ?? entry
@@ -16,16 +16,16 @@ function forwardedAddress(entry: string): string | undefined {
 }
 
 /**
- * The client's address; an IPv4 address in IPv6 form is shown as IPv4. Where a trusted proxy passes on what is none, it
- * is the address of the proxy: limits count by address, and a text that the client chose would be a new one each time.
- * Null when the connection was reset while the request was read: what it asks for is done all the same.
+ * Returns the client's address, with IPv4-mapped IPv6 addresses as IPv4. If a trusted proxy forwards an invalid one,
+ * returns the proxy's address: limits count by address, and a client could evade them with a new text per request.
+ * Null if the connection was reset while the request was read; the request is still handled.
  */
 export function clientAddress(request: FastifyRequest): string | null {
   const ip = request.ip as string | undefined
   return ip === undefined ? null : plainAddress(forwardedAddress(ip) ?? request.raw.socket.remoteAddress)
 }
 
-/** The actor of a change, as the audit log writes it. */
+/** Returns the actor of a change for the audit log. */
 export function requestActor(request: FastifyRequest) {
   const { keyId, name, scope } = request.principal
   return { keyId, name, scope, ip: clientAddress(request), requestId: String(request.id) }

@@ -1,8 +1,8 @@
 import { isIPv6 } from 'node:net'
 
 /**
- * What counts as one address: an IPv4 address, or the /64 of an IPv6 address, of which every subscriber has one to
- * choose addresses from.
+ * Returns the unit by which limits count addresses: an IPv4 address, or the /64 of an IPv6 address. A subscriber can
+ * choose any address within a /64.
  */
 export function addressGroup(given: string): string {
   const address = given.replace(/^::ffff:(?=\d+\.)/i, '')
@@ -10,7 +10,7 @@ export function addressGroup(given: string): string {
   const [head = '', tail] = address.toLowerCase().split('%', 1)[0]!.split('::')
   const first = head === '' ? [] : head.split(':')
   const last = tail === undefined || tail === '' ? [] : tail.split(':')
-  // A dotted end stands for two groups.
+  // A dotted IPv4 suffix counts as two groups.
   const count = first.length + last.length + (last.at(-1)?.includes('.') ? 1 : 0)
   const zeros = tail === undefined ? 0 : Math.max(0, 8 - count)
   const groups = [...first, ...Array<string>(zeros).fill('0'), ...last].slice(0, 4)

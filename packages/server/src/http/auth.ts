@@ -7,56 +7,56 @@ import { clientAddress } from './actor.ts'
 /** The caller. */
 export interface Principal {
   keyId: string
-  /** The key's name, for people. */
+  /** Display name of the key. */
   name: string
   scope: Scope
-  /** Instance ids, or prefixes ending in *, that the key is bound to; null = every instance. */
+  /** Instance ids, or prefixes ending in *, to which the key is bound; null = every instance. */
   instances: readonly string[] | null
-  /** The browser session that it came by. */
+  /** Browser session through which the request came. */
   session?: string
   /**
-   * To whom instances that it registers belong, the maximum of them (null = none but that of the service), and the tags
-   * that they get (sorted JSON array; null = none).
+   * Defaults for instances registered with this key: their owner, the maximum number of them (null = only the service's
+   * limit), and their tags (sorted JSON array; null = none).
    */
   registers: { owner: string; max: number | null; tags: string | null }
 }
 
-/** Whether an agent may be behind it: people read with other scopes, and by sessions. Agents may hold the admin key. */
+/** Whether the caller may be an agent. People use other scopes or sessions, but agents may also have the admin key. */
 export const mayBeAgent = ({ scope, session }: Pick<Principal, 'scope' | 'session'>): boolean =>
   (scope === 'agent' || scope === 'admin') && session === undefined
 
-/** For whom a stream is open: it ends with the key, or the session, that opened it. */
+/** Key or session that opened a stream; the stream ends with it. */
 export type Holder = Pick<Principal, 'keyId' | 'session'>
 
-/** Knows the keys and sessions. Undefined = refused. */
+/** Authenticates keys and sessions. Undefined = refused. */
 export interface Authenticator {
   byKey(presented: string): Principal | undefined
-  /** The same for a key that this process may not have heard of yet; `mayAsk`: the database may be asked. */
+  /** Like `byKey`, for a key that this process may not know yet. `mayAsk`: whether the database may be queried. */
   byStoredKey(presented: string, mayAsk: boolean): Promise<Principal | undefined>
   bySession(token: string): Promise<Principal | undefined>
-  /** A session as kept in memory. */
+  /** State of a session in memory; undefined if it is not cached. */
   knownSession(token: string): 'live' | 'over' | undefined
 }
 
-/** A request that was refused because of who sent it. */
+/** A request refused because of its caller. */
 export interface Refusal {
   address: string | null
-  /** Undefined when no valid key or session came with it. */
+  /** Undefined if the request had no valid key or session. */
   principal: Principal | undefined
-  /** The instance that a key bound to others was used for. */
+  /** Instance for which a key bound to other instances was used. */
   reachedFor: string | undefined
 }
 
-/** Watches who is refused. */
+/** Tracks refused requests and limits guessing. */
 export interface RefusalWatch {
-  /** Notes an invalid key or session. Gives the seconds that the address has to wait when it came with too many of them. */
+  /** Counts an invalid key or session. Returns the seconds that the address must wait if it sent too many. */
   badKey(address: string | null): number | undefined
-  /** Whether the next invalid key of the address makes it wait. */
+  /** Whether the address has already sent so many invalid keys that the next one makes it wait. */
   isWaiting(address: string | null): boolean
   refused(refusal: Refusal): void
 }
 
-/** The key is bound to other instances than the one that it was used for. */
+/** The key was used for an instance to which it is not bound. */
 export class IdentityMismatch extends AppError {
   readonly instanceId: string
 
@@ -66,13 +66,13 @@ export class IdentityMismatch extends AppError {
   }
 }
 
-/** Whether the principal may speak for the instance. */
+/** Whether the principal may act for the instance. */
 export function mayActFor({ instances }: Principal, instanceId: string): boolean {
   if (instances === null) return true
   return instances.some((bound) => matchesPattern(bound, instanceId))
 }
 
-/** Throws AppError `forbidden` when the principal is bound to other instances. */
+/** Throws AppError `forbidden` if the principal is bound to other instances. */
 export function assertMayActFor(principal: Principal, instanceId: string | undefined): void {
   if (principal.instances === null) return
   if (instanceId === undefined) {
@@ -87,13 +87,13 @@ const sessionCookies = { plain: 'wardline', secure: '__Host-wardline' } as const
 
 const tokenForm = /^[\w-]{43}$/
 
-/** The cookie of a session, by how the browser reaches the service: `__Host-` needs HTTPS. */
+/** Returns the name of the session cookie. The prefix `__Host-` requires HTTPS. */
 export const sessionCookie = ({ protocol }: FastifyRequest): string =>
   protocol === 'https' ? sessionCookies.secure : sessionCookies.plain
 
 /**
- * The session token of the request's cookie, if it has one of the form that the service makes. Over HTTPS a cookie with
- * the plain name may be from any host of the same domain, which could thereby put its own session in place of the user's.
+ * Returns the session token of the request's cookie if it is well-formed. Over HTTPS the plain cookie name is ignored:
+ * any host of the same domain can set it and could thereby replace the user's session with its own.
  */
 export function sessionToken(request: FastifyRequest): string | undefined {
   const own = sessionCookie(request)
@@ -104,7 +104,7 @@ export function sessionToken(request: FastifyRequest): string | undefined {
   return undefined
 }
 
-/** A browser sends the cookie with requests that a foreign page started: only our own page may write. */
+/** Browsers also send the cookie with requests from other sites (CSRF), so only the service's own page may write. */
 function isForeignWrite(request: FastifyRequest): boolean {
   if (request.method === 'GET') return false
   const site = request.headers['sec-fetch-site']
@@ -113,7 +113,7 @@ function isForeignWrite(request: FastifyRequest): boolean {
   return origin === undefined || !URL.canParse(origin) || new URL(origin).host !== host
 }
 
-/** Whether a page of another site sends the request: it could log the user in to another session. */
+/** Whether a page of another site sent the request. Such a page could log the user in to another session. */
 export function isForeignPage(request: FastifyRequest): boolean {
   const { origin, 'sec-fetch-site': site } = request.headers
   return (origin !== undefined || site !== undefined) && isForeignWrite(request)
@@ -127,9 +127,9 @@ async function sessionPrincipal(
   const token = sessionToken(request)
   if (token === undefined) return undefined
   const known = authenticator.knownSession(token)
-  // A browser whose session is over may say so again and again: it guesses nothing, and costs nothing.
+  // An ended session never counts as an invalid key: it is not a guess and costs no query.
   if (known === 'over') return undefined
-  // Guesses must not cost a query each. A session that was seen before does not wait for others.
+  // Guesses must not cost a query each. Known sessions are not delayed by guesses from the same address.
   if (known === undefined && watch.isWaiting(clientAddress(request))) return refuseSession(request, watch)
   const principal = await authenticator.bySession(token)
   if (!principal && known === undefined) return refuseSession(request, watch)
@@ -145,7 +145,7 @@ function assertScope(principal: Principal, scopes: readonly Scope[]): void {
   }
 }
 
-/** A caller with the right key is not delayed by wrong ones from the same address. */
+/** Only invalid keys count and wait: a caller with a valid key is not delayed by guesses from the same address. */
 function refuseKey(request: FastifyRequest, watch: RefusalWatch): never {
   const waitSeconds = watch.badKey(clientAddress(request))
   if (waitSeconds === undefined) throw new AppError('unauthorized', 'The key in X-Monitor-Key is not valid.')
@@ -166,7 +166,7 @@ function refuseSession(request: FastifyRequest, watch: RefusalWatch): undefined 
   )
 }
 
-/** Finds out who calls, and whether the endpoint is open to them. Throws AppError. */
+/** Authenticates the caller and checks its scope. Throws or rejects with AppError. */
 export function authenticate(
   request: FastifyRequest,
   scopes: readonly Scope[],
@@ -182,7 +182,7 @@ export function authenticate(
     }
     const known = authenticator.byKey(presented)
     if (known) return admitted(known)
-    // Guesses must not cost more than a few queries a minute.
+    // Guesses must not cost more than a few queries per minute.
     const mayAsk = !watch.isWaiting(clientAddress(request))
     return authenticator
       .byStoredKey(presented, mayAsk)

@@ -6,22 +6,22 @@ import type { Metrics } from '../metrics.ts'
 import { addressGroup } from './address-group.ts'
 
 interface Counted {
-  /** Beyond the cap: only a valid key is served on it. */
+  /** Over the cap: requests need a key or session. */
   isBeyond: boolean
   release(): void
 }
 
-/** Connections that count for their address; those of exempt addresses, or with a valid key, are not here. */
+/** Connections that count towards their address's cap: not exempt, and without a valid key so far. */
 const counted = new WeakMap<Socket, Counted>()
 
 export const isBeyondCap = (socket: Socket): boolean => counted.get(socket)?.isBeyond ?? false
 
-/** A valid key was presented: the connection no longer counts for its address. */
+/** Stops counting the connection towards its address's cap, after a valid key was presented. */
 export function admitConnection(socket: Socket): void {
   counted.get(socket)?.release()
 }
 
-/** Addresses that many clients share: this machine, and the proxies in front of it. */
+/** Returns a check for addresses shared by many clients: loopback and the trusted proxies. */
 export function exemptAddresses({ trustedProxies = [] }: Pick<Config, 'trustedProxies'>): (address: string) => boolean {
   const proxies = new BlockList()
   for (const range of trustedProxies) {
@@ -36,8 +36,8 @@ export function exemptAddresses({ trustedProxies = [] }: Pick<Config, 'trustedPr
 }
 
 /**
- * One address must not take all connections. Connections beyond the cap are not refused at once, since a key holder may
- * share the address of an attacker: on as many again, a request with a key is read.
+ * Limits the connections per address. A key holder may share an attacker's address, so up to the same number of further
+ * connections is accepted, for requests with a key.
  */
 export function capConnections(server: Server, config: Config, { connectionsRefused }: Metrics): void {
   const limit = config.maxConnectionsPerAddress

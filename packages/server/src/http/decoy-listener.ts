@@ -8,14 +8,14 @@ export interface Fetched {
   path: string
   method: string
   address: string | null
-  /** As they came: in lower case, repeated ones joined. */
+  /** Names in lower case, repeated headers joined. */
   headers: Record<string, string>
 }
 
 const limits = {
-  /** Fetches are rare: who opens more connections floods. */
+  /** Fetches are rare, so more connections are a flood. */
   connections: 500,
-  /** A browser sends some 2 KiB; nothing of a body is read. */
+  /** Browsers send about 2 KiB. Bodies are not read. */
   headerBytes: 8 * 1024,
   requestTimeoutMs: 5_000,
   keepAliveMs: 1_000,
@@ -28,8 +28,8 @@ export interface DecoyListener {
 }
 
 /**
- * Listens for fetches of decoy URLs. Every request gets the same answer at once, whatever it asks for: it tells nobody
- * which addresses are decoys, and a database that is away changes nothing that a client sees.
+ * Listens for fetches of decoy URLs. Every request gets the same immediate response, so a client can neither tell which
+ * URLs are decoys nor see that the database is unavailable.
  */
 export async function openDecoyListener(
   { host, decoyHost, decoyPort, trustedProxies }: Pick<Config, 'host' | 'decoyHost' | 'decoyPort' | 'trustedProxies'>,
@@ -53,12 +53,12 @@ export async function openDecoyListener(
       connectionsCheckingInterval: limits.connectionsCheckMs,
       maxHeaderSize: limits.headerBytes,
     },
-    // What is no HTTP, and what fits no route, is the same nothing.
+    // Closes the connection without a response on bytes that are not HTTP.
     clientErrorHandler: (_fault, socket) => void socket.destroy(),
     frameworkErrors: (_fault, request, reply) => answer(request as FastifyRequest, reply as FastifyReply),
   })
   app.server.maxConnections = limits.connections
-  // Before a body is read: it may be endless, and of any type.
+  // Responds before reading the body, which may be endless and of any type.
   app.addHook('onRequest', (request, reply) => answer(request, reply))
   await app.listen({ host: decoyHost ?? host, port: decoyPort! })
   return { port: (app.server.address() as AddressInfo).port, close: () => app.close() }

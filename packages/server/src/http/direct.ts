@@ -9,11 +9,11 @@ import { admitConnection, isBeyondCap } from './connections.ts'
 import { bodyText, parseJson } from './json.ts'
 import { isClaimed } from './sse.ts'
 
-/** What a handler that needs no more than this is called with, whichever way the request came. */
+/** Input of a handler that runs on both the direct and the framework path. */
 export interface Call<Body> {
   body: Body
   principal: Principal
-  /** The client's; null when the connection was reset while the request was read. */
+  /** Client address; null if the connection was reset while the request was read. */
   address: string | null
   headers: IncomingHttpHeaders
 }
@@ -24,7 +24,7 @@ interface DirectRoute {
   method: string
   scopes: readonly Scope[]
   status: number
-  /** The fault of a body as a sentence; undefined when it is valid. */
+  /** Describes why the body is invalid, as a sentence; undefined if it is valid. */
   faultOf(body: unknown): string | undefined
   respond: Respond
   answered(): void
@@ -32,7 +32,7 @@ interface DirectRoute {
 
 const usualHeaders = ['content-type', 'application/json; charset=utf-8', 'x-content-type-options', 'nosniff']
 
-/** Why requests that began here are refused: the general way gives the answer. */
+/** Errors of requests that failed here; the framework path sends the response. */
 const faults = new WeakMap<IncomingMessage, unknown>()
 
 export const earlierFault = (request: IncomingMessage): unknown => faults.get(request)
@@ -41,15 +41,15 @@ const jsonTypes: ReadonlySet<unknown> = new Set(['application/json', 'applicatio
 
 interface DirectTools {
   authenticator: Pick<Authenticator, 'byKey'>
-  /** Throws unless the host that the request names is served. */
+  /** Throws unless the request's host is served. */
   assertHost(request: IncomingMessage): void
-  /** An address in X-Forwarded-For may count. */
+  /** Whether X-Forwarded-For may be trusted. */
   hasProxies: boolean
 }
 
 /**
- * Serves the requests of which there are most without the framework, which takes an eighth of the time of each.
- * Whatever is not as usual is left to the general way, and so is the answer to a request that is refused.
+ * Serves the most frequent requests without the framework, which takes an eighth of the time of each. Unusual requests
+ * and error responses are left to the framework path (`general`).
  */
 class DirectRoutes {
   readonly #routes = new Map<string, DirectRoute>()
@@ -60,18 +60,18 @@ class DirectRoutes {
     this.#tools = tools
   }
 
-  /** `answered` is called with each answer of success. */
+  /** Adds a route. `answered` is called for each successful response. */
   add({ path, method, access, status, body }: Endpoint, respond: Respond, answered: () => void): void {
     const scopes = access as readonly Scope[]
     this.#routes.set(path, { method, scopes, status, faultOf: faultFinder(body!), respond, answered })
   }
 
-  /** From now on requests get the general way's answer that the service ends. */
+  /** Leaves all further requests to the framework path, which responds that the service is shutting down. */
   close(): void {
     this.#isClosing = true
   }
 
-  /** A listener that serves what it can, and leaves the rest to `general`. */
+  /** Returns a listener that serves the direct routes and passes other requests to `general`. */
   before(general: RequestListener): RequestListener {
     return (request, response) => {
       const route = this.#routes.get(request.url!)
@@ -81,7 +81,7 @@ class DirectRoutes {
     }
   }
 
-  /** The caller, when the request is as usual. */
+  /** Returns the caller if the request can be served directly. */
   #principalOf(route: DirectRoute, request: IncomingMessage): Principal | undefined {
     const { headers, socket } = request
     const length = Number(headers['content-length'])
@@ -110,7 +110,7 @@ class DirectRoutes {
 
 export type { DirectRoutes }
 
-/** Puts direct routes ahead of those of the framework. */
+/** Installs direct routes ahead of the framework's routes. */
 export function openDirectRoutes(app: FastifyInstance, tools: DirectTools): DirectRoutes {
   const routes = new DirectRoutes(tools)
   const [general] = app.server.listeners('request') as RequestListener[]
@@ -145,7 +145,7 @@ function serve(
   request.on('end', () => {
     try {
       const body = parseJson(bodyText(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)))
-      // The bytes would otherwise be kept until the answer.
+      // Frees the bytes before the handler runs.
       chunks.length = 0
       const fault = route.faultOf(body)
       if (fault !== undefined) throw new AppError('invalid', fault)

@@ -7,19 +7,19 @@ import { AppError } from '../errors.ts'
 
 type HostConfig = Pick<Config, 'host' | 'allowedHosts' | 'publicUrl' | 'trustedProxies'>
 
-/** The name or address of an authority (RFC 3986, section 3.2) without its port; undefined when it is none. */
+/** Returns the host of an authority (RFC 3986, section 3.2) without its port; undefined if it is malformed. */
 export function hostOf(authority: string): string | undefined {
   const [, literal, name] = /^(?:\[([\da-f:.]+)\]|([^\s:/?#@[\]\\]+))(?::\d{0,5})?$/i.exec(authority) ?? []
   if (literal !== undefined) return isIP(literal) === 6 ? literal.toLowerCase() : undefined
   return name?.toLowerCase().replace(/\.$/, '')
 }
 
-/** Decides which hosts are served: a pure function of the configuration and the name of the machine. */
+/** Returns a check whether a host is served, from the configuration and the machine's name. */
 export function servedHosts(config: Omit<HostConfig, 'trustedProxies'>, machine: string): (host: string) => boolean {
   const { host: bound, allowedHosts = [], publicUrl } = config
   const isLocal = isLoopback(bound)
   const own = publicUrl === undefined ? [] : [hostOf(new URL(publicUrl).host)]
-  // With a domain or without: os.hostname() gives either.
+  // os.hostname() may return the name with or without a domain.
   const machines = isLocal ? [] : [machine, machine.split('.')[0]].map((name) => name?.toLowerCase())
   const names = new Set([
     bound.toLowerCase(),
@@ -30,7 +30,7 @@ export function servedHosts(config: Omit<HostConfig, 'trustedProxies'>, machine:
   const domains = allowedHosts.filter((name) => name.startsWith('*')).map((name) => name.slice(1))
   return (host) =>
     isLoopback(host) ||
-    // An address cannot be pointed elsewhere by DNS, and health probes of orchestrators send it.
+    // IP addresses are immune to DNS rebinding, and health probes of orchestrators use them.
     (!isLocal && isIP(host) !== 0) ||
     names.has(host) ||
     domains.some((domain) => host.endsWith(domain) && host.length > domain.length)
@@ -52,9 +52,9 @@ const refused = () =>
   )
 
 /**
- * A web page can point its own name at the address of this service and then read it as its own origin (DNS rebinding):
- * with the reader's place in the network, and without a key wherever none is asked for. Only known host names are
- * served. Throws AppError `wrong_host`, or `invalid` for a request with several.
+ * Creates a check that serves only known host names, against DNS rebinding: a web page can point its own name at the
+ * address of this service and read it as its own origin, from inside the user's network, wherever no key is required.
+ * The check throws AppError `wrong_host`, or `invalid` for a request with several Host headers.
  */
 export function createHostCheck(config: HostConfig, machine = hostname()): (request: IncomingMessage) => void {
   const isServed = servedHosts(config, machine)
@@ -68,14 +68,14 @@ export function createHostCheck(config: HostConfig, machine = hostname()): (requ
 
   return ({ headers, rawHeaders, url = '' }) => {
     const { host } = headers
-    // A proxy may put its own name for this service in the place of the one that the browser asked for.
+    // A proxy may replace the host requested by the browser with its own name for this service.
     const forwarded = config.trustedProxies ? headers['x-forwarded-host'] : undefined
     if (forwarded !== undefined) for (const name of String(forwarded).split(',')) assertServed(name.trim())
-    // The absolute form of a target counts more than the header (RFC 9112, section 3.2.2).
+    // A target in absolute form takes precedence over the Host header (RFC 9112, section 3.2.2).
     if (url[0] !== '/' && url !== '*') assertServed(/^https?:\/\/([^/?#]*)/i.exec(url)?.[1] ?? '')
     if (isRepeated(rawHeaders)) throw new AppError('invalid', 'The request must have one Host header.')
     if (host !== undefined && host === accepted) return
-    // Only old probes (HTTP/1.0) send none, and no browser can.
+    // Only old probes (HTTP/1.0) omit the header; browsers always send it.
     if (host === undefined && mayLackHost) return
     assertServed(host ?? '')
     accepted = host

@@ -2,19 +2,19 @@ import { isUtf8 } from 'node:buffer'
 import { limits } from '@wardline/contract'
 import { AppError } from '../errors.ts'
 
-/** Names come from the caller: a sentence shows no more of them than helps. */
+/** Names come from the caller, so error messages cut them to this length. */
 const shownNameLength = 60
 const place = (path: readonly (string | number)[]): string =>
   path.length === 0 ? 'The body' : path.map((name) => String(name).slice(0, shownNameLength)).join('.')
 
-/** What makes text unfit to be stored: PostgreSQL refuses NUL, and a lone surrogate has no UTF-8 form. */
+/** Describes why text cannot be stored: PostgreSQL refuses NUL, and lone surrogates have no UTF-8 form. */
 function textFault(text: string): string | undefined {
   if (text.includes('\u0000')) return 'must not contain the NUL character'
   if (!text.isWellFormed()) return 'must be well-formed Unicode'
   return undefined
 }
 
-/** Throws AppError `invalid` when a text of the query cannot be looked for in a database. */
+/** Throws AppError `invalid` if a text of the query cannot be passed to the database. */
 export function assertSearchable(query: object): void {
   for (const [name, value] of Object.entries(query)) {
     const fault = typeof value === 'string' ? textFault(value) : undefined
@@ -22,7 +22,7 @@ export function assertSearchable(query: object): void {
   }
 }
 
-/** `path` is changed on the way down and back again: a copy for each item would cost more than all the rest. */
+/** Changes `path` in place and restores it, because copying it for each item would cost more than the check. */
 function check(value: unknown, path: (string | number)[], hasEscapes: boolean): void {
   if (typeof value === 'string') {
     const fault = hasEscapes ? textFault(value) : undefined
@@ -47,7 +47,7 @@ function check(value: unknown, path: (string | number)[], hasEscapes: boolean): 
       check(value[index], path, hasEscapes)
     }
   } else {
-    // A plain object of JSON.parse inherits nothing that this loop would show.
+    // Objects from JSON.parse have no inherited enumerable properties.
     for (const name in value) {
       const fault = name === '__proto__' ? 'must not be named __proto__' : hasEscapes ? textFault(name) : undefined
       if (fault) throw new AppError('invalid', `A field of ${place(path.slice(0, depth))} ${fault}.`)
@@ -59,26 +59,26 @@ function check(value: unknown, path: (string | number)[], hasEscapes: boolean): 
 }
 
 /**
- * Refuses what JSON allows but a later read, stream frame or page could fail on:
- * deep nesting, numbers beyond range, NUL, lone surrogates, `__proto__`.
- * NUL and lone surrogates can come only from escapes: texts are looked at only where the JSON, `text`, has any.
+ * Refuses valid JSON that a later read, stream frame or page could fail on: deep nesting, numbers out of range, NUL,
+ * lone surrogates, `__proto__`. NUL and lone surrogates can only come from escapes, so strings are checked only if the
+ * JSON `text` contains any. Throws AppError `invalid`.
  */
 export function assertStorable(value: unknown, text: string): void {
   check(value, [], text.includes('\\'))
 }
 
-/** The text of a body. Throws AppError `invalid` when it is not UTF-8. */
+/** Decodes a body. Throws AppError `invalid` if it is not UTF-8. */
 export function bodyText(bytes: Buffer): string {
   if (!isUtf8(bytes)) throw new AppError('invalid', 'The body must be UTF-8.')
   return bytes.toString('utf8')
 }
 
-/** Shorter texts cannot hold so many values that parsing them takes long. */
+/** Shorter texts cannot contain enough values to be slow to parse. */
 const fewSigns = 32 * 1024
 
 /**
- * Tens of thousands of small objects take longer to parse than the event loop may be blocked. Throws AppError
- * `invalid`.
+ * Throws AppError `invalid` for too many values: parsing tens of thousands of small objects blocks the event loop for
+ * too long.
  */
 export function assertFewValues(text: string): void {
   if (text.length < fewSigns) return
@@ -98,7 +98,7 @@ export function assertFewValues(text: string): void {
   }
 }
 
-/** Parses one JSON value. Throws AppError `invalid` when it is not JSON, or not storable. */
+/** Parses one JSON value. Throws AppError `invalid` if it is not JSON or not storable. */
 export function parseJson(text: string): unknown {
   assertFewValues(text)
   let value: unknown

@@ -1,29 +1,32 @@
-/** Bounds of the HTTP server, each with its reason. */
+/** Limits of the HTTP server. */
 export const httpLimits = {
-  /** Headers come in one packet from an honest client; Node's minute lets idle sockets pile up. */
+  /** An honest client sends its headers in one packet. With Node's default of a minute, idle sockets pile up. */
   headersTimeoutMs: 5_000,
-  /** A whole request of at most 1 MiB, even from a slow line. */
+  /** Enough for a request of 1 MiB over a slow connection. */
   requestTimeoutMs: 15_000,
-  /** How often Node looks for sockets that broke the two limits above. */
+  /** Interval at which Node enforces the two timeouts above. */
   connectionsCheckMs: 1_000,
-  /** Longer than the idle time of common load balancers, so that they close first. */
+  /** Longer than the idle timeout of common load balancers, so that they close first. */
   keepAliveMs: 72_000,
-  /** A client that takes nothing of its answer is cut after once to twice this; the slowest handler, a channel's test, takes 16 s. */
+  /**
+   * A client that reads nothing of its response is disconnected after one to two times this. Longer than the slowest
+   * handler, a channel's test, which takes 16 s.
+   */
   stallMs: 30_000,
   headerBytes: 8 * 1024,
-  /** File descriptors are finite; streams hold most of these. */
+  /** Bounded by file descriptors. Most of these connections are streams. */
   connections: 20_000,
   /**
-   * Connections that the kernel holds until they are accepted: a fleet that was stopped confirms at once, each agent by
-   * a connection. Beyond it the kernel drops them, and they come again after a second. Linux lowers it to somaxconn.
+   * Connections that the kernel queues until they are accepted. When a fleet is suspended, all agents connect at once
+   * to confirm. The kernel drops connections beyond this, and clients retry after a second. Linux caps it at somaxconn.
    */
   backlog: 4_096,
-  /** 20,000 streams at some 15 KiB are 300 MiB. */
+  /** Bounds memory: 20,000 streams of about 15 KiB take 300 MiB. */
   streams: 16_000,
-  /** The live stream may need no key: one address must not take every place. */
+  /** The live stream may be open without a key, so one address must not use all streams. */
   streamsPerAddress: 100,
-  /** What a client on a slow line takes in seconds; one that is behind by more reads at its own pace. */
+  /** A client on a slow connection reads this in seconds; one further behind reads at its own pace. */
   unsentBytesPerStream: 64 * 1024,
-  /** A thousand clients at the bound above; with more of them the largest are cut. */
+  /** A thousand clients at the limit above. Beyond it, the streams with the most unsent bytes are cut. */
   unsentBytes: 64 * 1024 * 1024,
 } as const

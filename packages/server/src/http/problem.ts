@@ -22,7 +22,7 @@ const messages: Partial<Record<ErrorCode, string>> = {
   not_found: 'Unknown route.',
 }
 
-/** A plugin says by its status that the request is at fault, and its message may name files of this machine. */
+/** Maps a plugin's 4xx error by its status. Its message is not shown, because it may name files of this machine. */
 function refusalOfPlugin(status: number): Problem {
   const codes = Object.keys(errorStatus) as ErrorCode[]
   const code = codes.find((known) => errorStatus[known] === status) ?? 'invalid'
@@ -35,7 +35,7 @@ const busyDatabase: Problem = {
   retryAfterSeconds: 1,
 }
 
-/** The part of an error that the caller sees. Any unknown error is `internal`, without details. */
+/** Returns the part of an error that the caller may see. Unknown errors become `internal`, without details. */
 function toProblem(fault: unknown): Problem {
   if (fault instanceof AppError) return fault
   if (fault instanceof DatabaseError && fault.busy) return busyDatabase
@@ -56,20 +56,20 @@ export function sendProblem(problem: Problem, reply: FastifyReply): void {
   reply.code(errorStatus[problem.code]).send({ error: problem.message, ...problem.details })
 }
 
-/** Refusals a second that are answered at once, and how long the others wait. */
+/** Refusals per second sent without delay, and the delay of the others. */
 const promptRefusals = 200
 const refusalWaitMs = 100
 
 /**
- * Delays the answers that ask a client to retry later: one that retries at once, on many connections, would otherwise
- * keep the process busy with refusals, and delay kills. All share one rate, since a later refusal costs an honest
- * client nothing.
+ * Delays responses that ask a client to retry later. Otherwise a client that retries immediately on many connections
+ * would keep the process busy with refusals and delay kills. All clients share one rate, because a delayed refusal
+ * costs an honest client nothing.
  */
 export class RefusalPace {
   #since = -Infinity
   #count = 0
 
-  /** Milliseconds that the next refusal waits. `now`: monotonic, in milliseconds. */
+  /** Returns the delay of the next refusal in milliseconds. `now`: monotonic, in milliseconds. */
   next(now: number): number {
     if (now - this.#since >= 1_000) {
       this.#since = now
@@ -80,14 +80,14 @@ export class RefusalPace {
   }
 }
 
-/** A broken disk under load would otherwise fill what is left of it with log lines, and so would a caller who found a fault. */
+/** Limits logging, so that neither a failing disk nor a caller who triggers a bug fills the disk with logs. */
 const logEveryMs = 1_000
 
-/** The error handler of every route: one line in the log for what an operator must look at, one sentence for the caller. */
+/** Creates the error handler of all routes: logs errors that need an operator, and sends the caller a sentence. */
 export function problemHandler({ log, clock, metrics }: Pick<Deps, 'log' | 'clock' | 'metrics'>) {
   const pace = new RefusalPace()
   const logged = new Map<string, { at: number; unlogged: number }>()
-  /** One line a second for each endpoint, with the number of requests that failed since the last one. */
+  /** Logs one line per second, endpoint and message, with the number of failed requests since the last line. */
   function logFault(fault: unknown, request: FastifyRequest, message: string): void {
     const endpoint = request.routeOptions.url
     const name = `${message} ${endpoint}`

@@ -2,7 +2,7 @@ import type { Readiness as ReadinessView } from '@wardline/contract'
 import { probe } from '../db/runs.ts'
 import type { Deps } from '../deps.ts'
 
-/** The database is asked at most this often, however often readiness is. */
+/** Minimum interval between database probes, even if readiness is queried more often. */
 const probeEveryMs = 1_000
 
 export type Readiness = () => Promise<ReadinessView>

@@ -24,7 +24,7 @@ const home = `<!doctype html>
 const homePolicy =
   "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-/** `/` for programs, and where no dashboard was built: a list of what else is there. */
+/** Sends a list of links as `/`, for programs and for a build without the dashboard. */
 export function sendHome(reply: FastifyReply): void {
   reply
     .headers({ 'content-security-policy': homePolicy, 'referrer-policy': 'no-referrer' })
@@ -36,7 +36,7 @@ export function sendHome(reply: FastifyReply): void {
 const referencePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-/** The pages under `/docs`, as a server that never listens. Its 150 modules are loaded by the first request for one. */
+/** Creates the pages under `/docs` as a server that never listens. The first request loads its 150 modules. */
 async function openPages(tools: ServerTools): Promise<FastifyInstance> {
   const [{ default: swagger }, { default: swaggerUi }] = await Promise.all([
     import('@fastify/swagger'),
@@ -47,21 +47,21 @@ async function openPages(tools: ServerTools): Promise<FastifyInstance> {
   await pages.register(swaggerUi, {
     routePrefix: '/docs',
     staticCSP: referencePolicy,
-    // The bar at the top is for browsing the documents of other services.
+    // The top bar is for browsing the API documents of other services.
     theme: {
       title: 'Wardline API',
       css: [{ filename: 'wardline.css', content: '.swagger-ui .topbar { display: none }' }],
     },
-    // The validator is a service elsewhere.
+    // The validator is an external service.
     uiConfig: { validatorUrl: null, docExpansion: 'list' } as never,
   })
   return pages.ready().then(() => pages)
 }
 
-/** `/openapi.json` and `/docs`. Every byte comes from this process. */
+/** Mounts `/openapi.json` and `/docs`. All files are served from this process, none from a CDN. */
 export function mountReference(app: FastifyInstance, tools: ServerTools): void {
   let text: string | undefined
-  // Written once: it has 150 KiB, and a caller without a key would pay nothing for asking again and again.
+  // Serialized once: the document has 150 KiB and anyone can request it repeatedly without a key.
   const sendDocument = (_request: FastifyRequest, reply: FastifyReply) => {
     text ??= JSON.stringify(openApiDocument(version))
     reply.type('application/json; charset=utf-8').send(text)

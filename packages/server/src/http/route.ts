@@ -28,7 +28,7 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Name in the endpoint table. */
     endpoint?: EndpointName
-    /** The handler reads the bytes itself. */
+    /** The handler parses the bytes itself. */
     rawBody?: boolean
     /** The body may be YAML. */
     yaml?: boolean
@@ -48,20 +48,20 @@ export type Handler<Name extends EndpointName> = (
   reply: FastifyReply,
 ) => Promise<ReplyOf<Name>> | ReplyOf<Name>
 
-/** Takes over the raw answer; whatever it throws before the first byte becomes a problem answer. */
+/** Takes over the raw response. An error thrown before the first byte becomes an error response. */
 type StreamHandler<Name extends EndpointName> = (input: Input<Name>, reply: FastifyReply) => Promise<void> | void
 
 export interface Router {
   /**
-   * Serves an endpoint that answers with one JSON body. `admit` looks at the caller before the body is read, and throws
-   * an AppError to refuse it: reading a body costs more than a refusal.
+   * Serves an endpoint that responds with one JSON body. `admit` throws an AppError to refuse a caller before the body
+   * is read, because reading a body costs more than a refusal.
    */
   handle<Name extends EndpointName>(name: Name, handler: Handler<Name>, admit?: (principal: Principal) => void): void
-  /** Serves an endpoint of which there are so many requests that they do not take the general way; see direct.ts. */
+  /** Serves an endpoint with so many requests that they bypass the framework; see direct.ts. */
   direct<Name extends EndpointName>(name: Name, handler: (call: Call<BodyOf<Name>>) => Promise<ReplyOf<Name>>): void
-  /** Serves an endpoint that answers with Server-Sent Events. */
+  /** Serves an endpoint that responds with Server-Sent Events. */
   stream<Name extends EndpointName>(name: Name, handler: StreamHandler<Name>): void
-  /** Notes that the caller was refused; what a handler throws is noted anyway. */
+  /** Reports a refused caller to the refusal watch. Errors thrown by handlers are reported automatically. */
   noteRefusal(request: FastifyRequest, fault: unknown): void
 }
 
@@ -70,13 +70,13 @@ interface RouterOptions {
   watch: RefusalWatch
   metrics: Metrics
   directRoutes: DirectRoutes
-  /** Takes a place for a stream of the key; the result gives it back. Throws an AppError when there is none left. */
+  /** Counts a new stream of the key and returns a function that releases it. Throws AppError if too many are open. */
   openStream(keyId: string): () => void
-  /** Who may call the endpoints whose access depends on the configuration. */
+  /** Access to the endpoints whose access depends on the configuration. */
   configured: Record<'stream' | 'metrics', 'open' | readonly Scope[]>
 }
 
-/** A caller without a key, where none is required. */
+/** Caller without a key on an endpoint that requires none. */
 export const open: Principal = {
   keyId: 'none',
   name: 'anonymous',
@@ -85,10 +85,10 @@ export const open: Principal = {
   registers: { owner: 'none', max: 0, tags: null },
 }
 
-/** Because of who asks, not of what for. */
+/** Errors caused by the caller's identity, not by the request. */
 const refusals: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden', 'too_many_failures'])
 
-/** Whether the request names what only readers with a key get. */
+/** Whether the request has the query parameter that requires a key. */
 const asksForMore = ({ keyedBy }: Endpoint, { query }: FastifyRequest): boolean =>
   keyedBy !== undefined && Object.hasOwn(query as object, keyedBy)
 
@@ -246,13 +246,13 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
           },
         )
       }
-      // Within callbacks of the parser its socket cannot be taken away, and it runs ticks between pieces of a body.
+      // The parser's socket cannot be detached within its callbacks, which run ticks between chunks of a body.
       mount(name, (request, reply) => void setImmediate(answer, request, reply), {
         first: (_request, reply, done) => {
           claimSocket(reply)
           done()
         },
-        // Only refusals are sent this way; a stream takes over its socket.
+        // Only refusals pass through here, because a stream takes over its socket.
         onSend: (_request, reply, payload, done) => {
           releaseSocket(reply)
           done(null, payload)

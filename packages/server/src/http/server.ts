@@ -20,13 +20,13 @@ function requestIds(): () => string {
   return () => `${boot}-${(count++).toString(36)}`
 }
 
-/** Whether an answer is under way that a 400 on the same connection would be mistaken for, or cut in two. */
+/** Whether a response is in progress that a 400 on the same connection could interrupt or be mistaken for. */
 function isAnswering(socket: Socket): boolean {
   const answer = (socket as { _httpMessage?: ServerResponse | null })._httpMessage
   return answer ? answer.headersSent || answer.req.complete : false
 }
 
-/** An answer to bytes that are no HTTP request. */
+/** Responds to bytes that are not a valid HTTP request. */
 function refuseGarbage(fault: Error & { code?: string }, socket: Socket): void {
   if (!socket.writable || fault.code === 'ECONNRESET' || isClaimed(socket) || isAnswering(socket)) {
     return void socket.destroy()
@@ -39,11 +39,11 @@ function refuseGarbage(fault: Error & { code?: string }, socket: Socket): void {
   socket.end(
     `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\nx-error-code: invalid\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
   )
-  // A client that does not close its side would otherwise keep its place for ever.
+  // Otherwise a client that does not close its side would keep the connection open for ever.
   socket.destroySoon()
 }
 
-/** Serves one request on a connection beyond the cap of its address, if it presents a key. */
+/** Limits a connection over its address's cap to one request, which must present a key or session. */
 function assertKeyBeyondCap(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('connection', 'close')
   if (request.headers['x-monitor-key'] !== undefined || sessionToken(request) !== undefined) return
@@ -52,15 +52,14 @@ function assertKeyBeyondCap(request: FastifyRequest, reply: FastifyReply): void 
 
 const compileLate = ({ schema }: { schema: TSchema }) => lazyCheck(schema)
 
-/** RFC 9512, and what was sent before it. */
+/** The media type of RFC 9512 and its common predecessors. */
 const yamlTypes = ['application/yaml', 'application/x-yaml', 'text/yaml', 'text/x-yaml']
 
 export type ServerTools = Pick<Deps, 'config' | 'log' | 'clock' | 'metrics'>
 
-/** The path cannot be decoded, or a part of it is longer than any id: no route, and none of its hooks, sees it. */
+/** The path cannot be decoded, or one of its parts is longer than any id. No route or hook handles such a request. */
 const malformedPath = new AppError('invalid', 'The path is malformed.')
 
-/** The answer where there is no route. */
 export function sendUnknownRoute(_request: FastifyRequest, reply: FastifyReply): void {
   sendProblem({ code: 'not_found', message: 'Unknown route.' }, reply)
 }
@@ -70,17 +69,17 @@ interface ServerParts {
   answerUnknown?: (request: FastifyRequest, reply: FastifyReply) => void
 }
 
-/** The HTTP server without a route: limits, body parsing, error answers. */
+/** Creates the HTTP server without routes: limits, body parsing, error responses. */
 export function createServer(
   { config, log, clock, metrics }: ServerTools,
   { assertHost = createHostCheck(config), answerUnknown = sendUnknownRoute }: ServerParts = {},
 ): FastifyInstance {
-  /** What holds for every request, whatever it asks for. False when it gets no answer. Throws AppError. */
+  /** Runs the checks for every request. False if the request gets no response. Throws AppError. */
   function admit(request: FastifyRequest, reply: FastifyReply): boolean {
-    // No answer may be taken for anything but what it says it is.
+    // Browsers must not guess a response type other than the declared one.
     reply.header('x-content-type-options', 'nosniff')
     const { socket } = request.raw
-    // Unanswered: whatever follows a request for a stream ends the connection.
+    // A request pipelined after a stream request closes the connection without a response.
     if (isClaimed(socket)) {
       socket.destroy()
       return false
@@ -115,7 +114,7 @@ export function createServer(
     schemaController: {
       compilersFactory: {
         buildValidator: (() => compileLate) as never,
-        // No answer has a schema; without this Fastify loads a compiler of serializers.
+        // Responses have no schema; without this Fastify loads its serializer compiler.
         buildSerializer: () => () => JSON.stringify,
       },
     },

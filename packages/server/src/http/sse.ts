@@ -2,7 +2,6 @@ import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 import { AppError } from '../errors.ts'
 
-/** The answer that a stream takes over. */
 export type StreamReply = FastifyReply
 
 /** Delay in milliseconds that a client waits before it reconnects. */
@@ -13,25 +12,25 @@ const head = [
   'content-type: text/event-stream; charset=utf-8',
   'cache-control: no-store',
   'x-content-type-options: nosniff',
-  // Proxies of the nginx family would otherwise hold frames back until a buffer is full.
+  // Otherwise nginx-based proxies would buffer frames.
   'x-accel-buffering: no',
-  // The body ends with the connection (RFC 9112, section 6.3), so frames go out as they are.
+  // The body ends with the connection (RFC 9112, section 6.3), so frames need no chunked encoding.
   'connection: close',
 ].join('\r\n')
 
-/** Sockets whose request asked for a stream: no request may follow on them. */
+/** Sockets with a stream request, on which no other request may follow. */
 const claimed = new WeakSet<Socket>()
 
 export const isClaimed = (socket: Socket): boolean => claimed.has(socket)
 
-/** Reserves the connection for a stream before anything is awaited. Throws AppError `invalid`. */
+/** Reserves the connection for a stream. Call before awaiting anything. Throws AppError `invalid`. */
 export function claimSocket({ raw: { socket } }: StreamReply): void {
-  // Without a socket this answer waits behind an earlier one of the same connection.
+  // Without a socket, the response is queued behind an earlier one of the same connection.
   if (!socket) throw new AppError('invalid', 'A stream cannot be pipelined behind another request.')
   claimed.add(socket)
 }
 
-/** The stream was refused: the connection may carry further requests. */
+/** Releases the connection for further requests after the stream was refused. */
 export function releaseSocket({ raw: { socket } }: StreamReply): void {
   if (socket) claimed.delete(socket)
 }
@@ -41,21 +40,21 @@ function destroySocket(this: Socket): void {
 }
 
 /**
- * Node's HTTP parser would go on reading the socket and assert that requests are answered in order, which ends the
- * process. A `data` listener disconnects it; its `close` listener stays, because it frees the parser.
+ * Detaches Node's HTTP parser, which would otherwise keep reading the socket and crash the process by asserting that
+ * responses are in order. A `data` listener disconnects the parser; its `close` listener stays, because it frees it.
  */
 function takeFromParser(socket: Socket): void {
   for (const event of ['data', 'end', 'drain', 'error', 'timeout']) socket.removeAllListeners(event)
   socket.setTimeout(0)
-  // A client of a stream has nothing more to send, and one that ended its side looks the same as one that is gone.
+  // Stream clients send nothing more, and a half-closed client cannot be told from one that is gone.
   socket.on('data', destroySocket).on('end', destroySocket).on('error', destroySocket)
   socket.resume()
 }
 
 /**
- * Answers with Server-Sent Events (https://html.spec.whatwg.org/multipage/server-sent-events.html) and returns the bare
- * socket to write frames to; undefined when the client is gone already. Must not run inside a callback of the HTTP
- * parser. Letting go of request and response saves a sixth of the memory of a stream.
+ * Responds with Server-Sent Events (https://html.spec.whatwg.org/multipage/server-sent-events.html) and returns the raw
+ * socket for writing frames; undefined if the client has disconnected. Must not run inside a callback of the HTTP
+ * parser. Releasing request and response saves a sixth of the memory of a stream.
  */
 export function openEventStream(reply: StreamReply): Socket | undefined {
   reply.hijack()
@@ -70,25 +69,25 @@ export function openEventStream(reply: StreamReply): Socket | undefined {
   return socket
 }
 
-/** One message: JSON holds no raw line break, so it is one `data:` line. `id` is what Last-Event-ID brings back. */
+/** Returns one message. JSON has no raw line breaks, so one `data:` line suffices. `id` returns as Last-Event-ID. */
 export function frame(json: string, id?: number): string {
   return `data: ${json}\n${id === undefined ? '' : `id: ${id}\n`}\n`
 }
 
-/** A message that clients hear only under its name; it leaves no mark on where a client resumes. */
+/** Returns a message for listeners of the named event. It has no id, so it does not change where a client resumes. */
 export function namedFrame(event: string, json: string): string {
   return `event: ${event}\n${frame(json)}`
 }
 
-/** The first message of a stream, with the delay after which the client reconnects. */
+/** Returns the first message of a stream, which sets the client's reconnect delay. */
 export function firstFrame(json: string): string {
   return `data: ${json}\nretry: ${retryMs}\n\n`
 }
 
-/** Ends a stream with a different delay for each client, so that they do not all reconnect at once after a restart. */
+/** Ends a stream. Pass a different delay per client, so that they do not all reconnect at once after a restart. */
 export function closeEventStream(socket: Socket, delayMs: number): void {
   socket.write(`retry: ${Math.round(delayMs)}\n\n`)
-  // A client that does not read would otherwise keep the process from ending.
+  // Otherwise a client that does not read would prevent shutdown.
   if (socket.writableLength > 0) socket.destroy()
   else socket.destroySoon()
 }

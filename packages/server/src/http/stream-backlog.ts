@@ -10,20 +10,20 @@ interface UnsentBytes {
 
 const { unsentBytesPerStream, unsentBytes } = httpLimits
 
-/** `bytesWritten` counts what waits as well. */
+/** `bytesWritten` includes bytes still waiting to be sent. */
 const sentBytes = (socket: Socket): number => socket.bytesWritten - socket.writableLength
 
-/** Whether so many bytes may wait for this client. One frame that is larger than the bound goes to a client that waits for none. */
+/** Whether the client may be sent this many bytes. A client without unsent bytes accepts even a larger frame. */
 export const fits = ({ writableLength }: Socket, bytes: number): boolean =>
   writableLength === 0 || writableLength + bytes <= unsentBytesPerStream
 
-/** The bytes that wait in this process for clients of all streams: bounds them together, and ends streams whose clients read nothing. */
+/** Limits the unsent bytes of all streams together, and ends streams whose clients do not read. */
 export class StreamBacklog {
   readonly #metrics: Metrics
   readonly #limit: number
   /** Sockets that had unsent bytes after the last write; most have none. */
   readonly #unsent = new Map<Socket, UnsentBytes>()
-  /** At least as many bytes as wait; counted exactly when it passes the limit. */
+  /** Upper estimate of all unsent bytes, recounted when it exceeds the limit. */
   #total = 0
 
   constructor(metrics: Metrics, limit: number = unsentBytes) {
@@ -45,13 +45,13 @@ export class StreamBacklog {
     if (this.#total > this.#limit) this.#shed()
   }
 
-  /** To be called when the socket closes. */
+  /** Call when the socket closes. */
   forget(socket: Socket): void {
     this.#total -= this.#unsent.get(socket)?.bytes ?? 0
     this.#unsent.delete(socket)
   }
 
-  /** Ends the streams whose clients took nothing since the last call. */
+  /** Ends the streams whose clients read nothing since the last call. */
   cutStalled(): void {
     this.#recount()
     for (const [socket, unsent] of this.#unsent) {
@@ -61,7 +61,7 @@ export class StreamBacklog {
     }
   }
 
-  /** Ends a stream; its client resumes where it was. */
+  /** Ends a stream; the client reconnects and resumes at its last event id. */
   cut(socket: Socket, reason: 'stalled' | 'memory' | 'error'): void {
     this.forget(socket)
     this.#metrics.streamCuts.inc({ reason })
@@ -77,7 +77,7 @@ export class StreamBacklog {
     }
   }
 
-  /** Cuts the largest first, a quarter below the limit, so that the next write does not count again. */
+  /** Cuts the largest streams down to 75 % of the limit, so that the next write does not recount. */
   #shed(): void {
     this.#recount()
     if (this.#total <= this.#limit) return

@@ -10,7 +10,7 @@ export const initial = ({ bigint, text, clustered, rewritten, daily, appendOnly 
   `create table facts (name ${text} primary key, value ${text} not null)`,
   `create table job_runs (name ${text} primary key, last_run_at ${bigint} not null)`,
 
-  // Columns that counts and filters read stand before the long ones.
+  // Columns read by counts and filters come before the long ones.
   `create table events (
     seq ${bigint} not null,
     created_at ${bigint} not null,
@@ -27,10 +27,10 @@ export const initial = ({ bigint, text, clustered, rewritten, daily, appendOnly 
     metadata ${text},
     primary key (${daily.key})
   ) ${daily.storage}`,
-  // Few values, so new entries land on few pages: cheap enough to keep with every insert.
+  // Few distinct values, so new entries touch few pages and the index is cheap to maintain on every insert.
   `create index events_by_severity on events (severity, seq) where severity <> 'info'`,
-  // What other indexes would hold. Kept up by a job a moment later, many rows at a time: an index by instance or
-  // session would write a page or two for every single event, more than all the rest of its commit.
+  // Replaces indexes by instance, session and type. A job fills it shortly after, many rows at a time. A real index would
+  // write a page or two per event, more than the rest of its commit.
   `create table event_refs (
     kind ${text} not null check (kind in ('instance', 'session', 'type')),
     value ${text} not null,

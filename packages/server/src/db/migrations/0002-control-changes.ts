@@ -1,4 +1,4 @@
-/** Every process looks each second for what was killed or resumed lately, in a table of perhaps a million instances. */
+/** Every process queries recent kills and resumes each second, in a table of up to a million instances. */
 export const controlChanges = (): string[] => [
   `create index instances_by_control_change on instances (control_changed_at) where control_changed_at is not null`,
 ]

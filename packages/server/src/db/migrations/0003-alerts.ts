@@ -2,12 +2,12 @@ import type { Dialect } from '../database.ts'
 
 const severities = `('info', 'warning', 'critical', 'breach')`
 
-/** Alerts: an outbox that events fill in their own transaction, what channels read from it, and what was sent. */
+/** Alerts: an outbox filled in the transaction of the event, the channels that read it, and the sent messages. */
 export const alerts = ({ bigint, text, rewritten }: Dialect['ddl']): string[] => [
   `insert into counters (name, value) values ('alert_seq', 0), ('alert_config', 0)`,
   `alter table instances add column kill_result_version ${bigint}`,
   `alter table instances add column kill_result ${text} check (kill_result in ('unconfirmed', 'confirmed'))`,
-  // Kills of before are no news.
+  // Do not report the results of kills from before this migration.
   `update instances set kill_result_version = control_version where suspended = 1`,
 
   `create table alerts (
@@ -29,7 +29,7 @@ export const alerts = ({ bigint, text, rewritten }: Dialect['ddl']): string[] =>
     changed_at ${bigint}
   )`,
   `create index alerts_by_id on alerts (id)`,
-  // What may still need a person; those of severity info, which may be every tool call, would make it large.
+  // Alerts that may need a person. Without info, because it may include every tool call and would make the index large.
   `create index alerts_unresolved on alerts (event_type, instance_id, by_service, seq)
     where status <> 'resolved' and severity <> 'info'`,
 

@@ -1,5 +1,5 @@
-/** Which events the service itself reported; version 11 marks those of before. */
+/** Marks events reported by the service itself; migration 11 marks the existing ones. */
 export const serviceEvents = (): string[] => [
-  // Without a check, for which the engines would read every row there is.
+  // No check constraint, because adding one makes the engines read every row.
   'alter table events add column by_service integer not null default 0',
 ]

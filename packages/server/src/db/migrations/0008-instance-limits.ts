@@ -1,6 +1,6 @@
 import type { Dialect } from '../database.ts'
 
-/** Who registered an instance, and how many each may register. */
+/** Owners of instances, and limits on how many instances a key may register. */
 export const instanceLimits = ({ bigint, text, rewritten, counted }: Dialect['ddl']): string[] => [
   `alter table instances add column owner ${text}`,
   `create index instances_suspended on instances (id) where suspended = 1`,

@@ -1,8 +1,8 @@
 import type { Dialect } from '../database.ts'
 
-/** A place in the outbox, and messages, for what the service itself says; and counts of what is beyond the bound. */
+/** Separate outbox positions and messages for the service's own alerts, and counts of alerts over the limit. */
 export const alertLanes = ({ bigint, text }: Dialect['ddl']): string[] => [
-  // Null until the channel is planned for the first time: both places are then the same.
+  // Null until the channel is first planned; until then both positions are the same.
   `alter table alert_channels add column own_planned_seq ${bigint}`,
   `create index alerts_of_service on alerts (seq) where by_service = 1`,
   `alter table alert_messages add column lane ${text} not null default 'reported' check (lane in ('own', 'reported'))`,

@@ -8,15 +8,16 @@ const ownTypes = [
   'activity_while_suspended',
 ]
 
-/** Marked in a fraction of a second, also where each row is a page to be read from the disk. */
+/** Takes a fraction of a second, even if every row is on a different page read from disk. */
 const pageRows = 500
 
 /**
- * Marks what the service itself reported before version 5. A caller could report under its name as well then, but never
- * without an address: rows of that name without one are the service's, and of those with one only what a decoy hit names.
+ * Marks events reported by the service itself before version 5. At that time callers could report under the service's
+ * name too, but never without an address. Rows with that name are therefore the service's if they have no address or
+ * belong to a decoy hit.
  *
- * Page by page, each in a transaction of its own, while processes of the older version go on writing. After a crash it
- * begins again and finds the first pages marked.
+ * Works page by page, each in a separate transaction, while processes of the older version keep writing. After a crash
+ * it starts again and finds the first pages already marked.
  */
 export async function markServiceEvents(database: Database): Promise<void> {
   const { db } = database
@@ -25,7 +26,7 @@ export async function markServiceEvents(database: Database): Promise<void> {
     const update = db
       .updateTable('events')
       .set({ by_service: 1 })
-      // Their numbers, not a query for them, for which PostgreSQL may read every event there is.
+      // Pass the numbers instead of a subquery, for which PostgreSQL may read every event.
       .where('seq', 'in', seqs)
       .where('by_service', '=', 0)
       .where('source', '=', 'wardline')
@@ -41,7 +42,7 @@ export async function markServiceEvents(database: Database): Promise<void> {
   const counters = await db.selectFrom('counters').select(['name', 'value']).execute()
   const counterOf = (name: string) => Number(counters.find((counter) => counter.name === name)!.value)
 
-  // First what the index of types does not hold yet: it may take that in meanwhile.
+  // Start with the rows not yet in the index of types, because they may be indexed in the meantime.
   for (let seq = counterOf('indexed_seq'); seq < counterOf('event_seq'); seq += pageRows) {
     const rows = Math.min(pageRows, counterOf('event_seq') - seq)
     await mark(Array.from({ length: rows }, (_, index) => seq + 1 + index))

@@ -1,4 +1,4 @@
-/** Finds kills and resumes, and what happened to one target, without a walk over the whole log. */
+/** Finds kills and resumes, and the entries of one target, without scanning the log. */
 export const auditIndex = (): string[] => [
   `create index audit_log_control on audit_log (seq) where action in ('instance.suspend', 'instance.resume')`,
   'create index audit_log_target on audit_log (target, seq)',

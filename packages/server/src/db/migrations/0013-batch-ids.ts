@@ -1,8 +1,8 @@
 import type { Dialect } from '../database.ts'
 
 /**
- * The ids of a batch get a column of their own. Rows of the version before, whose `event_id` holds them, are read as they
- * are and are gone after a day: millions of them would take long to rewrite, while processes of that version write more.
+ * Adds a separate column for the ids of a batch. Existing rows keep them in `event_id`, stay readable and expire after a
+ * day. Rewriting millions of rows would take long, while processes of the previous version write more of them.
  */
 export const batchIds = ({ text }: Dialect['ddl']): string[] => [
   `alter table idempotency_keys add column batch_ids ${text}`,

@@ -1,6 +1,6 @@
 import type { Dialect } from '../database.ts'
 
-/** What each instance did, by five minutes. */
+/** Activity counts of each instance per five minutes. */
 export const instanceHours = ({ bigint, text, clustered, rewritten }: Dialect['ddl']): string[] => [
   `create table instance_hours (
     instance_id ${text} not null, hour ${bigint} not null, writer ${text} not null, counts ${text} not null,

@@ -1,6 +1,6 @@
 import type { Dialect } from '../database.ts'
 
-/** What people look at in the dashboard, by name. */
+/** Saved dashboard views. */
 export const savedViews = ({ bigint, text }: Dialect['ddl']): string[] => [
   `create table views (
     id ${text} primary key, owner ${text} not null, name ${text} not null, screen ${text} not null,

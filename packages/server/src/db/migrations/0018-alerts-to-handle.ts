@@ -1,4 +1,4 @@
-/** Finds what may need a person, however many other alerts came since: machines may take every tool call as one. */
+/** Finds alerts that may need a person among any number of info alerts, which may include every tool call. */
 export const alertsToHandle = (): string[] => [
   `create index alerts_to_handle on alerts (seq) where status <> 'resolved' and severity <> 'info'`,
 ]

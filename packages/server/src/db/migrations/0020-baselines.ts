@@ -1,8 +1,8 @@
 import type { Dialect } from '../database.ts'
 
 /**
- * Baselines that judge by the tail of what a metric usually shows. They begin again: a mean and a deviation say nothing
- * about a tail. The table metric_baselines stays for processes of the version before.
+ * Baselines based on the tail of a metric's distribution. They start empty, because a mean and a deviation say nothing
+ * about the tail. The table metric_baselines stays for processes of the previous version.
  */
 export const baselines = ({ bigint, text, rewritten }: Dialect['ddl']): string[] => [
   `create table baselines (

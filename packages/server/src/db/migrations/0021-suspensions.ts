@@ -1,6 +1,6 @@
 import type { Dialect } from '../database.ts'
 
-/** What was observed of each suspension. Of those from before only the request and the acknowledgement are known. */
+/** Observed facts of each suspension. Of existing ones only the request and the acknowledgement are known. */
 export const suspensions = ({ bigint, text, rewritten }: Dialect['ddl']): string[] => [
   `create table suspensions (
     instance_id ${text} not null, version ${bigint} not null,

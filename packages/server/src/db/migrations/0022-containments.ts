@@ -1,6 +1,6 @@
 import type { Dialect } from '../database.ts'
 
-/** Fleet operations, resumes that wait for a second operator, and tags that instances get from their key. */
+/** Fleet operations, resumes waiting for a second operator, and tags that instances get from their key. */
 export const containments = ({ bigint, text, rewritten }: Dialect['ddl']): string[] => [
   `create table containments (
     id ${text} primary key, action ${text} not null, selector ${text} not null, reason ${text} not null,

@@ -1,6 +1,6 @@
 import type { Dialect } from '../database.ts'
 
-/** Which control streams are open, and in which process; whether agents answer what is sent over them. */
+/** Open control streams by process, and drills that check whether agents respond over them. */
 export const drills = ({ bigint, text, rewritten }: Dialect['ddl']): string[] => [
   `create table stream_processes (
     id ${text} primary key, started_at ${bigint} not null, seen_at ${bigint} not null

@@ -1,6 +1,6 @@
 import type { Dialect } from '../database.ts'
 
-/** Starts of each instance, how long it usually reports nothing, and the brake of automatic suspensions. */
+/** Recent starts and usual reporting gaps of each instance, and the brake of automatic suspensions. */
 export const breaches = ({ bigint, text, rewritten }: Dialect['ddl']): string[] => [
   `alter table instances add column boots ${text}`,
   `alter table instances add column clone_count ${bigint} not null default 0`,

@@ -1,6 +1,6 @@
 import type { Dialect } from '../database.ts'
 
-/** Calls to enforcement points: levers of the operator outside the agents. */
+/** Calls to enforcement points, the operator's own controls outside the agents. */
 export const enforcement = ({ bigint, text, rewritten }: Dialect['ddl']): string[] => [
   `create table enforcement_calls (
     instance_id ${text} not null, version ${bigint} not null, point ${text} not null,

@@ -1,6 +1,6 @@
 import type { Dialect } from '../database.ts'
 
-/** Which blind agents were named: their next report ends an alert of their own. */
+/** Blind agents named by an alert. Each of them has a separate alert, which its next report ends. */
 export const blindnessNamed = ({ bigint }: Dialect['ddl']): string[] => [
   `alter table report_habits add column blind_named_at ${bigint}`,
 ]

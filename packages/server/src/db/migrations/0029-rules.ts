@@ -1,6 +1,6 @@
 import type { Dialect } from '../database.ts'
 
-/** Rules, their firings, and who runs them. The runner begins behind the events that are stored already. */
+/** Rules, their firings, and the runner's lease. The runner starts after the events that are already stored. */
 export const rules = ({ bigint, text, clustered, rewritten }: Dialect['ddl']): string[] => [
   `create table rules (
     id ${text} primary key, title ${text} not null, severity ${text} not null, mode ${text} not null,

@@ -1,4 +1,4 @@
 import type { Dialect } from '../database.ts'
 
-/** What an alert is about that is no instance, so that alerts of one containment are one problem. */
+/** Subject of an alert that is not an instance, so that alerts of one containment are grouped. */
 export const alertSubjects = ({ text }: Dialect['ddl']): string[] => [`alter table alerts add column subject ${text}`]

@@ -1,6 +1,6 @@
 import type { Dialect } from '../database.ts'
 
-/** What the wallet sends, and the identity on the chain. */
+/** Transactions of the wallet, and the on-chain identity. */
 export const chain = ({ bigint, text, rewritten }: Dialect['ddl']): string[] => [
   `create table chain_senders (
     chain_id ${bigint} not null, address ${text} not null, next_nonce ${bigint} not null, epoch ${bigint} not null,

@@ -1,6 +1,6 @@
 import type { Dialect } from '../database.ts'
 
-/** States of decoys, what is known of each hit, and tools whose hits are no breach. */
+/** States of decoys, details of hits, and tools whose hits are ignored. */
 export const decoyInventory = ({ bigint, text }: Dialect['ddl']): string[] => [
   `alter table honeypots add column planted_at ${bigint}`,
   `alter table honeypots add column planted_by ${text}`,

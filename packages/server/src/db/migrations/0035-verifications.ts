@@ -1,6 +1,6 @@
 import type { Dialect } from '../database.ts'
 
-/** Scores that the service gave its own endpoint and wallet. */
+/** Scores of the service's own endpoint and wallet. */
 export const verifications = ({ bigint, text }: Dialect['ddl']): string[] => [
   `create table verifications (
     id ${text} primary key, at ${bigint} not null, url ${text}, wallet ${text}, chain_id ${bigint} not null,

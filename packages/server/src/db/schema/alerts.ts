@@ -1,11 +1,11 @@
 import type { ChannelType, Severity } from '@wardline/contract'
 import type { Generated } from 'kysely'
 
-/** The outbox: written with the event, or with the change, that it is about. */
+/** Outbox. Each alert is written in the transaction of its event or change. */
 interface AlertsTable {
-  /** Gap-free, in the order of commit: a channel reads on from where it stopped. */
+  /** Gap-free, in commit order, so that a channel can resume at its last position. */
   seq: number
-  /** The event's id, or a separate one. */
+  /** Id of the event, or a separate id. */
   id: string
   created_at: number
   severity: Severity
@@ -13,13 +13,13 @@ interface AlertsTable {
   source: string
   description: string
   instance_id: string | null
-  /** What it is about when that is no instance: the id of a containment. */
+  /** Id of the containment, for an alert that is not about an instance. */
   subject: string | null
-  /** Channels that it is meant for alone, as a JSON list of names; null = all. */
+  /** Channels to which the alert is restricted, as a JSON list of names; null = all. */
   only_channels: string | null
   session_id: string | null
   event_seq: number | null
-  /** Whether the service itself raised it: every holder of a key may report an event of any type from any source. */
+  /** Whether the service raised the alert. Type and source do not tell, because any key can report any of them. */
   by_service: 0 | 1
   status: 'open' | 'acknowledged' | 'resolved'
   verdict: 'true_positive' | 'false_positive' | null
@@ -33,7 +33,7 @@ interface AlertChannelsTable {
   name: string
   type: ChannelType
   managed_by: 'api' | 'environment'
-  /** The settings, encrypted; null for a channel of the environment. */
+  /** Encrypted settings; null for a channel from environment variables. */
   sealed: string | null
   destination: string
   min_severity: Severity
@@ -44,11 +44,11 @@ interface AlertChannelsTable {
   /** JSON of QuietHours. */
   quiet_hours: string | null
   created_at: number
-  /** Reported alerts up to this seq were looked at for this channel. */
+  /** Position in the outbox: reported alerts up to this seq were processed for this channel. */
   planned_seq: number
-  /** Alerts by the service itself up to this seq were; null = as far as the reported ones. */
+  /** The same position for alerts by the service itself; null = the same as `planned_seq`. */
   own_planned_seq: number | null
-  /** Failed attempts since the last delivery, and until when no other is made. */
+  /** Failed attempts since the last delivery. `resume_at` is the earliest time of the next attempt. */
   failures: Generated<number>
   resume_at: number | null
   failing_since: number | null
@@ -79,23 +79,23 @@ interface SilencesTable {
   ends_at: number
 }
 
-/** What one channel for people has received, and still has to receive, about one problem. */
+/** Delivery state of one problem at one channel for people. */
 interface AlertGroupsTable {
   channel_id: string
-  /** `<type> <instance>`, or what a channel holds back for another reason. */
+  /** `<type> <instance>`, or the name of another group held back by the channel. */
   name: string
-  /** The highest of all alerts of the group. */
+  /** Highest severity in the group. */
   severity: Severity
-  /** Alerts that wait to be sent. */
+  /** Number of alerts waiting to be sent. */
   waiting: number
-  /** When they, or a reminder, go out. */
+  /** Time at which the waiting alerts or a reminder are sent. */
   due_at: number | null
   told_at: number | null
-  /** Messages so far, and reminders among them since the last news. */
+  /** Messages so far. `reminders` counts the reminders since the last new alert. */
   messages: number
   reminders: number
   state: 'open' | 'acknowledged' | 'resolved'
-  /** Id of the message in which the waiting alerts will be sent, so it is known before the message is written. */
+  /** Id of the future message for the waiting alerts, assigned before that message is written. */
   message_id: string | null
 }
 
@@ -105,15 +105,15 @@ interface AlertMessagesTable {
   kind: 'alert' | 'digest' | 'reminder' | 'resolved' | 'test' | 'check'
   title: string
   severity: Severity
-  /** What the service itself says is sent first, and on its own. */
+  /** The service's own alerts are sent first and in separate messages. */
   lane: Generated<'own' | 'reported'>
-  /** JSON of Message: every try sends the same. */
+  /** JSON of Message; every attempt sends the same content. */
   content: string
   state: 'pending' | 'delivered' | 'dead'
   created_at: number
   due_at: number
   attempts: Generated<number>
-  /** Until then the process that took it may be sending it. */
+  /** Until this time the process in `lease_owner` may be sending the message. */
   leased_until: number | null
   lease_owner: string | null
   last_status: number | null
@@ -122,7 +122,7 @@ interface AlertMessagesTable {
   delivered_at: number | null
 }
 
-/** The outcome of an alert at a channel. One that joined a message which is not written yet still waits. */
+/** Outcome of an alert at a channel. An alert that joined an unwritten message is still waiting. */
 interface AlertDeliveriesTable {
   alert_seq: number
   channel_id: string
@@ -131,14 +131,14 @@ interface AlertDeliveriesTable {
   message_id: string | null
 }
 
-/** Alerts beyond the bound of an instance, counted until the minute is over and one alert says how many there were. */
+/** Counts alerts over an instance's limit. When the minute ends, one alert reports their number. */
 interface AlertOverflowTable {
-  /** Its beginning. */
+  /** Start of the minute. */
   minute: number
   by_service: 0 | 1
-  /** Empty for none, and for those beyond the instances that are counted one by one. */
+  /** Empty for alerts without an instance, and for instances beyond those counted separately. */
   instance_id: string
-  /** Empty for what was reported: callers invent as many types as they like. */
+  /** Empty for reported alerts, because callers can invent any number of types. */
   event_type: string
   severity: Severity
   count: number

@@ -14,23 +14,23 @@ interface AuditLogTable {
   hash: string
 }
 
-/** One row: the end of the chain. Updating it first makes appenders wait for each other. */
+/** One row with the end of the hash chain. Appenders update it first, which serializes them. */
 interface AuditHeadTable {
   id: 1
   seq: number
   hash: string
 }
 
-/** Key pairs that sign evidence. The seed of one follows from the master secret and the salt: no private key is stored. */
+/** Key pairs that sign evidence. Their seeds are derived from the master secret and the salt, so none is stored. */
 interface SigningKeysTable {
-  /** From 1; the last one signs. */
+  /** Starts at 1; the newest generation signs. */
   generation: number
   kid: string
   /** base64url. */
   public_key: string
   salt: string
   valid_from: number
-  /** Null = no end is set. */
+  /** Null = no end. */
   valid_until: number | null
 }
 

@@ -1,6 +1,6 @@
 type ChainState = 'pending' | 'sent' | 'confirmed' | 'failed'
 
-/** An account that sends; the process that holds the lease alone does so. */
+/** Sending account. Only the process with the lease sends. */
 interface ChainSendersTable {
   chain_id: number
   address: string
@@ -8,11 +8,11 @@ interface ChainSendersTable {
   epoch: number
   holder: string | null
   leased_until: number
-  /** When the RPC is asked again after a fault. */
+  /** Time of the next RPC attempt after an error. */
   next_at: number
   failing_since: number | null
   last_error: string | null
-  /** When an event said so. */
+  /** Time at which an event reported the failure. */
   reported_at: number | null
 }
 
@@ -21,7 +21,7 @@ export interface ChainTransactionsTable {
   chain_id: number
   sender: string
   kind: 'attest' | 'register' | 'schema' | 'revoke' | 'validate' | 'respond' | 'ask'
-  /** What it is about, such as the hash of an attestation: sent once for each chain, sender and kind. */
+  /** Deduplication key, such as an attestation's hash: sent once per chain, sender and kind. */
   subject: string
   target: string
   data: string
@@ -29,28 +29,28 @@ export interface ChainTransactionsTable {
   error: string | null
   nonce: number | null
   gas: number | null
-  /** Fees in the smallest unit: at most, until the receipt says how much. */
+  /** Fees in the smallest unit: the maximum until the receipt arrives, then the actual fees. */
   cost: string | null
   created_at: number
   sent_at: number | null
   next_at: number
-  /** Of the attempt that is in a block. */
+  /** Hash of the attempt that was included in a block. */
   tx_hash: string | null
   block_number: number | null
   block_hash: string | null
   confirmed_at: number | null
-  /** 1 until a reorganisation cannot undo it any more. */
+  /** 1 until no reorganisation can undo the transaction. */
   watched: number
-  /** Block at which its nonce was seen to be used by another transaction. */
+  /** Block at which another transaction was found to have used the nonce. */
   replaced_block: number | null
-  /** The uid or agent id that it made. */
+  /** Uid or agent id created by the transaction. */
   result: string | null
   checked_at: number | null
   revoked_at: number | null
   failure_reported_at: number | null
 }
 
-/** Signed transactions, stored before they are sent: of those of one transaction the chain takes one. */
+/** Signed attempts, stored before sending. The chain accepts only one attempt per transaction. */
 interface ChainAttemptsTable {
   hash: string
   transaction_id: string

@@ -4,25 +4,25 @@ interface ContainmentsTable {
   /** JSON of the selector, as requested. */
   selector: string
   reason: string
-  /** JSON of the `Actor` who requested it: each audit entry names it, whichever process writes it. */
+  /** JSON of the requesting `Actor`, for the audit entries of all processes that work on the containment. */
   actor: string
   /** Key of the second operator. */
   confirmed_by: string | null
-  /** Whether resuming its agents needs a second operator. */
+  /** Whether resuming the agents needs a second operator. */
   two_person: 0 | 1
   requested: number
-  /** Members that someone else changed or deleted before it was their turn. */
+  /** Members skipped because they were changed or deleted before their turn. */
   skipped: number
   requested_at: number
   /** When the last member was changed. */
   changed_at: number | null
   completed_at: number | null
-  /** The process that works on it, and until when another one leaves it alone. */
+  /** Process that works on the containment, until `leased_until`. */
   worker: string | null
   leased_until: number
-  /** What was alerted of its result. */
+  /** Result that was last alerted. */
   reported: 'incomplete' | 'complete' | null
-  /** When its counts are to be looked at again; until `counts` are final. */
+  /** Time of the next check of the counts, while `counts` is null. */
   look_at: number
   /** Final counts as JSON; null while they may still change. */
   counts: string | null
@@ -32,27 +32,27 @@ interface ContainmentsTable {
 interface ContainmentPartsTable {
   containment_id: string
   position: number
-  /** JSON array of [instance id, control version, claimed version or null] as they were selected. */
+  /** JSON array of [instance id, control version, claimed version or null] at selection. */
   members: string
-  /** JSON array of [instance id, control version] of those that were changed. */
+  /** JSON array of [instance id, control version] of the changed members. */
   changed: string | null
   done_at: number | null
 }
 
-/** A resume that waits for a second operator. */
+/** A resume waiting for a second operator. */
 interface ResumeRequestsTable {
   /** `instance <id>`, or `fleet <digest of the selector>`. */
   target: string
   instance_id: string | null
-  /** As lists show it. */
+  /** The selector as shown in lists. */
   selector: string | null
-  /** JSON array of all ids that the selector names, in order; null where it names none. */
+  /** JSON array of all ids in the selector, in order; null if it names none. */
   members: string | null
-  /** Control version of the suspension that is to be resumed; null for a selector. */
+  /** Control version of the suspension to resume; null for a selector. */
   version: number | null
   agents: number
   requested_by: string
-  /** First key of the rotations of `requested_by`: one person. */
+  /** First key in the rotation chain of `requested_by`, which identifies the person. */
   owner: string
   requested_at: number
   expires_at: number
@@ -67,79 +67,78 @@ interface DrillsTable {
   selector: string
   selected: number
   requested_at: number
-  /** When the last of its agents was recorded: a crash may leave it null. */
+  /** Time at which all agents were recorded; stays null after a crash before that. */
   ready_at: number | null
   completed_at: number | null
-  /** JSON of the counts, once it is complete; the questions are then removed. */
+  /** JSON of the final counts; the rows in drill_asks are then removed. */
   report: string | null
 }
 
-/** A question to an agent, whether it can be stopped. */
+/** A drill message to one agent, which asks whether a suspension would reach it. */
 interface DrillAsksTable {
-  /** `schedule` for the one that the service asks by itself. */
+  /** `schedule` for scheduled drills. */
   drill_id: string
   instance_id: string
-  /** Single use; null until it is asked. */
+  /** Single use; null until sent. */
   nonce: string | null
   asked_at: number | null
   answered_at: number | null
-  /** Why it was not asked. */
+  /** Why the drill was not sent. */
   reason: 'offline' | 'no_control_stream' | 'does_not_understand' | 'not_sent' | null
 }
 
-/** The brake of automatic suspensions: one row, which every one of them changes. */
+/** Brake of automatic suspensions: one row, updated by each automatic suspension. */
 interface BrakeTable {
   id: number
-  /** Grows by one with every change: processes that suspend at the same time notice each other. */
+  /** Incremented by every change, so that concurrent suspensions of several processes conflict. */
   version: number
-  /** Null while it is not engaged. */
+  /** Null while the brake is not engaged. */
   engaged_at: number | null
   engaged_by_event: string | null
 }
 
 /** Suspensions that the engaged brake refused. */
 interface BrakeRefusalsTable {
-  /** '' for all that are beyond what is named. */
+  /** '' for all instances beyond those named individually. */
   instance_id: string
   count: number
-  /** The last event that would have suspended it. */
+  /** Last event that would have suspended the instance. */
   event_id: string
   last_at: number
 }
 
-/** A call of an enforcement point about one change of control. Its state is computed when it is read. */
+/** Call to an enforcement point for one control change. Its state is computed on read. */
 interface EnforcementCallsTable {
   instance_id: string
-  /** The control version that suspended or resumed. */
+  /** Control version of the suspension or resume. */
   version: number
   /** Name of the point. */
   point: string
-  /** The same at each attempt. */
+  /** Identical for all attempts. */
   id: string
   action: 'suspend' | 'resume'
   /** Null for the resume of one instance. */
   reason: string | null
   containment_id: string | null
-  /** Tags of the instance at that time, as it stores them. */
+  /** Tags of the instance at the time of the change, as stored in `instances`. */
   agent_tags: string | null
   operator_tags: string | null
   requested_at: number
   attempts: number
-  /** When the next attempt is due. */
   next_at: number
-  /** The process that makes an attempt, and until when others leave it alone. */
+  /** End of the lease of the process in `lease_owner`, which makes the attempt. */
   leased_until: number
   lease_owner: string | null
   attempted_at: number | null
-  /** HTTP status of the last answer; null = none. */
+  /** HTTP status of the last response; null = no response. */
   last_status: number | null
   last_error: string | null
-  /** When it was answered with 2xx. */
+  /** Time of the 2xx response. */
   confirmed_at: number | null
-  /** When the last attempt failed. */
+  /** Time at which the last attempt failed and the call was given up. */
   failed_at: number | null
   failure_reported_at: number | null
-  /** When a later change of the instance was found before it was confirmed. */
+  /** Time at which a later change of the instance was found before confirmation. */
   superseded_at: number | null
 }
 

@@ -1,7 +1,7 @@
 interface CountersTable {
   /**
-   * event_seq, alert_seq: the last seq given; indexed_seq: up to where event_refs is complete; alert_config: grows with
-   * every change of channels, routes and silences.
+   * event_seq, alert_seq: last assigned seq; indexed_seq: event_refs is complete up to this seq; alert_config: incremented
+   * by every change of channels, routes and silences.
    */
   name: 'event_seq' | 'indexed_seq' | 'alert_seq' | 'alert_config'
   value: number
@@ -14,8 +14,8 @@ interface JobRunsTable {
 
 interface FactsTable {
   /**
-   * secret_check: proves the master secret; copying_from: an unfinished copy of another database, see db/copy.ts;
-   * decoy_folders: every decoy path has the digests of its folders.
+   * secret_check: HMAC that identifies the master secret; copying_from: the database is an unfinished copy, see
+   * db/copy.ts; decoy_folders: every decoy path has the digests of its folders.
    */
   name: 'secret_check' | 'copying_from' | 'decoy_folders'
   value: string

@@ -1,4 +1,4 @@
-/** Of the version before, whose processes may still run beside this one; a later version drops it. */
+/** Used only by processes of the previous version that may still run. A later version will drop it. */
 interface MetricBaselinesTable {
   instance_id: string
   metric: string
@@ -8,16 +8,16 @@ interface MetricBaselinesTable {
   m2: number
 }
 
-/** What is usual for a metric of an instance. */
+/** Usual values of a metric of an instance. */
 interface BaselinesTable {
   instance_id: string
   metric: string
-  /** Grows by one with every change: two processes that judge the same baseline notice each other. */
+  /** Incremented by every change, so that concurrent updates of a baseline by two processes conflict. */
   version: number
   /** See baseline-state.ts; at most 1 KiB, empty after a reset. */
   state: string
   updated_at: number
-  /** When an open episode ends unless the instance reports again; null without one. */
+  /** Time at which an open episode ends unless the instance reports again; null without an episode. */
   silent_at: number | null
 }
 
@@ -30,20 +30,20 @@ interface BaselineEpisodesTable {
   peak: number
   begun_at: number
   ended_at: number | null
-  /** How it ended; null while it is open. A level that rose without an episode is one that ended when it began. */
+  /** How the episode ended; null while open. A rise of the level is stored as an episode that ends when it begins. */
   outcome: 'over' | 'accepted' | 'reset' | 'silent' | 'level' | null
 }
 
-/** How long an instance usually reports nothing while it sends heartbeats. */
+/** Usual gaps between an instance's reports while it sends heartbeats. */
 interface ReportHabitsTable {
   instance_id: string
-  /** Up to where its counts were looked at: two processes that judge the same instance notice each other. */
+  /** Time up to which the counts were evaluated. Also makes concurrent evaluations by two processes conflict. */
   judged_until: number
   /** See report-habit.ts. */
   state: string
-  /** When it was reported as blind; null while it reports. */
+  /** Time at which the instance was reported as blind; null while it sends reports. */
   blind_at: number | null
-  /** When that named it, instead of only counting it; null while it reports. */
+  /** Time at which an alert named the instance instead of only counting it; null while it sends reports. */
   blind_named_at: number | null
 }
 

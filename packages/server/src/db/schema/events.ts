@@ -1,12 +1,12 @@
 import type { Severity } from '@wardline/contract'
 
 interface EventsTable {
-  /** Gap-free, in the order of commit. */
+  /** Gap-free, in commit order. */
   seq: number
   created_at: number
   severity: Severity
   class: EventClass
-  /** What a tool_call counts for: a known tool, or "other". */
+  /** Tool under which a tool_call is counted: a known tool, or "other". */
   tool: string | null
   source: string
   event_type: string
@@ -16,28 +16,28 @@ interface EventsTable {
   id: string
   description: string
   metadata: string | null
-  /** The service itself reports it: a caller with a key may report an event of any type. */
+  /** Whether the service reported the event. The type does not tell, because any key can report any type. */
   by_service: 0 | 1
 }
 
-/** What an event counts as besides its severity; see features/events/classify.ts. */
+/** Classification of an event in addition to its severity; see features/events/classify.ts. */
 export type EventClass = 'none' | 'injection' | 'blocked'
 
-/** Where to find the events of an instance, a session or a type; complete up to the counter indexed_seq. */
+/** Index of events by instance, session and type, complete up to the counter indexed_seq. */
 interface EventRefsTable {
   kind: 'instance' | 'session' | 'type'
   value: string
   seq: number
 }
 
-/** Which rows a minute holds: turns an instant into a range of seq without an index on time. */
+/** Range of seq per minute. Converts times to seq without an index on time. */
 interface EventMinutesTable {
   minute: number
   first_seq: number
   last_seq: number
 }
 
-/** Rollups by minute, and by hour so that a day is summed from a few rows. `bucket` is its first millisecond. */
+/** Counts per minute, and per hour so that a day is summed from a few rows. `bucket` is its first millisecond. */
 interface EventCountsTable {
   unit: 'minute' | 'hour'
   severity: EventsTable['severity']
@@ -57,9 +57,9 @@ interface IdempotencyKeysTable {
   caller: string
   kind: 'event' | 'batch'
   key: string
-  /** The id in the answer; for a batch the first of them. */
+  /** Event id in the response; for a batch the first id. */
   event_id: string
-  /** For a batch a JSON array of the ids in the answer. */
+  /** JSON array of the ids in the response, for a batch. */
   batch_ids: string | null
   created_at: number
 }
@@ -75,5 +75,5 @@ export interface EventTables {
 
 export type StoredEvent = EventsTable
 
-/** What readers see of a stored event. */
+/** Fields of a stored event that readers see. */
 export type EventFields = Omit<StoredEvent, 'class' | 'tool'>

@@ -6,25 +6,25 @@ interface HoneypotsTable {
   type: 'api_key' | 'file_path'
   key_type: string | null
   path: string | null
-  /** The path covers more than itself: such decoys are compared one by one. */
+  /** Whether the path matches other paths too. Such decoys are compared one by one. */
   is_pattern: 0 | 1
   label: string | null
   created_at: number
   deleted_at: number | null
   planted_at: number | null
-  /** Name of the key that noted it. */
+  /** Name of the key that marked the decoy as planted. */
   planted_by: string | null
   planted_note: string | null
   planted_file: string | null
-  /** The first hit that was neither a test nor ignored: hits are forgotten, the state is not. */
+  /** First hit that was neither a test nor ignored. Kept when hits expire. */
   tripped_at: number | null
-  /** The first of these by another instance. */
+  /** First such hit by another instance. */
   leaked_at: number | null
   retired_at: number | null
   replaced_by: string | null
 }
 
-/** What a decoy is found by: HMACs of the forms of its key or path. The value of a key is stored nowhere. */
+/** HMACs of the forms of a decoy's key or path, for matching. The key itself is never stored. */
 interface HoneypotFingerprintsTable {
   digest: string
   honeypot_id: string

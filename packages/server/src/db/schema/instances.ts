@@ -7,77 +7,77 @@ interface InstancesTable {
   boot_id: string | null
   first_seen_at: number
   last_heartbeat_at: number
-  /** Last verdict of the scout; the status that people see is derived at read. */
+  /** Last verdict of the scout. The displayed status is computed on read. */
   liveness: 'online' | 'offline'
   suspended: 0 | 1
   suspension_reason: string | null
-  /** Grows by one with every kill and resume. */
+  /** Incremented by every kill and resume. */
   control_version: number
   control_changed_at: number | null
-  /** Control version that the agent says it applied, and when it first said so. */
+  /** Control version that the agent reports as applied. `applied_at`: time of its first report. */
   applied_version: number | null
   applied_at: number | null
-  /** A version above `control_version` that the agent reported last; null when it reports none. */
+  /** Last reported version above `control_version`; null if the agent reports none. */
   claimed_version: number | null
-  /** Of processes of the version before: what is reported of a suspension now stands in `suspensions`. */
+  /** Used only by processes of the previous version. `suspensions` now records which results were reported. */
   activity_reported_version: number | null
   kill_result_version: number | null
   kill_result: 'unconfirmed' | 'confirmed' | null
-  /** Key that registered it: the first of its rotations; null = from before this was recorded. */
+  /** First key in the rotation chain of the registering key; null = registered before owners were recorded. */
   owner: string | null
-  /** Tags that the agent gives itself, and those that operators set: sorted JSON arrays, null before the first. */
+  /** Tags reported by the agent and tags set by operators, as sorted JSON arrays; null if never set. */
   agent_tags: string | null
   operator_tags: string | null
-  /** Milliseconds between its heartbeats: a moving average, and a maximum that sinks with every shorter gap. */
+  /** Milliseconds between heartbeats: a moving average, and a maximum that decays with every shorter gap. */
   typical_gap_ms: number
   longest_gap_ms: number
   /** Last sign of life other than a heartbeat, noted when heartbeats are late. */
   seen_at: number | null
-  /** When a sweep first found it silent; null once heard of again. */
+  /** Time at which a sweep first found the instance silent; null after the next sign of life. */
   suspected_at: number | null
-  /** When it said that it ends; it has come back when its last heartbeat is later. */
+  /** Time at which the agent announced its shutdown. A later heartbeat means that it is back. */
   left_at: number | null
-  /** Its last starts with another `boot_id`, newest first: a JSON array of at most 5; null before the second. */
+  /** JSON array of the last starts with a new `boot_id`, newest first, at most 5; null before the second start. */
   boots: string | null
-  /** How often an earlier start came back, since that was last reported; and when it was. */
+  /** How often an earlier `boot_id` reappeared since the last report, and the time of that report. */
   clone_count: number
   clone_reported_at: number | null
-  /** The last start of a crash loop that was reported. */
+  /** Last start of the crash loop that was last reported. */
   crash_loop_at: number | null
-  /** When its agent last answered a drill, or acknowledged a suspension. */
+  /** Time at which the agent last answered a drill or acknowledged a suspension. */
   last_proven_at: number | null
-  /** When a client of it first said that it understands drills. */
+  /** Time at which a client first declared support for drills. */
   drills_since: number | null
-  /** When it was first found without an answered drill for too long, while online; null once that is over. */
+  /** Time at which the online agent was first found without an answered drill for too long; null once resolved. */
   drill_overdue_at: number | null
-  /** When that was last warned of; null once it answered. */
+  /** Time of the last warning about this; null after an answer. */
   drill_warned_at: number | null
-  /** When a warning last named it, instead of only counting it; null once it answered. */
+  /** Time at which a warning last named the instance instead of only counting it; null after an answer. */
   drill_named_at: number | null
 }
 
-/** How many instances there are, kept by triggers: a count of the table for every new one would be slow. */
+/** Instance counts, maintained by triggers, because counting the table for every new instance would be slow. */
 interface InstanceCountsTable {
-  /** Key that registered them, or '' for all. */
+  /** Owner key, '-' for instances without one, or '' for all. */
   owner: string
   count: number
 }
 
-/** Control version of deleted instances: an agent that comes back must not find its next kill older than the last one. */
+/** Control versions of deleted instances, so that a returning agent does not ignore its next kill as outdated. */
 interface DeletedInstancesTable {
   id: string
   control_version: number
   deleted_at: number
 }
 
-/** What an instance did in one hour, as far as one process counted it: each process replaces its own row as a whole. */
+/** Activity of an instance in one hour, as counted by one process. Each process replaces its whole row. */
 interface InstanceHoursTable {
   instance_id: string
   /** First millisecond of the hour. */
   hour: number
-  /** Random name of the process that counted, new with each start. */
+  /** Random name of the counting process, new at each startup. */
   writer: string
-  /** JSON array of 48 numbers: heartbeats of each five minutes, then events, tool calls, and events that it reported itself. */
+  /** JSON array of 48 numbers, 12 per kind: heartbeats, events, tool calls, and events reported by the instance. */
   counts: string
 }
 

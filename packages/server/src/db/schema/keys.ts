@@ -11,11 +11,11 @@ interface ApiKeysTable {
   last_used_at: number | null
   /** JSON object of quotas, see KeyQuotas of the contract; null = the defaults of the scope. */
   quotas: string | null
-  /** Instances that it may register; null = the default. */
+  /** Maximum instances that the key may register; null = the default. */
   max_instances: number | null
-  /** The first key of its rotations, which owns the instances of all of them; null = itself. */
+  /** First key in the rotation chain, which owns the instances of all keys in it; null = this key. */
   owner: string | null
-  /** Tags of instances that register by it, sorted JSON array; null = none. */
+  /** Tags of instances registered with this key, as a sorted JSON array; null = none. */
   tags: string | null
 }
 
@@ -25,11 +25,11 @@ interface SessionsTable {
   created_at: number
   expires_at: number
   last_used_at: number
-  /** Sessions that end together. */
+  /** Sessions with the same family end together. */
   family: string | null
 }
 
-/** A code that opens one browser session. A new one of the same key takes the place of the last. */
+/** Code that opens one browser session. A new code of the same key replaces the last one. */
 interface LoginCodesTable {
   key_id: string
   code_hash: string

@@ -8,17 +8,17 @@ interface RulesTable {
   version: number
   text: string
   format: 'yaml' | 'json'
-  /** Name of the file of WARDLINE_RULES_DIR that it is read from; null = stored over the interface. */
+  /** File name in WARDLINE_RULES_DIR; null = stored by the API. */
   file: string | null
-  /** Actions of its responses, as a JSON list: a list of rules must not compile them all. */
+  /** JSON list of the responses' actions, so that listing rules does not compile them. */
   responses: string
   created_at: number
   changed_at: number
-  /** Key that changed it last; null = read from a file. */
+  /** Key of the last change; null = read from a file. */
   changed_by: string | null
 }
 
-/** Every text that a rule had, also after it was deleted: firings name their version. */
+/** All versions of a rule's text, kept after deletion because firings refer to versions. */
 interface RuleVersionsTable {
   rule_id: string
   version: number
@@ -28,14 +28,14 @@ interface RuleVersionsTable {
   created_by: string | null
 }
 
-/** A rule fires at most once for each event, so rule and seq name a firing. */
+/** A rule fires at most once per event, so rule and seq identify a firing. */
 interface RuleFiringsTable {
   rule_id: string
-  /** Of the event that completed it. */
+  /** Seq of the event that completed the firing. */
   seq: number
   version: number
   mode: RuleMode
-  /** Values of group-by as a JSON list. */
+  /** JSON list of the group-by values. */
   group_key: string
   instance_id: string | null
   /** Whether the service itself reported the event. */
@@ -46,21 +46,21 @@ interface RuleFiringsTable {
   count: number
   /** JSON list of `[seq, id]`. */
   events: string
-  /** The rule_matched event. */
+  /** Id of the rule_matched event. */
   matched_id: string
   created_at: number
 }
 
 interface RuleHoursTable {
   rule_id: string
-  /** Its first millisecond. */
+  /** First millisecond of the hour. */
   hour: number
   count: number
-  /** Firings beyond the budget of an instance, which are counted alone. */
+  /** Firings over an instance's budget, which are only counted. */
   suppressed: number
 }
 
-/** What is to be done about a firing; written with it, worked off at once or by the next holder of the lease. */
+/** Response to a firing, written together with it. Executed at once, or by the next holder of the lease. */
 interface RuleResponsesTable {
   rule_id: string
   seq: number
@@ -75,7 +75,7 @@ interface RuleResponsesTable {
   created_at: number
 }
 
-/** Suspensions that end by themselves, by the control version that suspended. */
+/** Temporary suspensions by rules, identified by the control version of the suspension. */
 interface RuleSuspensionsTable {
   instance_id: string
   version: number
@@ -85,34 +85,34 @@ interface RuleSuspensionsTable {
   ended_at: number | null
 }
 
-/** What groups showed before, for new_value. The row with the value '' says since when the group is known. */
+/** Values seen per group, for new_value. The row with the value '' has the time since which the group is known. */
 interface RuleValuesTable {
   rule_id: string
-  /** Digest of detection and correlation: what another detection saw says nothing. */
+  /** Digest of detection and correlation, because values seen by another detection do not count. */
   basis: string
   group_key: string
   value: string
   seen_at: number
-  /** The last event at which the value was new; 0 = it never was. */
+  /** Seq of the last event for which the value was new; 0 = never. */
   new_seq: number
 }
 
-/** From which event on a rule sees the log: a rebuilt state must not look further back. */
+/** First position in the log that a rule may see, also when its state is rebuilt. */
 interface RuleStartsTable {
   rule_id: string
   basis: string
-  /** Events after it. */
+  /** The rule sees events after this seq. */
   after_seq: number
 }
 
-/** One row: who runs the rules, and up to which event. */
+/** One row with the lease of the process that runs the rules, and its position in the log. */
 interface RuleRunnerTable {
   id: 1
-  /** Grows with each takeover: what an earlier holder writes fails. */
+  /** Incremented by each takeover, so that writes of an earlier holder fail. */
   epoch: number
   holder: string | null
   leased_until: number
-  /** Every event up to it was taken through the rules. */
+  /** All events up to this seq were evaluated. */
   seq: number
 }
 

@@ -1,38 +1,38 @@
 export interface AttestationsTable {
-  /** The versioned family of claims that it belongs to. */
+  /** Versioned family of claims. */
   namespace: string
-  /** ISO week; with the tag it keeps two processes from writing two. */
+  /** ISO week. The primary key of period and tag prevents two processes from writing duplicates. */
   period: string
   type: string
   title: string
   summary: string
   tag: string
-  /** A security score: 100 is best. */
+  /** Security score; 100 is best. */
   score: number
   /** Epoch milliseconds. */
   at: number
   hash: string
 }
 
-/** What the service found out about its own endpoint and wallet. */
+/** Result of verifying the service's own endpoint and wallet. */
 export interface VerificationsTable {
   id: string
   /** Epoch milliseconds. */
   at: number
-  /** What was checked; null: there was none. */
+  /** Checked URL and wallet; null = none. */
   url: string | null
   wallet: string | null
   chain_id: number
-  /** Risk scores: 0 is best; null: does not apply, or could not be checked. */
+  /** Risk scores; 0 is best, null = does not apply or could not be checked. */
   wav_score: number | null
   wav_notes: string
   wv_score: number | null
   wv_notes: string
-  /** The mean of those that apply; null when none does. */
+  /** Mean of the applicable scores; null if none applies. */
   unified_score: number | null
-  /** 0: something could not be checked, and is checked again soon. */
+  /** 0 = a check could not be completed and is repeated soon. */
   is_complete: number
-  /** What was posted on a chain: hash of the request, and the report whose hash is in the response. */
+  /** Posted on a chain: hash of the request. `report` is the document whose hash is in the response. */
   request_hash: string | null
   report: string | null
 }

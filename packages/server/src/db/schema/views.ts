@@ -1,6 +1,6 @@
 interface ViewsTable {
   id: string
-  /** Key that made it: the first of its rotations. */
+  /** First key in the rotation chain of the creating key. */
   owner: string
   name: string
   screen: string
