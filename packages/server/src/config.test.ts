@@ -22,7 +22,7 @@ const faultsOf = (env: Record<string, string>): string[] => {
 }
 const long = 'a-secret-of-more-than-32-characters'
 const webhookSecret = (letter: string) => `whsec_${Buffer.alloc(32, letter).toString('base64')}`
-/** Settings of alerts that are secret, each with the text in it. */
+/** The secret alert settings, each with the text inside its value. */
 const alertSecrets = (text: string): Record<string, string> => ({
   ALERT_WEBHOOK_URL: `https://hooks.example.com/${text}`,
   ALERT_WEBHOOK_SECRET: webhookSecret(text),
@@ -41,7 +41,7 @@ const alertAddresses = {
 }
 
 describe('readConfig', () => {
-  it('needs nothing', () => {
+  it('needs no variables', () => {
     const config = readConfig({})
     expect(config).toMatchObject({
       host: '127.0.0.1',
@@ -54,11 +54,11 @@ describe('readConfig', () => {
     expect(databaseFile(readConfig({ DATABASE_URL: 'sqlite:/srv/x.db' }))).toBe('/srv/x.db')
   })
 
-  it('takes an empty value for none', () => {
+  it('treats an empty value as unset', () => {
     expect(readConfig({ PORT: '', WARDLINE_API_KEY: '', WARDLINE_API_KEY_FILE: '' })).toEqual(readConfig({}))
   })
 
-  it('reports every fault at once', () => {
+  it('reports all faults at once', () => {
     const faults = faultsOf({
       PORT: '70000',
       WARDLINE_RETENTION_DAYS: '1.5',
@@ -102,8 +102,8 @@ describe('readConfig', () => {
     expect(faultsOf({ [name]: value })).toEqual([expect.stringMatching(new RegExp(`^${name} must be .*\\.$`))])
   })
 
-  // Two processes on copies of one file would each believe to be the whole service.
-  it('refuses a backplane beside SQLite', () => {
+  // Two processes on copies of one file would each act as the whole service.
+  it('refuses a backplane with SQLite', () => {
     const refusal =
       'BACKPLANE_URL connects several processes, which cannot share a SQLite file: set DATABASE_URL to a PostgreSQL database, or unset BACKPLANE_URL.'
     const backplane = { BACKPLANE_URL: 'rediss://user:pass@redis.internal:6380' }
@@ -112,42 +112,42 @@ describe('readConfig', () => {
     expect(faultsOf({ ...backplane, DATABASE_URL: 'postgres://user:pass@db.internal/wardline' })).toEqual([])
   })
 
-  // On one channel every kill would be read as an event, and shown to all readers of the stream.
-  it('refuses one channel for both kinds of messages', () => {
+  // On a shared channel every kill would be read as an event and shown to all stream readers.
+  it('refuses the same channel for events and control messages', () => {
     const refusal = 'EVENTS_CHANNEL and CONTROL_CHANNEL must differ: rename one.'
     expect(faultsOf({ EVENTS_CHANNEL: 'a', CONTROL_CHANNEL: 'a' })).toEqual([refusal])
     expect(faultsOf({ EVENTS_CHANNEL: 'wardline:control' })).toEqual([refusal])
     expect(readConfig({ EVENTS_CHANNEL: 'a:{b}', CONTROL_CHANNEL: 'b' })).toMatchObject({ eventsChannel: 'a:{b}' })
   })
 
-  // If a mistyped name were ignored, the setting that should restrict access would have no effect.
+  // If a mistyped name were ignored, a setting meant to restrict access would have no effect.
   it.each([
     ['WARDLINE_METRIC_AUTH', 'WARDLINE_METRICS_AUTH'],
     ['WARDLINE_APIKEY', 'WARDLINE_API_KEY'],
     ['WARDLINE_API_KEY_FIL', 'WARDLINE_API_KEY_FILE'],
     ['WARDLINE_RETENTION_DAY', 'WARDLINE_RETENTION_DAYS'],
-  ])('asks whether %s was meant to be %s', (given, meant) => {
+  ])('for %s suggests %s', (given, meant) => {
     expect(faultsOf({ [given]: 'x' })).toEqual([`${given} is not a setting; did you mean ${meant}?`])
   })
 
-  it('leaves the environment of others alone', () => {
+  it('ignores variables of other programs', () => {
     expect(faultsOf({ PATH: '/bin', TRUSTED: 'x', HOSTNAME: 'x', NODE_ENV: 'x' })).toEqual([])
   })
 })
 
 describe('a secret', () => {
-  it('may come from a file', () => {
+  it('can be read from a file', () => {
     expect(readConfig({ WARDLINE_API_KEY_FILE: fileWith(`${long}\n`) }).apiKey).toBe(long)
     expect(readConfig({ WARDLINE_SECRET_FILE: fileWith(`${long}s\n`) }).secret).toBe(`${long}s`)
   })
 
-  it('in both places is refused', () => {
+  it('is refused if both the variable and the file are set', () => {
     expect(faultsOf({ WARDLINE_API_KEY: long, WARDLINE_API_KEY_FILE: fileWith(long) })).toEqual([
       'WARDLINE_API_KEY and WARDLINE_API_KEY_FILE exclude each other.',
     ])
   })
 
-  it('in a file that cannot be read, is empty or too short is refused', () => {
+  it('is refused if its file is unreadable, empty or too short', () => {
     expect(faultsOf({ WARDLINE_API_KEY_FILE: join(folder, 'missing') })).toEqual([
       'WARDLINE_API_KEY_FILE cannot be read: ENOENT.',
     ])
@@ -158,8 +158,8 @@ describe('a secret', () => {
     }
   })
 
-  // The message of a fault ends in a log or on a shared screen.
-  it('is never part of the message that refuses it', () => {
+  // Error messages end up in logs or on shared screens.
+  it('never appears in its error message', () => {
     const faults = faultsOf({
       WARDLINE_API_KEY: 'hunter2',
       DATABASE_URL: 'mysql://root:hunter2@x',
@@ -174,14 +174,14 @@ describe('a secret', () => {
     expect(faults.join()).not.toContain('hunter2')
   })
 
-  it('is whatever is named as one', () => {
+  it('is every setting with the name of one', () => {
     const isNamedSo = (env: string) =>
       /_(URL|SECRET|TOKEN|KEY)$/.test(env) && !/^WARDLINE_(PUBLIC|DECOY)_URL$/.test(env)
     const open = Object.values(settings).filter(({ env, secret }) => isNamedSo(env) && !secret)
     expect(open).toEqual([])
   })
 
-  it('is not shown by the description, whichever it is', () => {
+  it('is not shown by describeConfig', () => {
     const fitting: Record<string, string> = {
       ...alertSecrets(long),
       DATABASE_URL: `postgres://user:${long}@db.internal/wardline`,
@@ -201,8 +201,8 @@ describe('a secret', () => {
   })
 })
 
-describe('channels of the environment', () => {
-  it('are read as they are given', () => {
+describe('alert channels from the environment', () => {
+  it('are read from their variables', () => {
     const config = readConfig({
       ...alertSecrets('x'),
       ...alertAddresses,
@@ -219,7 +219,7 @@ describe('channels of the environment', () => {
     })
   })
 
-  it('come from files too', () => {
+  it('can be read from files', () => {
     const secretFile = fileWith('https://hooks.slack.com/services/x\n')
     expect(readConfig({ SLACK_WEBHOOK_URL_FILE: secretFile }).slackWebhookUrl).toBe(
       'https://hooks.slack.com/services/x',
@@ -245,7 +245,7 @@ describe('channels of the environment', () => {
     ['NTFY_URL', 'https://ntfy.sh'],
     ['NTFY_URL', 'https://user:password@ntfy.example.com/topic'],
     ['WARDLINE_ALERT_ALLOW_CIDRS', 'internal'],
-  ])('are refused by the rule of the API: %s=%s', (name, value) => {
+  ])('are refused by the same rules as in the API: %s=%s', (name, value) => {
     const faults = faultsOf({ [name]: value })
     expect(faults).toEqual([expect.stringMatching(new RegExp(`^${name} must .*\\.$`))])
   })
@@ -259,12 +259,12 @@ describe('channels of the environment', () => {
     `whsec_${'-'.repeat(32)}`,
     `${webhookSecret('x')},${webhookSecret('x')}`,
     [1, 2, 3].map((digit) => webhookSecret(String(digit))).join(' '),
-  ])('sign with nothing like %s', (secret) => {
+  ])('refuse the signing secret %s', (secret) => {
     const faults = faultsOf({ ALERT_WEBHOOK_URL: 'https://hooks.example.com', ALERT_WEBHOOK_SECRET: secret })
     expect(faults).toEqual([expect.stringMatching(/^ALERT_WEBHOOK_SECRET must .*\.$/)])
   })
 
-  it.each([24, 25, 26, 32, 63, 64])('sign with a secret of %i bytes', (length) => {
+  it.each([24, 25, 26, 32, 63, 64])('accept a signing secret of %i bytes', (length) => {
     const secret = `whsec_${Buffer.alloc(length, 'k').toString('base64')}`
     for (const text of [secret, secret.replace(/=+$/, '')]) {
       const env = { ALERT_WEBHOOK_URL: 'https://hooks.example.com', ALERT_WEBHOOK_SECRET: text }
@@ -272,8 +272,8 @@ describe('channels of the environment', () => {
     }
   })
 
-  // A half-configured channel would send nothing, without any error.
-  it('are refused where a part is missing', () => {
+  // An incomplete channel would silently send nothing.
+  it('are refused if a required part is missing', () => {
     const telegram = 'TELEGRAM_BOT_TOKEN and TELEGRAM_CHAT_ID belong together: set all of them, or none.'
     const mail = 'SMTP_URL, ALERT_EMAIL_FROM and ALERT_EMAIL_TO belong together: set all of them, or none.'
     expect(faultsOf({ TELEGRAM_BOT_TOKEN: '123456:abcdefghij' })).toEqual([telegram])
@@ -288,7 +288,7 @@ describe('channels of the environment', () => {
 })
 
 describe('describeConfig', () => {
-  it('names every setting with its effective value and where it comes from', () => {
+  it('lists every setting with its effective value and source', () => {
     const file = fileWith('k'.repeat(40))
     const shown = describeConfig(readConfig({ PORT: '1234', WARDLINE_SECRET_FILE: file }))
     expect(shown.map(({ name }) => name)).toEqual(Object.values(settings).map(({ env }) => env))
@@ -299,8 +299,8 @@ describe('describeConfig', () => {
     expect(of('TRUST_PUBLIC_ENABLED')).toMatchObject({ value: 'true', source: 'default' })
   })
 
-  // The last error of a job is shown to people; errors of drivers and receivers quote addresses.
-  it('frees errors of secrets', () => {
+  // The last error of a job is shown to users, and errors of drivers and receivers quote URLs.
+  it('redacts secrets in errors', () => {
     const password = 'canary 0123456789'
     const config = readConfig({
       DATABASE_URL: `postgres://user:${encodeURIComponent(password)}@db.example/wardline`,

@@ -120,7 +120,7 @@ export function createPrivate(file: string): void {
 
 /**
  * Reads an operator's file with secrets. One descriptor serves the mode check and the read, so the file cannot be
- * swapped in between. Throws ConfigError with the command that fixes it; `setting` is the setting's name in the message.
+ * swapped in between. Throws ConfigError with the command that fixes it, naming `setting`.
  */
 export function readPrivateFile(file: string, setting: string): string {
   let handle: number

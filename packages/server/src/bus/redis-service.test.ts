@@ -12,10 +12,9 @@ import { openServices, type Services } from '../services.ts'
 import { adminKey, openTestService, type TestService } from '../test-service.ts'
 import { RedisBus } from './redis.ts'
 
-// Two services in one process share the database of a test here, whatever its engine: what is tested is the backplane
-// between them.
+// Two services in one process share a test database of any engine, to test the backplane between them.
 
-/** Whatever happens at all happens by then. */
+/** Timeout for everything that is expected to happen. */
 const deadline = { timeout: 60_000, interval: 10 }
 const isStreamMessage = Compile(StreamMessage)
 
@@ -29,7 +28,7 @@ interface Member extends AsyncDisposable {
   metric(sample: string): Promise<string | undefined>
 }
 
-/** A service that listens, on the database of `beside` when it is given, connected by Redis. */
+/** Opens a listening service connected to Redis, on the database of `beside` if given. */
 async function openMember(redisUrl: string, beside?: Member): Promise<Member> {
   const base = await openTestService(beside ? { dataDir: beside.deps.config.dataDir, clock: beside.base.clock } : {})
   const { clock, log, metrics, secrets } = base.deps
@@ -63,7 +62,7 @@ async function openMember(redisUrl: string, beside?: Member): Promise<Member> {
       services.eventStream.close(() => 0)
       services.controlStream.close(() => 0)
       const closed = app.close()
-      // The tests' client reconnects after an aborted stream and sends no request then.
+      // The test client reconnects after an aborted stream without sending a request.
       app.server.closeAllConnections()
       await closed
       await Promise.all([services.ingest.whenIdle(), services.heartbeats.whenIdle()])
@@ -78,7 +77,7 @@ interface Frame {
   data: { type: string; data: never }
 }
 
-/** The frames of a stream, from now on. */
+/** Collects the frames of a stream from now on. */
 async function listen(member: Member, path = '/api/stream') {
   const abort = new AbortController()
   const response = await fetch(member.url + path, { headers: { 'x-monitor-key': adminKey }, signal: abort.signal })
@@ -100,7 +99,7 @@ async function listen(member: Member, path = '/api/stream') {
       }
     }
   })().catch(() => {})
-  // At least its first frame: counts may follow that an earlier test's events gave rise to.
+  // Wait for at least the first frame; counts caused by an earlier test's events may follow.
   await vi.waitFor(() => expect(frames).not.toEqual([]), deadline)
   return {
     frames,
@@ -146,7 +145,7 @@ beforeEach(({ skip }) => {
 })
 
 describe('two services on one backplane', () => {
-  it('stream the events of each other, as they are listed', async () => {
+  it('stream the same events from both services as the list shows', async () => {
     await using listener = await listen(other)
     for (let turn = 0; turn < 5; turn++) {
       await one.call('POST', '/api/events', { ...report, metadata: { turn } })
@@ -158,7 +157,7 @@ describe('two services on one backplane', () => {
     for (const { data } of listener.frames) expect(isStreamMessage.Check(data)).toBe(true)
   })
 
-  it('notify agents at the one of kills at the other', async () => {
+  it('notify agents on one service of kills on the other', async () => {
     await beat(one, 'agent')
     expect(await poll(other, 'agent')).toEqual({ suspended: false, reason: null })
     await using listener = await listen(other, '/api/instances/agent/control')
@@ -167,7 +166,7 @@ describe('two services on one backplane', () => {
     expect(listener.frames[1]!.data).toMatchObject({ action: 'suspend', reason: 'stop', version: 1 })
   })
 
-  it('answer each poll by the last kill or resume that was answered, whichever of them did it', async () => {
+  it('respond to each poll with the last confirmed kill or resume of either service', async () => {
     await beat(one, 'pendulum')
     for (let turn = 0; turn < 100; turn++) {
       const [actor, asked] = turn % 3 === 0 ? [one, other] : [other, one]
@@ -177,13 +176,13 @@ describe('two services on one backplane', () => {
     }
   })
 
-  it('say that they are ready and connected', async () => {
+  it('report that they are ready and connected', async () => {
     const { status, body } = await one.call('GET', '/readyz')
     expect([status, body]).toEqual([200, { ok: true, database: 'ok', backplane: 'ok', clock_offset_ms: 0 }])
   })
 
-  // An attacker who listens has recorded every resume so far, with its signature.
-  it('take no old resume for the state of an agent', async () => {
+  // An attacker on the channel may have recorded all earlier resumes with their signatures.
+  it('ignore replayed old resumes', async () => {
     await using outsider = await connectOutsider(redis.url)
     await beat(one, 'freed')
     await one.call('POST', '/api/kill/freed', { reason: 'first' })
@@ -196,7 +195,7 @@ describe('two services on one backplane', () => {
     const heard: string[] = []
     late.bus.onControl(({ instance_id }) => heard.push(instance_id))
     for (let turn = 0; turn < 3; turn++) await outsider.publish(resume, 'test:control')
-    // The marker published after them proves that they arrived.
+    // The marker is published last, so its arrival proves that the replayed messages arrived.
     await beat(one, 'mark')
     await one.call('POST', '/api/kill/mark', { reason: 'mark' })
     await vi.waitFor(() => expect(heard).toEqual(['freed', 'freed', 'freed', 'mark']), deadline)
@@ -204,9 +203,9 @@ describe('two services on one backplane', () => {
     expect(listener.frames).toHaveLength(1)
   })
 
-  // The HMAC of the channel does not cover the signature for agents, and an older process sends none: agents that
-  // verify would ignore the kill.
-  it('sign for agents what another process published without a signature, or with a wrong one', async () => {
+  // The channel's HMAC does not cover the signature for agents, and older processes send none. Agents that verify
+  // signatures would then ignore the kill.
+  it('sign messages for agents if another process published them with no or a wrong signature', async () => {
     await using outsider = await connectOutsider(redis.url)
     await beat(one, 'verifying')
     await using listener = await listen(one, '/api/instances/verifying/control')
@@ -221,8 +220,8 @@ describe('two services on one backplane', () => {
   })
 })
 
-describe('while the backplane is away', () => {
-  it('polls are right at once, streams a second later, and the service stays ready', async () => {
+describe('while the backplane is unavailable', () => {
+  it('polls are correct at once, streams within a second, and the service stays ready', async () => {
     await using own = await startRedis()
     await using here = await openMember(own.url)
     await using there = await openMember(own.url, here)
@@ -253,7 +252,7 @@ describe('while the backplane is away', () => {
     }
   })
 
-  it('what is missed is read when it is back, without any timer', async () => {
+  it('missed changes are read on reconnection, without a timer', async () => {
     await using own = await startRedis()
     await using here = await openMember(own.url)
     await using there = await openMember(own.url, here)
@@ -268,7 +267,7 @@ describe('while the backplane is away', () => {
     await vi.waitFor(() => expect([events.rows().length, control.frames.length]).toEqual([1, 2]), deadline)
   })
 
-  it('the channel gets, once it is back, the kills that it missed, however long ago', async () => {
+  it('missed kills of any age are published to the channel after reconnection', async () => {
     await using own = await startRedis()
     await using here = await openMember(own.url)
     await beat(here, 'agent')
@@ -282,13 +281,13 @@ describe('while the backplane is away', () => {
     const versions: number[] = []
     here.bus.onControl(({ version }) => versions.push(version))
     await own.start()
-    // Once within the process, and once more from the channel, where agents may listen too.
+    // Once within the process, and once from the channel, on which agents may listen too.
     await vi.waitFor(() => expect(versions).toEqual([1, 1]), deadline)
   })
 })
 
 describe('an event that another program publishes', () => {
-  it('is shown as it came, without a place in the sequence, and is stored nowhere', async () => {
+  it('is streamed unchanged, without a seq, and is not stored', async () => {
     await using outsider = await connectOutsider(redis.url)
     await using listener = await listen(one)
     const before = (await one.call('GET', '/api/events')).body
@@ -312,7 +311,7 @@ describe('an event that another program publishes', () => {
     expect((await one.call('GET', '/api/events')).body).toEqual(before)
   })
 
-  it('gets an id and the time when it has none that fit', async () => {
+  it('gets an id and a time if it has no valid ones', async () => {
     await using outsider = await connectOutsider(redis.url)
     await using listener = await listen(one)
     for (const [id, created_at] of [
@@ -331,9 +330,8 @@ describe('an event that another program publishes', () => {
     expect(new Set(listener.rows().map(({ id }) => id)).size).toBe(4)
   })
 
-  // A program that can publish could otherwise make SIEMs and people believe that a kill was confirmed or an outage is
-  // over.
-  it('is never the word of the service, whatever type it has and whatever it says of itself', async () => {
+  // Otherwise a program that can publish could convince SIEMs and people that a kill was confirmed or an outage ended.
+  it('is never attributed to the service, whatever its type and fields', async () => {
     await using outsider = await connectOutsider(redis.url)
     await using listener = await listen(one)
     const stored = () =>
@@ -356,8 +354,8 @@ describe('an event that another program publishes', () => {
     expect(await stored()).toEqual(before)
   })
 
-  // A row with the next seq would otherwise hide the event that gets it.
-  it('leaves the events of the fleet and the place of each client untouched, whatever seq it claims', async () => {
+  // Otherwise a row with the next seq would hide the event that gets this seq.
+  it('affects neither the fleet’s events nor the position of clients, whatever seq it claims', async () => {
     await using outsider = await connectOutsider(redis.url)
     await using listener = await listen(one)
     const claim = async (by: number) => {
@@ -380,8 +378,8 @@ describe('an event that another program publishes', () => {
     ).toEqual(Array(6).fill(null))
   })
 
-  // A single reader that fails on a text ends the stream for all clients.
-  it('is dropped and counted when it is invalid', async () => {
+  // One text that a reader fails on would end the stream for all clients.
+  it('is dropped and counted if it is invalid', async () => {
     await using outsider = await connectOutsider(redis.url)
     await using listener = await listen(one)
     const refused = async () =>
@@ -419,8 +417,8 @@ describe('an event that another program publishes', () => {
     expect((await refused()) - before).toBe(mismatches.length)
   })
 
-  // A program gone mad would bury the one event that matters.
-  it('is dropped and counted beyond a thousand in a second', async () => {
+  // A malfunctioning program would bury the one event that matters.
+  it('is dropped and counted above a thousand per second', async () => {
     await using outsider = await connectOutsider(redis.url)
     one.base.clock.advance(1_000)
     await using listener = await listen(one)

@@ -18,7 +18,7 @@ import { createMac } from './signed-event.ts'
 const deadline = { timeout: 60_000, interval: 10 }
 const hash = (password: string) => createHash('sha256').update(password).digest('hex')
 
-/** The file, filled in as its comment describes. */
+/** The ACL file with passwords filled in as its comment describes. */
 function filledIn(): string {
   const text = readFileSync(new URL('../../../../deploy/redis-users.acl', import.meta.url), 'utf8')
   return text
@@ -53,7 +53,7 @@ async function connect(user: string, password: string) {
   await client.connect()
   return {
     client,
-    /** The first word of the refusal, or undefined when the command was carried out. */
+    /** First word of the error; undefined if the command succeeded. */
     refusal: (...command: string[]) =>
       client.sendCommand(command).then(
         () => undefined,
@@ -65,7 +65,7 @@ async function connect(user: string, password: string) {
 
 const connectAgent = () => connect('wardline-agent', 'agent password')
 
-/** Commands that a sender and receiver of messages does not need. */
+/** Commands that are not needed for sending and receiving messages. */
 const elsewhere = [
   ['GET', 'key'],
   ['SET', 'key', 'value'],
@@ -99,7 +99,7 @@ const elsewhere = [
 ]
 
 describe('an agent on the control channel', () => {
-  it('hears what the service says', async () => {
+  it('receives messages of the service', async () => {
     await using agent = await connectAgent()
     await using service = await connect('wardline', 'service password')
     const heard: string[] = []
@@ -110,16 +110,16 @@ describe('an agent on the control channel', () => {
     expect(await agent.refusal('PING')).toBeUndefined()
   })
 
-  // An agent that may publish could try to resume itself, or flood the operators with events.
-  it('says nothing itself', async () => {
+  // An agent that may publish could try to resume itself or flood operators with events.
+  it('cannot publish', async () => {
     await using agent = await connectAgent()
     for (const channel of ['wardline:control', 'wardline:events']) {
       expect(await agent.refusal('PUBLISH', channel, '{}'), channel).toBe('NOPERM')
     }
   })
 
-  // Events hold what other agents did, with text and addresses.
-  it('does not hear the events', async () => {
+  // Events contain the actions of other agents, with texts and addresses.
+  it('cannot receive events', async () => {
     await using agent = await connectAgent()
     await expect(agent.client.subscribe('wardline:events', () => {})).rejects.toThrow('NOPERM')
     await expect(agent.client.pSubscribe('wardline:*', () => {})).rejects.toThrow('NOPERM')
@@ -132,7 +132,7 @@ describe('an agent on the control channel', () => {
 })
 
 describe('the service', () => {
-  it('has all that the bus needs', async () => {
+  it('has all permissions that the bus needs', async () => {
     const secrets = { controlKey: Buffer.alloc(32, 'c'), eventKey: Buffer.alloc(32, 'e'), decoyKey: Buffer.alloc(32) }
     const logged: string[] = []
     const open = async () => {
@@ -187,7 +187,7 @@ describe('the service', () => {
 })
 
 describe('all other users', () => {
-  it('is refused: without a name, with a wrong password, with the name of another', async () => {
+  it('are refused without a name, with a wrong password or with another user’s name', async () => {
     const plain = new RedisClient({ url: redis.url, socket: { reconnectStrategy: false } })
     plain.on('error', () => {})
     await expect(plain.connect()).rejects.toThrow('NOAUTH')
@@ -202,7 +202,7 @@ describe('all other users', () => {
     }
   })
 
-  it('finds no server at all while the passwords are missing', async () => {
+  it('find no running server while passwords are missing', async () => {
     const file = join(folder, 'unfilled.acl')
     writeFileSync(file, filledIn().replaceAll(/#[0-9a-f]{64}/g, '#SERVICE_PASSWORD_SHA256'))
     await expect(startRedis({ aclFile: file })).rejects.toThrow('Redis did not start')

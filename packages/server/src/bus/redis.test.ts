@@ -20,7 +20,7 @@ const secrets = {
   decoyKey: Buffer.alloc(32, 'decoy'),
 }
 const startedAt = Date.UTC(2026, 0, 15)
-/** Whatever happens at all happens by then. */
+/** Timeout for everything that is expected to happen. */
 const deadline = { timeout: 60_000, interval: 10 }
 
 interface Open extends AsyncDisposable {
@@ -31,7 +31,7 @@ interface Open extends AsyncDisposable {
   outside: string[]
   reconnects: number[]
   logged: string[]
-  /** The values of a metric by its labels. */
+  /** Returns the values of a metric by its labels. */
   count(name: string, labels?: Record<string, string>): Promise<number>
 }
 
@@ -97,7 +97,7 @@ function kill(version: number, instance_id = 'bot'): ControlMessage {
   return { ...message, signature: signControl(message, createMac(secrets.controlKey)) }
 }
 
-/** Another client that may publish and subscribe. */
+/** Connects another client that can publish and subscribe. */
 async function connectOutsider(url: string) {
   const client = new RedisClient({ url })
   client.on('error', () => {})
@@ -129,7 +129,7 @@ beforeEach(({ skip }) => {
 })
 
 describe('two processes', () => {
-  it('receive the events of each other, and their own once', async () => {
+  it('both receive all events, each event once', async () => {
     await using one = await openBus(redis.url)
     await using other = await openBus(redis.url)
     const rows = Array.from({ length: 300 }, (_, index) =>
@@ -145,7 +145,7 @@ describe('two processes', () => {
     expect([one.outside, other.outside]).toEqual([[], []])
   })
 
-  it('receive the kills of each other', async () => {
+  it('both receive the kills of either one', async () => {
     await using one = await openBus(redis.url)
     await using other = await openBus(redis.url)
     one.bus.publishControl(kill(1))
@@ -153,8 +153,8 @@ describe('two processes', () => {
     await vi.waitFor(() => expect(other.control).toEqual([kill(1)]), deadline)
   })
 
-  // Each process looks every second for what was missed: all of it from every process would fill the channel.
-  it('repeat a kill only until the channel has carried it', async () => {
+  // Every process looks for missed kills each second; if all of them repeated every kill, they would fill the channel.
+  it('repeat a kill only until it appears on the channel', async () => {
     await using one = await openBus(redis.url)
     await using other = await openBus(redis.url)
     await using outsider = await connectOutsider(redis.url)
@@ -168,7 +168,7 @@ describe('two processes', () => {
     expect(heard.map((text) => JSON.parse(text).version)).toEqual([1, 2])
   })
 
-  it('send a stored event as its row with a signature', async () => {
+  it('send a stored event as its signed row', async () => {
     await using one = await openBus(redis.url)
     await using outsider = await connectOutsider(redis.url)
     const heard = await outsider.listen('test:events')
@@ -186,8 +186,8 @@ describe('two processes', () => {
 })
 
 describe('a program that may publish', () => {
-  // A forged resume would set a suspended agent free, an edited reason would speak for the operator.
-  it('cannot forge a kill or resume, nor change one', async () => {
+  // A forged resume would release a suspended agent; an edited reason would misquote the operator.
+  it('cannot forge or change a kill or resume', async () => {
     await using open = await openBus(redis.url)
     await using outsider = await connectOutsider(redis.url)
     const resume = { instance_id: 'bot', action: 'resume', version: 2, issued_at: '2026-01-15T00:00:00.000Z' }
@@ -222,16 +222,16 @@ describe('a program that may publish', () => {
     expect(await refused('too_large')).toBe(1)
   })
 
-  // What is not signed would otherwise travel on to the agents under our name.
-  it('cannot add anything to a kill', async () => {
+  // Otherwise unsigned fields would reach agents in the name of the service.
+  it('cannot add fields to a kill', async () => {
     await using open = await openBus(redis.url)
     await using outsider = await connectOutsider(redis.url)
     await outsider.publish('test:control', JSON.stringify({ ...kill(1), run: 'rm -rf /' }))
     await vi.waitFor(() => expect(open.control).toEqual([kill(1)]), deadline)
   })
 
-  // A forged row with the next seq would stand in the place of the breach that is stored next.
-  it('cannot make an event that counts as stored', async () => {
+  // A forged row with the next seq would replace the breach that is stored next.
+  it('cannot forge an event that counts as stored', async () => {
     await using open = await openBus(redis.url)
     await using outsider = await connectOutsider(redis.url)
     const { text } = eventMessage(eventRowJson(event(1)), createMac(secrets.eventKey))
@@ -254,7 +254,7 @@ describe('a program that may publish', () => {
     expect(await open.count('messages_refused_total', { channel: 'events', reason: 'too_large' })).toBe(1)
   })
 
-  it('of a process with the same secret but other rows is refused without harm', async () => {
+  it('of a process with the same secret but different rows is refused without harm', async () => {
     await using open = await openBus(redis.url)
     await using outsider = await connectOutsider(redis.url)
     const unreadable = eventMessage(eventRowJson({ ...event(1), seq: 1.5 }), createMac(secrets.eventKey)).text
@@ -267,7 +267,7 @@ describe('a program that may publish', () => {
 })
 
 describe('a Redis that is killed', () => {
-  it('reconnects, and subscribers learn since when messages may be missing', async () => {
+  it('is reconnected to, and subscribers get the time since which messages may be missing', async () => {
     await using own = await startRedis()
     await using one = await openBus(own.url)
     await using other = await openBus(own.url)
@@ -278,7 +278,7 @@ describe('a Redis that is killed', () => {
     expect(one.bus.receivesAll).toBe(false)
     expect(await one.count('up')).toBe(0)
     one.clock.advance(60_000)
-    // Many attempts, logged once.
+    // Many attempts must be logged only once.
     await refuseConnections(own.port, 6)
     await own.start()
     await vi.waitFor(() => expect([one.bus.state, other.bus.state]).toEqual(['ok', 'ok']), deadline)
@@ -291,8 +291,8 @@ describe('a Redis that is killed', () => {
     expect(messagesIn(one.logged)).toEqual(['backplane connected', 'backplane unavailable', 'backplane back'])
   })
 
-  // An endless queue of what could not be sent has ended many a process.
-  it('is sent nothing afterwards of what was published meanwhile, and each is counted', async () => {
+  // An unbounded queue of unsent messages would exhaust the memory.
+  it('gets no messages that were published during the outage, and each is counted', async () => {
     await using own = await startRedis()
     await using one = await openBus(own.url)
     await using other = await openBus(own.url)
@@ -312,12 +312,12 @@ describe('a Redis that is killed', () => {
     await vi.waitFor(() => expect([one.bus.state, other.bus.state]).toEqual(['ok', 'ok']), deadline)
     one.bus.publishEvents([event(1_001)], eventRowJson)
     await vi.waitFor(() => expect(other.events).toEqual([event(1_001)]), deadline)
-    // No message carried the kill, so the next read of the database publishes it.
+    // The kill was not on the channel, so the next database read publishes it.
     one.bus.publishControl(kill(1))
     await vi.waitFor(() => expect(other.control).toEqual([kill(1)]), deadline)
   })
 
-  it('may come later than the service', async () => {
+  it('may start after the service', async () => {
     const own = await startRedis()
     await own.kill()
     await using open = await openBus(own.url)
@@ -332,8 +332,8 @@ describe('a Redis that is killed', () => {
 })
 
 describe('a Redis that hangs', () => {
-  // It takes connections and bytes but never answers: without a bound all that is published would pile up here.
-  it('is given up, holds up nothing and fills no memory', async () => {
+  // It accepts connections and bytes but never responds. Without a limit, published messages would pile up in memory.
+  it('is disconnected without blocking the service or filling its memory', async () => {
     await using own = await startRedis()
     await using outsider = await connectOutsider(own.url)
     await using one = await openBus(own.url)
@@ -352,7 +352,7 @@ describe('a Redis that hangs', () => {
       }
       expect(one.events).toHaveLength(total)
       expect(one.bus.state).toBe('ok')
-      // 4 MiB of rows with their fields, and the one that went over it.
+      // 4 MiB of rows with their fields, and the one that exceeded the limit.
       const taken = total - (await one.count('publishes_dropped_total', { channel: 'events' }))
       expect(taken).toBeGreaterThan(2_000)
       expect(taken).toBeLessThan(4_300)
@@ -370,7 +370,7 @@ describe('a Redis that hangs', () => {
     expect(messagesIn(one.logged)).toEqual(['backplane connected', 'backplane unavailable', 'backplane back'])
   })
 
-  it('does not keep the service from starting or stopping', async () => {
+  it('does not prevent the service from starting or stopping', async () => {
     await using own = await startRedis()
     await using outsider = await connectOutsider(own.url)
     const processId = await outsider.processId()
@@ -391,7 +391,7 @@ describe('a Redis that hangs', () => {
 })
 
 describe('a process that stops', () => {
-  it('sends what it published last, and hears nothing more', async () => {
+  it('sends its last messages and receives no more', async () => {
     await using other = await openBus(redis.url)
     const one = await openBus(redis.url)
     one.bus.publishEvents([event(1), event(2)], eventRowJson)
@@ -406,8 +406,8 @@ describe('a process that stops', () => {
 })
 
 describe('the connection', () => {
-  // The log leaves the machine; a password in it would let its readers into the channel.
-  it('never shows the password, whether it is right or wrong', async () => {
+  // Logs leave the machine; a password in them would give their readers access to the channel.
+  it('never logs the password, whether it is right or wrong', async () => {
     for (const user of ['default', 'nobody']) {
       await using open = await openBus(`redis://${user}:hunter2%40secret@127.0.0.1:${redis.port}/0`)
       expect(open.bus.state).toBe(user === 'default' ? 'ok' : 'unavailable')
@@ -417,7 +417,7 @@ describe('the connection', () => {
     }
   })
 
-  it('speaks TLS with a server whose certificate is trusted, and with no other', async () => {
+  it('uses TLS and only accepts servers with a trusted certificate', async () => {
     const server: Server = createTlsServer({ key: testKey, cert: testCertificate }, (socket) => {
       const inner = connectTcp(redis.port, '127.0.0.1')
       socket.on('error', () => inner.destroy())
@@ -445,7 +445,7 @@ describe('the connection', () => {
   })
 })
 
-/** Listens in place of a server that is down, and closes the first connections. */
+/** Listens in place of a stopped server and closes the first connections. */
 async function refuseConnections(port: number, count: number): Promise<void> {
   const server = createServer((socket) => socket.destroy()).listen(port, '127.0.0.1')
   for (let came = 0; came < count; came++) await once(server, 'connection')

@@ -7,7 +7,7 @@ import { createMac, eventMessage, readEventMessage, signatureOf } from './signed
 
 const mac = createMac(Buffer.alloc(32, 'key'))
 
-/** Texts that look like parts of the message that they stand in. */
+/** Texts that look like parts of the surrounding message. */
 const text = fc.oneof(
   fc.string({ unit: 'binary' }).filter((value) => value.isWellFormed()),
   fc.constantFrom(
@@ -38,8 +38,8 @@ const event: fc.Arbitrary<EventFields> = fc.record({
 
 const read = (message: Buffer, by = mac) => readEventMessage(message, signatureOf(message), by)
 
-describe('the code of a text', () => {
-  it('is its HMAC-SHA256', () => {
+describe('createMac', () => {
+  it('computes HMAC-SHA256', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), fc.uint8Array({ maxLength: 1_000 }), (key, bytes) => {
         expect(createMac(Buffer.from(key))(Buffer.from(bytes))).toEqual(
@@ -51,7 +51,7 @@ describe('the code of a text', () => {
 })
 
 describe('the row of an event', () => {
-  it('is read as it was written, metadata to the letter', () => {
+  it('is read exactly as written, including its metadata', () => {
     fc.assert(
       fc.property(event, (given) => {
         expect(parseEventRow(eventRowJson(given))).toEqual(given)
@@ -61,7 +61,7 @@ describe('the row of an event', () => {
 })
 
 describe('the message of an event', () => {
-  it('is the row with its signature, and read by any holder of the key', () => {
+  it('is the signed row and can be read with the key', () => {
     fc.assert(
       fc.property(event, (given) => {
         const { text: message, signature } = eventMessage(eventRowJson(given), mac)
@@ -72,8 +72,8 @@ describe('the message of an event', () => {
     )
   })
 
-  // If one bit could be changed, an attacker could move a breach to another agent or another time.
-  it('is not believed when a single byte was changed, added or taken away', () => {
+  // Otherwise an attacker could move a breach to another agent or time by changing a few bits.
+  it('is refused if a single byte is changed, added or removed', () => {
     fc.assert(
       fc.property(
         event,

@@ -19,7 +19,7 @@ const entry = (owner: string, rows = 1, since = 0): Entry => ({
 })
 const rowsOf = (entries: readonly Entry[]) => entries.reduce((sum, { rows }) => sum + rows, 0)
 
-/** Adds entries of `rows` until one is refused; returns the rows that found room. */
+/** Adds entries of `rows` until one is refused. Returns the accepted rows. */
 function flood(queue: FairQueue<Entry>, owner: string, rows = 1): number {
   let added = 0
   while (queue.add(owner, entry(owner, rows))) added += rows
@@ -33,7 +33,7 @@ function take(queue: FairQueue<Entry>, maxRows = 1_024): Entry[] {
 }
 
 describe('FairQueue', () => {
-  it('loses nothing and keeps the order of each owner, whatever comes and goes', () => {
+  it('loses no entry and keeps the order of each owner for any sequence of additions and removals', () => {
     const step = fc.oneof(
       fc.record({ owner: fc.constantFrom('a', 'b', 'c', 'd', 'e'), rows: fc.oneof(fc.constant(1), fc.nat(1_500)) }),
       fc.record({ take: fc.integer({ min: 1, max: 1_024 }) }),
@@ -76,14 +76,14 @@ describe('FairQueue', () => {
           added.map((left) => left.order),
         )
         expect(new Set(gone).size).toBe(added.length)
-        // All room is free again.
+        // The whole queue is free again.
         expect(flood(queue, 'a')).toBe(bounds.rows / 2)
       }),
     )
   })
 
-  // Three keys with batches of a thousand rows must not keep the single breach of a fourth one out.
-  it('finds room for one more owner however large the entries are that fill it', () => {
+  // Three keys with batches of a thousand rows must not lock out the single breach of a fourth.
+  it('accepts a small entry of a new owner even if large entries fill the queue', () => {
     const queue = new FairQueue<Entry>({ rows: 5_000, bytes: 16 * 1024 * 1024, waitMs: 2_000 })
     for (const owner of ['a', 'b', 'c', 'd', 'e']) flood(queue, owner, 1_000)
     expect(queue.add('large', entry('large', 1_000))).toBe(false)
@@ -92,8 +92,8 @@ describe('FairQueue', () => {
     expect(flood(queue, 'more') + 1_000).toBeLessThanOrEqual(1_250)
   })
 
-  // One key that floods must cost only that key: others are accepted, and are in the very next commit.
-  it('takes fifty quiet owners into the next batch while one floods', () => {
+  // A flood by one key must affect only that key: others are accepted and are part of the next commit.
+  it('includes fifty quiet owners in the next batch while one floods', () => {
     const queue = new FairQueue<Entry>(bounds)
     expect(flood(queue, 'flooder')).toBe(10_000)
     const quiet = Array.from({ length: 50 }, (_, index) => `quiet-${index}`)
@@ -103,14 +103,14 @@ describe('FairQueue', () => {
     expect(rowsOf(batch)).toBe(1_024)
   })
 
-  it('leaves room for one more, however many flood at the same time', () => {
+  it('leaves room for a new owner, however many others flood', () => {
     const queue = new FairQueue<Entry>(bounds)
     const flooders = Array.from({ length: 100 }, (_, index) => `flooder-${index}`)
     while (flooders.map((owner) => queue.add(owner, entry(owner))).includes(true));
     expect(queue.add('quiet', entry('quiet'))).toBe(true)
   })
 
-  it('bounds the bytes of an owner as it bounds its rows', () => {
+  it('limits the bytes of an owner like its rows', () => {
     const queue = new FairQueue<Entry>(bounds)
     const large = { ...entry('flooder'), bytes: 1024 * 1024 }
     let added = 0
@@ -120,7 +120,7 @@ describe('FairQueue', () => {
   })
 
   // Batches of a thousand rows must not crowd out single events: turns count rows, not entries.
-  it('gives each of two owners half of the rows, when one sends a thousand at a time', () => {
+  it('gives two owners half of the rows each, even if one sends a thousand at a time', () => {
     const queue = new FairQueue<Entry>(bounds)
     const taken = { large: 0, single: 0 }
     for (let commit = 0; commit < 40; commit++) {
@@ -132,7 +132,7 @@ describe('FairQueue', () => {
     expect(taken.large / (taken.single + taken.large)).toBeGreaterThan(0.4)
   })
 
-  it('refuses an owner whose first entry waits for more than two seconds, and no other', () => {
+  it('refuses only an owner whose oldest entry has waited more than two seconds', () => {
     const queue = new FairQueue<Entry>(bounds)
     queue.add('slow', entry('slow', 1, 0))
     expect(queue.add('slow', entry('slow', 1, 2_000))).toBe(true)

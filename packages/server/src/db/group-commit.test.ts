@@ -13,7 +13,7 @@ interface Entry {
   isUrgent?: boolean
 }
 
-/** A queue in front of commits that end when the test says so. */
+/** Queue with commits that the test ends explicitly. */
 function openQueue(write: (names: string[]) => Promise<void> = async () => {}, collect = () => {}) {
   const clock = manualClock()
   const metrics = createMetrics()
@@ -35,7 +35,7 @@ function openQueue(write: (names: string[]) => Promise<void> = async () => {}, c
 }
 
 const faultOf = (work: Promise<unknown>) => work.then(() => undefined).catch((fault: unknown) => fault)
-/** A commit that hangs until it is let go. */
+/** A commit that hangs until it is released. */
 function blocked() {
   const gates: (() => void)[] = []
   const hang = () => new Promise<void>((resolve) => gates.push(resolve))
@@ -44,14 +44,14 @@ function blocked() {
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 describe('GroupCommit', () => {
-  it('joins what comes in one turn into one commit, and gives each its own result', async () => {
+  it('commits the entries of one event loop turn together and returns each its result', async () => {
     const { queue, commits } = openQueue()
     const results = await Promise.all(['a', 'b', 'c'].map((name) => queue.add({ name })))
     expect(results).toEqual(['a is stored', 'b is stored', 'c is stored'])
     expect(commits).toEqual([['a', 'b', 'c']])
   })
 
-  it('begins the next commit before it answers those of the last one', async () => {
+  it('starts the next commit before it resolves the entries of the last one', async () => {
     const { hang, gates } = blocked()
     const order: string[] = []
     const { queue } = openQueue((names) => {
@@ -68,7 +68,7 @@ describe('GroupCommit', () => {
     await second
   })
 
-  it('takes the answer of the database within a turn of the event loop once 32 rows wait', async () => {
+  it('collects the database’s result within the event loop turn once 32 rows wait', async () => {
     const { hang, gates } = blocked()
     let collected = 0
     const { queue, commits } = openQueue(hang, () => {
@@ -87,7 +87,7 @@ describe('GroupCommit', () => {
     await Promise.all(stored)
   })
 
-  it('joins what comes during a commit into the next one, in order', async () => {
+  it('commits entries that arrive during a commit together in the next one, in order', async () => {
     const { hang, gates } = blocked()
     const { queue, commits } = openQueue(hang)
     const stored = [queue.add({ name: 'a' })]
@@ -103,9 +103,9 @@ describe('GroupCommit', () => {
     await Promise.all(stored)
   })
 
-  it('keeps the order of arrival and loses no request, whatever the sizes', async () => {
+  it('keeps the order of arrival and loses no entry, whatever the sizes', async () => {
     await fc.assert(
-      // Together fewer than the 6,000 rows that one owner may have waiting.
+      // Below the 6,000 rows that one owner may have waiting.
       fc.asyncProperty(fc.array(fc.nat(490), { minLength: 1, maxLength: 12 }), async (sizes) => {
         const { queue, commits } = openQueue()
         await Promise.all(sizes.map((rows, index) => queue.add({ name: String(index), rows })))
@@ -118,7 +118,7 @@ describe('GroupCommit', () => {
     )
   })
 
-  it('commits an entry alone that is larger than a batch', async () => {
+  it('commits an entry larger than a batch alone', async () => {
     const { queue, commits } = openQueue()
     await Promise.all([
       queue.add({ name: 'small' }),
@@ -128,8 +128,8 @@ describe('GroupCommit', () => {
     expect(commits).toEqual([['small'], ['huge'], ['x']])
   })
 
-  // One event that the database refuses must not be able to drag down the reports of other agents.
-  it('stores the neighbours of an entry that the database refuses', async () => {
+  // One event that the database refuses must not fail the reports of other agents.
+  it('stores the other entries of a batch if the database refuses one', async () => {
     const { queue } = openQueue(async (names) => {
       if (names.includes('bad')) throw new DatabaseError('refused', { constraint: true })
     })
@@ -139,7 +139,7 @@ describe('GroupCommit', () => {
     expect(await faultOf(work[1]!)).toMatchObject({ constraint: true })
   })
 
-  it('fails all at once when the database itself fails, after one attempt', async () => {
+  it('fails all entries after one attempt if the database itself fails', async () => {
     const { queue, commits } = openQueue(async () => {
       throw new DatabaseError('disk full')
     })
@@ -148,8 +148,8 @@ describe('GroupCommit', () => {
     expect(commits).toEqual([['a', 'b']])
   })
 
-  // A database that does not answer takes its whole time to fail: a second one would reach the caller too late.
-  it('fails those too who have waited for the failure of others, but not who has only just come', async () => {
+  // An unresponsive database only fails after its full timeout; a second one would reach the caller too late.
+  it('also fails entries that waited through a failed commit, but not new ones', async () => {
     const { hang, gates } = blocked()
     let broken = true
     const { queue, clock, commits } = openQueue(async () => {
@@ -165,7 +165,7 @@ describe('GroupCommit', () => {
     gates.shift()!()
     await Promise.allSettled(work.slice(0, 2))
     broken = false
-    // What has failed takes no room any more.
+    // Failed entries take no more space.
     const large = queue.add({ name: 'large', rows: 5_000 })
     await nextTurn()
     for (const open of gates.splice(0)) open()
@@ -176,7 +176,7 @@ describe('GroupCommit', () => {
     expect(commits).toEqual([['first'], ['newcomer'], ['large']])
   })
 
-  it('goes on after a failure', async () => {
+  it('keeps committing after a failure', async () => {
     let broken = true
     const { queue } = openQueue(async () => {
       if (broken) throw new DatabaseError('disk full')
@@ -186,12 +186,12 @@ describe('GroupCommit', () => {
     await expect(queue.add({ name: 'b' })).resolves.toBe('b is stored')
   })
 
-  // A flood must meet a refusal while there is memory left, and hear when to come back.
+  // A flood must be refused while there is memory left, with a time to retry.
   it.each<[string, Entry, Entry]>([
     ['rows', { name: 'a', rows: 5_999 }, { name: 'b', rows: 3 }],
     ['bytes', { name: 'a', bytes: 32 * 1024 * 1024 }, { name: 'b', bytes: 1 }],
   ])(
-    'refuses more than its bound of %s, counts that, and takes more once there is room',
+    'refuses and counts entries above its limit of %s, and accepts more once there is room',
     async (_bound, full, more) => {
       const { hang, gates } = blocked()
       const { queue, metrics } = openQueue(hang)
@@ -210,7 +210,7 @@ describe('GroupCommit', () => {
     },
   )
 
-  it('refuses newcomers when the oldest has waited for more than two seconds', async () => {
+  it('refuses new entries if the oldest one has waited more than two seconds', async () => {
     const { hang, gates } = blocked()
     const { queue, clock } = openQueue(hang)
     const first = queue.add({ name: 'under way' })
@@ -227,15 +227,15 @@ describe('GroupCommit', () => {
     await Promise.all([second, third])
   })
 
-  // A refusal that is thrown instead would leave the promises of a caller's other entries without a listener,
-  // and one of them failing would then end the process.
-  it('refuses by a rejection, never by throwing', async () => {
+  // If it threw, the promises of a caller's other entries would have no listener, and a rejection of one of them would
+  // end the process.
+  it('refuses by rejecting, never by throwing', async () => {
     const { queue } = openQueue()
     expect(await faultOf(queue.add({ name: 'huge', rows: 12_001 }))).toMatchObject({ code: 'overloaded' })
   })
 
-  // Refusals must be cheap: a batch of a thousand events is not even read.
-  it('says beforehand that an owner has no room left, and that others have', async () => {
+  // Refusals must be cheap, so a batch of a thousand events is refused before it is parsed.
+  it('reports in advance which owner has no room left and which have', async () => {
     const { hang, gates } = blocked()
     const { queue } = openQueue(hang)
     const first = queue.add({ name: 'a', rows: 6_000, owner: 'flooder' })
@@ -247,8 +247,8 @@ describe('GroupCommit', () => {
     await first
   })
 
-  // A breach must not wait behind the events by which it is drowned out.
-  it('commits urgent entries ahead of all that wait, and accepts them when the ordinary lane is full', async () => {
+  // A breach must not wait behind a flood of other events.
+  it('commits urgent entries first and accepts them while the ordinary lane is full', async () => {
     const { hang, gates } = blocked()
     const { queue, commits } = openQueue(hang)
     const stored = [queue.add({ name: 'under way' })]
@@ -283,7 +283,7 @@ describe('GroupCommit', () => {
     expect(commits[1]).toHaveLength(1_024)
   })
 
-  it('is idle once everything is stored, and not before', async () => {
+  it('is idle only after everything is stored', async () => {
     const { hang, gates } = blocked()
     const { queue } = openQueue(hang)
     await queue.whenIdle()

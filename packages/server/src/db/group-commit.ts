@@ -28,8 +28,8 @@ const keptForOrdinary = 256
 const worthwhileRows = 32
 const retryAfterSeconds = 1
 /**
- * An unresponsive database is detected after 1.75 seconds. Callers must get the error within 2 seconds, so an entry that
- * has waited longer than this cannot wait for another commit.
+ * An unresponsive database is detected after 1.75 seconds. Callers must get the error within 2 seconds, so an entry
+ * that has waited longer than this cannot wait for another commit.
  */
 const secondChanceWithinMs = 100
 

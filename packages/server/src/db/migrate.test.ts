@@ -20,7 +20,7 @@ async function contents(opened: TestDatabase) {
 }
 
 describe('migrate', () => {
-  it('brings an empty database to the newest schema and notes when', async () => {
+  it('migrates an empty database to the newest schema and records the time', async () => {
     await using opened = await openTestDatabase()
     await migrate(opened.database, 1_700_000_000_000)
     const steps = await versions(opened)
@@ -33,7 +33,7 @@ describe('migrate', () => {
     expect(counters).toEqual(names.map((name) => ({ name, value: 0 })))
   })
 
-  it('changes nothing the second time', async () => {
+  it('changes nothing when run a second time', async () => {
     await using opened = await openTestDatabase()
     await migrate(opened.database, 1)
     await sql`update counters set value = 7 where name = 'event_seq'`.execute(opened.database.db)
@@ -43,8 +43,8 @@ describe('migrate', () => {
     expect(await opened.rows(`select value from counters where name = 'event_seq'`)).toEqual([{ value: 7 }])
   })
 
-  // An older program would write rows that the newer one cannot read, unnoticed for weeks.
-  it('refuses a schema that is newer than this program', async () => {
+  // An older program could write rows that the newer one cannot read, unnoticed for weeks.
+  it('refuses a schema newer than this program', async () => {
     await using opened = await openTestDatabase()
     await migrate(opened.database, 1)
     const newest = (await versions(opened)).length
@@ -56,7 +56,7 @@ describe('migrate', () => {
     )
   })
 
-  it('lets programs that start together migrate once', async () => {
+  it('migrates once if several processes start together', async () => {
     await using opened = await openTestDatabase()
     const others = await Promise.all([1, 2, 3].map(() => openDatabase(opened.url, () => {})))
     await Promise.all([opened.database, ...others].map((database, index) => migrate(database, index)))
@@ -66,8 +66,8 @@ describe('migrate', () => {
     await Promise.all(others.map((database) => database.close()))
   })
 
-  // Callers of older versions could report under the service's name; an upgrade must not turn that into its word.
-  it('marks the service’s own events of an older database, and none that a caller may have forged', async () => {
+  // Callers could report under the service's name in older versions; an upgrade must not mark such events as its own.
+  it('marks the service’s own events in an older database, but none that a caller may have forged', async () => {
     await using opened = await openTestDatabase()
     const { ddl } = opened.database.dialect
     const steps = [initial(ddl), controlChanges(), alerts(ddl)]
@@ -82,7 +82,7 @@ describe('migrate', () => {
       ['honeypot_triggered', 'wardline', '192.0.2.7', 'hit'],
       ['honeypot_triggered', 'wardline', '192.0.2.7', 'forged hit'],
       ['tool_call', 'wardline', '192.0.2.7', 'other type'],
-      // Newer than the index of types.
+      // Newer than the indexed events.
       ['anomaly_detected', 'wardline', null, 'own too'],
       ['anomaly_detected', 'wardline', '192.0.2.7', 'forged too'],
     ]

@@ -4,8 +4,8 @@ import { openTestDatabase } from '../test-service.ts'
 import type { Db, Row } from './database.ts'
 import { migrate } from './migrate.ts'
 
-// Callers compare and add what they read without converting it: a count that came as text would be joined, not added.
-it('returns columns, counts, sums and differences as numbers, by every way to read', async () => {
+// Callers compare and add values without converting them. A count returned as text would be concatenated, not added.
+it('returns columns, counts, sums and differences as numbers on every read path', async () => {
   await using opened = await openTestDatabase()
   const { database } = opened
   await migrate(database, 0)

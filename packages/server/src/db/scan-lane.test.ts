@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { ScanLane } from './scan-lane.ts'
 
-/** Scans that end when they are released, in the order in which they began. */
+/** Scans in order of start, each of which ends when released. */
 function blockedScans(lane: ScanLane) {
   const began: string[] = []
   const ends: (() => void)[] = []
@@ -24,8 +24,8 @@ function blockedScans(lane: ScanLane) {
 
 const overloaded = { code: 'overloaded', retryAfterSeconds: 1 }
 
-describe('the lane of scans', () => {
-  test('runs as many as it is wide', async () => {
+describe('ScanLane', () => {
+  test('runs as many scans at once as its width', async () => {
     const { began, scan, endNext, settle } = blockedScans(new ScanLane(2))
     const results = ['a', 'b', 'c'].map((caller) => scan(caller))
     await settle()
@@ -37,7 +37,7 @@ describe('the lane of scans', () => {
     expect(await Promise.all(results)).toEqual(['a', 'b', 'c'])
   })
 
-  // A viewer key that asks for a hundred searches must not keep an operator's list waiting behind all of them.
+  // A viewer key with a hundred searches must not delay an operator's list behind all of them.
   test('serves callers in turn', async () => {
     const { began, scan, endNext } = blockedScans(new ScanLane(1))
     for (let index = 0; index < 9; index++) void scan('flood', `flood ${index}`)
@@ -49,7 +49,7 @@ describe('the lane of scans', () => {
     expect(began.at(-1)).toBe('flood 2')
   })
 
-  test('refuses what one caller has waiting beyond 16, and still takes others', async () => {
+  test('refuses more than 16 waiting scans of one caller and still accepts other callers', async () => {
     const { began, scan, endNext } = blockedScans(new ScanLane(1))
     const results = Array.from({ length: 17 }, () => scan('flood'))
     await expect(scan('flood')).rejects.toMatchObject(overloaded)
@@ -59,14 +59,14 @@ describe('the lane of scans', () => {
     expect(began.filter((name) => name === 'flood')).toHaveLength(17)
   })
 
-  // Many keys or addresses together must not grow the line without bound either.
-  test('refuses what waits beyond 128 in all', async () => {
+  // Many keys or addresses together must not grow the queue without limit either.
+  test('refuses more than 128 waiting scans in total', async () => {
     const { scan } = blockedScans(new ScanLane(1))
     for (let index = 0; index < 129; index++) void scan(`caller ${index}`)
     await expect(scan('late')).rejects.toMatchObject(overloaded)
   })
 
-  test('gives the place of a scan that failed to the next one', async () => {
+  test('runs the next scan after one fails', async () => {
     const lane = new ScanLane(1)
     const failed = lane.run('a', () => Promise.reject(new Error('away')))
     const next = lane.run('b', async () => 'done')

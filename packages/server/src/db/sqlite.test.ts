@@ -19,7 +19,7 @@ const statement = (text: string, ...parameters: unknown[]) => CompiledQuery.raw(
 
 /** One database for all tests, with an empty table of notes. */
 let opened: Database
-/** A connection that knows nothing of the service. */
+/** A connection independent of the service. */
 let outside: DatabaseSync
 beforeAll(async () => {
   opened = await openSqlite(file, () => {})
@@ -43,7 +43,7 @@ const names = () =>
 const slowSelect = `select count(*) from
   (with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < 8000000) select n from numbers)`
 
-describe('the version rule', () => {
+describe('isVersionSafe', () => {
   it.each([
     ['3.51.3', true],
     ['3.51.10', true],
@@ -53,26 +53,26 @@ describe('the version rule', () => {
     ['3.51.2', false],
     ['3.9.2', false],
     ['3.46.1', false],
-  ])('finds %s safe: %s', (version, safe) => {
+  ])('for %s returns %s', (version, safe) => {
     expect(isVersionSafe(version)).toBe(safe)
   })
 })
 
 describe('opening', () => {
-  it('keeps the log of the writer in WAL with FULL, so that an acknowledged row survives a power failure', async () => {
+  it('uses WAL with synchronous=FULL, so that acknowledged rows survive a power failure', async () => {
     const pragmas = ['pragma journal_mode', 'pragma synchronous', 'pragma trusted_schema']
     const answers = await opened.batch(pragmas.map((text) => statement(text)))
     expect(answers.flat()).toEqual([{ journal_mode: 'wal' }, { synchronous: 2 }, { trusted_schema: 0 }])
   })
 
-  it('refuses a database in memory, and leaves no file of that name', async () => {
-    // An older version may have left one in the folder of this run.
+  it('refuses an in-memory database and creates no file of that name', async () => {
+    // An older version may have left one in the working directory.
     const before = existsSync(':memory:')
     await expect(openSqlite(':memory:', () => {})).rejects.toThrow(/':memory:' is not a file/)
     expect(existsSync(':memory:')).toBe(before)
   })
 
-  it('gives reads a connection that cannot write', async () => {
+  it('uses a read-only connection for reads', async () => {
     const { link } = await SqliteLink.open({ file: file, readOnly: true }, { onFatal() {}, onDiskFull() {} })
     const write = link.run([statement(`insert into notes values ('forbidden')`)])
     await expect(write).rejects.toThrow(/readonly/)
@@ -83,7 +83,7 @@ describe('opening', () => {
   it.each([
     ['a file that is no database', () => writeFileSync(join(folder, 'garbage.db'), 'x'.repeat(5_000)), 'garbage.db'],
     ['a folder that is not there', () => {}, 'nowhere/some.db'],
-  ])('refuses %s with a sentence that names the file', async (_title, prepare, name) => {
+  ])('refuses %s with an error that names the file', async (_title, prepare, name) => {
     prepare()
     const file = join(folder, name)
     const fault = await openSqlite(file, () => {}).catch((thrown: unknown) => thrown)
@@ -93,7 +93,7 @@ describe('opening', () => {
 })
 
 describe('batch', () => {
-  it('writes every statement or none', async () => {
+  it('executes all statements or none', async () => {
     const fault = await opened
       .batch([
         statement(`insert into notes values ('first')`),
@@ -116,7 +116,7 @@ describe('batch', () => {
     expect(answers).toEqual([[{ name: 'a' }, { name: 'b' }], [{ count: 2 }], []])
   })
 
-  it('distinguishes a statement that can never succeed from a database that fails', async () => {
+  it('distinguishes a statement that cannot succeed from a database failure', async () => {
     await expect(run(opened, 'insert into notes values (?), (?)', 'a', 'a')).rejects.toMatchObject({
       constraint: true,
     })
@@ -128,8 +128,8 @@ describe('batch', () => {
 })
 
 describe('control', () => {
-  // A flood of small writes would otherwise keep a kill waiting until its caller gives up.
-  it.each(['writes', 'transactions'])('goes ahead of %s that wait', async (kind) => {
+  // Otherwise a flood of small writes would delay a kill until its caller gives up.
+  it.each(['writes', 'transactions'])('goes ahead of waiting %s', async (kind) => {
     let answered = 0
     const writes = Array.from({ length: 60 }, async (_, index) => {
       const write = statement('insert into notes values (?)', String(index))
@@ -147,7 +147,7 @@ describe('control', () => {
 })
 
 describe('transactions', () => {
-  it('keep every other writer waiting until they end', async () => {
+  it('block every other writer until they end', async () => {
     const database = opened
     const order: string[] = []
     const begun = Promise.withResolvers<void>()
@@ -165,7 +165,7 @@ describe('transactions', () => {
       run(database, `insert into notes values ('single')`).then(() => order.push('single')),
       database.db.transaction().execute((trx) => trx.executeQuery(statement(`insert into notes values ('second')`))),
     ]
-    // A client that did not wait would be done before these reads.
+    // A writer that did not wait would finish before these reads.
     for (let turn = 0; turn < 5; turn++) await run(database, 'select name from notes')
     expect(order).toEqual([])
     gate.resolve()
@@ -174,7 +174,7 @@ describe('transactions', () => {
     expect(names()).toEqual(['transaction', 'transaction again', 'batch', 'single', 'second'])
   })
 
-  it('let reads go on meanwhile, which see nothing of them', async () => {
+  it('do not block reads, which do not see their changes', async () => {
     await opened.db.transaction().execute(async (trx) => {
       await trx.executeQuery(statement(`insert into notes values ('unseen')`))
       const { rows } = await run(opened, 'select name from notes')
@@ -183,7 +183,7 @@ describe('transactions', () => {
     expect(names()).toEqual(['unseen'])
   })
 
-  it('leave nothing behind when their work throws', async () => {
+  it('leave no changes if their work throws', async () => {
     const work = opened.db.transaction().execute(async (trx) => {
       await trx.executeQuery(statement(`insert into notes values ('undone')`))
       throw new Error('changed my mind')
@@ -193,9 +193,9 @@ describe('transactions', () => {
     expect(names()).toEqual(['after'])
   })
 
-  // A transaction left open would take every later write, confirm it, and lose it with the process.
-  it('do not stay open when their begin succeeds after the caller has given up', async () => {
-    // First the batch waits for the foreign lock, then the begin: longer than any caller does.
+  // A transaction left open would capture every later write, confirm it, and lose it with the process.
+  it('do not stay open if `begin` succeeds after the caller has given up', async () => {
+    // The batch waits for the foreign lock, then `begin` does, longer in total than any caller's deadline.
     outside.exec('begin immediate')
     const batch = opened.batch([statement(`insert into notes values ('refused')`)]).catch(() => 'locked')
     const transaction = opened.db.transaction().execute(async () => 'begun')
@@ -208,7 +208,7 @@ describe('transactions', () => {
 })
 
 describe('reading', () => {
-  it('sees every write that was answered before', async () => {
+  it('sees every write confirmed before it', async () => {
     for (let count = 1; count <= 50; count++) {
       await opened.batch([statement('insert into notes values (?)', String(count))])
       const { rows } = await run(opened, 'select count(*) as count from notes')
@@ -216,9 +216,9 @@ describe('reading', () => {
     }
   })
 
-  it('does not hold up a write, however long it takes', async () => {
+  it('does not delay a write, however long the read takes', async () => {
     const order: string[] = []
-    // On a slow machine it may end because it took too long.
+    // On a slow machine the read may fail because it took too long.
     const read = run(opened, slowSelect)
       .catch(() => {})
       .then(() => order.push('read'))
@@ -232,7 +232,7 @@ describe('reading', () => {
 })
 
 describe('backup', () => {
-  it('copies what was committed and never overwrites a file', async () => {
+  it('copies committed data and never overwrites a file', async () => {
     await run(opened, `insert into notes values ('kept')`)
     const target = join(folder, 'copy.db')
     await opened.backup(target)
@@ -246,7 +246,7 @@ describe('backup', () => {
 })
 
 describe('the audit table', () => {
-  // An attacker who runs SQL through the service still cannot rewrite what was recorded.
+  // Even an attacker who can run SQL through the service cannot rewrite recorded entries.
   it.each([
     ['an edit', `update audit_log set actor = 'nobody'`],
     ['a removal', 'delete from audit_log'],

@@ -22,7 +22,7 @@ async function start({ aheadMs = 0, tripMs = 0 } = {}) {
 }
 
 describe('the time', () => {
-  it.each([120_000, -120_000])('is that of the database for a machine that is %d ms ahead', async (aheadMs) => {
+  it.each([120_000, -120_000])('is the database’s time on a machine that is %d ms ahead', async (aheadMs) => {
     const { keeper, machine, right, logged, metrics } = await start({ aheadMs })
     expect(keeper.clock.now()).toBe(right())
     machine.advance(30_000)
@@ -33,8 +33,8 @@ describe('the time', () => {
     expect(keeper.mayJudge()).toBe(true)
   })
 
-  // Otherwise the process would take over the leases of the others until the next comparison.
-  it('does not move when the clock of the machine is set', async () => {
+  // Otherwise the process would take over other processes' leases until the next comparison.
+  it('does not change when the machine’s clock is set', async () => {
     const { keeper, machine, database, right } = await start()
     const before = keeper.clock.now()
     machine.jump(120_000)
@@ -46,7 +46,7 @@ describe('the time', () => {
     expect(keeper.mayJudge()).toBe(true)
   })
 
-  it('follows a jump of the database within a minute, and judges nothing for the next one', async () => {
+  it('follows a jump of the database’s clock within a minute, and then suspends judgement for a minute', async () => {
     const { keeper, machine, database, right, logged } = await start()
     expect(keeper.mayJudge()).toBe(true)
     machine.advance(1_000)
@@ -64,7 +64,7 @@ describe('the time', () => {
     expect(keeper.mayJudge()).toBe(true)
   })
 
-  it('is not moved by an answer that took long', async () => {
+  it('is not changed by a slow reply', async () => {
     const { keeper, machine, database } = await start()
     database.tripMs = 1_500
     machine.advance(60_000)

@@ -29,8 +29,8 @@ export const initial = ({ bigint, text, clustered, rewritten, daily, appendOnly 
   ) ${daily.storage}`,
   // Few distinct values, so new entries touch few pages and the index is cheap to maintain on every insert.
   `create index events_by_severity on events (severity, seq) where severity <> 'info'`,
-  // Replaces indexes by instance, session and type. A job fills it shortly after, many rows at a time. A real index would
-  // write a page or two per event, more than the rest of its commit.
+  // Replaces indexes by instance, session and type. A job fills it shortly after, many rows at a time. A real index
+  // would write a page or two per event, more than the rest of its commit.
   `create table event_refs (
     kind ${text} not null check (kind in ('instance', 'session', 'type')),
     value ${text} not null,

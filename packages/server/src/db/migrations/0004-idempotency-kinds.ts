@@ -1,8 +1,8 @@
 import type { Dialect } from '../database.ts'
 
 /**
- * Distinguishes keys of events and batches by a column instead of a word appended to the caller, and stores the ids of a
- * batch as a JSON array. Uses a new table, because SQLite cannot change a primary key.
+ * Distinguishes keys of events and batches by a column instead of a word appended to the caller, and stores the ids of
+ * a batch as a JSON array. Uses a new table, because SQLite cannot change a primary key.
  */
 export const idempotencyKinds = ({ bigint, text }: Dialect['ddl']): string[] => [
   `create table idempotency_keys_by_kind (
