@@ -18,7 +18,7 @@ function faultsOf(entries: unknown): string[] {
   return []
 }
 
-it('reads points, with both actions by default', () => {
+it('enables both actions of a point by default', () => {
   const [first, second] = parsePoints(
     JSON.stringify([good, { ...good, name: 'vault', tags: ['env:*'], actions: ['suspend'] }]),
     'points.json',
@@ -47,13 +47,13 @@ it.each<[unknown, string]>([
   [[{ ...good, instances: ['*'] }], 'entry 1 (docker): instances.0 must'],
   [[{ ...good, tags: ['a'], instances: ['b'] }], 'entry 1 (docker): tags and instances exclude each other.'],
   [[{ ...good, timeout: 5 }], 'entry 1 (docker): timeout is not a known field.'],
-])('refuses %j', (entries, sentence) => {
+])('refuses the entries %j', (entries, sentence) => {
   const [fault] = faultsOf(entries)
   expect(fault).toContain(`WARDLINE_ENFORCEMENT_FILE: ${sentence}`)
   expect(fault).not.toMatch(/hunter2|pass@/)
 })
 
-it('refuses a file that others can read, and one that is missing', () => {
+it('refuses a missing file and one that others can read', () => {
   const folder = mkdtempSync(join(tmpdir(), 'wardline-points-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const enforcementFile = join(folder, 'points.json')

@@ -7,18 +7,18 @@ import { lookupKeys, pathForms } from './features/honeypots/path-forms.ts'
 import { type Method, openTestService, type TestService } from './test-service.ts'
 import { type Slices, sliceUnits, WorkBudget } from './work-turns.ts'
 
-/** What the service promises, in processor time of its thread: 20 ms. The guard leaves room for a machine under load. */
+/** The service guarantees 20 ms of CPU time of its thread. The guard leaves room for a loaded machine. */
 const guardMs = 250
 
 const searchMs = effort(60_000, 3_600_000)
 
-/** Processor time of this thread: other work of the machine does not count. */
+/** CPU time of this thread, which excludes other work of the machine. */
 const threadMs = (): number => {
   const { user, system } = process.threadCpuUsage()
   return (user + system) / 1000
 }
 
-/** Records what each slice costs. */
+/** Records the cost of each slice. */
 class CountingBudget extends WorkBudget {
   sinceYield = 0
   total = 0
@@ -33,7 +33,7 @@ class CountingBudget extends WorkBudget {
 }
 
 interface Cost {
-  /** Units of the dearest slice, and of all. */
+  /** Units of the most expensive slice, and of all slices. */
   slice: number
   total: number
   ms: number
@@ -64,7 +64,7 @@ const texts = (units: readonly string[], length: number) =>
       return text.slice(0, length)
     })
 
-/** Searches for the dearest input, prints it, and holds every one against the bounds. */
+/** Searches for the most expensive input, prints it, and checks every input against the limits. */
 function searchWorst<Input>(
   name: string,
   inputs: fc.Arbitrary<Input>,
@@ -78,7 +78,7 @@ function searchWorst<Input>(
       const cost = costOf(budgetUnits, (budget) => work(input, budget))
       if (worst === undefined || cost.ms > worst.cost.ms) worst = { cost, input }
       expect(cost.total).toBeLessThanOrEqual(budgetUnits)
-      // One step is never taken apart: a decoding of the longest reading, or the spellings of one text.
+      // A single step is never split: a decoding of the longest reading, or the spellings of one text.
       expect(cost.slice).toBeLessThan(sliceUnits + largestStep)
       expect(cost.ms).toBeLessThan(guardMs)
     }),
@@ -89,7 +89,7 @@ function searchWorst<Input>(
   console.log(`${name}: ${cost.ms.toFixed(1)} ms of ${cost.slice} units in one slice, ${shown}, seed ${seed}`)
 }
 
-/** The dearest decoding costs so many units for each character of a reading. */
+/** Units per character of a reading that the most expensive decoding costs. */
 const largestStep = 65 * 64 * 1024
 
 const keyUnits =
@@ -97,8 +97,8 @@ const keyUnits =
 const pathUnits =
   "cd a;|cd 9;|../|9 |~\\9 |%25%2e |a,|'|\"|{a,|\ufdfa|a/|tar c 9;|$'\\x7e' |*/|~/.a*/c* |-C 9 |file:|a=|:|\\|\u0000|🦀|find ~ |/proc/self/cwd/"
 
-// One key of an agent is enough to send such a text: while it is searched, no kill goes out.
-describe('no text that a check accepts holds the event loop', () => {
+// Any agent key can send such a text. While a check blocks the event loop, no kill is sent.
+describe('no text accepted by a check blocks the event loop', () => {
   test(
     'as a key',
     () => {
@@ -131,7 +131,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-/** The longest stretch for which the event loop served nothing else while the request was answered. */
+/** Longest time for which the request blocked the event loop. */
 async function longestHold(request: () => Promise<unknown>): Promise<number> {
   let isOver = false
   let longest = 0
@@ -258,8 +258,8 @@ const requests: Record<string, [Method, string, unknown?]> = {
   ],
 }
 
-// Any key could send these texts; the first ones blocked the loop for seconds.
-test.each(Object.entries(requests))('%s is answered in turns', async (name, [method, url, body]) => {
+// Any key can send these bodies, some of which could block the event loop for seconds.
+test.each(Object.entries(requests))('%s is processed in slices', async (name, [method, url, body]) => {
   const text = typeof body === 'string' || body === undefined ? body : JSON.stringify(body)
   const headers: Record<string, string> = name.includes('lines') ? { 'content-type': 'application/x-ndjson' } : {}
   let status = 0

@@ -4,7 +4,7 @@ import { eventToStore } from './features/events/new-event.ts'
 import { listJobs, startJobs } from './jobs.ts'
 import { openTestService } from './test-service.ts'
 
-it('ends long work between two batches on shutdown, and continues it in the next process', async () => {
+it('stops long work between two batches on shutdown and continues it in the next process', async () => {
   await using service = await openTestService()
   const { deps, services, clock } = service
   const report = { severity: 'info' as const, source: 'test', event_type: 'note', description: 'one of many' }

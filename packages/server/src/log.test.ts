@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { createLog } from './log.ts'
 import { adminKey, openTestService } from './test-service.ts'
 
-/** Control characters as often as all others. */
+/** Control characters, as frequent as all other characters. */
 const anyCharacter = fc
   .oneof(fc.nat(0x20), fc.integer({ min: 0x21, max: 0x10ffff }))
   .map((code) => String.fromCodePoint(code))
@@ -14,7 +14,7 @@ function capture(level = 'debug') {
 }
 
 describe('the log', () => {
-  it('writes one line of JSON for a record, with its time and level', () => {
+  it('writes one JSON line per record, with time and level', () => {
     const { lines, log } = capture()
     log.warn({ instanceId: 'bot' }, 'something happened')
     expect(lines).toHaveLength(1)
@@ -26,7 +26,7 @@ describe('the log', () => {
     })
   })
 
-  it('is silent below its level', () => {
+  it('writes nothing below its level', () => {
     const { lines, log } = capture('warn')
     log.info('unheard')
     expect(lines).toEqual([])
@@ -44,15 +44,15 @@ describe('the log', () => {
     { headers: { 'x-monitor-key': 'hunter2' } },
     { headers: { cookie: 'hunter2', authorization: 'hunter2' } },
     { request: { headers: { 'x-monitor-key': 'hunter2' } } },
-  ])('does not write what stands under the name of a secret: %j', (fields) => {
+  ])('redacts fields with the name of a secret: %j', (fields) => {
     const { lines, log } = capture()
     log.info(fields, 'seen')
     expect(lines.join()).toContain('[redacted]')
     expect(lines.join()).not.toContain('hunter2')
   })
 
-  // Text of an attacker that ends a line could otherwise write the next one.
-  it('keeps hostile text in its line', () => {
+  // Otherwise an attacker's text with a line break could forge the next line.
+  it('keeps hostile text in one line', () => {
     fc.assert(
       fc.property(fc.string({ unit: anyCharacter }), (text) => {
         const { lines, log } = capture()
@@ -66,9 +66,9 @@ describe('the log', () => {
   })
 })
 
-describe('what the service logs', () => {
-  // Logs leave the machine and are read by many.
-  it('holds no key, no cookie and no decoy, whatever fails', async () => {
+describe('the log of the service', () => {
+  // Logs leave the machine and have many readers.
+  it('contains no key, cookie or decoy, whatever fails', async () => {
     await using service = await openTestService()
     const { call } = service
     const created = await call<{ id: string; key: string }>('POST', '/api/keys', {
@@ -86,7 +86,7 @@ describe('what the service logs', () => {
     await call('POST', '/api/honeypots/check/path', { body: { path: '/srv/hidden/place' } })
     await call('GET', '/api/status', { key: `${created.body.key}x` })
     await call('GET', '/api/status', { key: null, headers: { cookie } })
-    // Faults are where details slip out.
+    // Errors are the most likely place for leaks.
     for (const table of ['honeypot_hits', 'sessions', 'api_keys', 'events']) {
       await service.deps.database.db.schema.alterTable(table).renameTo(`hidden_${table}`).execute()
     }

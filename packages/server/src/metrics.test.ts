@@ -2,7 +2,7 @@ import { endpoints } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
 import { openTestService } from './test-service.ts'
 
-/** The samples of an exposition: name and labels without the value. */
+/** Returns the samples of an exposition: names and labels without values. */
 const samplesOf = (text: string) =>
   text
     .split('\n')
@@ -10,7 +10,7 @@ const samplesOf = (text: string) =>
     .map((line) => line.replace(/ [^ ]+$/, ''))
 
 describe('/metrics', () => {
-  it('speaks the text format of Prometheus, each name beginning with the product', async () => {
+  it('uses the Prometheus text format, with the product name as prefix', async () => {
     await using service = await openTestService()
     const { headers, text, status } = await service.call('GET', '/metrics', { key: null })
     expect(status).toBe(200)
@@ -22,8 +22,8 @@ describe('/metrics', () => {
     expect(text.endsWith('\n')).toBe(true)
   })
 
-  // An id, a name or a path of a caller as a label would let one caller fill the memory of the service.
-  it('has no more samples after any number of different callers, names and texts', async () => {
+  // Ids, names or paths of callers as labels would let one caller fill the memory of the service.
+  it('has the same number of samples for any number of callers, names and texts', async () => {
     await using service = await openTestService()
     const work = async (turn: string) => {
       const key = (await service.createKey('agent', [`agent-${turn}`])).key
@@ -51,7 +51,7 @@ describe('/metrics', () => {
     expect(text).not.toContain('turn')
   })
 
-  it('names endpoints as the table of endpoints does', async () => {
+  it('uses the endpoint names of the endpoint table', async () => {
     await using service = await openTestService()
     await service.call('GET', '/api/status')
     await service.call('GET', '/metrics')

@@ -8,14 +8,14 @@ import { seededDraws } from '../../../test-servers/seeded-draws.ts'
 import { type Method, openTestService, type TestService } from './test-service.ts'
 
 const engine = process.env.TEST_ENGINE ?? 'sqlite'
-/** With those over sockets 50,000 in CI, a million at night; PGlite only shares the dialect with PostgreSQL, and is slow. */
+/** With those over sockets, 50,000 in CI, a million at night. PGlite is slow and only shares PostgreSQL's dialect. */
 const bodies = {
   sqlite: effort(process.env.CI ? 45_000 : 8_000, 450_000),
   postgres: effort(3_000, 450_000),
   pglite: effort(300, 20_000),
 }[engine]!
 const atATime = 50
-/** An endless list would be a separate fault. */
+/** Limit for lists, because an endless list would be a separate defect. */
 const maxPages = effort(1_000, 100_000)
 const maxGrowthBytes = 100 * 1024 * 1024
 const runMs = effort(600_000, 3_600_000)
@@ -33,7 +33,7 @@ const event = {
 const metrics = { ...event, event_type: 'session_metrics', description: '{"tool_calls_per_5min":4,"x":1.5}' }
 const match = { severities: ['breach'], types: ['honeypot_*'], instances: ['agent-*'] }
 
-/** Bodies that are in order, each by the share in which its route is tried: what is created stays, and costs the rest. */
+/** Valid bodies, each with its route's share of the attempts: created rows stay and slow down the rest. */
 const targets: [share: number, method: Method, path: string, valid: unknown][] = [
   [20, 'POST', '/api/events', event],
   [10, 'POST', '/api/events', metrics],
@@ -85,7 +85,7 @@ function heapBytes(): number {
   return process.memoryUsage().heapUsed
 }
 
-/** Every list and every view, by the ids that the lists name; pages to their end. */
+/** Reads every list with all its pages, and every view by the ids in the lists. */
 async function readEverything({ call }: TestService): Promise<number> {
   let answers = 0
   const read = async (path: string) => {
@@ -119,9 +119,9 @@ async function readEverything({ call }: TestService): Promise<number> {
   return answers
 }
 
-// A key holder chooses the bytes. None of them may end the service, fill its memory, or break a later read.
+// A key holder chooses the bytes. None may crash the service, fill its memory, or break a later read.
 test(
-  'no mutated body makes an error of the service, and all that was stored can be read',
+  'no mutated body causes an internal error, and all stored data can be read',
   async () => {
     const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
     const draw = seededDraws(seed)
@@ -136,7 +136,7 @@ test(
       const [, method, path, valid] = table[Math.floor(draw() * table.length)]!
       const body = mutated(valid)
       let answer = await service.call(method, path, { body })
-      // A server that did not answer in time is no fault of the body; one that cannot take it fails again.
+      // A timeout may not be caused by the body. A body that the server cannot handle fails again.
       for (let retries = 0; answer.headers['x-error-code'] === 'database' && retries < 5; retries++) {
         answer = await service.call(method, path, { body })
       }
@@ -147,7 +147,7 @@ test(
     }
     let before = 0
     for (let sent = 0; sent < bodies; sent += atATime) {
-      // What the first rounds load and compile stays.
+      // Excludes the memory that the first rounds load and compile.
       if (sent >= bodies / 10 && before === 0) before = heapBytes()
       await Promise.all(Array.from({ length: atATime }, send))
     }
@@ -162,7 +162,7 @@ test(
     expect(unhandled).toEqual([])
     expect(growth).toBeLessThan(maxGrowthBytes)
     const faults = service.logged.filter((line) => /"level":(?:50|60)/.test(line))
-    // What succeeded when it was sent again failed by the server, not by the body.
+    // Bodies that succeeded when sent again failed because of the server, not the body.
     expect(faults.filter((line) => !line.includes('the database failed'))).toEqual([])
   },
   runMs,

@@ -11,7 +11,7 @@ let folder: string
 let umask: number
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'wardline-files-'))
-  // What most careless of all services start with.
+  // The most permissive umask that a service may start with.
   umask = process.umask(0)
 })
 afterEach(() => {
@@ -33,9 +33,9 @@ const expectPrivate = (path: string) => {
   return Object.keys(found)
 }
 
-// Read access to the database reveals every event; with the secret, the decoys as well.
+// Read access to the database reveals every event, and with the secret also the decoys.
 describe('the files of the service', () => {
-  it('are private from the first start on, whatever the umask', async () => {
+  it('are private from the first startup, whatever the umask', async () => {
     const dataDir = join(folder, 'data')
     await openOnce({ WARDLINE_DATA_DIR: dataDir }, () => {
       expect(expectPrivate(dataDir)).toEqual(
@@ -45,7 +45,7 @@ describe('the files of the service', () => {
     })
   })
 
-  it('are private where DATABASE_URL puts them, in a folder that is not changed', async () => {
+  it('are private in the folder of DATABASE_URL, which is not changed', async () => {
     const elsewhere = join(folder, 'elsewhere')
     mkdirSync(elsewhere, { mode: 0o755 })
     const env = { WARDLINE_DATA_DIR: join(folder, 'data'), DATABASE_URL: `sqlite:${join(elsewhere, 'x.db')}` }
@@ -55,7 +55,7 @@ describe('the files of the service', () => {
     })
   })
 
-  it('become private when an older version left them open', async () => {
+  it('become private if an older version left them readable', async () => {
     const dataDir = join(folder, 'data')
     await openOnce({ WARDLINE_DATA_DIR: dataDir }, () => {})
     writeFileSync(join(dataDir, 'admin-key'), 'x')
@@ -67,7 +67,7 @@ describe('the files of the service', () => {
     })
   })
 
-  it('include a backup', async () => {
+  it('include backups', async () => {
     const database = await openDatabase(`sqlite:${join(folder, 'x.db')}`, () => {})
     await database.backup(join(folder, 'copy.db'))
     await database.close()
@@ -84,10 +84,10 @@ describe('an existing data folder', () => {
     ['that is private', { mode: 0o40700, isOurs: true, holdsFolders: true }, 'keep'],
     ['that others can look into', { mode: 0o40755, isOurs: true, holdsFolders: false }, 'tighten'],
     ['of a group', { mode: 0o40770, isOurs: true, holdsFolders: false }, 'tighten'],
-    // A home folder, or /srv: others need it.
+    // A home folder or /srv, which others need.
     ['that holds folders of others', { mode: 0o40755, isOurs: true, holdsFolders: true }, 'refuse'],
     ['such as /tmp', { mode: 0o41777, isOurs: true, holdsFolders: false }, 'refuse'],
-    // Root made it and gave it to the group of the service, as for every volume of Kubernetes.
+    // Created by root and assigned to the service's group, like every Kubernetes volume.
     ['of somebody else that others can list', { mode: 0o42775, isOurs: false, holdsFolders: false }, 'warn'],
     ['of somebody else that only the group may enter', { mode: 0o42770, isOurs: false, holdsFolders: true }, 'keep'],
     ['of somebody else in which others may write', { mode: 0o40777, isOurs: false, holdsFolders: false }, 'refuse'],
@@ -95,7 +95,7 @@ describe('an existing data folder', () => {
     expect(judgeFolder(found)).toBe(verdict)
   })
 
-  it('that is not for the service alone is refused with the command that helps, and left as it is', () => {
+  it('that others use too is refused with the command that fixes it, and not changed', () => {
     const shared = join(folder, "it's shared")
     mkdirSync(join(shared, 'of others'), { recursive: true })
     chmodSync(shared, 0o755)

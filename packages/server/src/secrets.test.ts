@@ -18,7 +18,7 @@ const file = () => join(folder, 'secret')
 const mode = (path: string) => (statSync(path).mode & 0o777).toString(8)
 
 describe('the master secret', () => {
-  it('is made once, for this user only', () => {
+  it('is created once, readable by this user only', () => {
     const first = openSecrets(config())
     expect(mode(file())).toBe('600')
     expect(readdirSync(folder)).toEqual(['secret'])
@@ -26,15 +26,15 @@ describe('the master secret', () => {
     expect(openSecrets(config())).toEqual(first)
   })
 
-  it('gives each purpose a separate key', () => {
+  it('derives a separate key for each purpose', () => {
     const { controlKey, decoyKey } = openSecrets(config())
     expect(controlKey).toHaveLength(32)
     expect(controlKey.equals(decoyKey)).toBe(false)
     expect(readFileSync(file(), 'utf8')).not.toContain(controlKey.toString('base64url'))
   })
 
-  // Receivers get the name of the deployment: it must not reveal a key or the secret.
-  it('gives the deployment a name that stays, and that is no part of a key', () => {
+  // Receivers get the deployment's name, which must not reveal a key or the secret.
+  it('derives a stable deployment name that is not part of a key', () => {
     const { deployment, ...keys } = openSecrets(config())
     expect(deployment).toMatch(/^[0-9a-f]{16}$/)
     expect(openSecrets(config()).deployment).toBe(deployment)
@@ -47,27 +47,27 @@ describe('the master secret', () => {
     expect(Buffer.from(readFileSync(file(), 'utf8'), 'base64url').toString('hex')).not.toContain(deployment)
   })
 
-  it('of the configuration comes first, and is not written down', () => {
+  it('in the configuration takes precedence and is not written to a file', () => {
     const given = { WARDLINE_SECRET: 'a-master-secret-of-the-configuration' }
     expect(openSecrets(config(given))).toEqual(openSecrets(config(given)))
     expect(() => statSync(file())).toThrow('ENOENT')
   })
 
-  // After a full disk or a crash the file may be empty: its keys could be derived from this source code.
+  // After a full disk or a crash the file may be empty, and the keys of an empty secret would be public knowledge.
   it.each([
     ['is empty', ''],
     ['is a line feed', '\n'],
     ['was cut', 'abc'],
     ['was cut near its end', `${'a'.repeat(42)}\n`],
     ['holds something else', `${'\u0000'.repeat(43)}\n`],
-  ])('is refused when its file %s', (_title, text) => {
+  ])('is refused if its file %s', (_title, text) => {
     writeFileSync(file(), text)
     expect(() => openSecrets(config())).toThrow(file())
     expect(readFileSync(file(), 'utf8')).toBe(text)
   })
 
-  // With another secret no decoy would ever match again, without any error.
-  it('must be the one that the database was made with', async () => {
+  // With a different secret, decoys would silently never match again.
+  it('must be the one with which the database was created', async () => {
     const clock = manualClock()
     const open = (env: Record<string, string>) => openDeps(config({ WARDLINE_LOG_LEVEL: 'silent', ...env }), { clock })
     const right = { WARDLINE_SECRET: 'the-right-secret-of-this-database-123' }
@@ -80,14 +80,14 @@ describe('the master secret', () => {
   })
 })
 
-describe('files of the data folder', () => {
-  it('lie where this user alone may enter', () => {
+describe('files in the data folder', () => {
+  it('are in a folder that only this user may enter', () => {
     const inner = join(folder, 'a', 'b')
     openDataDir(inner)
     expect(mode(inner)).toBe('700')
   })
 
-  it('become private also when they were not before', () => {
+  it('become private if they were not', () => {
     writeFileSync(join(folder, 'open'), 'x', { mode: 0o644 })
     writePrivateFile(join(folder, 'open'), 'y')
     expect(mode(join(folder, 'open'))).toBe('600')

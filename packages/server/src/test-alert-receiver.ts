@@ -16,17 +16,17 @@ interface ReceiverAnswer {
 }
 
 export interface AlertReceiver extends AsyncDisposable {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   url: string
-  /** What was answered with 2xx, in that order. */
+  /** Alerts acknowledged with 2xx, in order. */
   taken: ReceivedAlert[]
-  /** Every request that came in whole. */
+  /** All complete requests. */
   attempts: ReceivedAlert[]
-  /** Decides what each request gets; undefined = no answer at all. */
+  /** Returns the response to each request; undefined = no response. */
   answer: (alert: ReceivedAlert) => ReceiverAnswer | undefined
 }
 
-/** A receiver of JSON messages that does what the test wants. */
+/** Starts a receiver of JSON messages whose responses the test controls. */
 export async function startAlertReceiver(): Promise<AlertReceiver> {
   const receiver: AlertReceiver = {
     url: '',

@@ -6,7 +6,7 @@ export interface TestCertificate {
   cert: string
 }
 
-/** A value of DER (X.690, section 8): tag, length, content. */
+/** Encodes a DER value (X.690, section 8): tag, length, content. */
 function der(tag: number, ...parts: Buffer[]): Buffer {
   const content = Buffer.concat(parts)
   const size = content.length
@@ -20,7 +20,7 @@ const hex = (text: string): Buffer => Buffer.from(text, 'hex')
 
 const ecdsaWithSha256 = sequence(hex('06082a8648ce3d040302'))
 const nameOf = (text: string): Buffer => sequence(der(0x31, sequence(hex('0603550403'), der(0x0c, Buffer.from(text)))))
-/** UTCTime, whose years are 1950 to 2049. */
+/** Encodes a UTCTime, whose years range from 1950 to 2049. */
 const utcTime = (at: number): Buffer =>
   der(
     0x17,
@@ -32,7 +32,7 @@ const utcTime = (at: number): Buffer =>
     ),
   )
 const extension = (id: string, value: Buffer): Buffer => sequence(hex(id), der(0x04, value))
-/** That it is one of 127.0.0.1, and that it may issue others. */
+/** Extensions for a certificate of 127.0.0.1 (subjectAltName) and for an authority (basicConstraints). */
 const ofLoopback = extension('0603551d11', sequence(der(0x87, Buffer.from([127, 0, 0, 1]))))
 const isAuthority = extension('0603551d13', sequence(hex('0101ff')))
 
@@ -48,7 +48,7 @@ interface Issued {
   extensions: Buffer
 }
 
-/** RFC 5280, section 4.1. Without an issuer it signs itself. */
+/** Issues a certificate (RFC 5280, section 4.1), self-signed without an issuer. */
 function issue({ name, from, until, extensions }: Issued, issuer?: Party): TestCertificate & Party {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
   const toSign = sequence(
@@ -73,10 +73,10 @@ function issue({ name, from, until, extensions }: Issued, issuer?: Party): TestC
 
 const always = { from: Date.UTC(2020, 0), until: Date.UTC(2049, 0) }
 
-/** Signs itself, and is one of 127.0.0.1: what trusts it, trusts a server of this test. */
+/** Creates a self-signed certificate of 127.0.0.1 for servers of a test. */
 export const createTestCertificate = (): TestCertificate => issue({ name: 'test', ...always, extensions: ofLoopback })
 
-/** An authority of the test, and certificates of 127.0.0.1 that it issues. */
+/** Creates a test authority that issues certificates of 127.0.0.1. */
 export function createTestAuthority() {
   const authority = issue({ name: 'test authority', ...always, extensions: isAuthority })
   return {

@@ -8,15 +8,15 @@ import { startAnvil, type TestChain } from '../../../test-servers/anvil.ts'
 import { type Contracts, deployContracts } from '../../../test-servers/contracts.ts'
 import { openTestService, type TestService } from './test-service.ts'
 
-/** The first account of every anvil: public, and so without money anywhere. */
+/** First account of every anvil. Its key is public, so it has no funds anywhere. */
 export const testKey = '0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80'
 export const testAddress = '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266'
-/** The second one, which deploys: the service's wallet begins with nonce 0. */
+/** Second account, which deploys contracts, so that the service's wallet starts with nonce 0. */
 export const otherAddress = '0x70997970C51812dc3A010C7d01b50e0d17dc79C8'
 
 type Answer = { status?: number; body: string } | 'pass' | 'lose' | 'silent'
 
-/** Stands before the node and may answer in its place: by the method, and what the node said. */
+/** Intercepts requests to the node and may replace its response. */
 interface Lies {
   answer?: ((method: string, params: unknown[], truth: () => Promise<string>) => Answer | Promise<Answer>) | undefined
 }
@@ -64,7 +64,7 @@ async function startProxy(chain: TestChain, lies: Lies, asked: string[]) {
   }
 }
 
-/** A chain with the contracts, a wallet, and a node that may lie about it. */
+/** Opens a chain with the contracts, a wallet, and a node whose responses can be falsified. */
 export async function openChainService(): Promise<ChainService> {
   const chain = await startAnvil()
   const contracts = await deployContracts(chain, otherAddress)
@@ -107,7 +107,7 @@ export async function openChainService(): Promise<ChainService> {
 
 export const mine = (chain: TestChain, blocks: number) => chain.ask('anvil_mine', `0x${blocks.toString(16)}`)
 
-/** One turn of the periodic work, with the pause after a fault over. */
+/** Runs the periodic work once, after the pause that follows an error. */
 export async function turn(service: TestService): Promise<void> {
   service.clock.advance(600_000)
   await service.services.chain!.run()
@@ -119,7 +119,7 @@ export async function trust(service: TestService): Promise<TrustSummary> {
   return (await service.call<TrustSummary>('GET', '/api/public/trust', { key: null })).body
 }
 
-/** A record of the queue, as the database has it. */
+/** Reads the stored transactions. */
 export const transactions = (service: TestService) =>
   service.rows<{ kind: string; state: string; error: string | null; nonce: number | null; result: string | null }>(
     'select kind, state, error, nonce, result from chain_transactions order by created_at, id',
@@ -133,12 +133,12 @@ export const record = (number = 1) => ({
   period: '2026-W03',
 })
 
-/** How many attestations the contract has. */
+/** Returns the number of attestations in the contract. */
 export async function countOf({ chain, contracts }: ChainService): Promise<number> {
   return Number(await chain.ask('eth_call', { to: contracts.eas, data: '0x06661abd' }, 'latest'))
 }
 
-/** The schema, registered by the service and confirmed. */
+/** Registers the schema by the service and confirms it. */
 export async function withSchema({ chain }: ChainService, service: TestService): Promise<void> {
   const planned = await service.services.chain!.planSchema()
   await planned.send!()
@@ -147,7 +147,7 @@ export async function withSchema({ chain }: ChainService, service: TestService):
   await turn(service)
 }
 
-/** The identity, registered by the service and confirmed: agent 0. */
+/** Registers the identity (agent 0) by the service and confirms it. */
 export async function withIdentity({ chain }: ChainService, service: TestService): Promise<void> {
   const planned = await service.services.chain!.planRegistration()
   await planned.send!()

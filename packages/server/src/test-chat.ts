@@ -24,7 +24,7 @@ const context: AlertContext = {
   suspension: null,
 }
 
-/** The text of `deliveredAlert()` before its description. */
+/** Text of `deliveredAlert()` before its description. */
 export const hitFacts =
   '12:00:30 UTC · breach · bot-1 (Bot one) · honeypot_triggered · decoy: env of the mail bot · tool: http-request · from: 203.0.113.7'
 
@@ -58,12 +58,12 @@ export const testMessage = (changes: Partial<Message> = {}): Message => ({
   ...changes,
 })
 
-/** A message whose only alert says `description`. */
+/** Returns a message with one alert with this description. */
 export const saying = (description: string): Message => testMessage({ alerts: [deliveredAlert({ description })] })
 
 const bare = { ...noContext, ip_address: null }
 
-/** One message of each kind, as the service makes them. */
+/** One message of each kind, as the service creates it. */
 export const messagesByKind: Record<Message['kind'], Message> = {
   alert: testMessage({
     alerts: [
@@ -99,7 +99,7 @@ const ack = 'wardline alerts ack 019bbf6e-0000-7000-8000-000000000001'
 const link = 'https://wardline.example.com/alerts'
 const ofAlert = `${link}?alert=019bbf6e-0000-7000-8000-000000000001`
 
-/** What stands below the alerts of each of them. */
+/** Text below the alerts of each of these messages. */
 export const belowByKind: Record<Message['kind'], { done: string | null; commands: string[]; link: string }> = {
   alert: { done: 'Done so far: nothing', commands: [kill, ack], link: ofAlert },
   digest: { done: null, commands: ['wardline alerts list --status open'], link },
@@ -113,7 +113,7 @@ export const belowByKind: Record<Message['kind'], { done: string | null; command
   check: { done: null, commands: [], link },
 }
 
-/** The same as lines. */
+/** Returns this text as lines. */
 export function belowLines(kind: Message['kind']): string[] {
   const { done, commands, link } = belowByKind[kind]
   return [...(done === null ? [] : [done]), ...commands.map((command) => `Next: ${command}`), link]
@@ -121,7 +121,7 @@ export function belowLines(kind: Message['kind']): string[] {
 
 const fillers = ['_', '*', '😀', '&', '"', '\\', '{', '@', '.a', 'é', '\u202e', '\n']
 
-/** Everything as long as it can be, filled with what grows most when it is escaped. */
+/** Messages of maximum length, filled with characters that grow most when escaped. */
 export const longestMessages: [Message][] = fillers.map((filler) => {
   const fill = (length: number) => filler.repeat(length).slice(0, length)
   const decoy = { ...context.decoys[0]!, label: fill(200) }
@@ -145,7 +145,7 @@ const text = (maxLength: number) =>
     fc.constantFrom(...fillers).map((filler) => filler.repeat(maxLength)),
   )
 
-/** Messages as long and as odd as they can become. */
+/** Arbitrary messages, up to the maximum length and with unusual characters. */
 export const anyMessage: fc.Arbitrary<Message> = fc.record({
   id: fc.uuid(),
   kind: fc.constantFrom('alert', 'digest', 'reminder', 'resolved', 'test', 'check'),
@@ -180,7 +180,7 @@ export const anyMessage: fc.Arbitrary<Message> = fc.record({
   more: fc.nat(1_000_000),
 })
 
-/** What an attacker may write into an event, by what it is after. */
+/** Texts that an attacker may write into an event, by their purpose. */
 export const hostileTexts: Record<string, string> = {
   'mentions of everybody': '<!channel> <!here> <@U024BE7LH> @here @everyone <@&1234> <@!1234> @admin',
   markup: '*bold* _it_ ~gone~ `code` ```block``` ||spoiler|| # head > quote - item 1. item **x** __y__ [a](b)',
@@ -200,7 +200,7 @@ interface ChatAnswer {
   body?: string
 }
 
-/** A receiver on a socket, that gives every request the same answer. */
+/** Starts a receiver on a socket that sends every request the same response. */
 async function startChat(answer: ChatAnswer) {
   const received: { path: string; headers: IncomingHttpHeaders; body: unknown }[] = []
   const server = createServer(async (request, response) => {
@@ -219,7 +219,7 @@ async function startChat(answer: ChatAnswer) {
   }
 }
 
-/** Sends a message to a chat that gives this answer. The request goes to its path there, whatever host it names. */
+/** Sends a message to a chat with this response. Requests to any host are redirected there, keeping their path. */
 export async function deliverOnce<Type extends ChannelType>(
   channel: HttpChannel<Type>,
   settings: Parameters<HttpChannel<Type>['request']>[1],

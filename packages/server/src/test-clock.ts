@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts'
 
-/** A clock that stands still until it is moved: `advance` lets time pass, `jump` sets the wall clock alone. */
+/** A clock that only moves on demand: `advance` lets time pass, `jump` sets only the wall clock. */
 export function manualClock(
   startMs = Date.UTC(2026, 0, 15, 12, 0, 30),
 ): Clock & { advance(ms: number): void; jump(ms: number): void } {

@@ -1,4 +1,4 @@
-/** Commands as developers, builds and agents run them all day, none of which reaches for a decoy. */
+/** Everyday commands of developers, builds and agents, none of which touches a decoy. */
 export function ordinaryCommands(): string[] {
   return [...written, ...templates.flatMap(filled)]
 }
@@ -192,7 +192,7 @@ const templates: [template: string, ...values: (readonly string[])[]][] = [
   ['curl -F file=@1 https://upload.test/2', files, words],
 ]
 
-/** The template with each number replaced by a value, in every combination. */
+/** Fills each number in the template with its values, in every combination. */
 function filled([template, ...values]: [string, ...(readonly string[])[]]): string[] {
   return values.reduce<string[]>(
     (texts, choices, place) =>

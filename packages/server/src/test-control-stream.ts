@@ -5,21 +5,21 @@ import type { FastifyInstance } from 'fastify'
 import { expect } from 'vitest'
 import { adminKey } from './test-service.ts'
 
-/** A control stream as an agent holds it: over a socket. */
+/** A control stream over a socket, like an agent's. */
 interface TestControlStream extends AsyncDisposable {
-  /** Every byte so far. */
+  /** All text received so far. */
   text(): string
-  /** The parsed data of each message so far. */
+  /** Parsed data of each message received so far. */
   messages(): Record<string, unknown>[]
 }
 
-/** Listens on a free port of this machine; the address without a path. */
+/** Listens on a free port of this machine. Returns the URL without a path. */
 export async function listenOnFreePort(app: FastifyInstance): Promise<string> {
   await app.listen({ host: '127.0.0.1', port: 0 })
   return `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
 }
 
-/** Opens a control stream; `query` is what follows the path. Resolves when the state of the instance came. */
+/** Opens a control stream; `query` is appended to the path. Resolves after receiving the instance's state. */
 export async function openControlStream(
   url: string,
   instanceId: string,

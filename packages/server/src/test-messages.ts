@@ -21,7 +21,7 @@ const harmless: DeliveredAlert = {
   suspension: { by: 'night shift', at: 1795263740000, reason: 'odd invoices', confirmed: true },
 }
 
-/** Controls, line ends, quotes, what delimits fields in some format, hidden and reversed text, characters of four bytes. */
+/** Control characters, line ends, quotes, field delimiters, hidden and reversed text, four-byte characters. */
 const hostile: DeliveredAlert = {
   id: '01a1fe0e-d6dd-77d8-b354-f8e4a8800485',
   seq: 8,
@@ -41,7 +41,7 @@ const hostile: DeliveredAlert = {
   decoys: [{ id: 'd1', label: 'mail=bot|\nx', type: 'api_key', key_type: 'openai', instance_id: 'support-bot-1' }],
 }
 
-/** About no event, and of no instance. */
+/** An alert without an event and without an instance. */
 const bare: DeliveredAlert = {
   id: '01a1fe0e-d6c6-7c3a-8204-c7723118a220',
   seq: 9,
@@ -61,7 +61,7 @@ const bare: DeliveredAlert = {
 
 export const sampleAlerts = { harmless, hostile, bare }
 
-/** A row that was sent, as an alert of a message: its times as numbers, and without what only machines get. */
+/** Converts a sent row back to an alert: times as numbers, without the fields that only machines get. */
 export function readBack({ next, url, created_at, ...rest }: Record<string, unknown>) {
   return { ...rest, created_at: Date.parse(String(created_at)) }
 }
@@ -74,7 +74,7 @@ const longestContext = (character: string): AlertContext => ({
   suspension: { by: character.repeat(100), at: 1795263740000, reason: character.repeat(500), confirmed: false },
 })
 
-/** Every text as long as it may be, of characters that take the most bytes in the escapes of `character`. */
+/** Returns an alert with texts of maximum length, made of `character` where the field allows it. */
 export const longestAlert = (character: string): DeliveredAlert => ({
   ...hostile,
   seq: Number.MAX_SAFE_INTEGER,
@@ -89,7 +89,7 @@ export const longestAlert = (character: string): DeliveredAlert => ({
   ...longestContext(character),
 })
 
-/** A message about one alert; `changes` modify it. */
+/** Returns a message about one alert, with `changes` applied. */
 export const messageOf = (alert: DeliveredAlert, changes: Partial<Message> = {}): Message => ({
   id: '01a1fe0e-e000-7000-8000-000000000001',
   kind: 'alert',

@@ -1,6 +1,6 @@
 import type { seededChoices } from '../../../test-servers/seeded-draws.ts'
 
-/** Tools of the events that random rules look at. */
+/** Tools of the events for random rules. */
 export const ruleTools = ['shell', 'read', 'net']
 const spans = ['10s', '1m', '5m']
 
@@ -19,7 +19,7 @@ function correlation(draws: Draws, depth = 0): object {
     case 'value_count':
       return { ...common, rules: [inner()], field: 'metadata.n', condition: { gte: 1 + below(3) } }
     case 'new_value':
-      // Within a window of another correlation a value is to be new once.
+      // A value must be new only once within a window of another correlation.
       return {
         ...common,
         timespan: depth === 0 ? pick(spans) : '30d',
@@ -32,7 +32,7 @@ function correlation(draws: Draws, depth = 0): object {
   }
 }
 
-/** A rule without tests; its fields are the tool and `metadata.n`. */
+/** Returns a rule without tests on the tool and `metadata.n`. */
 export const randomRule = (draws: Draws, index: number) => ({
   title: `Rule ${index}`,
   severity: 'info',
@@ -41,7 +41,7 @@ export const randomRule = (draws: Draws, index: number) => ({
   ...(draws.chance(0.3) ? { cooldown: draws.pick(spans) } : {}),
 })
 
-/** What is new is known to the database alone, while its window is rebuilt from the log. */
+/** Only the database knows which values are new, while the window is rebuilt from the log. */
 export const newThenHigh = {
   title: 'A new value, then a high one',
   severity: 'info',

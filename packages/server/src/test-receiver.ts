@@ -5,7 +5,7 @@ import { connect as connectTls, createServer as createTlsServer } from 'node:tls
 import type { Egress } from './egress/egress.ts'
 import type { TestCertificate } from './test-certificate.ts'
 
-/** A way out without rules, for what is sent to receivers of the test. */
+/** Opens an egress without restrictions, for sending to test receivers. */
 export function openEgress(trusted?: TestCertificate): Egress {
   return {
     async post({ url, headers, body }, signal) {
@@ -23,12 +23,12 @@ export function openEgress(trusted?: TestCertificate): Egress {
 }
 
 interface HttpReceiver extends AsyncDisposable {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   url: string
   received: { path: string; headers: IncomingHttpHeaders; body: string }[]
 }
 
-/** Answers every request the same. */
+/** Starts a receiver that sends every request the same response. */
 export async function startHttpReceiver(answer: { status: number; body: string }): Promise<HttpReceiver> {
   const received: HttpReceiver['received'] = []
   const server = createHttpServer(async (request, response) => {
@@ -54,7 +54,7 @@ interface SocketReceiver extends AsyncDisposable {
   sockets: Socket[]
 }
 
-/** Reads each connection to its end and then closes it, unless `serve` does something else with it. */
+/** Starts a receiver that reads each connection to its end and closes it, unless `serve` handles it. */
 export async function startSocketReceiver(
   options: { certificate?: TestCertificate; serve?: (socket: Socket) => void } = {},
 ): Promise<SocketReceiver> {
@@ -63,14 +63,14 @@ export async function startSocketReceiver(
   const sockets: Socket[] = []
   const accept = async (socket: Socket): Promise<void> => {
     sockets.push(socket)
-    // A test that breaks a connection sees so on its own side.
+    // A test that breaks a connection sees the error on its own side.
     socket.on('error', () => {})
     if (serve) return serve(socket)
     const chunks: Buffer[] = await socket.toArray()
     received.push(Buffer.concat(chunks).toString())
     socket.end()
   }
-  // Half open: when the client ends its side, the other must stay open.
+  // Half-open connections: the receiver's side must stay open after the client ends its side.
   const server = certificate
     ? createTlsServer({ ...certificate, allowHalfOpen: true }, accept)
     : createServer({ allowHalfOpen: true }, accept)

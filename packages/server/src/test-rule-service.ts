@@ -2,11 +2,11 @@ import type { RuleFirings, RuleStored } from '@wardline/contract'
 import { expect } from 'vitest'
 import { openTestService, type TestService } from './test-service.ts'
 
-/** A service whose rules run when it is asked to. */
+/** A service whose rules run only on demand. */
 export interface RuleService extends TestService {
   create(document: object): Promise<string>
   report(...events: object[]): Promise<void>
-  /** Takes what is stored through the rules, and waits for the responses. */
+  /** Runs the rules on stored events and waits for the responses. */
   runRules(): Promise<void>
   firings(id: string): Promise<RuleFirings['firings']>
   eventsOf(type: string): Promise<{ id: string; severity: string; metadata: Record<string, unknown> }[]>
@@ -37,7 +37,7 @@ export async function openRuleService(options: Parameters<typeof openTestService
   })
 }
 
-/** A rule that fires at each call of the shell. */
+/** Returns a rule that fires on each shell call. */
 export const shellRule = (more: object = {}) => ({
   title: 'Shell',
   severity: 'warning',

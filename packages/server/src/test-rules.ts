@@ -3,18 +3,18 @@ import { stringify } from 'yaml'
 import type { RuleEvent } from './features/rules/language/fields.ts'
 import { type CompiledRule, parseRules } from './features/rules/language/rule.ts'
 
-/** The rule of a document that must be valid. */
+/** Compiles the rule of a valid document. */
 export function compiled(document: object): CompiledRule {
   const { rules, faults } = parseRules(stringify({ title: 'Test', severity: 'info', ...document }))
   if (faults.length > 0 || rules.length !== 1) throw new Error(JSON.stringify({ faults, document }))
   return rules[0]!.rule
 }
 
-/** Faults of a text, as `line:column sentence`. */
+/** Returns the faults of a text as `line:column sentence`. */
 export const faultsOf = (text: string): string[] =>
   parseRules(text).faults.map(({ line, column, sentence }) => `${line}:${column} ${sentence}`)
 
-/** An event of the log; `at` in milliseconds. */
+/** Returns an event of the log. `at` is in milliseconds after `epoch`. */
 export function logged({
   seq = 1,
   at = 0,
@@ -41,5 +41,5 @@ export function logged({
   }
 }
 
-/** The start of the times of `logged`. */
+/** Start of the times of `logged`. */
 export const epoch = Date.UTC(2026, 0, 5)

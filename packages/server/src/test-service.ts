@@ -22,9 +22,9 @@ import { manualClock } from './test-clock.ts'
 export type Method = 'GET' | 'POST' | 'DELETE' | 'OPTIONS' | 'HEAD' | 'PUT' | 'PATCH'
 
 interface CallOptions {
-  /** Sent as X-Monitor-Key: the admin key when absent, no header at all when null. */
+  /** X-Monitor-Key. Default: the admin key; null = no header. */
   key?: string | null
-  /** An object or array is sent as JSON, a string or buffer as it stands. */
+  /** Objects and arrays are sent as JSON, strings and buffers unchanged. */
   body?: unknown
   headers?: Record<string, string>
 }
@@ -33,7 +33,7 @@ interface Answer<Body> {
   status: number
   headers: OutgoingHttpHeaders
   text: string
-  /** The parsed JSON; undefined when the answer holds none. */
+  /** Parsed JSON; undefined if the response has none. */
   body: Body
 }
 
@@ -42,9 +42,9 @@ export interface TestService extends AsyncDisposable, Omit<EmptyDatabase, 'url'>
   services: Services
   app: FastifyInstance
   clock: ReturnType<typeof manualClock>
-  /** Every line that was logged. */
+  /** All log lines. */
   logged: string[]
-  /** One request without a socket. Throws when the body of a success is not exactly what the contract says. */
+  /** Sends a request without a socket. Rejects if the body of a success does not match the contract exactly. */
   call<Body = unknown>(method: Method, url: string, options?: CallOptions): Promise<Answer<Body>>
   /** Creates a key; agent keys are bound to `instances` (default: `agent-*`). */
   createKey(scope: Scope, instances?: string[], expiresAt?: string): Promise<{ id: string; key: string }>
@@ -52,17 +52,17 @@ export interface TestService extends AsyncDisposable, Omit<EmptyDatabase, 'url'>
 
 interface TestServiceOptions {
   env?: Record<string, string>
-  /** The folder of another service whose database this one shares. */
+  /** Data folder of another service, to share its database. */
   dataDir?: string
   clock?: ReturnType<typeof manualClock>
-  /** The test measures the size of the database, which on PostgreSQL would else be that of many tests. */
+  /** The test measures the database size, so on PostgreSQL the database must not be shared with other tests. */
   isMeasured?: boolean
 }
 
-/** Given by the environment, so that no test pays for creating it. */
+/** Set by the environment, so that tests need not create it. */
 export const adminKey = 'the-administrator-key-of-all-the-tests'
 
-/** The schema without room for anything it does not name. */
+/** Returns the schema without allowing additional properties. */
 function strict(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(strict)
   if (typeof schema !== 'object' || schema === null) return schema
@@ -87,7 +87,7 @@ function assertReply(method: string, url: string, answer: LightMyRequestResponse
   throw new Error(`The reply of ${endpoint.name} breaks the contract: ${JSON.stringify(faults)} in ${answer.body}`)
 }
 
-/** Databases of the services that are open, by their folder. */
+/** Databases of open services, by folder. */
 const databases = new Map<string, EmptyDatabase>()
 
 function databaseOf(dataDir: string): EmptyDatabase {
@@ -102,7 +102,7 @@ interface Folder {
   remove(): Promise<void>
 }
 
-/** When the clock of a test begins, unless it is given another one. */
+/** Default start time of a test's clock. */
 const usualStart = manualClock().now()
 let migrated: Promise<Buffer> | undefined
 
@@ -115,7 +115,7 @@ async function migrateAsUsual(url: string): Promise<void> {
   await database.close()
 }
 
-/** A SQLite file of the newest schema without rows, made once: to migrate takes longer than most tests. */
+/** Returns a migrated SQLite file without rows. Created once, because migrating takes longer than most tests. */
 async function migratedFile(): Promise<Buffer> {
   const folder = mkdtempSync(join(tmpdir(), 'wardline-test-'))
   const file = join(folder, 'wardline.db')
@@ -127,7 +127,7 @@ async function migratedFile(): Promise<Buffer> {
   }
 }
 
-/** Migrated already where a service begins at the usual time, else empty. */
+/** Opens a folder whose database is already migrated if the service starts at the default time, else empty. */
 async function openFolder(startMs?: number, isMeasured?: boolean): Promise<Folder> {
   const dataDir = mkdtempSync(join(tmpdir(), 'wardline-test-'))
   const isUsual = startMs === usualStart
@@ -137,7 +137,7 @@ async function openFolder(startMs?: number, isMeasured?: boolean): Promise<Folde
     migrated ??= migratedFile()
     writeFileSync(stored.url.slice('sqlite:'.length), await migrated, { mode: 0o600 })
   }
-  // No test needs the disk space that the service reserves: a file of that size without blocks takes no time.
+  // Tests need no reserved disk space, and creating a sparse file of that size takes no time.
   const reserve = join(dataDir, 'reserve')
   writeFileSync(reserve, '')
   truncateSync(reserve, reserveBytes)
@@ -154,8 +154,8 @@ async function openFolder(startMs?: number, isMeasured?: boolean): Promise<Folde
 }
 
 /**
- * Opens the whole service on a separate real database, without listening, with a clock that stands. The project that
- * the test runs in decides on the engine.
+ * Opens the whole service on a separate real database, without listening, with a manual clock. The test project
+ * determines the engine.
  */
 export async function openTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const { clock = manualClock() } = options
@@ -251,11 +251,11 @@ async function openService(
 }
 
 export interface TestDatabase extends EmptyDatabase {
-  /** As the service opens it. */
+  /** The database as opened by the service. */
   database: Database
 }
 
-/** Opens a database without a schema. Which engine it is of depends on the project that the test runs in. */
+/** Opens a database without a schema. The test project determines the engine. */
 export async function openTestDatabase(): Promise<TestDatabase> {
   const { stored, remove } = await openFolder()
   const database = await openDatabase(stored.url, () => {})

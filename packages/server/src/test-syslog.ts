@@ -1,4 +1,4 @@
-/** Messages of octet-counted frames (RFC 6587, section 3.4.1). Throws where the bytes are anything else. */
+/** Returns the messages of octet-counted frames (RFC 6587, section 3.4.1). Throws on other bytes. */
 export function splitFrames(bytes: Buffer): string[] {
   const messages: string[] = []
   let rest = bytes
@@ -16,7 +16,7 @@ export function splitFrames(bytes: Buffer): string[] {
 const message =
   /^<(?<priority>[1-9][0-9]{0,2})>1 (?<at>\S+) (?<host>[!-~]{1,255}) wardline - (?<type>[!-~]{1,32}) \[wardline@32473(?<data>(?: [!-<>-\\^-~]{1,32}="(?:[^"\\\]]|\\["\\\]])*")*)\] \ufeff(?<text>.*)$/su
 
-/** A message of RFC 5424 as this service sends them. Throws where it breaks the grammar. */
+/** Parses an RFC 5424 message as sent by this service. Throws if it violates the grammar. */
 export function parseSyslog(given: string) {
   const { priority = '', at = '', host = '', type = '', data = '', text = '' } = message.exec(given)?.groups ?? {}
   if (priority === '') throw new Error(`Not a message of RFC 5424: ${given}`)

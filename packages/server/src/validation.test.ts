@@ -2,7 +2,7 @@ import { channelSettings, endpoints, NewChannel } from '@wardline/contract'
 import { expect, it } from 'vitest'
 import { faultFinder } from './validation.ts'
 
-/** Schemas of texts with a pattern, wherever they stand within others. */
+/** Collects text schemas with a pattern, at any depth. */
 function patternsIn(schema: unknown): { pattern: string; 'x-rule'?: unknown }[] {
   if (typeof schema !== 'object' || schema === null) return []
   const own = 'pattern' in schema && typeof schema.pattern === 'string' ? [schema as { pattern: string }] : []
@@ -26,10 +26,10 @@ it.each([
   ['settings of another type', { name: 'a', type: 'slack', settings: { token: 'x' } }, /^settings\.url is required\.$/],
   ['no name', { type: 'slack', settings: { url: 'https://a.example' } }, /^name is required\.$/],
   ['no object', 'slack', /^The body must be a JSON object\.$/],
-])('judges the settings of a channel by its type: %s', (_case, given, sentence) => {
+])('validates the settings of a channel by its type: %s', (_case, given, sentence) => {
   expect(channelFault(given)).toMatch(sentence)
 })
 
-it('takes a channel with the settings of its type', () => {
+it('accepts a channel with the settings of its type', () => {
   expect(channelFault({ name: 'a', type: 'slack', settings: { url: 'https://a.example' } })).toBeUndefined()
 })

@@ -27,7 +27,7 @@ const kdfs = {
   },
 }
 
-/** As geth and Foundry write it. */
+/** A keystore in the format of geth and Foundry. */
 function keystore(kdf: keyof typeof kdfs) {
   const { kdfparams, key } = kdfs[kdf]
   const iv = Buffer.alloc(16, 7)
@@ -67,12 +67,12 @@ describe('openWallet', () => {
     expect(await openWallet(configOf({}))).toBeUndefined()
   })
 
-  it.each(['scrypt', 'pbkdf2'] as const)('opens a keystore of %s by its passphrase', async (kdf) => {
+  it.each(['scrypt', 'pbkdf2'] as const)('opens a %s keystore with its passphrase', async (kdf) => {
     const env = { TRUST_WALLET_PASSPHRASE_FILE: write('passphrase', `${passphrase}\n`) }
     expect((await open(JSON.stringify(keystore(kdf)), { env }))?.address).toBe(testAddress)
   })
 
-  // A reader of the file can send all that the wallet has.
+  // Anyone who can read the file can spend the wallet's funds.
   it('refuses a file that others can read', async () => {
     for (const mode of [0o644, 0o640, 0o604]) {
       expect(await refusal(open(testKey, { mode }))).toMatch(/others on this machine can read .*: run chmod 600/)
@@ -81,7 +81,7 @@ describe('openWallet', () => {
     expect(await refusal(open(JSON.stringify(keystore('scrypt')), { env }))).toMatch(/PASSPHRASE_FILE: others/)
   })
 
-  it('refuses everything else with a sentence that has nothing of the key', async () => {
+  it('refuses everything else with a sentence that contains no part of the key', async () => {
     const wrong = { TRUST_WALLET_PASSPHRASE_FILE: write('wrong', 'another one') }
     const good = { TRUST_WALLET_PASSPHRASE_FILE: write('right', passphrase) }
     const sealed = keystore('scrypt')
@@ -107,7 +107,7 @@ describe('openWallet', () => {
     }
   })
 
-  it('is nowhere in the configuration, and neither is the address of the RPC', () => {
+  it('does not appear in the configuration, and neither does the RPC address', () => {
     const config = configOf({ TRUST_WALLET_KEY_FILE: write('key', testKey) })
     const shown = JSON.stringify(describeConfig(config))
     for (const secret of [testKey.slice(2), 'rpc-password', 'rpc-token']) expect(shown).not.toContain(secret)
@@ -117,7 +117,7 @@ describe('openWallet', () => {
     )
   })
 
-  it('takes amounts as decimal numbers', () => {
+  it('accepts amounts as decimal numbers', () => {
     expect(configOf({ TRUST_MAX_FEE_GWEI: '0.5', TRUST_WEEKLY_BUDGET: '1' })).toMatchObject({
       trustMaxFeeGwei: 500_000_000n,
       trustWeeklyBudget: 10n ** 18n,

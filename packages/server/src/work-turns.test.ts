@@ -18,18 +18,18 @@ function* counted(
   return steps
 }
 
-/** Work that ends within its first slice, but fills a turn. */
+/** Work that finishes within its first slice but fills a turn. */
 function* short(log: string[], name: string, budget: WorkBudget): Slices<void> {
   budget.count(sliceUnits)
   log.push(name)
   yield* []
 }
 
-/** Work of so many whole slices, whose units the lane knows of. */
+/** Work of this many whole slices, whose units are counted by the lane. */
 const paid = (piece: Piece, steps: number, log: string[], name: string) =>
   piece.inTurns(counted(steps, log, name, piece.budget(Number.MAX_SAFE_INTEGER)))
 
-/** What the log says for each turn of the event loop until all is done. */
+/** Returns the log entries of each event loop turn until all work is done. */
 async function turnsOf(log: string[], works: Promise<unknown>[]): Promise<string[]> {
   let isDone = false
   log.push('|')
@@ -45,13 +45,13 @@ async function turnsOf(log: string[], works: Promise<unknown>[]): Promise<string
   return log.join('').split('|')
 }
 
-test('work is the same at once and in turns', async () => {
+test('work has the same result at once and in turns', async () => {
   expect(atOnce(counted(3, [], 'a'))).toBe(3)
   expect(await new WorkLane().open('a', { max: 1 }).inTurns(counted(3, [], 'a'))).toBe(3)
 })
 
-// Twenty costly texts at once blocked the event loop for twenty first slices, one after the other.
-test('each turn of the event loop serves one slice of one caller, all callers in order', async () => {
+// Otherwise twenty costly texts at once would block the event loop for twenty first slices in a row.
+test('each event loop turn serves one slice of one caller, with callers in turn', async () => {
   const log: string[] = []
   const lane = new WorkLane()
   const works = ['a', 'b', 'c'].map((name) => paid(lane.open(name, { max: 1 }), 4, log, name))
@@ -60,8 +60,8 @@ test('each turn of the event loop serves one slice of one caller, all callers in
   expect(turns.join('')).toBe('a0a1b0c0a2b1c1a3b2c2b3c3')
 })
 
-// Half of what one made is kept until it ends: eight at a time took hundreds of MiB.
-test('the pieces of one caller are worked off one after the other', async () => {
+// Each unfinished piece keeps its partial results: eight at a time took hundreds of MiB.
+test('the pieces of one caller are processed one after the other', async () => {
   const log: string[] = []
   const lane = new WorkLane()
   const pieces = ['a', 'b', 'c'].map((name) => ({ name, piece: lane.open('one', { max: 8 }) }))
@@ -73,8 +73,8 @@ test('the pieces of one caller are worked off one after the other', async () => 
   expect(log.join('')).toBe('a0a1a2b0b1b2c0c1c2')
 })
 
-// Batches of a busy key were answered after half a minute, when their connections were given up.
-test('the oldest piece of a caller ends although younger ones keep coming', async () => {
+// Otherwise old batches of a busy key wait until their connections time out.
+test('the oldest piece of a caller finishes although newer ones keep arriving', async () => {
   const lane = new WorkLane()
   const run = async (steps: number) => {
     const piece = lane.open('one', { max: 8 })
@@ -93,7 +93,7 @@ test('the oldest piece of a caller ends although younger ones keep coming', asyn
   expect(younger).toBeLessThan(100)
 })
 
-test('a short piece waits for one turn of a long one of the same caller', async () => {
+test('a short piece waits for at most one turn of a long one of the same caller', async () => {
   const log: string[] = []
   const lane = new WorkLane()
   const long = paid(lane.open('one', { max: 8 }), 100, log, 'l')
@@ -102,7 +102,7 @@ test('a short piece waits for one turn of a long one of the same caller', async 
   await long
 })
 
-test('an owner has so many pieces that wait for their first slice and no more', async () => {
+test('an owner can have a limited number of pieces waiting for their first slice', async () => {
   const lane = new WorkLane()
   const log: string[] = []
   const flood = Array.from({ length: 1_100 }, () => {
@@ -117,15 +117,15 @@ test('an owner has so many pieces that wait for their first slice and no more', 
   expect(refusals[0]).toMatchObject({ reason: refused })
 })
 
-// Each turn of a kill would otherwise wait for a slice of a costly text.
-test('work pauses while something urgent is under way, and goes on under a flood of it', async () => {
+// Otherwise each turn of a kill would wait for a slice of a costly text.
+test('work slows down during urgent work but still progresses under a flood of it', async () => {
   const log: string[] = []
   const lane = new WorkLane()
   const work = paid(lane.open('a', { max: 8 }), 100, log, 'a')
   await lane.aheadOfWork(async () => {
     for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
   })
-  // Not one for each turn; some, should the machine be so busy that this took long.
+  // Fewer than one slice per turn. A busy machine may still run some.
   expect(log.length).toBeLessThan(25)
   await work
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -135,7 +135,7 @@ test('work pauses while something urgent is under way, and goes on under a flood
   await endless
 })
 
-test('a budget refuses what it cannot pay for, from then on, and says so', () => {
+test('a budget refuses work it cannot pay for and all work after it, and reports this', () => {
   const budget = new WorkBudget(100)
   expect(budget.take(60)).toBe(true)
   expect(budget.isExhausted).toBe(false)
@@ -144,8 +144,8 @@ test('a budget refuses what it cannot pay for, from then on, and says so', () =>
   expect(budget.isExhausted).toBe(true)
 })
 
-// One key once filled the only queue for over a minute, and the checks of all others waited behind it.
-test('an owner gets its turns although another has a thousand pieces waiting', async () => {
+// In a shared queue, one key could delay the checks of all others for over a minute.
+test('an owner gets its turns while another has a thousand pieces waiting', async () => {
   const lane = new WorkLane()
   const log: string[] = []
   const works = Array.from({ length: 1_000 }, () => lane.open('flood', { max: Infinity }).inTurns(counted(2, log, 'f')))
@@ -155,7 +155,7 @@ test('an owner gets its turns although another has a thousand pieces waiting', a
   await Promise.all(works)
 })
 
-test('owners together have so many pieces in flight, and the first of each finds a place nevertheless', async () => {
+test('pieces in flight are limited in total, but the first piece of each owner always gets a place', async () => {
   const lane = new WorkLane()
   const turns = Array.from({ length: 1_000 }, (_, n) => lane.open(`owner ${n % 10}`, { max: 1_000 }).nextTurn())
   const outcomes = await Promise.allSettled(turns)
@@ -165,7 +165,7 @@ test('owners together have so many pieces in flight, and the first of each finds
   await expect(lane.open('late', { max: 8 }).nextTurn()).rejects.toMatchObject(refused)
 })
 
-test('an owner has so many pieces in flight and no more, and its place back when one ends', async () => {
+test('pieces in flight are limited per owner, and a finished piece frees its place', async () => {
   const lane = new WorkLane()
   const pieces = Array.from({ length: 9 }, () => lane.open('a', { max: 8 }))
   const turns = pieces.map((piece) => piece.nextTurn())
@@ -176,7 +176,7 @@ test('an owner has so many pieces in flight and no more, and its place back when
   expect(lane.inFlight).toBe(8)
 })
 
-test('work without a caller ends at its next turn', async () => {
+test('work whose caller disconnected ends at its next turn', async () => {
   const lane = new WorkLane()
   const log: string[] = []
   let isAbandoned = false

@@ -254,7 +254,7 @@ describe('a program that may publish', () => {
     expect(await open.count('messages_refused_total', { channel: 'events', reason: 'too_large' })).toBe(1)
   })
 
-  it('of a process with the same secret but different rows is refused without harm', async () => {
+  it('with the same secret but invalid rows is refused without harm', async () => {
     await using open = await openBus(redis.url)
     await using outsider = await connectOutsider(redis.url)
     const unreadable = eventMessage(eventRowJson({ ...event(1), seq: 1.5 }), createMac(secrets.eventKey)).text

@@ -18,11 +18,11 @@ import type { Database, Statement } from './database.ts'
 import { migrate } from './migrate.ts'
 import { openPostgres } from './postgres.ts'
 
-/** No channel takes anything. */
+/** No channel accepts anything. */
 const noAlerts = { statements: () => [], notify: () => {} }
 const dayMs = 86_400_000
 const startedAt = Date.UTC(2026, 0, 15, 12)
-/** Whatever happens at all happens by then. */
+/** Timeout for everything that is expected to happen. */
 const deadline = { timeout: 60_000, interval: 5 }
 
 beforeEach(({ skip }) => {
@@ -35,23 +35,23 @@ interface Opened extends AsyncDisposable {
   database: Database
   clock: ReturnType<typeof manualClock>
   ingest: ReturnType<typeof createIngest>
-  /** What was announced, in this order. */
+  /** Announced events, in order. */
   announced: number[]
-  /** A connection that knows nothing of the service, for transactions that stand in its way. */
+  /** A connection independent of the service, for transactions that block it. */
   outside: Client
-  /** What is committed, over one more connection. */
+  /** Reads committed rows over another connection. */
   rows<Row = Record<string, unknown>>(statement: string): Promise<Row[]>
 }
 
 async function connect(url: string): Promise<Client> {
   const client = new Client({ connectionString: url })
-  // Some tests end it from the server's side.
+  // Some tests terminate the connection from the server's side.
   client.on('error', () => {})
   await client.connect()
   return client
 }
 
-/** Runs one statement beside all databases of the tests. */
+/** Runs one statement outside the databases of the tests. */
 async function administer(statement: string): Promise<void> {
   const client = await connect(inject('postgresUrl')!)
   try {
@@ -71,7 +71,7 @@ async function createDatabase(): Promise<{ name: string; url: string }> {
 
 const dropDatabase = (name: string) => administer(`drop database if exists ${name} with (force)`)
 
-/** A database with the newest schema, or that of a version. */
+/** Opens a database with the newest schema, or with that of a version. */
 async function open(version?: number): Promise<Opened> {
   const { name, url } = await createDatabase()
   const clock = manualClock(startedAt)
@@ -108,7 +108,7 @@ const seqsOf = async ({ rows }: Opened) =>
 
 const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1)
 
-/** Waits until so many connections of the service wait for a lock. */
+/** Waits until this many connections of the service wait for a lock. */
 const untilBlocked = ({ rows }: Opened, count: number) =>
   vi.waitFor(
     async () =>
@@ -122,8 +122,8 @@ const untilBlocked = ({ rows }: Opened, count: number) =>
 const faultOf = (work: Promise<unknown>) => work.then(() => undefined).catch((fault: unknown) => fault)
 
 describe('the sequence of events', () => {
-  // A reader that saw 2 before 1 would take 1 for lost, or never show it.
-  it('is given in the order of commit: the second transaction waits until the first has committed', async () => {
+  // A reader that saw 2 before 1 would consider 1 lost, or never show it.
+  it('is assigned in commit order: the second transaction waits for the commit of the first', async () => {
     await using opened = await open()
     const { outside, ingest, announced } = opened
     await outside.query('begin')
@@ -143,7 +143,7 @@ describe('the sequence of events', () => {
     ])
   })
 
-  it('has no gap after what was rolled back', async () => {
+  it('has no gap after a rollback', async () => {
     await using opened = await open()
     const { database, ingest } = opened
     const undone = database.db.transaction().execute(async (trx) => {
@@ -155,7 +155,7 @@ describe('the sequence of events', () => {
     expect(await seqsOf(opened)).toEqual([1])
   })
 
-  it('shows every reader a whole beginning at any time, however two processes store', async () => {
+  it('never shows a reader a gap while two processes store events', async () => {
     await using opened = await open()
     const { clock, outside } = opened
     const other = await openPostgres(opened.url)
@@ -205,8 +205,8 @@ describe('the sequence of events', () => {
 })
 
 describe('a batch', () => {
-  // One event that the database refuses must not be able to drag down the reports of other agents.
-  it('that is refused is retried row by row: the fault fails alone', async () => {
+  // One event that the database refuses must not fail the reports of other agents.
+  it('that is refused is retried row by row, so that only the invalid row fails', async () => {
     await using opened = await open()
     const bad = { ...event('bad'), severity: 'nonsense' as never }
     const work = [event('a'), bad, event('b'), bad, event('c')].map((entry) => opened.ingest.store([entry]))
@@ -244,11 +244,11 @@ describe('a batch', () => {
     expect(await opened.rows('select name from job_runs')).toEqual([{ name: 'a' }])
   })
 
-  // Each has locked what the other one needs: the server aborts one of them, which is not at fault.
-  it('that the server ends to undo a deadlock is run again, once', async () => {
+  // Each transaction has locked what the other needs, and the server aborts one of them.
+  it('that the server aborts because of a deadlock is retried and stored once', async () => {
     await using opened = await open()
     const { database, outside } = opened
-    // Sooner than after the usual second; only a superuser may say so.
+    // Earlier than the default of one second; only a superuser may set it.
     const name = new URL(opened.url).pathname.slice(1)
     await outside.query(`alter database ${name} set deadlock_timeout = '20ms'`).catch(() => {})
     await outside.query(`insert into job_runs values ('a', 0), ('b', 0), ('gate', 0)`)
@@ -271,12 +271,12 @@ describe('a batch', () => {
 })
 
 describe('prepared statements', () => {
-  // What a pooler does between two of its clients.
-  it('are prepared again on every connection that has forgotten them', async () => {
+  // A pooler does this between two of its clients.
+  it('are prepared again on every connection that lost them', async () => {
     await using opened = await open()
     const { database, ingest, outside } = opened
     const count = raw(`update counters set value = value where name = 'event_seq' returning value`)
-    /** Blocked by one lock, the four need a connection each. */
+    /** Four statements blocked by one lock, which need a connection each. */
     async function onFourConnections(...statements: Statement[]): Promise<void> {
       await outside.query('begin')
       await outside.query('lock table counters')
@@ -289,13 +289,13 @@ describe('prepared statements', () => {
     await ingest.store([event('before')])
     await onFourConnections(count, raw('deallocate all'))
     await onFourConnections(count)
-    // Of one connection: it cannot be part of a larger transaction.
+    // Affects one connection only, and cannot be part of a larger transaction.
     await database.batch([raw('discard all')])
     await ingest.store([event('after')])
     expect(await seqsOf(opened)).toEqual([1, 2])
   })
 
-  it('survive a fault, and a migration that changes what they return', async () => {
+  it('survive an error, and a migration that changes their result columns', async () => {
     await using opened = await open()
     const { database } = opened
     const all = raw('select * from job_runs')
@@ -308,7 +308,7 @@ describe('prepared statements', () => {
   })
 })
 
-/** Sends statements as a batch does, all but the Sync at its end: the process was paused while it sent. */
+/** Sends statements like a batch but without the final Sync, like a process paused while sending. */
 async function sendHalf(url: string, text: string): Promise<Client> {
   const client = new Client({ connectionString: url, application_name: 'wardline writes' })
   client.on('error', () => {})
@@ -322,8 +322,8 @@ async function sendHalf(url: string, text: string): Promise<Client> {
 }
 
 describe('a process that is paused', () => {
-  // Every event and every kill of all processes would wait until an operator finds the frozen machine.
-  it('in the middle of sending a batch is ended, and what waited for its locks goes on', async () => {
+  // Otherwise all events and kills of all processes would wait until an operator finds the frozen machine.
+  it('in the middle of sending a batch is disconnected, and waiting statements continue', async () => {
     await using opened = await open()
     const paused = await sendHalf(opened.url, 'update counters set value = value + 100')
     const ended = new Promise((resolve) => paused.once('end', resolve))
@@ -340,8 +340,8 @@ describe('a process that is paused', () => {
     await ended
   })
 
-  // An operator may run a query with the same credentials, and leave the transaction open.
-  it('is not taken for a person whose transaction is open', async () => {
+  // An operator may run a query with the same credentials and leave the transaction open.
+  it('is not confused with a person whose transaction is open', async () => {
     await using opened = await open()
     const { outside, ingest } = opened
     await outside.query('begin')
@@ -353,7 +353,7 @@ describe('a process that is paused', () => {
 })
 
 describe('a server that fails', () => {
-  it('to get a lock in time is a DatabaseError, and no abandoned statement keeps running', async () => {
+  it('to get a lock in time causes a DatabaseError, and no abandoned statement keeps running', async () => {
     await using opened = await open()
     const { database, outside, ingest } = opened
     await outside.query('begin')
@@ -374,7 +374,7 @@ describe('a server that fails', () => {
     expect(await opened.rows(`select value from counters where name = 'event_seq'`)).toEqual([{ value: '1' }])
   })
 
-  it('by ending connections harms only who uses them, and the next one gets a new connection', async () => {
+  it('by closing connections only affects their users, and the next caller gets a new connection', async () => {
     await using opened = await open()
     const { database, outside, ingest } = opened
     const endAll = () =>
@@ -420,19 +420,19 @@ describe('an incompatible server is refused', () => {
       await dropDatabase(name)
     }
   }
-  /** The server's own word about itself is what the service goes by: here a function in front of it gives another. */
+  /** Shadows a function by which the service checks the server, to make the server claim other properties. */
   const claims = (name: string, definition: string) => [
     'create schema claimed',
     `create function claimed.${definition}`,
     `alter database ${name} set search_path = claimed, pg_catalog`,
   ]
 
-  it('unless nothing is wrong with it', async () => {
+  it('unless it meets all requirements', async () => {
     expect(await open(() => [])).toBe('opened')
   })
 
   // A 201 means "on disk": anything less would lose acknowledged events when the power fails.
-  it('when it confirms before the disk does', async () => {
+  it('if it confirms commits before they are on disk', async () => {
     expect(await open((name) => [`alter database ${name} set synchronous_commit = off`])).toBe(
       'The database cannot be used: PostgreSQL runs with synchronous_commit = off: set it to on for the database of Wardline.',
     )
@@ -441,7 +441,7 @@ describe('an incompatible server is refused', () => {
     )
   })
 
-  it('when it is too old', async () => {
+  it('if it is too old', async () => {
     const old = `current_setting(text) returns text language sql as
       $$ select case $1 when 'server_version_num' then '140011' when 'server_version' then '14.11' else 'on' end $$`
     expect(await open((name) => claims(name, old))).toBe(
@@ -449,7 +449,7 @@ describe('an incompatible server is refused', () => {
     )
   })
 
-  it('when it is a standby', async () => {
+  it('if it is a standby', async () => {
     const standby = `pg_is_in_recovery() returns boolean language sql as 'select true'`
     expect(await open((name) => claims(name, standby))).toBe(
       'The database cannot be used: This PostgreSQL server is a standby: give the address of the primary.',
@@ -478,7 +478,7 @@ describe('the partitions of events', () => {
     await forgetOldEvents({ config, database, clock } as unknown as Deps)
   }
 
-  it('are made from yesterday to a week ahead, and again as time passes', async () => {
+  it('are created from yesterday to a week ahead, and further ones as time passes', async () => {
     await using opened = await open()
     const { database, clock } = opened
     expect(await partitions(opened)).toEqual([...days('2026-01-14', 9), 'events_otherwise'])
@@ -489,8 +489,8 @@ describe('the partitions of events', () => {
     expect(await partitions(opened)).toEqual([...days('2026-01-14', 12), 'events_otherwise'])
   })
 
-  // A dump reads every partition from its first to its last minute.
-  it('of days ahead may wait while a dump runs: a service that starts meanwhile is not refused', async () => {
+  // A dump locks every partition for its whole duration.
+  it('of future days may wait for a dump, without preventing a service from starting', async () => {
     await using opened = await open()
     const { database, clock, outside, ingest } = opened
     await outside.query('begin')
@@ -504,7 +504,7 @@ describe('the partitions of events', () => {
     expect(await partitions(opened)).toHaveLength(11)
   })
 
-  it('go with their day once it has expired, with its index entries, and not before', async () => {
+  it('are dropped only after their day has expired, together with its index entries', async () => {
     await using opened = await open()
     const { clock, ingest } = opened
     clock.jump(Date.UTC(2026, 0, 16) - 1 - clock.now())
@@ -525,7 +525,7 @@ describe('the partitions of events', () => {
     expect(await opened.rows('select distinct seq from event_refs')).toEqual([{ seq: '2' }])
   })
 
-  it('stay while they are in use, without keeping the writers waiting, and go later', async () => {
+  it('are kept while in use, without blocking writers, and dropped later', async () => {
     await using opened = await open()
     const { clock, ingest, outside } = opened
     await ingest.store([event('old')])
@@ -541,8 +541,8 @@ describe('the partitions of events', () => {
     expect(await seqsOf(opened)).toEqual([2])
   })
 
-  // A clock that runs ahead must not make the service refuse reports, nor refuse to start when that day has come.
-  it('leave no event out: what a wrong clock dates into the far future is taken, listed, and forgotten in its time', async () => {
+  // A fast clock must not make the service refuse reports, or refuse to start when that day comes.
+  it('accept events that a wrong clock dates into the far future, which are listed and expire in time', async () => {
     await using opened = await open()
     const { database, clock, ingest } = opened
     const far = clock.now() + 60 * dayMs
@@ -586,10 +586,10 @@ describe('values', () => {
   const text = fc
     .array(piece, { maxLength: 6 })
     .map((pieces) => pieces.join(''))
-    // PostgreSQL has no NUL in texts; reports with one are refused before.
+    // PostgreSQL texts cannot contain NUL; reports with one are refused earlier.
     .filter((joined) => !joined.includes('\0'))
 
-  it('of events come back as they were stored, whatever text they are', async () => {
+  it('of events are read as they were stored, whatever the text', async () => {
     await using opened = await open()
     const { database, ingest } = opened
     const optional = fc.option(text, { nil: null })
@@ -610,7 +610,7 @@ describe('values', () => {
     )
   })
 
-  it('of a row source over JSON come back as they were given, with their place', async () => {
+  it('of a row source over JSON are read as given, with their ordinal', async () => {
     await using opened = await open()
     const { db, dialect } = opened.database
     const columns = { label: 'text', count: 'bigint', share: 'double' } as const
@@ -628,8 +628,8 @@ describe('values', () => {
   })
 })
 
-// Writers that wait for a lock, or a flood of writes, would otherwise take every connection.
-it('keeps a connection for control', async () => {
+// Otherwise writers waiting for a lock, or a flood of writes, would use every connection.
+it('reserves a connection for control', async () => {
   await using opened = await open()
   await opened.outside.query(`begin; update counters set value = 1 where name = 'alert_seq'`)
   const blocked = raw(`update counters set value = value + 1 where name = 'alert_seq'`)
@@ -640,15 +640,15 @@ it('keeps a connection for control', async () => {
   await Promise.all(writes)
 })
 
-describe('bringing the schema up to date', () => {
-  /** Resolves when a change waits for a lock, after doing this to its connection. */
+describe('migrating the schema', () => {
+  /** Resolves once a change waits for a lock and this was applied to its connection. */
   const whenWaiting = ({ rows }: Opened, deed = 'pid') =>
     vi.waitFor(async () => {
       const found = await rows(`select ${deed} from pg_stat_activity where datname = current_database()
           and application_name = 'wardline migration' and wait_event_type = 'Lock'`)
       expect(found).toHaveLength(1)
     }, deadline)
-  /** As a process of the version before does, whose statements end after 1.5 seconds. */
+  /** Stores an event like a process of the previous version, whose statements time out after 1.5 seconds. */
   const write = ({ database }: Opened, seq: number) =>
     database.batch([
       raw(
@@ -662,8 +662,8 @@ describe('bringing the schema up to date', () => {
   const newestVersion = async ({ rows }: Opened) =>
     (await rows<{ version: number }>('select max(version) as version from schema_version'))[0]!.version
 
-  // An alter that waits for a long reader would otherwise stop every writer until that one ends.
-  it('holds up writers for less than they wait, however long a lock is not free', async () => {
+  // Otherwise an alter that waits for a long reader would block every writer until that reader ends.
+  it('delays writers for less than their timeout, however long a lock is unavailable', async () => {
     await using opened = await open(4)
     await opened.outside.query('begin; lock table events in access share mode')
     let isOver = false
@@ -681,7 +681,7 @@ describe('bringing the schema up to date', () => {
     expect(await seqsOf(opened)).toEqual([1, 2, 3])
   })
 
-  it('marks old events of the service beside writers, and goes on after a crash', async () => {
+  it('marks old events of the service during writes, and resumes after a crash', async () => {
     await using opened = await open(10)
     const type = `case when n % 80 = 0 then 'instance_offline' else 'tool_call' end`
     await opened.outside.query(`
@@ -699,7 +699,7 @@ describe('bringing the schema up to date', () => {
     await whenWaiting(opened, 'pg_terminate_backend(pid)')
     expect(await cut).toBeInstanceOf(DatabaseError)
     await opened.outside.query('commit')
-    // Ten of the last rows, which the index of types lacks, and the first page of those that it holds.
+    // Ten of the last rows, which are not in the index of types, and the first page of indexed rows.
     expect([await newestVersion(opened), await marked()]).toEqual([10, 510])
     await migrate(opened.database, startedAt)
     expect(await newestVersion(opened)).toBeGreaterThanOrEqual(11)

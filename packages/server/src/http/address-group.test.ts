@@ -18,8 +18,8 @@ it.each([
   expect(addressGroup(address)).toBe(group)
 })
 
-// The owner of a /64 has more addresses than could be counted, and would have 20 attempts with each.
-it('counts all addresses of a /64 as one, however they are written, and those of another as others', () => {
+// The owner of a /64 has practically unlimited addresses, and would get 20 attempts with each.
+it('counts all addresses of a /64 as one, however they are written, and other networks separately', () => {
   const part = fc.integer({ min: 0, max: 0xffff })
   fc.assert(
     fc.property(fc.tuple(part, part, part, part), fc.tuple(part, part, part, part), part, (network, host, other) => {

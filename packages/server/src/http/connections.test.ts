@@ -6,11 +6,11 @@ import { exemptAddresses } from './connections.ts'
 
 interface Client {
   socket: Socket
-  /** Sends a request and returns the head of the answer, or what came before the connection ended. */
+  /** Sends a request and returns the head of the response, or the bytes before the connection ended. */
   get(path: string, header?: string): Promise<string>
 }
 
-/** Clients whose connections come from any address: real ones, of which only the address is made up. */
+/** Opens clients with real connections from made-up addresses. */
 async function clientsOf(service: TestService): Promise<{ open(address: string): Promise<Client> } & AsyncDisposable> {
   await service.app.ready()
   const clients: Socket[] = []
@@ -54,8 +54,8 @@ const key = `x-monitor-key: ${adminKey}\r\n`
 const openCapped = () => openTestService({ env: { WARDLINE_MAX_CONNECTIONS_PER_ADDRESS: '5' } })
 
 describe('the connections of one address', () => {
-  // Without a cap, one machine without a key takes the places of the whole fleet.
-  it('are capped exactly, other addresses are not affected, and places come back', async () => {
+  // Without a cap, one machine without a key could use up the connections of the whole fleet.
+  it('are capped exactly, independently of other addresses, and closed ones are released', async () => {
     await using service = await openCapped()
     await using clients = await clientsOf(service)
     const clientsOfAddress: Client[] = []
@@ -74,8 +74,8 @@ describe('the connections of one address', () => {
     expect((await service.call('GET', '/metrics')).text).toMatch(/connections_refused_total\{reason="address"\} [1-9]/)
   })
 
-  // A caller behind the same address as an attacker must still reach the kill switch.
-  it('are served beyond the cap with a valid key, and end after any other', async () => {
+  // A caller with the same address as an attacker must still reach the kill switch.
+  it('are served over the cap with a valid key, and closed after any other request', async () => {
     await using service = await openCapped()
     await using clients = await clientsOf(service)
     for (let count = 0; count < 5; count++) await clients.open('203.0.113.7')
@@ -89,14 +89,14 @@ describe('the connections of one address', () => {
     }
   })
 
-  it('are closed unread at twice the cap', async () => {
+  it('are closed without reading at twice the cap', async () => {
     await using service = await openCapped()
     await using clients = await clientsOf(service)
     for (let count = 0; count < 10; count++) await clients.open('203.0.113.7')
     expect(await (await clients.open('203.0.113.7')).get('/api/status', key)).toBe('')
   })
 
-  it('do not count once a valid key was presented', async () => {
+  it('do not count after a valid key was presented', async () => {
     await using service = await openCapped()
     await using clients = await clientsOf(service)
     for (let count = 0; count < 12; count++) {
@@ -108,7 +108,7 @@ describe('the connections of one address', () => {
     expect(status(await (await clients.open('203.0.113.7')).get('/healthz'))).toBe('429')
   })
 
-  it('are not capped on this machine', async () => {
+  it('are not capped for loopback', async () => {
     await using service = await openCapped()
     await using clients = await clientsOf(service)
     for (let count = 0; count < 20; count++) {
@@ -118,7 +118,7 @@ describe('the connections of one address', () => {
 })
 
 describe('an address', () => {
-  it('is exempt when it is loopback or a trusted proxy', () => {
+  it('is exempt if it is loopback or a trusted proxy', () => {
     const isExempt = exemptAddresses({ trustedProxies: ['10.0.0.0/8', '192.0.2.1', '2001:db8::/32'] })
     const exempt = [
       '127.0.0.1',

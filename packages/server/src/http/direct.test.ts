@@ -7,7 +7,7 @@ let service: TestService
 let port: number
 let agentKey: string
 
-/** Requests that the framework handed to a handler. */
+/** Requests that the framework passed to a handler. */
 let general = 0
 const count = () => {
   general += 1
@@ -32,11 +32,11 @@ interface Sent {
   key?: string | undefined
   headers?: Record<string, string>
   path?: string
-  /** Sent in pieces of so many bytes. */
+  /** Size in bytes of the chunks in which the request is sent. */
   pieces?: number
 }
 
-/** One request on a separate connection: status, headers and body of the answer. */
+/** Sends one request on a separate connection. Returns status, headers and body of the response. */
 function send({ body = event, key = adminKey, headers = {}, path = '/api/events', pieces }: Sent) {
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
   const lines = Object.entries({
@@ -75,12 +75,12 @@ function send({ body = event, key = adminKey, headers = {}, path = '/api/events'
   )
 }
 
-/** The same request past the direct way, which knows no parameter of a content type but its usual spelling. */
+/** Bypasses the direct route, which accepts content type parameters only in their usual spelling. */
 const sendGenerally = (sent: Sent) =>
   send({ ...sent, headers: { 'content-type': 'application/json;charset=utf-8', ...sent.headers } })
 
 describe('a direct request', () => {
-  it('is answered without the framework, by the same headers, and stored the same', async () => {
+  it('is served without the framework, with the same headers and the same stored rows', async () => {
     const before = general
     const direct = await send({ body: { ...event, description: 'direct' } })
     expect(general).toBe(before)
@@ -114,7 +114,7 @@ describe('a direct request', () => {
     ['an empty Idempotency-Key', { headers: { 'idempotency-key': '' } }],
     ['a wrong key', { key: 'wrong' }],
     ['another host', { headers: { host: 'evil.example' } }],
-  ])('with %s is refused as on the general way', async (_, sent) => {
+  ])('with %s is refused like on the framework path', async (_, sent) => {
     const direct = await send(sent)
     const usual = await sendGenerally(sent)
     expect(direct.status).toBeGreaterThanOrEqual(400)
@@ -124,7 +124,7 @@ describe('a direct request', () => {
     })
   })
 
-  it('is refused for other instances than those of its key, which is noted', async () => {
+  it('is refused and reported for an instance to which its key is not bound', async () => {
     const sent = { key: agentKey, body: { ...event, instance_id: 'agent-2' } }
     const direct = await send(sent)
     expect(direct).toMatchObject({ status: 403, body: { error: 'This key is bound to other instances.' } })
@@ -133,12 +133,12 @@ describe('a direct request', () => {
     expect(list.body.events).toHaveLength(1)
   })
 
-  it('is refused by a key whose scope does not report', async () => {
+  it('is refused for a key whose scope may not report', async () => {
     const { key } = await service.createKey('viewer')
     expect(await send({ key })).toMatchObject({ status: 403, headers: { 'x-error-code': 'forbidden' } })
   })
 
-  it('is read whole, however it comes in pieces', async () => {
+  it('is read completely, however it is split into chunks', async () => {
     const before = general
     const description = '🦀'.repeat(50)
     const answer = await send({ body: { ...event, description }, pieces: 7 })
@@ -148,14 +148,14 @@ describe('a direct request', () => {
     expect(list.body.events).toEqual([expect.objectContaining({ id: answer.body.id, description })])
   })
 
-  it('gets the same id for the same Idempotency-Key on either way', async () => {
+  it('gets the same id for the same Idempotency-Key on either path', async () => {
     const headers = { 'idempotency-key': 'once' }
     const direct = await send({ headers })
     expect((await sendGenerally({ headers })).body).toEqual(direct.body)
     expect((await send({ headers })).body).toEqual(direct.body)
   })
 
-  it('is beyond the quota of its key as on the general way', async () => {
+  it('is subject to the quota of its key like on the framework path', async () => {
     const sent = { key: agentKey, body: { ...event, instance_id: 'agent-1' } }
     const answers = []
     for (let n = 0; n < 30; n++) answers.push(await send(sent))
@@ -164,7 +164,7 @@ describe('a direct request', () => {
     expect((await sendGenerally(sent)).body).toEqual(refused!.body)
   })
 
-  it('fails by the sentence for a database that fails', async () => {
+  it('returns the database error if the database fails', async () => {
     const back = await service.refuse('insert', 'events')
     const answer = await send({})
     expect(answer).toMatchObject({ status: 500, headers: { 'x-error-code': 'database' } })

@@ -17,7 +17,7 @@ describe('the host of an authority', () => {
     ['192.0.2.7:4747', '192.0.2.7'],
     ['[::1]', '::1'],
     ['[2001:DB8::7]:4747', '2001:db8::7'],
-  ])('%s is %s', (authority, host) => {
+  ])('of %s is %s', (authority, host) => {
     expect(hostOf(authority)).toBe(host)
   })
 
@@ -41,19 +41,19 @@ describe('the host of an authority', () => {
     'localhost:4747:80',
     'localhost:x',
     'localhost:123456',
-  ])('%j has none', (authority) => {
+  ])('is undefined for %j', (authority) => {
     expect(hostOf(authority)).toBeUndefined()
   })
 })
 
 const hosts = (env: Record<string, string>) => servedHosts(readConfig(env), 'Box-7.corp.example')
 
-describe('the hosts that are served', () => {
+describe('the served hosts', () => {
   const beyond = hosts({ HOST: '0.0.0.0' })
   const local = hosts({})
 
   it.each(['localhost', '127.0.0.1', '::1', '192.168.0.7', '2001:db8::7', 'box-7.corp.example', 'box-7', '0.0.0.0'])(
-    'include %s beyond loopback',
+    'include %s when not on loopback',
     (host) => expect(beyond(host)).toBe(true),
   )
 
@@ -61,7 +61,7 @@ describe('the hosts that are served', () => {
     expect(local(host)).toBe(true)
   })
 
-  // A page points its own name at the address of the service, and is then of the same origin to the browser.
+  // A page can point its own name at the service's address; the browser then treats both as the same origin.
   it.each([
     'evil.example',
     'box-7.evil.example',
@@ -78,11 +78,11 @@ describe('the hosts that are served', () => {
     expect(local(host)).toBe(false)
   })
 
-  it('include no address and no name of the machine on loopback: no client reaches it by these', () => {
+  it('include neither addresses nor names of the machine on loopback, where no client uses them', () => {
     for (const host of ['192.168.0.7', '2001:db8::7', '0.0.0.0', 'box-7']) expect(local(host), host).toBe(false)
   })
 
-  it.each(['0.0.0.0', '127.0.0.1'])('include what is named, wherever it listens: %s', (host) => {
+  it.each(['0.0.0.0', '127.0.0.1'])('include the configured names when listening on %s', (host) => {
     const served = hosts({
       HOST: host,
       WARDLINE_PUBLIC_URL: 'https://Wardline.Example.com:8443/console',
@@ -110,7 +110,7 @@ describe('the hosts that are served', () => {
     }
   })
 
-  it('include no name below another that was not named with a star', () => {
+  it('include subdomains only of names configured with a star', () => {
     const name = fc.stringMatching(/^[a-z]{1,8}(\.[a-z]{1,8}){0,3}$/)
     fc.assert(
       fc.property(name, name, (allowed, asked) => {
@@ -124,7 +124,7 @@ describe('the hosts that are served', () => {
 
 describe('the settings', () => {
   it.each(['example.com:443', 'https://example.com', '*', '*.', 'a..b', 'a b', '*.*.example.com', 'x.*', '-a', 'a/b'])(
-    'refuse %j as a host name, and say why',
+    'refuse %j as a host name and explain why',
     (value) => {
       expect(() => readConfig({ WARDLINE_ALLOWED_HOSTS: value })).toThrow(
         'WARDLINE_ALLOWED_HOSTS must be a comma-separated list of host names',
@@ -140,7 +140,7 @@ describe('the settings', () => {
   )
 })
 
-describe('a service beyond loopback', () => {
+describe('a service that does not listen on loopback', () => {
   let service: TestService
   let port: number
   beforeAll(async () => {
@@ -156,7 +156,7 @@ describe('a service beyond loopback', () => {
   })
   afterAll(() => service[Symbol.asyncDispose]())
 
-  /** The status of a request as it goes over the wire. */
+  /** Sends a raw request and returns the status. */
   async function ask(lines: string[], target = '/api/status', version = '1.1'): Promise<number> {
     const socket = connect(port, '127.0.0.1')
     await once(socket, 'connect')
@@ -175,7 +175,7 @@ describe('a service beyond loopback', () => {
     'Host: [2001:db8::7]:4747',
     `Host: ${hostname()}`,
     'Host: localhost:4747',
-  ])('answers to %s', async (line) => {
+  ])('serves a request with %s', async (line) => {
     expect(await ask([line])).toBe(401)
     expect(await ask([line, 'X-Forwarded-Host: wardline.example.com'])).toBe(401)
   })
@@ -202,17 +202,17 @@ describe('a service beyond loopback', () => {
     expect(await ask(lines, target)).toBe(status)
   })
 
-  it('answers a known name in the target as in the header', async () => {
+  it('serves a known name in the target like in the header', async () => {
     expect(await ask(['Host: localhost'], 'http://wardline.example.com/api/status')).toBe(401)
   })
 
-  // No browser can send such a request, and health probes of the old kind do.
-  it('answers a request of HTTP/1.0 without a host', async () => {
+  // Browsers cannot send such requests, but old health probes do.
+  it('serves an HTTP/1.0 request without a host', async () => {
     expect(await ask([], '/healthz', '1.0')).toBe(200)
     expect(await ask(['Host: evil.example'], '/healthz', '1.0')).toBe(421)
   })
 
-  it('goes on refusing after it served a known name, and names the settings', async () => {
+  it('keeps refusing unknown names after serving a known one, and names the settings', async () => {
     for (const host of ['localhost', 'evil.example', 'localhost', 'evil.example']) {
       const { status, body } = await service.call('GET', '/healthz', { headers: { host } })
       expect(status).toBe(host === 'localhost' ? 200 : 421)
@@ -221,7 +221,7 @@ describe('a service beyond loopback', () => {
     }
   })
 
-  it('is refused on every route, the stream and the open ones included', async () => {
+  it('refuses unknown names on every route, including the stream and routes without a key', async () => {
     for (const path of ['/', '/api/stream', '/api/public/trust', '/metrics', '/docs', '/openapi.json', '/nowhere']) {
       const answer = await service.call('GET', path, { headers: { host: 'evil.example' } })
       expect(answer.status, path).toBe(421)
@@ -229,7 +229,7 @@ describe('a service beyond loopback', () => {
   })
 })
 
-it('does not count what a client says of a proxy where none is trusted', async () => {
+it('ignores X-Forwarded-Host without a trusted proxy', async () => {
   await using service = await openTestService()
   const headers = { host: 'localhost', 'x-forwarded-host': 'evil.example' }
   expect((await service.call('GET', '/healthz', { headers })).status).toBe(200)

@@ -20,7 +20,7 @@ const nested = (depth: number) => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}
 const nestedList = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
 
 describe('parseJson', () => {
-  it('gives what the JSON says', () => {
+  it('returns the value of the JSON', () => {
     fc.assert(
       fc.property(fc.json({ maxDepth: 8 }), (text) => {
         fc.pre(!text.includes('\\u') && !text.includes('__proto__'))
@@ -47,16 +47,16 @@ describe('parseJson', () => {
     expect(faultOf(() => parseJson(text))).toBe(sentence)
   })
 
-  // A field of this name would reach the prototype of whatever it is copied into.
+  // Copying a field of this name into an object would set the object's prototype.
   it.each(['{"a":{"__proto__":{"admin":true}}}', '{"a":{"\\u005f_proto__":1}}', '{"a":[{"b":{"__proto__":null}}]}'])(
-    'refuses a field that is the prototype: %s',
+    'refuses a __proto__ field: %s',
     (text) => {
       expect(faultOf(() => parseJson(text))).toContain('must not be named __proto__')
     },
   )
 
-  // What is nested deeply enough is read but cannot be written again: one event would break every list.
-  it('refuses what is nested deeper than 16 levels, and survives any depth', () => {
+  // Very deep JSON can be parsed but not serialized again, so one event would break every list.
+  it('refuses more than 16 levels and survives any depth', () => {
     expect(parseJson(nested(16))).toEqual(JSON.parse(nested(16)))
     expect(parseJson(nestedList(16))).toEqual(JSON.parse(nestedList(16)))
     for (const depth of [17, 100, 100_000]) {
@@ -71,7 +71,7 @@ describe('parseJson', () => {
 })
 
 describe('bodyText', () => {
-  it('refuses bytes that are no UTF-8', () => {
+  it('refuses bytes that are not UTF-8', () => {
     expect(bodyText(Buffer.from('gr\u00fc\u00df \u{1F980}'))).toBe('gr\u00fc\u00df \u{1F980}')
     for (const bytes of [[0xff], [0xc3, 0x28], [0xed, 0xa0, 0x80], [0xf0, 0x9f, 0xa6]]) {
       expect(faultOf(() => bodyText(Buffer.from(bytes)))).toBe('The body must be UTF-8.')
@@ -95,7 +95,7 @@ describe('a value in the metadata of an event', () => {
       body: batch ? `[${text}]` : text,
     })
 
-  it('is refused with one sentence, or listed and streamed exactly as it was sent', async () => {
+  it('is refused with one sentence, or listed and streamed exactly as sent', async () => {
     const anyCharacter = fc.oneof(fc.nat(0x7f), fc.nat(0x10ffff)).map((code) => String.fromCodePoint(code))
     const anyString = fc.string({ unit: anyCharacter, maxLength: 12 })
     const { value } = fc.letrec((tie) => ({
@@ -139,7 +139,7 @@ describe('a value in the metadata of an event', () => {
     expect(stored).toBeGreaterThan(30)
   })
 
-  it('has at most 16 KiB as JSON, counted in bytes', async () => {
+  it('has at most 16 KiB as JSON in bytes', async () => {
     const event = (metadata: object) =>
       JSON.stringify({ severity: 'info', source: 's', event_type: 'note', description: 'd', metadata })
     expect((await send(event({ a: 'x'.repeat(16 * 1024 - 8) }), false)).status).toBe(201)

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { openTestService } from '../test-service.ts'
 import { RefusalPace } from './problem.ts'
 
-test('refusals wait beyond 200 a second, until the next second', () => {
+test('refusals above 200 per second are delayed until the next second', () => {
   const pace = new RefusalPace()
   const waits = (count: number, now: number) => Array.from({ length: count }, () => pace.next(now))
   expect(waits(200, 0)).toEqual(Array(200).fill(0))
@@ -11,8 +11,8 @@ test('refusals wait beyond 200 a second, until the next second', () => {
   expect(waits(1, 1_500)).toEqual([100])
 })
 
-// Twenty connections that asked again at once kept the process busy with nothing but refusals.
-test('a flood of refusals is answered later than a request that came after it', async () => {
+// Twenty connections that retried immediately could keep the process busy with nothing but refusals.
+test('a flood of refusals is sent later than the response to a request that came after it', async () => {
   await using service = await openTestService()
   const made = await service.call<{ key: string }>('POST', '/api/keys', {
     body: { scope: 'agent', name: 'a', instances: ['a'], quotas: { checks_per_second: 1 } },

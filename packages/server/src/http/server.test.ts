@@ -14,7 +14,7 @@ afterAll(() => service[Symbol.asyncDispose]())
 const post = (body: unknown, headers: Record<string, string> = {}, path = '/api/events') =>
   service.call<{ error: string }>('POST', path, { body, headers })
 
-describe('a faulty event', () => {
+describe('an invalid event', () => {
   const event = { severity: 'info', source: 's', event_type: 'note', description: 'd' }
 
   it.each<[string, unknown, string]>([
@@ -45,7 +45,7 @@ describe('a faulty event', () => {
     ['nothing', '', 'The body must be a JSON object.'],
     ['no JSON', '{', 'The body must be JSON.'],
     ['no UTF-8', Buffer.from([0x22, 0xff, 0x22]), 'The body must be UTF-8.'],
-  ])('with %s is refused by a sentence that names field and rule', async (_fault, body, sentence) => {
+  ])('with %s is refused with a sentence that names field and rule', async (_fault, body, sentence) => {
     const answer = await post(body)
     expect(answer.status).toBe(400)
     expect(answer.body.error).toContain(sentence)
@@ -53,11 +53,11 @@ describe('a faulty event', () => {
     expect(answer.headers).toMatchObject({ 'x-error-code': 'invalid', 'x-content-type-options': 'nosniff' })
   })
 
-  it('is none when it has as many wide characters as allowed', async () => {
+  it('does not include one with the maximum number of wide characters', async () => {
     expect((await post({ ...event, source: '🦀'.repeat(100) })).status).toBe(201)
   })
 
-  it('in a batch leaves the others alone and is named by its place', async () => {
+  it('in a batch does not affect the others and is identified by its position', async () => {
     const answer = await post([event, { ...event, severity: 'x' }, 7, event], {}, '/api/events/batch')
     expect(answer.status).toBe(200)
     expect(answer.body).toEqual({
@@ -70,7 +70,7 @@ describe('a faulty event', () => {
     })
   })
 
-  it('in lines is named by its line', async () => {
+  it('in NDJSON is identified by its line', async () => {
     const lines = [JSON.stringify(event), '{', '', JSON.stringify({ ...event, source: '\u0000' })].join('\n')
     const answer = await post(lines, { 'content-type': 'application/x-ndjson' }, '/api/events/batch')
     expect(answer.body).toMatchObject({
@@ -84,19 +84,19 @@ describe('a faulty event', () => {
 })
 
 describe('a body', () => {
-  it('of another type is refused', async () => {
+  it('of an unsupported type is refused', async () => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/x-ndjson']) {
       expect((await post('{}', { 'content-type': type })).status, type).toBe(415)
     }
   })
 
-  it('beyond its bound is refused: 256 KiB, or 1 MiB for a batch', async () => {
+  it('over its limit is refused: 256 KiB, or 1 MiB for a batch', async () => {
     expect((await post(`"${'x'.repeat(256 * 1024)}"`)).status).toBe(413)
     expect((await post(`["${'x'.repeat(256 * 1024)}"]`, {}, '/api/events/batch')).status).toBe(200)
     expect((await post(`["${'x'.repeat(1024 * 1024)}"]`, {}, '/api/events/batch')).status).toBe(413)
   })
 
-  it('of a batch holds 1 to 1,000 events', async () => {
+  it('of a batch must contain 1 to 1,000 events', async () => {
     for (const [body, sentence] of [
       ['[]', 'at least one event'],
       [JSON.stringify(new Array(1_001).fill(1)), 'at most 1000 events'],
@@ -109,7 +109,7 @@ describe('a body', () => {
   })
 })
 
-// SQLite would find every row by a NUL, and PostgreSQL would fail, as if it were away.
+// With a NUL, SQLite would match every row, and PostgreSQL would fail as if it were unavailable.
 describe('a query', () => {
   it.each(['/api/events?q=', '/api/events?session_id=', '/api/audit?actor=', '/api/audit?target='])(
     'such as %s with a NUL is refused',
@@ -122,8 +122,8 @@ describe('a query', () => {
 })
 
 describe('the API reference', () => {
-  // Nobody needs a key for it, so it must not cost more than any other file.
-  it('is written once, not for each request', async () => {
+  // It needs no key, so it must not cost more than any other file.
+  it('is serialized once, not for each request', async () => {
     const written: unknown[] = []
     const stringify = JSON.stringify
     await service.call('GET', '/openapi.json', { key: null })
@@ -162,7 +162,7 @@ describe('the Host header', () => {
     }
   })
 
-  // A page can let its own name point at 127.0.0.1 and so read what is meant for this machine only (DNS rebinding).
+  // A page can point its own name at 127.0.0.1 and thereby read a service meant for this machine only (DNS rebinding).
   it.each([
     'evil.example',
     'evil.example:4747',
@@ -178,7 +178,7 @@ describe('the Host header', () => {
     expect(await status(host)).toBe(421)
   })
 
-  it('is refused on every route, the stream and the open ones included', async () => {
+  it('is refused on every route if unknown, including the stream and routes without a key', async () => {
     for (const path of ['/', '/api/stream', '/api/public/trust', '/metrics', '/docs', '/openapi.json', '/nowhere']) {
       const answer = await service.call('GET', path, { headers: { host: 'evil.example' } })
       expect(answer.status, path).toBe(421)
@@ -195,17 +195,17 @@ describe('the address of the client', () => {
   }
 
   // If a client could choose the recorded address, it could blame another machine.
-  it('is not what a client says of itself', async () => {
+  it('cannot be chosen by the client', async () => {
     expect(await addressBehind(service, '203.0.113.9')).toBe('127.0.0.1')
   })
 
-  it('is the last one that a trusted proxy did not write itself', async () => {
+  it('is the last one that is not a trusted proxy', async () => {
     await using behind = await openTestService({ env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1, 10.0.0.0/8' } })
     expect(await addressBehind(behind, '6.6.6.6, 203.0.113.9, 10.1.2.3')).toBe('203.0.113.9')
   })
 })
 
-describe('the address that a trusted proxy passes on', () => {
+describe('the address forwarded by a trusted proxy', () => {
   const event = { severity: 'info', source: 's', event_type: 'note', description: 'd' }
   let behind: TestService
   beforeAll(async () => {
@@ -229,8 +229,8 @@ describe('the address that a trusted proxy passes on', () => {
     expect(row!.ip_address).toBe(stored)
   })
 
-  // A new port for each connection would otherwise be a new address, and no guess would count with the one before.
-  it('counts for its limits whatever port stands behind it', async () => {
+  // Otherwise a new port per connection would count as a new address, and guesses would not add up.
+  it('counts for limits without its port', async () => {
     const guess = (port: number) =>
       behind.call('GET', '/api/status', { key: 'guess', headers: { 'x-forwarded-for': `203.0.113.7:${port}` } })
     for (let port = 1; port <= 20; port++) expect((await guess(port)).status).toBe(401)
@@ -238,7 +238,7 @@ describe('the address that a trusted proxy passes on', () => {
   })
 })
 
-describe('bytes that are no request', () => {
+describe('bytes that are not a request', () => {
   const raw = (text: string) =>
     new Promise<string>((resolve, reject) => {
       const socket = connect(port, '127.0.0.1')
@@ -264,7 +264,7 @@ describe('bytes that are no request', () => {
       'POST /api/events HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
       '400 ',
     ],
-  ])('such as %s get an answer in the usual form, and the connection ends', async (_what, text, status) => {
+  ])('such as %s get an error response in the usual form, and the connection ends', async (_what, text, status) => {
     const answer = await raw(text)
     expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status}`))
     expect(answer).toContain('connection: close')
@@ -272,13 +272,13 @@ describe('bytes that are no request', () => {
     expect(answer.split('HTTP/1.1')).toHaveLength(2)
   })
 
-  it('leave the service as it was', async () => {
+  it('do not affect the service', async () => {
     await Promise.all(['\0\0\0', '\r\n\r\n', 'GET', ''].map(raw))
     expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200)
   })
 })
 
-describe('a path that no route sees', () => {
+describe('a path refused before routing', () => {
   const paths = ['/%zz', '/api/instances/%ff/status', '/docs/%zz']
   const send = async (path: string, headers = 'host: localhost') => {
     const socket = connect(port, '127.0.0.1').setEncoding('utf8')
@@ -296,12 +296,12 @@ describe('a path that no route sees', () => {
     expect(answer).toMatch(/\r\n\r\n\{"error":"The path is malformed\."\}$/)
   })
 
-  // The router answers these before any hook runs: what holds for every request has to hold for them too.
+  // The router responds to these before any hook runs, so the checks for every request must apply here too.
   it.each(paths)('such as %s is not served under a foreign host name', async (path) => {
     expect(await send(path, 'host: evil.example')).toMatch(/^HTTP\/1\.1 421 /)
   })
 
-  it('ends a connection on which a stream was asked for', async () => {
+  it('closes a connection that already requested a stream', async () => {
     const stream = 'GET /api/stream HTTP/1.1\r\nhost: localhost\r\n\r\n'
     const socket = connect(port, '127.0.0.1').setEncoding('utf8')
     socket.write(`${stream}GET /%zz HTTP/1.1\r\nhost: localhost\r\n\r\n`)
@@ -321,8 +321,8 @@ describe('a refusal by a plugin', () => {
     return answer
   }
 
-  // Such a path once left a stack in the log for each request, without a key.
-  it('of a path that leads out of its folder is a 4xx without a line in the log', async () => {
+  // Otherwise anyone without a key could write a stack to the log with each request.
+  it('of a path that leaves its folder is a 4xx without a log line', async () => {
     const lines = service.logged.length
     for (const path of ['/docs/static/../x', '/docs/static/..%2f..%2fpackage.json', '/docs/static/%2e%2e/x']) {
       expect(await get(path), path).toMatch(/^HTTP\/1\.1 4\d\d /)
@@ -330,7 +330,7 @@ describe('a refusal by a plugin', () => {
     expect(service.logged.slice(lines)).toEqual([])
   })
 
-  it('keeps its status, or becomes a 400 where the contract has no such status, and hides its message', async () => {
+  it('keeps its status, or becomes 400 if the contract has no such status, and hides its message', async () => {
     const app = createServer(service.deps)
     app.get('/:status', ({ params }) => {
       throw Object.assign(new Error('/etc/wardline/file'), {
@@ -356,9 +356,9 @@ describe('a refusal by a plugin', () => {
   })
 })
 
-describe('a fault inside', () => {
-  // A caller who finds one would otherwise fill the disk with stacks.
-  it('is logged once a second for each endpoint, with the number of requests', async () => {
+describe('an internal error', () => {
+  // Otherwise a caller who triggers one could fill the disk with stacks.
+  it('is logged once per second and endpoint, with the number of requests', async () => {
     await using own = await openTestService()
     const app = createServer(own.deps)
     app.get('/broken/:id', () => {
@@ -387,7 +387,7 @@ describe('a fault inside', () => {
     expect(faults().at(-1)).toEqual(['/broken/:id', 100])
   })
 
-  // Statements, tables and file names belong in the operator's log, not in answers.
+  // Statements, tables and file names belong in the operator's log, not in responses.
   it('is reported without its details', async () => {
     await service.deps.database.db.schema.alterTable('baselines').renameTo('hidden_baselines').execute()
     const body = {
@@ -404,11 +404,11 @@ describe('a fault inside', () => {
     await service.deps.database.db.schema.alterTable('hidden_baselines').renameTo('baselines').execute()
   })
 
-  it('leaves liveness alone and shows in readiness', async () => {
+  it('affects readiness but not liveness', async () => {
     await using other = await openTestService()
     expect((await other.call('GET', '/readyz', { key: null })).status).toBe(200)
     await other.deps.database.db.schema.alterTable('job_runs').renameTo('hidden').execute()
-    // However often it is asked, the database is probed once a second.
+    // The database is probed at most once per second, however often readiness is queried.
     expect((await other.call('GET', '/readyz', { key: null })).status).toBe(200)
     other.clock.advance(1_000)
     expect((await other.call('GET', '/readyz', { key: null })).status).toBe(503)

@@ -18,7 +18,7 @@ afterEach(async () => {
   await new Promise((resolve) => server.close(resolve))
 })
 
-/** The two ends of a connection whose client reads nothing until `resume`. */
+/** Opens both ends of a connection whose client reads nothing until `resume`. */
 async function pair(): Promise<{ socket: Socket; client: Socket }> {
   const accepted = new Promise<Socket>((resolve) => {
     nextSocket = resolve
@@ -31,13 +31,13 @@ async function pair(): Promise<{ socket: Socket; client: Socket }> {
 const cuts = async (metrics: ReturnType<typeof createMetrics>) =>
   Object.fromEntries((await metrics.streamCuts.get()).values.map(({ labels, value }) => [labels.reason, value]))
 
-/** Fills what the kernel takes, so that everything further waits in this process. */
+/** Fills the kernel's buffers, so that all further bytes wait in this process. */
 function fillKernel(socket: Socket): void {
   while (socket.writableLength === 0) socket.write(Buffer.alloc(MiB))
 }
 
 describe('the backlog of streams', () => {
-  it('lets 64 KiB wait for one client, or one larger frame', async () => {
+  it('allows 64 KiB or one larger frame to wait for a client', async () => {
     const { socket } = await pair()
     expect(fits(socket, 10 * MiB)).toBe(true)
     fillKernel(socket)
@@ -46,7 +46,7 @@ describe('the backlog of streams', () => {
   })
 
   // Thousands of clients that read nothing must not fill the memory of the service.
-  it('cuts the largest first when all together pass the limit, and counts them', async () => {
+  it('cuts the largest streams first if all together exceed the limit, and counts the cuts', async () => {
     const metrics = createMetrics()
     const backlog = new StreamBacklog(metrics, 20 * MiB)
     const pairs = [await pair(), await pair(), await pair(), await pair()]
@@ -63,7 +63,7 @@ describe('the backlog of streams', () => {
     expect(await cuts(metrics)).toEqual({ memory: 1 })
   })
 
-  it('counts again what clients took meanwhile before it cuts one', async () => {
+  it('recounts the bytes that clients read meanwhile before it cuts one', async () => {
     const metrics = createMetrics()
     const backlog = new StreamBacklog(metrics, 8 * MiB)
     const { socket, client } = await pair()
@@ -76,7 +76,7 @@ describe('the backlog of streams', () => {
     expect(await cuts(metrics)).toEqual({})
   })
 
-  it('cuts clients that took nothing between two looks, and only those', async () => {
+  it('cuts only clients that read nothing between two checks', async () => {
     const metrics = createMetrics()
     const backlog = new StreamBacklog(metrics)
     const [stalled, reading, idle] = [await pair(), await pair(), await pair()]

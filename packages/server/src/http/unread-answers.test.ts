@@ -16,7 +16,7 @@ afterAll(async () => {
   await service[Symbol.asyncDispose]()
 })
 
-/** A client that has sent this text and reads nothing, and the service's end of its connection. */
+/** Opens a client that sends this text and reads nothing. Also returns the service's end of the connection. */
 async function unread(text: string): Promise<{ client: Socket; socket: Socket }> {
   const accepted = once(service.app.server, 'connection')
   const client = connect(port, '127.0.0.1')
@@ -30,8 +30,8 @@ async function unread(text: string): Promise<{ client: Socket; socket: Socket }>
 
 const list = `GET /api/events?limit=1000 HTTP/1.1\r\nhost: localhost\r\nx-monitor-key: ${adminKey}\r\n\r\n`
 
-// Each such client would otherwise hold its place, and megabytes, for as long as it likes.
-test('a client that never reads the large lists it asked for is cut', async () => {
+// Otherwise each such client could occupy a connection and megabytes of memory indefinitely.
+test('a client that never reads its large responses is disconnected', async () => {
   const text = 'x'.repeat(15 * 1024)
   const event = { severity: 'info', source: 'a', event_type: 'note', description: 'd', metadata: { text } }
   for (let batch = 0; batch < 3; batch++) {
@@ -53,8 +53,8 @@ test('a client that never reads the large lists it asked for is cut', async () =
   expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200)
 })
 
-// A stream is quiet for 30 seconds between two heartbeats.
-test('a stream is not', async () => {
+// A stream is silent for 30 seconds between two keep-alives.
+test('an idle stream is not disconnected', async () => {
   const { client, socket } = await unread('GET /api/stream HTTP/1.1\r\nhost: localhost\r\n\r\n')
   client.resume()
   await once(client, 'data')
