@@ -57,14 +57,17 @@ export class WorkBudget {
   }
 }
 
-/** Above this total, owners with a started piece get no more. A piece keeps up to 64 KiB of text, or a batch. */
+/**
+ * Above this total, owners with a started piece get no more. Each piece keeps up to 64 KiB of text and its results, or
+ * a batch.
+ */
 const maxPieces = 64
 /** Pieces waiting for their first slice, per owner and in total. Each keeps a request body in memory. */
 const maxWaiting = { ofOwner: 1_024, inAll: 8_192 }
 const retryAfterSeconds = 1
 /** Milliseconds between turns during urgent work, so that other work still progresses under a flood of it. */
 const urgentPauseMs = 10
-/** Every n-th turn of an owner's started pieces goes to the one at the end of the line, against starvation. */
+/** Every n-th turn of an owner's started pieces goes to the one that waits longest, to prevent starvation. */
 const longestEvery = 8
 
 interface PieceOptions {

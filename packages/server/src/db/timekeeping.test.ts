@@ -4,7 +4,7 @@ import { createMetrics } from '../metrics.ts'
 import { manualClock } from '../test-clock.ts'
 import { keepTime } from './timekeeping.ts'
 
-/** A machine `aheadMs` ahead of a database whose answers take `tripMs`. */
+/** A machine whose clock is `aheadMs` ahead of the database, with a round trip of `tripMs`. */
 async function start({ aheadMs = 0, tripMs = 0 } = {}) {
   const machine = manualClock()
   const database = { aheadMs, tripMs }

@@ -145,7 +145,7 @@ function serve(
   request.on('end', () => {
     try {
       const body = parseJson(bodyText(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)))
-      // Frees the bytes before the handler runs.
+      // Frees the bytes, which would otherwise be kept until the response.
       chunks.length = 0
       const fault = route.faultOf(body)
       if (fault !== undefined) throw new AppError('invalid', fault)

@@ -46,7 +46,7 @@ function destroySocket(this: Socket): void {
 function takeFromParser(socket: Socket): void {
   for (const event of ['data', 'end', 'drain', 'error', 'timeout']) socket.removeAllListeners(event)
   socket.setTimeout(0)
-  // Stream clients send nothing more, and a half-closed client cannot be told from one that is gone.
+  // Stream clients send nothing more, and a half-closed connection looks like a client that is gone.
   socket.on('data', destroySocket).on('end', destroySocket).on('error', destroySocket)
   socket.resume()
 }

@@ -67,7 +67,7 @@ interface DrillsTable {
   selector: string
   selected: number
   requested_at: number
-  /** Time at which all agents were recorded; stays null after a crash before that. */
+  /** Time at which all agents were recorded; may stay null after a crash. */
   ready_at: number | null
   completed_at: number | null
   /** JSON of the final counts; the rows in drill_asks are then removed. */

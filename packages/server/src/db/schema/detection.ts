@@ -30,7 +30,7 @@ interface BaselineEpisodesTable {
   peak: number
   begun_at: number
   ended_at: number | null
-  /** How the episode ended; null while open. A rise of the level is stored as an episode that ends when it begins. */
+  /** How the episode ended; null while open. A level that rose without an episode is one that ended at once. */
   outcome: 'over' | 'accepted' | 'reset' | 'silent' | 'level' | null
 }
 

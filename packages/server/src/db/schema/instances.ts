@@ -77,7 +77,10 @@ interface InstanceHoursTable {
   hour: number
   /** Random name of the counting process, new at each startup. */
   writer: string
-  /** JSON array of 48 numbers, 12 per kind: heartbeats, events, tool calls, and events reported by the instance. */
+  /**
+   * JSON array of 48 numbers: heartbeats per five minutes, then the same for events, tool calls and events reported by
+   * the instance.
+   */
   counts: string
 }
 
