@@ -130,7 +130,7 @@ function verdictOn(fault: SmtpFault, hide: Hide): Verdict {
   if (fault instanceof EgressError) throw fault
   if (status === undefined) {
     if (fault.code === 'EABORT') throw new EgressError('The mail server did not answer in time.')
-    throw new EgressError(`The mail server refused the mail: ${plainText(hide(fault.message)).replace(/\.$/, '')}.`)
+    throw new EgressError(`Sending to the mail server failed: ${plainText(hide(fault.message)).replace(/\.$/, '')}.`)
   }
   const step = command === 'CONN' ? 'the connection' : command
   return {

@@ -162,6 +162,16 @@ describe('a decoy hit behind a flood of reports', () => {
   })
 })
 
+it('remembers a thousand problems of a channel at most, also when one batch of alerts brings many new ones', async () => {
+  await open(slack())
+  await flood(101)
+  await turn()
+  await flood(1_500)
+  for (let count = 0; count < 4; count++) await turn()
+  const [groups] = await service.rows<{ count: number }>('select count(*) as count from alert_groups')
+  expect(Number(groups!.count)).toBe(1_000)
+})
+
 // Each type is decided by its severity: a new type needs no entry anywhere.
 it('sends whatever the service itself reports before reports, what is critical at any hour', async () => {
   await open(slack())
@@ -177,7 +187,7 @@ it('sends whatever the service itself reports before reports, what is critical a
   expect(textsAt('/slack').join()).not.toContain('quite_new')
   await service.call('PATCH', '/api/alert-channels/env-slack', { body: { quiet_hours: null } })
   await turn()
-  expect(textsAt('/slack').join()).toContain('From Wardline itself: 1 alerts during quiet hours')
+  expect(textsAt('/slack').join()).toContain('From Wardline itself: 1 alert during quiet hours')
 })
 
 // A turn that began before the change went by the old hours, and put off until their end what the change had released.
@@ -204,7 +214,7 @@ it('sends what quiet hours held back once they are changed, also by a process th
   const seesOldHours = service.services.routingTable.current.channels.some((channel) => channel.quiet_hours !== null)
   expect(seesOldHours).toBe(true)
   await turn()
-  expect(textsAt('/slack').join()).toContain('From Wardline itself: 1 alerts during quiet hours')
+  expect(textsAt('/slack').join()).toContain('From Wardline itself: 1 alert during quiet hours')
   await report('after_the_change')
   expect(textsAt('/slack').join()).toContain('after_the_change on agent-1')
 })

@@ -8,9 +8,10 @@ export const shownAlerts = 10
 
 const names: Record<Severity, string> = { info: 'Info', warning: 'Warning', critical: 'Critical', breach: 'Breach' }
 
-const storm = (count: number) => `${count} alerts exceeded the rate of this channel`
-const quiet = (count: number) => `${count} alerts during quiet hours`
-const late = (count: number) => `${count} alerts from a time when nothing reached this channel`
+const alertsOf = (count: number) => (count === 1 ? '1 alert' : `${count} alerts`)
+const storm = (count: number) => `${alertsOf(count)} exceeded the rate of this channel`
+const quiet = (count: number) => `${alertsOf(count)} during quiet hours`
+const late = (count: number) => `${alertsOf(count)} from a time when nothing reached this channel`
 
 const delayedTitles: Record<string, (count: number) => string> = {
   [delayedNames.reported.storm]: storm,

@@ -110,7 +110,7 @@ export function createPlanner(
       const groups = await readGroups(trx, channel.id, [...names])
       const known = [...groups.keys()]
       const rooms = await readRooms(trx, channel, clock.now())
-      const mayRemember = (await countGroups(trx, channel.id, step.lane)) < maxRemembered
+      const remembered = await countGroups(trx, channel.id, step.lane)
       let collected: Outcome[] = []
       const touched = new Set<string>()
       const put = (group: Group) => {
@@ -122,6 +122,8 @@ export function createPlanner(
         const { silences } = table.current
         const before = groups.get(groupNameOf(row))
         const room = rooms[laneOf(row)]
+        // Those of this batch count too.
+        const mayRemember = remembered + groups.size - known.length < maxRemembered
         const decision = decide(row, { channel, silences, groups, mayRemember, ...room, now })
         if (decision.ended !== undefined) groups.delete(decision.ended)
         if (decision.outcome === 'told') {
