@@ -19,9 +19,12 @@ function placeInPackage(place: string): string {
   return owner === 'cli' ? rest.slice(1) : `node_modules/${readJson('packages', owner, 'package.json').name}${rest}`
 }
 
-/** What no process reads, half of all files: types, source maps, and what lies beside the code in a package's own folder. */
+/**
+ * No process reads these, two thirds of all files: types, source maps, tests and documentation of dependencies, and the
+ * CommonJS copy of packages that are imported (viem, ox).
+ */
 const isIdle = (path: string) =>
-  /\.(map|[cm]?ts)$|^\/(test|tests|bench|benchmark|benchmarks|docs|\.github)(\/|$)/.test(path)
+  /\.(map|[cm]?ts)$|^\/(_cjs|test|tests|bench|benchmark|benchmarks|docs|\.github)(\/|$)/.test(path)
 
 /** Copies a package without the packages nested in it, which have separate places. */
 function copyPackage(place: string, stage: string): void {
@@ -32,7 +35,7 @@ function copyPackage(place: string, stage: string): void {
     if (!existsSync(from)) continue
     const filter = (source: string) => {
       const path = source.slice(from.length)
-      return isOurs || !(isIdle(path) || path.startsWith('/node_modules'))
+      return !isIdle(isOurs ? `/${part}${path}` : path) && (isOurs || !path.startsWith('/node_modules'))
     }
     cpSync(from, join(to, part), { recursive: true, filter })
   }
