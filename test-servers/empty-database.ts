@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { Client, type ClientConfig, types } from 'pg'
 import { inject } from 'vitest'
 import { borrowSchema } from './borrowed-schemas.ts'
 import { openPglite } from './pglite.ts'
+import { connect, Session } from './postgres-session.ts'
 
 /** A database of a test's own, without rows at first, and a way into it that the service knows nothing of. */
 export interface EmptyDatabase extends AsyncDisposable {
@@ -65,18 +65,6 @@ function sqliteIn(folder: string): EmptyDatabase {
   }
 }
 
-const numberTypes = [types.builtins.INT8, types.builtins.NUMERIC]
-const asNumbers = {
-  getTypeParser: (oid: number) => (numberTypes.includes(oid) ? Number : types.getTypeParser(oid)),
-} as NonNullable<ClientConfig['types']>
-
-async function connect(url: string): Promise<Client> {
-  const client = new Client({ connectionString: url, types: asNumbers })
-  client.on('error', () => {})
-  await client.connect()
-  return client
-}
-
 async function query(url: string, statements: string): Promise<void> {
   const client = await connect(url)
   try {
@@ -86,25 +74,18 @@ async function query(url: string, statements: string): Promise<void> {
   }
 }
 
-/** The database that a URL leads to, by way of a server. `dispose` gets whether `execute` or `refuse` changed it. */
-function through(url: string, dispose: (isChanged: boolean) => PromiseLike<unknown>): EmptyDatabase {
+/**
+ * The database that a URL leads to, by way of a server. `dispose` gets whether `execute` or `refuse` changed it. A
+ * `session` that is passed stays open.
+ */
+function through(url: string, dispose: (isChanged: boolean) => PromiseLike<unknown>, session?: Session): EmptyDatabase {
+  const reader = session ?? new Session(url)
   let isChanged = false
   const execute = async (statements: string) => {
     isChanged = true
     await query(url, statements)
   }
-  /** Kept, since some tests read hundreds of times; replaced when the server has ended it. */
-  let reader: Promise<Client> | undefined
-  const forget = () => {
-    reader = undefined
-  }
-  const rows = async <Row>(statement: string) => {
-    if (!reader) {
-      reader = connect(url)
-      reader.then((client) => client.on('end', forget), forget)
-    }
-    return (await (await reader).query(statement)).rows as Row[]
-  }
+  const rows = async <Row>(statement: string) => (await reader.query(statement)).rows as Row[]
   return {
     url,
     rows,
@@ -122,7 +103,7 @@ function through(url: string, dispose: (isChanged: boolean) => PromiseLike<unkno
       return found.map(({ name }) => name)
     },
     async [Symbol.asyncDispose]() {
-      await (await reader)?.end()
+      if (reader !== session) await reader.end()
       await dispose(isChanged)
     },
   }
@@ -156,7 +137,7 @@ async function postgresSchema(): Promise<EmptyDatabase> {
 /** A schema with the tables that `migrate` makes, and without rows but for those that it leaves. */
 async function migratedSchema(migrate: (url: string) => Promise<void>): Promise<EmptyDatabase> {
   const schema = await borrowSchema({ create: createSchema, url: schemaUrl, migrate })
-  return through(schema.url, (isChanged) => schema.giveBack(isChanged))
+  return through(schema.session.url, (isChanged) => schema.giveBack(isChanged), schema.session)
 }
 
 /** A database on the server that all tests share: what others store does not count to its size. */
