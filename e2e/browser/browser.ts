@@ -7,7 +7,13 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
 import { createKey } from '../fleet.ts'
 import { isExternal, needsOwnProcess, type Service, startService, until } from '../service.ts'
 
-const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync)
+/** The headless shell first: the same engine without the parts for a desktop takes a quarter less processor time. */
+const executablePath = [
+  '/usr/lib/chromium/chromium-headless-shell',
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+].find(existsSync)
 const missing = isExternal
   ? needsOwnProcess
   : executablePath === undefined

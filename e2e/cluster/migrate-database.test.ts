@@ -101,7 +101,8 @@ async function look(service: Service, instanceId: string): Promise<Seen> {
   return {
     status: { stats, toolCalls },
     suspended: await read(`/api/instances/${instanceId}/status`),
-    events: await allEvents(service),
+    // In small pages: on a busy machine a thousand of the largest events take longer than a read may.
+    events: await allEvents(service, 100),
     ofInstance: JSON.stringify(await read(`/api/events?instance_id=${instanceId}&session_id=session-3&limit=1000`)),
     decoys: await read(`/api/honeypots?instance_id=${instanceId}`),
     keys: (await read<{ keys: Record<string, unknown>[] }>('/api/keys')).keys,
