@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../test-service.ts'
 
-/** Counts each change that an ack makes, on every engine, without the service. */
+/** Counts the changes that acks make, on every engine, without the service. */
 async function countWrites({ deps, execute, rows }: TestService): Promise<() => Promise<number>> {
   await execute('create table ack_writes (at bigint)')
   await execute(
@@ -23,7 +23,7 @@ const ackWith = (service: TestService, key?: string) => (version: number) =>
 const statuses = async (answers: Promise<{ status: number }>[]) =>
   [...new Set((await Promise.all(answers)).map(({ status }) => status))].toSorted()
 
-it('writes a version once, however often it is acknowledged', async () => {
+it('writes a version once when it is acknowledged repeatedly', async () => {
   await using service = await openTestService()
   await beat(service)
   const writes = await countWrites(service)
@@ -37,8 +37,8 @@ it('writes a version once, however often it is acknowledged', async () => {
   expect(await writes()).toBe(2)
 })
 
-// Each of them would otherwise be a sync of the disk, or a connection, that the kill waits for.
-it('shares commits, so that a kill is not behind a flood', async () => {
+// Otherwise each ack would be a disk sync or a connection that the kill waits for.
+it('shares commits, so that a kill does not wait behind a flood of acks', async () => {
   await using service = await openTestService()
   await beat(service)
   const writes = await countWrites(service)
@@ -50,7 +50,7 @@ it('shares commits, so that a kill is not behind a flood', async () => {
   expect(await writes()).toBeLessThan(200)
 })
 
-it('refuses a key that claims one version after the other', async () => {
+it('refuses a key that claims more and more versions that were never issued', async () => {
   await using service = await openTestService({ env: { WARDLINE_QUOTA_CRITICAL_EVENTS: '1' } })
   const { key } = await service.createKey('agent', ['bot'])
   await beat(service)
@@ -58,10 +58,10 @@ it('refuses a key that claims one version after the other', async () => {
   const ack = ackWith(service, key)
   const answers: number[] = []
   for (let version = 1; version <= 15; version++) answers.push((await ack(version)).status)
-  // A second's quota may be saved up for ten.
+  // Unused quota accumulates for ten seconds.
   expect(answers).toEqual([...Array(10).fill(400), ...Array(5).fill(429)])
   expect(await writes()).toBe(10)
-  // What is known already costs nothing, and what was issued never does.
+  // Neither a repeated claim nor a version that was issued costs quota.
   expect((await ack(10)).status).toBe(400)
   await service.call('POST', '/api/kill/bot', { body: { reason: 'stop' } })
   expect((await ack(11)).status).toBe(200)

@@ -17,9 +17,9 @@ interface Ack {
 
 export interface Acks {
   /**
-   * Notes the control version that the agent applied. Rejects with AppError `not_found`, or `invalid` for a version that
-   * was never issued, which is noted as well: the next kill has to be above it. A new one of these counts as a critical
-   * event of the key, and rejects with `quota_exceeded`.
+   * Records the control version that the agent applied. Rejects with AppError `not_found`, or `invalid` for a version
+   * that was never issued. Such a version is recorded too, because the next kill must be above it; it counts as a
+   * critical event of the key and may reject with `quota_exceeded`.
    */
   acknowledge(ack: Ack): Promise<void>
   whenIdle(): Promise<void>
@@ -31,10 +31,10 @@ const ackBytes = 100
 export const unknownInstance = (id: string) => unknownId('instance', id, 'wardline instances')
 const aheadFault = () => new AppError('invalid', 'version must not be above the current control version.')
 
-/** What was read of an instance, and what the acks change of it. */
+/** The state of an instance as read, with the changes by acks that are not stored yet. */
 type Noted = AckedControl & { newApplied?: number; newClaimed?: number | undefined }
 
-/** Acks share commits, and those that say nothing new write nothing: a flood of them takes one writer at a time. */
+/** Acks share commits, and repeated ones write nothing, so that a flood of acks occupies one writer at a time. */
 export function createAcks(
   { database, clock, metrics }: Deps,
   {
@@ -58,7 +58,7 @@ export function createAcks(
       return aheadFault()
     }
     if (version <= (control.newApplied ?? control.applied ?? -1)) return undefined
-    // An agent that follows again claims nothing any more.
+    // A valid acknowledgement clears an earlier claim of a version that was never issued.
     Object.assign(control, { newApplied: version, newClaimed: undefined, claimed: null })
     return undefined
   }
@@ -67,7 +67,7 @@ export function createAcks(
     const applied: { id: string; version: number }[] = []
     const acknowledged: { id: string; version: number }[] = []
     const claims: Statement[] = []
-    // In the order of ids: two processes that lock the same rows in two orders would block each other.
+    // In the order of ids: two processes that lock the same rows in different orders could deadlock.
     for (const { id, version, suspended, newApplied, newClaimed } of changed.toSorted((a, b) =>
       a.id < b.id ? -1 : 1,
     )) {

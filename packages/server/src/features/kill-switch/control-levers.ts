@@ -9,10 +9,10 @@ export interface LeverChange {
   now: number
 }
 
-/** Levers outside the agents that each suspension and each resume moves, however it came about. */
+/** Enforcement outside the agents that every suspension and resume applies, whatever caused it. */
 export interface ControlLevers {
-  /** Statements that follow the change in its batch; none where no lever is configured. */
+  /** Statements to append to the batch of the change; none if no lever is configured. */
   statements(change: LeverChange): Statement[]
-  /** To be called after the commit. */
+  /** Call after the commit. */
   notify(): void
 }

@@ -18,7 +18,7 @@ function unsigned(instanceId: string, state: ControlState, issuedAt: number) {
   }
 }
 
-/** The message that brings a subscriber to this state. */
+/** Returns the message that sets a subscriber to this state. */
 export function controlMessage(
   instanceId: string,
   state: ControlState,
@@ -28,7 +28,7 @@ export function controlMessage(
   return signer.sign(unsigned(instanceId, state, issuedAt))
 }
 
-/** The signature of this state, as the header of a poll answer. */
+/** Returns the signature of this state as the header value of a poll response. */
 export function controlHeaderValue(
   instanceId: string,
   state: ControlState,

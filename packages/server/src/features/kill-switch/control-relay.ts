@@ -2,11 +2,11 @@ import type { Deps } from '../../deps.ts'
 import { republishControl } from './kill-switch.ts'
 import type { SuspensionFacts } from './suspension-facts.ts'
 
-/** Looks into the database for kills and resumes that were not heard of: each second, and when the bus is back. */
+/** Reads kills and resumes from the database whose messages were missed: each second, and when the bus reconnects. */
 export class ControlRelay {
   readonly #deps: Deps
   readonly #facts: Pick<SuspensionFacts, 'notePublished'>
-  /** Up to when everything was looked at. */
+  /** All changes before this time were read. */
   #since: number
 
   constructor(deps: Deps, { suspensionFacts }: { suspensionFacts: Pick<SuspensionFacts, 'notePublished'> }) {
@@ -14,7 +14,7 @@ export class ControlRelay {
     this.#facts = suspensionFacts
     this.#since = deps.clock.now()
     deps.bus.onReconnect((missedSince) => {
-      // What was published meanwhile did not reach those who listen on the channel itself.
+      // Messages published during the interruption did not reach the subscribers of the channel.
       this.#since = Math.min(this.#since, missedSince)
       this.run().catch((fault) =>
         deps.log.warn({ err: fault }, 'kills and resumes could not be read; retrying in a second'),
@@ -24,7 +24,7 @@ export class ControlRelay {
 
   async run(): Promise<void> {
     const now = this.#deps.clock.now()
-    // The clock may have been set back.
+    // The clock may have been set back since the last run.
     const since = Math.min(this.#since, now)
     this.#since = now
     try {

@@ -17,7 +17,7 @@ afterAll(() => service[Symbol.asyncDispose]())
 
 type Signed = Omit<ControlMessage, 'signature' | 'signature_ed25519'>
 
-/** As an agent does it, from the published key and the documented text alone. */
+/** Verifies like an agent, with only the published key and the documented text. */
 function isSigned(message: Signed, signature: string | undefined, key = x): boolean {
   const { instance_id, action, reason = '', version, issued_at } = message
   const text = `wardline-control-v1\n${instance_id}\n${action}\n${reason}\n${version}\n${issued_at}\n`
@@ -45,7 +45,7 @@ async function poll(bot: string, from = service, etag?: string) {
 const kill = (bot: string, reason: string) => service.call('POST', `/api/kill/${bot}`, { body: { reason } })
 
 describe('the public key', () => {
-  it('is open, in the form of RFC 8037, and named by its digest', async () => {
+  it('is readable without a key, as a JWK of RFC 8037, with its digest as id', async () => {
     const { status, body } = await service.call<ControlKeys>('GET', '/.well-known/wardline-keys.json', { key: null })
     const kid = createHash('sha256').update(Buffer.from(x, 'base64url')).digest('hex').slice(0, 16)
     expect(status).toBe(200)
@@ -53,7 +53,7 @@ describe('the public key', () => {
     expect(body).toMatchObject({ keys: [{ kty: 'OKP', crv: 'Ed25519', x, kid, use: 'sig', alg: 'EdDSA' }] })
   })
 
-  it('follows from the master secret, and from no other', () => {
+  it('is derived from the master secret, and differs for another secret', () => {
     const { controlKey, controlSeed } = service.deps.secrets
     expect(new ControlSigner({ controlKey, controlSeed }).keys).toEqual(service.deps.controlSigner.keys)
     const other = new ControlSigner({ controlKey, controlSeed: controlKey })
@@ -62,7 +62,7 @@ describe('the public key', () => {
 })
 
 describe('a control message', () => {
-  it('is signed for agents on kill and resume, reasons with line feeds included', async () => {
+  it('is signed for agents on kill and resume, also when the reason contains line feeds', async () => {
     const bot = await newBot()
     const heard: ControlMessage[] = []
     service.deps.bus.onControl((message) => message.instance_id === bot && heard.push(message))
@@ -72,8 +72,8 @@ describe('a control message', () => {
     for (const message of heard) expect(isSigned(message, message.signature_ed25519)).toBe(true)
   })
 
-  // An attacker on the way must not be able to change a single field.
-  it('has a signature that fits no other message', () => {
+  // An attacker in the middle must not be able to change any field.
+  it('has a signature that is invalid for any other message', () => {
     const message = fc.record({
       instance_id: fc.constantFrom('a', 'b', 'a-1'),
       action: fc.constantFrom('suspend' as const, 'resume' as const),
@@ -91,7 +91,7 @@ describe('a control message', () => {
   })
 })
 
-describe('the answer to a poll', () => {
+describe('the response to a poll', () => {
   it('is signed before the first kill, while suspended and after the resume, with 200 and with 304', async () => {
     const bot = await newBot()
     const steps = [
@@ -111,7 +111,7 @@ describe('the answer to a poll', () => {
     }
   })
 
-  it('carries the same signature from every process', async () => {
+  it('has the same signature from every process', async () => {
     const bot = await newBot()
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     const unchanged = await poll(bot)
@@ -125,8 +125,8 @@ describe('the answer to a poll', () => {
     await fresh[Symbol.asyncDispose]()
   })
 
-  // Polls come by the thousand a second: a signature for each would take a core.
-  it('takes one signature for each change, however many ask', async () => {
+  // At thousands of polls per second, one signature per poll would occupy a core.
+  it('is signed once per change, not once per poll', async () => {
     const bot = await newBot()
     const { controlSigner } = service.deps
     const before = controlSigner.computed

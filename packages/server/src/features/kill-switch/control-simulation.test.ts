@@ -13,7 +13,7 @@ const steps = 20
 const stepMs = 15_000
 const dayMs = 86_400_000
 
-/** What an agent that follows the rules believes: only a higher version counts, however messages come. */
+/** State of an agent that follows the protocol: only a higher version counts, in whatever order messages arrive. */
 interface Agent {
   id: string
   version: number
@@ -37,7 +37,7 @@ async function simulate(seed: number): Promise<void> {
   const random = seededChoices(seed)
   const clock = manualClock()
   await using first = await openTestService({ clock })
-  // Several processes share PostgreSQL only.
+  // Only PostgreSQL can be shared by several processes.
   await using second = first.deps.database.isShared
     ? await openTestService({ clock, dataDir: first.deps.config.dataDir })
     : undefined
@@ -63,7 +63,7 @@ async function simulate(seed: number): Promise<void> {
     agent.lastBeat = clock.monotonic()
   }
 
-  /** Messages are lost, doubled and overtake each other. */
+  /** Drops, duplicates and reorders messages. */
   function deliver(): void {
     for (let left = random.between(0, underway.length); left > 0; left--) {
       const message = random.pick(underway)
@@ -121,7 +121,7 @@ async function simulate(seed: number): Promise<void> {
   expect(await verifyAudit(first.deps.database)).toMatchObject({ ok: true, count: changes })
 }
 
-// Lost messages, two processes and clocks that jump must neither lift a suspension nor make a living agent look gone.
+// Lost messages, two processes and clock jumps must neither lift a suspension nor report a live agent as silent.
 test(`${agentsOfRound * rounds} schedules of kills, messages and clock jumps lose no state and report no false silence`, {
   timeout: effort(300_000, 3_600_000),
 }, async () => {

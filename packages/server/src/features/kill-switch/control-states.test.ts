@@ -16,7 +16,7 @@ beforeEach(async () => {
   await service.call('POST', '/api/heartbeat', { body: { instance_id: bot, name: bot } })
 })
 
-/** States beside those of the service, on a bus whose connection the test cuts and mends. */
+/** A second instance of the states, on a bus whose connection the test interrupts and restores. */
 function openStates({ isShared = false, from = service } = {}) {
   const listeners: ((missedSince: number) => void)[] = []
   const connection = { isUp: true }
@@ -44,7 +44,7 @@ function openStates({ isShared = false, from = service } = {}) {
   }
 }
 
-/** A kill that the states beside the service do not hear of. */
+/** A kill whose message the second instance does not receive. */
 const killWithoutMessage = () => service.call('POST', `/api/kill/${bot}`, { body: { reason: 'unheard' } })
 const suspended = (known: { state: { suspended: boolean } } | undefined) => known?.state.suspended
 
@@ -58,8 +58,8 @@ describe('the control states', () => {
     expect(states.peek(bot)).toMatchObject({ version: 1, etag: 'W/"1"', state: { suspended: true, reason: 'heard' } })
   })
 
-  // A poll that says "not suspended" from memory would let an agent go on that was killed through another process.
-  it('ask the database each time while changes may go unheard', async () => {
+  // A poll answered "not suspended" from memory would let an agent continue that was killed through another process.
+  it('query the database each time while messages may be missed', async () => {
     const { states, cut } = openStates()
     await states.read(bot)
     cut()
@@ -71,7 +71,7 @@ describe('the control states', () => {
   })
 
   // A caller to whom one process confirmed a kill would find the agent still active at another.
-  it('ask the database each time where others share it, though all changes are received', async () => {
+  it('query the database each time when several processes share it, even if all messages are received', async () => {
     const { states } = openStates({ isShared: true })
     await states.read(bot)
     expect(states.peek(bot)).toBeUndefined()
@@ -79,7 +79,7 @@ describe('the control states', () => {
     expect(suspended(await states.read(bot))).toBe(true)
   })
 
-  it('answer from their last known state while the database is away, unless they may have missed a change', async () => {
+  it('return the last known state while the database is unavailable, unless a message may have been missed', async () => {
     const from = await openTestService()
     await from.call('POST', '/api/heartbeat', { body: { instance_id: bot, name: bot } })
     const { states, cut, mend, hear } = openStates({ isShared: true, from })
@@ -94,7 +94,7 @@ describe('the control states', () => {
     await expect(states.read(bot)).rejects.toThrow()
   })
 
-  it('forget, once all changes are received again, what was known before', async () => {
+  it('discard cached states once all messages are received again', async () => {
     const { states, cut, mend } = openStates()
     await states.read(bot)
     cut()
@@ -105,7 +105,7 @@ describe('the control states', () => {
     expect(suspended(states.peek(bot))).toBe(true)
   })
 
-  it('do not keep what was read before all changes were received again', async () => {
+  it('do not cache what was read before all messages were received again', async () => {
     const { states, cut, mend } = openStates()
     cut()
     const reading = states.read(bot)
@@ -114,7 +114,7 @@ describe('the control states', () => {
     expect(states.peek(bot)).toBeUndefined()
   })
 
-  it('take what they hear during a reading for newer than what they read', async () => {
+  it('prefer a message received during a read to the row that was read', async () => {
     const { states, hear } = openStates()
     const readings = [states.read(bot), states.read(bot)]
     hear(2, false)
@@ -123,8 +123,8 @@ describe('the control states', () => {
     expect(states.peek(bot)).toMatchObject({ version: 2, state: { suspended: false, reason: null } })
   })
 
-  // A resume of last week, signed as it was, must not set free who was killed since.
-  it('take no message for the state of an instance that they have not read', async () => {
+  // A replayed resume of last week must not release an agent that was killed since.
+  it('ignore messages for an instance that was not read from the database', async () => {
     const { states, hear } = openStates()
     await killWithoutMessage()
     hear(0, false)
@@ -137,7 +137,7 @@ describe('the control states', () => {
   })
 
   // An attacker who can publish on the backplane, and recorded a resume before a backup was restored, would undo every kill.
-  it('believe the database, where others share it, and no message with a version that it does not know yet', async () => {
+  it('trust the database over messages with a higher version when several processes share it', async () => {
     const { states, hear } = openStates({ isShared: true })
     await states.read(bot)
     await killWithoutMessage()
@@ -148,7 +148,7 @@ describe('the control states', () => {
     expect(suspended(await reading)).toBe(true)
   })
 
-  it('know nothing of an unregistered instance, whatever messages arrive', async () => {
+  it('have no state for an unregistered instance, even after messages for it', async () => {
     const { states, hear } = openStates()
     const reading = states.read('nobody')
     hear(1, true, 'nobody')

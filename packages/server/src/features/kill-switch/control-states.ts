@@ -12,7 +12,7 @@ export interface KnownState {
   state: KillSwitchState
 }
 
-/** A reading of the database that has not ended, and the newest that was heard of the instance meanwhile. */
+/** A pending read of the database, and the newest state received for the instance in the meantime. */
 interface Reading {
   readers: number
   heard: KnownState | undefined
@@ -23,15 +23,15 @@ function newest(first: KnownState, ...others: (KnownState | undefined)[]): Known
 }
 
 /**
- * The control state of the instances that were asked for, in memory. A process that is alone answers polls from it
- * without a query; one of several asks the database, and needs it only while that is away. Messages of the bus keep it
- * current; only a higher version counts.
+ * Caches the control state of polled instances. A single process answers polls from this cache without a query. One of
+ * several processes queries the database and falls back to the cache while the database is unavailable. Messages of
+ * the bus keep the cache current; only a higher version replaces a state.
  */
 export class ControlStates {
   readonly #deps: Deps
   readonly #states = new Map<string, KnownState>()
   readonly #readings = new Map<string, Reading>()
-  /** Grows with each reconnection: what was read before it may have changed unheard. */
+  /** Incremented on each reconnection: states read before it may have changed without a message. */
   #epoch = 0
 
   constructor(deps: Deps) {
@@ -44,16 +44,16 @@ export class ControlStates {
   }
 
   /**
-   * The state at hand, or undefined when it must be read first. Where several processes share the database it always
-   * must: a caller to whom one process confirmed a kill may ask another before its message arrives.
+   * Returns the cached state, or undefined when it must be read first. Always undefined if several processes share the
+   * database: a caller whose kill one process confirmed may poll another before the message arrives there.
    */
   peek(instanceId: string): KnownState | undefined {
     return this.#deps.database.isShared ? undefined : this.#recall(instanceId)
   }
 
   /**
-   * The state from the database; undefined for an unknown instance. Where others share the database, only it is right:
-   * after a backup was restored, messages of the time before are signed, and have higher versions.
+   * Returns the state from the database; undefined for an unknown instance. If several processes share the database,
+   * only the database counts: after a restore, recorded messages from before it have valid signatures and higher versions.
    */
   async read(instanceId: string): Promise<KnownState | undefined> {
     const epoch = this.#epoch
@@ -63,13 +63,13 @@ export class ControlStates {
     try {
       const row = await readControl(this.#deps.database.db, instanceId)
       if (!row) return undefined
-      // A message may have come while the row was read.
+      // A message may have arrived while the row was read.
       const read = this.#known(instanceId, row, row.issuedAt)
       const state = newest(read, this.#states.get(instanceId), reading.heard)
       if (this.#deps.bus.receivesAll && epoch === this.#epoch) this.#states.set(instanceId, state)
       return this.#deps.database.isShared ? read : state
     } catch (fault) {
-      // While the database is down no one can kill or resume: the last known state still holds.
+      // While the database is unavailable nobody can kill or resume, so the last known state is still valid.
       const state = this.#recall(instanceId)
       if (!state) throw fault
       return state
@@ -79,7 +79,7 @@ export class ControlStates {
     }
   }
 
-  /** An instance that was deleted is unknown from now on. */
+  /** Removes a deleted instance. */
   forget(instanceId: string): void {
     this.#states.delete(instanceId)
   }
@@ -95,8 +95,8 @@ export class ControlStates {
   }
 
   /**
-   * A message counts only beside what the database said: an old one that is published again has a valid signature too,
-   * and would otherwise restore an old state for an instance that has not been read yet.
+   * Applies a message only to a state that was read from the database. A replayed message has a valid signature, and
+   * would otherwise restore an old state of an instance that has not been read yet.
    */
   #apply({ instance_id, action, reason, version, issued_at }: ControlMessage): void {
     const current = this.#states.get(instance_id)

@@ -13,9 +13,9 @@ import type { SuspensionFacts } from './suspension-facts.ts'
 interface Subscriber {
   socket: Socket
   holder: Holder
-  /** Whether what it gets counts as delivered to the agent. */
+  /** Whether messages sent to it count as delivered to the agent. */
   isAgent: boolean
-  /** The last version sent: a lower one never follows. */
+  /** Last version sent. Lower versions are not sent after it. */
   version: number
   /** Kinds of messages beyond control messages that the client asked for. */
   understands: readonly StreamedKind[]
@@ -23,18 +23,17 @@ interface Subscriber {
   openedAt: number
 }
 
-/** Who asks for a stream of which instance. */
 interface Subscription {
   instanceId: string
   known: KnownState
   holder: Holder
-  /** False for a person who looks. */
+  /** False for a person who watches the stream. */
   isAgent: boolean
-  /** Of a person: none. */
+  /** Empty for a person. */
   understands: readonly StreamedKind[]
 }
 
-/** The agents that listen for their own control messages. */
+/** Control streams of this process: agents that listen for their own control messages. */
 export class ControlStream {
   readonly #deps: Deps
   readonly #backlog: StreamBacklog
@@ -51,8 +50,8 @@ export class ControlStream {
   }
 
   /**
-   * Sends the current state, then every change, and of other messages those that the client understands. Throws AppError
-   * `overloaded` when every place is taken.
+   * Sends the current state, then every change, and other messages of the kinds that the client understands. Throws
+   * AppError `overloaded` when the maximum number of streams is open.
    */
   subscribe(reply: StreamReply, { instanceId, known, holder, isAgent, understands }: Subscription): void {
     const { version, issuedAt, state } = known
@@ -76,19 +75,19 @@ export class ControlStream {
     })
   }
 
-  /** Whether an agent of this instance listens to this process. */
+  /** Whether an agent of this instance has a stream open on this process. */
   has(instanceId: string): boolean {
     return this.understood(instanceId) !== undefined
   }
 
-  /** Kinds that at least one stream of the agent understands; undefined without any stream of it. */
+  /** Kinds that at least one stream of the agent understands; undefined if it has no stream. */
   understood(instanceId: string): StreamedKind[] | undefined {
     const ofAgent = [...(this.#byInstance.get(instanceId) ?? [])].filter(({ isAgent }) => isAgent)
     if (ofAgent.length === 0) return undefined
     return streamedKinds.filter((kind) => ofAgent.some(({ understands }) => understands.includes(kind)))
   }
 
-  /** The instances with a stream that understands this kind, and since when the first of these is open. */
+  /** Instances with a stream that understands this kind, and when the first of these streams was opened. */
   *listening(kind: StreamedKind): Generator<[instanceId: string, openedAt: number]> {
     for (const [instanceId, subscribers] of this.#byInstance) {
       for (const { understands, openedAt } of subscribers) {
@@ -99,7 +98,7 @@ export class ControlStream {
     }
   }
 
-  /** Sends a message to the streams of an instance that understand its kind, and to no other one. */
+  /** Sends a message to those streams of an instance that understand its kind. */
   send(instanceId: string, kind: StreamedKind, json: string): void {
     const text = frame(json)
     for (const { socket, understands } of this.#byInstance.get(instanceId) ?? []) {
@@ -107,7 +106,7 @@ export class ControlStream {
     }
   }
 
-  /** Calls the listener with each instance of which a stream opened or closed. */
+  /** Calls the listener with the instance whenever a stream opens or closes. */
   onChange(listener: (instanceId: string) => void): void {
     this.#changed = listener
   }
@@ -142,14 +141,14 @@ export class ControlStream {
   #deliver(message: ControlMessage): void {
     const subscribers = this.#byInstance.get(message.instance_id)
     if (!subscribers) return
-    // What came over the bus is proved by the HMAC, which does not cover the signature for agents.
+    // The HMAC authenticates messages of the bus, but it does not cover the signature for agents: sign again.
     const signature_ed25519 = this.#deps.controlSigner.agentSignature(message)
     const text = frame(JSON.stringify({ ...message, signature_ed25519 }), message.version)
     let isDelivered = false
     for (const subscriber of subscribers) {
       if (message.version <= subscriber.version) continue
       subscriber.version = message.version
-      // An agent that reads nothing of a few hundred bytes a change is gone; it reconnects and reads the current state.
+      // A subscriber that does not read a few hundred bytes per change is gone. It reconnects and reads the current state.
       if (fits(subscriber.socket, text.length)) {
         this.#backlog.write(subscriber.socket, text)
         isDelivered ||= subscriber.isAgent && !subscriber.socket.destroyed

@@ -15,10 +15,10 @@ import {
 } from './fleet-suspension-statements.ts'
 import type { SuspensionFacts } from './suspension-facts.ts'
 
-/** Messages that are signed or published in one turn of the event loop: 40 take 2 to 4 ms on a slow core. */
+/** Messages signed or published per turn of the event loop: 40 take 2 to 4 ms on a slow core. */
 const turnMessages = 40
 
-/** An instance as it was selected, and its control version then. */
+/** A selected instance, with its control version at the time of selection. */
 export type FleetMember = readonly [id: string, version: number]
 
 interface FleetChange {
@@ -28,13 +28,13 @@ interface FleetChange {
   reason: string
   actor: Actor
   /**
-   * Statements around those of the change: what must hold before it; once the instances are locked, that
-   * all of them are as they were read; and what follows, before the audit log, whose lock every change takes.
+   * Returns statements to run before the change, a check that the locked instances are unchanged since they were read,
+   * and statements to run after it. All precede the audit log, because every change takes its lock.
    */
   around(moves: readonly FleetMove[], now: number): { before: Statement[]; check: Statement; after: Statement[] }
 }
 
-/** Signs in turns, while the database works. */
+/** Signs in several turns of the event loop, while the database works. */
 async function signAll(
   { controlSigner }: Deps,
   moves: readonly FleetMove[],
@@ -49,7 +49,7 @@ async function signAll(
   return messages
 }
 
-/** Publishes control messages in turns, so that a kill of one agent goes out between two of them. */
+/** Publishes control messages in several turns of the event loop, so that the kill of one agent can go out in between. */
 export async function publishAll(
   { bus }: Pick<Deps, 'bus'>,
   facts: Pick<SuspensionFacts, 'notePublished'>,
@@ -65,10 +65,10 @@ export async function publishAll(
 }
 
 /**
- * Suspends or resumes many instances in one transaction: each gets its own version, row of facts and audit entry. Those
- * that are not as expected any more are left out: a member that is suspended already, or that was resumed and suspended
- * again since it was selected. Resolves with the signed messages, still to be published. Rejects with DatabaseError,
- * which is `stale` when a member was changed at that moment.
+ * Suspends or resumes many instances in one transaction, each with its own version, row of facts and audit entry. Skips
+ * members whose state changed since the selection: those already suspended, or resumed and suspended again. Resolves
+ * with the signed messages, which are not published yet. Rejects with DatabaseError, `stale` if a member changed during
+ * the transaction.
  */
 export async function changeFleet(
   deps: Deps,
@@ -95,7 +95,7 @@ export async function changeFleet(
     from,
     version: nextVersion(from, claimed_version),
   }))
-  // A containment alerts of its members together; what was alerted of one agent ends with an alert of this agent.
+  // A containment sends one alert for all its members. A suspension that had its own alert gets its own end.
   const alone =
     suspended || moves.length === 0
       ? []

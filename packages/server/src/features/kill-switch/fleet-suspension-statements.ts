@@ -9,7 +9,7 @@ interface FleetSuspensions {
   members: readonly { id: string; version: number; canAcknowledge: boolean }[]
 }
 
-/** Writes the rows of suspensions of one containment, within the batch that suspends. */
+/** Inserts the suspensions of one containment, within the batch that suspends. */
 export function fleetSuspensionsStatement({ db, dialect }: Database, fleet: FleetSuspensions): Statement {
   const { containmentId, reason, actor, now, members } = fleet
   const cells = members.map(({ id, version, canAcknowledge }) => [id, version, canAcknowledge ? 1 : 0])
@@ -34,7 +34,7 @@ export function fleetResumptionsStatement(database: Database, ids: readonly stri
     .compile()
 }
 
-/** The containments that suspended any of these instances and that last. */
+/** Reads the ongoing containments that suspended any of these instances. */
 export async function readContainmentsOf(database: Pick<Database, 'db' | 'dialect'>, ids: readonly string[]) {
   const rows = await database.db
     .selectFrom('suspensions')
@@ -47,7 +47,7 @@ export async function readContainmentsOf(database: Pick<Database, 'db' | 'dialec
   return rows.map(({ containment_id }) => containment_id!)
 }
 
-/** Those of the instances that are suspended, but by no containment: people were alerted of each. */
+/** Reads which of the instances are suspended, but not by a containment: each of these had its own alert. */
 export async function readSuspendedAlone(database: Pick<Database, 'db' | 'dialect'>, ids: readonly string[]) {
   const rows = await database.db
     .selectFrom('suspensions')
@@ -60,7 +60,7 @@ export async function readSuspendedAlone(database: Pick<Database, 'db' | 'dialec
   return rows.map(({ instance_id }) => instance_id)
 }
 
-/** What was observed of the suspensions of a containment. */
+/** Counts the suspensions of a containment by what was observed of them. */
 export async function countContained(db: Db, containmentId: string) {
   const row = await db
     .selectFrom('suspensions')
@@ -86,7 +86,7 @@ export async function countContained(db: Db, containmentId: string) {
   }
 }
 
-/** Instances of a containment that are suspended by it and did not acknowledge that, by id. */
+/** Reads the ids of instances that a containment suspended and that have not acknowledged it, in ascending order. */
 export async function readUnacknowledged(db: Db, containmentId: string, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('suspensions')

@@ -44,7 +44,7 @@ const auditRows = () =>
   )
 
 describe('kill and resume', () => {
-  it('move an instance between its two states and say so', async () => {
+  it('change the state of an instance and report it', async () => {
     await beat()
     expect((await poll()).body).toEqual({ suspended: false, reason: null })
     expect(await kill('  leaked data \n')).toMatchObject({
@@ -56,7 +56,7 @@ describe('kill and resume', () => {
     expect((await poll()).body).toEqual({ suspended: false, reason: null })
   })
 
-  it('refuse what the state does not allow, and change nothing then', async () => {
+  it('are refused, without any change, when the state does not allow them', async () => {
     await beat()
     expect(await resume()).toMatchObject({ status: 400, headers: { 'x-error-code': 'not_suspended' } })
     await kill('first')
@@ -68,7 +68,7 @@ describe('kill and resume', () => {
     expect(messages).toHaveLength(1)
   })
 
-  it('let exactly one of many at the same moment succeed', async () => {
+  it('succeed exactly once when many are requested at the same time', async () => {
     await beat()
     const answers = await Promise.all(Array.from({ length: 10 }, (_, index) => kill(`reason ${index}`)))
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, ...Array(9).fill(400)])
@@ -76,7 +76,7 @@ describe('kill and resume', () => {
     expect((await control()).version).toBe(1)
   })
 
-  it('count versions without a gap, with one audit row and one message each, in any order of calls', async () => {
+  it('issue versions without gaps, with one audit row and one message each, in any order of calls', async () => {
     await beat()
     let expected = { suspended: false, version: 0 }
     await fc.assert(
@@ -98,7 +98,7 @@ describe('kill and resume', () => {
     )
   })
 
-  // A suspended agent would lift its own suspension with the next sign of life.
+  // Otherwise a suspended agent would lift its own suspension with its next heartbeat.
   it('are not undone by heartbeats or events', async () => {
     await beat()
     await kill('stop')
@@ -109,8 +109,8 @@ describe('kill and resume', () => {
     expect((await poll()).body).toEqual({ suspended: true, reason: 'stop' })
   })
 
-  // A change without its audit record must not happen.
-  it('do not happen when they cannot be recorded', async () => {
+  // A change must not happen without its audit record.
+  it('do not happen when the audit record cannot be written', async () => {
     await beat()
     await kill('recorded')
     const head = await service.rows('select seq from audit_head')
@@ -128,7 +128,7 @@ describe('kill and resume', () => {
 })
 
 describe('the poll', () => {
-  it('answers 304 to the tag of the state that holds, and to no other', async () => {
+  it('answers 304 to the ETag of the current state, and to no other', async () => {
     await beat()
     expect((await poll()).headers).toMatchObject({ etag: 'W/"0"', 'cache-control': 'no-cache' })
     for (const tag of ['W/"0"', '"0"', '"9", W/"0"', '*']) {
@@ -143,8 +143,8 @@ describe('the poll', () => {
     expect(await poll({ 'if-none-match': 'W/"0"' })).toMatchObject({ status: 200, headers: { etag: 'W/"2"' } })
   })
 
-  // "Not suspended" for a mistyped id would let an agent run on that was killed under its right one.
-  it('answers 404 for an unknown instance, also to a tag', async () => {
+  // "Not suspended" for a mistyped id would let an agent continue that was killed under its correct id.
+  it('answers 404 for an unknown instance, also with an ETag', async () => {
     expect((await poll()).status).toBe(404)
     expect((await poll({ 'if-none-match': '*' })).status).toBe(404)
     await beat()
@@ -161,14 +161,14 @@ describe('the poll', () => {
     for (const message of messages.toReversed()) service.deps.bus.publishControl(message)
     expect((await poll()).body).toEqual({ suspended: true, reason: 'second' })
     service.deps.bus.publishControl({ ...messages[1]!, version: 9 })
-    // Where other processes write the database without a message, only the database counts.
+    // If other processes share the database, only the database counts.
     const believed = service.deps.bus.receivesAll
       ? { suspended: false, reason: null }
       : { suspended: true, reason: 'second' }
     expect((await poll()).body).toEqual(believed)
   })
 
-  it('knows of a change that another process made once its message came, and reads unknown ones from the database', async () => {
+  it('returns a change by another process once its message arrived, and reads uncached instances from the database', async () => {
     await beat()
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     await other.call('POST', `/api/kill/${bot}`, { body: { reason: 'from elsewhere' } })
@@ -177,7 +177,7 @@ describe('the poll', () => {
 })
 
 describe('the control message', () => {
-  it('carries a signature over each of its fields', async () => {
+  it('has a signature that covers every field', async () => {
     await beat()
     service.clock.advance(1_234)
     await kill('line one\nline two')
@@ -194,7 +194,7 @@ describe('the control message', () => {
   })
 
   // A program that can publish on the channel could otherwise turn one signed message into another.
-  it('shares its signature with no other message', () => {
+  it('has a different signature for every message', () => {
     const message = fc.record({
       instance_id: fc.constantFrom('a', 'b', 'a-1'),
       action: fc.constantFrom('suspend' as const, 'resume' as const),
@@ -214,7 +214,7 @@ describe('the control message', () => {
 })
 
 describe('the acknowledgement', () => {
-  it('confirms the version that holds', async () => {
+  it('confirms the current version', async () => {
     await beat()
     expect(await control()).toMatchObject({ version: 0, confirmed: true })
     await kill('stop')
@@ -222,14 +222,14 @@ describe('the acknowledgement', () => {
     service.clock.advance(2_000)
     expect((await ack(1)).body).toEqual({ ok: true })
     expect(await control()).toMatchObject({ applied_version: 1, confirmed: true })
-    // The tests before this one confirmed nothing.
+    // The previous tests acknowledged nothing.
     const metrics = (await service.call('GET', '/metrics')).text
     expect(metrics).toContain('wardline_kill_confirm_seconds_sum 2')
     expect(metrics).toContain('wardline_kill_confirm_seconds_count 1')
   })
 
-  // An agent that acknowledges the future would look obedient to every kill still to come.
-  it('of a version that does not exist yet is refused', async () => {
+  // An agent that acknowledges future versions would appear to obey every later kill.
+  it('is refused for a version that was not issued yet', async () => {
     await beat()
     expect(await ack(1)).toMatchObject({ status: 400 })
     expect(await control()).toMatchObject({ applied_version: null })
@@ -237,7 +237,7 @@ describe('the acknowledgement', () => {
     expect(await control()).toMatchObject({ applied_version: null })
   })
 
-  // After a restore, or one forged message over plain HTTP, an agent ignores every kill up to the version that it knows.
+  // After a restore, or a forged message over plain HTTP, an agent ignores every kill up to the version that it knows.
   it.each([
     ['a heartbeat', (version: number) => beat({ control_version: version })],
     ['an acknowledgement', (version: number) => ack(version)],
@@ -258,7 +258,7 @@ describe('the acknowledgement', () => {
     expect(events[0]!.metadata).toEqual({ claimed_version: 8, version: 0, occurrences: 1 })
   })
 
-  // An agent could otherwise use up the numbers in which versions are counted, and be out of reach for good.
+  // Otherwise an agent could exhaust the range of version numbers and become unreachable for good.
   it.each([1_000_001, 2 ** 52, Number.MAX_SAFE_INTEGER])(
     'of version %d does not carry the versions with it',
     async (version) => {
@@ -271,7 +271,7 @@ describe('the acknowledgement', () => {
     },
   )
 
-  it('that repeats is reported once a minute, with its count', async () => {
+  it('is reported once a minute, with its count, when it repeats', async () => {
     for (let count = 0; count < 5; count++) await beat({ control_version: 3 })
     await vi.waitFor(async () => expect(await mismatches()).toHaveLength(1), 60_000)
     service.clock.advance(60_000)
@@ -281,7 +281,7 @@ describe('the acknowledgement', () => {
     ])
   })
 
-  it('never moves backwards', async () => {
+  it('never lowers the acknowledged version', async () => {
     await beat()
     await kill('stop')
     await resume()
@@ -291,19 +291,19 @@ describe('the acknowledgement', () => {
     expect(await control()).toMatchObject({ applied_version: 2, confirmed: true })
   })
 
-  it('may come with a heartbeat', async () => {
+  it('can be part of a heartbeat', async () => {
     await beat()
     await kill('stop')
     await beat({ control_version: 1 })
     expect(await control()).toMatchObject({ applied_version: 1, confirmed: true })
   })
 
-  it('of an unknown instance answers 404', async () => {
+  it('gets 404 for an unknown instance', async () => {
     expect((await ack(0)).status).toBe(404)
   })
 
-  // A compromised agent could otherwise vouch for another one that never stopped.
-  it('by the key of another instance is refused', async () => {
+  // Otherwise a compromised agent could confirm for another one that never stopped.
+  it('is refused with the key of another instance', async () => {
     await beat()
     await kill('stop')
     const { key } = await service.createKey('agent', ['another'])

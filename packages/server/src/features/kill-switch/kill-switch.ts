@@ -21,14 +21,13 @@ import { controlMessage } from './control-message.ts'
 import type { SuspensionFacts } from './suspension-facts.ts'
 import { resumptionStatement, type SuspensionCause, suspensionStatement } from './suspension-statements.ts'
 
-/** What a kill or a resume needs besides the database. */
 export interface KillSwitchDeps extends Deps {
   outbox: Outbox
   suspensionFacts: Pick<SuspensionFacts, 'noteStored' | 'notePublished'>
   enforcement: ControlLevers
 }
 
-/** What a change needs to know of the instance. Throws AppError when its state does not allow the change. */
+/** Reads the instance for a change. Throws AppError when its state does not allow the change. */
 async function readAllowed({ database }: Deps, instanceId: string, suspend: boolean): Promise<ControlRow> {
   const control = await readControl(database.db, instanceId)
   if (!control) throw unknownInstance(instanceId)
@@ -43,19 +42,19 @@ interface ControlRequest {
   instanceId: string
   /** Null resumes. */
   suspending: { reason: string; cause: SuspensionCause } | null
-  /** Why it is resumed, for the audit log. */
+  /** Reason for a resume, recorded in the audit log. */
   resumeReason?: string | undefined
   actor: Actor
   now: number
 }
 
-/** Statements that belong into the batch that changes an instance of this version; throws when that is not allowed. */
+/** Returns statements to add to the batch that resumes an instance of this version; throws when that is not allowed. */
 export type ResumeCondition = (version: number) => Promise<Statement[]>
 
-/** A kill or a resume that is ready to be stored, from the instance as it was read. */
+/** A kill or a resume that is ready to be stored, prepared from the instance as read. */
 export interface PreparedControl extends ControlRequest {
   version: number
-  /** Hold the instance as it was read, and move it. */
+  /** Check that the instance is unchanged since it was read, and change it. */
   moving: Statement[]
   alert: OwnAlert
   /** Append to the audit log: the last statements of a batch. */
@@ -120,7 +119,7 @@ export function prepareControl(
   }
 }
 
-/** Makes a stored change known: to agents, other processes and the log. */
+/** Announces a stored change to agents, other processes and the log. */
 export function announceControl(deps: KillSwitchDeps, change: PreparedControl): void {
   const { instanceId, version, suspending, actor, now } = change
   const suspended = suspending !== null
@@ -149,7 +148,7 @@ async function change(
     const conditions = await condition(control.version)
     const ready = prepareControl(deps, control, { ...request, now })
     return {
-      // Alerts before the audit log, as everywhere: two locks taken in two orders would block each other.
+      // Alerts before the audit log, as everywhere: locks taken in different orders could deadlock.
       statements: [
         ...ready.moving,
         ...deps.outbox.ownStatements([ready.alert], now),
@@ -163,18 +162,18 @@ async function change(
 }
 
 /**
- * How far back each read goes: a commit that the disk delayed may have been answered as failed long before it was made,
- * and the clocks of two machines differ.
+ * How far back each read goes: a commit delayed by the disk may be answered as failed long before it takes effect, and
+ * clocks of machines differ.
  */
 const lookBackMs = 60_000
-/** Messages of one turn of the event loop, and changes of one read: after a fleet stop there are thousands. */
+/** Messages per turn of the event loop, and changes per read: after a fleet stop there are thousands. */
 const turnMessages = 40
 const pageChanges = 400
 
 /**
- * Publishes recent changes once more: since shortly before `since` (default: now). A change whose commit was answered
- * too late, or whose message was lost, is thereby known here within a second; receivers keep the highest version, so a
- * repetition changes nothing.
+ * Publishes changes since shortly before `since` (default: now) again. Changes whose commit was answered too late, or
+ * whose message was lost, thereby reach receivers within a second. Receivers keep the highest version, so repeated
+ * messages have no effect.
  */
 export async function republishControl(
   deps: Deps,
@@ -195,7 +194,7 @@ export async function republishControl(
   }
 }
 
-/** Suspends an instance; `cause` stays in its row of facts. Throws AppError `not_found` or `already_suspended`. */
+/** Suspends an instance; `cause` is stored with the suspension. Throws AppError `not_found` or `already_suspended`. */
 export function suspendInstance(
   deps: KillSwitchDeps,
   instanceId: string,
@@ -207,8 +206,8 @@ export function suspendInstance(
 }
 
 /**
- * Resumes an instance; `condition`: what has to hold, such as the confirmation by a second operator. Throws AppError
- * `not_found` or `not_suspended`, or what the condition throws.
+ * Resumes an instance. `condition` is a requirement such as the confirmation by a second operator. Throws AppError
+ * `not_found` or `not_suspended`, or the error of the condition.
  */
 export function resumeInstance(
   deps: KillSwitchDeps,

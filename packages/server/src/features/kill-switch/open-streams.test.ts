@@ -32,7 +32,7 @@ async function countTransactions(service: TestService) {
   return async () => (await service.rows<{ count: number }>('select count(*) as count from stream_writes'))[0]!.count
 }
 
-it('knows who listens, and what each client understands', async () => {
+it('finds the instances with open streams and what each client understands', async () => {
   await using service = await openTestService()
   const url = await listenOnFreePort(service.app)
   for (const id of ['drilled', 'plain', 'silent']) await beat(service, id)
@@ -43,7 +43,7 @@ it('knows who listens, and what each client understands', async () => {
     { instanceId: 'drilled', understands: ['drill'] },
     { instanceId: 'plain', understands: [] },
   ])
-  // One of its streams understands: the agent does.
+  // It is enough that one of the agent's streams understands the kind.
   const second = await openControlStream(url, 'plain', '?understands=drill')
   await expectListening(service, ['plain'], [{ instanceId: 'plain', understands: ['drill'] }])
   await second[Symbol.asyncDispose]()
@@ -53,7 +53,7 @@ it('knows who listens, and what each client understands', async () => {
   await expectListening(service, ids, [])
 })
 
-it('refuses what is no list of kinds', async () => {
+it('refuses a value that is not a list of kinds', async () => {
   await using service = await openTestService()
   await beat(service, 'agent-1')
   for (const given of ['', 'Drill', 'drill,', `${'a'.repeat(201)}`]) {
@@ -63,7 +63,7 @@ it('refuses what is no list of kinds', async () => {
   }
 })
 
-it('says the same bytes as ever to a client that asks for nothing more', async () => {
+it('sends an unchanged stream to a client that requests no other kinds', async () => {
   await using service = await openTestService()
   const url = await listenOnFreePort(service.app)
   await beat(service, 'agent-1')
@@ -77,7 +77,7 @@ it('says the same bytes as ever to a client that asks for nothing more', async (
   expect(asking.text()).toBe(plain.text())
 })
 
-it('writes many agents that connect together in one transaction, and reconnections not at all', async () => {
+it('writes many agents that connect together in one transaction, and does not write reconnections', async () => {
   const agents = 200
   await using service = await openTestService()
   const url = await listenOnFreePort(service.app)
@@ -98,7 +98,7 @@ it('writes many agents that connect together in one transaction, and reconnectio
   await expectListening(service, ids, [])
 })
 
-it('does not count the streams of a process that gives no sign of life, until it gives one', async () => {
+it('ignores the streams of a process without a sign of life until it sends one', async () => {
   const clock = manualClock()
   await using service = await openTestService({ clock })
   const url = await listenOnFreePort(service.app)
@@ -115,7 +115,7 @@ it('does not count the streams of a process that gives no sign of life, until it
   expect(await listening()).toBe(1)
 })
 
-it('keeps what could not be written for the next time', async () => {
+it('retries failed writes with the next call', async () => {
   await using service = await openTestService()
   const url = await listenOnFreePort(service.app)
   await beat(service, 'agent-1')
@@ -128,7 +128,7 @@ it('keeps what could not be written for the next time', async () => {
   expect(await openStreams.find(['agent-1'])).toHaveLength(1)
 })
 
-it('forgets the streams of a process that ends', async () => {
+it('removes the streams of a process on shutdown', async () => {
   await using service = await openTestService()
   const url = await listenOnFreePort(service.app)
   await beat(service, 'agent-1')
@@ -140,7 +140,7 @@ it('forgets the streams of a process that ends', async () => {
   expect(await service.rows('select * from stream_processes')).toEqual([])
 })
 
-it('joins the streams of all processes, and records again what others gave up', async () => {
+it('combines the streams of all processes, and restores those of a process that others had removed', async () => {
   const clock = manualClock()
   await using one = await openTestService({ clock })
   if (!one.deps.database.isShared) return
@@ -156,7 +156,7 @@ it('joins the streams of all processes, and records again what others gave up', 
     { instanceId: 'agent-2', understands: [] },
   ]
   await expectListening(one, ['agent-1', 'agent-2'], both)
-  // The second process stands still for two minutes.
+  // The second process pauses for two minutes.
   clock.advance(60_000)
   await one.services.openStreams.write()
   clock.advance(60_000)

@@ -13,25 +13,25 @@ import {
 } from './stream-statements.ts'
 
 const aliveEveryMs = 5_000
-/** A process that stands still for longer is given up; those who read count its streams no more long before. */
+/** After this pause a process is removed. Readers stop counting its streams earlier, see `aliveForMs`. */
 const forgetAfterMs = 60_000
-/** Rows of one transaction: a kill waits no longer than some ten milliseconds behind it. */
+/** Rows per transaction: a kill waits at most some ten milliseconds for it. */
 const batchRows = 1_000
 
 /**
- * Records which instances listen to this process, so that any process can say who is reached by a stream. Written once
- * a second: agents that reconnect together after a restart cost one transaction for each thousand.
+ * Records which instances have a stream open on this process, so that every process knows who is reachable by stream.
+ * Written once a second: agents that reconnect together after a restart cost one transaction per thousand.
  */
 export class OpenStreams {
   readonly #deps: Pick<Deps, 'database' | 'clock'>
   readonly #stream: Pick<ControlStream, 'understood'>
   readonly #process = randomSecret(6)
-  /** What the database says of this process. */
+  /** Open streams of this process as stored in the database: understood kinds by instance. */
   readonly #written = new Map<string, string>()
-  /** Instances of which it may say something else than what is so. */
+  /** Instances whose stored row may be out of date. */
   #changed = new Set<string>()
   #startedAt: number | undefined
-  /** Monotonic. */
+  /** Monotonic time of the last sign of life. */
   #aliveAt: number | undefined
 
   constructor(deps: Pick<Deps, 'database' | 'clock'>, { controlStream }: { controlStream: ControlStream }) {
@@ -40,7 +40,7 @@ export class OpenStreams {
     controlStream.onChange((instanceId) => this.#changed.add(instanceId))
   }
 
-  /** Writes what changed, and now and then a sign of life. What could not be written is written the next time. */
+  /** Writes the changes, and periodically a sign of life. Changes that could not be written are retried with the next call. */
   async write(): Promise<void> {
     for (let isFirst = true; isFirst || this.#changed.size > 0; isFirst = false) {
       const ids = [...this.#changed].slice(0, batchRows)
@@ -54,12 +54,12 @@ export class OpenStreams {
     }
   }
 
-  /** Those of the instances that listen to any process; what is open or closed for a second is known. */
+  /** Finds those instances that have a stream open on any process, at most a second out of date. */
   find(ids: readonly string[]): Promise<Listening[]> {
     return findListening(this.#deps.database, ids, this.#deps.clock.now())
   }
 
-  /** On shutdown: the process holds no stream any more. */
+  /** Call on shutdown: removes all streams of this process. */
   async end(): Promise<void> {
     const { database } = this.#deps
     await database.batch(endedStatements(database.db, this.#process))
@@ -71,7 +71,7 @@ export class OpenStreams {
     const closed: string[] = []
     for (const id of ids) {
       const understands = this.#stream.understood(id)?.join(',')
-      // An agent that reconnected within the second changes nothing.
+      // An agent that reconnected within the second causes no write.
       if (understands === undefined) {
         if (this.#written.has(id)) closed.push(id)
       } else if (this.#written.get(id) !== understands) opened.push([id, understands])
@@ -80,7 +80,7 @@ export class OpenStreams {
     const isDue = this.#aliveAt === undefined || clock.monotonic() - this.#aliveAt >= aliveEveryMs
     if (isIdle && !(isDue && this.#written.size > 0)) return
     const now = clock.now()
-    // A file has one process: all others are gone.
+    // A SQLite file has one process: all others are gone.
     const gone = database.isShared ? now - forgetAfterMs : Number.MAX_SAFE_INTEGER
     const [alive] = await database.batch([
       aliveStatement(database.db, this.#process, now),
@@ -97,7 +97,7 @@ export class OpenStreams {
     this.#startedAt = startedAt
   }
 
-  /** Others gave this process up, and removed its rows. */
+  /** Another process considered this one gone and removed its rows: write them again. */
   #recordAgain(except: ReadonlySet<string>): void {
     for (const id of this.#written.keys()) {
       if (except.has(id)) continue

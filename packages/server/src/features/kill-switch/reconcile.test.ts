@@ -3,8 +3,8 @@ import { openTestService } from '../../test-service.ts'
 import { readChangedControl } from '../instances/control-statements.ts'
 import { republishControl } from './kill-switch.ts'
 
-// A disk that hangs while a kill is committed: the caller hears of a failure, but the kill is in the database.
-it('sends polls and streams a change whose message was never sent', async () => {
+// The disk hangs while a kill is committed: the caller gets an error, but the kill is in the database.
+it('delivers a change whose message was never sent to polls and streams', async () => {
   await using service = await openTestService()
   const heard: number[] = []
   service.deps.bus.onControl(({ version }) => heard.push(version))
@@ -16,7 +16,7 @@ it('sends polls and streams a change whose message was never sent', async () => 
     .set({ suspended: 1, suspension_reason: 'stop', control_version: 1, control_changed_at: service.clock.now() })
     .where('id', '=', 'bot')
     .execute()
-  // Where other processes write the database as well, polls read it each time.
+  // If several processes share the database, polls read it each time.
   const { receivesAll } = service.deps.bus
   expect(await poll()).toEqual(receivesAll ? { suspended: false, reason: null } : { suspended: true, reason: 'stop' })
   expect(heard).toEqual([])
@@ -25,7 +25,7 @@ it('sends polls and streams a change whose message was never sent', async () => 
   expect(heard).toEqual([1])
 })
 
-it('reads the changes of a fleet stop in pages, and sends each of them once', async () => {
+it('reads the changes of a fleet stop in pages and sends each of them once', async () => {
   await using service = await openTestService()
   const ids = Array.from({ length: 2_000 }, (_, n) => `m-${String(n).padStart(4, '0')}`)
   const registers = { owner: 'k', max: null, tags: null }
@@ -36,7 +36,7 @@ it('reads the changes of a fleet stop in pages, and sends each of them once', as
   expect((await service.call('POST', '/api/containments', { body })).status).toBe(201)
   await service.services.containmentWork.whenIdle()
   const since = service.clock.now()
-  // Of a stop, thousands have the same time: a page ends among them.
+  // A fleet stop writes thousands of changes with the same time, so a page ends between two of them.
   expect(await service.rows('select distinct control_changed_at from instances')).toHaveLength(1)
   const page = await readChangedControl(service.deps.database.db, { changedAt: since, id: ids[1_499]! }, 300)
   expect(page.map(({ id }) => id)).toEqual(ids.slice(1_500, 1_800))

@@ -2,12 +2,12 @@ import type { Deps } from '../../deps.ts'
 import { eventsGoneBefore } from '../events/retention.ts'
 import { deleteSuspensionsBefore } from './suspension-queries.ts'
 
-/** Rows removed at once: a few milliseconds, so that no kill waits for it. */
+/** Rows deleted per statement: a few milliseconds, so that a kill does not wait. */
 const chunkRows = 500
-/** Rows removed in one run; what is left goes in the next. */
+/** Rows deleted per run; the next run continues. */
 const runRows = 200_000
 
-/** Forgets suspensions that ended, when the events of their time are gone for their age. */
+/** Deletes ended suspensions once the events of their time were deleted by retention. */
 export async function forgetSuspensions(deps: Deps, stopping?: AbortSignal): Promise<void> {
   const cutoff = await eventsGoneBefore(deps)
   for (let done = 0; done < runRows && !stopping?.aborted; done += chunkRows) {

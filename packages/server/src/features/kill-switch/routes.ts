@@ -34,10 +34,10 @@ interface KillSwitchRoutes extends Pick<KillSwitchDeps, 'outbox' | 'enforcement'
   controlStream: ControlStream
   acks: Pick<Acks, 'acknowledge'>
   suspensionFacts: SuspensionFacts
-  /** Whether any decoy could trip for this caller. */
+  /** Whether any decoy can be triggered by this caller. */
   reaches(principal: Principal): boolean
   activityCounts: Pick<ActivityCounts, 'noteRequest'>
-  /** What has to hold before the caller may resume an instance. */
+  /** Returns the condition under which the caller may resume an instance. */
   resumeCondition(instanceId: string, asking: { principal: Principal; actor: Actor }): ResumeCondition
 }
 

@@ -1,10 +1,10 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 
-/** A process that gave no sign of life for this long is gone, or cannot send: three times `aliveEveryMs`. */
+/** A process without a sign of life for this long is gone or cannot send: three times `aliveEveryMs`. */
 const aliveForMs = 15_000
 
-/** Notes that the process lives; returns since when it is known, which is `now` when others had given it up. */
+/** Records that the process is alive. Returns its first sign of life, which is `now` if another process had removed it. */
 export function aliveStatement(db: Db, process: string, now: number): Statement {
   return db
     .insertInto('stream_processes')
@@ -14,7 +14,7 @@ export function aliveStatement(db: Db, process: string, now: number): Statement 
     .compile()
 }
 
-/** Instance, and what its streams understand. */
+/** Instance id, and the kinds that its streams understand. */
 export type StreamCells = [string, string]
 
 /** Records instances that listen to this process. */
@@ -33,8 +33,8 @@ export function closedStatement({ db, dialect }: Database, process: string, ids:
 }
 
 /**
- * Gives up the other processes that were last seen before an instant, and removes up to `limit` streams of such ones.
- * The process goes first: one that only stood still finds itself missing, and records all its streams again.
+ * Removes other processes that were last seen before an instant, and up to `limit` of their streams. The process is
+ * removed first: if it was only paused, it notices that it is missing and records all its streams again.
  */
 export function forgottenStatements(db: Db, process: string, before: number, limit: number): Statement[] {
   const orphans = sql`select process, instance_id from control_streams
@@ -46,7 +46,7 @@ export function forgottenStatements(db: Db, process: string, before: number, lim
   ]
 }
 
-/** Removes a process that ends, with its streams. */
+/** Removes a process on its shutdown, with its streams. */
 export function endedStatements(db: Db, process: string): Statement[] {
   return [
     db.deleteFrom('control_streams').where('process', '=', process).compile(),
@@ -54,14 +54,14 @@ export function endedStatements(db: Db, process: string): Statement[] {
   ]
 }
 
-/** What the control streams of an instance understand that are open in any process which lives. */
+/** Kinds that the open control streams of an instance understand, across all live processes. */
 export interface Listening {
   instanceId: string
   /** Kinds of messages beyond control messages; none for a client that knows control messages alone. */
   understands: string[]
 }
 
-/** Those of the instances that listen, at most a second ago. An instance that is not in the result has no open stream. */
+/** Finds the instances with an open stream, at most a second out of date. Instances not in the result have none. */
 export async function findListening(
   { db, dialect }: Database,
   ids: readonly string[],

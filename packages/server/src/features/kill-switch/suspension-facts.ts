@@ -2,9 +2,9 @@ import { hostname } from 'node:os'
 import type { Deps } from '../../deps.ts'
 import { type SeenFacts, seenStatement } from './suspension-statements.ts'
 
-/** Shown with what this process saw. */
+/** Shown with the facts that this process recorded. */
 const processName = `${hostname()}:${process.pid}`
-/** Rows of one transaction: a kill waits no longer than some milliseconds behind it. */
+/** Rows per transaction: a kill waits at most some milliseconds for it. */
 const batchRows = 250
 
 interface Seen {
@@ -21,13 +21,12 @@ interface Waiting {
 }
 
 /**
- * What this process sees of suspensions: that they are stored, published, and delivered. Each fact is written once, and
- * all that are waiting go together. One that cannot be written waits for the next second; those of a process that
- * crashes stay unknown.
+ * Records what this process observes of suspensions: that they are stored, published and delivered. Each fact is written
+ * once, pending facts in one batch. A failed write is retried after a second; pending facts of a crashed process are lost.
  */
 export class SuspensionFacts {
   readonly #deps: Deps
-  /** What was noted of the last suspension of an instance; forgotten when it is resumed. */
+  /** Facts of the last suspension by instance; removed on resume. */
   readonly #seen = new Map<string, Seen>()
   #waiting = new Map<string, Waiting>()
   #writing: Promise<void> | undefined
@@ -40,7 +39,7 @@ export class SuspensionFacts {
     })
   }
 
-  /** Called after the commit of a suspension, with when it was requested. */
+  /** Call after the commit of a suspension. `requestedAt`: epoch milliseconds. */
   noteStored(instanceId: string, version: number, requestedAt: number): void {
     const seen = this.#of(instanceId, version)
     if (!seen || seen.isStored) return
@@ -57,7 +56,7 @@ export class SuspensionFacts {
     this.#note(instanceId, version, { publishedAt })
   }
 
-  /** Called when the suspension was written to a stream, or into the answer to a poll. */
+  /** Call when the suspension was written to a stream or to a poll response. */
   noteDelivered(instanceId: string, version: number, requestedAt: number, by: 'stream' | 'poll'): void {
     const seen = this.#of(instanceId, version)
     if (!seen || seen.isDelivered) return
@@ -66,7 +65,7 @@ export class SuspensionFacts {
     this.#note(instanceId, version, { delivered: { at, by } })
   }
 
-  /** Writes what is waiting; resolves when nothing waits any more. Rejects when the database fails. */
+  /** Writes all pending facts; resolves when none is left. Rejects when the database fails. */
   write(): Promise<void> {
     this.#writing ??= this.#writeAll().finally(() => {
       this.#writing = undefined
@@ -95,7 +94,7 @@ export class SuspensionFacts {
     if (waiting) Object.assign(waiting.facts, facts)
     else this.#waiting.set(key, { instanceId, version, facts })
     if (this.#writing) return
-    // What else is seen in this turn of the event loop goes into the same transaction.
+    // Further facts of this turn of the event loop join the same transaction.
     this.#writing = new Promise<void>((resolve) => setImmediate(resolve))
       .then(() => this.#writeAll())
       .catch((fault) =>
@@ -111,7 +110,7 @@ export class SuspensionFacts {
     while (this.#waiting.size > 0) {
       const taken = [...this.#waiting].slice(0, batchRows)
       for (const [key] of taken) this.#waiting.delete(key)
-      // In the order of ids: two processes that lock the same rows in two orders would block each other.
+      // In the order of ids: two processes that lock the same rows in different orders could deadlock.
       const ordered = taken.map(([, waiting]) => waiting).toSorted((a, b) => (a.instanceId < b.instanceId ? -1 : 1))
       try {
         await database.batch([seenStatement(database, ordered, processName)], { isControl: true })

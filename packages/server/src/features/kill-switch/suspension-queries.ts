@@ -1,6 +1,6 @@
 import type { Db } from '../../db/database.ts'
 
-/** Removes suspensions that ended before an instant; resolves with how many. */
+/** Deletes up to `limit` suspensions that ended before an instant; resolves with their number. */
 export async function deleteSuspensionsBefore(db: Db, cutoff: number, limit: number): Promise<number> {
   const { numDeletedRows } = await db
     .deleteFrom('suspensions')

@@ -1,11 +1,11 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 
-/** What caused a suspension, besides the person or the service that asked for it. */
+/** Cause of a suspension, besides the person or service that requested it. */
 export interface SuspensionCause {
   /** The rule that matched. */
   ruleId?: string
-  /** The event that it answers. */
+  /** The event that triggered it. */
   eventId?: string
   /** The containment that it belongs to. */
   containmentId?: string
@@ -15,14 +15,14 @@ interface Suspension extends SuspensionCause {
   instanceId: string
   version: number
   reason: string
-  /** Id of the key that asked for it. */
+  /** Id of the key that requested it. */
   actor: string
   /** Whether the agent ever reported a control version. */
   canAcknowledge: boolean
   now: number
 }
 
-/** Writes the row of a suspension, within the batch that suspends. */
+/** Inserts a suspension, within the batch that suspends. */
 export function suspensionStatement(db: Db, suspension: Suspension): Statement {
   const { instanceId, version, reason, actor, canAcknowledge, now } = suspension
   return db
@@ -44,7 +44,7 @@ export function suspensionStatement(db: Db, suspension: Suspension): Statement {
     .compile()
 }
 
-/** Ends the suspension of an instance, within the batch that resumes; the log is read for it once more. */
+/** Ends the suspension of an instance, within the batch that resumes, and schedules a last look at its events. */
 export function resumptionStatement(db: Db, instanceId: string, now: number): Statement {
   return db
     .updateTable('suspensions')
@@ -54,7 +54,7 @@ export function resumptionStatement(db: Db, instanceId: string, now: number): St
     .compile()
 }
 
-/** What a process saw of a suspension; times are epoch milliseconds. */
+/** What a process observed of a suspension; times are epoch milliseconds. */
 export interface SeenFacts {
   storedAt?: number
   publishedAt?: number
@@ -70,7 +70,7 @@ const seenColumns = {
   way: 'text',
 } as const
 
-/** Notes what a process saw of suspensions, as far as it is not known yet: one statement, however many they are. */
+/** Stores facts of any number of suspensions in one statement; facts that are stored already stay unchanged. */
 export function seenStatement(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
   seen: readonly { instanceId: string; version: number; facts: SeenFacts }[],
@@ -101,8 +101,8 @@ export function seenStatement(
 }
 
 /**
- * Notes that agents say they applied their suspensions, unless they said so before. A version of the past proves nothing
- * about a suspension that is over.
+ * Records the first acknowledgement of each suspension by its agent. An old version does not count for a suspension that
+ * has ended.
  */
 export function acknowledgedStatement(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
@@ -111,7 +111,7 @@ export function acknowledgedStatement(
   by: 'ack' | 'heartbeat',
 ): Statement {
   const cells = acknowledged.map(({ id, version }) => [id, version])
-  // Processes are a few milliseconds apart: nothing happened before it was requested.
+  // The clocks of processes differ by a few milliseconds; an acknowledgement never precedes its request.
   return sql`update suspensions set acknowledged_by = ${by}, can_acknowledge = 1,
       acknowledged_at = case when requested_at > ${now} then requested_at else ${now} end,
       look_at = ${now}
@@ -120,7 +120,7 @@ export function acknowledgedStatement(
       and acknowledged_at is null and resumed_at is null`.compile(db)
 }
 
-/** Suspensions that an event or a rule caused: how many since an instant, and how many that last. */
+/** Counts suspensions caused by an event or a rule: those since an instant, and those that are ongoing. */
 export async function countAutomatic(db: Db, since: number): Promise<{ recent: number; lasting: number }> {
   const automatic = db
     .selectFrom('suspensions')
@@ -133,7 +133,7 @@ export async function countAutomatic(db: Db, since: number): Promise<{ recent: n
   return { recent: Number(recent.count), lasting: Number(lasting.count) }
 }
 
-/** Whether this event suspended the instance, even if it was resumed since. */
+/** Whether this event suspended the instance, even if the instance was resumed later. */
 export async function hasSuspended(db: Db, instanceId: string, eventId: string): Promise<boolean> {
   const found = await db
     .selectFrom('suspensions')

@@ -42,7 +42,7 @@ describe('the row of a suspension', () => {
     ])
   })
 
-  it('names what caused it', async () => {
+  it('names its cause', async () => {
     await beat()
     const cause = { ruleId: 'r1', eventId: 'e1', containmentId: 'c1' }
     await suspendInstance({ ...service.deps, ...service.services }, bot, 'Rule', localActor('system'), cause)
@@ -51,8 +51,8 @@ describe('the row of a suspension', () => {
     ])
   })
 
-  // An agent that is killed and resumed all day must not fill the database for ever.
-  it('is kept while it lasts, and as long as the events of its time', async () => {
+  // An agent that is killed and resumed all day must not fill the database.
+  it('is kept during the suspension, and as long as the events of its time', async () => {
     await beat()
     await kill()
     await resume()
@@ -66,7 +66,7 @@ describe('the row of a suspension', () => {
   })
 })
 
-it('exists after an upgrade for who is suspended by then', async () => {
+it('is created by the upgrade for instances that are suspended at that time', async () => {
   await using opened = await openTestDatabase()
   await migrate(opened.database, 1, 20)
   const columns = `id, name, first_seen_at, last_heartbeat_at, liveness, suspended, suspension_reason, control_version,
