@@ -136,7 +136,7 @@ describe('readConfig', () => {
 })
 
 describe('a secret', () => {
-  it('can be read from a file', () => {
+  it('is read from a file', () => {
     expect(readConfig({ WARDLINE_API_KEY_FILE: fileWith(`${long}\n`) }).apiKey).toBe(long)
     expect(readConfig({ WARDLINE_SECRET_FILE: fileWith(`${long}s\n`) }).secret).toBe(`${long}s`)
   })
@@ -219,7 +219,7 @@ describe('alert channels from the environment', () => {
     })
   })
 
-  it('can be read from files', () => {
+  it('are read from files', () => {
     const secretFile = fileWith('https://hooks.slack.com/services/x\n')
     expect(readConfig({ SLACK_WEBHOOK_URL_FILE: secretFile }).slackWebhookUrl).toBe(
       'https://hooks.slack.com/services/x',

@@ -1,15 +1,15 @@
 import type { Db } from '../../db/database.ts'
 import { findAgents } from './queries.ts'
 
-/** What an alert says of the agent that it is about. */
+/** The agent's state as alerts show it. */
 export interface AgentState {
   /** The display name that the agent gives itself. */
   name: string
-  /** Null while it may work. `at` is epoch milliseconds; `confirmed`: the agent says that it stopped. */
+  /** Null unless suspended. `at`: epoch milliseconds; `confirmed`: the agent reported that it stopped. */
   suspension: { at: number | null; reason: string | null; confirmed: boolean } | null
 }
 
-/** Registered instances among these ids. */
+/** Reads the states of these instances; unknown ids are missing in the result. */
 export async function readAgentStates(db: Db, ids: readonly string[]): Promise<Map<string, AgentState>> {
   if (ids.length === 0) return new Map()
   const rows = await findAgents(db, ids)

@@ -5,7 +5,7 @@ import type { CountedReports } from '../events/counted-reports.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { type Beat, type BootChange, type BootNote, noteBoots } from './registration-queries.ts'
 
-/** A run of an agent, as its first heartbeat showed it. Null = from before starts were noted. */
+/** A run of an agent, as shown by its first heartbeat. Null: the run is older than this feature. */
 interface Boot {
   id: string
   /** Epoch milliseconds. */
@@ -15,20 +15,20 @@ interface Boot {
 }
 
 export interface BootWatch {
-  /** Notes heartbeats of another run than the last one of the instance, and reports what they mean. Never rejects. */
+  /** Records heartbeats with a new boot id, and reports restart loops and clones. Never rejects. */
   note(changes: readonly BootChange[], beats: ReadonlyMap<string, Beat>, now: number): Promise<void>
 }
 
-/** As many runs as may alternate, or restart in a loop, and be known for it; half a kilobyte in the row. */
+/** Runs kept per instance to recognize clones and restart loops: half a kilobyte in the row. */
 const maxBoots = 5
-/** Clones alternate with every heartbeat: one report in this time, with a count. */
+/** Clones alternate with every heartbeat: they are reported once per period, with a count. */
 const cloneReportMs = 10 * minuteMs
-/** So many starts within the window, and no longer pause between them than it, are one loop. */
+/** This many restarts within the window are a loop, which lasts until a pause longer than the window. */
 const loopRestarts = 3
 const loopWindowMs = 5 * minuteMs
 
 type Finding =
-  /** A run came back after another one was seen: both are there. */
+  /** An earlier run returned after another one was seen: both are running. */
   { kind: 'clone'; occurrences: number; boots: readonly [Boot, Boot] } | { kind: 'loop'; restarts: number }
 
 interface Noted {
@@ -37,14 +37,14 @@ interface Noted {
   findings: Finding[]
 }
 
-/** What a heartbeat of another run changes. `mayJudge` is false after the clock was set: times then say nothing. */
+/** Returns the changes for a heartbeat of another run. `mayJudge` is false after a change of the clock: times are unreliable. */
 function noteBoot(change: BootChange, arriving: Boot & { at: number }, mayJudge: boolean): Noted {
   const now = arriving.at
   const known: Boot[] = change.boots === null ? [] : JSON.parse(change.boots)
   const last = known[0]?.id === change.boot_id ? known[0] : undefined
   const earlier = last ? known : [{ id: change.boot_id!, at: null, key: null, address: null }, ...known]
   const returned = earlier.find(({ id }) => id === arriving.id)
-  // It keeps the time of its start: to come back is no start.
+  // A returning run keeps the time of its start.
   const boot = returned ? { ...arriving, at: returned.at } : arriving
   const boots = [boot, ...earlier.filter(({ id }) => id !== arriving.id)].slice(0, maxBoots)
   const note = { ...change, before: change.boots, boots: JSON.stringify(boots) }
@@ -93,7 +93,7 @@ function describe(instanceId: string, finding: Finding) {
   }
 }
 
-/** A new start of an agent, at most once a minute for each instance; no outage, however short its absence was. */
+/** Reports a restart of an agent, at most once a minute per instance. A restart is not an outage. */
 function reportRestart(
   reports: Pick<CountedReports, 'note'>,
   { id, last_heartbeat_at }: BootChange,
@@ -110,7 +110,7 @@ function reportRestart(
   }))
 }
 
-/** Looks at changed boot ids: plain restarts, restarts in a loop, and two agents under one id. */
+/** Detects restarts, restart loops and clones (two agents under one id) by changed boot ids. */
 export function createBootWatch(
   { database, timekeeping, log }: Pick<Deps, 'database' | 'timekeeping' | 'log'>,
   {
@@ -124,7 +124,7 @@ export function createBootWatch(
       await noteBoots(database, notes)
       return
     }
-    // What is reported and that it was are one transaction: exactly one process reports it, and none forgets it.
+    // The report and the record of it are one transaction, so that exactly one process reports it.
     const publish = await database.db.transaction().execute(async (trx) => {
       const written = await noteBoots({ db: trx, dialect: database.dialect }, notes)
       const events: EventToStore[] = noted.flatMap(({ note, findings }) =>
@@ -146,7 +146,7 @@ export function createBootWatch(
         const change = changes[index]!
         if (isRestart) reportRestart(reports, change, beats.get(change.id)!.keyId, now)
       }
-      // The heartbeats are stored: they must not fail with what they mean.
+      // The heartbeats are stored already, so a failure here must not fail them.
       await store(noted).catch((fault) => log.warn({ err: fault }, 'starts of instances were not noted'))
     },
   }

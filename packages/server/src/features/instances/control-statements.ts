@@ -7,11 +7,11 @@ export interface ControlRow {
   suspended: boolean
   reason: string | null
   changedAt: number | null
-  /** Of the current state: its change, else the registration. */
+  /** Time of the last kill or resume, else of the registration. */
   issuedAt: number
-  /** The version that the agent says it applied; null = it never reported one. */
+  /** The version that the agent reported as applied; null: it never reported one. */
   applied: number | null
-  /** A higher version that the agent says it applied. */
+  /** A version reported as applied although it was never issued. */
   claimed: number | null
 }
 
@@ -40,13 +40,13 @@ export async function readControl(db: Db, instanceId: string): Promise<ControlRo
   return (await readControls(db, [instanceId])).get(instanceId)
 }
 
-/** The instances of these ids that exist. */
+/** Reads the control states of these instances; unknown ids are missing in the result. */
 export async function readControls(db: Db, ids: readonly string[]): Promise<Map<string, ControlRow>> {
   const rows = await db.selectFrom('instances').select(controlColumns).where('id', 'in', ids).execute()
   return new Map(rows.map((row) => [row.id, controlOf(row)]))
 }
 
-/** How many instances sent a heartbeat since an instant. */
+/** Counts the instances that sent a heartbeat since an instant. */
 export async function countHeard(db: Db, since: number): Promise<number> {
   const { count } = await db
     .selectFrom('instances')
@@ -61,15 +61,15 @@ interface ChangedControl extends Pick<ControlRow, 'version' | 'suspended' | 'rea
   changedAt: number
 }
 
-/** A place in the order of changes: many of them have one time. */
+/** A position in the order of changes. Includes the id, because many changes have the same time. */
 export type ChangePlace = Pick<ChangedControl, 'changedAt' | 'id'>
 
-/** A page of the instances that were killed or resumed, in the order of these changes, after a place. */
+/** Reads a page of killed and resumed instances after a position, in the order of their changes. */
 export async function readChangedControl(db: Db, after: ChangePlace, limit: number): Promise<ChangedControl[]> {
   const rows = await db
     .selectFrom('instances')
     .select(['id', 'control_version', 'suspended', 'suspension_reason', 'control_changed_at'])
-    // The first condition is what the index finds.
+    // The first condition is the one that uses the index.
     .where('control_changed_at', '>=', after.changedAt)
     .where((e) => e.or([e('control_changed_at', '>', after.changedAt), e('id', '>', after.id)]))
     .orderBy('control_changed_at')
@@ -87,7 +87,7 @@ export async function readChangedControl(db: Db, after: ChangePlace, limit: numb
 
 interface ControlChange {
   instanceId: string
-  /** As it was read: of two that race exactly one finds it so. */
+  /** The state as read: of two concurrent changes exactly one finds it unchanged. */
   from: ControlRow
   version: number
   /** Null resumes. */
@@ -95,7 +95,7 @@ interface ControlChange {
   now: number
 }
 
-/** Moves an instance to the other state, in a batch that fails as stale when it was changed since it was read. */
+/** Changes the state of an instance, in a batch that fails as stale if the instance changed since it was read. */
 export function controlStatements({ db, dialect }: Database, change: ControlChange): Statement[] {
   const { instanceId, from, version, reason, now } = change
   const asRead = db
@@ -116,12 +116,12 @@ export function controlStatements({ db, dialect }: Database, change: ControlChan
   return [dialect.lockFound(asRead.compile()), update.compile()]
 }
 
-/** What an ack of an instance may change. */
+/** The columns that an ack may change. */
 export interface AckedControl extends Omit<ControlRow, 'reason' | 'issuedAt'> {
   id: string
 }
 
-/** The instances of these ids that exist. */
+/** Reads these instances for acks; unknown ids are missing in the result. */
 export async function readAcked(db: Db, ids: readonly string[]): Promise<AckedControl[]> {
   const rows = await db
     .selectFrom('instances')
@@ -138,14 +138,14 @@ export async function readAcked(db: Db, ids: readonly string[]): Promise<AckedCo
   }))
 }
 
-/** Notes the versions that agents applied, unless they already applied that or a later one; returns the ids where not. */
+/** Records the versions that agents applied, if higher than the recorded ones; returns the ids that changed. */
 export function appliedStatement(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
   applied: readonly { id: string; version: number }[],
   now: number,
 ): Statement {
   const cells = applied.map(({ id, version }) => [id, version])
-  // A suspension that arrived proves as much as a drill.
+  // An applied suspension proves as much as a passed drill.
   return sql`update instances set applied_version = batch.version, applied_at = ${now}, claimed_version = null,
       last_proven_at = case when suspended = 1 and control_version = batch.version then ${now} else last_proven_at end
     from ${dialect.rowsFromJson(JSON.stringify(cells), { id: 'text', version: 'bigint' })} as batch
@@ -153,12 +153,12 @@ export function appliedStatement(
     returning instances.id as confirmed`.compile(db)
 }
 
-/** Notes a version that the agent reports although it was never issued. */
+/** Records a version that the agent reports although it was never issued. */
 export function claimedStatement(db: Db, instanceId: string, version: number): Statement {
   return db.updateTable('instances').set({ claimed_version: version }).where('id', '=', instanceId).compile()
 }
 
-/** Who registered each of these instances, and how many instances that owner has; none where it was not recorded. */
+/** Reads the owner of each instance and the owner's number of instances; no row if the owner was not recorded. */
 export async function readOwners(
   db: Db,
   ids: readonly string[],
@@ -172,6 +172,6 @@ export async function readOwners(
   return rows.map(({ id, owner, count }) => ({ id, owner: owner!, instances: count }))
 }
 
-/** What each instance shows of its last kill or resume, for the statements of the kill switch. */
+/** Row source for the statements of the kill switch: the last kill or resume of each instance. */
 export const instanceControls = sql`(select id, suspended, control_version, control_changed_at, suspension_reason,
   applied_version, applied_at, kill_result_version, kill_result from instances)`

@@ -6,11 +6,12 @@ import { AppError, unknownId } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { deleteSeenOnce, deletionStatements, findInstance, findSeenOnce } from './queries.ts'
 
-/** Deletes of this size take a few milliseconds: no kill waits for more. */
+/** Rows per delete: a few milliseconds, which a kill may have to wait. */
 const batchRows = 500
 
 /**
- * Deletes an instance; its events stay. A suspension would be lifted by it, so it has to be resumed first.
+ * Deletes an instance; its events stay. A suspended instance must be resumed first, since deletion would lift its
+ * suspension.
  * Throws AppError `not_found` or `suspended`.
  */
 export function deleteInstance(database: Database, id: string, actor: Actor, now: number): Promise<void> {
@@ -28,7 +29,7 @@ export function deleteInstance(database: Database, id: string, actor: Actor, now
   })
 }
 
-/** Periodic work: forgets instances that sent one heartbeat long ago, as a scan or an attacker leaves behind. */
+/** Periodic job: deletes instances that sent a single heartbeat long ago, as scans and attackers leave behind. */
 export async function forgetInstances(
   { config, database: { db }, clock }: Deps,
   stopping?: AbortSignal,

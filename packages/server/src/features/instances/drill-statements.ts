@@ -5,11 +5,11 @@ import type { Database, Db, Statement, Trx } from '../../db/database.ts'
 const idRows = ({ dialect }: Pick<Database, 'dialect'>, ids: readonly string[]) =>
   dialect.rowsFromJson(JSON.stringify(ids.map((id) => [id])), { id: 'text' })
 
-/** An answer to a drill: instance, nonce, when it came. */
+/** An answer to a drill: instance id, nonce, time of arrival. */
 export type AnswerCells = [string, string, number]
 export const answerColumns = { instance_id: 'text', nonce: 'text', at: 'bigint' } as const
 
-/** Notes that agents are proven to be stoppable, as far as the condition on their row of `batch` holds. */
+/** Records that agents proved to be stoppable, for rows of `batch` that meet the condition. */
 export function provenStatement(
   { db, dialect }: Database,
   answers: readonly AnswerCells[],
@@ -20,13 +20,13 @@ export function provenStatement(
     where instances.id = batch.instance_id and coalesce(last_proven_at, 0) < batch.at and ${isAnswered}`.compile(db)
 }
 
-/** Notes that clients of these instances understand drills, for those of which it is not known yet. */
+/** Records that clients of these instances understand drills, unless that is recorded already. */
 export async function noteDrillable(database: Database, ids: readonly string[], now: number): Promise<void> {
   await sql`update instances set drills_since = ${now}
     where drills_since is null and id in (select id from ${idRows(database, ids)} as batch)`.execute(database.db)
 }
 
-/** Of these instances those that exist, with their last heartbeats. */
+/** Reads the last heartbeats of these instances; unknown ids are missing in the result. */
 export async function readHeartbeats(database: Database, ids: readonly string[]): Promise<Map<string, number>> {
   const { rows } = await sql<{ id: string; at: number }>`select id, last_heartbeat_at as at from instances
     where id in (select id from ${idRows(database, ids)} as batch)`.execute(database.db)
@@ -35,20 +35,20 @@ export async function readHeartbeats(database: Database, ids: readonly string[])
 
 interface OverdueBounds {
   now: number
-  /** Without an answer since then. */
+  /** Overdue if the last proof is older than this time. */
   provenBefore: number
 }
 
 const isOverdue = ({ now, provenBefore }: OverdueBounds) => sql<boolean>`(drills_since < ${provenBefore}
   and coalesce(last_proven_at, 0) < ${provenBefore} and last_heartbeat_at >= ${now - offlineAfterMs})`
 
-/** Ends the wait of instances that answered or went offline: one that comes back has its time again. */
+/** Clears the overdue mark of instances that answered or went offline. After a return the period starts again. */
 export async function endOverdue(db: Db, bounds: OverdueBounds): Promise<void> {
   await sql`update instances set drill_overdue_at = null
     where drill_overdue_at is not null and not ${isOverdue(bounds)}`.execute(db)
 }
 
-/** Begins the wait of instances that are online and overdue; resolves with how many this call changed. */
+/** Marks up to `limit` online instances as overdue; resolves with their number. */
 export async function beginOverdue(db: Db, bounds: OverdueBounds, limit: number): Promise<number> {
   const { rows } = await sql`update instances set drill_overdue_at = ${bounds.now}
     where drill_overdue_at is null and id in (select id from instances
@@ -63,7 +63,7 @@ export interface OverdueRow {
 }
 
 /**
- * Marks overdue instances as warned of that wait since `waitingBefore` or longer, and were not warned of since
+ * Marks instances as warned about that have been overdue since `waitingBefore` and were not warned about since
  * `warnedBefore`; resolves with those that this call marked.
  */
 export async function markWarned(
@@ -79,15 +79,15 @@ export async function markWarned(
   return rows
 }
 
-/** Notes which of the instances that were warned of just now were named. */
+/** Records which instances were listed by name in the warning. */
 export async function markNamed({ dialect }: Database, trx: Trx, ids: readonly string[], now: number): Promise<void> {
   await sql`update instances set drill_named_at = ${now}
     where id in (select id from ${idRows({ dialect }, ids)} as batch)`.execute(trx)
 }
 
 /**
- * Ends the warning of instances that proved since that they can be stopped, of those that were named or of the others;
- * resolves with those that this call changed.
+ * Ends the warning for instances that have passed a drill since: either those listed by name or the others. Resolves with
+ * those that this call changed.
  */
 export async function takeAnswered(trx: Trx, named: boolean, limit: number): Promise<{ id: string; at: number }[]> {
   const isAnswered = sql`drill_warned_at is not null and last_proven_at >= drill_warned_at
@@ -101,7 +101,7 @@ export async function takeAnswered(trx: Trx, named: boolean, limit: number): Pro
   return rows
 }
 
-/** Whether instances were warned of without their names, and did not answer since. */
+/** Whether some instances were warned about without their names and have not answered since. */
 export async function hasUnnamed(trx: Trx): Promise<boolean> {
   const { rows } = await sql`select 1 from instances
     where drill_warned_at is not null and drill_named_at is null limit 1`.execute(trx)

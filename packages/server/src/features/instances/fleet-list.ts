@@ -4,21 +4,21 @@ import { viewRow } from './instances.ts'
 import { countInstances, type InstanceRow, readFleet, readNewest, readSuspended } from './queries.ts'
 
 interface FleetList {
-  /** An `InstanceView` in JSON each. */
+  /** Each is an `InstanceView` as JSON. */
   instances: string[]
-  /** Instances that are not in the list. */
+  /** Number of instances that are not in the list. */
   omitted: number
 }
 
 /**
- * How long the newest heartbeats of a large fleet serve all who ask: finding them reads every instance. For as long
- * again they serve those who ask while they are read again.
+ * How long all callers share one reading of a large fleet's newest heartbeats, because it reads every instance. While
+ * it is repeated, callers get the previous reading for as long again.
  */
 const newestKeptMs = 1_000
-/** The list ends here; the rest of the answer is small. */
+/** Maximum size of the list; the rest of the response is small. */
 const maxListBytes = limits.statusBytes - 16 * 1024
 
-/** So many of the views as fit. */
+/** Serializes as many views as fit. */
 function withinBytes(views: readonly InstanceView[]): string[] {
   const texts: string[] = []
   let bytes = 0
@@ -36,16 +36,15 @@ interface Reading {
   rows: Promise<InstanceRow[]>
 }
 
-/** The fleet as GET /api/status shows it: whole, or of a large one the suspended and then the newest heartbeats. */
+/** The fleet as in GET /api/status: all of it or, if it is large, suspended instances and then the newest heartbeats. */
 export class FleetLists {
   readonly #deps: Pick<Deps, 'database' | 'clock'>
   #newest: Reading | undefined
-  /** Under way. */
   #next: Reading | undefined
 
   constructor(deps: Pick<Deps, 'database' | 'clock' | 'bus'>) {
     this.#deps = deps
-    // Who was just killed or resumed changes places.
+    // A kill or resume moves the instance in the list.
     deps.bus.onControl(() => {
       this.#newest = undefined
       this.#next = undefined

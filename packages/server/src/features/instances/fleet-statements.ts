@@ -1,15 +1,15 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 
-/** What a fleet operation selects. Exactly one is given. */
+/** Selects the instances of a fleet operation. Exactly one property is set. */
 interface FleetSelector {
   instances?: readonly string[]
-  /** All of them. */
+  /** Instances that have all these tags. */
   tags?: readonly string[]
   all?: boolean
 }
 
-/** An instance as it was selected. */
+/** A selected instance, as read. */
 export interface SelectedRow {
   id: string
   control_version: number
@@ -18,7 +18,7 @@ export interface SelectedRow {
   last_heartbeat_at: number
 }
 
-/** Of the characters of a tag only _ means something to LIKE, and none needs an escape in JSON. */
+/** Among the characters allowed in a tag, only _ is special in LIKE, and none is escaped in JSON. */
 const tagPattern = (tag: string) => `%"${tag.replaceAll('_', '\\_')}"%`
 
 const hasTag = (tag: string) =>
@@ -27,7 +27,7 @@ const hasTag = (tag: string) =>
 const ofIds = ({ dialect }: Pick<Database, 'dialect'>, ids: readonly string[]) =>
   sql<boolean>`id in (select id from ${dialect.rowsFromJson(JSON.stringify(ids.map((id) => [id])), { id: 'text' })} as named)`
 
-/** Instances of the selector after an id, in this state or in either, in the order of ids. */
+/** Selects instances after an id, optionally only suspended or only other ones, in the order of ids. */
 export function selectFleet(
   database: Pick<Database, 'dialect'>,
   db: Db,
@@ -38,14 +38,14 @@ export function selectFleet(
     .selectFrom('instances')
     .select(['id', 'control_version', 'claimed_version', 'applied_version', 'last_heartbeat_at'])
     .where('id', '>', page.after)
-  // A literal: the partial index is found by nothing else.
+  // A literal, since the planner does not match a parameter to the partial index.
   if (page.suspended !== undefined) query = query.where('suspended', '=', sql.lit(page.suspended ? 1 : 0))
   if (instances) query = query.where(ofIds(database, instances))
   for (const tag of tags) query = query.where(hasTag(tag))
   return query.orderBy('id').limit(page.limit).execute()
 }
 
-/** The ids among these that exist. */
+/** Returns those of the ids that exist. */
 export async function readKnownIds(database: Pick<Database, 'dialect' | 'db'>, ids: readonly string[]) {
   const rows = await database.db.selectFrom('instances').select('id').where(ofIds(database, ids)).execute()
   return new Set(rows.map(({ id }) => id))
@@ -56,7 +56,7 @@ export async function isTagKnown(db: Db, tag: string): Promise<boolean> {
   return (await db.selectFrom('instances').select('id').where(hasTag(tag)).limit(1).executeTakeFirst()) !== undefined
 }
 
-/** Sets of tags in use, each once, as JSON arrays: at most `limit` of either kind. */
+/** Returns the distinct tag sets in use as JSON arrays, at most `limit` by agents and `limit` by operators. */
 export async function readTagSets(db: Db, limit: number): Promise<string[]> {
   const of = (column: 'agent_tags' | 'operator_tags') =>
     db
@@ -70,7 +70,7 @@ export async function readTagSets(db: Db, limit: number): Promise<string[]> {
   return rows.map(({ tags }) => tags!)
 }
 
-/** An instance that is to be moved, as it was read, and the version that it gets. */
+/** An instance to suspend or resume, as read, and its next version. */
 export interface FleetMove {
   id: string
   from: number
@@ -81,7 +81,7 @@ const moveColumns = { id: 'text', from_version: 'bigint', version: 'bigint' } as
 const moveRows = ({ dialect }: Pick<Database, 'dialect'>, moves: readonly FleetMove[]) =>
   dialect.rowsFromJson(JSON.stringify(moves.map(({ id, from, version }) => [id, from, version])), moveColumns)
 
-/** Suspends (with a reason) or resumes (null) instances that are as they were read. */
+/** Suspends (with a reason) or resumes (null) those instances that are unchanged since they were read. */
 export function fleetMoveStatement(
   database: Pick<Database, 'db' | 'dialect'>,
   moves: readonly FleetMove[],
@@ -96,19 +96,19 @@ export function fleetMoveStatement(
       and instances.control_version = batch.from_version`.compile(database.db)
 }
 
-/** Locks the instances until the batch ends, in the order of ids: two that lock in two orders would block each other. */
+/** Locks the instances until the batch ends, in the order of ids: different orders could deadlock. */
 export function holdFleet(database: Pick<Database, 'db' | 'dialect'>, moves: readonly FleetMove[]): Statement {
   const ids = moves.map(({ id }) => id)
   const held = database.db.selectFrom('instances').select('id').where(ofIds(database, ids)).orderBy('id')
   return database.dialect.lockFound(held.compile())
 }
 
-/** How many of the instances are as they were read: a condition of a later statement of the same batch. */
+/** Number of instances that are unchanged since they were read, for a condition in the same batch. */
 export const unchangedCount = (database: Pick<Database, 'dialect'>, moves: readonly FleetMove[], suspended: boolean) =>
   sql<number>`(select count(*) from ${moveRows(database, moves)} as batch join instances on instances.id = batch.id
     where instances.control_version = batch.from_version and instances.suspended = ${sql.lit(suspended ? 1 : 0)})`
 
-/** Those of these instances that are in this state and at the version that they had. */
+/** Returns those instances that are in this state and still at the given version. */
 export async function readMovable(
   database: Pick<Database, 'db' | 'dialect'>,
   ids: readonly string[],
@@ -123,7 +123,7 @@ export async function readMovable(
     .execute()
 }
 
-/** What agents reported of these changes: how many applied them, when the last one did, and who did not. */
+/** Reads how many agents applied these changes, when the last one did, and which did not. */
 export async function readApplied(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
   changed: readonly (readonly [id: string, version: number])[],
@@ -144,18 +144,18 @@ const hasTagLike = (pattern: string) =>
     : hasTag(pattern)
 const startPattern = (pattern: string) => `%"${pattern.slice(0, -1).replaceAll('_', '\\_')}%`
 
-/** Instances with their tags, as a row source: with patterns only those of which one tag matches one of them. */
+/** Row source of instances with their tags; with patterns, only instances with a tag that matches one of them. */
 export function taggedInstances(patterns?: readonly string[]) {
   const condition = patterns ? sql`where ${sql.join(patterns.map(hasTagLike), sql` or `)}` : sql``
   return sql`(select id, agent_tags, operator_tags from instances ${condition})`
 }
 
-/** Whether the instance got another control version since; also for one that was deleted: false. */
+/** Whether the instance has another control version now; false if it was deleted. */
 export const isOutdated = (instanceId: string, version: string) =>
   sql<boolean>`exists (select 1 from instances where instances.id = ${sql.ref(instanceId)}
     and instances.control_version > ${sql.ref(version)})`
 
-/** Whether this is the control version that the instance has now. */
+/** Whether this is the current control version of the instance. */
 export const isCurrent = (instanceId: string, version: string) =>
   sql<boolean>`exists (select 1 from instances where instances.id = ${sql.ref(instanceId)}
     and instances.control_version = ${sql.ref(version)})`

@@ -4,10 +4,10 @@ import type { Schema } from '../../db/schema.ts'
 
 type HourRow = Schema['instance_hours']
 
-/** Instance, hour, counts. */
+/** Instance id, hour, counts. */
 export type HourCells = [string, number, string]
 
-/** Writes hours of registered instances, each as a whole; returns the ids of these. */
+/** Replaces whole hours of registered instances; returns the ids of these instances. */
 export function hoursStatement({ db, dialect }: Database, writer: string, rows: readonly HourCells[]): Statement {
   const columns = { instance_id: 'text', hour: 'bigint', counts: 'text' } as const
   return sql`insert into instance_hours (instance_id, hour, writer, counts)
@@ -17,7 +17,7 @@ export function hoursStatement({ db, dialect }: Database, writer: string, rows: 
     returning instance_id`.compile(db)
 }
 
-/** Instances after an id that sent a heartbeat since an instant. */
+/** Reads instances after an id that sent a heartbeat since an instant. */
 export function readAlive(db: Db, after: string, since: number, limit: number) {
   return db
     .selectFrom('instances')
@@ -29,7 +29,7 @@ export function readAlive(db: Db, after: string, since: number, limit: number) {
     .execute()
 }
 
-/** The hours of these instances since one, of all processes. */
+/** Reads the hours of these instances from all processes, starting with an hour. */
 export function readHours(db: Db, ids: readonly string[], since: number): Promise<Omit<HourRow, 'writer'>[]> {
   return db
     .selectFrom('instance_hours')
@@ -39,7 +39,7 @@ export function readHours(db: Db, ids: readonly string[], since: number): Promis
     .execute()
 }
 
-/** Removes up to `limit` hours before one; resolves with how many went. */
+/** Deletes up to `limit` rows of earlier hours; resolves with their number. */
 export async function deleteHoursBefore(db: Db, hour: number, limit: number): Promise<number> {
   const old = sql`select instance_id, hour, writer from instance_hours where hour < ${hour} limit ${limit}`
   const deletion = sql`delete from instance_hours where (instance_id, hour, writer) in (${old}) returning hour`

@@ -8,7 +8,7 @@ import { randomSecret } from '../../ids.ts'
 import { deleteHoursBefore, type HourCells, hoursStatement, readAlive, readHours } from './history-queries.ts'
 import { findInstance } from './queries.ts'
 
-/** What is counted by the bucket. Several processes and restarts in a bucket add up. */
+/** Width of a bucket. Counts of several processes and restarts within a bucket are added. */
 export const bucketMs = 5 * minuteMs
 const bucketsOfHour = hourMs / bucketMs
 /** In the order in which the counts of an hour are stored. */
@@ -16,10 +16,10 @@ const series = ['heartbeats', 'events', 'tool_calls'] as const
 const heartbeats = 0
 const events = bucketsOfHour
 const toolCalls = 2 * bucketsOfHour
-/** Events that the instance reported itself: what the service says of it is no sign that it works. */
+/** Events reported by the instance itself. Events that the service reports about it are no sign of activity. */
 const reports = 3 * bucketsOfHour
 
-/** How far a history reaches back, and by which buckets. */
+/** Time span of a history, and the width of its buckets. */
 interface Reach {
   spanMs: number
   widthMs: number
@@ -29,29 +29,29 @@ export const lastDay: Reach = { spanMs: dayMs, widthMs: 30 * minuteMs }
 export const lastHour: Reach = { spanMs: hourMs, widthMs: bucketMs }
 
 export const writeHistoryEveryMs = minuteMs
-/** A statement of this size takes a few milliseconds: a kill that comes meanwhile does not feel it. */
+/** Rows per statement: a few milliseconds, which a kill may have to wait. */
 const batchRows = 500
-/** A day is shown, and its first hour may have begun before it. */
+/** A day is shown; its first hour may have begun earlier. */
 const keptMs = dayMs + hourMs
-/** Counts of the last minute are still in memory, here or in another process, and the last heartbeat may be due only now. */
+/** Later counts may still be in the memory of a process, and the last heartbeat may only be due now. */
 const settledAfterMs = writeHistoryEveryMs + heartbeatIntervalSeconds * 1_000
 
 interface Hour {
   start: number
   counts: number[]
   isWritten: boolean
-  /** Epoch milliseconds of the last request of the instance; 0 = none yet. */
+  /** Epoch milliseconds of the last request by the instance; 0: none yet. */
   lastRequestAt: number
 }
 
-/** What this process counted of each instance, and has to write. */
+/** Counts the activity of each instance in this process until it is written to the database. */
 export class ActivityCounts {
   readonly #deps: Pick<Deps, 'database' | 'clock'>
   readonly #maxInstances: number
-  /** So that each process and each start replaces only what it wrote itself. */
+  /** Distinct per process and start, so that each replaces only its own rows. */
   readonly #writer = randomSecret(6)
   readonly #hours = new Map<string, Hour>()
-  /** Hours that were over before they were written. */
+  /** Hours that ended before they were written. */
   #over: [string, Hour][] = []
 
   constructor(deps: Pick<Deps, 'database' | 'clock' | 'config'>) {
@@ -77,13 +77,13 @@ export class ActivityCounts {
     }
   }
 
-  /** A request of the agent that is counted as nothing else. */
+  /** Records a request of the agent that is not counted otherwise. */
   noteRequest(instanceId: string, at: number): void {
     const hour = this.#hourOf(instanceId, at)
     if (hour) hour.lastRequestAt = at
   }
 
-  /** When this process last had a request of the instance other than a heartbeat, in this hour or the last; 0 = not. */
+  /** Time of the last request other than a heartbeat in this hour or the previous one, seen by this process; 0: none. */
   lastRequestAt(instanceId: string): number {
     return this.#hours.get(instanceId)?.lastRequestAt ?? 0
   }
@@ -100,7 +100,7 @@ export class ActivityCounts {
     const start = at - (at % hourMs)
     const known = this.#hours.get(instanceId)
     if (known?.start === start) return known
-    // Ids that nobody registered are forgotten with the next writing: they must not fill the memory until then.
+    // Unregistered ids are dropped by the next write; until then they must not fill the memory.
     if (known === undefined && this.#hours.size >= this.#maxInstances) return undefined
     if (known && !known.isWritten) this.#over.push([instanceId, known])
     const counts = new Array<number>((series.length + 1) * bucketsOfHour).fill(0)
@@ -109,7 +109,7 @@ export class ActivityCounts {
     return hour
   }
 
-  /** Periodic work, and the last work of a process: writes what was counted since the last call. */
+  /** Periodic job, also run on shutdown: writes the counts since the last call. */
   async write(): Promise<void> {
     const current = this.#deps.clock.now()
     const waiting = this.#over
@@ -123,7 +123,7 @@ export class ActivityCounts {
       try {
         await this.#writeBatch(batch)
       } catch (fault) {
-        // Hours that are still counted are found again; the others would be lost.
+        // Keep ended hours for the next call; current ones are still in memory.
         for (const [id, hour] of waiting.slice(first)) {
           hour.isWritten = false
           if (this.#hours.get(id) !== hour) this.#over.push([id, hour])
@@ -143,13 +143,13 @@ export class ActivityCounts {
   }
 }
 
-/** An instance whose history is asked for. */
+/** An instance whose history is requested. */
 interface Recorded {
   id: string
   first_seen_at: number
 }
 
-/** What these instances did of late, by their ids. */
+/** Reads the recent histories of these instances, by id. */
 export async function readHistories(
   db: Db,
   instances: readonly Recorded[],
@@ -195,7 +195,7 @@ function emptyHistory(from: number, { spanMs, widthMs }: Reach, since: number, n
   }
 }
 
-/** Counts of different processes are added. */
+/** Adds an hour to a history. Counts of different processes are added up. */
 function addHour(history: InstanceHistory, from: number, hour: number, counts: readonly number[]): void {
   const widthMs = history.bucket_seconds * 1_000
   for (const [index, name] of series.entries()) {
@@ -206,23 +206,23 @@ function addHour(history: InstanceHistory, from: number, hour: number, counts: r
   }
 }
 
-/** What an instance did in one bucket: `reports` are events that it sent itself. */
+/** Activity of an instance in one bucket. `reports` are events that the instance sent itself. */
 export interface ActiveBucket {
   start: number
   heartbeats: number
   reports: number
 }
 
-/** An instance that lately sent heartbeats, and its counts by bucket, oldest first. */
+/** An instance with recent heartbeats, and its counts by bucket, oldest first. */
 interface Activity {
   id: string
   isSuspended: boolean
-  /** Last kill or resume. */
+  /** Time of the last kill or resume. */
   controlChangedAt: number
   buckets: ActiveBucket[]
 }
 
-/** The counts since `since`, at most a day, of instances after an id that sent a heartbeat since then, in the order of ids. */
+/** Reads the counts since `since` (at most a day ago) of instances with a heartbeat since then, after an id, by id. */
 export async function readActivity(db: Db, after: string, since: number, limit: number): Promise<Activity[]> {
   const rows = await readAlive(db, after, since, limit)
   if (rows.length === 0) return []
@@ -239,7 +239,7 @@ export async function readActivity(db: Db, after: string, since: number, limit: 
       const start = Number(hour) + bucket * bucketMs
       const sum = ofInstance.get(start) ?? { start, heartbeats: 0, reports: 0 }
       sum.heartbeats += counts[heartbeats + bucket]!
-      // Before reports were counted apart, events of the service were among them.
+      // Rows of older versions have no separate reports; their events include those by the service.
       sum.reports += counts[reports + bucket] ?? counts[events + bucket]!
       ofInstance.set(start, sum)
     }
@@ -252,7 +252,7 @@ export async function readActivity(db: Db, after: string, since: number, limit: 
   }))
 }
 
-/** The last 24 hours of one instance. Throws AppError `not_found`. */
+/** Returns the last 24 hours of one instance. Throws AppError `not_found`. */
 export async function viewHistory(db: Db, id: string, now: number): Promise<{ id: string } & InstanceHistory> {
   const row = await findInstance(db, id)
   if (!row) throw unknownId('instance', id, 'wardline instances')
@@ -260,7 +260,7 @@ export async function viewHistory(db: Db, id: string, now: number): Promise<{ id
   return { id, ...histories.get(id)! }
 }
 
-/** Periodic work: removes the hours that are no longer shown. */
+/** Periodic job: deletes hours that are no longer shown. */
 export async function forgetHistory(
   { database: { db }, clock }: Pick<Deps, 'database' | 'clock'>,
   stopping?: AbortSignal,

@@ -1,6 +1,6 @@
 import type { Db } from '../../db/database.ts'
 
-/** What processes counted of an instance by hour, in [from, to), after an hour. */
+/** Reads the counts of an instance by hour and process, in [from, to). */
 export function readInstanceHours(db: Db, id: string, range: { from: number; to: number }) {
   return db
     .selectFrom('instance_hours')

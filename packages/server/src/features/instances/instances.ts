@@ -33,14 +33,14 @@ import { reportClaim } from './version-claims.ts'
 
 export interface Heartbeats {
   /**
-   * Registers or refreshes an instance; resolves after it is on disk. Rejects with AppError `instance_limit` or
+   * Registers or refreshes an instance; resolves once it is on disk. Rejects with AppError `instance_limit` or
    * `quota_exceeded`.
    */
   beat(heartbeat: Heartbeat, sender: Omit<Beat, 'heartbeat' | 'address'>, address?: string | null): Promise<void>
   whenIdle(): Promise<void>
 }
 
-/** A heartbeat is a row of short texts. */
+/** Assumed bytes per heartbeat: a row of short texts. */
 const heartbeatBytes = 400
 
 function limitFault(byKey: boolean, keyMax: number | null, max: number): AppError {
@@ -50,17 +50,17 @@ function limitFault(byKey: boolean, keyMax: number | null, max: number): AppErro
   return new AppError('instance_limit', `${limit}: delete unused instances, or raise the limit.`)
 }
 
-/** What an instance is at this moment: suspended, else active for 90 seconds after its last heartbeat, else offline. */
+/** Returns the current status: suspended, else active for 90 seconds after the last heartbeat, else offline. */
 function deriveStatus(suspended: boolean, lastHeartbeatMs: number, nowMs: number): InstanceStatus {
   if (suspended) return 'suspended'
   return nowMs - lastHeartbeatMs <= offlineAfterMs ? 'active' : 'offline'
 }
 
-/** Control versions that heartbeats bring, for those who wait for them. */
+/** Turns the control versions in heartbeats into acknowledgements. */
 export interface HeartbeatAcks {
   /**
-   * Statements for the batch of the heartbeats, by which versions that are new here count as acknowledgements; none for
-   * most. `commit` is to be called after the commit.
+   * Returns statements for the batch of the heartbeats that record new versions as acknowledgements; undefined if there
+   * are none, as for most batches. Call `commit` after the commit.
    */
   of(heartbeats: readonly Heartbeat[], now: number): { statements: readonly Statement[]; commit(): void } | undefined
 }
@@ -85,7 +85,7 @@ export function createHeartbeats(
     metrics,
     weigh: ({ keyId }) => ({ rows: 1, bytes: heartbeatBytes, owner: keyId }),
     async commit(beats) {
-      // One statement must not touch a row twice: of two heartbeats of an instance the later one counts.
+      // A statement must not change a row twice, so only the latest heartbeat of an instance is used.
       const latest = new Map(beats.map((beat) => [beat.heartbeat.instance_id, beat]))
       const now = clock.now()
       const known = [...latest.values()]
@@ -100,7 +100,7 @@ export function createHeartbeats(
       for (const id of latest.keys()) activity.noteHeartbeat(id, now)
       if (unknown.size === 0) return beats.map(() => undefined)
       const strangers = [...unknown].map((id) => latest.get(id)!)
-      // Refused agents retry every minute: that costs no quota, and delays no registration.
+      // Refused agents retry every minute, which must neither use quota nor delay registrations.
       const refused = await findBeyondLimits(database, texts, strangers, config.maxInstances)
       const beyondQuota = new Map<string, AppError>()
       const newcomers = strangers.flatMap((newcomer) => {
@@ -136,11 +136,11 @@ export function createHeartbeats(
 
 const hasLeft = ({ left_at, last_heartbeat_at }: SilenceColumns) => left_at !== null && left_at >= last_heartbeat_at
 
-/** Whether a sweep reported it as offline, and it is so still. */
+/** Whether a sweep reported the instance as offline and it has been silent since. */
 export const isSilent = (row: SilenceColumns, now: number): boolean =>
   row.liveness === 'offline' && !hasLeft(row) && now - row.last_heartbeat_at > offlineAfterMs
 
-/** An instance as people see it. */
+/** Returns an instance as shown to people. */
 export function viewRow(row: InstanceRow, now: number): InstanceView {
   const lastHeartbeat = row.last_heartbeat_at
   return {
@@ -153,13 +153,13 @@ export function viewRow(row: InstanceRow, now: number): InstanceView {
   }
 }
 
-/** Knows how far suspensions are shown to have worked. */
+/** Reads how far suspensions are proven. */
 export interface Containments {
-  /** Of the suspended ones among these instances. */
+  /** Returns entries for those of the instances that are suspended. */
   read(db: Db, ids: readonly string[]): Promise<Map<string, InstanceContainment>>
 }
 
-/** Of the suspended ones among these instances. Without its facts, a suspension is only known to be requested. */
+/** Reads how far the suspensions of these instances are proven. A suspension without facts counts as requested. */
 export async function readContainments(
   db: Db,
   rows: readonly Pick<Schema['instances'], 'id' | 'suspended' | 'control_changed_at' | 'last_heartbeat_at'>[],
@@ -184,7 +184,7 @@ type ControlColumns = Pick<
   'control_version' | 'control_changed_at' | 'applied_version' | 'applied_at' | 'claimed_version'
 >
 
-/** The last kill or resume, and whether the agent applied it. */
+/** Returns the last kill or resume and whether the agent applied it. */
 function viewControl(row: ControlColumns): ControlConfirmation {
   const { control_version: version, applied_version: applied, claimed_version: claimed } = row
   const isAhead = claimed !== null && claimed > version
@@ -199,14 +199,14 @@ function viewControl(row: ControlColumns): ControlConfirmation {
   }
 }
 
-/** Ids that a query names. Throws AppError `invalid` beyond the limit. */
+/** Parses the ids of a query. Throws AppError `invalid` if there are too many. */
 function namedIds(given: string | undefined): string[] | undefined {
   const ids = given?.split(',')
   if (ids && ids.length > limits.listedIds) throw new AppError('invalid', `ids must be at most ${limits.listedIds}.`)
   return ids
 }
 
-/** One page of the fleet, by id. Throws AppError `invalid`. */
+/** Returns a page of the fleet, ordered by id. Throws AppError `invalid`. */
 export async function listInstances(
   db: Db,
   { status, tag, ids, prefix, after, include }: InstanceQuery,
@@ -234,7 +234,7 @@ export async function listInstances(
   return { instances, next }
 }
 
-/** One instance with what its agent says of itself. Throws AppError `not_found`. */
+/** Returns one instance, including what its agent reports about itself. Throws AppError `not_found`. */
 export async function viewInstance(
   db: Db,
   id: string,

@@ -3,17 +3,17 @@ import { sql } from 'kysely'
 import type { Database, Db, Trx } from '../../db/database.ts'
 
 /**
- * Heartbeats over longer than it takes to be offline. One that was invented, and sent a heartbeat or two, is no agent
- * whose silence says something about the fleet.
+ * The instance sent heartbeats for longer than the offline limit. The silence of others, such as invented ones with one or
+ * two heartbeats, says nothing about the fleet.
  */
 const isEstablished = sql<boolean>`last_heartbeat_at - first_seen_at >= ${sql.lit(offlineAfterMs)}`
 
-/** An agent that said goodbye, and did not come back since. */
+/** The agent signed off and has not returned. */
 const hasLeft = sql<boolean>`coalesce(left_at, -1) >= last_heartbeat_at`
 
 /**
- * No sign of life for 90 seconds, three and a quarter of its usual intervals, and a quarter more than its own longest
- * gap. Of heartbeats each minute, two may be lost in a row: of a thousand agents that lose one in 200, 36 a day do.
+ * No sign of life for the longest of 90 seconds, 3.25 usual intervals and 1.25 times its longest gap. That tolerates two
+ * lost heartbeats in a row: among 1,000 agents that lose one in 200, this happens to 36 a day.
  */
 const isSilent = (now: number) => {
   const heard = ['last_heartbeat_at', 'coalesce(seen_at, 0)'] as const
@@ -22,14 +22,14 @@ const isSilent = (now: number) => {
   return sql<boolean>`(${sql.join(tests, sql` and `)})`
 }
 
-/** What the scout reports as gone, or as back. */
+/** An instance that the scout reports as offline or recovered. */
 export interface Moved {
   id: string
   last_heartbeat_at: number
   typical_gap_ms: number
 }
 
-/** Instances that are taken to be online and sent no heartbeat since `cutoff`, after an id; those that said goodbye left out. */
+/** Finds instances after an id that count as online but sent no heartbeat since `cutoff`, without those that signed off. */
 export function findLate(db: Db, cutoff: number, after: string, limit: number) {
   return db
     .selectFrom('instances')
@@ -43,7 +43,7 @@ export function findLate(db: Db, cutoff: number, after: string, limit: number) {
     .execute()
 }
 
-/** Notes signs of life that this process had, by instance: who shows them is not suspected any more. */
+/** Records signs of life that this process received, which ends a suspicion. */
 export async function noteSeen({ db, dialect }: Database, seen: readonly (readonly [string, number])[]): Promise<void> {
   const rows = dialect.rowsFromJson(JSON.stringify(seen), { id: 'text', at: 'bigint' })
   await sql`update instances set seen_at = batch.at, suspected_at = null from ${rows} as batch
@@ -51,8 +51,8 @@ export async function noteSeen({ db, dialect }: Database, seen: readonly (readon
 }
 
 /**
- * Begins to suspect instances without a sign of life since `cutoff`; those that said goodbye are simply offline.
- * Resolves with how many this call changed.
+ * Marks instances without a sign of life since `cutoff` as suspected; those that signed off become offline at once.
+ * Resolves with the number of changed instances.
  */
 export async function suspectSilent(trx: Trx, now: number, cutoff: number, limit: number): Promise<number> {
   const late = trx
@@ -85,8 +85,8 @@ export async function suspectSilent(trx: Trx, now: number, cutoff: number, limit
 }
 
 /**
- * Marks instances offline that are silent and were suspected before `suspectedBefore`; resolves with those that this
- * call marked, established ones first.
+ * Marks silent instances that were suspected before `suspectedBefore` as offline; resolves with those that this call
+ * marked, established ones first.
  */
 export function markOffline(trx: Trx, now: number, suspectedBefore: number, limit: number): Promise<Moved[]> {
   return trx
@@ -110,7 +110,7 @@ export function markOffline(trx: Trx, now: number, suspectedBefore: number, limi
     .execute()
 }
 
-/** Marks instances online that were offline and sent a heartbeat since `cutoff`; resolves with those whose silence was reported. */
+/** Marks offline instances with a heartbeat since `cutoff` as online; resolves with those whose silence was reported. */
 export async function markRecovered(
   trx: Trx,
   cutoff: number,
@@ -143,8 +143,8 @@ export async function markRecovered(
 }
 
 /**
- * Established instances that are taken to be online and said no goodbye, those of them without a sign of life since
- * `cutoff`, and the oldest heartbeat of these.
+ * Counts established instances that count as online and did not sign off, and those of them without a sign of life since
+ * `cutoff`, with their oldest heartbeat.
  */
 export async function countSilent(db: Db, cutoff: number) {
   const { silent, online, oldest } = await db
@@ -165,7 +165,7 @@ export async function countSilent(db: Db, cutoff: number) {
   return { silent: Number(silent ?? 0), online: Number(online), oldest: Number(oldest ?? cutoff) }
 }
 
-/** Of the established instances that sent something since `aliveSince`, those that did since `freshSince`. */
+/** Counts established instances with a sign of life since `aliveSince`, and those with one since `freshSince`. */
 export async function countBack(db: Db, aliveSince: number, freshSince: number) {
   const { fleet, fresh } = await db
     .selectFrom('instances')

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
-/** What the status of an instance derives from. */
+/** Columns from which the status of an instance is derived. */
 const viewColumns = ['id', 'name', 'last_heartbeat_at', 'suspended', 'suspension_reason'] as const
 export type InstanceRow = Pick<Schema['instances'], (typeof viewColumns)[number]>
 
@@ -13,7 +13,7 @@ export type TagColumns = Pick<Schema['instances'], (typeof tagColumns)[number]>
 const silenceColumns = ['liveness', 'left_at'] as const
 export type SilenceColumns = Pick<Schema['instances'], (typeof silenceColumns)[number] | 'last_heartbeat_at'>
 
-/** What the list of the fleet shows besides. */
+/** Columns of the fleet list. */
 const listColumns = [
   ...viewColumns,
   ...tagColumns,
@@ -29,18 +29,18 @@ const listColumns = [
   ...silenceColumns,
 ] as const
 
-/** Every instance, by id. */
+/** Reads all instances, ordered by id. */
 export function readFleet(db: Db): Promise<InstanceRow[]> {
   return db.selectFrom('instances').select(viewColumns).orderBy('id').execute()
 }
 
-/** Suspended instances, by id. */
+/** Reads suspended instances, ordered by id. */
 export function readSuspended(db: Db, limit: number): Promise<InstanceRow[]> {
   return (
     db
       .selectFrom('instances')
       .select(viewColumns)
-      // A literal: the partial index is found by nothing else.
+      // A literal, since the planner does not match a parameter to the partial index.
       .where('suspended', '=', sql.lit(1))
       .orderBy('id')
       .limit(limit)
@@ -48,7 +48,7 @@ export function readSuspended(db: Db, limit: number): Promise<InstanceRow[]> {
   )
 }
 
-/** The instances that were heard last, newest first. */
+/** Reads the instances with the newest heartbeats, newest first. */
 export function readNewest(db: Db, limit: number): Promise<InstanceRow[]> {
   return db
     .selectFrom('instances')
@@ -59,7 +59,7 @@ export function readNewest(db: Db, limit: number): Promise<InstanceRow[]> {
     .execute()
 }
 
-/** Instances of these ids, as alerts describe them. */
+/** Reads these instances as alerts describe them. */
 export function findAgents(db: Db, ids: readonly string[]) {
   return db
     .selectFrom('instances')
@@ -76,7 +76,7 @@ export function findAgents(db: Db, ids: readonly string[]) {
     .execute()
 }
 
-/** How many instances there are, without looking at them. */
+/** Returns the number of instances from a counter. */
 export async function countInstances(db: Db): Promise<number> {
   const row = await db.selectFrom('instance_counts').select('count').where('owner', '=', '').executeTakeFirst()
   return row?.count ?? 0
@@ -92,7 +92,7 @@ interface InstanceFilter {
   now: number
 }
 
-/** Instances after an id, in the order of ids. */
+/** Reads instances after an id, in the order of ids. */
 export function readInstances(
   db: Db,
   { status, tag, ids, prefix, after, limit, now }: InstanceFilter,
@@ -100,12 +100,12 @@ export function readInstances(
   let query = db.selectFrom('instances').select(listColumns).where('id', '>', after)
   if (ids !== undefined) query = query.where('id', 'in', ids)
   if (tag !== undefined) {
-    // Of the characters of a tag only _ means something to LIKE, and none needs an escape in JSON.
+    // Among the characters allowed in a tag, only _ is special in LIKE, and none is escaped in JSON.
     const pattern = `%"${tag.replaceAll('_', '\\_')}"%`
     const has = (column: string) => sql<boolean>`${sql.ref(column)} like ${pattern} escape '\\'`
     query = query.where((e) => e.or(tagColumns.map(has)))
   }
-  // Ids hold nothing behind "z": a range, which the key answers.
+  // No character of an id sorts after "z", so a range on the primary key finds the prefix.
   if (prefix !== undefined) query = query.where('id', '>=', prefix).where('id', '<', `${prefix}~`)
   if (status !== undefined) query = query.where('suspended', '=', sql.lit(status === 'suspended' ? 1 : 0))
   if (status === 'active') query = query.where('last_heartbeat_at', '>=', now - offlineAfterMs)
@@ -119,7 +119,7 @@ export type SharedRow = InstanceRow &
   SilenceColumns &
   Pick<Schema['instances'], (typeof controlColumns)[number] | 'version' | 'fail_mode' | 'last_proven_at'>
 
-/** Instances after an id as dashboards show them, in the order of ids. */
+/** Reads instances after an id as dashboards show them, in the order of ids. */
 export function readShared(db: Db, after: string, limit: number): Promise<SharedRow[]> {
   return db
     .selectFrom('instances')
@@ -142,7 +142,7 @@ export function findInstance(db: Db, id: string) {
   return db.selectFrom('instances').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** What kind of agents these are. */
+/** Reads the traits of these instances. */
 export function findTraits(db: Db, ids: readonly string[]) {
   return db
     .selectFrom('instances')
@@ -151,7 +151,7 @@ export function findTraits(db: Db, ids: readonly string[]) {
     .execute()
 }
 
-/** Sets the tags of operators, in a batch that fails as stale when they changed meanwhile. */
+/** Sets the operators' tags, in a batch that fails as stale if they changed since they were read. */
 export function tagStatements(
   { db, dialect }: Database,
   id: string,
@@ -167,7 +167,7 @@ export function tagStatements(
   return [dialect.lockFound(asRead.compile()), update.compile()]
 }
 
-/** Deletes an instance and keeps its control version, in a batch that fails as stale when that changed meanwhile. */
+/** Deletes an instance but keeps its control version, in a batch that fails as stale if that version has changed. */
 export function deletionStatements({ db, dialect }: Database, id: string, version: number, now: number): Statement[] {
   const asRead = db
     .selectFrom('instances')
@@ -188,7 +188,7 @@ export function deletionStatements({ db, dialect }: Database, id: string, versio
   ]
 }
 
-/** Ids after `after` of instances that sent one heartbeat, before `cutoff`, and were never suspended. */
+/** Finds ids after `after` of instances with a single heartbeat, before `cutoff`, that were never suspended. */
 export async function findSeenOnce(db: Db, cutoff: number, after: string, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('instances')
@@ -203,7 +203,7 @@ export async function findSeenOnce(db: Db, cutoff: number, after: string, limit:
   return rows.map(({ id }) => id)
 }
 
-/** Deletes those of the instances that are still as `findSeenOnce` found them. */
+/** Deletes those of the instances to which the conditions of `findSeenOnce` still apply. */
 export async function deleteSeenOnce(db: Db, ids: readonly string[]): Promise<void> {
   await db
     .deleteFrom('instances')
@@ -213,7 +213,7 @@ export async function deleteSeenOnce(db: Db, ids: readonly string[]): Promise<vo
     .execute()
 }
 
-/** Instances in all, suspended, and active (a heartbeat since `activeSince`, not suspended); the latest heartbeat. */
+/** Counts all, suspended and active instances (a heartbeat since `activeSince`, not suspended); reads the latest heartbeat. */
 export async function countFleet(db: Db, activeSince: number) {
   const row = await db
     .selectFrom('instances')

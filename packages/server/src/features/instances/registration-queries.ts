@@ -6,7 +6,7 @@ import type { Schema } from '../../db/schema.ts'
 import { tagsText } from './tags.ts'
 import type { VersionClaim } from './version-claims.ts'
 
-/** A heartbeat, and to whom the instance belongs if it is new. */
+/** A heartbeat and its sender, who owns the instance if it is new. */
 export interface Beat {
   heartbeat: Heartbeat
   registers: { owner: string; max: number | null; tags: string | null }
@@ -15,7 +15,7 @@ export interface Beat {
   address?: string | null
 }
 
-/** Compiled once; only the parameters change from batch to batch. */
+/** SQL texts, compiled once; only the parameters differ between batches. */
 interface HeartbeatStatements {
   refresh: string
   strangers: string
@@ -39,10 +39,10 @@ const columns = {
 const stored = ['id', 'name', 'agent_type', 'version', 'fail_mode', 'boot_id']
 const newColumns = { ...columns, owner: 'text', allowance: 'bigint', key_tags: 'text' } as const
 
-/** No agent may get so used to silence that a night of it is not reported. */
+/** Maximum of the learned longest gap, so that the silence of a night is always reported. */
 const maxLongestGapMs = 20 * minuteMs
 
-/** A heartbeat writes only its own columns: it can neither lift a suspension nor undo a verdict. */
+/** Compiles the statements. Heartbeats write only their own columns, so they cannot lift a suspension or undo a verdict. */
 export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatements {
   const names = sql.join(stored.map((name) => sql.ref(name)))
   const rows = sql`(select cast(${0} as bigint) as at, batch.* from ${dialect.rowsFromJson('', columns)} as batch)`
@@ -54,10 +54,10 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
     }),
   )
   const gap = sql`(batch.at - last_heartbeat_at)`
-  // The time between two runs of an agent says nothing about the heartbeats of one.
+  // The time between two runs of an agent is not a gap between heartbeats.
   const isOneRun = sql`(coalesce(batch.boot_id, instances.boot_id, '') = coalesce(instances.boot_id, '')
     and coalesce(left_at, -1) < last_heartbeat_at)`
-  // One long gap proves little, and raises the maximum by half; every shorter one lowers it by a little: it forgets in a day.
+  // A longer gap raises the maximum by half at most; each shorter one lowers it slightly, so that it decays within a day.
   const gaps = sql`
     typical_gap_ms = case when ${isOneRun} and ${gap} between 0 and typical_gap_ms * 5 / 2
       then typical_gap_ms + (${gap} - typical_gap_ms) / 16 else typical_gap_ms end,
@@ -82,7 +82,7 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
       from ${dialect.rowsFromJson('', { id: 'text', boot_id: 'text' })} as batch
       left join instances on instances.id = batch.id
       where instances.id is null or instances.boot_id <> batch.boot_id`),
-    // One statement for what is confirmed and for what was never issued: most heartbeats change neither.
+    // One statement for confirmed versions and for claims of versions never issued: most heartbeats change neither.
     applied: text(sql`update instances set
         applied_version = case when ${isNews} then batch.version else applied_version end,
         applied_at = case when ${isNews} then ${0} else applied_at end,
@@ -91,13 +91,13 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
       where instances.id = batch.id
         and (${isNews} or batch.version > control_version or claimed_version is not null)
       returning instances.id, instances.control_version, instances.claimed_version`),
-    // A suspended agent could otherwise give itself the tag by which others are about to be resumed.
+    // Otherwise a suspended agent could take a tag by which others are about to be resumed.
     tags: text(sql`update instances set agent_tags = batch.tags
       from ${dialect.rowsFromJson('', { id: 'text', tags: 'text' })} as batch
       where instances.id = batch.id and suspended = 0 and coalesce(agent_tags, '[]') <> batch.tags`),
-    // Of processes that register at the same time each sees what the one before has counted.
+    // Serializes registrations, so that each process sees the counts of the others.
     lock: text(sql`update instance_counts set count = count where owner = ''`),
-    // Places are given first within the allowance of each key, then within that of the service.
+    // Applies the limit of each key first, then that of the service.
     register:
       text(sql`insert into instances (${names}, owner, operator_tags, first_seen_at, last_heartbeat_at, left_at, control_version)
       select ${names}, owner, key_tags, ${0}, ${0}, case when leaving = 1 then cast(${0} as bigint) end,
@@ -132,7 +132,7 @@ function appliedStatements(texts: HeartbeatStatements, beats: readonly Beat[], n
   return applied.length > 0 ? [CompiledQuery.raw(texts.applied, [now, JSON.stringify(applied)])] : []
 }
 
-/** Most heartbeats carry no tags, and cost nothing here; those that do mostly carry what is known. */
+/** Returns no statement for heartbeats without tags. Most others carry tags that are stored already. */
 function tagStatements(texts: HeartbeatStatements, beats: readonly Beat[]): Statement[] {
   const tagged = beats.flatMap(({ heartbeat: { instance_id, tags } }) =>
     tags === undefined ? [] : [[instance_id, tagsText(tags)]],
@@ -140,7 +140,7 @@ function tagStatements(texts: HeartbeatStatements, beats: readonly Beat[]): Stat
   return tagged.length > 0 ? [CompiledQuery.raw(texts.tags, [JSON.stringify(tagged)])] : []
 }
 
-/** The agents that say they applied what was never issued, from the rows of `appliedStatements`. */
+/** Returns the claims of versions that were never issued, from the rows of `appliedStatements`. */
 const claimsOf = (rows: readonly Row[]): VersionClaim[] =>
   rows.flatMap(({ id, control_version, claimed_version }) =>
     claimed_version === null
@@ -148,16 +148,16 @@ const claimsOf = (rows: readonly Row[]): VersionClaim[] =>
       : [{ instanceId: String(id), claimed: claimed_version as number, version: control_version as number }],
   )
 
-/** An instance as it was before a heartbeat of another run. */
+/** An instance before a heartbeat of another run. */
 export type BootChange = Pick<
   Schema['instances'],
   'id' | 'last_heartbeat_at' | 'boot_id' | 'boots' | 'clone_count' | 'clone_reported_at' | 'crash_loop_at'
 >
 
-/** What is noted of it; `boots` holds what was read until another process writes it. */
+/** The new values; `before` is `boots` as read, to detect a change by another process. */
 export type BootNote = BootChange & { before: string | null }
 
-/** Notes starts, where no other process noted one since they were read; resolves with the ids of these instances. */
+/** Stores starts of instances whose `boots` are unchanged since they were read; resolves with their ids. */
 export async function noteBoots(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
   notes: readonly BootNote[],
@@ -190,15 +190,15 @@ export async function noteBoots(
   return new Set((await update.execute(db)).rows.map(({ id }) => id))
 }
 
-/** What the heartbeats of a batch showed. */
+/** Result of refreshing the instances of a batch. */
 interface Refreshed {
   unknown: Set<string>
   claims: VersionClaim[]
-  /** Instances whose heartbeat is of another run than the one before. */
+  /** Instances whose heartbeat has another boot id than the previous one. */
   changes: BootChange[]
 }
 
-/** Refreshes the instances that are known. */
+/** Refreshes the registered instances of a batch. */
 export async function refreshInstances(
   { batch }: Pick<Database, 'batch'>,
   texts: HeartbeatStatements,
@@ -223,7 +223,7 @@ export async function refreshInstances(
   return { unknown, claims: claimsOf(others.flat()), changes }
 }
 
-/** Whether it is for the limit of the key, by instance. */
+/** Refused instances by id; `byKey`: because of the limit of the key. */
 type Refused = Map<string, { byKey: boolean }>
 
 const rowsOf = (beats: readonly Beat[]) =>
@@ -231,7 +231,7 @@ const rowsOf = (beats: readonly Beat[]) =>
 const refusedOf = (rows: readonly Row[]): Refused =>
   new Map(rows.map((row) => [row.id as string, { byKey: row.by_key === 1 }]))
 
-/** The unknown instances for which there is no place as of now. */
+/** Finds the unknown instances that exceed a limit at present. */
 export async function findBeyondLimits(
   { batch }: Pick<Database, 'batch'>,
   texts: HeartbeatStatements,
@@ -242,7 +242,7 @@ export async function findBeyondLimits(
   return refusedOf(rows!)
 }
 
-/** Registers as many of the instances as may be; resolves with the others, and whether it was for the limit of their key. */
+/** Registers instances up to the limits; resolves with the refused ones. */
 export async function registerInstances(
   { batch }: Pick<Database, 'batch'>,
   texts: HeartbeatStatements,

@@ -10,7 +10,7 @@ import { type Containments, type Heartbeats, listInstances, viewInstance } from 
 import type { SharedFleets } from './shared-fleet.ts'
 import { setTags } from './tags.ts'
 
-/** `gzip` in the list, and not refused by `;q=0`. */
+/** Whether the header lists `gzip` without `;q=0`. */
 const acceptsGzip = (given: string | string[] | undefined): boolean =>
   /\bgzip\b(?!;q=0(\.0*)?(,|$))/.test(String(given ?? ''))
 
@@ -19,9 +19,9 @@ const ok = { ok: true } as const
 interface InstanceRoutes {
   heartbeats: Heartbeats
   sharedFleets: SharedFleets
-  /** Whether any decoy could trip for this caller. */
+  /** Whether any decoy can be triggered by this caller. */
   reaches(principal: Principal): boolean
-  /** What polls are answered with from memory. */
+  /** Cache of control states for polls. */
   controlStates: { forget(instanceId: string): void }
   containments: Containments
 }
@@ -38,7 +38,7 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
 
   router.handle('listInstances', ({ query, principal }) => {
     const limit = pageLimit(query.limit, query.include ? limits.historyPage : limits.pageSize)
-    // A rare status is searched among all instances.
+    // Searching for a rare status may read all instances.
     const reading = { limit, now: clock.now(), containments }
     return database.scan(principal.keyId, (scanned) => listInstances(scanned, query, reading))
   })

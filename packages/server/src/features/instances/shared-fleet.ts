@@ -7,20 +7,20 @@ import { type Containments, isSilent, readContainments, viewRow } from './instan
 import { readShared, type SharedRow } from './queries.ts'
 import { allTags } from './tags.ts'
 
-/** Two hundred dashboards ask every five seconds each: all who ask within this time get one reading. */
+/** All callers within this time share one reading: 200 dashboards poll every five seconds each. */
 const keptMs = 2_000
-/** Rows that are read and written as JSON without a pause: some ten milliseconds, and a turn in the lane of scans. */
+/** Rows read and serialized in one turn of the scan lane: some ten milliseconds. */
 const chunkRows = 2_500
-/** A service has one fleet; cursors that a caller invents must not fill memory. */
+/** Maximum number of cached pages: invented cursors must not fill the memory. */
 const maxPages = 16
-/** Below, compressing costs more than it saves. */
+/** Below this size, compression costs more than it saves. */
 const minGzipBytes = 4_096
 
 const compress = promisify(gzip)
 
 interface SharedPage {
   text: string
-  /** Absent where it would save little. */
+  /** Undefined for small pages. */
   gzip: Buffer | undefined
 }
 
@@ -54,7 +54,7 @@ function viewShared(
   }
 }
 
-/** The fleet as dashboards show it, read and compressed once for all who ask within two seconds. */
+/** The fleet as dashboards show it, read and compressed once for all callers within two seconds. */
 export class SharedFleets {
   readonly #deps: Pick<Deps, 'database' | 'clock'>
   readonly #containments: Containments
@@ -63,11 +63,11 @@ export class SharedFleets {
   constructor(deps: Pick<Deps, 'database' | 'clock' | 'bus'>, { containments }: { containments: Containments }) {
     this.#deps = deps
     this.#containments = containments
-    // Who was just killed or resumed has another status.
+    // A kill or resume changes the status of an instance.
     deps.bus.onControl(() => this.forget())
   }
 
-  /** The page after an id; `caller` is who waits in the lane of scans when it has to be read. */
+  /** Returns the page after an id. `caller` identifies the reader in the scan lane if the page must be read. */
   read(after: string, caller: string): Promise<SharedPage> {
     const now = this.#deps.clock.monotonic()
     const known = this.#readings.get(after)
@@ -81,7 +81,7 @@ export class SharedFleets {
     return reading.page
   }
 
-  /** What is asked for from now on is read again. */
+  /** Drops all cached pages. */
   forget(): void {
     this.#readings.clear()
   }
@@ -98,7 +98,7 @@ export class SharedFleets {
         const rows = await readShared(db, last, chunkRows + 1)
         return { rows, suspensions: await readContainments(db, rows, this.#containments) }
       })
-      // The row beyond the chunk only says that there are more: a page that is just full has no empty one after it.
+      // One row more than the chunk shows whether there is a next page.
       const hasMore = rows.length > chunkRows
       for (const row of rows.slice(0, chunkRows)) {
         const text = JSON.stringify(viewShared(row, now, suspensions.get(row.id)))

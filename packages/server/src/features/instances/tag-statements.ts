@@ -3,7 +3,7 @@ import type { Db } from '../../db/database.ts'
 import { taggedInstances } from './fleet-statements.ts'
 import { allTags } from './tags.ts'
 
-/** All tags of these instances; those that have none, or do not exist, are left out. */
+/** Reads all tags of these instances; instances without tags and unknown ones are missing in the result. */
 export async function readTagsOf(db: Db, ids: readonly string[]): Promise<Map<string, string[]>> {
   if (ids.length === 0) return new Map()
   const rows = await db
@@ -15,7 +15,7 @@ export async function readTagsOf(db: Db, ids: readonly string[]): Promise<Map<st
   return new Map(rows.map((row) => [row.id, allTags(row)]))
 }
 
-/** The instances that have a tag, at most `limit`. */
+/** Returns the ids of at most `limit` instances that have a tag. */
 export async function readTagged(db: Db, tag: string, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`select id from ${taggedInstances([tag])} as tagged
     order by id limit ${limit}`.execute(db)

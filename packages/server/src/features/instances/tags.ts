@@ -7,16 +7,16 @@ import { findInstance, type TagColumns, tagStatements } from './queries.ts'
 
 const sorted = (tags: Iterable<string>): string[] => [...new Set(tags)].sort()
 
-/** Tags as they are stored: each once, in one order, so that an unchanged set is the same text. */
+/** Serializes tags for storage: distinct and sorted, so that equal sets have equal texts. */
 export const tagsText = (tags: readonly string[]): string => JSON.stringify(sorted(tags))
 
 export const readTags = (text: string | null): string[] => JSON.parse(text ?? '[]')
 
-/** What both the agent and operators say. */
+/** Returns the tags set by the agent and by operators. */
 export const allTags = ({ agent_tags, operator_tags }: TagColumns): string[] =>
   sorted([...readTags(agent_tags), ...readTags(operator_tags)])
 
-/** Replaces the tags that operators set; resolves with all tags of the instance. Throws AppError `not_found`. */
+/** Replaces the operators' tags; resolves with all tags of the instance. Throws AppError `not_found`. */
 export function setTags(
   database: Database,
   id: string,

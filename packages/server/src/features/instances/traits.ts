@@ -2,7 +2,7 @@ import type { Db } from '../../db/database.ts'
 import { findTraits } from './queries.ts'
 import { allTags } from './tags.ts'
 
-/** What an instance has in common with others. */
+/** Properties that an instance may share with others. */
 export interface Traits {
   agentType: string | null
   tags: string[]

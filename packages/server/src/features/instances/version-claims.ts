@@ -1,7 +1,7 @@
 import { eventTypes } from '@wardline/contract'
 import type { CountedReports } from '../events/counted-reports.ts'
 
-/** An agent says that it applied a control version which this service never issued. */
+/** An agent reports that it applied a control version that this service never issued. */
 export interface VersionClaim {
   instanceId: string
   claimed: number
@@ -9,19 +9,22 @@ export interface VersionClaim {
 }
 
 /**
- * How far above its own version the service follows an agent. A restored backup is behind by the kills of some days; a
- * forged claim must not use up the numbers that JavaScript counts exactly.
+ * Maximum lead of a claimed version that the service follows. A restored backup lags by the kills of some days; a forged
+ * claim must not exhaust the integers that JavaScript represents exactly.
  */
 const maxLead = 1_000_000
 const maxFollowed = 2 ** 52
 
-/** The version of the next kill or resume: above the present one, and above what the agent would otherwise ignore it for. */
+/**
+ * Returns the version of the next kill or resume: above the current version, and above a claimed version, up to which the
+ * agent ignores messages.
+ */
 export function nextVersion(version: number, claimed: number | null): number {
   const follows = claimed !== null && claimed > version && claimed - version <= maxLead && claimed < maxFollowed
   return (follows ? claimed : version) + 1
 }
 
-/** Reports an agent that is ahead, at most once a minute for each instance, and by name only so many of one key. */
+/** Reports an agent that is ahead, at most once a minute per instance, and a limited number by name per key. */
 export function reportClaim(
   reports: Pick<CountedReports, 'note'>,
   { instanceId, claimed, version }: VersionClaim,
