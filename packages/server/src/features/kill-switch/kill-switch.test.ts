@@ -291,7 +291,7 @@ describe('the acknowledgement', () => {
     expect(await control()).toMatchObject({ applied_version: 2, confirmed: true })
   })
 
-  it('can be part of a heartbeat', async () => {
+  it('is taken from a heartbeat too', async () => {
     await beat()
     await kill('stop')
     await beat({ control_version: 1 })
