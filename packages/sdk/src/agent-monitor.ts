@@ -43,7 +43,7 @@ class AgentMonitor implements Monitor {
   readonly #reports: Reports
   readonly #link: ControlLink
   readonly #sums = new SessionMetrics()
-  /** While it runs: resolves when the first contact was made or given up. */
+  /** Set while running: resolves once the first contact succeeded or was given up. */
   #started: Promise<void> | undefined
   #stopping = new AbortController()
 
@@ -69,7 +69,7 @@ class AgentMonitor implements Monitor {
       onMismatch: (applied, serviceVersion) =>
         void this.#reports.add(mismatchEvent(applied, serviceVersion, instanceId)),
     })
-    // Sums of the time before the stop: reported minutes later, they would look like work of a suspended agent.
+    // Report the sums now: reported minutes later, they would look like activity of a suspended agent.
     this.#listeners.on('suspend', () => void this.#reportMetrics())
   }
 
@@ -158,7 +158,7 @@ class AgentMonitor implements Monitor {
     await this.#started
     if (this.#killSwitch.denial) return this.#killSwitch.denial
     const verdict = await this.#decoys.checkCall(call)
-    // It may have been suspended meanwhile.
+    // The agent may have been suspended during the check.
     return this.#killSwitch.denial ?? this.#denialOf(verdict)
   }
 
@@ -168,7 +168,7 @@ class AgentMonitor implements Monitor {
     return verdict === 'unchecked' && this.failMode === 'closed' ? denialOf('unchecked', uncheckedReason()) : undefined
   }
 
-  // The overloads of the interface say what comes out; here it is one function for all tools.
+  // The overloads of the interface give the types; the implementation is one function for all tools.
   guardTool(toolName: string, tool: Tool, { sessionId, onDeny = 'throw' }: GuardOptions = {}) {
     if (typeof tool !== 'function') throw new TypeError(`guardTool: the tool ${toolName} must be a function`)
     const monitor = this
@@ -202,7 +202,7 @@ class AgentMonitor implements Monitor {
     return this.#denialOf(await this.#decoys.checkPath(path, options)) !== undefined
   }
 
-  /** A report is the agent's data, which may hold anything: nothing of it must throw into the agent. */
+  /** Queues an event. The data of a report may contain anything, but must not cause an exception in the agent. */
   #add(event: () => ReturnType<typeof eventOf>): boolean {
     try {
       return this.#reports.add(event())
@@ -222,7 +222,7 @@ class AgentMonitor implements Monitor {
   }
 }
 
-/** Waits for the work, for a bounded time, and keeps the process alive so long. */
+/** Waits for the work for a limited time, and keeps the process alive meanwhile. */
 async function within(ms: number, work: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const bound = new Promise<void>((resolve) => {
@@ -232,7 +232,7 @@ async function within(ms: number, work: Promise<unknown>): Promise<void> {
   clearTimeout(timer)
 }
 
-/** A monitor at another pace than the usual one, for tests. */
+/** Creates a monitor with other intervals, for tests. */
 export function createMonitorWith(options: MonitorOptions, pace: Partial<Pace>): Monitor {
   return new AgentMonitor(readOptions(options), { ...usualPace, ...pace })
 }

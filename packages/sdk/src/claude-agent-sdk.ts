@@ -1,6 +1,6 @@
 import type { Monitor } from './monitor.ts'
 
-/** Of what the hooks of all events are given, what those of tools need. */
+/** The fields of hook inputs that hooks of tools need. */
 export interface HookInput {
   session_id: string
   cwd: string
@@ -27,10 +27,10 @@ export interface HookMatcher {
 export type GuardHooks = Record<'PreToolUse' | 'PostToolUse' | 'PostToolUseFailure', HookMatcher[]>
 
 /**
- * For `hooks` of `query()`: denies calls of tools before they run, subagents' and MCP servers' included, and reports
- * those that ran. Your hooks go in as `own`, so that neither replaces the other. What the model reads of a denial is `{
- * denied: true, reason, retryable: false }`; a suspended agent is stopped as well. With `failMode: 'closed'` a hook
- * that fails blocks the call, which needs a Claude Code that knows `onFailure`.
+ * Returns `hooks` for `query()` that deny tool calls before they run, including those of subagents and MCP servers, and
+ * report calls that ran. Pass your own hooks as `own` to combine both. The model reads a denial as `{ denied: true,
+ * reason, retryable: false }`; a suspended agent is also stopped. With `failMode: 'closed'` a hook that fails blocks the
+ * call, which requires a version of Claude Code that supports `onFailure`.
  */
 export function guardHooks<Own extends Partial<Record<keyof GuardHooks, unknown[]>> = object>(
   monitor: Monitor,

@@ -18,13 +18,13 @@ interface ControlLinkOptions {
   pace: Pace
   killSwitch: KillSwitch
   decoys: DecoyChecks
-  /** A version that was kept as active was ahead of a suspension by the service. */
+  /** Called when the stored active state has a higher version than a suspension by the service. */
   onMismatch(applied: number, received: number): void
 }
 
 /**
- * Hears of kills and resumes, and says that the agent lives. Both by push and by poll, always: a stream may hang
- * unnoticed, and a poll comes late.
+ * Receives kills and resumes, and sends heartbeats. It always uses both a stream and polls: a stream may hang unnoticed,
+ * and a poll comes late.
  */
 export class ControlLink {
   readonly #options: ControlLinkOptions
@@ -33,16 +33,16 @@ export class ControlLink {
   readonly #bootId = crypto.randomUUID()
   #isStreamOpen = false
   #missedBeats = 0
-  /** The heartbeat under way, or the last one: what it was answered with. */
+  /** Response to the pending or last heartbeat. */
   #beating: Promise<Answer> | undefined
   #lostStreams = 0
   #polling: Repeat | undefined
-  /** The version of a suspension in the last poll that contradicts the known state. */
+  /** Version of a suspension in the last poll that contradicts the known state. */
   #contradicting: number | undefined
-  /** The version that the service knows to be applied. */
+  /** Last version that was acknowledged to the service. */
   #acknowledged = 0
   #isAcknowledging = false
-  /** Nonces to answer: the one under way, and the latest that came meanwhile. */
+  /** Nonces to answer: the one being answered, and the latest one received since. */
   #drills: string[] = []
 
   constructor(options: ControlLinkOptions) {
@@ -55,14 +55,14 @@ export class ControlLink {
     return this.#isStreamOpen
   }
 
-  /** One heartbeat and one poll; whether the service answered with the state. */
+  /** Sends one heartbeat and polls once; resolves with whether the service returned the state. */
   async ask(): Promise<boolean> {
     const [, answer] = await Promise.all([this.#beat(), this.#poll()])
-    // Before the first heartbeat of an instance there is no state to ask for.
+    // The first heartbeat registers the instance; before it a poll gets 404.
     return isSuccess(answer.status === 404 ? await this.#poll() : answer)
   }
 
-  /** Keeps asking and listening until the signal aborts. */
+  /** Polls and listens until the signal aborts. */
   follow(signal: AbortSignal): void {
     const { pace } = this.#options
     new Repeat(() => this.#keepBeating(), jittered(pace.heartbeat), signal)
@@ -70,7 +70,7 @@ export class ControlLink {
     new Repeat(() => this.#keepListening(signal), 0, signal)
   }
 
-  /** Says that this agent ends, to a service that knows it: its silence is then no outage. */
+  /** Signs the agent off at a service that knows it, so that its silence is not reported as an outage. */
   async leave(): Promise<void> {
     const last = await this.#beating
     if (last && isSuccess(last)) await this.#send(true)
@@ -117,13 +117,13 @@ export class ControlLink {
     const verify = await this.#verifier
     const { version, isConfirmed, controlState: known } = killSwitch
     const given = await service.call(`instances/${settings.instanceId}/status`, {
-      // State from a file only did not come from the service, and may differ from it.
+      // A state that was only read from the file may differ from that of the service.
       headers: isConfirmed ? { 'if-none-match': `W/"${version}"` } : {},
       timeoutMs: pace.request,
     })
     const answer = signedAnswer(given, verify, known)
     decoys.learn(answer)
-    // An instance that is not known yet is a matter for the next heartbeat.
+    // An unknown instance is registered by the next heartbeat.
     if (answer.status !== 404) this.#judge('poll', answer)
     if (answer.status === 304 && isConfirmed) this.#confirm()
     if (answer.status === 200) {
@@ -145,7 +145,7 @@ export class ControlLink {
     return Math.max(answer.retryAfterMs ?? 0, wait)
   }
 
-  /** One connection to the control stream; milliseconds until the next. */
+  /** Holds one connection to the control stream; resolves with the milliseconds until the next one. */
   async #keepListening(signal: AbortSignal): Promise<number> {
     const { service, settings, pace, troubles } = this.#options
     const { instanceId } = settings
@@ -165,18 +165,18 @@ export class ControlLink {
         this.#isStreamOpen = received !== 'unsigned'
         if (received === 'unsigned') {
           troubles.meet('stream signature', service.explain(noAnswer(unsigned)))
-          // It may stand in the place of a kill.
+          // An invalid message may hide a kill.
           this.#polling?.within(jittered(pace.pollWithoutStream))
           return
         }
         troubles.over('stream')
         troubles.over('stream signature')
         this.#take(received)
-        // An older message may have come late; a poll gets the current state.
+        // The message may be late and outdated; a poll gets the current state.
         if (this.#options.killSwitch.contradicts(received)) this.#polling?.within(jittered(pace.pollWithoutStream))
       },
       onAlive: () => {
-        // A sign of life is not signed.
+        // Keep-alives are not signed, so they confirm nothing if signatures are required.
         if (this.#isStreamOpen && !verify) this.#confirm()
       },
     })
@@ -193,12 +193,12 @@ export class ControlLink {
       troubles.meet('stream', service.explain(ended))
       return jittered(pace.refused)
     }
-    // One that ends as soon as it has begun, as behind a proxy that cuts streams, is not to be tried ever faster.
+    // Reset the backoff only after a stream that lasted: a proxy may cut streams right after they open.
     if (wasOpen && lastedMs > pace.streamSilence / 2) this.#lostStreams = 0
     return Math.max(ended.retryMs ?? 0, backoff(pace, this.#lostStreams++))
   }
 
-  /** Signed before the state that the service sent last: a recorded copy, and no contact. */
+  /** Whether the state was signed before the last one received: a replayed message, which does not count as contact. */
   #isReplay({ version }: ControlState): boolean {
     const { settings, killSwitch } = this.#options
     const isLive = settings.publicKey !== undefined && killSwitch.isConfirmed
@@ -220,8 +220,8 @@ export class ControlLink {
   }
 
   /**
-   * A live "suspended" holds whatever is known. One process of the service may hear of a resume a second after another,
-   * so what was heard from the service itself is given up only when the next poll says the same.
+   * A "suspended" from the service takes precedence over the known state. One of its processes may receive a resume a
+   * second after another, so a state confirmed by the service is replaced only if the next poll repeats the suspension.
    */
   #takeContradiction(received: ControlState): void {
     const { killSwitch, onMismatch, pace } = this.#options
@@ -243,7 +243,7 @@ export class ControlLink {
     void this.#acknowledge()
   }
 
-  /** Until the service has answered; otherwise the next contact retries. */
+  /** Acknowledges the applied version. After a failure the next contact retries. */
   async #acknowledge(): Promise<void> {
     const { service, killSwitch, settings, pace } = this.#options
     const { version = 0 } = killSwitch
@@ -257,7 +257,7 @@ export class ControlLink {
     void this.#acknowledge()
   }
 
-  /** A drill is no business of the agent: a failure is only that the answer is missing. One at a time, against a flood. */
+  /** Answers a drill; failures are ignored, since the service reports missing answers. One at a time, against floods. */
   async #answerDrill(nonce: string): Promise<void> {
     this.#drills = [...this.#drills.slice(0, 1), nonce]
     if (this.#drills.length > 1) return

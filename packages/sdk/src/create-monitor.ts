@@ -1,7 +1,7 @@
 import { createMonitorWith } from './agent-monitor.ts'
 import type { Monitor, MonitorOptions } from './monitor.ts'
 
-/** A monitor for one agent. Throws TypeError when an option is invalid; connects only with start(). */
+/** Creates a monitor for one agent; start() connects it. Throws TypeError if an option is invalid. */
 export function createMonitor(options: MonitorOptions): Monitor {
   return createMonitorWith(options, {})
 }

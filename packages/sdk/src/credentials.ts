@@ -4,10 +4,10 @@ const secretPart =
   'passw(?:or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|authorization|cookie|credential'
 const secretName = new RegExp(`${secretPart}|bearer|jwt|^(?:auth|pass|pwd|pin|otp|sig|signature)$|key$`, 'i')
 
-/** Whether what stands under this name is to be kept back, such as `apiKey`, `x-auth-token` or `Cookie`. */
+/** Whether values with this name are secret, such as `apiKey`, `x-auth-token` or `Cookie`. */
 export const isSecretName = (name: string): boolean => secretName.test(name)
 
-/** Each is linear in the text: every repetition is bounded, or begins at a mark and cannot begin again inside itself. */
+/** Each takes linear time: every repetition is bounded, or starts at a marker that cannot occur inside it. */
 const replacements: readonly [pattern: RegExp, by: string][] = [
   [/-----BEGIN [^-\n]{0,60}PRIVATE KEY-----[\s\S]*?(?:-----END [^-\n]{0,60}-----|$)/g, redactedMark],
   [/\b((?:set-)?cookie["']?\s{0,5}[:=]\s{0,5})[^\n]+/gi, `$1${redactedMark}`],
@@ -31,8 +31,8 @@ const replacements: readonly [pattern: RegExp, by: string][] = [
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /**
- * Random letters and digits change between upper case, lower case and digits at every second place; words seldom do,
- * and the capital at the beginning of one does not count. A random text of lower-case letters alone is not recognized.
+ * Random letters and digits switch between upper case, lower case and digits at every second character. Words rarely do;
+ * their initial capital does not count. Random text of only lower-case letters is not recognized.
  */
 function looksRandom(run: string): boolean {
   const text = run.replace(/[^A-Za-z0-9]/g, '')
@@ -47,7 +47,7 @@ function looksRandom(run: string): boolean {
   return text.length >= 18 && changes / text.length >= (text.length < 32 ? 0.2 : 0.15)
 }
 
-/** The text with everything that looks like a key, a token or a password replaced. */
+/** Replaces everything in the text that looks like a key, a token or a password. */
 export function withoutCredentials(text: string): string {
   let result = text
   for (const [pattern, by] of replacements) result = result.replace(pattern, by)

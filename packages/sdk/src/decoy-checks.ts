@@ -7,8 +7,8 @@ import { type Answer, isBadKey, isSuccess, type Service } from './service.ts'
 import type { Troubles } from './troubles.ts'
 
 /**
- * The verdict on a call. `unchecked`: the fail mode decides. `refusals` are denied in every fail mode, since an
- * attacker who controls the arguments, or makes many calls, could otherwise avoid the check.
+ * The verdict on a call. `unchecked`: the fail mode decides. A `Refusal` is denied in every fail mode, since an attacker
+ * could otherwise avoid the check by its arguments or by many calls.
  */
 export type Verdict = 'clear' | 'decoy' | 'unchecked' | Refusal
 type Refusal = keyof typeof refusals
@@ -33,16 +33,16 @@ interface Question {
   body: object
 }
 
-/** Requests at a time: more would not be answered sooner. */
+/** Concurrent requests: more would not be answered sooner. */
 const maxAtOnce = 8
-/** Requests that `timeoutMs` is meant for. Arguments that need more get more time. */
+/** Number of requests that `timeoutMs` covers. Arguments that need more requests get more time. */
 const usualRequests = 16
-/** When the service is busy and does not say how long to wait. */
+/** Wait before a retry when the service is busy and sends no Retry-After. */
 const retryMs = 250
-/** The longest folder that Linux knows. */
+/** PATH_MAX of Linux. */
 const maxFolderLength = 4_096
 
-/** Asks the service whether texts are decoys. It records a match itself, before it answers. */
+/** Checks with the service whether texts are decoys. The service records a match before it answers. */
 export class DecoyChecks {
   readonly #options: DecoyCheckOptions
   #reach: 'none' | 'some' | 'unknown' = 'unknown'
@@ -52,12 +52,12 @@ export class DecoyChecks {
     this.#options = options
   }
 
-  /** Whether decoys could match, as the service says with every heartbeat and poll. */
+  /** Whether decoys exist for this agent, as reported with every heartbeat and poll. */
   get reach(): 'none' | 'some' | 'unknown' {
     return this.#reach
   }
 
-  /** Calls that could not be checked, in whole or in part. */
+  /** Calls that could not be checked completely. */
   get unchecked(): number {
     return this.#unchecked
   }
@@ -115,7 +115,7 @@ export class DecoyChecks {
         isDecoy ||= answer.body.matched === true
         if (isAnswered(answer)) answered.push(answer)
         else failed.push(answer)
-        // Whatever does not answer now will not answer hundreds of times.
+        // A service that does not answer now will not answer hundreds of further requests.
         if (isDecoy || answer.status === 0) return
       }
     }
@@ -126,18 +126,18 @@ export class DecoyChecks {
       troubles.over('decoys')
       return 'clear'
     }
-    // What a faulty answer says may repeat the text that was asked about.
+    // Drop the body: it may repeat the text that was checked.
     this.#meet(service.explain({ ...fault, body: {} }).message)
     if (failed.some((answer) => answer.status === 429 && !isBadKey(answer))) return 'tooMany'
     if (failed.some(isAboutTheText)) return 'rejected'
-    // Arguments must not buy their way through by taking longer than there is time.
+    // Large arguments must not pass by exceeding the time limit.
     if (answered.length > 0 && questions.length > usualRequests) return 'tooLarge'
     return failed.some(isStrange) && (answered.length > 0 || (await this.#isAnswering(deadline)))
       ? 'rejected'
       : 'unchecked'
   }
 
-  /** Asks again while the service is busy and there is time. */
+  /** Retries while the service is busy and there is time. */
   async #ask({ route, body }: Question, deadline: number): Promise<Answer> {
     const { service, timeoutMs } = this.#options
     for (;;) {
@@ -153,7 +153,7 @@ export class DecoyChecks {
     }
   }
 
-  /** Whether a text that nothing can be against is answered. */
+  /** Whether the service answers for a harmless text. */
   async #isAnswering(deadline: number): Promise<boolean> {
     return isAnswered(await this.#ask({ route: 'key', body: { key: 'wardline' } }, deadline))
   }
@@ -166,20 +166,20 @@ export class DecoyChecks {
 
 const isAnswered = (answer: Answer): boolean => isSuccess(answer) && typeof answer.body.matched === 'boolean'
 
-/** Refused for what was asked, and not for who asks or where. */
+/** Whether the response refuses the text itself, rather than the caller or the address. */
 const isAboutTheText = ({ status }: Answer): boolean =>
   status >= 400 && status < 500 && ![401, 403, 404, 405, 407, 408, 421, 429].includes(status)
 
-/** A firewall in between may keep a text back, such as the path of a decoy, where the service would not. */
+/** Whether the response comes from something else, such as a firewall that blocks a text like the path of a decoy. */
 const isStrange = ({ status, header }: Answer): boolean =>
   status > 0 && status < 500 && status !== 408 && header('x-error-code') === null
 
-/** One bad field must not have its neighbours refused. */
+/** Cleans a field, so that one invalid field does not get the whole request refused. */
 function plainText(text: unknown, maxLength: number): string | undefined {
   return typeof text === 'string' ? sendable(text)[0]!.slice(0, maxLength).toWellFormed() : undefined
 }
 
-/** The folder in which paths start, in each reading of it; one that is too long for any system is as good as none. */
+/** Returns each reading of the base folder of paths; undefined for one that is too long for any system. */
 function foldersOf(folder: unknown): (string | undefined)[] {
   if (typeof folder !== 'string') return [undefined]
   const forms = sendable(folder).slice(0, 2)
@@ -189,7 +189,7 @@ function foldersOf(folder: unknown): (string | undefined)[] {
   })
 }
 
-/** Undefined where there is none, or it was removed. */
+/** Returns the working directory; undefined if it was removed. */
 function workingFolder(): string | undefined {
   try {
     return process.cwd()

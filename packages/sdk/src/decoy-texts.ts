@@ -1,34 +1,34 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import { maxPathBytes, maxRequests, packed, pathTexts } from './decoy-paths.ts'
 
-/** The shortest decoy key has 20 characters; anything that encodes one is longer. */
+/** The shortest decoy key has 20 characters; encoded forms are longer. */
 const minKeyLength = 20
-/** Of the 64 KiB that the service searches at once, so that even escaped it fits into a request. */
+/** Below the 64 KiB that the service searches at once, so that the escaped text fits into a request. */
 const maxKeyTextLength = 32_000
-/** Longer than any decoy key in any encoding: where a long text is cut, both parts have so much of it. */
+/** Characters shared by consecutive parts of a long text: more than any decoy key in any encoding. */
 const overlap = 2_048
 
-/** Longer arguments are denied: searching them would take seconds, and no model writes them. */
+/** Longer arguments are denied: searching them takes seconds, and no model writes them. */
 export const maxTextLength = 4 * 1024 * 1024
-/** Far beyond what arguments have, and far below what would exhaust the stack or hold up the agent. */
+/** Far more than real arguments have, and far less than what exhausts the stack or blocks the agent. */
 const maxDepth = 200
 const maxValues = 500_000
 
 export interface DecoyTexts {
-  /** Texts that may hold a key, each for one request. */
+  /** Texts that may contain a key, one per request. */
   keys: string[]
-  /** Paths, or commands with paths in them, each for one request. */
+  /** Paths, or commands that contain paths, one per request. */
   paths: string[]
   /**
-   * Why the texts are incomplete. An attacker who controls the arguments chooses size and depth, but not what is no
-   * data.
+   * Why the texts are incomplete. An attacker who controls the arguments can choose their size and depth, but cannot make
+   * them unreadable.
    */
   gap: 'tooLarge' | 'unreadable' | undefined
 }
 
 /**
- * The texts that stand for one that holds NUL or halves of surrogate pairs, which the service refuses. A tool may drop
- * them, or end a text at them, and need not treat the two alike.
+ * Replaces a text that contains NUL or lone surrogates, which the service refuses, by the texts that a tool may read
+ * instead: a tool may drop such characters or end the text there.
  */
 export function sendable(text: string): string[] {
   if (text.isWellFormed() && !text.includes('\0')) return [text]
@@ -37,7 +37,7 @@ export function sendable(text: string): string[] {
   return [...new Set([cleaned(text), ...parts])]
 }
 
-/** What is to be compared with the decoys before a tool gets these arguments. Does not throw, runs no getter. */
+/** Collects the texts in the arguments of a tool to compare with the decoys. Does not throw and runs no getters. */
 export function decoyTexts(args: unknown): DecoyTexts {
   const found = new Collector()
   found.visit(args, 0)
@@ -47,11 +47,11 @@ export function decoyTexts(args: unknown): DecoyTexts {
     : bounded(keyTexts([...texts, ...names]), pathTexts([...texts], [...names]), gap)
 }
 
-/** A text that holds a key, in parts that can be searched. */
+/** Splits a text that may contain a key into parts of searchable size. */
 export const keyParts = (text: string): DecoyTexts =>
   bounded(text.length > maxTextLength ? undefined : sendable(text).filter(Boolean).flatMap(overlappingParts), [])
 
-/** A path, or a command, in parts that can be looked up. */
+/** Splits a path or a command into parts that can be looked up. */
 export function pathParts(text: string): DecoyTexts {
   if (text.length > maxTextLength) return bounded(undefined, [])
   const paths = sendable(text).filter(Boolean)
@@ -65,7 +65,7 @@ function bounded(keys: string[] | undefined, paths: string[] | undefined, gap?: 
   return { keys, paths, gap }
 }
 
-/** All texts in a value: strings, bytes read as text, names of fields. */
+/** Collects all texts in a value: strings, bytes read as text, names of fields. */
 class Collector {
   readonly texts = new Set<string>()
   readonly names = new Set<string>()
@@ -83,7 +83,7 @@ class Collector {
         if (depth < maxDepth) this.#enter(value, depth + 1)
         else this.gap = 'tooLarge'
       } catch {
-        // What cannot be read is not known to be harmless.
+        // Unreadable arguments may contain a decoy.
         this.gap ??= 'unreadable'
       }
     }
@@ -119,7 +119,7 @@ class Collector {
     if (bytes.length > maxTextLength) this.gap = 'tooLarge'
     else if (isUtf8(bytes)) this.#add(bytes.toString(), this.texts)
     else {
-      // Of what is no text, the texts in it: as they are, and in UTF-16, where a NUL stands beside each character.
+      // Binary data: search the texts in it, also as UTF-16, where a NUL is next to each character.
       const characters = bytes.toString('latin1')
       for (const form of [characters, characters.replaceAll('\0', '')]) {
         this.#add(form.match(/[\t\n\r -~]{4,}/g)?.join('\n') ?? '', this.texts)
@@ -134,13 +134,13 @@ class Collector {
   }
 }
 
-/** Objects whose content is not in enumerable fields. */
+/** Objects whose content is not in enumerable properties. */
 const isCollection = (value: object): value is Iterable<unknown> =>
   value instanceof Map || value instanceof Set || value instanceof Headers || value instanceof URLSearchParams
 
 function keyTexts(texts: string[]): string[] {
   const parts = texts.filter(({ length }) => length >= minKeyLength).flatMap(overlappingParts)
-  // Nothing that a decoy consists of stands between the parts, so that they stay apart.
+  // The separator cannot be part of a decoy, so no match spans two parts.
   return packed(parts, '\n;\n', maxKeyTextLength, ({ length }) => length)
 }
 
@@ -148,7 +148,7 @@ function overlappingParts(text: string): string[] {
   const parts: string[] = []
   for (let start = 0; ; start += maxKeyTextLength - overlap) {
     const part = text.slice(start, start + maxKeyTextLength)
-    // A cut through a pair leaves halves, which are part of no key.
+    // A cut through a surrogate pair leaves lone halves, which are not part of any key.
     parts.push(part.isWellFormed() ? part : part.replace(/\p{Cs}/gu, ''))
     if (start + maxKeyTextLength >= text.length) return parts
   }

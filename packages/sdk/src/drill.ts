@@ -1,12 +1,12 @@
 import type { VerifyText } from './signed-control.ts'
 
-/** Far above what the service sends. */
+/** Far longer than what the service sends. */
 const nonceForm = /^[\w-]{1,64}$/
 const timeForm = /^[\dTZ:.-]{1,40}$/
 
 /**
- * Whether a message of the control stream is a drill, and its nonce where it is one for this instance that the
- * deployment signed.
+ * Parses a message of the control stream as a drill. Returns its nonce if it is meant for this instance and signed by the
+ * deployment.
  */
 export function readDrill(
   text: string,

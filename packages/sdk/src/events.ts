@@ -4,7 +4,7 @@ import type { NewEvent } from './wire.ts'
 
 const severities = ['info', 'warning', 'critical', 'breach']
 const paramsBytes = 4 * 1024
-/** Of the 16 KiB that the service takes. */
+/** The service accepts 16 KiB. */
 const metadataBytes = 12 * 1024
 const maxDescriptionLength = 1000
 const maxSessionIdLength = 200
@@ -13,7 +13,7 @@ const maxToolNameLength = 100
 const isPlainObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Redaction would take the value of `token_count` for a token. */
+/** Redaction would treat the value of `token_count` as a token. */
 function isNumbersOnly(description: string): boolean {
   try {
     return Object.values(JSON.parse(description)).every((value) => typeof value === 'number')
@@ -22,7 +22,7 @@ function isNumbersOnly(description: string): boolean {
   }
 }
 
-/** The event as it is sent, or what is wrong with the report. */
+/** Returns the event to send, or a sentence that says what is wrong with the report. */
 export function eventOf(report: Report, instanceId: string): NewEvent | string {
   const { severity, eventType, description, sessionId, metadata } = Object(report) as Report
   if (!severities.includes(severity)) return `severity must be one of ${severities.join(', ')}`
@@ -44,7 +44,7 @@ export function eventOf(report: Report, instanceId: string): NewEvent | string {
   }
 }
 
-/** The `tool_call` event, or what is wrong with the call. */
+/** Returns the `tool_call` event, or a sentence that says what is wrong with the call. */
 export function toolCallEvent(call: ToolCall, instanceId: string): NewEvent | string {
   const { toolName, durationMs, ok = true, sessionId, params } = Object(call) as ToolCall
   if (typeof toolName !== 'string' || toolName === '') return 'toolName must be a string'
@@ -61,7 +61,7 @@ export function toolCallEvent(call: ToolCall, instanceId: string): NewEvent | st
   return { ...event, metadata }
 }
 
-/** Reports that the memory of this agent was changed, or that the service has an older database. */
+/** Reports that the agent's stored state was changed, or that the service has an older database. */
 export const mismatchEvent = (applied: number, serviceVersion: number, instanceId: string): NewEvent => ({
   severity: 'critical',
   source: instanceId,

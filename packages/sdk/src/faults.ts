@@ -15,7 +15,7 @@ export type FaultCode =
   | 'file'
   | 'listener'
 
-/** Given to listeners of `error`. Its message says what is wrong and what helps; it never holds a key or an argument. */
+/** Passed to listeners of `error`. The message says what is wrong and how to fix it; it never contains keys or arguments. */
 export class MonitorError extends Error {
   override name = 'MonitorError'
   readonly code: FaultCode

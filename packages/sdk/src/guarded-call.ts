@@ -1,16 +1,16 @@
 import type { Denial } from './denied.ts'
 import type { GuardedCall, Monitor } from './monitor.ts'
 
-/** One call of a tool, as an adapter sees it. */
+/** One tool call in an adapter. */
 interface AdapterCall<Result> extends GuardedCall {
   run(): Result | PromiseLike<Result>
-  /** The denial in the form in which the framework shows it to the model. */
+  /** Returns the denial in the form in which the framework shows it to the model. */
   deny(denial: Denial): Result | PromiseLike<Result>
-  /** For frameworks in which a result, and not only a throw, may be a failure. */
+  /** For frameworks in which a result may be a failure, besides an exception. */
   hasFailed?(result: Result): boolean
 }
 
-/** Guards a call, runs it and reports it. What the tool throws goes on as it is. */
+/** Guards a call, runs it and reports it. Rethrows what the tool throws. */
 export async function guardedCall<Result>(monitor: Monitor, call: AdapterCall<Result>): Promise<Result> {
   const denial = await monitor.guard(call)
   if (denial) return call.deny(denial)
@@ -25,7 +25,7 @@ export async function guardedCall<Result>(monitor: Monitor, call: AdapterCall<Re
   }
 }
 
-/** Starts the clock of a call that is allowed. What it returns reports the call. */
+/** Starts to measure an allowed call. Returns a function that reports the call. */
 export function startCall(monitor: Monitor, { toolName, args, sessionId }: GuardedCall): (ok: boolean) => void {
   const startedAt = performance.now()
   return (ok) => {
@@ -34,7 +34,7 @@ export function startCall(monitor: Monitor, { toolName, args, sessionId }: Guard
   }
 }
 
-/** A copy that differs in these properties. Frameworks also mark their tools by symbols and hidden properties: all stay. */
+/** Copies an object with changed properties. Keeps symbols and hidden properties, by which frameworks mark their tools. */
 export function copyWith<Original extends object>(original: Original, changes: object): Original {
   const properties = { ...Object.getOwnPropertyDescriptors(original), ...Object.getOwnPropertyDescriptors(changes) }
   return Object.create(Object.getPrototypeOf(original), properties)

@@ -13,7 +13,7 @@ interface CallResult {
 }
 type CallHandler = (request: CallRequest, context: CallContext) => CallResult | Promise<CallResult>
 
-/** A `Server` of MCP, of the packages `@modelcontextprotocol/server` 2 and `@modelcontextprotocol/sdk` 1. */
+/** An MCP `Server`, of the packages `@modelcontextprotocol/server` 2 and `@modelcontextprotocol/sdk` 1. */
 export interface McpProtocol {
   // biome-ignore lint/suspicious/noExplicitAny: its overloads differ from version to version
   setRequestHandler(...args: any[]): void
@@ -21,9 +21,9 @@ export interface McpProtocol {
 }
 
 /**
- * Guards and reports every call of the tools that are registered with an McpServer, or a Server, from now on, and gives
- * it back. A denied call has a result with `isError` and the text `{ "denied": true, "reason": …, "retryable": false }`.
- * Throws TypeError when tools are registered already: their calls would pass by.
+ * Guards and reports every call of the tools that are registered with an McpServer or Server after this call; returns
+ * that server. A denied call has a result with `isError` and the text `{ "denied": true, "reason": …, "retryable":
+ * false }`. Throws TypeError if tools are registered already, because their calls would not be guarded.
  */
 export function guardServer<Server extends McpProtocol | { server: McpProtocol }>(
   monitor: Monitor,
@@ -43,7 +43,7 @@ export function guardServer<Server extends McpProtocol | { server: McpProtocol }
   return server
 }
 
-/** Version 1 names a method by the schema of its requests. */
+/** Version 1 identifies a method by the schema of its requests. */
 const nameOf = (method: unknown): unknown =>
   typeof method === 'string'
     ? method

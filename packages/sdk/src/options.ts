@@ -1,6 +1,6 @@
 import type { FailMode, MonitorOptions } from './monitor.ts'
 
-/** The options with what was left out. */
+/** The options with defaults filled in. */
 export type Settings = Required<
   Pick<MonitorOptions, 'url' | 'key' | 'instanceId' | 'name' | 'staleAfterMs' | 'checkTimeoutMs'>
 > &
@@ -8,7 +8,7 @@ export type Settings = Required<
     failMode: FailMode
   }
 
-/** A rotation with overlap takes two, and each key can cost a verification of every message. */
+/** A rotation with overlap needs two. Every message may be verified against each key. */
 const maxPublicKeys = 8
 
 const known: Record<keyof MonitorOptions, true> = {
@@ -31,7 +31,7 @@ function check(holds: boolean, sentence: string): void {
   if (!holds) throw new TypeError(`createMonitor: ${sentence}`)
 }
 
-/** The sentences do not repeat the url: a password in it would come along. */
+/** The messages do not repeat the url, which may contain a password. */
 function checkUrl(url: unknown): void {
   let parsed: URL | undefined
   try {
@@ -49,10 +49,10 @@ function checkUrl(url: unknown): void {
   )
 }
 
-/** Whether the key, and what the service says, travel over a network that others may read and change. */
+/** Whether the key and the responses are sent unencrypted over a network that others may read and change. */
 export function isUnencrypted(url: string): boolean {
   const { protocol, hostname } = new URL(url)
-  // As `isLoopback` of @wardline/text; names below localhost lead nowhere else either (RFC 6761, section 6.3).
+  // Like `isLoopback` of @wardline/text. Names below localhost are loopback too (RFC 6761, section 6.3).
   const isLoopback = /^(.+\.)?localhost$|^127(\.\d{1,3}){3}$|^\[::1\]$/.test(hostname)
   return protocol === 'http:' && !isLoopback
 }

@@ -3,17 +3,17 @@ export interface Pace {
   heartbeat: number
   poll: number
   pollWithoutStream: number
-  /** A stream that sends no byte for this long is dead: the service sends one every 30 seconds. */
+  /** A stream without a byte for this long is dead: the service sends one every 30 seconds. */
   streamSilence: number
-  /** The service says the state at once; a stream that has said nothing by then is not one. */
+  /** Limit for the first message: the service sends the state at once. */
   streamStart: number
   reconnect: number
   maxReconnect: number
-  /** Between attempts with a key that was refused: only a person can change that. */
+  /** Between attempts with a refused key, which only a person can fix. */
   refused: number
   request: number
   start: number
-  /** How long an event that is not urgent may wait for others to go with. */
+  /** How long an event that is not urgent waits for others, to be sent in one batch. */
   batch: number
   flush: number
   metricsWindow: number
@@ -35,10 +35,10 @@ export const usualPace: Pace = {
   metricsWindow: 300_000,
 }
 
-/** 20 % less to 20 % more, so that agents that were started together do not ask together. */
+/** Varies by up to 20 %, so that agents that were started together do not send requests together. */
 export const jittered = (ms: number): number => ms * (0.8 + 0.4 * Math.random())
 
-/** A random wait whose bound doubles with each attempt; never below the minimum, so never a tight loop. */
+/** Returns a random wait whose upper bound doubles with each attempt. A minimum prevents tight loops. */
 export function backoff({ reconnect, maxReconnect }: Pace, attempt: number): number {
   const bound = Math.min(maxReconnect, reconnect * 2 ** Math.min(attempt + 1, 20))
   return reconnect + Math.random() * (bound - reconnect)

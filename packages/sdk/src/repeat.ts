@@ -2,7 +2,7 @@ import { clearTimeout, setTimeout } from 'node:timers'
 
 const afterFaultMs = 3_000
 
-/** A timer that lets the process end. Returns what takes it back. */
+/** Starts a timer that does not keep the process alive. Returns a function that cancels it. */
 export function unrefTimeout(ms: number, work: () => void): () => void {
   const timer = setTimeout(work, ms)
   timer.unref()
@@ -10,8 +10,8 @@ export function unrefTimeout(ms: number, work: () => void): () => void {
 }
 
 /**
- * Runs `work` again and again, never twice at once, each time after the milliseconds it asked for, until the signal
- * aborts. Infinity = not before `within` is called.
+ * Runs `work` repeatedly until the signal aborts, never concurrently. Each run returns the milliseconds until the next;
+ * Infinity: not before `within` is called.
  */
 export class Repeat {
   readonly #work: () => Promise<number>
@@ -28,7 +28,7 @@ export class Repeat {
     this.#arm(firstAfterMs)
   }
 
-  /** Shortens the present wait; while the work runs, the next one. */
+  /** Shortens the current wait, or the next one while the work runs. */
   within(ms: number): void {
     if (this.#isRunning) this.#sooner = Math.min(ms, this.#sooner)
     else if (performance.now() + ms < this.#dueAt) this.#arm(ms)
@@ -45,7 +45,7 @@ export class Repeat {
     this.#isRunning = true
     this.#dueAt = Number.POSITIVE_INFINITY
     this.#sooner = Number.POSITIVE_INFINITY
-    // Nothing is known to reject; should it, the kill switch must be asked all the same.
+    // No work is known to reject. If it does, polling of the kill switch must continue.
     const wait = await this.#work().catch(() => afterFaultMs)
     this.#isRunning = false
     this.#arm(Math.min(wait, this.#sooner))

@@ -4,32 +4,32 @@ import { MonitorError } from './faults.ts'
 import { plainLine } from './plain-line.ts'
 
 export interface Answer {
-  /** 0 when none came in time. */
+  /** HTTP status; 0 if no response arrived in time. */
   status: number
-  /** The JSON of the body, or an empty object. */
+  /** The parsed JSON body, or an empty object. */
   body: Record<string, unknown>
   header(name: string): string | null
   retryAfterMs: number | undefined
-  /** Why none came, such as ECONNREFUSED. */
+  /** Why there is no response, such as ECONNREFUSED. */
   fault?: string
 }
 
 export interface Call {
-  /** JSON. A call with a body is a POST. */
+  /** JSON text. A call with a body is a POST. */
   body?: string
   headers?: Record<string, string>
   timeoutMs: number
 }
 
-/** The service answers in a few KiB; whatever else listens there must not fill the memory. */
+/** Responses of the service have a few KiB; any other server at this address must not fill the memory. */
 export const maxBytes = 1024 * 1024
 export const unsigned = 'not signed by the deployment'
 export const invalidAnswer = 'an answer that is compressed or too long'
 
-/** However long an answer asks to wait: no proxy may blind the kill switch for longer. */
+/** Upper bound of Retry-After, so that a proxy cannot disable the kill switch for longer. */
 const maxRetryAfterMs = 60_000
 
-/** `Retry-After` in milliseconds, from seconds or a date. */
+/** Parses `Retry-After`, in seconds or as a date, into milliseconds. */
 export function retryAfterMs(value: string | null | undefined): number | undefined {
   if (!value) return undefined
   const ms = /^\s*\d+\s*$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now()
@@ -40,15 +40,15 @@ export const retryWithin = (ms: number): number => Math.min(Math.max(ms, 0), max
 
 export const isSuccess = ({ status }: Pick<Answer, 'status'>): boolean =>
   (status >= 200 && status < 300) || status === 304
-/** The request may succeed when it is retried; 401 and 403 only after a change of key or rights. */
+/** Whether a retry may succeed; after 401 and 403 it does only once the key or its rights were changed. */
 export const isPassing = ({ status }: Pick<Answer, 'status'>): boolean =>
   status < 400 || status >= 500 || status === 408 || status === 429
-/** The second comes in place of 401 once the address has sent many such keys. */
+/** The service answers 429 instead of 401 once an address has sent many invalid keys. */
 export const isBadKey = ({ status, header }: Pick<Answer, 'status'> & Partial<Answer>): boolean =>
   status === 401 || (status === 429 && header?.('x-error-code') === 'too_many_failures')
 export const isRefused = ({ status }: Pick<Answer, 'status'>): boolean => status === 401 || status === 403
 
-/** Makes a key for an instance. All coding agents share one: their ids begin with these prefixes by default. */
+/** Returns the command that creates a key for an instance. All coding agents share a key by their default prefixes. */
 export const keyCommand = (instanceId: string): string =>
   `wardline keys create --scope agent ${
     /^(claude-code|codex|cursor)-/.test(instanceId)
@@ -56,10 +56,10 @@ export const keyCommand = (instanceId: string): string =>
       : `--name ${instanceId} --instance ${instanceId}`
   }`
 
-/** The public part of a key, as `wardline keys list` shows it. */
+/** Returns the public part of a key, as shown by `wardline keys list`. */
 const keyId = (key: string): string | undefined => /^wl_[a-z]+_([0-9a-z]{8})_/.exec(key)?.[1]
 
-/** The routes of the service under /api, called with the key of one agent. */
+/** Calls routes below /api with the key of one agent. */
 export class Service {
   readonly #base: URL
   readonly #key: string
@@ -80,12 +80,12 @@ export class Service {
   }
 
   /**
-   * Never rejects. A request whose connection was lost is sent once more, since that is how a connection ends that was
-   * kept for the next request: every request of an agent may be repeated.
+   * Never rejects. A request whose connection was lost is sent once more, because a kept-alive connection may have been
+   * closed by the server. All requests of an agent may be repeated.
    */
   async call(path: string, call: Call): Promise<Answer> {
     const giveUp = new AbortController()
-    // Not unref'ed: the process would otherwise end before the answer.
+    // Not unref'ed, otherwise the process could end before the response.
     const timer = setTimeout(() => giveUp.abort(), call.timeoutMs)
     try {
       return await this.#send(path, call, giveUp.signal).catch(() => this.#send(path, call, giveUp.signal))
@@ -96,7 +96,7 @@ export class Service {
     }
   }
 
-  /** Redirects are not followed: the key would go along to wherever they lead. */
+  /** Does not follow redirects, which could forward the key to another host. */
   async #send(path: string, { body, headers }: Call, signal: AbortSignal): Promise<Answer> {
     const json: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
     const response = await fetch(this.url(path), {
@@ -116,7 +116,7 @@ export class Service {
     }
   }
 
-  /** Advice to the developer about an unsuccessful answer. */
+  /** Returns an error with advice for the developer about an unsuccessful response. */
   explain(answer: Pick<Answer, 'status'> & Partial<Answer>): MonitorError {
     const { status, fault } = answer
     const { host } = this.#base
@@ -144,7 +144,7 @@ export class Service {
     }
     const said = typeof answer.body?.error === 'string' ? `: ${this.#withoutKey(answer.body.error)}` : '.'
     if (status === 403) {
-      // Another key would not make room for the instance.
+      // Another key would not help against the limit of instances.
       const help = answer.header?.('x-error-code') === 'instance_limit' ? '' : ` ${remedy}`
       return new MonitorError(
         'unauthorized',
@@ -160,7 +160,7 @@ export class Service {
     return new MonitorError('unexpected', `${host} answers with ${status}${said}`)
   }
 
-  /** An answer may come from anything that listens there, and may repeat what it was sent. */
+  /** A response may come from any server at this address and may repeat the key. */
   #withoutKey(text: string): string {
     return plainLine(text.replaceAll(this.#key, '[key]').slice(0, 200))
   }
@@ -174,10 +174,10 @@ export const noAnswer = (fault: string): Answer => ({
   fault,
 })
 
-/** A few compressed KiB can unpack to gigabytes, so that none are unpacked. */
+/** Compressed responses are refused, because a few KiB can decompress to gigabytes. */
 export const isPlain = (encoding: string | null | undefined): boolean => /^(?:identity)?$/i.test(encoding ?? '')
 
-/** Undefined when it is compressed or too long; the connection is ended then. */
+/** Reads the body. Returns undefined and closes the connection if it is compressed or too long. */
 async function boundedText({ headers, body }: Response): Promise<string | undefined> {
   const parts: Uint8Array[] = []
   let bytes = 0

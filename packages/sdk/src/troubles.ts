@@ -1,7 +1,7 @@
 import type { FaultCode, MonitorError } from './faults.ts'
 import type { Listeners } from './listeners.ts'
 
-/** Notifies listeners of `error`; a lasting fault once, until it is over. */
+/** Notifies listeners of `error`, once per lasting fault until it is over. */
 export class Troubles {
   readonly #listeners: Listeners
   readonly #open = new Map<string, FaultCode>()
@@ -14,7 +14,7 @@ export class Troubles {
     this.#listeners.emit('error', error)
   }
 
-  /** `where` is the part that met it. */
+  /** `where`: the component that has the fault. */
   meet(where: string, error: MonitorError): void {
     if (this.#open.get(where) === error.code) return
     this.#open.set(where, error.code)

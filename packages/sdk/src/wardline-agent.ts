@@ -7,7 +7,7 @@ import type { FailMode } from './monitor.ts'
 
 // The command `wardline-agent`. A hook runs before every call of a tool, so each command loads only what it needs.
 
-/** Longer than everything that a hook does may take together. */
+/** More than the sum of all time limits within a hook. */
 const hookMs = 4_200
 
 const isCodingTool = (name: string | undefined): name is CodingTool => codingTools.includes(name as CodingTool)
@@ -18,20 +18,20 @@ function write(descriptor: 1 | 2, text: string): void {
     try {
       rest = rest.subarray(writeSync(descriptor, rest))
     } catch (fault) {
-      // A pipe that is full takes more in a moment; one whose reader has gone never will.
+      // A full pipe accepts more in a moment; one without a reader never does.
       if ((fault as { code?: string }).code !== 'EAGAIN') return
     }
   }
 }
 
-/** Ends at once: an open connection must not keep a person waiting. */
+/** Exits at once, without waiting for open connections. */
 function end({ stdout, stderr, exitCode }: HookAnswer): never {
   write(1, stdout)
   write(2, stderr)
   exit(exitCode)
 }
 
-/** Whatever goes wrong in here, known or not, must not look like a hook that has nothing against the call. */
+/** No failure in here may look like a hook that allows the call. */
 function runHook(args: string[]): void {
   const [tool] = args.filter((arg) => !arg.startsWith('-'))
   const flags = args.filter((arg) => arg.startsWith('-'))
@@ -45,7 +45,7 @@ function runHook(args: string[]): void {
   }
   const known = tool as CodingTool | undefined
   const failClosed = flags.length > 0
-  // The settings may say "closed", and may be what cannot be read.
+  // Until the settings are read, assume "closed": they may say so, or be unreadable.
   let failMode: FailMode = 'closed'
   const onFailMode = (said: FailMode) => {
     failMode = said
@@ -66,7 +66,7 @@ if (command === 'hook') runHook(words)
 else {
   import('./agent/command-line.ts')
     .then(({ runCommand }) => runCommand(command, words, env))
-    // What was written may still be on its way.
+    // Wait until the output is written.
     .then((code) => stdout.write('', () => exit(code)))
     .catch((fault) => end({ exitCode: 1, stdout: '', stderr: `wardline-agent: ${(fault as Error).message}\n` }))
 }
