@@ -2,9 +2,9 @@ import type { Denial } from './denied.ts'
 import { copyWith, guardedCall, startCall } from './guarded-call.ts'
 import type { GuardedCall, Monitor } from './monitor.ts'
 
-// What the AI SDK calls a tool is alike in its versions 6 and 7.
+// Tools have the same shape in versions 6 and 7 of the AI SDK.
 
-/** Tools by their names, as `generateText`, `streamText` and `ToolLoopAgent` take them. */
+/** Tools by name, as in the options of `generateText`, `streamText` and `ToolLoopAgent`. */
 export type AiTools = Record<string, AiTool>
 export interface AiTool {
   type?: unknown
@@ -22,11 +22,11 @@ type Method = (...args: unknown[]) => unknown
 
 const guarded = new WeakSet<object>()
 
-/** Whether its calls are guarded where they run. */
+/** Whether the tool was wrapped. */
 export const isGuarded = (tool: AiTool | undefined): boolean =>
   typeof tool?.execute === 'function' && guarded.has(tool.execute)
 
-/** The tool with a guard before each call and a report after it; a denial is its output. */
+/** Wraps a tool: guards each call before it runs, and reports it afterwards. A denial becomes its output. */
 export function guardExecute<Tool extends AiTool>(
   monitor: Monitor,
   toolName: string,
@@ -46,7 +46,7 @@ export function guardExecute<Tool extends AiTool>(
         })
   guarded.add(execute)
   if (typeof toModelOutput !== 'function') return copyWith(tool, { execute })
-  // It knows what the tool returns, which a denial is not.
+  // The tool's own function cannot convert a denial.
   const readOutput = (result: { output: unknown }) =>
     isDenial(result.output) ? { type: 'json', value: result.output } : toModelOutput.call(tool, result)
   return copyWith(tool, { execute, toModelOutput: readOutput })
@@ -69,8 +69,8 @@ async function* stream(monitor: Monitor, call: GuardedCall, run: () => unknown):
 }
 
 /**
- * Of results that come one after the other, the last one is the output. An ordinary function that returns them shows
- * itself only when it is called, which is after the guard: too late to hand on the ones before.
+ * Returns the last of several results, which is the output. Whether an ordinary function returns several is only known
+ * when it is called, after the guard: too late to pass on the preliminary ones.
  */
 async function lastOf(result: unknown): Promise<unknown> {
   if (typeof (result as AsyncIterable<unknown> | null | undefined)?.[Symbol.asyncIterator] !== 'function') return result
@@ -79,7 +79,7 @@ async function lastOf(result: unknown): Promise<unknown> {
   return last
 }
 
-/** By its shape: it may have been stored with the conversation meanwhile. */
+/** Recognizes a denial by its shape, because it may have been stored with the conversation. */
 function isDenial(output: unknown): output is Denial {
   const { denied, reason, retryable } = Object(output) as Partial<Denial>
   return denied === true && retryable === false && typeof reason === 'string'

@@ -4,9 +4,9 @@ import type { Monitor } from './monitor.ts'
 export type { AiSdkOptions, AiTools } from './ai-sdk-tools.ts'
 
 /**
- * The tools with a guard before each call and a report after it. The output of a denied call is
- * `{ denied: true, reason, retryable: false }`. A tool without `execute` stays as it is: see guardApproval(). Tools that
- * the provider runs are not guarded; `abortSignal: monitor.signal` stops those with everything else.
+ * Wraps tools: guards each call before it runs, and reports it afterwards. The output of a denied call is
+ * `{ denied: true, reason, retryable: false }`. A tool without `execute` is returned unchanged, see guardApproval(). Tools
+ * run by the provider are not guarded; `abortSignal: monitor.signal` stops them with everything else.
  */
 export function guardTools<Tools extends AiTools>(monitor: Monitor, tools: Tools, options: AiSdkOptions = {}): Tools {
   const guarded = Object.entries(tools).map(([toolName, tool]) => [
@@ -16,7 +16,7 @@ export function guardTools<Tools extends AiTools>(monitor: Monitor, tools: Tools
   return Object.fromEntries(guarded) as Tools
 }
 
-/** The call that a rule for `toolApproval` decides about. */
+/** The call to approve or deny. */
 export interface ApprovalRequest {
   toolCall: { toolName: string; toolCallId: string; input: unknown; providerExecuted?: boolean | undefined }
   tools: AiTools | undefined
@@ -37,9 +37,9 @@ export type ApprovalStatus =
 export type ApprovalRule = (request: ApprovalRequest) => ApprovalStatus | PromiseLike<ApprovalStatus>
 
 /**
- * For `toolApproval`: denies calls of tools that guardTools() cannot wrap, because your program runs them elsewhere (and
- * has to heed the denial), or that it did not wrap; the others of these are reported. Then your own rule is asked, or
- * without one the tool's `needsApproval`.
+ * Returns a function for `toolApproval` that guards and reports calls of tools that guardTools() did not or cannot wrap,
+ * because they run in your program (which must respect the denial). Allowed calls are then decided by your own rule, or
+ * else by the tool's `needsApproval`.
  */
 export function guardApproval(
   monitor: Monitor,
@@ -48,7 +48,7 @@ export function guardApproval(
 ): (request: ApprovalRequest) => Promise<ApprovalStatus> {
   return async (request) => {
     const { toolName, input, providerExecuted } = request.toolCall
-    // Tools of the provider have already run before the guard is asked.
+    // Tools of the provider have already run at this point.
     if (providerExecuted === true || isGuarded(toolOf(request))) return own(request)
     const denial = await monitor.guard({ toolName, args: input, sessionId })
     if (denial) return { type: 'denied', reason: denial.reason }
@@ -65,7 +65,7 @@ function toolOf({ tools = {}, toolCall }: ApprovalRequest): AiTool | undefined {
   return Object.hasOwn(tools, toolCall.toolName) ? tools[toolCall.toolName] : undefined
 }
 
-/** Approval by the rule of the single tool, which the AI SDK applies where there is no rule for all tools. */
+/** Applies the tool's own rule, as the AI SDK does without a rule for all tools. */
 async function ruleOfTool(request: ApprovalRequest): Promise<ApprovalStatus> {
   const { toolCall, toolsContext, messages } = request
   const tool = toolOf(request)

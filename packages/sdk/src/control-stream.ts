@@ -3,7 +3,7 @@ import type { Pace } from './pace.ts'
 import { unrefTimeout } from './repeat.ts'
 import { isPlain, maxBytes, retryAfterMs, retryWithin, type Service } from './service.ts'
 
-/** A control message has a few hundred characters; a line without an end must not fill the memory. */
+/** A control message has a few hundred characters; an endless line must not fill the memory. */
 const maxCharacters = 64 * 1024
 
 interface ListenOptions {
@@ -11,26 +11,26 @@ interface ListenOptions {
   path: string
   pace: Pace
   signal: AbortSignal
-  /** The data of one message. */
+  /** Called with the data of each message. */
   onData(text: string): void
-  /** Something came, if only a sign of life. */
+  /** Called for every chunk, including keep-alives. */
   onAlive(): void
 }
 
-/** A message takes some hundred bytes and comes seldom: more than this much and so much a second is a flood. */
+/** Messages are small and rare: a higher rate than this is a flood. */
 const bytesPerMs = 10
 
 /** How a connection ended. */
 export interface Ended {
-  /** 0 when no answer came. */
+  /** HTTP status; 0 without a response. */
   status: number
-  /** How long to wait, as far as the service says. */
+  /** Wait requested by the service, if any. */
   retryMs: number | undefined
 }
 
 /**
- * Cuts a text stream into lines, wherever the chunks end. Returns false when a line is too long. The SDK depends on no
- * parser, and needs none: each control message is one line of data.
+ * Splits a text stream into lines, independent of chunk boundaries. Returns false if a line is too long. The SDK has no
+ * dependencies, and needs no full parser: each control message is one line of data.
  */
 export function lineReader(onLine: (line: string) => void): (chunk: string) => boolean {
   let rest = ''
@@ -43,8 +43,8 @@ export function lineReader(onLine: (line: string) => void): (chunk: string) => b
 }
 
 /**
- * Listens to the control stream over one connection until that ends; never rejects. Not by `fetch`, whose open answer
- * would keep the process alive: the socket of this request is let go.
+ * Listens to the control stream over one connection until it ends; never rejects. Does not use `fetch`, whose open
+ * response would keep the process alive; the socket of this request is unref'ed.
  */
 export async function listen({ service, path, pace, signal, onData, onAlive }: ListenOptions): Promise<Ended> {
   const url = service.url(path)

@@ -1,30 +1,30 @@
 import { Buffer } from 'node:buffer'
 
-/** A name or a short command may be a path by its looks or not (`id_rsa`); a longer text has to look like one. */
+/** Up to this length any text may be a file name (`id_rsa`); a longer text must look like a path. */
 const nameLength = 255
-/** Of the 4,096 that the service takes, which is also the longest path that Linux opens. */
+/** Below the 4,096 that the service accepts, which is also PATH_MAX of Linux. */
 export const maxPathBytes = 4_090
-/** Requests for one call: 4 MiB of keys in every reading, or as much of nothing but paths as can be asked in time. */
+/** Requests per call: enough for 4 MiB of text searched for keys, or for as many paths as can be checked in time. */
 export const maxRequests = 1_500
-/** Of a long script the service is asked in pieces; both pieces at a cut have so much of it, more than any decoy. */
+/** A long script is checked in pieces; consecutive pieces share this much, which is more than any decoy. */
 const overlapBytes = 1_100
 const maxFolderBytes = 1_000
 const pieceBytes = maxPathBytes - maxFolderBytes - 20
 
-/** A separator, a home, a name with an ending or a leading dot. */
+/** A separator, a home folder, a name with an extension or a leading dot. */
 const looksLikePath = (text: string): boolean => /[/\\~]|\w\.\w{1,12}(?!\w)|(?<![\w.])\.\w/.test(text)
 const mayBePath = (text: string): boolean => (text.length <= nameLength && /\p{L}/u.test(text)) || looksLikePath(text)
 const isOneWord = (text: string): boolean => !/[\s;|&<>()`"'\\]/.test(text)
 const bytesOf = (text: string): number => Buffer.byteLength(text)
 const fits = (text: string): boolean => text.length <= maxPathBytes && bytesOf(text) <= maxPathBytes
 
-/** The service follows these from folder to folder, so such a command stays separate. */
+/** The service follows these commands from folder to folder, so a text with one is checked separately. */
 const folderChange = /(?:^|[\s;|&(])(?:cd|pushd|chdir|set-location|-C)\s+(?:"([^"\n]*)"|'([^'\n]*)'|([^\s;|&<>()]*))/gi
 const changesFolder = (text: string): boolean => text.search(folderChange) >= 0
 
 /**
- * What is asked about texts, and about the names of fields, as paths or commands: as few requests as will hold them.
- * Undefined when scripts alone need more than may be asked.
+ * Packs texts and names of fields, as paths or commands, into as few requests as possible. Undefined if scripts alone
+ * exceed the maximum number of requests.
  */
 export function pathTexts(texts: string[], names: string[]): string[] | undefined {
   const words = new Set<string>()
@@ -36,7 +36,7 @@ export function pathTexts(texts: string[], names: string[]): string[] | undefine
       if (alone.length + pieces > maxRequests) return undefined
       alone.push(...(fits(text) ? [text] : scriptPieces(text)))
     } else if (fits(text)) {
-      // In quotes, as the name of one file; and its words, separately or as they stand in a longer text.
+      // Quoted, as the name of one file; and its words, separately or as in a longer text.
       words.add(quoted(text))
       if (text.length <= nameLength) words.add(text)
       else addWords(words, text)
@@ -59,7 +59,7 @@ function addWords(words: Set<string>, text: string): void {
   for (const word of text.split(/[\s;|&<>()`"']+/)) if (looksLikePath(word)) addWord(words, word)
 }
 
-/** A path that is too long to be opened may become one that is not, by whatever takes the detours out of it. */
+/** A path that is too long to be opened may become shorter when a tool normalizes it. */
 function addWord(words: Set<string>, word: string): void {
   if (fits(word)) return void words.add(word)
   const plain = word
@@ -72,7 +72,7 @@ function addWord(words: Set<string>, word: string): void {
   }
 }
 
-/** A script in pieces that fit, each with the folder in which it starts. */
+/** Splits a script into pieces that fit, each with the folder in which it starts. */
 function scriptPieces(text: string): string[] {
   const bytes = Buffer.from(text)
   const changes = text.matchAll(folderChange)
@@ -92,7 +92,7 @@ function scriptPieces(text: string): string[] {
       folder = /^(?:[/~\\$%]|[a-z]:)/i.test(path) ? path : `${folder ?? '.'}/${path}`
       change = changes.next()
     }
-    // Once for each piece: scripts may change folder hundreds of thousands of times.
+    // Normalize once per piece, because a script may change folder hundreds of thousands of times.
     if (folder !== before) folder = plainPath(folder!) || '.'
     if (folder && bytesOf(folder) > maxFolderBytes) folder = '.'
     const piece = bytes.subarray(start, start + pieceBytes).toString()
@@ -101,7 +101,7 @@ function scriptPieces(text: string): string[] {
   }
 }
 
-/** Without detours. `posix.normalize` does the same in quadratic time, minutes for what a model may write. */
+/** Normalizes a path in linear time. `posix.normalize` is quadratic: minutes for what a model may write. */
 export function plainPath(path: string): string {
   const root = path.startsWith('/') ? '/' : ''
   const names: string[] = []
@@ -113,7 +113,7 @@ export function plainPath(path: string): string {
   return root + names.join('/') + (names.length > 0 && path.endsWith('/') ? '/' : '')
 }
 
-/** The parts, joined as long as they stay within the size. */
+/** Joins parts into texts of up to the given size. */
 export function packed(
   parts: string[],
   separator: string,

@@ -1,18 +1,19 @@
 /**
- * Why a call was denied: the agent is suspended; an argument holds a decoy; or the arguments were not compared with the
- * decoys, because that failed and the fail mode is `closed`, or because the arguments or their number do not allow it.
+ * Why a call was denied. `suspended`: the agent is suspended. `decoy`: an argument contains a decoy. `unchecked`: the
+ * arguments could not be compared with the decoys, because the check failed with fail mode `closed`, or because the
+ * arguments or the number of calls exceed a limit.
  */
 export type DenialCode = 'suspended' | 'decoy' | 'unchecked'
 
 /**
- * A denial as a model may read it. `reason` does not say that a decoy was touched: an attacker who steers the model
- * would learn what to avoid. `code` is for the program; it is left out of JSON and of copies.
+ * A denial for the model. `reason` does not reveal that a decoy was touched, which would teach an attacker who steers the
+ * model what to avoid. `code` is for the program; it is not part of JSON and copies.
  */
 export interface Denial {
   denied: true
   /** One or two plain sentences. */
   reason: string
-  /** Trying again is never the answer. */
+  /** Always false: a retry does not help. */
   retryable: false
   readonly code: DenialCode
 }
@@ -29,15 +30,15 @@ export const notAllowed = 'The security monitor of this agent does not allow thi
 export const suspendedReason = (reason: string | null | undefined): string =>
   `This agent is suspended (${reason ?? 'no reason was given'}). It must stop here and not retry.`
 
-/** `faults` say what a person can do about it. */
+/** `faults` tell a person how to fix it. */
 export const uncheckedReason = (...faults: readonly string[]): string =>
   ['The security monitor could not check this call, and does not allow unchecked calls.', ...faults].join(' ')
 
-/** Thrown by a guard that denies a call, and the reason of `monitor.signal`. It never holds a value of an argument. */
+/** Thrown by a guard that denies a call, and the reason of `monitor.signal`. Never contains a value of an argument. */
 export class WardlineDenied extends Error {
   override name = 'WardlineDenied'
   readonly code: DenialCode
-  /** The part that a model may read. */
+  /** The part for the model. */
   readonly denial: Denial
   readonly retryable = false
 

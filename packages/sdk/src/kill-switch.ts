@@ -9,9 +9,9 @@ import { type ControlState, contradicts } from './wire.ts'
 type KillSwitchSettings = Pick<Settings, 'instanceId' | 'failMode' | 'staleAfterMs' | 'stateFile' | 'suspendLog'>
 
 /**
- * The state of one agent's kill switch. Of what the service sends only a higher version counts, so that a late answer
- * undoes nothing and a suspension lasts until it is lifted. With `failMode: 'closed'` a lack of contact suspends as
- * well, until there is contact again.
+ * State of one agent's kill switch. Only a higher version replaces the state, so that a late response cannot undo a
+ * change and a suspension lasts until it is lifted. With `failMode: 'closed'` a lack of contact also suspends the agent,
+ * until there is contact again.
  */
 export class KillSwitch {
   readonly #settings: KillSwitchSettings
@@ -22,7 +22,7 @@ export class KillSwitch {
   #lastContact: Date | undefined
   #isCutOff = false
   #abort = new AbortController()
-  /** The suspension announced last; undefined while active. */
+  /** Last suspension that listeners were notified of; undefined while active. */
   #announced: string | undefined
   #cancelTimer = () => {}
 
@@ -37,7 +37,7 @@ export class KillSwitch {
       this.#announced = this.#situation
       this.#abort.abort(new WardlineDenied(this.#denial))
     }
-    // No listener can be added before the constructor has ended.
+    // Listeners can only be added after the constructor has returned.
     queueMicrotask(() => {
       if (fault) listeners.emit('error', fault)
       if (value?.suspended && this.#controlState === value) listeners.emit('suspend', this.#change)
@@ -61,7 +61,7 @@ export class KillSwitch {
   }
 
   /**
-   * The service itself has sent this state; before that it may come from a file that other programs may have written.
+   * Whether the service sent this state. Until then it may come from a file that other programs can write.
    */
   get isConfirmed(): boolean {
     return this.#isConfirmed
@@ -71,7 +71,7 @@ export class KillSwitch {
     return this.#lastContact
   }
 
-  /** No contact for so long that a kill may have gone unheard. */
+  /** No contact for so long that a kill may have been missed. */
   get isStale(): boolean {
     return this.#contactAt === undefined || performance.now() - this.#contactAt > this.#settings.staleAfterMs
   }
@@ -81,13 +81,13 @@ export class KillSwitch {
     return this.#isCutOff ? 'no contact with the monitoring service' : undefined
   }
 
-  /** The denial of every call, while suspended. */
+  /** Denial for every call while suspended; otherwise undefined. */
   get denial(): Denial | undefined {
     this.lookAtClock()
     return this.suspended ? this.#denial : undefined
   }
 
-  /** Applies a state from the service, if it is newer than the known one. */
+  /** Applies a state from the service if it is newer than the known one. */
   take(received: ControlState): 'newer' | 'known' | 'older' {
     const { version = -1 } = this
     const isSame = received.version === version && received.suspended === this.#controlState?.suspended
@@ -95,14 +95,14 @@ export class KillSwitch {
     this.#isConfirmed ||= isSame || received.version > version
     if (received.version > version) {
       this.#controlState = received
-      // Before listeners run: one may end the process, which must not come back unsuspended.
+      // Store it before listeners run: one may exit the process, which must not restart unsuspended.
       this.#keep(received)
     }
     this.confirm()
     return received.version > version ? 'newer' : received.version === version ? 'known' : 'older'
   }
 
-  /** Applies a suspension of an equal or lower version. Never a resume: only a higher version lifts a suspension. */
+  /** Applies a suspension with an equal or lower version. A resume always needs a higher version. */
   takeInstead(received: ControlState): void {
     this.#controlState = received
     this.#isConfirmed = true
@@ -110,12 +110,12 @@ export class KillSwitch {
     this.confirm()
   }
 
-  /** Whether the state from the service is a suspension that this state denies. */
+  /** Whether the service sent a suspension that contradicts the known state. */
   contradicts(received: ControlState): boolean {
     return contradicts(received, this.#controlState)
   }
 
-  /** The service says that nothing has changed. */
+  /** Call when the service confirms the known state. */
   confirm(): void {
     this.#contactAt = performance.now()
     this.#lastContact = new Date()
@@ -127,7 +127,7 @@ export class KillSwitch {
     this.#announce()
   }
 
-  /** With `failMode: 'closed'`, suspends when there was no contact for too long, or never. */
+  /** With `failMode: 'closed'`: suspends if there was no contact for too long, or none yet. */
   lookAtClock(): void {
     if (this.#settings.failMode === 'open' || this.#isCutOff || !this.isStale) return
     this.#isCutOff = true

@@ -5,18 +5,17 @@ export interface OpenAiAgentsOptions {
   sessionId?: string
 }
 
-/** A tool of any kind; which one it is shows in what it has. */
+/** A tool of any kind, recognized by its properties. */
 export interface AgentTool {
   type: string
   name: string
 }
 
 /**
- * The tools with a guard before each call and a report after it, where a guard can stand: in tools made by `tool()` or
- * `agent.asTool()`, in shellTool() and in applyPatchTool(). What the model reads of a denial is
- * `{ denied: true, reason, retryable: false }`; where a tool has an output schema and no `errorFunction`, which leaves
- * no room for that, the run ends with an error that says so. Tools that are hosted, and computerTool(), stay as they
- * are: `run(agent, input, { signal: monitor.signal })` stops those with everything else.
+ * Wraps tools made by `tool()`, `agent.asTool()`, shellTool() and applyPatchTool(): guards each call before it runs, and
+ * reports it afterwards. The model reads a denial as `{ denied: true, reason, retryable: false }`. A tool with an output
+ * schema and without `errorFunction` cannot return that, so the run ends with an error. Hosted tools and computerTool()
+ * are returned unchanged; `run(agent, input, { signal: monitor.signal })` stops them with everything else.
  */
 export function guardTools<Tools extends readonly AgentTool[]>(
   monitor: Monitor,
@@ -44,11 +43,11 @@ interface GuardrailData {
   toolCall: { callId: string; arguments: string }
   output?: unknown
 }
-/** What tool() makes of whatever is thrown, unless it is given an errorFunction. */
+/** Result of tool() for any exception, unless an errorFunction is set. */
 const errorText = 'An error occurred while running the tool'
 
 function guardFunction(monitor: Monitor, tool: FunctionTool, callOf: CallOf): FunctionTool {
-  // By run, so that a call that never ends is forgotten with its run.
+  // Keyed by run, so that a call that never ends is dropped with its run.
   const running = new WeakMap<object, Map<string, (ok: boolean) => void>>()
   const name = 'wardline'
   const allow = { behavior: { type: 'allow' } }
@@ -71,7 +70,7 @@ function guardFunction(monitor: Monitor, tool: FunctionTool, callOf: CallOf): Fu
   })
 }
 
-/** As escaped text a decoy could pass for something else. The tool refuses what is not JSON. */
+/** Parses the arguments, because a decoy in escaped text would not match. The tool refuses invalid JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)

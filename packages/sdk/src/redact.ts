@@ -6,30 +6,30 @@ const maxEntries = 50
 const maxCharacters = 500
 const maxNameCharacters = 100
 
-/** NUL and halves of surrogate pairs cannot be stored. */
+/** NUL and lone surrogates cannot be stored. */
 const storable = (text: string): string => text.replaceAll('\0', '\ufffd').toWellFormed()
 
-/** The text up to the last place where no credential can be cut in two. */
+/** Returns the text up to the last position at which no credential is cut in two. */
 function wholeWords(text: string): string {
   let end = text.length
   while (end > 0 && !/[\s,;"'&{}()<>]/.test(text[end - 1]!)) end--
   return text.slice(0, end)
 }
 
-/** A text without credentials, of at most `most` characters. Of a longer one twice as much is searched. */
+/** Returns the text without credentials, at most `maxLength` characters. Searches at most twice as many. */
 export function redactedText(text: string, maxLength: number): string {
   const isCut = text.length > 2 * maxLength
-  // The first half of a credential is one that nothing recognises.
+  // No pattern recognizes half a credential, so cut between words.
   const clean = storable(withoutCredentials(isCut ? wholeWords(text.slice(0, 2 * maxLength)) : text))
   return clean.length <= maxLength && !isCut ? clean : `${storable(clean.slice(0, maxLength - 1))}…`
 }
 
 /**
- * A copy as plain JSON of at most `maxBytes`, without credentials and with what is deep, long or no data replaced by a
- * word for it. Whatever it is given, it does not throw, runs no getter, and takes a bounded time.
+ * Copies a value as plain JSON of at most `maxBytes`, without credentials. Replaces deep, long and non-data values by
+ * placeholders. For any value: does not throw, runs no getters, and takes bounded time.
  */
 export function redacted(value: unknown, maxBytes: number): unknown {
-  // Room for the brackets and marks with which containers that were begun are ended.
+  // Leaves room for the brackets and marks that close open containers.
   const copy = new Copy(maxBytes - 512)
   return copy.of(value, maxDepth)
 }
@@ -98,7 +98,7 @@ class Copy {
   }
 }
 
-/** Whether something is set says nothing of what it is. */
+/** Whether to redact the value. Booleans and null only show whether a secret is set, so they are kept. */
 const isKeptBack = (name: string, value: unknown): boolean =>
   isSecretName(name) && value !== null && value !== undefined && typeof value !== 'boolean'
 
@@ -111,7 +111,7 @@ function plainValue(value: unknown): string | number | boolean | null {
   return `[${typeof value}]`
 }
 
-/** Placeholder for an object that is no plain container. */
+/** Placeholder for an object that is not a plain container. */
 function specialObject(value: object): string | undefined {
   if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return `[${value.byteLength} bytes]`
   if (value instanceof Date) return Number.isFinite(value.getTime()) ? value.toISOString() : '[date]'
@@ -133,7 +133,7 @@ function* entriesOf(value: object): Generator<[string, unknown]> {
 
 const nameOf = (name: unknown): string => (typeof name === 'object' ? '[object]' : String(name))
 
-/** The value of a property that is no getter: those are the agent's code, which is not ours to run. */
+/** Returns the value of a data property. Getters are the agent's code and are not run. */
 function dataProperty(value: object, name: string): unknown {
   const property = Object.getOwnPropertyDescriptor(value, name)
   return property?.get ? '[getter]' : property?.value

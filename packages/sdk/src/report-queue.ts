@@ -1,10 +1,10 @@
 import { Buffer } from 'node:buffer'
 import type { NewEvent } from './wire.ts'
 
-/** What may wait while the service is away: some hours of a busy agent. */
+/** Limits of the queue while the service is unreachable: some hours of a busy agent. */
 const maxEvents = 10_000
 const maxBytes = 8 * 1024 * 1024
-/** Half of what the service takes at once, so that proxies with smaller limits let it pass. */
+/** Half of what the service accepts per request, to pass proxies with smaller limits. */
 const maxBatchEvents = 500
 const maxBatchBytes = 512 * 1024
 
@@ -14,18 +14,18 @@ interface Entry {
 }
 
 export interface Batch {
-  /** Resent unchanged: the service recognizes a repetition by its key. */
+  /** Resent unchanged: the service recognizes a repetition by its idempotency key. */
   body: string
   idempotencyKey: string
   events: number
   isUrgent: boolean
-  /** Queues its events again, in front: the service has stored none of them. */
+  /** Puts the events back to the front of the queue, if the service stored none of them. */
   putBack(): void
 }
 
 const isUrgent = ({ severity }: NewEvent): boolean => severity === 'critical' || severity === 'breach'
 
-/** Events that wait to be sent, as JSON. Urgent ones go first, and are the last to be dropped when there is no room. */
+/** Events to be sent, as JSON. Urgent ones are sent first and dropped last. */
 export class ReportQueue {
   readonly #urgent: Entry[] = []
   readonly #others: Entry[] = []
@@ -40,14 +40,14 @@ export class ReportQueue {
     return this.#urgent.length > 0
   }
 
-  /** Events dropped since the last call. */
+  /** Returns the number of events dropped since the last call. */
   takeDropped(): number {
     const dropped = this.#dropped
     this.#dropped = 0
     return dropped
   }
 
-  /** Makes room by dropping the oldest event of lesser severity first. False when the event itself finds none. */
+  /** Adds an event, and drops the oldest less severe ones if the queue is full. False if the event itself was dropped. */
   add(event: NewEvent): boolean {
     const json = JSON.stringify(event)
     const entry = { json, bytes: Buffer.byteLength(json) }
@@ -63,7 +63,7 @@ export class ReportQueue {
     return true
   }
 
-  /** The events that are sent next, together with `first`; undefined when there are none. */
+  /** Takes the next events together with `first`; undefined if there are none. */
   takeBatch(first: NewEvent[]): Batch | undefined {
     const lanes = [this.#urgent, this.#others]
     let bytes = 0

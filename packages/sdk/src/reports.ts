@@ -8,10 +8,10 @@ import { type Answer, isPassing, isRefused, isSuccess, type Service } from './se
 import type { Troubles } from './troubles.ts'
 import { type EventBatchReply, errorsOf, type NewEvent } from './wire.ts'
 
-/** As many waiting events go at once, without waiting for more. */
+/** With this many queued events a batch is sent at once. */
 const sendAt = 100
 
-/** Sends events in batches, each again and again until the service has answered it. */
+/** Sends events in batches; retries each batch until the service has answered it. */
 export class Reports {
   readonly #service: Service
   readonly #troubles: Troubles
@@ -20,16 +20,16 @@ export class Reports {
   readonly #queue = new ReportQueue()
   readonly #sender: Repeat
   readonly #waiting = new Set<() => void>()
-  /** The batch in flight, which stays the same until it is answered, and the number of drops that it reports. */
+  /** The pending batch, unchanged until it is answered, and the number of drops that it reports. */
   #batch: Batch | undefined
   #reporting = 0
   #attempts = 0
   #dropped = 0
-  /** Dropped events that no batch has reported yet. */
+  /** Number of dropped events not yet reported in a batch. */
   #unreported = 0
-  /** The last answer refused events: one that reports drops would be refused as well, so it waits for other events. */
+  /** The last batch was refused. An event about drops would be refused too, so it waits for other events. */
   #wasRefused = false
-  /** Until then the service wants no events; urgent ones only if it has refused such as well. */
+  /** The service asked to send no events until this time; urgent ones only if it refused those too. */
   #quietUntil = 0
   #isQuietForAll = false
 
@@ -49,7 +49,7 @@ export class Reports {
     return this.#dropped
   }
 
-  /** Takes an event, or what is wrong with it. False when it was not taken. */
+  /** Queues an event, or reports the sentence that says what is wrong with it. False if nothing was queued. */
   add(event: NewEvent | string): boolean {
     if (typeof event === 'string') {
       this.#troubles.notify(new MonitorError('invalid', `A report was not sent: ${event}.`))
@@ -62,19 +62,19 @@ export class Reports {
       const help = 'Events are dropped, lower severities first, until the service accepts them again.'
       this.#troubles.meet('queue', new MonitorError('dropped', `The queue of events is full. ${help}`))
     }
-    // While a batch waits for its next attempt, the others wait with it.
+    // While a batch waits for a retry, later events wait too.
     if (this.#batch === undefined) {
       this.#sender.within(this.#queue.isUrgent || this.#queue.length >= sendAt ? 0 : this.#pace.batch)
     }
     return isAdded
   }
 
-  /** Resolves when nothing waits any more, or with false after `timeoutMs`. */
+  /** Resolves with true once the queue is empty, or with false after `timeoutMs`. */
   async flush(timeoutMs: number): Promise<boolean> {
     if (this.queued === 0) return true
     this.#sender.within(0)
     await new Promise<void>((resolve) => {
-      // Not unref'ed: a process that has nothing else to do waits for this.
+      // Not unref'ed, so that a process without other work waits for it.
       const timer = setTimeout(done, timeoutMs)
       const waiting = this.#waiting.add(done)
       function done(): void {
@@ -90,7 +90,7 @@ export class Reports {
     return Math.max(0, this.#quietUntil - performance.now())
   }
 
-  /** Sends until the queue is empty, or until an attempt fails. Milliseconds until the next attempt. */
+  /** Sends until the queue is empty or an attempt fails; resolves with the milliseconds until the next attempt. */
   async #send(): Promise<number> {
     for (;;) {
       if (this.#quietMs > 0 && (this.#batch || this.#isQuietForAll || !this.#queue.isUrgent)) return this.#quietMs
@@ -117,7 +117,7 @@ export class Reports {
     return this.#queue.takeBatch(hasDropped ? [droppedEvent(this.#reporting, this.#instanceId)] : [])
   }
 
-  /** Milliseconds until the same batch is tried again; undefined when it is done with, for good or ill. */
+  /** Returns the milliseconds until the batch is retried; undefined if it is finished, stored or not. */
   #settle(batch: Batch, answer: Answer): number | undefined {
     if (isSuccess(answer)) {
       this.#attempts = 0
@@ -128,7 +128,7 @@ export class Reports {
       return undefined
     }
     if (isRefused(answer)) {
-      // The key is at fault, not the events.
+      // The key is invalid, not the events.
       this.#troubles.meet('reports', this.#service.explain(answer))
       return jittered(this.#pace.refused)
     }
@@ -144,7 +144,7 @@ export class Reports {
     return undefined
   }
 
-  /** Over its quota the service has stored none of them, so urgent events that come meanwhile may go first. */
+  /** Over quota, the service stored none of the batch: put it back, so that new urgent events can go first. */
   #putBack(batch: Batch): void {
     batch.putBack()
     this.#unreported += this.#reporting

@@ -3,12 +3,12 @@ import { MonitorError } from './faults.ts'
 import { openRegular, tailOf, withFile } from './regular-file.ts'
 import type { ControlState } from './wire.ts'
 
-/** A fault of the file is returned: the agent goes on without it. */
+/** A fault of the file is returned, not thrown: the agent continues without the file. */
 type Outcome<Value> = { value: Value; fault?: never } | { fault: MonitorError; value?: never }
 
 /** A state has a few hundred bytes. */
 const maxStateBytes = 64 * 1024
-/** Thousands of suspensions and resumes; what is older goes to `<log>.1`, and then away. */
+/** Thousands of suspensions and resumes. Older ones are kept in `<log>.1`, and then deleted. */
 const maxLogBytes = 1024 * 1024
 
 const codeOf = (fault: unknown): string => (fault as { code?: string }).code ?? 'unknown'
@@ -17,7 +17,7 @@ function fileFault(what: string, fault: unknown, help: string): MonitorError {
   return new MonitorError('file', `${what} (${codeOf(fault)}). ${help}`, fault)
 }
 
-/** The state that was kept before the agent was restarted; undefined when nothing was kept yet. */
+/** Reads the state stored before a restart of the agent; undefined if none was stored yet. */
 export function readStateFile(file: string, instanceId: string): Outcome<ControlState | undefined> {
   let text: string
   try {
@@ -45,9 +45,9 @@ export function readStateFile(file: string, instanceId: string): Outcome<Control
 }
 
 /**
- * Keeps the state: at once, because the process may end the next moment, and by renaming, because half a file would be
- * none. Only the loss of power can undo it, until the disk has confirmed it a moment later: a kill must not wait for
- * that.
+ * Stores the state synchronously, because the process may exit right after, and by renaming, so that the file is never
+ * incomplete. The sync to disk follows a moment later, because a kill must not wait for it: until then a power failure
+ * can undo the change.
  */
 export function writeStateFile(
   file: string,
@@ -55,12 +55,12 @@ export function writeStateFile(
   received: ControlState,
   isInstead: boolean,
 ): MonitorError | undefined {
-  // Several processes of one instance, such as the hooks of a coding agent, may know different versions.
+  // Processes of one instance, such as the hooks of a coding agent, may know different versions.
   const { value: kept } = readStateFile(file, instanceId)
   if (kept && kept.version >= received.version && !isInstead) return undefined
   const next = `${file}.${process.pid}.new`
   try {
-    // One that a process left behind, or a link that leads elsewhere.
+    // Remove a file left by another process, or a link to another place.
     rmSync(next, { force: true })
     const descriptor = openSync(next, 'wx', 0o600)
     try {
@@ -81,7 +81,7 @@ export function writeStateFile(
 export interface SuspendLogLine {
   instance: string
   action: 'suspend' | 'resume'
-  /** Absent when the agent suspended itself, or resumed from that. */
+  /** Undefined if the agent suspended itself, or resumed from that. */
   version?: number
   reason?: string
 }

@@ -1,6 +1,6 @@
 import type { FailMode, Severity } from './monitor.ts'
 
-// What crosses the wire, as far as this package needs it. A test compares these types with the service's own.
+// The types of the wire format that this package needs. A test compares them with those of the service.
 
 export interface Heartbeat {
   instance_id: string
@@ -43,32 +43,32 @@ export interface ControlMessage {
   signature_ed25519?: string
 }
 
-/** State of the kill switch as the service sends it, by push or by poll. */
+/** State of the kill switch as sent by the service, by push or by poll. */
 export interface ControlState extends KillSwitchState {
   version: number
 }
 
-/** Whether one of the deployment's keys signed this state of the instance. */
+/** Whether this state of the instance was signed by one of the deployment's keys. */
 export type Verify = (received: ControlState, issuedAt: unknown, signature: unknown) => boolean
 
-/** The errors in the answer to a batch; what answers need not be the service. */
+/** Returns the errors in the response to a batch. The response may come from something other than the service. */
 export function errorsOf(body: object, events: number): EventBatchReply['errors'] {
   const { errors } = body as Partial<EventBatchReply>
   return Array.isArray(errors) ? errors.slice(0, events).map((error) => Object(error)) : []
 }
 
-/** Whether the service says "suspended" where an equal or higher version is known that says the opposite. */
+/** Whether the service sent a suspension although an active state of an equal or higher version is known. */
 export const contradicts = (received: ControlState, known: ControlState | undefined): boolean =>
   received.suspended && known?.suspended === false && received.version <= known.version
 
-/** The state that a poll was answered with; undefined when it is none, or when a proxy took the version away. */
+/** Returns the state in a poll response; undefined if there is none, or if a proxy removed the version. */
 export function stateFromPoll(body: Partial<KillSwitchState>, etag: string | null): ControlState | undefined {
   const version = /^(?:W\/)?"(\d{1,15})"$/.exec(etag ?? '')?.[1]
   if (version === undefined || typeof body.suspended !== 'boolean') return undefined
   return { version: Number(version), suspended: body.suspended, reason: textOrNull(body.reason) }
 }
 
-/** The state in a message of the control stream; undefined when it is not one for this instance. */
+/** Returns the state in a message of the control stream; undefined if it is not for this instance. */
 export function stateFromStream(
   text: string,
   instanceId: string,
@@ -88,7 +88,7 @@ export function stateFromStream(
   return !verify || verify(received, message.issued_at, message.signature_ed25519) ? received : 'unsigned'
 }
 
-/** As many characters as the service lets a reason have, which may take two units of UTF-16: a cut one fits no signature. */
+/** The service's limit, in characters of up to two UTF-16 units: a truncated reason would not match its signature. */
 const maxReasonLength = 500
 const textOrNull = (value: unknown): string | null =>
   typeof value === 'string'

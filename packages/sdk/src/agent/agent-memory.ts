@@ -10,9 +10,9 @@ const beatEveryMs = 60_000
 const maxLogBytes = 64 * 1024
 
 /**
- * State that outlives one call of the hook. Several calls run at the same time, so nothing is read, changed and written
- * back: the state of the kill switch is the highest version in the suspend log, which only grows; times are times of
- * files. Each service has separate state, because control versions of one mean nothing to another.
+ * State shared by calls of the hook. Calls run concurrently, so nothing is read, changed and written back: the control
+ * state is the highest version in the append-only suspend log, and times are modification times of files. Each service
+ * has separate state, because its control versions mean nothing to another.
  */
 export class AgentMemory {
   readonly #folder: string
@@ -34,12 +34,12 @@ export class AgentMemory {
     return `${this.#base}.state`
   }
 
-  /** Before anything is written. Throws when there can be none. */
+  /** Creates the folder; call before any write. Throws if it cannot be created. */
   makeFolder(): void {
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
   }
 
-  /** The last kill or resume that was applied; undefined when there was none. Throws when the log cannot be read. */
+  /** Returns the last applied kill or resume; undefined if there was none. Throws if the log cannot be read. */
   latest(): ControlState | undefined {
     let newest: ControlState | undefined
     for (const line of [this.suspendLog, `${this.suspendLog}.1`].flatMap(linesOf)) {
@@ -49,7 +49,7 @@ export class AgentMemory {
     return newest
   }
 
-  /** What is wrong, or undefined. `isInstead`: what is kept already is put aside, because the service says otherwise. */
+  /** Stores a state; returns a fault or undefined. `isInstead`: moves the stored state away, which the service contradicts. */
   keep({ suspended, version, reason }: ControlState, isInstead = false): string | undefined {
     if (isInstead) this.#putAside()
     const action = suspended ? 'suspend' : 'resume'
@@ -62,13 +62,13 @@ export class AgentMemory {
       renameSync(this.suspendLog, `${this.suspendLog}.aside`)
       rmSync(`${this.suspendLog}.1`, { force: true })
     } catch {
-      // Another call has done it.
+      // A concurrent call has moved it.
     }
   }
 
   get isBeatDue(): boolean {
     const last = this.#time('beat')
-    // A clock that was set back must not silence it.
+    // A clock that was set back must not stop heartbeats.
     return last === undefined || Math.abs(Date.now() - last.getTime()) >= beatEveryMs
   }
 
@@ -84,7 +84,7 @@ export class AgentMemory {
     this.#touch('contact')
   }
 
-  /** Counts calls that went unreported, a byte each. */
+  /** Counts unreported calls, one byte each. */
   addLost(count: number): void {
     if (count > 0) withFile(openRegular(this.#file('lost'), 'append'), (file) => writeSync(file, '.'.repeat(count)))
   }
@@ -93,7 +93,7 @@ export class AgentMemory {
     return statSync(this.#file('lost'), { throwIfNoEntry: false })?.size ?? 0
   }
 
-  /** Hands the count over, to one caller only. */
+  /** Returns and resets the count, for exactly one of concurrent callers. */
   takeLost(): number {
     if (this.lost === 0) return 0
     const taken = `${this.#base}.lost-${process.pid}`
@@ -134,7 +134,7 @@ function linesOf(file: string): string[] {
   }
 }
 
-/** A line that was cut off, by a full disk or at the beginning of the tail, is ignored. */
+/** Parses a line. Incomplete lines, from a full disk or the start of the tail, are ignored. */
 function stateFromLine(line: string, instanceId: string): ControlState | undefined {
   try {
     const { instance, action, version, reason } = JSON.parse(line)

@@ -30,7 +30,7 @@ export interface AgentSettings {
   publicKey: string | undefined
 }
 
-/** What is wrong with the settings, and as much of them as is known all the same. */
+/** The fault of invalid settings, and the parts that could be read. */
 export interface InvalidSettings {
   fault: string
   failMode: FailMode
@@ -43,7 +43,7 @@ type FileSettings = Partial<Record<(typeof fileNames)[number], string>>
 
 class InvalidSetting extends Error {}
 
-/** By the XDG Base Directory Specification: a relative folder counts as unset. */
+/** By the XDG Base Directory Specification, a relative folder counts as unset. */
 function xdgFolder(given: string | undefined, ...usual: string[]): string {
   return join(given !== undefined && isAbsolute(given) ? given : join(homedir(), ...usual), 'wardline')
 }
@@ -51,12 +51,12 @@ function xdgFolder(given: string | undefined, ...usual: string[]): string {
 const settingsFile = (env: Environment): string => join(xdgFolder(env.XDG_CONFIG_HOME, '.config'), 'agent.json')
 export const stateFolder = (env: Environment): string => xdgFolder(env.XDG_STATE_HOME, '.local', 'state')
 
-/** Settings and keys have a few hundred bytes; the beginning of a longer file is missing, which makes it unfit. */
+/** Settings and keys have a few hundred bytes. Of a longer file only the end is read, which is invalid. */
 const maxFileBytes = 64 * 1024
 
 const codeOf = (fault: unknown): string => (fault as { code?: string }).code ?? 'unknown'
 
-/** Reads it only when other users cannot, through one descriptor, so that what was checked is what is read. */
+/** Reads a file only if other users cannot. Checks and reads the same descriptor, so that the file cannot be swapped. */
 function readPrivately(file: string): string | undefined {
   let descriptor: number
   try {
@@ -67,7 +67,7 @@ function readPrivately(file: string): string | undefined {
     throw new InvalidSetting(`${file} cannot be read (${codeOf(fault)}).`)
   }
   return withFile(descriptor, () => {
-    // Windows has no such mode bits; the user's folder is private there.
+    // Windows has no mode bits; the user's folder is private there.
     if (process.platform !== 'win32' && (fstatSync(descriptor).mode & 0o077) !== 0) {
       throw new InvalidSetting(
         `Others on this machine can read or change ${file}, which contains a key. Run: chmod 600 ${file}`,
@@ -77,7 +77,7 @@ function readPrivately(file: string): string | undefined {
   })
 }
 
-/** The sentences do not quote the file, which holds a key. */
+/** The messages do not quote the file, which contains a key. */
 function parseFile(file: string, text: string): FileSettings {
   let content: unknown
   try {
@@ -114,7 +114,7 @@ function failModeOf(value: string | undefined, where: string): FailMode | undefi
   return value
 }
 
-/** The part of `<kind>-<host>-<user>` that is valid in an id; the rest is represented by a hash. */
+/** Derives an id from `<kind>-<host>-<user>`; characters that are invalid in an id are represented by a hash. */
 export function derivedInstanceId(kind: AgentKind, host: string, user: string): string {
   const wanted = `${kind}-${host}-${user}`.toLowerCase()
   const id = wanted.replace(/[^a-z0-9_-]+/g, '-')
@@ -131,9 +131,9 @@ function userName(env: Environment): string {
 }
 
 /**
- * The settings from the environment, else from the file. Variables may come from a folder that the coding agent trusts:
- * they must neither redirect the key of the file nor loosen its settings. So WARDLINE_URL counts only together with a
- * key, and of the fail modes the strictest does.
+ * Reads the settings from the environment, else from the file. Variables may come from a folder that the coding agent
+ * trusts, so they must neither redirect the key of the file nor loosen its settings: WARDLINE_URL is only used together
+ * with a key, and the strictest fail mode applies.
  */
 export function readAgentSettings(
   env: Environment,
@@ -141,7 +141,7 @@ export function readAgentSettings(
   failClosed: boolean,
 ): AgentSettings | InvalidSettings {
   const user = userName(env)
-  // Until all of them are read, one may say "closed".
+  // Assume "closed" until all settings are read, because one may say so.
   const known: Omit<InvalidSettings, 'fault'> = { failMode: 'closed', url: undefined, instanceId: undefined }
   try {
     const fileName = settingsFile(env)
@@ -163,7 +163,7 @@ export function readAgentSettings(
     }
     const name = file.name ?? `${productNames[kind]} of ${user} on ${hostname()}`.slice(0, 80)
     const { instanceId, failMode } = known
-    // Those of the file belong to the service of the file, and no environment may add to them.
+    // The file's public keys belong to its service; variables cannot add to them.
     const publicKey = (url === file.url && file.publicKey) || env.WARDLINE_PUBLIC_KEY || undefined
     return checkedSettings({ url, key, instanceId, name, agentType: kind, failMode, publicKey })
   } catch (fault) {
@@ -172,14 +172,14 @@ export function readAgentSettings(
   }
 }
 
-/** A key of the file, or of a file that it names, goes to the address in the file only. */
+/** A key from the file, or from a file that it names, is only sent to the address in the file. */
 function readAccess(env: Environment, file: FileSettings): { url?: string | undefined; key?: string | undefined } {
   const given = env.WARDLINE_KEY || (env.WARDLINE_KEY_FILE && readKeyFile(env.WARDLINE_KEY_FILE))
   if (!env.WARDLINE_URL || !given) {
     if (!file.url) return { url: env.WARDLINE_URL, key: undefined }
     return { url: file.url, key: given || file.key || (file.keyFile && readKeyFile(file.keyFile)) }
   }
-  // The variable may name the very file that the settings name, or the settings themselves.
+  // The variable may name the same key file as the settings, or the settings file itself.
   const own = file.key || (file.keyFile && !env.WARDLINE_KEY && readKeyFile(file.keyFile))
   if (own && !env.WARDLINE_KEY && given.includes(own) && env.WARDLINE_URL !== file.url) {
     throw new InvalidSetting('WARDLINE_KEY_FILE is the key file of the settings file, whose key is only for its url.')

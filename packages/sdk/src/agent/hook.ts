@@ -22,21 +22,21 @@ import { type HookCall, type InvalidInput, parseCall, readInput } from './hook-i
 import { PlainService } from './plain-service.ts'
 import { realPaths } from './real-paths.ts'
 
-/** For the checks, those of long arguments, and then the report: the coding agent gives up on the hook after 5 seconds. */
+/** Limits for checks, and for checks of long arguments. With the report they stay below the agent's limit of 5 seconds. */
 const checksMs = 1_500
 const longChecksMs = 3_200
 const reportMs = 500
 
 interface HookRequest {
-  /** Undefined: the call itself says it. */
+  /** Undefined: detected from the call. */
   tool: CodingTool | undefined
   failClosed: boolean
   env: Environment
-  /** Called as soon as the settings are read, for the caller that must answer when this fails. */
+  /** Called once the settings are read; the caller needs the fail mode to answer after a failure. */
   onFailMode: (failMode: FailMode) => void
 }
 
-/** Reads one call from standard input and decides about it: within 2 seconds, or 4 when its arguments are long. */
+/** Reads a call from standard input and decides on it, within 2 seconds, or 4 for long arguments. */
 export async function answerHook({ tool: given, failClosed, env, onFailMode }: HookRequest): Promise<HookAnswer> {
   const input = readCall(given)
   const tool = given ?? toolOf(await input)
@@ -56,10 +56,10 @@ const toolOf = (call: HookCall | InvalidInput): CodingTool | undefined => ('faul
 
 const eventOf = (call: HookCall | InvalidInput): string | undefined => ('fault' in call ? undefined : call.event)
 
-/** An event that is no call about to be made. */
+/** Whether the event is not a call about to be made. */
 const isOther = (call: HookCall | InvalidInput): boolean => !('fault' in call) && !call.isBefore
 
-/** Without valid settings there is no service to ask: the last known suspension holds, else the fail mode. */
+/** Answers without valid settings, and thus without a service: by the last known suspension, else by the fail mode. */
 function answerWithout(
   { fault, failMode, url, instanceId }: InvalidSettings,
   folder: string,
@@ -74,23 +74,23 @@ function answerWithout(
 }
 
 interface DecoyVerdict {
-  /** Why the call is denied, whatever the fail mode. */
+  /** Reason of a denial that applies in every fail mode. */
   denial?: string | undefined
-  /** Why it is not known whether it holds a decoy. */
+  /** Why the call could not be checked for decoys. */
   fault?: string | undefined
 }
 
 const verdictOnInvalid = ({ fault, isTooLarge }: InvalidInput): DecoyVerdict =>
   isTooLarge ? { denial: uncheckedReason(fault) } : { fault }
 
-/** One call, from the question to the answer. */
+/** The decision on one call. */
 class Decision {
   readonly #settings: AgentSettings
   readonly #memory: AgentMemory
   readonly #tool: CodingTool | undefined
   readonly #service: PlainService
   readonly #startedAt = performance.now()
-  /** Checks that failed, and notes that could not be written. */
+  /** Sentences about failed checks and failed writes. */
   readonly #faults: string[] = []
   readonly #warnings: string[] = []
 
@@ -102,7 +102,7 @@ class Decision {
   }
 
   async answer(input: Promise<HookCall | InvalidInput>): Promise<HookAnswer> {
-    // Both questions are under way before the answer to one is there.
+    // Poll the kill switch while the input is read.
     const control = this.#checkControl()
     const call = await input
     if (isOther(call)) return passing(this.#tool, [], eventOf(call))
@@ -116,7 +116,7 @@ class Decision {
   #denial({ state, fault }: ControlCheck, verdict: DecoyVerdict): string | undefined {
     if (state?.suspended) return suspendedReason(state.reason)
     if (verdict.denial !== undefined) return verdict.denial
-    // When one request gets no answer, the other mostly gets none either.
+    // If one request got no response, the other mostly got none either: report one fault.
     const missing = fault ?? verdict.fault
     if (missing !== undefined) this.#faults.push(missing)
     const isClosed = this.#settings.failMode === 'closed'
@@ -142,7 +142,7 @@ class Decision {
       return this.#memory.latest()
     } catch (fault) {
       const { code } = fault as { code?: string }
-      // When the service answers with the state, the log is not needed; otherwise the log counts.
+      // The log is only needed if the service does not answer.
       this.#warnings.push(`The suspend log ${this.#memory.suspendLog} cannot be read (${code}).`)
       return undefined
     }
@@ -165,10 +165,10 @@ class Decision {
     return verdict === 'unchecked' ? { fault } : {}
   }
 
-  /** Stores what was received, and reports to the service what it needs to know. */
+  /** Stores a received state, and sends acknowledgement and reports. */
   async #settle(call: HookCall | InvalidInput, control: ControlCheck, passes: boolean): Promise<void> {
     const isCall = !('fault' in call)
-    // A trial by an operator: it is to leave no trace, since what it talks to is no service.
+    // A test by `wardline doctor`, against a fake service, must leave no trace.
     if (isCall && call.sessionId === 'wardline-doctor') return
     try {
       this.#memory.makeFolder()
@@ -192,13 +192,13 @@ class Decision {
     if (fault !== undefined) this.#warnings.push(fault)
   }
 
-  /** When it fails, the next heartbeat says the same. */
+  /** After a failure, the next heartbeat carries the version. */
   #acknowledge(version: number): Promise<unknown> {
     const body = JSON.stringify({ version })
     return this.#service.call(`instances/${this.#settings.instanceId}/ack`, { body, timeoutMs: reportMs })
   }
 
-  /** Once for each pair of versions: calls at the same time hear of it together. */
+  /** Reported once per pair of versions, because concurrent calls detect the same mismatch. */
   #reportMismatch(ahead: number, serviceVersion: number): Promise<unknown> {
     const { instanceId } = this.#settings
     return this.#service.call('events/batch', {
@@ -208,7 +208,7 @@ class Decision {
     })
   }
 
-  /** Before the tool runs, so that there is a record even where nothing comes after it. */
+  /** Reports the call before the tool runs, so that it is recorded even if no event follows. */
   async #report(call: HookCall, isServiceThere: boolean): Promise<void> {
     const lost = isServiceThere ? this.#memory.takeLost() : 0
     const isStored = isServiceThere && (await this.#send(call, lost))
@@ -221,7 +221,7 @@ class Decision {
     const events = lost > 0 ? [event, droppedEvent(lost, instanceId)] : [event]
     const answer = await this.#service.call('events/batch', {
       body: JSON.stringify(events),
-      // A call that two hooks ask about, of the user and of the folder, is stored once.
+      // A call handled by two hooks, of the user and of the folder, is stored once.
       headers: { 'idempotency-key': idempotencyKey(sessionId, callId) },
       timeoutMs: reportMs,
     })
@@ -234,15 +234,15 @@ class Decision {
 }
 
 /**
- * Arguments out of JSON hold no Headers, but asking whether they do would load all of `fetch`, for 20 ms. So would a
- * redefinition, which reads the old value; only deletion does not.
+ * Deletes the global `Headers`. Arguments from JSON contain none, but an instanceof check would load all of `fetch`, for
+ * 20 ms. A redefinition would load it too, because it reads the old value.
  */
 function withoutFetch(): void {
   Reflect.deleteProperty(globalThis, 'Headers')
   Object.defineProperty(globalThis, 'Headers', { value: class Headers {}, configurable: true, writable: true })
 }
 
-/** Not yet made, so that nothing is said of how it ended. */
+/** Returns the event of a call that has not run yet, so without an outcome. */
 function callEvent(toolName: string, sessionId: string | undefined, params: unknown, instanceId: string): NewEvent {
   const event = toolCallEvent({ toolName, sessionId, params }, instanceId)
   if (typeof event === 'string') throw new Error(event)

@@ -4,11 +4,11 @@ import { realPaths } from './real-paths.ts'
 
 type Message = Record<string, unknown>
 
-/** Decision about a message of the client. */
+/** Decision on a message of the client. */
 export interface Passage {
-  /** For the server, byte by byte as it came wherever that is possible. */
+  /** Bytes for the server, unchanged where possible. */
   forward: Buffer | undefined
-  /** Answer to the client, in place of the server's. */
+  /** Responses to the client in place of the server's. */
   answers: Message[]
 }
 
@@ -18,14 +18,14 @@ interface PendingCall {
   startedAt: number
 }
 
-/** A client that does not wait for its answers; the oldest is reported as it stands. */
+/** Limit for a client that does not wait for responses; beyond it the oldest call is reported without outcome. */
 const maxPending = 1_000
 
 const isMessage = (value: unknown): value is Message =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 const isCall = (message: unknown): message is Message => isMessage(message) && message.method === 'tools/call'
 
-/** What tells one call from another. Ids are texts or numbers; anything else, nested deep, would exhaust the stack. */
+/** Key of a call. Ids are strings or numbers; a deeply nested value would exhaust the stack. */
 const keyOf = (id: unknown): string | undefined =>
   typeof id === 'string' || typeof id === 'number' ? JSON.stringify(id) : undefined
 
@@ -44,14 +44,14 @@ const unreadable = failure(
 )
 const tooLong = failure(-32600, 'The message is too long for the security monitor, and is not forwarded.')
 
-/** `resultType` is required since the revision 2026-07-28 of the protocol, and unknown to those before it. */
+/** `resultType` is required since revision 2026-07-28 of the protocol; earlier revisions do not define it. */
 const denied = (id: unknown, reason: string): Message => ({
   jsonrpc: '2.0',
   id,
   result: { resultType: 'complete', isError: true, content: [{ type: 'text', text: reason }] },
 })
 
-/** Looks at what the client of an MCP server sends, holds calls of tools back until they are allowed, and reports them. */
+/** Inspects messages of an MCP client: holds tool calls until they are allowed, and reports them. */
 export class McpGuard {
   readonly #monitor: Monitor
   readonly #warn: (sentence: string) => void
@@ -64,7 +64,7 @@ export class McpGuard {
 
   async pass(piece: Piece): Promise<Passage> {
     const { bytes, kind } = piece
-    // An attacker could otherwise make the arguments too long to be read.
+    // Refuse long lines, otherwise an attacker could avoid the check by long arguments.
     if (kind !== 'line') return { forward: undefined, answers: kind === 'lastPart' ? [tooLong] : [] }
     const content = parsed(bytes)
     if (Array.isArray(content)) return this.#passBatch(content, bytes)
@@ -76,7 +76,7 @@ export class McpGuard {
     return { forward: bytes, answers: [] }
   }
 
-  /** Batches are of revisions before 2025-06-18; a single message is one of a length of 1. */
+  /** Handles a batch (revisions before 2025-06-18), or a single message as a batch of one. */
   async #passBatch(messages: unknown[], bytes: Buffer): Promise<Passage> {
     const reasons = await Promise.all(messages.map((message) => (isCall(message) ? this.#denial(message) : undefined)))
     const forwarded = messages.filter((_, place) => reasons[place] === undefined)
@@ -114,7 +114,7 @@ export class McpGuard {
     this.#pending.set(id, call)
   }
 
-  /** Looks for answers to calls in what the server sends. */
+  /** Finds responses to calls in the server's output. */
   see({ bytes, kind }: Piece): void {
     if (this.#pending.size === 0 || kind !== 'line') return
     const content = parsed(bytes)
@@ -126,7 +126,7 @@ export class McpGuard {
     }
   }
 
-  /** The server has ended: what it has not answered, it will not answer. */
+  /** Call when the server has ended: ends the calls without a response. */
   close(): void {
     for (const id of [...this.#pending.keys()]) this.#end(id, false)
   }
