@@ -11,7 +11,7 @@ interface ShowOptions extends ServiceFlags {
   metric?: string
 }
 
-/** Anomalies that are shown; `--json` has more. */
+/** Number of anomalies shown; `--json` lists more. */
 const maxShown = 10
 
 const basisTexts: Record<BaselineView['basis'], string> = {

@@ -15,9 +15,9 @@ interface SendOptions {
 type Chain = NonNullable<Awaited<ReturnType<typeof openChain>>>
 type Kind = Parameters<Chain['transaction']>[0]
 
-/** Blocks come every 2 to 12 seconds. */
+/** Chains produce a block every 2 to 12 seconds. */
 const askEveryMs = 2_000
-/** Some minutes of a busy chain; the service goes on afterwards. */
+/** Several minutes on a busy chain. Afterwards the service continues. */
 const waitMs = 600_000
 
 const withChain = <Result>(work: (chain: Chain, deps: Deps) => Promise<Result>): Promise<Result> =>
@@ -34,7 +34,7 @@ const withChain = <Result>(work: (chain: Chain, deps: Deps) => Promise<Result>):
     }
   })
 
-/** Shows what would be sent; throws Failure unless the operator agrees. */
+/** Shows what will be sent; throws Failure unless the operator confirms. */
 async function agree(lines: string[], { yes }: SendOptions): Promise<void> {
   for (const line of lines) console.error(sanitize(line))
   if (yes) return
@@ -50,7 +50,7 @@ async function agree(lines: string[], { yes }: SendOptions): Promise<void> {
   }
 }
 
-/** Takes turns with the service, if it runs: of both one works at a time. */
+/** Processes transactions, in turns with the service if it runs, until this one is final; prints its states. */
 async function waitFor(chain: Chain, kind: Kind, subject?: string): Promise<void> {
   const until = performance.now() + waitMs
   for (let shown = ''; performance.now() < until; ) {
@@ -151,7 +151,7 @@ function scoreLines({ row, wav, wv }: Verified): string[] {
   return [...table.trimEnd().split('\n'), ...wav.details, ...wv.details]
 }
 
-/** Scores of the service's own endpoint and wallet, with what speaks against them. */
+/** Shows the scores of the service's endpoint and wallet, with the reasons for deductions. */
 const check = ({ json }: { json?: boolean }) =>
   withLocalDatabase(async (deps) => {
     const found = (await verifySelf(deps))!
@@ -162,7 +162,7 @@ const check = ({ json }: { json?: boolean }) =>
 
 const sameMoment = 'Another command is posting a verification: wait for it with `wardline chain verify`.'
 
-/** Posts the scores of now; one that was interrupted goes on with what it posted. */
+/** Posts the current scores; continues an interrupted run with the scores that it posted. */
 const verify = (options: SendOptions) =>
   withChain(async (chain, deps) => {
     let subject = await chain.openVerification()
@@ -179,7 +179,7 @@ const verify = (options: SendOptions) =>
         [...lines, 'Two transactions, of which the second is not estimated yet:', ...planLines(plan), ...texts],
         options,
       )
-      // Noted first: what is sent without a note would never be shown.
+      // Stored before sending: a posting without a record would never be shown.
       await found.notePosting(requestHash, plan.report)
       if (!(await send())) throw new Failure(sameMoment, 'conflict', 'refused')
       subject = requestHash

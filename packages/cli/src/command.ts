@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { createRoot } from './root.ts'
 
 type Add = (program: Command) => void
-/** By name. A command loads its own modules alone: the service takes longer to load than most commands run. */
+/** Loaders by command name. Each command loads only its own modules, because loading the service takes longer than most commands run. */
 type Commands = Record<string, () => Promise<Add>>
 
 const whereTheServiceRuns: Commands = {
@@ -44,7 +44,7 @@ const fromAnywhere: Commands = {
   profile: async () => (await import('./service/profile.ts')).addProfile,
 }
 
-/** Every command with its options. */
+/** Creates the program with all commands and their options. */
 export async function createProgram(): Promise<Command> {
   const program = createRoot().commandsGroup('Where the service runs:')
   for (const load of Object.values(whereTheServiceRuns)) (await load())(program)
@@ -55,7 +55,7 @@ export async function createProgram(): Promise<Command> {
   return program
 }
 
-/** A program that has the named command alone; every command when there is none of this name. */
+/** Creates a program with only the named command, or with all commands if the name is unknown. */
 export async function createProgramFor(name: string | undefined): Promise<Command> {
   const commands = { ...whereTheServiceRuns, ...fromAnywhere }
   if (name === undefined || !Object.hasOwn(commands, name)) return createProgram()

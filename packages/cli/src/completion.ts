@@ -1,14 +1,14 @@
 import { Argument, type Command, type Option } from 'commander'
 
 interface CompletionOption {
-  /** With its dashes. */
+  /** Including the dashes. */
   name: string
   description: string
   takesValue: boolean
   choices: readonly string[]
 }
 
-/** One command with what may follow it. */
+/** A command with its subcommands and options. */
 interface CompletionNode {
   /** Words after `wardline`, in one string; empty for `wardline` itself. */
   path: string
@@ -22,7 +22,7 @@ const optionOf = ({ long, description, required, optional, argChoices, hidden }:
 
 const help: CompletionOption = { name: '--help', description: 'display help', takesValue: false, choices: [] }
 
-/** The whole command line, the command itself first. */
+/** Flattens the command tree, parents first. */
 export function completionTree(command: Command, path: string[] = []): CompletionNode[] {
   const node: CompletionNode = {
     path: path.join(' '),
@@ -33,8 +33,8 @@ export function completionTree(command: Command, path: string[] = []): Completio
   return [node, ...command.commands.flatMap((child) => completionTree(child, [...path, child.name()]))]
 }
 
-// Each script finds the longest command among the words before the cursor, then offers what may follow it: commands
-// and options, or the choices of the option before. Where nothing is known the shell offers file names.
+// Each script finds the longest command in the words before the cursor, then offers its subcommands and options, or the
+// choices of the preceding option. Otherwise the shell completes file names.
 
 const words = ({ commands, options }: CompletionNode): string =>
   [...commands.map(({ name }) => name), ...options.map(({ name }) => name)].join(' ')
@@ -105,7 +105,7 @@ compdef _wardline wardline
 
 const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
 
-/** A line offers one word where the command before it is exactly this one. */
+/** Each line offers one word after exactly one command. */
 function fish(tree: readonly CompletionNode[]): string {
   const lines = tree.flatMap(({ path, commands, options }) => {
     const here = `complete -c wardline -n ${quoted(`__wardline_at "${path}"`)}`
@@ -137,7 +137,7 @@ export const completionScripts = { bash, zsh, fish } satisfies Record<
 type Shell = keyof typeof completionScripts
 const shells = Object.keys(completionScripts) as Shell[]
 
-/** Added last: it describes the commands that are there when it runs. */
+/** Must be added last, because it describes the commands that exist when it runs. */
 export function addCompletion(program: Command): void {
   program
     .command('completion')

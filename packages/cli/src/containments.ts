@@ -29,9 +29,9 @@ interface ContainOptions extends ServiceFlags {
   wait: boolean
 }
 
-/** Often enough to show progress, seldom enough to be no load. */
+/** Frequent enough to show progress, without load on the service. */
 const askEveryMs = 250
-/** A containment ends 35 seconds after its last agent was changed; a large fleet takes some seconds before. */
+/** A containment ends 35 seconds after its last agent was changed, which takes some seconds in a large fleet. */
 const waitMs = 60_000
 
 function selectorOf({ tag, instance, all }: ContainOptions): ContainmentSelector {
@@ -44,7 +44,7 @@ function selectorOf({ tag, instance, all }: ContainOptions): ContainmentSelector
 
 const agentsText = (count: number) => (count === 1 ? '1 agent' : `${count} agents`)
 
-/** The plan of a containment as text. */
+/** Formats the plan of a containment. */
 function planText({
   action,
   agents,
@@ -63,7 +63,7 @@ function planText({
   ].join('\n')
 }
 
-/** What the operator typed, or gave with --confirm. Throws Failure where nobody can be asked. */
+/** Returns the confirmation from --confirm, else from a prompt. Throws Failure without a terminal. */
 async function typedConfirmation(plan: ContainmentPlan, given: string | undefined): Promise<string> {
   if (given !== undefined) return given
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
@@ -78,7 +78,7 @@ async function typedConfirmation(plan: ContainmentPlan, given: string | undefine
   const ended = new Promise<never>((_resolve, reject) => {
     lines.once('close', () => reject(new Failure('Nothing was changed.', 'confirm_required', 'usage')))
   })
-  // It also ends after the answer, when nothing waits for it.
+  // It also rejects after the answer, when nothing awaits it.
   ended.catch(() => {})
   try {
     return (await Promise.race([lines.question(`Type "${plan.confirm}" to go on: `), ended])).trim()
@@ -90,7 +90,7 @@ async function typedConfirmation(plan: ContainmentPlan, given: string | undefine
 const progressText = (found: Containment): string =>
   `${found.state.replaceAll('_', ' ')}: ${found.changed} of ${found.requested} changed, ${found.confirmed} confirmed, ${found.proven} proven, ${found.missing_count} missing${found.violated > 0 ? `, ${found.violated} active although suspended` : ''}`
 
-/** Whether the state may still become better: agents may confirm in time, or enforcement points at a retry. */
+/** Whether the state may still improve: by confirmations of agents, or by retries at enforcement points. */
 export function mayImprove({ state, missing_count, enforcement }: ContainmentSummary): boolean {
   const areCallsOpen = enforcement.confirmed + enforcement.failed < enforcement.calls
   return state === 'in_progress' || (state === 'partial' && missing_count === 0 && areCallsOpen)
@@ -111,7 +111,7 @@ function missingText({ missing, missing_count }: Containment): string {
   return `${missing.map(sanitize).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
-/** Agents that did not confirm, and what that means. */
+/** Formats the agents that did not confirm, with an explanation. */
 export function unconfirmedText(found: Containment): string {
   const { calls, confirmed } = found.enforcement
   const open = calls - confirmed

@@ -8,7 +8,7 @@ import { findService } from './service/service.ts'
 import type { ServiceFlags } from './service/settings.ts'
 import { textTable } from './text-table.ts'
 
-/** A private key has several lines, which have to stay; anything else in it that a terminal obeys has not. */
+/** Sanitizes a key for the terminal, but keeps the line breaks of a private key. */
 export const keyText = (key: string): string =>
   key
     .split('\n')
@@ -90,7 +90,7 @@ async function unignore(id: string, flags: ServiceFlags): Promise<void> {
   console.log(flags.json ? safeJson(reply, 2) : `Ignore rule ${sanitize(reply.id)} is deleted.`)
 }
 
-/** A regular expression for the files that a decoy path covers, below whatever home or checkout they lie in. */
+/** Returns a regular expression for the files that a decoy path covers, below any home or checkout. */
 function pathExpression(path: string): string {
   const names = path.replaceAll('\\', '/').replace(/^~?\//, '')
   const body = names.replace(/\*\*|[*?]|[^\w/]/g, (sign) =>
@@ -99,7 +99,7 @@ function pathExpression(path: string): string {
   return `(^|/)${body}$`
 }
 
-/** An allow-list of Gitleaks. A quote would end the text of TOML, so it is written as a code. */
+/** Formats a Gitleaks allow-list. A quote would end the TOML string, so it is escaped. */
 function gitleaksText({ paths }: Pick<DecoyAllowList, 'paths'>): string {
   const expressions = [...new Set(paths.map(({ path }) => pathExpression(sanitize(path)).replaceAll("\\'", '\\x27')))]
   return [

@@ -44,7 +44,7 @@ async function create(options: CreateOptions): Promise<void> {
   const created = await call('createHoneypot', { body })
   if (options.json) return console.log(safeJson(created, 2))
   if (created.key === undefined) return console.log(`Decoy ${created.id}: ${sanitize(created.path ?? '')}`)
-  // The key alone goes to standard output, so that it can be written to where it is planted.
+  // Only the key goes to standard output, so that it can be redirected to its place.
   console.error(`Decoy ${created.id} (${created.keyType}). Its key is shown once:`)
   console.log(keyText(created.key))
 }
@@ -52,7 +52,7 @@ async function create(options: CreateOptions): Promise<void> {
 const stateText = ({ state, leakedOutside }: Pick<HoneypotDetail, 'state' | 'leakedOutside'>): string =>
   leakedOutside ? `${state}, leaked outside` : state
 
-/** Id, kind, instance, state, hits, and where it is planted. */
+/** Returns the cells of a decoy: id, kind, instance, state, hits, place. */
 function listed(decoy: ListedHoneypot): string[] {
   const { id, details } = decoy
   if (!details)

@@ -22,7 +22,7 @@ const wholeNumber =
 
 const heads = ['Normal traffic', 'Warnings', 'Criticals', 'Runaways found', 'After samples']
 
-/** The table as rows of text, its head first. */
+/** Returns the rows of the table, header first. */
 function rowsOf(kinds: readonly SimulatedKind[]): string[][] {
   return [
     heads,

@@ -14,9 +14,9 @@ interface DrillOptions extends ServiceFlags {
   all?: boolean
 }
 
-/** Often enough to see the last answer at once, seldom enough to be no load. */
+/** Frequent enough to show the last answer at once, without load on the service. */
 const askEveryMs = 250
-/** The service gives up after 35 seconds, and after a minute more when the process that started it is gone. */
+/** The service ends a drill after 35 seconds, or a minute later if the process that started it has stopped. */
 const waitMs = 120_000
 
 const reasonTexts: Record<Drill['missing'][number]['reason'], string> = {

@@ -7,7 +7,7 @@ import { findService } from './service/service.ts'
 import type { ServiceFlags } from './service/settings.ts'
 import { textTable } from './text-table.ts'
 
-/** The agents and tags for which an enforcement point is called. */
+/** Formats the agents or tags for which an enforcement point is called. */
 const scopeOf = ({ instances, tags }: EnforcementPoint): string =>
   instances ? `ids ${instances.join(' ')}` : tags ? `tags ${tags.join(' ')}` : 'all'
 

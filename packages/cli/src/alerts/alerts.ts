@@ -21,7 +21,7 @@ import { addChannelHint } from './channel-text.ts'
 
 const withoutFraction = (time: string): string => sanitize(time).replace(/\.\d+Z$/, 'Z')
 
-/** An alert as one line: time, severity, state, id, instance, description. */
+/** Formats an alert as one line: time, severity, state, id, instance, description. */
 function alertLine({ id, created_at, severity, status, instance_id, source, ...alert }: Alert): string {
   const what = [id, instance_id ?? source, alert.event_type, alert.description].map(sanitize).join('  ')
   return `${withoutFraction(created_at)}  ${severityText(severity, 8)}  ${sanitize(status).padEnd(12)}  ${what}`
@@ -29,7 +29,7 @@ function alertLine({ id, created_at, severity, status, instance_id, source, ...a
 
 type Delivery = AlertDetail['deliveries'][number]
 
-/** The state of the message, and the receiver's answer. */
+/** Returns cells with the state of the message and the receiver's response. */
 function fateOf({ outcome, state, attempts, last_status, last_answer, last_error, delivered_at }: Delivery): string[] {
   if (state === null) return [outcome, '', '']
   const attemptText = attempts === 1 ? '1 attempt' : `${attempts} attempts`
@@ -38,7 +38,7 @@ function fateOf({ outcome, state, attempts, last_status, last_answer, last_error
   return [outcome, `${fates[state]}, ${attemptText}`, said.filter((part) => part !== '').join(' ')]
 }
 
-/** One alert with its deliveries; deleted channels are shown by their id. */
+/** Formats an alert with its deliveries. Deleted channels are shown by id. */
 function alertText(alert: AlertDetail, channels: readonly Pick<ChannelView, 'id' | 'name'>[]): string {
   const names = new Map(channels.map(({ id, name }) => [id, name]))
   const verdict = alert.verdict === null ? '' : `, ${alert.verdict.replace('_', ' ')}`
@@ -79,7 +79,7 @@ interface ChangeOptions extends ServiceFlags {
   falsePositive?: boolean
 }
 
-/** Nothing alerts where no channel takes anything: that looks like a quiet fleet and is none. */
+/** Text for an empty list. Without an enabled channel the list is empty too, which must not look like a quiet fleet. */
 async function emptyText(call: Client, hasFilter: boolean): Promise<string> {
   const { channels } = await call('listChannels', {})
   if (channels.length === 0) return `No alerts: no alert channel is configured. ${addChannelHint}`

@@ -6,7 +6,7 @@ import { Failure } from '../exit.ts'
 
 const standardInput = 0
 
-/** Settings as an object. No sentence repeats anything of a text that may hold secrets, as that of the parser would. */
+/** Parses settings. Errors do not quote the text, which may contain secrets; those of JSON.parse would. */
 export function parseSettings(text: string): object {
   let settings: unknown
   try {
@@ -18,7 +18,7 @@ export function parseSettings(text: string): object {
   throw new Failure('The settings must be one JSON object, such as { "url": "…" }.', 'configuration', 'configuration')
 }
 
-/** Settings from a file, or from standard input for `-`. */
+/** Reads settings from a file, or from standard input for `-`. */
 export function readSettings(file: string): object {
   let text: string
   try {
@@ -30,7 +30,7 @@ export function readSettings(file: string): object {
   return parseSettings(text)
 }
 
-/** The part of JSON Schema that a question needs. */
+/** The part of a JSON Schema that a question needs. */
 interface Field {
   type?: string
   enum?: readonly string[]
@@ -53,8 +53,7 @@ const answerOf = (text: string, { type }: Field): string | string[] =>
   type === 'array' ? text.split(',').map((part) => part.trim()) : text
 
 /**
- * Settings that a person types, field by field. Secrets are not shown while they are typed. Throws Failure when the
- * input ends before the last answer.
+ * Prompts for settings, field by field. Does not echo secrets. Throws Failure if the input ends before the last answer.
  */
 export async function askSettings(
   type: ChannelType,
@@ -72,12 +71,12 @@ export async function askSettings(
   const ended = new Promise<never>((_resolve, reject) => {
     lines.once('close', () => reject(new Failure('Settings are missing.', 'usage', 'usage')))
   })
-  // It also ends after the last answer, when nothing waits for it.
+  // It also rejects after the last answer, when nothing awaits it.
   ended.catch(() => {})
 
   async function ask(name: string, field: Field): Promise<string> {
     const answer = lines.question(questionOf(name, field, !required.includes(name)))
-    // The question itself has been shown by now.
+    // Hide only after the question was printed.
     isHidden = secrets.includes(name)
     const text = (await Promise.race([answer, ended])).trim()
     if (isHidden) output.write('\n')
@@ -97,7 +96,7 @@ export async function askSettings(
   return settings
 }
 
-/** Settings for a new channel: from the file, else from the person at the terminal. */
+/** Reads settings for a new channel from the file, else prompts for them. */
 export async function settingsFor(type: ChannelType, file: string | undefined): Promise<object> {
   if (file !== undefined) return readSettings(file)
   if (process.stdin.isTTY) return askSettings(type, { input: process.stdin, output: process.stderr })

@@ -4,7 +4,7 @@ import { textTable } from '../text-table.ts'
 
 const table = (rows: readonly (readonly string[])[]): string => textTable(rows.map((row) => row.map(sanitize)))
 
-/** Pending and dead messages of a channel. */
+/** Formats the number of pending and dead messages of a channel. */
 function backlogOf({ waiting, dead, behind }: ChannelView): string {
   const parts = [
     ...(waiting > 0 ? [`${waiting} waiting`] : []),
@@ -27,7 +27,7 @@ function quietText({ quiet_hours: hours }: ChannelView): string {
   return `${hours.from} to ${hours.to}, ${hours.time_zone}; ${hours.least ?? 'critical'} and above are sent at once`
 }
 
-/** One channel and how it fares. */
+/** Formats a channel with its health. */
 export function channelText(channel: ChannelView): string {
   const { last_error: error, last_error_at: errorAt } = channel
   const rows: [string, string | null][] = [
@@ -58,7 +58,7 @@ export const addChannelHint =
 const joined = (...parts: (string | number | null)[]): string =>
   parts.filter((part) => part !== null && part !== '').join(' ')
 
-/** Result of a test, with the receiver's answer. */
+/** Formats the result of a test, with the receiver's response. */
 export function testedText({ ok, status, answer, duration_ms }: ChannelTested): string {
   const said = joined(status, answer)
   return sanitize(`${ok ? 'Delivered' : 'Not delivered'} after ${duration_ms} ms${said === '' ? '.' : `: ${said}`}`)

@@ -21,7 +21,7 @@ import { addChannelHint, channelTable, channelText, messageTable, testedText } f
 /** Options of a channel, apart from its destination. */
 interface ChannelOptions {
   minSeverity?: Severity
-  /** `22:00-07:00`; false to have none. */
+  /** From `22:00-07:00`; false: none. */
   quiet?: [from: string, to: string] | false
   timeZone?: string
   quietMinSeverity?: QuietHours['least']
@@ -52,7 +52,7 @@ function quietHours({ quiet, timeZone, quietMinSeverity }: ChannelOptions): Pick
   }
 }
 
-/** The fields of the request that were given. Throws Failure where one says nothing without another. */
+/** Returns the request fields for the given options. Throws Failure if one requires another. */
 export function channelFields(options: ChannelOptions): ChannelChange {
   const { minSeverity, dailyCheck, resolved, maxPerMinute, enable, disable } = options
   return {
@@ -77,7 +77,7 @@ function perMinute(text: string): number {
   return Number(text)
 }
 
-/** Adds the options that `add` and `change` share; only a change can also take them back. */
+/** Adds the options shared by `add` and `change`; `change` can also unset them. */
 export function withChannelOptions(command: Command, isChange: boolean): Command {
   const shared = command
     .addOption(
@@ -118,7 +118,7 @@ async function test(id: string, { json, ...flags }: ServiceFlags): Promise<void>
   console.log(json ? safeJson(reply, 2) : testedText(reply))
   if (!ok)
     throw new Failure(`The receiver refused the message: ${error ?? 'it gave no reason.'}`, 'not_delivered', 'failed')
-  // A mail that some recipients were refused counts as delivered.
+  // A mail refused for some of its recipients counts as delivered, with an error.
   if (error !== null && !json) console.error(sanitize(error))
 }
 
@@ -127,7 +127,7 @@ async function rotate(id: string, { overlap, json, ...flags }: ServiceFlags & { 
   const { call } = await findService(flags)
   const reply = await call('rotateChannelSecret', { params: { id }, body })
   if (json) return console.log(safeJson(reply, 2))
-  // The secret alone goes to standard output, so that it can be written to where it belongs.
+  // Only the secret goes to standard output, so that it can be redirected.
   console.error(`New signing secret of channel ${sanitize(reply.id)}. It is shown once:`)
   console.log(sanitize(reply.secret))
 }
@@ -153,7 +153,7 @@ async function log(id: string | undefined, { state, limit, before, json, ...flag
   else if (rows.length === 0) console.error('No messages.')
 }
 
-/** Commands that show whether a channel works, and repair it. */
+/** Adds the commands that test and repair a channel. */
 function addChannelTests(channels: Command): void {
   withService(
     channels
@@ -211,7 +211,7 @@ async function add(type: ChannelType, options: AddOptions): Promise<void> {
   if (json) return console.log(safeJson(reply, 2))
   const id = sanitize(reply.id)
   if (reply.secret === undefined) return console.log(`Channel ${id} is added. Test it: wardline channels test ${id}`)
-  // The secret alone goes to standard output, so that it can be written to where it belongs.
+  // Only the secret goes to standard output, so that it can be redirected.
   console.error(`Channel ${id} is added. Test it: wardline channels test ${id}`)
   console.error('Its signing secret is shown once:')
   console.log(sanitize(reply.secret))

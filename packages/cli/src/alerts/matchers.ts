@@ -16,7 +16,7 @@ export function matchOf({ severity, type, instance }: MatcherOptions): AlertMatc
   }
 }
 
-/** What a rule is about, on one line; text of a server has to be made plain by the caller. */
+/** Formats the matchers of a rule on one line. The caller must sanitize the text. */
 export function matchText({ severities: among, types, instances }: AlertMatch): string {
   const parts = [
     ...(among ? [`severity ${among.join(', ')}`] : []),
@@ -26,7 +26,7 @@ export function matchText({ severities: among, types, instances }: AlertMatch): 
   return parts.length === 0 ? 'every alert' : parts.join('; ')
 }
 
-/** Adds the options that say which alerts a rule is about. */
+/** Adds the options that select alerts. */
 export function withMatchers(command: Command): Command {
   return command
     .addOption(new Option('--severity <severity...>', 'severity, one or more').choices(severities))

@@ -31,7 +31,7 @@ async function list(flags: ServiceFlags): Promise<void> {
   )
 }
 
-/** The silence that is asked for. Throws Failure when it has no end, or would be about everything by mistake. */
+/** Builds the silence. Throws Failure without an end, or without a selection unless `--all` confirms that. */
 export function silenceOf({ for: lasts, until, reason, all, ...matchers }: AddOptions, now: number): NewSilence {
   const match = matchOf(matchers)
   const ends_at = lasts === undefined ? until : new Date(now + lasts).toISOString()

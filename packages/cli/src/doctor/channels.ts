@@ -7,7 +7,7 @@ const name = 'channels'
 
 const named = (channels: readonly ChannelView[]): string => channels.map((channel) => `"${channel.name}"`).join(', ')
 
-/** The worst that channels say of themselves. */
+/** Returns the worst status among the channels. */
 export function judgeChannels(channels: readonly ChannelView[]): Check {
   const enabled = channels.filter((channel) => channel.enabled)
   if (enabled.length === 0) {
@@ -36,7 +36,7 @@ export function judgeChannels(channels: readonly ChannelView[]): Check {
   return ok(name, `Alerts go to ${named(enabled)}.`)
 }
 
-/** Whether alerts reach at least one channel. */
+/** Checks that alerts reach at least one channel. */
 export async function checkChannels({ call, key }: Service): Promise<Check> {
   if (key === undefined) return skip(name, 'The channels cannot be checked without a key.')
   try {

@@ -1,11 +1,11 @@
 /** Result of one check of the service or of this machine. */
 export interface Check {
   name: string
-  /** `skip`: it could not be tried, and `detail` says why. */
+  /** `skip`: not possible here, see `detail`. */
   status: 'ok' | 'warn' | 'fail' | 'skip'
-  /** One sentence: what was seen, and the cause as far as it is known. */
+  /** One sentence: the observation, and its cause if known. */
   detail: string
-  /** One sentence: what to do. */
+  /** One sentence: how to fix it. */
   fix?: string
 }
 

@@ -4,7 +4,7 @@ import { Failure } from '../exit.ts'
 import type { Service } from '../service/service.ts'
 import { type Check, fail, ok } from './check.ts'
 
-/** One name for every probe: instances cannot be removed, and a fleet full of dead probes would be useless. */
+/** All probes share one id, so that the fleet does not fill with dead probes. */
 const probeId = 'wardline-doctor'
 const arriveWithinMs = 10_000
 
@@ -26,7 +26,7 @@ async function nextAction(
   }
 }
 
-/** A kill from the operator's request to the agent's word, with this process as the agent. Returns what it took, in ms. */
+/** Kills or resumes the probe, with this process as the agent. Resolves with the milliseconds until it was confirmed. */
 async function killAndConfirm(
   { call, ...service }: Service,
   signal: AbortSignal,
@@ -35,7 +35,7 @@ async function killAndConfirm(
   const path = endpoints.streamControl.path.replace(':instanceId', probeId)
   const { messages } = await openEventStream({ ...service, path, signal })
   const { action } = await nextControl(messages)
-  // What an earlier probe left behind when it was interrupted.
+  // An interrupted probe may have left the instance suspended.
   if (action === 'suspend') {
     await call('resumeInstance', { params, signal })
     await nextAction(messages, 'resume')

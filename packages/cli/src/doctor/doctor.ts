@@ -30,7 +30,7 @@ function show({ name, status, detail, fix }: Check): void {
   if (fix !== undefined) console.log(`${' '.repeat(28)}→ ${sanitize(fix)}`)
 }
 
-/** One after the other: each is shown when it is known, and the later ones need the earlier. */
+/** Runs the checks in sequence: each result is shown at once, and later checks depend on earlier ones. */
 async function* checksOf(service: Service, { probe, hooks }: DoctorOptions): AsyncGenerator<Check> {
   const { check, health } = await checkService(service)
   yield check

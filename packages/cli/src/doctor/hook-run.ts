@@ -13,14 +13,14 @@ export interface HookAnswer {
   exitCode: number | null
   stdout: string
   timedOut: boolean
-  /** Requests that it made to the stand-in. */
+  /** Requests of the hook to the fake service. */
   asked: number
   ms: number
 }
 
-/** A coding agent waits longer than an operator should for this check. */
+/** Coding agents wait longer, but an operator should not have to. */
 const answerWithinMs = 10_000
-/** An answer has a few hundred characters. */
+/** A real answer has a few hundred characters. */
 const maxCharacters = 64 * 1024
 
 interface StandIn {
@@ -29,7 +29,7 @@ interface StandIn {
   close(): void
 }
 
-/** Says of every instance that it is suspended, and takes whatever is reported: the hook must say no, and changes nothing. */
+/** Starts a fake service that reports every instance as suspended and accepts all reports: the hook must deny the call. */
 async function startStandIn(): Promise<StandIn> {
   let asked = 0
   // See send-http.ts for why it is not imported.
@@ -58,13 +58,13 @@ async function startStandIn(): Promise<StandIn> {
   }
 }
 
-/** The environment has to win over what the hook is set up with, and nothing that it remembers may outlive the probe. */
+/** Environment that overrides the settings of the hook, with a temporary state folder. */
 const probeEnvironment = (url: string, stateFolder: string): NodeJS.ProcessEnv => ({
   ...process.env,
   WARDLINE_URL: url,
   WARDLINE_KEY: 'wl_agent_doctor_probe',
   WARDLINE_KEY_FILE: undefined,
-  // The stand-in signs nothing.
+  // The fake service does not sign.
   WARDLINE_PUBLIC_KEY: undefined,
   WARDLINE_INSTANCE_ID: 'wardline-doctor',
   XDG_STATE_HOME: stateFolder,
@@ -78,8 +78,8 @@ export interface StatusAnswer {
 }
 
 /**
- * The command that says how a hook stands with the real service: the same program with the same settings. Undefined
- * when the hook is registered in a form that `wardline-agent install` does not write.
+ * Returns the command that shows a hook's connection to the real service: the same program with the same settings.
+ * Undefined if the hook is not registered in the form that `wardline-agent install` writes.
  */
 export function statusCommand(hookCommand: string, tool: string): string | undefined {
   const status = hookCommand.replace(/\bhook(?:\s+[a-z-]+)?(?:\s+--fail-closed)?\s*$/, `status ${tool}`)
@@ -89,8 +89,8 @@ export function statusCommand(hookCommand: string, tool: string): string | undef
 const { WARDLINE_URL: _url, WARDLINE_KEY: key, WARDLINE_KEY_FILE: keyFile, ...withoutKey } = process.env
 
 /**
- * Has the program of a hook ask its service with its key; that reports nothing and registers no instance. A key in the
- * environment of doctor mostly is that of an operator, so it counts only where the hook has no key in its settings file.
+ * Runs the status command of a hook, which polls its service with its key but reports nothing and registers no instance.
+ * A key in the environment of doctor is mostly an operator's, so it is only used if the hook's settings file has none.
  */
 export async function askService(command: string): Promise<StatusAnswer> {
   const answer = await runStatus(command, withoutKey)
@@ -111,7 +111,7 @@ async function runStatus(command: string, env: NodeJS.ProcessEnv): Promise<Statu
   return { exitCode, stdout: stdout(), stderr: stderr() }
 }
 
-/** Output of a program, up to a limit. */
+/** Collects the output of a program, up to a limit. */
 function printed(stream: Readable): () => string {
   let all = ''
   stream.setEncoding('utf8').on('data', (text: string) => {
@@ -120,7 +120,7 @@ function printed(stream: Readable): () => string {
   return () => all
 }
 
-/** Runs a hook as its coding agent does, by a shell and with JSON on standard input, against the stand-in. */
+/** Runs a hook like its coding agent, by a shell and with JSON on standard input, against the fake service. */
 export async function runHook(command: string, input: Record<string, unknown>): Promise<HookAnswer> {
   const standIn = await startStandIn()
   const stateFolder = mkdtempSync(join(tmpdir(), 'wardline-doctor-'))
@@ -135,7 +135,7 @@ export async function runHook(command: string, input: Record<string, unknown>): 
       killSignal: 'SIGKILL',
     })
     const stdout = printed(child.stdout)
-    // A hook that reads nothing closes the pipe early, which is its right.
+    // A hook may exit without reading its input.
     child.stdin.on('error', () => {})
     child.stdin.end(JSON.stringify(input))
     const [exitCode, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null]

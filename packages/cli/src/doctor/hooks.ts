@@ -4,16 +4,16 @@ import { join } from 'node:path'
 import { type Check, fail, ok, skip, warn } from './check.ts'
 import { askService, type HookAnswer, runHook, type StatusAnswer, statusCommand } from './hook-run.ts'
 
-/** Where a coding agent keeps its hooks, and what it sends to one before a tool runs. */
+/** Settings file of a coding agent, and the input of its hooks before a tool runs. */
 interface CodingAgent {
   name: string
-  /** Below the home folder. */
+  /** Path below the home folder. */
   settings: string
   /** Names of the events before a tool. */
   events: readonly string[]
-  /** What it writes to the hook's standard input; the command it asks about does nothing. */
+  /** Builds the hook's standard input, for a command that does nothing. */
   probe: (event: string) => Record<string, unknown>
-  /** Blocks when the hook itself fails, as far as its settings can say so. */
+  /** Whether the settings make a failing hook block the call. */
   failsClosed?: (hook: FoundHook['entry']) => boolean
 }
 
@@ -60,7 +60,7 @@ interface FoundHook {
   entry: Record<string, unknown>
 }
 
-/** The command that the hook of Wardline is installed by. */
+/** Whether the command runs Wardline's hook. */
 const isOurs = (command: unknown): command is string =>
   typeof command === 'string' && /\bwardline-agent\b.*\bhook\b/.test(command)
 
@@ -71,7 +71,7 @@ function entriesOf(value: unknown): Record<string, unknown>[] {
   return 'command' in entry ? [entry] : entriesOf(entry.hooks)
 }
 
-/** The hooks of Wardline in the settings of a coding agent. */
+/** Finds Wardline's hooks in the settings of a coding agent. */
 export function findHooks(settings: unknown, events: readonly string[]): FoundHook[] {
   const { hooks } = (settings ?? {}) as { hooks?: Record<string, unknown> }
   return events.flatMap((event) =>
@@ -81,9 +81,9 @@ export function findHooks(settings: unknown, events: readonly string[]): FoundHo
   )
 }
 
-/** What the answer of a hook means to the agent that asked; the forms of all of them. */
+/** Whether the answer denies the call, in the form of any coding agent. */
 export function isDenied({ exitCode, stdout }: HookAnswer): boolean {
-  // Exit code 2 is how a hook of any of them says no without a word.
+  // For all of them, exit code 2 is a denial without output.
   if (exitCode === 2) return true
   if (exitCode !== 0) return false
   try {
@@ -128,7 +128,7 @@ function judge(agent: CodingAgent, { entry }: FoundHook, answer: HookAnswer): Ch
   return ok(name, `The hook blocked a call of a suspended instance after ${answer.ms} ms.`)
 }
 
-/** What `wardline-agent status` says of the real service and the real key. */
+/** Interprets the output of `wardline-agent status` about the real service and key. */
 function judgeStatus(agent: CodingAgent, { exitCode, stdout, stderr }: StatusAnswer): Check {
   const name = `key of ${agent.name}`
   const instance = /^instance +(\S+)$/m.exec(stdout)?.[1]
@@ -140,7 +140,7 @@ function judgeStatus(agent: CodingAgent, { exitCode, stdout, stderr }: StatusAns
   return fail(name, detail, `Correct it, then run: wardline-agent status ${toolOf(agent)}`)
 }
 
-/** The hook runs against a stand-in with a test key: only the real service knows whether the real key is right. */
+/** Checks the real key with the real service, because the hook itself was run against a fake service. */
 async function checkRealKey(agent: CodingAgent, { command }: FoundHook): Promise<Check> {
   const status = statusCommand(command, toolOf(agent))
   if (status !== undefined) return judgeStatus(agent, await askService(status))
@@ -160,8 +160,9 @@ function readSettings(file: string): unknown {
 }
 
 /**
- * Runs every installed hook with a call that does nothing, against a stand-in for the service that says the instance is
- * suspended; then has it ask the real service with its own key. Only the settings of the user are read: those of a folder may come from an attacker, and would be run.
+ * Runs every installed hook with a call that does nothing, against a fake service that reports a suspension, then checks
+ * its key with the real service. Reads only the user's settings: those of a folder may come from an attacker, and their
+ * commands would be run.
  */
 export async function checkHooks(home = homedir()): Promise<Check[]> {
   const checks: Check[] = []

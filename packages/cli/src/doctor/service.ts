@@ -5,7 +5,7 @@ import { type Check, fail, ok, skip, warn } from './check.ts'
 
 const startIt = 'Start the service, or correct the address: --url, WARDLINE_URL or the profile.'
 
-/** The health answer, or why there is none. */
+/** Returns the response of /healthz, or a sentence that says why there is none. */
 async function askHealth(url: string): Promise<RawAnswer | string> {
   try {
     return await rawRequest(url, '/healthz')
@@ -22,7 +22,7 @@ async function serviceVersion(url: string): Promise<string | undefined> {
 
 const series = (version: string) => version.split('.').slice(0, 2).join('.')
 
-/** Does a Wardline answer there, and one that this command line knows? */
+/** Checks that the address is a Wardline server of a compatible version. */
 export async function checkService({
   url,
   urlFrom,
@@ -48,8 +48,8 @@ export async function checkService({
 }
 
 /**
- * The minimum by which the service's clock differs from ours: the header counts whole seconds, and the answer took
- * time.
+ * Returns the minimum difference between the service's clock and ours, allowing for the header's whole seconds and the
+ * duration of the request.
  */
 export function clockSkewMs(date: string | null, sentAt: number, answeredAt: number): number | undefined {
   const serverTime = Date.parse(date ?? '')
@@ -59,7 +59,7 @@ export function clockSkewMs(date: string | null, sentAt: number, answeredAt: num
   return maxSkew < 0 ? maxSkew : 0
 }
 
-/** Windows of --from and --since, and the end of keys, go by one of the clocks. */
+/** Time windows (--from, --since) and the expiry of keys depend on the clocks. */
 const skewWorthSaying = 5_000
 const skewThatBreaks = 60_000
 
@@ -75,7 +75,7 @@ export function checkClock({ headers, sentAt, answeredAt }: RawAnswer): Check {
 
 const hosts = ['localhost', '127.0.0.1', '[::1]']
 
-/** The key goes with every request. */
+/** Checks that the key is not sent unencrypted over a network. */
 export function checkTransport({ url, key }: Service): Check {
   const { protocol, hostname } = new URL(url)
   if (protocol === 'https:') return ok('transport', 'The connection is encrypted.')
@@ -88,7 +88,7 @@ export function checkTransport({ url, key }: Service): Check {
   )
 }
 
-/** State of the service's parts, as the service reports it. */
+/** Checks the state of the service's components by /readyz. */
 export async function checkReadiness({ url }: Service): Promise<Check> {
   const answer = await rawRequest(url, '/readyz').catch(() => undefined)
   const { database, backplane } = (answer?.body ?? {}) as { database?: unknown; backplane?: unknown }
@@ -113,7 +113,7 @@ export async function checkReadiness({ url }: Service): Promise<Check> {
 }
 
 interface Rights {
-  /** The key is none of this service. */
+  /** The service does not accept the key. */
   invalid: boolean
   read: boolean
   control: boolean
@@ -121,7 +121,7 @@ interface Rights {
   report: boolean
 }
 
-/** Requests that change nothing: reads, and ones that are refused as malformed once the key is accepted. */
+/** Requests without effect: reads, and requests that are refused as malformed once the key is accepted. */
 const questions: Record<keyof Omit<Rights, 'invalid'>, [path: string, method: 'GET' | 'POST', body?: unknown]> = {
   read: ['/api/status', 'GET'],
   control: ['/api/kill/NOT-AN-INSTANCE', 'POST'],
@@ -139,7 +139,7 @@ async function findRights(url: string, key: string): Promise<Rights> {
   return rights
 }
 
-/** The scope by what it may do: only the service knows, whatever the text of a key says. */
+/** Describes the scope of a key by its tested rights, which may differ from the text of the key. */
 export function describeRights({ read, control, administer, report }: Omit<Rights, 'invalid'>): Check {
   const other = 'Use a key of scope operator (--key-file, WARDLINE_KEY or a profile).'
   if (administer) return ok('key', 'Scope admin: may do everything.')

@@ -5,7 +5,7 @@ import { rawRequest } from '../service/raw-request.ts'
 import type { Service } from '../service/service.ts'
 import { type Check, fail, ok, skip } from './check.ts'
 
-/** The service sends the first message with the headers: a slower one is buffered on the way. */
+/** The service sends the first message with the headers; if it takes longer, a proxy buffers the stream. */
 const firstMessageWithinMs = 5_000
 
 interface FirstMessage {
@@ -15,7 +15,7 @@ interface FirstMessage {
 
 class Late extends Error {}
 
-/** How long it takes until the first message of a stream is here. Rejects with Late when it is not in time. */
+/** Measures the time to the first message of a stream. Rejects with Late after the time limit. */
 async function firstMessage({ url, key, keyFrom }: Service, path: string): Promise<FirstMessage> {
   const end = new AbortController()
   const timer = setTimeout(() => end.abort(new Late()), firstMessageWithinMs)
@@ -37,7 +37,7 @@ async function firstMessage({ url, key, keyFrom }: Service, path: string): Promi
 const passOn =
   'Switch off buffering, compression and caching for this path in every proxy (nginx: proxy_buffering off).'
 
-/** Looks at one stream by its first message. */
+/** Checks a stream by its first message. */
 async function checkStream(
   name: string,
   service: Service,
@@ -62,7 +62,7 @@ async function checkStream(
   }
 }
 
-/** The live stream of events; its first message is a heartbeat. */
+/** Checks the live stream of events, whose first message is a heartbeat. */
 export const checkLiveStream = (service: Service): Promise<Check> =>
   checkStream(
     'live stream',
@@ -72,8 +72,8 @@ export const checkLiveStream = (service: Service): Promise<Check> =>
   )
 
 /**
- * The stream by which agents receive a kill at once; its first message is the current state. No agent is stopped for
- * the check.
+ * Checks the stream by which agents receive a kill at once; its first message is the current state. No agent is suspended
+ * for the check.
  */
 export async function checkControlStream(service: Service): Promise<Check> {
   const name = 'control stream'
@@ -81,7 +81,7 @@ export async function checkControlStream(service: Service): Promise<Check> {
   const answer = await rawRequest(service.url, endpoints.getStatus.path, { key: service.key }).catch(() => undefined)
   const { instances } = (answer?.body ?? {}) as { instances?: { id: string; status: string }[] }
   if (answer?.status !== 200 || !Array.isArray(instances)) return skip(name, 'This key may not list instances.')
-  // The stream of a suspended agent would count as the way by which it learns of that.
+  // For a suspended agent, this stream would count as delivery of its suspension.
   const id = instances.find(({ status }) => status !== 'suspended')?.id
   if (id === undefined)
     return skip(

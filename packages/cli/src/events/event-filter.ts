@@ -1,7 +1,7 @@
 import type { Severity, StreamedRow } from '@wardline/contract'
 import { matchesPattern } from '@wardline/text'
 
-/** Lists hold alternatives; what is left out lets everything pass. */
+/** Each list contains alternatives; an omitted property matches everything. */
 export interface EventFilter {
   severity?: readonly Severity[]
   type?: readonly string[]
@@ -15,7 +15,7 @@ export interface EventFilter {
 const isOneOf = (allowed: readonly string[] | undefined, value: string): boolean =>
   allowed === undefined || allowed.includes(value)
 
-/** By id, or by a prefix that ends in `*`. */
+/** Whether the id matches one of the ids or prefixes ending in `*`. */
 export function isInstance(allowed: readonly string[] | undefined, id: string | null): boolean {
   if (allowed === undefined) return true
   if (id === null) return false

@@ -1,8 +1,8 @@
 import { type Client, type EventList, type EventQuery, type EventRow, limits } from '@wardline/contract'
 
 /**
- * Pages of matching events, newest first, until there are no more. A page may be empty while more follow: the service
- * looks at a bounded number of rows for each.
+ * Yields pages of matching events, newest first. A page may be empty although more follow, because the service reads a
+ * limited number of rows per page.
  */
 export async function* eventPages(
   call: Client,
@@ -20,7 +20,7 @@ export async function* eventPages(
   }
 }
 
-/** The newest event that matches; undefined when there is none. */
+/** Returns the newest matching event; undefined if there is none. */
 export async function newestEvent(call: Client, query: EventQuery): Promise<EventRow | undefined> {
   for await (const { events } of eventPages(call, query, 1)) {
     if (events[0]) return events[0]

@@ -2,18 +2,18 @@ import type { HttpAnswer } from '@wardline/contract'
 import { createParser } from 'eventsource-parser'
 import { openStream } from '../service/open-stream.ts'
 
-/** One message of a Server-Sent Events stream, or a new delay. */
+/** A message of a Server-Sent Events stream, or a new reconnection delay. */
 export interface SentEvent {
   event?: string
   data?: string
-  /** Milliseconds to wait before connecting again. */
+  /** Reconnection delay in milliseconds. */
   retryMs?: number
 }
 
-/** An event has at most some 20 KiB; a line without an end must not fill the memory. */
+/** An event has at most some 20 KiB; an endless line must not fill the memory. */
 const maxCharacters = 1024 * 1024
 
-/** The messages of a stream, however its text is cut into chunks. A cut-off last one is dropped. */
+/** Yields the messages of a stream, independent of chunk boundaries. Drops an incomplete last message. */
 export async function* sentEvents(chunks: AsyncIterable<string>): AsyncGenerator<SentEvent> {
   let read: SentEvent[] = []
   let isTooLong = false
@@ -47,7 +47,7 @@ interface EventStreamAnswer {
   messages: AsyncGenerator<SentEvent>
 }
 
-/** Opens the stream of events and returns once its headers arrived. Throws Failure when it is refused or unanswered. */
+/** Opens the event stream; resolves once its headers arrived. Throws Failure if it is refused or not answered. */
 export async function openEventStream({ lastEventId, ...options }: EventStreamOptions): Promise<EventStreamAnswer> {
   const headers: Record<string, string> = lastEventId === undefined ? {} : { 'last-event-id': String(lastEventId) }
   const stream = await openStream({ ...options, type: 'text/event-stream', headers })

@@ -20,7 +20,7 @@ const severityStyles: Record<Severity, Style> = {
 }
 const statusStyles: Record<InstanceStatus, Style> = { active: 'green', suspended: 'red', offline: 'yellow' }
 
-/** Coloured where standard output is a terminal and NO_COLOR is not set; text of a server has to be plain already. */
+/** Styles text if standard output is a terminal and NO_COLOR is not set. The caller must sanitize the text. */
 const styled = (style: Style | undefined, text: string): string =>
   style === undefined ? text : styleText(style, text, { stream: process.stdout })
 
@@ -30,7 +30,7 @@ export const severityText = (severity: Severity, width = 0): string =>
 export const statusText = (status: InstanceStatus, width = 0): string =>
   styled(statusStyles[status], sanitize(status).padEnd(width))
 
-/** `{"tool_calls_per_5min":4.25}` as `tool_calls_per_5min 4.25`; undefined for what is no object of numbers. */
+/** Formats `{"tool_calls_per_5min":4.25}` as `tool_calls_per_5min 4.25`; undefined unless it is an object of numbers. */
 function metricsText(description: string): string | undefined {
   try {
     const metrics = Object.entries(JSON.parse(description) ?? {})
@@ -44,11 +44,11 @@ function metricsText(description: string): string | undefined {
 const descriptionOf = ({ event_type, description }: StreamedRow): string =>
   (event_type === eventTypes.sessionMetrics && metricsText(description)) || description
 
-/** An event as one line: when, how bad, who, what. */
+/** Formats an event as one line: time, severity, instance, description. */
 export function eventLine(row: StreamedRow): string {
   const { created_at, severity, instance_id, source, by_service, event_type } = row
   const time = sanitize(created_at).replace(/\.\d+Z$/, 'Z')
-  // A caller reports what only the service knows: the reader must not mistake it for the service's word.
+  // A caller used an event type of the service: the reader must not mistake it for a report by the service.
   const claim = !by_service && serviceEventTypes.includes(event_type) ? ['claimed by a caller'] : []
   const what = [instance_id ?? source, event_type, ...claim, descriptionOf(row)].map(sanitize).join('  ')
   return `${time}  ${severityText(severity, 8)}  ${what}`
