@@ -5,7 +5,7 @@ import type { Db } from '../../db/database.ts'
 import { countedTools } from './classify.ts'
 import { bestRef, matching, readTimeOf, scanWindow, seqRange } from './queries.ts'
 
-/** Index entries whose rows are looked at: some hundred milliseconds on the lane of scans. */
+/** Index entries whose rows are read: some hundred milliseconds in the scan lane. */
 const refWindow = 20_000
 
 export interface Bounds {
@@ -13,10 +13,10 @@ export interface Bounds {
   to: number
 }
 
-/** Matching events, newest first as far as they may be looked at. */
+/** Matching events, newest first, within the limit of rows to read. */
 interface Hits {
   query: ReturnType<typeof selectHits>
-  /** The oldest instant that was looked at; undefined when the whole range was. */
+  /** Oldest time that was read; undefined if the whole range was. */
   scannedTo: number | undefined
 }
 
@@ -28,7 +28,7 @@ function selectHits(db: Db, filter: EventQuery, { from, to }: Bounds) {
     .where('created_at', '<', to)
 }
 
-/** The lowest seq of the newest entries of the index, as many as may be looked at; undefined when there are no more. */
+/** Returns the lowest seq of the newest index entries within the limit; undefined if there are no further entries. */
 async function lowestRef(db: Db, refs: ReturnType<typeof selectRefs>): Promise<number | undefined> {
   const { lowest, count } = await db
     .selectFrom(refs.orderBy('seq', 'desc').limit(refWindow).as('newest'))
@@ -55,7 +55,7 @@ async function findHits(db: Db, filter: EventQuery, bounds: Bounds): Promise<Hit
   const hits = selectHits(db, filter, bounds)
   const between = (first: number) => hits.where('seq', '>=', first).where('seq', '<', end)
   const ref = bestRef(filter)
-  // Without an index, and of what is not in the index yet, the newest rows are read as they are.
+  // Without an index, and for rows that are not indexed yet, read the newest rows themselves.
   const first = ref ? Math.max(range.first, indexed + 1) : range.first
   if (end - first > scanWindow) {
     const lowest = end - scanWindow
@@ -72,17 +72,17 @@ async function findHits(db: Db, filter: EventQuery, bounds: Bounds): Promise<Hit
 }
 
 interface BucketCount {
-  /** Counted from the start of the range. */
+  /** Number of the bucket from the start of the range. */
   bucket: number
   severity: Severity
   count: number
 }
 
-/** The number of the bucket of a time; one engine divides parameters as floating-point numbers. */
+/** Bucket number of a time; the cast is needed because one engine divides parameters as floating-point numbers. */
 const bucketOf = (column: string, from: number, widthMs: number) =>
   sql`cast((${sql.ref(column)} - ${from}) / ${widthMs} as bigint)`
 
-/** Counts of buckets from the rollups of whole minutes or hours. */
+/** Sums buckets from the rollups of whole minutes or hours. */
 export async function sumBuckets(
   db: Db,
   unit: 'minute' | 'hour',
@@ -104,9 +104,9 @@ interface ToolCount {
   count: number
 }
 
-/** Tool calls of buckets of whole minutes. */
+/** Sums tool calls in buckets of whole minutes. */
 export async function sumToolBuckets(db: Db, { from, to }: Bounds, widthMs: number): Promise<ToolCount[]> {
-  // Named, each tool is one short range of the key; by time alone all rollups would be read.
+  // Naming the tools makes each a short range of the key; with the time alone all rollups would be read.
   const { rows } = await sql<ToolCount>`select bucket, tool, sum(count) as count from (
       select ${bucketOf('minute', from, widthMs)} as bucket, tool, count from tool_counts
       where tool in (${sql.join(countedTools)}) and minute >= ${from} and minute < ${to}
@@ -114,7 +114,7 @@ export async function sumToolBuckets(db: Db, { from, to }: Bounds, widthMs: numb
   return rows
 }
 
-/** Counts of buckets from the events themselves, and the oldest instant that was looked at unless all were. */
+/** Counts buckets from the events themselves; includes the oldest time that was read unless all were. */
 export async function countBuckets(
   db: Db,
   filter: EventQuery,
@@ -136,7 +136,7 @@ interface FacetCount {
   count: number
 }
 
-/** The most frequent values of each field, most frequent first, and the number of matching events. */
+/** Counts the most frequent values of each field, in descending order, and all matching events. */
 export async function countFacets(
   db: Db,
   filter: EventQuery,
@@ -150,7 +150,7 @@ export async function countFacets(
     return sql`select * from (select ${sql.lit(field)} as field, ${column} as value, count(*) as count from hits
       where ${column} is not null group by ${column} order by count(*) desc, ${column} limit ${maxValues}) as ${sql.ref(`by_${field}`)}`
   })
-  // Read once: each facet by itself would look at all the rows again.
+  // Materialized, because each facet would otherwise read all rows again.
   const { rows } = await sql<Omit<FacetCount, 'field'> & { field: FacetCount['field'] | 'total' }>`
     with hits as materialized ${hits.query}
     select 'total' as field, '' as value, count(*) as count from hits

@@ -17,14 +17,14 @@ import { countedTools } from './classify.ts'
 import { minutesKeptDays } from './retention.ts'
 
 const defaultBuckets = 60
-/** Widths that people read at a glance. */
+/** Bucket widths that are easy to read. */
 const widths = [
   ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * minuteMs),
   ...[1, 2, 3, 6, 12].map((hours) => hours * hourMs),
   ...[1, 2, 7, 14, 30].map((days) => days * dayMs),
 ]
 
-/** Whole buckets that hold the range, at most one more than asked for: the first begins before it. */
+/** Returns whole buckets that cover the range, at most `maxBuckets` and one, since the first may start earlier. */
 export function bucketsOf({ from, to }: Bounds, maxBuckets: number, minWidthMs: number) {
   const fits = (width: number) => width >= minWidthMs && Math.ceil((to - from) / width) <= maxBuckets
   const widthMs = widths.find(fits) ?? Math.ceil((to - from) / maxBuckets / dayMs) * dayMs
@@ -46,15 +46,15 @@ function boundsOf(query: { from?: string; to?: string }, now: number): Bounds {
   throw new AppError('invalid', 'from must be before to.')
 }
 
-/** Whether the rollups know the answer: they count by severity alone. */
+/** Whether the rollups are sufficient: they count by severity only. */
 const isCounted = ({ severity: _severity, from: _from, to: _to, buckets: _buckets, ...others }: HistogramQuery) =>
   Object.keys(others).length === 0
 
-/** Counts by severity over time. Throws AppError `invalid`. */
+/** Counts events by severity over time. Throws AppError `invalid`. */
 export async function readHistogram(db: Db, query: HistogramQuery, now: number): Promise<EventHistogram> {
   const asked = boundsOf(query, now)
   const isByCounts = isCounted(query)
-  // Minutes are forgotten before hours are.
+  // Rollups of minutes are deleted earlier than those of hours.
   const minWidthMs = isByCounts && asked.from < now - minutesKeptDays * dayMs ? hourMs : minuteMs
   const { widthMs, count, ...bounds } = bucketsOf(asked, bucketLimit(query.buckets), minWidthMs)
   const { rows, scannedTo } = isByCounts
@@ -81,7 +81,7 @@ export async function readHistogram(db: Db, query: HistogramQuery, now: number):
   }
 }
 
-/** Tool calls by tool over time. Throws AppError `invalid`. */
+/** Counts tool calls by tool over time. Throws AppError `invalid`. */
 export async function readToolHistogram(db: Db, query: ToolQuery, now: number): Promise<ToolHistogram> {
   const { widthMs, count, ...bounds } = bucketsOf(boundsOf(query, now), bucketLimit(query.buckets), minuteMs)
   const rows = await sumToolBuckets(db, bounds, widthMs)
@@ -95,7 +95,7 @@ export async function readToolHistogram(db: Db, query: ToolQuery, now: number): 
   }
 }
 
-/** Counts by severity, type, source and instance. Throws AppError `invalid`. */
+/** Counts events by severity, type, source and instance. Throws AppError `invalid`. */
 export async function readFacets(db: Db, query: FacetQuery): Promise<EventFacets> {
   const bounds = { from: 0, to: Number.MAX_SAFE_INTEGER, ...timeBounds(query) }
   const { rows, total, scannedTo } = await countFacets(db, query, bounds, limits.facetValues)

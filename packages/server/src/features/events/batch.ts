@@ -3,10 +3,10 @@ import { AppError } from '../../errors.ts'
 import { assertFewValues, assertStorable, bodyText, parseJson } from '../../http/json.ts'
 import type { Slices, WorkBudget } from '../../work-turns.ts'
 
-/** One event of a batch: its value, or why it cannot be one. */
+/** An element of a batch: its value, or the sentence that says why it is not JSON. */
 export type BatchItem = { value: unknown } | { fault: string }
 
-/** What parsing and checking cost for each character, several times what reading it does. */
+/** Cost of parsing and checking a character, several times that of reading it. */
 const unitsOfParsing = 20
 
 const notAnArray = 'The body must be a JSON array of events.'
@@ -59,7 +59,7 @@ function parseElement(text: string): BatchItem {
   }
 }
 
-/** Where the elements of a JSON array begin and end. Whether each is JSON shows when it is parsed. */
+/** Finds the bounds of the elements of a JSON array. Elements are validated later, when they are parsed. */
 function* elementsOf(text: string, budget: WorkBudget): Slices<[start: number, end: number][]> {
   const elements: [number, number][] = []
   const first = text.search(/\S/)
@@ -88,7 +88,7 @@ function* elementsOf(text: string, budget: WorkBudget): Slices<[start: number, e
   return elements.length === 1 && text.slice(...only!).trim() === '' ? [] : elements
 }
 
-/** The place behind a text in quotes. */
+/** Returns the index after a quoted string. */
 function endOfText(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let escapes = 0
@@ -98,7 +98,7 @@ function endOfText(text: string, start: number): number {
   return text.length
 }
 
-/** Element by element: parsing a whole batch takes longer than the event loop may be blocked. */
+/** Parses element by element, because a whole batch takes longer than the event loop may be blocked. */
 function* parseArray(text: string, budget: WorkBudget): Slices<BatchItem[]> {
   const items: BatchItem[] = []
   for (const [start, end] of yield* elementsOf(text, budget)) {
@@ -109,7 +109,10 @@ function* parseArray(text: string, budget: WorkBudget): Slices<BatchItem[]> {
   return items
 }
 
-/** The events of a batch body, in order; `isLines`: one a line, not a JSON array. Throws AppError `invalid` when the body as a whole is unusable. */
+/**
+ * Parses the events of a batch body, in order. `isLines`: one event per line instead of a JSON array. Throws AppError
+ * `invalid` if the body as a whole is unusable.
+ */
 export function* batchItems(bytes: Buffer, isLines: boolean, budget: WorkBudget): Slices<BatchItem[]> {
   const text = bodyText(bytes)
   const items = yield* isLines ? parseLines(text, budget) : parseArray(text, budget)

@@ -25,7 +25,7 @@ function bucketSums(db: Db, unit: 'minute' | 'hour', from: number, to: number): 
     .execute()
 }
 
-/** Exact counts of the events created since `from`: rows of its first minute, minutes of its first hour, then hours. */
+/** Counts the events since `from` exactly: rows of the first minute, then minutes of the first hour, then hours. */
 export async function countSince(db: Db, from: number): Promise<CountedBucket[]> {
   const minute = ceilingOf(from, minuteMs)
   const hour = ceilingOf(minute, hourMs)
@@ -37,13 +37,13 @@ export async function countSince(db: Db, from: number): Promise<CountedBucket[]>
   return parts.flat()
 }
 
-/** Calls by counted tool since `from`, exact. */
+/** Counts calls by tool since `from` exactly. */
 export async function countToolsSince(db: Db, from: number): Promise<Map<string, number>> {
   const [minutes, first] = await Promise.all([
     db
       .selectFrom('tool_counts')
       .select((e) => ['tool', e.fn.sum<number>('count').as('count')])
-      // Named, each tool is one short range of the key; by time alone all rollups would be read.
+      // Naming the tools makes each a short range of the key; with the time alone all rollups would be read.
       .where('tool', 'in', countedTools)
       .where('minute', '>=', ceilingOf(from, minuteMs))
       .groupBy('tool')
@@ -57,7 +57,7 @@ export async function countToolsSince(db: Db, from: number): Promise<Map<string,
   return counts
 }
 
-/** Minute buckets of one severity with their counts, for figures that weigh events by age. */
+/** Reads the minute counts of one severity, for figures that weigh events by age. */
 export function readBuckets(db: Db, severity: Severity, from: number) {
   return db
     .selectFrom('event_counts')

@@ -2,18 +2,18 @@ import type { Deps } from '../../deps.ts'
 import type { Ingest } from './ingest.ts'
 import type { OwnEvent } from './new-event.ts'
 
-/** What may repeat thousands of times a second is reported once a minute for each subject. */
+/** A subject that may repeat thousands of times a second is reported once per period. */
 const reportEveryMs = 60_000
-/** Subjects of one owner and kind within a minute. Callers choose some of them, such as instances under a prefix. */
+/** Subjects per owner and kind within a minute. Callers choose some of them, such as instances under a prefix. */
 const maxPerOwner = 20
-/** Subjects of one kind: so much memory for each, and no kind takes the place of another. */
+/** Subjects per kind: bounds the memory, and no kind can displace another. */
 const maxPerKind = 1_000
 
-/** What repeats: its kind is an event type, its owner the key or the address that it comes from. */
+/** An occurrence. `kind` is an event type, `owner` the key or address that caused it. */
 interface Occurrence {
   kind: string
   owner: string
-  /** What the owner chose; absent: everything of the owner is counted as one. */
+  /** Name chosen by the owner; without it all occurrences of the owner are counted together. */
   name?: string
 }
 
@@ -22,7 +22,7 @@ interface Subject {
   reportedAt: number
   /** Occurrences since the last report. */
   count: number
-  /** The same by part. */
+  /** Occurrences since the last report, by part. */
   parts: Parts
   describe(count: number, parts: Parts): OwnEvent
 }
@@ -30,12 +30,12 @@ interface Subject {
 type Parts = Record<string, number>
 
 interface Kind {
-  /** By `<owner> <name>`; what is beyond the share of an owner by `<owner>`, beyond that of the kind by ''. */
+  /** Keyed by `<owner> <name>`; beyond the limit of an owner by `<owner>`, beyond the limit of the kind by ''. */
   subjects: Map<string, Subject>
   perOwner: Map<string, number>
 }
 
-/** Of several subjects only the latest is described: the event must not be that of its instance or address alone. */
+/** Describes several subjects by the latest one, without its instance and address. */
 const describeTogether =
   (describe: Subject['describe']): Subject['describe'] =>
   (count, parts) => {
@@ -48,7 +48,7 @@ const describeTogether =
   }
 
 /**
- * Events by which the service reports what others do to it. The first occurrence of a subject is stored at once, later
+ * Reports by the service about repeated actions of callers. The first occurrence of a subject is stored at once, later
  * ones together after a minute, with their count. Callers do not wait for the database.
  */
 export class CountedReports {
@@ -62,7 +62,7 @@ export class CountedReports {
   }
 
   /**
-   * Notes occurrences. `describe` makes the event from their number since the last report, and from that of each part.
+   * Counts occurrences. `describe` builds the event from their number since the last report, in total and by part.
    */
   note({ kind, owner, name = '' }: Occurrence, describe: Subject['describe'], amount = 1, part = ''): void {
     const ofKind = this.#kinds.get(kind) ?? { subjects: new Map(), perOwner: new Map() }
@@ -87,7 +87,7 @@ export class CountedReports {
     void this.#report(added)
   }
 
-  /** Periodic work: reports what repeated, and forgets what did not. */
+  /** Periodic job: reports subjects that repeated, and drops the others. */
   async run(): Promise<void> {
     const now = this.#deps.clock.monotonic()
     const due: Subject[] = []
@@ -106,7 +106,7 @@ export class CountedReports {
     )
   }
 
-  /** Reports what has not been yet: with the process the counts would be gone. */
+  /** Call on shutdown: reports all pending counts. */
   async flush(): Promise<void> {
     const subjects = [...this.#kinds.values()].flatMap((kind) => [...kind.subjects.values()])
     await Promise.all(subjects.map((subject) => subject.count > 0 && this.#report(subject)))
@@ -127,7 +127,7 @@ export class CountedReports {
     try {
       await this.#ingest.store([this.#ingest.own(subject.describe(count, parts))])
     } catch (fault) {
-      // The count goes into the next report: nothing that happened is lost with a database that is away.
+      // Keep the count for the next report, since the database is unavailable.
       subject.count += count
       for (const [part, amount] of Object.entries(parts)) subject.parts[part] = (subject.parts[part] ?? 0) + amount
       this.#deps.log.warn({ err: fault }, 'a report of the service was not stored and is retried')

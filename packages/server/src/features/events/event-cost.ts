@@ -2,19 +2,19 @@ import { limits } from '@wardline/contract'
 import type { BatchItem } from './batch.ts'
 import type { EventToStore } from './insert-queries.ts'
 
-// Fixed columns and JSON punctuation weigh about this much beside the texts.
+// Approximate size of fixed columns and JSON punctuation, besides the texts.
 const rowOverheadBytes = 200
 
-/** Bytes that an event takes in memory, roughly. */
+/** Approximate size of an event in memory, in bytes. */
 export const eventBytes = ({ description, metadata }: EventToStore): number =>
   rowOverheadBytes + description.length + (metadata?.length ?? 0)
 
-/** What must not wait behind ordinary events: breaches, critical events, and what the service itself reports. */
+/** Whether the event must not wait behind ordinary ones: breaches, critical events, and reports by the service. */
 export const isUrgent = ({ severity, by_service }: EventToStore): boolean => isCritical(severity) || by_service === 1
 
 const isCritical = (severity: unknown): boolean => severity === 'breach' || severity === 'critical'
 
-/** Critical events and breaches in a batch that is not parsed yet. */
+/** Counts critical events and breaches in a batch whose values are not validated yet. */
 export function countCritical(items: readonly BatchItem[]): number {
   let count = 0
   for (const item of items) {
@@ -25,7 +25,7 @@ export function countCritical(items: readonly BatchItem[]): number {
 
 const typeWord = Buffer.from('"event_type"')
 
-/** How many events a batch seems to hold, without reading it. */
+/** Estimates the number of events in a batch without parsing it. */
 export function estimateEvents(text: Buffer): number {
   let count = 0
   for (let at = text.indexOf(typeWord); at >= 0 && count < limits.batchEvents; at = text.indexOf(typeWord, at + 1)) {
@@ -36,5 +36,5 @@ export function estimateEvents(text: Buffer): number {
 
 const criticalWords = ['"breach"', '"critical"'].map((word) => Buffer.from(word))
 
-/** Whether a batch may hold critical events, without reading it. */
+/** Whether a batch may contain critical events, without parsing it. */
 export const mayBeCritical = (text: Buffer): boolean => criticalWords.some((word) => text.includes(word))

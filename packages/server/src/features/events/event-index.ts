@@ -1,12 +1,12 @@
 import type { Database } from '../../db/database.ts'
 import { countUnindexed, indexNext } from './index-queries.ts'
 
-/** Entering this many events holds the writer for some ten milliseconds: a kill that comes meanwhile does not feel it. */
+/** Events indexed per transaction: some ten milliseconds, which a kill may have to wait. */
 const batchRows = 1_000
-/** While events wait to be stored the index waits too, but not beyond this: a list scans what is not in it. */
+/** Indexing pauses while events wait to be stored, but only up to this backlog, because lists scan unindexed events. */
 const patientUpTo = 500_000
 
-/** Enters what came since the last call into the index by instance, session and type. */
+/** Indexes the events since the last call by instance, session and type. */
 export async function indexEvents(
   database: Database,
   isBusy: () => boolean = () => false,

@@ -1,12 +1,12 @@
 import { isoTime } from '../../clock.ts'
 import type { EventFields } from '../../db/schema/events.ts'
 
-/** An event that another program published: it is not stored, so it has no place in the sequence. */
+/** An event published by another program. It is not stored, so it has no seq. */
 export type OutsideEvent = Omit<EventFields, 'seq'> & { seq: null }
 
 /**
- * The JSON of an event in the form in which it is streamed and listed (EventRow of the contract).
- * Metadata is stored as JSON and goes in as it is: no event is parsed again on its way to a reader.
+ * Returns an event as JSON for streams and lists (EventRow of the contract). Metadata is stored as JSON and inserted
+ * unchanged, so that events are not parsed again for readers.
  */
 export function eventRowJson(event: EventFields | OutsideEvent): string {
   const { id, seq, severity, source, event_type, description, instance_id, session_id, ip_address } = event
@@ -27,10 +27,10 @@ export function eventRowJson(event: EventFields | OutsideEvent): string {
   return `${JSON.stringify(row).slice(0, -1)}${metadataMark}${event.metadata ?? 'null'}}`
 }
 
-/** Within a JSON text every quote is escaped, so this stands where the last field begins and nowhere before. */
+/** Start of the last field. It cannot occur earlier, because quotes within JSON strings are escaped. */
 const metadataMark = ',"metadata":'
 
-/** The event of a JSON that `eventRowJson` made; metadata stays the text that it is. Throws when it is no such JSON. */
+/** Parses the output of `eventRowJson`; metadata stays JSON text. Throws for other input. */
 export function parseEventRow(json: string): EventFields {
   const end = json.indexOf(metadataMark)
   if (end < 0) throw new SyntaxError('The row has no metadata.')
@@ -38,7 +38,7 @@ export function parseEventRow(json: string): EventFields {
   const metadata = json.slice(end + metadataMark.length, -1)
   const created_at = Date.parse(row.created_at)
   if (!Number.isSafeInteger(row.seq) || Number.isNaN(created_at)) throw new SyntaxError('The row has no seq or time.')
-  // A process of the version before signs rows without the field.
+  // Processes of an earlier version sign rows without this field.
   const by_service = row.by_service === true ? 1 : 0
   return { ...row, by_service, created_at, metadata: metadata === 'null' ? null : metadata }
 }

@@ -14,67 +14,67 @@ import type { Earlier, EventToStore, Ingest, Once } from './ingest.ts'
 import { eventToStore } from './new-event.ts'
 import { readEvents, readTimeOf } from './queries.ts'
 
-/** What a judge adds to the events that it looked at, within their transaction. */
+/** Additions by a judge to the transaction of the judged events. */
 export interface Findings {
-  /** Events by the service itself, charged to the key that reported the others. */
+  /** Events by the service itself, charged to the quota of the reporting key. */
   events: EventToStore[]
   statements: Statement[]
 }
 
-/** Calls `store` once with what was found, and resolves with what that resolves with: judges may take turns meanwhile. */
+/** Calls `store` once with the findings and resolves with its result. May wait for its turn before. */
 type Judging = (store: (findings: Findings) => Promise<Earlier>) => Promise<Earlier>
 
 /**
- * Looks at the events of a request before they are stored. Undefined when there is nothing to judge, as in nearly all:
- * every event of every agent comes by here, and then costs no promise and no query.
+ * Inspects the events of a request before they are stored. Returns undefined if there is nothing to judge, as for nearly
+ * all requests, so that an ordinary event costs neither a promise nor a query.
  */
 export type Judge = (events: readonly EventToStore[]) => Judging | undefined
 
 /** Limits on the reports of a key. */
 interface EventQuota {
-  /** Takes the quota of events that come together. Throws AppError `quota_exceeded`. */
+  /** Takes the quota for the events of a request. Throws AppError `quota_exceeded`. */
   takeEvents(keyId: string, ordinary: number, critical: number, bytes: number): void
-  /** Charges events that the service adds to those of a key. */
+  /** Charges events that the service adds to those of the key. */
   chargeEvents(keyId: string, count: number): void
 }
 
-/** Watches agents that are suspended, whose events may come under no name. */
+/** Watches suspended agents, whose events may lack an instance id. */
 interface ReportWatch {
-  /** Nobody is suspended. */
+  /** True if no agent is suspended. */
   readonly isEmpty: boolean
   /** Called after the commit. */
   noteReported(events: readonly EventToStore[], principal: Principal): void
 }
 
-/** Who reports. `idempotencyKey`: a request with the same one within 24 hours stores nothing and gets the same ids. */
+/** The reporting caller. A request with the same `idempotencyKey` within 24 hours stores nothing and gets the same ids. */
 export interface Reporter {
   principal: Principal
-  /** The client's; null when it is not known any more. */
+  /** Address of the client; null if its connection is closed already. */
   address: string | null
   idempotencyKey: string | undefined
 }
 
-/** A batch as it came, and how its events are checked. */
+/** The body of a batch, and how its events are validated. */
 interface Batch {
   bytes: Buffer
-  /** One event a line, not a JSON array. */
+  /** One event per line instead of a JSON array. */
   isLines: boolean
-  /** What is wrong with a value that should be an event, as a sentence; undefined when it is one. */
+  /** Returns a sentence that says what is wrong with the value; undefined for a valid event. */
   faultOf(value: unknown): string | undefined
-  /** Hears why an event is refused that is one. */
+  /** Called with the reason when a valid event is refused. */
   onRefused(fault: AppError): void
 }
 
 export interface Events {
-  /** Stores what a caller reports. Throws AppError, also by rejecting. */
+  /** Stores a reported event. Throws AppError synchronously or rejects with it. */
   report(report: NewEvent, reporter: Reporter): Promise<EventCreated>
-  /** Stores the events of a batch that are valid, all in one transaction; says what is wrong with the others. */
+  /** Stores the valid events of a batch in one transaction; resolves with their ids and the errors of the others. */
   reportBatch(batch: Batch, reporter: Reporter): Promise<EventBatchReply>
-  /** A page of events as JSON (EventList of the contract), newest first. `keyId`: who asks. */
+  /** Returns a page of events as JSON (EventList of the contract), newest first. `keyId`: key of the caller. */
   list(query: EventQuery, keyId: string): Promise<string>
 }
 
-/** Suspends the instance of a breach that is stored. */
+/** Suspends the instance of a stored breach. */
 interface BreachAnswers {
   answer(breach: {
     instanceId: string | undefined
@@ -93,13 +93,13 @@ interface EventsTools {
   suspendedAgents: ReportWatch
 }
 
-/** Cost of checking an event and making its row. */
+/** Cost of validating an event and building its row. */
 const unitsOfEvent = 10_000
 
-/** Large batches of one key that are checked at a time: each takes several MiB, and more would only wait for each other. */
+/** Large batches of one key that are processed concurrently: each takes several MiB, and more would not be faster. */
 const maxBatches = 6
 
-/** The one way of what callers report: checked → judged → stored. */
+/** The only path of reported events: validated → judged → stored. */
 export function createEvents(
   { config, database, clock }: Pick<Deps, 'config' | 'database' | 'clock'>,
   { ingest, judge, quotas, autoSuspension, suspendedAgents }: EventsTools,
@@ -107,8 +107,8 @@ export function createEvents(
   const suspends = config.autoSuspend?.includes('breach') === true
 
   /**
-   * Suspends those whose breach was stored, before the caller has its answer. A caller whose request failed in between
-   * repeats it, and its events have the ids of the first time.
+   * Suspends the instances of stored breaches before the caller gets its response. If the request fails in between, the
+   * caller retries it, and the events keep their first ids.
    */
   async function answerBreaches(
     events: readonly EventToStore[],
@@ -118,7 +118,7 @@ export function createEvents(
     const breaches = new Map<string | undefined, number>()
     for (const [index, { severity, instance_id }] of events.entries()) {
       if (severity !== 'breach') continue
-      // What the key proves, not what the caller claims.
+      // Prefer the instance that the key is bound to over the one that the caller names.
       const instanceId = onlyName(instances ?? []) ?? instance_id ?? undefined
       if (!breaches.has(instanceId)) breaches.set(instanceId, index)
     }
@@ -148,7 +148,7 @@ export function createEvents(
     })
   }
 
-  /** The row of one event of a batch, or why it is refused. */
+  /** Returns the row of one event of a batch, or the sentence that says why it is refused. */
   function accept(value: unknown, batch: Batch, { principal, address }: Reporter, now: number): EventToStore | string {
     const fault = batch.faultOf(value)
     if (fault !== undefined) return fault
@@ -163,7 +163,7 @@ export function createEvents(
     }
   }
 
-  /** Checks a batch in slices: a thousand events at once would hold the event loop. */
+  /** Validates a batch in slices, because a thousand events at once would block the event loop. */
   function* acceptAll(
     items: readonly BatchItem[],
     batch: Batch,
@@ -190,7 +190,7 @@ export function createEvents(
     return piece.inTurns(acceptAll(items, batch, reporter, budget))
   }
 
-  // While no breach suspends and nobody is suspended, an event costs no promise more.
+  // Without suspending breaches and suspended agents, avoid a further promise per event.
   const storeAndAnswer: typeof store = (events, kind, reporter) =>
     suspends || !suspendedAgents.isEmpty ? store(events, kind, reporter) : storeJudged(events, kind, reporter)
 
@@ -207,9 +207,9 @@ export function createEvents(
     async reportBatch(batch, reporter) {
       const { bytes } = batch
       const { keyId } = reporter.principal
-      // Reading a thousand events only to refuse them would cost others more time than storing them.
+      // Refuse a batch before parsing it if there is no room: parsing takes longer than storing.
       if (!mayBeCritical(bytes)) ingest.assertRoom(keyId, estimateEvents(bytes), bytes.length)
-      // Goes on when the caller has gone: the last events of an agent that ends are worth having.
+      // Not cancelled when the caller disconnects: the last events of an agent that exits are valuable.
       const piece = workLane.open(`batches of ${keyId}`, { max: maxBatches })
       const outcomes = await checkBatch(batch, reporter, piece).finally(() => piece.end())
       const reply: EventBatchReply = { ok: true, ids: [], errors: [] }
@@ -253,7 +253,7 @@ function onceOf(
   return { caller: principal.keyId, kind, key, ids: events.map(({ id }) => id) }
 }
 
-/** Gives the accepted events the ids under which they are stored. Throws AppError `invalid` when their number differs. */
+/** Sets the stored ids of the accepted events in the reply. Throws AppError `invalid` if their number differs. */
 function assignIds(reply: EventBatchReply, ids: readonly string[]): void {
   if (reply.ids.filter((id) => id !== null).length !== ids.length) {
     throw new AppError('invalid', 'Idempotency-Key was used before, for a batch with another number of valid events.')
@@ -262,7 +262,7 @@ function assignIds(reply: EventBatchReply, ids: readonly string[]): void {
   reply.ids = reply.ids.map((id) => (id === null ? null : ids[next++]!))
 }
 
-/** Rows read at once, and characters after which a page ends: rows of 17 KiB must not become an answer of 17 MiB. */
+/** Rows per read, and characters after which a page ends: 1,000 rows of 17 KiB must not become a response of 17 MiB. */
 const sliceRows = 200
 const maxPageLength = 2 * 1024 * 1024
 
@@ -287,7 +287,7 @@ async function readPage(db: Db, query: EventQuery, { before, limit, ...range }: 
       rows.push(json)
     }
     next = slice.lookedDownTo
-    // A slice that is not full looked at as many rows as one page may.
+    // An incomplete slice has reached the limit of rows to read per page.
     if (slice.rows.length < wanted) break
   }
   if (next === undefined || next <= range.after + 1) return `{"events":[${rows.join(',')}],"next":null}`

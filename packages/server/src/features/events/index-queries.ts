@@ -9,26 +9,26 @@ const indexed = counterValue('indexed_seq')
 
 export type RefKind = Schema['event_refs']['kind']
 
-/** Types that make up the bulk of events are found by reading on; an entry for each would double the index. */
+/** The most frequent types are not indexed: lists find them by scanning, and their entries would double the index. */
 const bulkTypes = sql`('tool_call', 'session_metrics')`
 
-/** The entries of the events whose seq fits the condition. */
+/** Selects index entries for events whose seq meets the condition. */
 const refsOf = (condition: ReturnType<typeof sql>) => sql`
   select 'instance' as kind, instance_id as value, seq from events where ${condition} and instance_id is not null
   union all select 'session', session_id, seq from events where ${condition} and session_id is not null
   union all select 'type', event_type, seq from events where ${condition} and event_type not in ${bulkTypes}`
 
-/** Events that are not in the index yet. */
+/** Counts events that are not indexed yet. */
 export async function countUnindexed(db: Db): Promise<number> {
   const { count } = await db.selectNoFrom(sql<number>`${newest} - ${indexed}`.as('count')).executeTakeFirstOrThrow()
   return count
 }
 
-/** Enters the next `limit` events into the index. */
+/** Indexes the next `limit` events. */
 export async function indexNext({ db, batch }: Database, limit: number): Promise<void> {
   const next = sql`seq > ${indexed} and seq <= ${indexed} + ${limit}`
   const statements = [
-    // The first update locks the row until its commit: another process then continues where this one ends.
+    // Locks the counter until the commit, so that another process continues where this one ends.
     lockCounter('indexed_seq'),
     sql`insert into event_refs (kind, value, seq) select kind, value, seq from (${refsOf(next)}) as refs
       order by kind, value, seq`,
@@ -37,7 +37,7 @@ export async function indexNext({ db, batch }: Database, limit: number): Promise
   await batch(statements)
 }
 
-/** The newest entries below `below`, at most `limit`. */
+/** Reads the newest `limit` entries below `below`. */
 export async function readRefs(
   db: Db,
   kind: RefKind,
@@ -57,7 +57,7 @@ export async function readRefs(
   return rows.map(({ seq }) => seq)
 }
 
-/** Removes the entries of events of one severity with a seq in [first, end). */
+/** Deletes the entries of events of one severity with a seq in [first, end). */
 export async function deleteRefsOf(
   db: Db,
   first: number,
@@ -68,7 +68,7 @@ export async function deleteRefsOf(
   await sql`delete from event_refs where (kind, value, seq) in (${refsOf(leaving)})`.execute(db)
 }
 
-/** Removes the entries of events with a seq in [first, end) that were created before `cutoff`. */
+/** Deletes the entries of events with a seq in [first, end) that were created before `cutoff`. */
 export async function deleteRefs(db: Db, first: number, end: number, cutoff: number): Promise<void> {
   const leaving = sql`seq >= ${first} and seq < ${end} and created_at < ${cutoff}`
   await sql`delete from event_refs where (kind, value, seq) in (${refsOf(leaving)})`.execute(db)

@@ -11,11 +11,11 @@ import { findIdempotent } from './queries.ts'
 
 export type { EventToStore, Once } from './insert-queries.ts'
 
-/** Writes what is to be alerted of. */
+/** Builds the statements that alert on events. */
 interface EventAlerts {
   /**
-   * What belongs into the transaction that stores the events, after these; nothing for most. `touchedBy`: the keys that
-   * touched decoys, by the id of the event.
+   * Returns statements to append to the transaction that stores the events; none for most. `touchedBy`: keys that touched
+   * decoys, by event id.
    */
   statements(
     events: readonly EventToStore[],
@@ -26,7 +26,7 @@ interface EventAlerts {
   notify(): void
 }
 
-/** Events that are stored together or not at all, with what else must be written in the same transaction. */
+/** Events that are stored atomically, with further statements of the same transaction. */
 interface Group {
   events: EventToStore[]
   bytes: number
