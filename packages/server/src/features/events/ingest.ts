@@ -38,39 +38,39 @@ interface Group {
   once: Once | undefined
 }
 
-/** The ids of an earlier request with the same Idempotency-Key; undefined when the events of this one were stored. */
+/** Ids of an earlier request with the same Idempotency-Key; undefined if this request was stored. */
 export type Earlier = readonly string[] | undefined
 
 interface StoreOptions {
-  /** The key touched a decoy: so much of that is alerted of by name. */
+  /** Whether the key touched a decoy; a limited number of these is alerted on by name. */
   isDecoyHit?: boolean
   /** Written in the same transaction. */
   also?: readonly Statement[]
-  /** The key whose share of the queue it takes; absent: that of the service. */
+  /** Key whose share of the queue is used; default: that of the service. */
   keyId?: string
   once?: Once | undefined
 }
 
-/** Events in a batch of the caller. */
+/** Events prepared for a batch of the caller. */
 interface PreparedEvents {
   statements: Statement[]
-  /** Called after the commit, with the rows of the first of the statements. */
+  /** Call after the commit, with the rows of the first statement. */
   stored(rows: readonly Row[]): void
 }
 
 export interface Ingest {
-  /** Stores the events in one transaction; resolves after it is on disk. */
+  /** Stores the events in one transaction; resolves once it is on disk. */
   store(events: EventToStore[], options?: StoreOptions): Promise<Earlier>
   /**
-   * Prepares events to be stored within a batch of the caller, who puts other alerts and the audit log behind them.
-   * `touchedBy`: the keys that touched decoys, by the id of the event.
+   * Prepares events for a batch of the caller, who adds other alerts and the audit log after them. `touchedBy`: keys that
+   * touched decoys, by event id.
    */
   prepare(events: EventToStore[], touchedBy?: ReadonlyMap<string, string>): PreparedEvents
-  /** Stores events within a transaction of the caller, who calls the result after the commit. */
+  /** Stores events within a transaction of the caller. Resolves with a function to call after the commit. */
   storeWithin(trx: Trx, events: EventToStore[]): Promise<() => void>
-  /** An event that the service itself reports. */
+  /** Builds an event reported by the service itself. */
   own(event: OwnEvent): EventToStore
-  /** Throws AppError `overloaded` when so many ordinary events of the key would not find room. */
+  /** Throws AppError `overloaded` if the queue has no room for this many ordinary events of the key. */
   assertRoom(keyId: string, events: number, bytes: number): void
   /** Whether events wait for their commit. */
   isBusy(): boolean
@@ -78,7 +78,7 @@ export interface Ingest {
 }
 
 const nothing: readonly Statement[] = []
-/** No key has this id. */
+/** Owner of the service's own events in the queue; no key has this id. */
 const service = 'the service'
 
 export function createIngest(
@@ -90,7 +90,7 @@ export function createIngest(
   const severityCounters = severities.map((severity) => [severity, metrics.events.labels(severity)] as const)
 
   async function commit(groups: Group[]): Promise<undefined[]> {
-    // One time for the whole batch: within a process, times never run against the sequence.
+    // One time for the whole batch, so that within a process times are in the order of seq.
     const createdAt = clock.now()
     const events: EventToStore[] = []
     const keys: Once[] = []
@@ -117,11 +117,11 @@ export function createIngest(
     const counts = { info: 0, warning: 0, critical: 0, breach: 0 }
     for (const event of events) {
       counts[event.severity] += 1
-      // Not a copy: it would be kept as long as the stream keeps the event.
+      // Changes the object itself: a copy would stay in memory as long as the stream keeps the event.
       event.seq = ++seq
       event.created_at = createdAt
     }
-    // Once for all: raising a counter takes longer than all else that is done here for an event.
+    // Once per batch, because incrementing a counter takes longer than everything else here.
     for (const [severity, counter] of severityCounters) if (counts[severity] > 0) counter.inc(counts[severity])
     countStored(events, createdAt)
     bus.publishEvents(events, eventRowJson)
@@ -161,7 +161,7 @@ export function createIngest(
     return queue.add({ events, also, once, bytes, keyId, isDecoyHit, isUrgent: urgent })
   }
 
-  /** Requests under way by caller, kind and key: twins in one commit would make it fail for all others in it. */
+  /** Pending requests by caller, kind and key: duplicates in one commit would make it fail for all others. */
   const underWay = new Map<string, { ids: readonly string[]; result: Promise<Earlier> }>()
 
   function storeOnce(events: EventToStore[], options: StoreOptions, once: Once): Promise<Earlier> {
@@ -179,7 +179,7 @@ export function createIngest(
     try {
       return await add(events, options)
     } catch (fault) {
-      // A twin of this request was faster.
+      // A duplicate of this request was stored first.
       const twin = fault instanceof DatabaseError && fault.constraint
       const known = twin ? await findIdempotent(database.db, once) : undefined
       if (!known) throw fault

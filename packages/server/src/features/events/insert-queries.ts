@@ -6,32 +6,32 @@ import type { EventClass, StoredEvent } from '../../db/schema/events.ts'
 import type { SessionMetrics } from './session-metrics.ts'
 
 type Severity = StoredEvent['severity']
-/** As the outbox of alerts takes it. */
+/** Options of the alert, for the outbox. */
 interface EventAlerting {
   isQuiet?: boolean
   subject?: string
   channels?: readonly string[]
 }
 
-/** An event before it has its place in the sequence: its `seq` is 0. */
+/** An event before it is stored: its `seq` is 0. */
 export interface EventToStore extends StoredEvent {
-  /** What the description of session_metrics says; undefined for all other events. */
+  /** Parsed description of a session_metrics event; undefined for other events. */
   metrics: SessionMetrics | undefined
-  /** Particulars of its alert. */
+  /** Options of its alert. */
   alerting?: EventAlerting
 }
 
-/** The caller's Idempotency-Key: an earlier request with the same one holds, and nothing is written. */
+/** The caller's Idempotency-Key. If an earlier request had the same key, nothing is written. */
 export interface Once {
   caller: string
   /** An event and a batch may carry the same key. */
   kind: 'event' | 'batch'
   key: string
-  /** The ids in the answer. */
+  /** Ids in the response. */
   ids: readonly string[]
 }
 
-/** Compiled once; only the parameters change from batch to batch. */
+/** Queries, compiled once; only the parameters differ between batches. */
 interface InsertStatements {
   takeSeqs: CompiledQuery
   events: ReturnType<Dialect['insertSequenced']>
@@ -57,7 +57,7 @@ const eventColumns = {
   by_service: 'bigint',
 } as const satisfies Record<Exclude<keyof StoredEvent, 'seq'>, string>
 
-/** In the order of the columns. Written out, because every event of every agent comes by here. */
+/** Values in the order of the columns. Written out for speed: it runs for every event. */
 const rowOf = (event: EventToStore, createdAt: number) => [
   createdAt,
   event.severity,
@@ -119,7 +119,7 @@ function toolRows(events: readonly EventToStore[], minute: number): [string, num
   return [...counts].map(([tool, count]) => [tool, minute, count])
 }
 
-/** The statements that store events with everything that counts them. The first one returns the last seq taken. */
+/** Returns the statements that store and count events. The first one returns the last seq taken. */
 export function insertStatements(
   inserts: InsertStatements,
   events: readonly EventToStore[],

@@ -2,7 +2,7 @@ import { isoTime } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { readOldest } from './queries.ts'
 
-/** From the oldest event to the newest: counting the rows between would take seconds of a large log. */
+/** Derives the number of events from the oldest and newest seq, because counting the rows of a large log takes seconds. */
 export async function keptEvents(db: Db): Promise<{ count: number; oldestAt: string | null }> {
   const { oldest, newestSeq } = await readOldest(db)
   if (!oldest) return { count: 0, oldestAt: null }

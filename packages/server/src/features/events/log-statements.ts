@@ -6,12 +6,12 @@ import type { StoredEvent } from '../../db/schema/events.ts'
 import { readRefs } from './index-queries.ts'
 import { readOldest, seqRange } from './queries.ts'
 
-/** Events after a seq in order, at most `limit`. */
+/** Reads at most `limit` events after a seq, in the order of seq. */
 export function readEventsAfter(db: Db, seq: number, limit: number): Promise<StoredEvent[]> {
   return db.selectFrom('events').selectAll().where('seq', '>', seq).orderBy('seq').limit(limit).execute()
 }
 
-/** Events after `after` and up to `upTo` in order, at most `limit`. */
+/** Reads at most `limit` events after `after` and up to `upTo`, in the order of seq. */
 export function readEventsBetween(
   db: Db,
   { after, upTo, limit }: { after: number; upTo: number; limit: number },
@@ -26,18 +26,18 @@ export function readEventsBetween(
     .execute()
 }
 
-/** The range of seq that may hold the events created in [from, to); undefined when there are none. */
+/** Returns a range of seq that contains all events created in [from, to); undefined if there are none. */
 export const readSeqRange = seqRange
 export { readOldest }
 
-/** The ids of events that are still stored, by seq. */
+/** Returns the ids of events that are still stored, by seq. */
 export async function readEventIds(db: Db, seqs: readonly number[]): Promise<Map<number, string>> {
   if (seqs.length === 0) return new Map()
   const rows = await db.selectFrom('events').select(['seq', 'id']).where('seq', 'in', seqs).execute()
   return new Map(rows.map(({ seq, id }) => [seq, id]))
 }
 
-/** Address and metadata of events, by their seq. Times bound the search where events are kept by day. */
+/** Reads address and metadata of events by seq. The times limit the search to partitions of days. */
 export async function readEventDetails(
   db: Db,
   events: readonly { event_seq: number | null; created_at: number }[],
@@ -56,19 +56,19 @@ export async function readEventDetails(
   return new Map(rows.map(({ seq, ip_address, metadata }) => [seq, { ip_address, metadata }]))
 }
 
-/** Whether an event shows that the agent is active: all but what the service says of it, and what it says of its stop. */
+/** Whether an event shows activity of the agent: not reports by the service, and not its reports about being stopped. */
 export const isActivity = ({ by_service, event_type }: Pick<StoredEvent, 'by_service' | 'event_type'>): boolean =>
   by_service === 1 ? event_type === eventTypes.honeypotTriggered : !stopReportTypes.includes(event_type)
 
-/** An agent whose activity is looked for. */
+/** An agent whose activity is searched. */
 interface ActiveSubject {
   id: string
-  /** Only events with a higher seq; null = from `since` on. */
+  /** Only events with a higher seq; null: from `since` on. */
   afterSeq: number | null
   since: number
-  /** Only events before it; null = no bound. */
+  /** Only events before this time; null: unlimited. */
   until: number | null
-  /** Later events are breaches; null = none is. */
+  /** Events after this time are breaches; null: none is. */
   breachAfter: number | null
 }
 
@@ -80,9 +80,8 @@ interface FoundActivity {
 }
 
 /**
- * What the log shows of agents, by their place among the subjects (an agent may stand there for two of its suspensions),
- * and up to which seq it was read: every event up to there is committed, since sequence numbers are given in the order
- * of commit.
+ * Reads the activity of agents, by their index among the subjects (an agent may occur twice, for two suspensions), and the
+ * seq up to which events were read. All events up to there are committed, because seqs are assigned in commit order.
  */
 export async function readActivity(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
@@ -123,7 +122,7 @@ export async function readActivity(
       join event_refs on event_refs.kind = 'instance' and event_refs.value = agents.id
         and event_refs.seq > agents.floor and event_refs.seq <= ${indexed}
       join events on events.seq = event_refs.seq where ${counts} group by agents.place`,
-    // The newest events are not in the index yet. Materialized: SQLite would parse the JSON again for each of them.
+    // The newest events are not indexed yet. Materialized, because SQLite would parse the JSON again for each of them.
     sql<Figures>`with agents as materialized (select * from ${batch} as subjects),
       own as materialized (select seq, instance_id, created_at, event_type, by_service from events
         where seq > ${Math.max(indexed, lowest)} and seq <= ${upTo} and created_at > ${oldest}
@@ -146,7 +145,7 @@ export async function readActivity(
   return { upTo, found }
 }
 
-/** The sources under which an instance reported last. */
+/** Returns the sources of the instance's latest events. */
 export async function readSources(db: Db, instanceId: string, limit: number): Promise<string[]> {
   const bounds = { floor: 0, below: Number.MAX_SAFE_INTEGER, limit }
   const seqs = await readRefs(db, 'instance', instanceId, bounds)
@@ -170,7 +169,7 @@ interface InstanceRange {
   to: number
 }
 
-/** The next events of an instance in the order of seq, at most `limit`; fewer only at the end of the range. */
+/** Reads at most `limit` events of an instance in the order of seq; fewer only at the end of the range. */
 export async function readInstanceEvents(db: Db, range: InstanceRange, limit: number): Promise<StoredEvent[]> {
   const { instanceId, after, upTo, from, to } = range
   const { indexed_seq: indexed } = await readCounters(db)
@@ -191,7 +190,7 @@ export async function readInstanceEvents(db: Db, range: InstanceRange, limit: nu
           .execute()
       : []
   if (rows.length === limit || upTo <= indexed) return rows
-  // The newest events are not in the index yet.
+  // The newest events are not indexed yet.
   const fresh = await db
     .selectFrom('events')
     .selectAll()
@@ -206,7 +205,7 @@ export async function readInstanceEvents(db: Db, range: InstanceRange, limit: nu
   return [...rows, ...fresh]
 }
 
-/** How many events of an instance these seqs hold, at most `max`. */
+/** Counts the events of an instance in a range of seq, up to `max`. */
 export async function countInstanceEvents(
   db: Db,
   { instanceId, after, upTo }: Pick<InstanceRange, 'instanceId' | 'after' | 'upTo'>,

@@ -8,10 +8,10 @@ interface MetricReport {
   metrics: SessionMetrics
 }
 
-/** Windows of an instance's events that are searched: an agent that calls tools all the time has few reports in each. */
+/** Windows of an instance's events to search. An agent with many tool calls has few reports in each. */
 const maxWindows = 4
 
-/** The newest reports of session metrics of an instance, oldest first; fewer where other events crowd them out. */
+/** Reads the newest session metrics of an instance, oldest first; fewer if many other events are in between. */
 export async function readMetricReports(db: Db, instanceId: string, limit: number): Promise<MetricReport[]> {
   const filter = { instance_id: instanceId, event_type: eventTypes.sessionMetrics }
   const reports: MetricReport[] = []

@@ -3,17 +3,17 @@ import type { Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
 import { seqRange } from './queries.ts'
 
-/** Events of one kind, and how many. */
+/** Number of events of one kind. */
 type MinuteCount = Pick<StoredEvent, 'severity' | 'class' | 'tool'> & { count: number }
 type MinuteRow = Pick<StoredEvent, 'created_at' | 'severity' | 'class' | 'tool'>
 type SeqRange = { first: number; last: number }
 
-/** The windows of all figures begin in a handful of minutes. */
+/** Cached minutes. The windows of all figures start in a few different minutes. */
 const keptMinutes = 16
-/** A fuller minute is counted by the database instead. */
+/** A minute with more rows is counted by the database instead. */
 const maxKeptRows = 20_000
 
-/** Rows of minutes gone by, which every reader of the figures asks for again for a whole minute. */
+/** Rows of past minutes, which each computation of the figures needs again for a whole minute. */
 const kept = new WeakMap<Db, Map<string, Promise<MinuteRow[]>>>()
 
 const rowsBetween = (db: Db, { first, last }: SeqRange, from: number, to: number) =>
@@ -27,7 +27,7 @@ const rowsBetween = (db: Db, { first, last }: SeqRange, from: number, to: number
 function keptRows(db: Db, range: SeqRange, minute: number): Promise<MinuteRow[]> {
   const minutes = kept.get(db) ?? new Map<string, Promise<MinuteRow[]>>()
   kept.set(db, minutes)
-  // Should a clock step back and fill the minute further, its last seq says so.
+  // Includes the last seq, which changes if a clock steps back and the minute gets more events.
   const name = `${minute} ${range.last}`
   const known = minutes.get(name)
   if (known) return known
@@ -40,7 +40,7 @@ function keptRows(db: Db, range: SeqRange, minute: number): Promise<MinuteRow[]>
   return read
 }
 
-/** What was created from `from` until the end of its minute, which the rollup cannot split. */
+/** Counts the events from `from` to the end of its minute, which the rollup cannot split. */
 export async function countPartialMinute(db: Db, from: number): Promise<MinuteCount[]> {
   if (from % minuteMs === 0) return []
   const end = ceilingOf(from, minuteMs)

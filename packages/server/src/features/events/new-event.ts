@@ -8,7 +8,7 @@ import type { EventToStore } from './insert-queries.ts'
 import { isServiceName } from './service-name.ts'
 import { parseSessionMetrics, type SessionMetrics } from './session-metrics.ts'
 
-/** Why a value is no event, whichever way it came; undefined when it is one. */
+/** Returns a sentence that says why a value is not an event; undefined for an event. */
 export const eventFault = faultFinder(NewEvent)
 
 function metadataText(metadata: NewEvent['metadata']): string | null {
@@ -54,7 +54,7 @@ function toRow(report: NewEvent, by_service: 0 | 1, clientAddress: string | null
 }
 
 /**
- * Turns a caller's report that fits its schema into a row. Throws AppError `invalid` for what the schema cannot say.
+ * Converts a report that matches its schema to a row. Throws AppError `invalid` for rules beyond the schema.
  */
 export function eventToStore(report: NewEvent, clientAddress: string | null, now: number): EventToStore {
   if (isServiceName(report.source)) {
@@ -66,7 +66,7 @@ export function eventToStore(report: NewEvent, clientAddress: string | null, now
   return toRow(report, 0, clientAddress, now)
 }
 
-/** An event of the service itself. */
+/** An event reported by the service itself. */
 export type OwnEvent = Omit<NewEvent, 'source'>
 
 export const ownEventToStore = (event: OwnEvent, now: number): EventToStore =>

@@ -2,18 +2,18 @@ import { dayMs } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { type CountedBucket, countSince, readBuckets } from './count-queries.ts'
 
-/** Figures of the last 24 hours, of today (UTC) and of 30 days, from which posture is judged. */
+/** Figures for the posture score, of the last 24 hours, today (UTC) and 30 days. */
 export interface EventFigures {
   injectionBlocks24h: number
   blocked24h: number
   threats24h: number
   eventsToday: number
   incidents30d: number
-  /** Breaches of 30 days, with their age. */
+  /** Breaches of the last 30 days, by age. */
   breaches: { ageMs: number; count: number }[]
   critical24h: number
   critical30d: number
-  /** Injection blocks and warnings of 24 hours, each event once in its most severe bucket. */
+  /** Injection blocks and warnings of the last 24 hours; each event is counted once, in its most severe bucket. */
   mildInjections24h: number
   plainWarnings24h: number
 }

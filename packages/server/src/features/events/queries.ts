@@ -7,7 +7,7 @@ import type { StoredEvent } from '../../db/schema/events.ts'
 import { deleteRefs, type RefKind, readRefs } from './index-queries.ts'
 import type { Once } from './insert-queries.ts'
 
-/** The ids in the answer to an earlier request with this key; keys are forgotten after a day, see retention. */
+/** Returns the ids of an earlier request with this key. Keys are deleted after a day, see retention. */
 export async function findIdempotent(db: Db, { caller, kind, key }: Once): Promise<readonly string[] | undefined> {
   const row = await db
     .selectFrom('idempotency_keys')
@@ -17,11 +17,11 @@ export async function findIdempotent(db: Db, { caller, kind, key }: Once): Promi
     .where('key', '=', key)
     .executeTakeFirst()
   if (!row) return undefined
-  // A process of the version before writes the ids of a batch into the column of the first one.
+  // Processes of an earlier version write the ids of a batch to the column of the first id.
   return kind === 'batch' ? JSON.parse(row.batch_ids ?? row.event_id) : [row.event_id]
 }
 
-/** The range of seq whose rows may have been created in [from, to); undefined when there are none. */
+/** Returns a range of seq that contains all rows created in [from, to); undefined if there are none. */
 export async function seqRange(db: Db, from: number, to: number): Promise<{ first: number; last: number } | undefined> {
   const { first, last } = await db
     .selectFrom('event_minutes')
@@ -32,7 +32,7 @@ export async function seqRange(db: Db, from: number, to: number): Promise<{ firs
   return first === null ? undefined : { first, last }
 }
 
-/** The oldest event, and the last seq that was given. */
+/** Reads the oldest event and the last assigned seq. */
 export async function readOldest(
   db: Db,
 ): Promise<{ oldest: { seq: number; created_at: number } | undefined; newestSeq: number }> {
@@ -48,7 +48,7 @@ export function matching(db: Db, filter: Omit<EventQuery, 'limit' | 'after' | 'b
     const value = filter[column]
     if (column === 'severity' && value) {
       query = query.where('severity', '=', sql.lit(value) as never)
-      // SQLite finds the partial index on severity by nothing but its own condition, https://sqlite.org/partialindex.html
+      // SQLite only uses the partial index on severity if its condition is repeated, https://sqlite.org/partialindex.html
       if (value !== 'info') query = query.where('severity', '<>', sql.lit('info') as never)
     } else if (value) query = query.where(column, '=', value as never)
   }
@@ -63,7 +63,7 @@ export function matching(db: Db, filter: Omit<EventQuery, 'limit' | 'after' | 'b
 
 interface EventPage {
   rows: StoredEvent[]
-  /** Every row with a higher seq was looked at; undefined when all were. */
+  /** All rows above this seq were read; undefined if all rows were. */
   lookedDownTo: number | undefined
 }
 
@@ -74,12 +74,12 @@ interface Range {
 
 type Matching = ReturnType<typeof matching>
 
-/** Rows that a page without an index looks at: a search over a year of events must not hold up the other readers. */
+/** Rows read per page without an index: a search over a year of events must not block other readers. */
 export const scanWindow = 100_000
-/** Index entries whose rows a page looks at. */
+/** Index entries whose rows are read per page. */
 const refWindow = 5_000
 
-/** The newest matching rows of the range; without an index only its upper part is looked at. */
+/** Reads the newest matching rows of the range; without an index only from its upper part. */
 async function scan(matches: Matching, { floor, below }: Range, limit: number, isIndexed: boolean): Promise<EventPage> {
   const from = isIndexed ? floor : Math.max(floor, below - scanWindow)
   const rows = await matches
@@ -92,7 +92,7 @@ async function scan(matches: Matching, { floor, below }: Range, limit: number, i
   return { rows, lookedDownTo: from > floor ? from : undefined }
 }
 
-/** The index that finds the fewest rows to look at. */
+/** Returns the index that finds the fewest rows to read. */
 export function bestRef({ session_id, instance_id, event_type }: EventQuery): [RefKind, string] | undefined {
   if (session_id) return ['session', session_id]
   if (instance_id) return ['instance', instance_id]
@@ -114,7 +114,7 @@ async function lookUp(
   return { rows, lookedDownTo: seqs.length === refWindow ? seqs.at(-1) : undefined }
 }
 
-/** One page, newest first: rows above `after` and below `before`, created in [from, to). A page may be short while more follow. */
+/** Reads a page, newest first: rows above `after` and below `before`, created in [from, to). It may be short although more follow. */
 export async function readEvents(
   db: Db,
   filter: EventQuery,
@@ -141,7 +141,7 @@ export async function readEvents(
       !filter.exclude_type
     return scan(matches, range, limit, isIndexed)
   }
-  // The newest rows are not in the index yet: they are read as they are.
+  // The newest rows are not indexed yet, so read them directly.
   const tail = { floor: Math.max(range.floor, indexed + 1), below: range.below }
   const fresh =
     tail.below > tail.floor ? await scan(matches, tail, limit, false) : { rows: [], lookedDownTo: undefined }
@@ -151,11 +151,11 @@ export async function readEvents(
   return { rows: [...fresh.rows, ...older.rows], lookedDownTo: older.lookedDownTo }
 }
 
-/** Removes up to `limit` rows created before `cutoff`, oldest first; resolves with how many went, undefined when there is none left. */
+/** Deletes up to `limit` rows created before `cutoff`, oldest first; resolves with their number, undefined if none is left. */
 export async function deleteEventsBefore(db: Db, cutoff: number, limit: number): Promise<number | undefined> {
   const range = await seqRange(db, 0, cutoff)
   if (!range) return undefined
-  // A row that a wrong clock dated into the future may stand before the oldest one.
+  // A wrong clock may have dated an earlier row into the future.
   const oldest = await db
     .selectFrom('events')
     .select((e) => e.fn.min('seq').as('seq'))
@@ -189,7 +189,7 @@ export async function deleteMinutesBefore(db: Db, minute: number): Promise<void>
   await db.deleteFrom('event_minutes').where('minute', '<', minute).execute()
 }
 
-/** When the first event from a seq on was created. */
+/** Returns the time of the first event from a seq on. */
 export async function readTimeOf(db: Db, seq: number): Promise<number | undefined> {
   const row = await db
     .selectFrom('events')
@@ -201,7 +201,7 @@ export async function readTimeOf(db: Db, seq: number): Promise<number | undefine
   return row?.created_at
 }
 
-/** When the oldest event there is was created. */
+/** Returns the time of the oldest event. */
 export async function readOldestTime(db: Db): Promise<number | undefined> {
   const oldest = await db.selectFrom('events').select('created_at').orderBy('seq').limit(1).executeTakeFirst()
   return oldest?.created_at

@@ -11,17 +11,17 @@ import {
   readOldestTime,
 } from './queries.ts'
 
-/** A delete of this size holds the writer for a few milliseconds: a kill that comes meanwhile does not feel it. */
+/** Rows per delete: a few milliseconds, which a kill may have to wait. */
 const batchRows = 500
-/** A day that goes as a whole takes only its index entries row by row. */
+/** Seqs per step for a whole day, of which only the index entries are deleted row by row. */
 const dayBatchRows = 5_000
-/** Keeps one run short; the next one goes on where this one stopped. */
+/** Limits the duration of a run; the next one continues. */
 const maxBatches = 400
-/** The trust summary looks back 30 days by minute. */
+/** The trust summary reads the minutes of 30 days. */
 export const minutesKeptDays = 40
 const hoursKeptDays = 400
 
-/** Removes all events of a day, which were created before `cutoff`, with what finds them; resolves with whether it did. */
+/** Deletes a day whose events are all older than `cutoff`, with its index entries; false if it was stopped. */
 export async function dropDay(db: Db, day: Day, cutoff: number, stopping?: AbortSignal): Promise<boolean> {
   for (let seq = day.firstSeq; seq <= day.lastSeq; seq += dayBatchRows) {
     if (stopping?.aborted) return false
@@ -31,13 +31,13 @@ export async function dropDay(db: Db, day: Day, cutoff: number, stopping?: Abort
   return true
 }
 
-/** An instant that is older than retention keeps anything, and before which no event is left. */
+/** Returns a time before the retention period, before which no event is left. */
 export async function eventsGoneBefore({ config, database, clock }: Deps): Promise<number> {
   const cutoff = clock.now() - config.retentionDays * dayMs
   return Math.min(cutoff, (await readOldestTime(database.db)) ?? cutoff)
 }
 
-/** Removes what is older than its time: events, idempotency keys, rollups. */
+/** Deletes events, idempotency keys and rollups that are older than their retention. */
 export async function forgetOldEvents({ config, database, clock }: Deps, stopping?: AbortSignal): Promise<void> {
   const { db } = database
   const now = clock.now()
@@ -45,7 +45,7 @@ export async function forgetOldEvents({ config, database, clock }: Deps, stoppin
   const { days, rowsBefore: cutoff } = await database.expired(now - config.retentionDays * dayMs)
   const indexed = await readCounter(db, 'indexed_seq')
   for (const day of days) {
-    // Entries that are still to be made would outlive their events.
+    // Index entries created after the deletion would outlive their events.
     if (day.lastSeq > indexed) continue
     await dropDay(db, day, cutoff, stopping)
   }
@@ -54,6 +54,6 @@ export async function forgetOldEvents({ config, database, clock }: Deps, stoppin
     gone = await deleteEventsBefore(db, cutoff, batchRows)
   await deleteIdempotencyBefore(db, now - dayMs)
   await deleteRollupsBefore(db, startOf(now - minutesKeptDays * dayMs, minuteMs), now - hoursKeptDays * dayMs)
-  // The minutes find the events: they go last.
+  // Delete minutes last, because they are used to find the events.
   if (gone === undefined) await deleteMinutesBefore(db, startOf(cutoff, minuteMs))
 }

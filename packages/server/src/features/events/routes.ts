@@ -6,7 +6,7 @@ import { readFacets, readHistogram, readToolHistogram } from './aggregates.ts'
 import type { Events, Reporter } from './events.ts'
 import { eventFault } from './new-event.ts'
 
-/** Node joins repeated headers of one name into one text. */
+/** Node joins repeated headers into one string. */
 const reporterOf = (request: FastifyRequest): Reporter => ({
   principal: request.principal,
   address: clientAddress(request),

@@ -3,14 +3,14 @@ import { serviceSource } from '@wardline/contract'
 const between = '[^\\p{L}\\p{N}]*'
 const serviceName = new RegExp(`^${between}${[...serviceSource].join(between)}${between}$`, 'iu')
 const beyondAscii = /[^ -~]/
-/** Some letters are among them, such as the fillers of Hangul. */
+/** Includes some letters, such as the Hangul fillers. */
 const invisible = /\p{Default_Ignorable_Code_Point}+/gu
 
 /**
- * Whether people could take a source for the service's own name: in any case, with spaces, marks or invisible
- * characters between, in full-width or accented letters. Letters of other scripts are not compared: what a reader may
- * rely on is `by_service`.
+ * Whether people could mistake a source for the service's own name: in any case, with spaces, marks or invisible
+ * characters in between, or in full-width or accented letters. Similar letters of other scripts are not detected; the
+ * reliable field is `by_service`.
  */
 export const isServiceName = (source: string): boolean =>
-  // Every event comes by here: most sources fail at their first letter.
+  // For speed: this runs for every event, and most sources differ in the first letter.
   serviceName.test(beyondAscii.test(source) ? source.normalize('NFKD').replace(invisible, '') : source)

@@ -1,7 +1,7 @@
 /** Figures that an agent reports about its sessions, by name. */
 export type SessionMetrics = Readonly<Record<string, number>>
 
-/** An instance keeps one baseline a metric; the bound keeps a report from filling the table. */
+/** An instance has one baseline per metric; the limit prevents a report from filling the table. */
 const maxMetrics = 64
 const maxNameLength = 100
 

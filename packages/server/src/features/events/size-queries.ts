@@ -5,16 +5,16 @@ import { deleteRefsOf } from './index-queries.ts'
 
 type Severity = StoredEvent['severity']
 
-/** A row beside its texts, with its entries in the index. */
+/** Size of a row besides its texts, including its index entries. */
 const rowBytes = 350
 
 function ofSeverity(db: Db, severity: Severity) {
   const events = db.selectFrom('events').where('severity', '=', sql.lit(severity))
-  // SQLite finds the partial index on severity by nothing but its own condition.
+  // SQLite only uses the partial index on severity if its condition is repeated.
   return severity === 'info' ? events : events.where('severity', '<>', sql.lit('info'))
 }
 
-/** The seq of the oldest event there is. */
+/** Returns the seq of the oldest event. */
 export async function readOldestSeq(db: Db): Promise<number | null> {
   const { seq } = await db
     .selectFrom('events')
@@ -23,7 +23,7 @@ export async function readOldestSeq(db: Db): Promise<number | null> {
   return seq
 }
 
-/** The seq of the first event of a severity in [first, end). */
+/** Returns the seq of the first event of a severity in [first, end). */
 export async function findSeverity(
   db: Db,
   severity: Severity,
@@ -40,7 +40,7 @@ export async function findSeverity(
   return row?.seq
 }
 
-/** Whether any event in [first, end) is worth more than `severity`. */
+/** Whether any event in [first, end) has one of the severities. */
 export async function hasMore(db: Db, severities: readonly Severity[], first: number, end: number): Promise<boolean> {
   for (const severity of severities) if ((await findSeverity(db, severity, first, end)) !== undefined) return true
   return false
@@ -49,12 +49,12 @@ export async function hasMore(db: Db, severities: readonly Severity[], first: nu
 interface Measured {
   rows: number
   bytes: number
-  /** Times of the oldest and of the newest. */
+  /** Times of the oldest and the newest event. */
   from: number
   to: number
 }
 
-/** How many events of a severity have a seq in [first, end), and about how much they take. */
+/** Counts the events of a severity with a seq in [first, end), and estimates their size. */
 export async function measureSeverity(db: Db, severity: Severity, first: number, end: number): Promise<Measured> {
   const { rows, chars, from, to } = await ofSeverity(db, severity)
     .select((e) => [
@@ -69,7 +69,7 @@ export async function measureSeverity(db: Db, severity: Severity, first: number,
   return { rows, bytes: rows * rowBytes + (chars ?? 0), from, to }
 }
 
-/** Removes the events of a severity with a seq in [first, end); says how many, and about how much they took. */
+/** Deletes the events of a severity with a seq in [first, end); resolves with their number and estimated size. */
 export async function deleteSeverity(db: Db, severity: Severity, first: number, end: number): Promise<Measured> {
   const measured = await measureSeverity(db, severity, first, end)
   await deleteRefsOf(db, first, end, severity)

@@ -13,22 +13,22 @@ import { deleteSeverity, findSeverity, hasMore, measureSeverity, readOldestSeq }
 
 type Severity = StoredEvent['severity']
 
-/** As retention by age: a kill that comes meanwhile does not feel it. */
+/** Rows per delete, as in retention by age: a few milliseconds, which a kill may have to wait. */
 const batchRows = 500
-/** Rows looked at to find the next one of a severity, so that no other reader waits long. */
+/** Rows read to find the next one of a severity, so that other readers do not wait long. */
 const lookRows = 20_000
-/** Below the limit by so much, so that it is not reached again within the minute. */
+/** Target below the limit, so that it is not reached again within a minute. */
 const targetShare = 0.95
-/** Evidence: as much of it as fits into this share of the limit stays, whatever else fills the database. */
+/** Severities that are kept up to `evidenceShare` of the limit, even if other events fill the database. */
 const evidence: readonly Severity[] = ['critical', 'breach']
 const evidenceShare = 0.5
-/** Rows measured at once: their texts are read for it. */
+/** Rows measured per query, which reads their texts. */
 const measureRows = 5_000
-/** A run ends before the next one is due. */
+/** Maximum duration of a run, which ends before the next one is due. */
 const runMs = 40_000
-/** Of processes that share a database one does it. */
+/** Among processes that share a database, only one runs within this time. */
 const onceWithinMs = 50_000
-/** Streams and lists still read what is younger. */
+/** Younger events are kept, because streams and lists still read them. */
 const minAgeMs = minuteMs
 const reportEveryMs = hourMs
 const tablesNamed = 3
@@ -39,19 +39,19 @@ interface SizeRetention {
 }
 
 /**
- * Keeps the data below WARDLINE_MAX_DB_MB: the oldest info goes first, then warnings, and what critical events and
- * breaches take beyond half of the limit.
+ * Keeps the data below WARDLINE_MAX_DB_MB. Deletes the oldest info events first, then warnings, then critical events and
+ * breaches beyond half of the limit.
  */
 export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'store'>): SizeRetention {
   const { config, database, clock, log } = deps
   const { db } = database
   const removed: Record<Severity, number> = { info: 0, warning: 0, critical: 0, breach: 0 }
-  /** Size of the data after runs that could remove no more. */
+  /** Size of the data after runs that could not delete more. */
   let unmet: { since: number; bytes: number } | undefined
   let stopping: AbortSignal | undefined
   const isOver = (until: number) => stopping?.aborted || clock.monotonic() >= until
 
-  /** Removes events of one severity, oldest first, until `excess` bytes are gone; resolves with the bytes that are left to go. */
+  /** Deletes events of one severity, oldest first, until `excess` bytes are freed; resolves with the bytes still to free. */
   async function removeSeverity(severity: Severity, excess: number, until: number): Promise<number> {
     const times = { from: Number.POSITIVE_INFINITY, to: 0 }
     const range = await seqRange(db, 0, startOf(clock.now() - minAgeMs, minuteMs))
@@ -75,7 +75,7 @@ export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'st
     return left
   }
 
-  /** Drops days that are empty, or hold nothing that is worth more than `severity`: only that shrinks a partition. */
+  /** Drops days that contain no event more severe than `severity`: a partition only shrinks by dropping it. */
   async function dropDays(severity: Severity, excess: number): Promise<number> {
     const now = clock.now()
     const worthMore = severities.slice(severities.indexOf(severity) + 1)
@@ -85,7 +85,7 @@ export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'st
       day.lastSeq <= indexed && !(await hasMore(db, worthMore, day.firstSeq, day.lastSeq + 1))
     const { days } = await database.expired(now - minAgeMs)
     for (const day of days) {
-      // A whole day of evidence goes only when all of it is beyond the share.
+      // Drop a day of evidence only if all of it exceeds the share.
       if (left <= 0 || (evidence.includes(severity) && day.bytes > left) || !(await mayGo(day))) continue
       if (!(await dropDay(db, day, now, stopping))) break
       removed[severity] += Math.max(0, day.lastSeq - day.firstSeq + 1)
@@ -94,7 +94,7 @@ export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'st
     return left
   }
 
-  /** About how much critical events and breaches take; counts no further than `enough`. */
+  /** Estimates the size of critical events and breaches, up to `enough`. */
   async function measureEvidence(enough: number, until: number): Promise<number> {
     const end = (await readCounter(db, 'indexed_seq')) + 1
     let bytes = 0
@@ -142,7 +142,7 @@ export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'st
 
   async function reportUnmet(maxMb: number): Promise<void> {
     const now = clock.now()
-    // What is too young to go now may be all there is to it.
+    // The remaining data may only be too young to delete now.
     if (!unmet || now - unmet.since < minAgeMs) return
     if (!(await claimRun(db, 'size_unmet', now - reportEveryMs, now))) return
     const largest = await countLargest(db, tablesNamed)
