@@ -43,7 +43,7 @@ class AgentMonitor implements Monitor {
   readonly #reports: Reports
   readonly #link: ControlLink
   readonly #sums = new SessionMetrics()
-  /** Set while running: resolves once the first contact succeeded or was given up. */
+  /** Set while running; resolves after the first contact or when the wait for it is over. */
   #started: Promise<void> | undefined
   #stopping = new AbortController()
 
@@ -69,7 +69,8 @@ class AgentMonitor implements Monitor {
       onMismatch: (applied, serviceVersion) =>
         void this.#reports.add(mismatchEvent(applied, serviceVersion, instanceId)),
     })
-    // Report the sums now: reported minutes later, they would look like activity of a suspended agent.
+    // Report the sums of the time before the suspension now: minutes later, they would look like work of a suspended
+    // agent.
     this.#listeners.on('suspend', () => void this.#reportMetrics())
   }
 
@@ -168,7 +169,7 @@ class AgentMonitor implements Monitor {
     return verdict === 'unchecked' && this.failMode === 'closed' ? denialOf('unchecked', uncheckedReason()) : undefined
   }
 
-  // The overloads of the interface give the types; the implementation is one function for all tools.
+  // The interface's overloads declare the result types; one implementation serves all tools.
   guardTool(toolName: string, tool: Tool, { sessionId, onDeny = 'throw' }: GuardOptions = {}) {
     if (typeof tool !== 'function') throw new TypeError(`guardTool: the tool ${toolName} must be a function`)
     const monitor = this
@@ -202,7 +203,7 @@ class AgentMonitor implements Monitor {
     return this.#denialOf(await this.#decoys.checkPath(path, options)) !== undefined
   }
 
-  /** Queues an event. The data of a report may contain anything, but must not cause an exception in the agent. */
+  /** Reports contain arbitrary data of the agent, and reading it must not throw into the agent. */
   #add(event: () => ReturnType<typeof eventOf>): boolean {
     try {
       return this.#reports.add(event())
@@ -222,7 +223,7 @@ class AgentMonitor implements Monitor {
   }
 }
 
-/** Waits for the work for a limited time, and keeps the process alive meanwhile. */
+/** Waits for the work or the timeout, and keeps the process alive meanwhile. */
 async function within(ms: number, work: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const bound = new Promise<void>((resolve) => {
@@ -232,7 +233,7 @@ async function within(ms: number, work: Promise<unknown>): Promise<void> {
   clearTimeout(timer)
 }
 
-/** Creates a monitor with other intervals, for tests. */
+/** Creates a monitor with shorter intervals, for tests. */
 export function createMonitorWith(options: MonitorOptions, pace: Partial<Pace>): Monitor {
   return new AgentMonitor(readOptions(options), { ...usualPace, ...pace })
 }

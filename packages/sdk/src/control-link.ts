@@ -18,13 +18,13 @@ interface ControlLinkOptions {
   pace: Pace
   killSwitch: KillSwitch
   decoys: DecoyChecks
-  /** Called when the stored active state has a higher version than a suspension by the service. */
+  /** Called when the service suspends the agent at a version that is not higher than the one applied as active. */
   onMismatch(applied: number, received: number): void
 }
 
 /**
- * Receives kills and resumes, and sends heartbeats. It always uses both a stream and polls: a stream may hang unnoticed,
- * and a poll comes late.
+ * Receives kills and resumes, and sends heartbeats. Always uses push and poll together: a stream may hang unnoticed,
+ * and polling alone is slow.
  */
 export class ControlLink {
   readonly #options: ControlLinkOptions
@@ -33,16 +33,16 @@ export class ControlLink {
   readonly #bootId = crypto.randomUUID()
   #isStreamOpen = false
   #missedBeats = 0
-  /** Response to the pending or last heartbeat. */
+  /** Answer to the heartbeat in flight, or to the last one. */
   #beating: Promise<Answer> | undefined
   #lostStreams = 0
   #polling: Repeat | undefined
-  /** Version of a suspension in the last poll that contradicts the known state. */
+  /** Version of a suspension in the last poll that contradicted the known state. */
   #contradicting: number | undefined
-  /** Last version that was acknowledged to the service. */
+  /** Highest applied version that the service knows of. */
   #acknowledged = 0
   #isAcknowledging = false
-  /** Nonces to answer: the one being answered, and the latest one received since. */
+  /** Nonces to answer: the one in flight and the latest one received since. */
   #drills: string[] = []
 
   constructor(options: ControlLinkOptions) {
@@ -55,14 +55,14 @@ export class ControlLink {
     return this.#isStreamOpen
   }
 
-  /** Sends one heartbeat and polls once; resolves with whether the service returned the state. */
+  /** Sends one heartbeat and polls once. Returns whether the service answered with the state. */
   async ask(): Promise<boolean> {
     const [, answer] = await Promise.all([this.#beat(), this.#poll()])
-    // The first heartbeat registers the instance; before it a poll gets 404.
+    // Until its first heartbeat, an instance has no state and the poll returns 404.
     return isSuccess(answer.status === 404 ? await this.#poll() : answer)
   }
 
-  /** Polls and listens until the signal aborts. */
+  /** Sends heartbeats, polls and listens until the signal aborts. */
   follow(signal: AbortSignal): void {
     const { pace } = this.#options
     new Repeat(() => this.#keepBeating(), jittered(pace.heartbeat), signal)
@@ -70,7 +70,10 @@ export class ControlLink {
     new Repeat(() => this.#keepListening(signal), 0, signal)
   }
 
-  /** Signs the agent off at a service that knows it, so that its silence is not reported as an outage. */
+  /**
+   * Announces the shutdown, so that the service does not take the silence for an outage. Only if the last heartbeat
+   * succeeded.
+   */
   async leave(): Promise<void> {
     const last = await this.#beating
     if (last && isSuccess(last)) await this.#send(true)
@@ -117,13 +120,13 @@ export class ControlLink {
     const verify = await this.#verifier
     const { version, isConfirmed, controlState: known } = killSwitch
     const given = await service.call(`instances/${settings.instanceId}/status`, {
-      // A state that was only read from the file may differ from that of the service.
+      // State read only from the file is unconfirmed and may differ from the service's.
       headers: isConfirmed ? { 'if-none-match': `W/"${version}"` } : {},
       timeoutMs: pace.request,
     })
     const answer = signedAnswer(given, verify, known)
     decoys.learn(answer)
-    // An unknown instance is registered by the next heartbeat.
+    // 404 means that the instance is not registered yet; the next heartbeat registers it.
     if (answer.status !== 404) this.#judge('poll', answer)
     if (answer.status === 304 && isConfirmed) this.#confirm()
     if (answer.status === 200) {
@@ -145,7 +148,7 @@ export class ControlLink {
     return Math.max(answer.retryAfterMs ?? 0, wait)
   }
 
-  /** Holds one connection to the control stream; resolves with the milliseconds until the next one. */
+  /** Listens over one connection to the control stream. Returns the milliseconds until the next connection. */
   async #keepListening(signal: AbortSignal): Promise<number> {
     const { service, settings, pace, troubles } = this.#options
     const { instanceId } = settings
@@ -165,18 +168,18 @@ export class ControlLink {
         this.#isStreamOpen = received !== 'unsigned'
         if (received === 'unsigned') {
           troubles.meet('stream signature', service.explain(noAnswer(unsigned)))
-          // An invalid message may hide a kill.
+          // The unsigned message may have replaced a kill, so poll soon.
           this.#polling?.within(jittered(pace.pollWithoutStream))
           return
         }
         troubles.over('stream')
         troubles.over('stream signature')
         this.#take(received)
-        // The message may be late and outdated; a poll gets the current state.
+        // The message may be old and delayed; a poll returns the current state.
         if (this.#options.killSwitch.contradicts(received)) this.#polling?.within(jittered(pace.pollWithoutStream))
       },
       onAlive: () => {
-        // Keep-alives are not signed, so they confirm nothing if signatures are required.
+        // Keepalives are not signed, so with a public key they confirm nothing.
         if (this.#isStreamOpen && !verify) this.#confirm()
       },
     })
@@ -193,12 +196,15 @@ export class ControlLink {
       troubles.meet('stream', service.explain(ended))
       return jittered(pace.refused)
     }
-    // Reset the backoff only after a stream that lasted: a proxy may cut streams right after they open.
+    // Keep the backoff for streams that end right after they start, for example behind a proxy that cuts streams.
     if (wasOpen && lastedMs > pace.streamSilence / 2) this.#lostStreams = 0
     return Math.max(ended.retryMs ?? 0, backoff(pace, this.#lostStreams++))
   }
 
-  /** Whether the state was signed before the last one received: a replayed message, which does not count as contact. */
+  /**
+   * Whether the state is older than the last one from the service: then it is a recorded copy and does not count as
+   * contact.
+   */
   #isReplay({ version }: ControlState): boolean {
     const { settings, killSwitch } = this.#options
     const isLive = settings.publicKey !== undefined && killSwitch.isConfirmed
@@ -220,8 +226,8 @@ export class ControlLink {
   }
 
   /**
-   * A "suspended" from the service takes precedence over the known state. One of its processes may receive a resume a
-   * second after another, so a state confirmed by the service is replaced only if the next poll repeats the suspension.
+   * Applies a suspension that contradicts the known state. After a resume, one process of the service may learn of it a
+   * second later than another, so a confirmed state is replaced only when the next poll repeats the contradiction.
    */
   #takeContradiction(received: ControlState): void {
     const { killSwitch, onMismatch, pace } = this.#options
@@ -243,7 +249,7 @@ export class ControlLink {
     void this.#acknowledge()
   }
 
-  /** Acknowledges the applied version. After a failure the next contact retries. */
+  /** Acknowledges the applied version. After a transient failure, the next contact retries. */
   async #acknowledge(): Promise<void> {
     const { service, killSwitch, settings, pace } = this.#options
     const { version = 0 } = killSwitch
@@ -257,7 +263,10 @@ export class ControlLink {
     void this.#acknowledge()
   }
 
-  /** Answers a drill; failures are ignored, since the service reports missing answers. One at a time, against floods. */
+  /**
+   * Answers drills one at a time, so that a flood of them causes no flood of requests. A failed answer is not reported
+   * to the agent.
+   */
   async #answerDrill(nonce: string): Promise<void> {
     this.#drills = [...this.#drills.slice(0, 1), nonce]
     if (this.#drills.length > 1) return

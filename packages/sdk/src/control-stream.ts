@@ -3,7 +3,7 @@ import type { Pace } from './pace.ts'
 import { unrefTimeout } from './repeat.ts'
 import { isPlain, maxBytes, retryAfterMs, retryWithin, type Service } from './service.ts'
 
-/** A control message has a few hundred characters; an endless line must not fill the memory. */
+/** A control message has a few hundred characters. The limit keeps an endless line from filling the memory. */
 const maxCharacters = 64 * 1024
 
 interface ListenOptions {
@@ -11,26 +11,26 @@ interface ListenOptions {
   path: string
   pace: Pace
   signal: AbortSignal
-  /** Called with the data of each message. */
+  /** Called with the data of one message. */
   onData(text: string): void
-  /** Called for every chunk, including keep-alives. */
+  /** Called for every chunk, including keepalives. */
   onAlive(): void
 }
 
-/** Messages are small and rare: a higher rate than this is a flood. */
+/** Messages have a few hundred bytes and are rare. More than `maxBytes` plus this rate is treated as a flood. */
 const bytesPerMs = 10
 
 /** How a connection ended. */
 export interface Ended {
-  /** HTTP status; 0 without a response. */
+  /** HTTP status; 0 when no answer arrived. */
   status: number
-  /** Wait requested by the service, if any. */
+  /** Milliseconds to wait before reconnecting, if the service sent them. */
   retryMs: number | undefined
 }
 
 /**
- * Splits a text stream into lines, independent of chunk boundaries. Returns false if a line is too long. The SDK has no
- * dependencies, and needs no full parser: each control message is one line of data.
+ * Splits a text stream into lines, independent of chunk boundaries. The reader returns false when a line is too long. A
+ * full event-stream parser is not needed, because each control message is one line of data.
  */
 export function lineReader(onLine: (line: string) => void): (chunk: string) => boolean {
   let rest = ''
@@ -43,8 +43,8 @@ export function lineReader(onLine: (line: string) => void): (chunk: string) => b
 }
 
 /**
- * Listens to the control stream over one connection until it ends; never rejects. Does not use `fetch`, whose open
- * response would keep the process alive; the socket of this request is unref'ed.
+ * Listens to the control stream over one connection until it ends; never rejects. Uses `node:http`, because an open
+ * `fetch` response would keep the process alive; this request's socket is unref'ed.
  */
 export async function listen({ service, path, pace, signal, onData, onAlive }: ListenOptions): Promise<Ended> {
   const url = service.url(path)

@@ -1,7 +1,9 @@
 import { createMonitorWith } from './agent-monitor.ts'
 import type { Monitor, MonitorOptions } from './monitor.ts'
 
-/** Creates a monitor for one agent; start() connects it. Throws TypeError if an option is invalid. */
+/**
+ * Creates the monitor of one agent, without connecting; start() does that. Throws TypeError when an option is invalid.
+ */
 export function createMonitor(options: MonitorOptions): Monitor {
   return createMonitorWith(options, {})
 }

@@ -2,8 +2,8 @@ import type { Denial } from './denied.ts'
 import type { MonitorError } from './faults.ts'
 
 /**
- * Behaviour while the service is unreachable. `open`: keep the last known state. `closed`: suspend the agent after
- * `staleAfterMs`, and deny calls that cannot be checked for decoys.
+ * What the agent does while the service is unreachable: `open` keeps the last known state; `closed` suspends the agent
+ * after `staleAfterMs` and denies calls that cannot be checked for decoys.
  */
 export type FailMode = 'open' | 'closed'
 
@@ -23,29 +23,32 @@ export interface MonitorOptions {
   /** Version of the agent, at most 100 characters. */
   version?: string
   /**
-   * Tags of the agent, in addition to those set by operators: at most 20, each of 1 to 40 lower-case letters, digits,
-   * _ . : and -. Default: the previous tags stay.
+   * Shown in the fleet next to the operators' tags: at most 20, each of 1 to 40 lower-case letters, digits, _ . : and
+   * -. Default: keep the tags sent last.
    */
   tags?: readonly string[]
   /**
-   * The `x` of a key in `/.well-known/wardline-keys.json`, or up to 8 of them separated by commas. If set, control
-   * messages without a valid signature by one of these keys are ignored.
+   * The `x` of a key in `/.well-known/wardline-keys.json`, or up to 8 separated by commas. Control messages without a
+   * signature by one of them are ignored.
    */
   publicKey?: string | undefined
   /** Default: `open`. */
   failMode?: FailMode
   /** Milliseconds without contact after which the state counts as stale; default: 120,000. */
   staleAfterMs?: number
-  /** Maximum milliseconds for the decoy checks of one call; default: 1,000. */
+  /** Timeout in milliseconds for the decoy checks of one call; default: 1,000. Large arguments get more time. */
   checkTimeoutMs?: number
-  /** File that preserves a suspension across restarts of the agent. Its folder must exist. One file per instance. */
+  /**
+   * File that preserves a suspension across restarts of the agent. Its folder must exist. Each instance needs a
+   * separate file.
+   */
   stateFile?: string
   /** File to which each suspension and resume is appended as a line of JSON; default: `<stateFile>.log`. */
   suspendLog?: string
 }
 
 /**
- * An event to report. Secrets are removed from texts and metadata. At most 12 KiB of metadata are sent, since the service
+ * An event to report. Secrets are removed from texts and metadata. At most 12 KiB of metadata is sent; the service
  * accepts 16 KiB of JSON.
  */
 export interface Report {
@@ -70,16 +73,16 @@ export interface ToolCall {
 
 export interface GuardedCall {
   toolName: string
-  /** Arguments of the call. All texts in them are compared with the decoys; they are never reported. */
+  /** Arguments of the tool. The texts in them are compared with the decoys and never reported. */
   args?: unknown
   sessionId?: string | undefined
-  /** Base of relative paths; default: the working directory of the process. */
+  /** Base folder of relative paths; default: the working directory of the process. */
   cwd?: string | undefined
 }
 
 export interface CheckOptions {
   tool?: string
-  /** Base of a relative path; default: the working directory of the process. */
+  /** Base folder of a relative path; default: the working directory of the process. */
   cwd?: string
   /** The path with symbolic links resolved. */
   realPath?: string
@@ -107,21 +110,21 @@ export interface Health {
   controlVersion: number | undefined
   /** Time when the service last sent or confirmed the control state. */
   lastContact: Date | undefined
-  /** No contact for `staleAfterMs`. With `open` the last state is kept, with `closed` the agent is suspended. */
+  /** No contact for `staleAfterMs`: `open` keeps the last known state, `closed` suspends the agent. */
   stale: boolean
-  /** Whether kills are pushed over a stream. They are also polled for in either case. */
+  /** Whether kills are pushed. Polling continues in either case. */
   stream: 'open' | 'closed'
-  /** Whether decoys exist for this agent; with `none`, calls are not checked. */
+  /** Whether any decoys exist; with `none`, calls are not checked. */
   decoys: 'none' | 'some' | 'unknown'
   queuedEvents: number
-  /** Events that were dropped because the queue was full or the service refused them. */
+  /** Events lost because the queue was full or the service refused them. */
   droppedEvents: number
-  /** Calls that could not be checked for decoys completely. */
+  /** Calls that were not checked for decoys, or only in part. */
   uncheckedCalls: number
 }
 
 export interface ControlChange {
-  /** Undefined if the agent suspended itself because it had no contact (`failMode: 'closed'`). */
+  /** Undefined when the agent suspended itself after losing contact (`failMode: 'closed'`). */
   version: number | undefined
   reason: string | undefined
 }
@@ -132,7 +135,7 @@ export interface MonitorEvents {
   error: MonitorError
 }
 
-/** Metrics that the service compares with the baseline of the instance. Other names are accepted too. */
+/** Metrics that the service compares with the instance's baseline. Other names are accepted too. */
 export type MetricName =
   | 'tool_calls_per_5min'
   | 'unique_tools_used'
@@ -144,57 +147,66 @@ export type MetricName =
   | (string & {})
 
 /**
- * Monitors one agent. Its methods neither throw nor reject, except a guarded tool that was denied. Faults are passed to
- * listeners of `error`, each kind once until it is over. The monitor does not keep the process alive.
+ * Monitors one agent. No method throws or rejects because of a fault; only guarded tools throw, when a call is denied.
+ * Listeners of `error` get each kind of fault once until it is over. A monitor does not keep the process alive.
  *
- * Adapters for frameworks call `guard` before a tool call and `reportToolCall` after it, or wrap the tool by `guardTool`
- * with `onDeny: 'return'`, and pass `signal` to the framework.
+ * Adapters for frameworks call `guard` before a tool call and `reportToolCall` after it, or use `guardTool` with
+ * `onDeny: 'return'`, and pass `signal` to the framework.
  */
 export interface Monitor {
   readonly instanceId: string
   readonly failMode: FailMode
   /**
-   * Aborts on suspension, with a WardlineDenied as its reason. A resume replaces it by a new signal, so read the property
-   * for each use.
+   * Aborts on suspension, with a WardlineDenied as its reason. A resume creates a new signal, so read this property
+   * again.
    */
   readonly signal: AbortSignal
   readonly suspended: boolean
   readonly health: Health
 
-  /** Registers the instance and listens for kills. Resolves after the first contact succeeded or failed, at most after 5 seconds. */
+  /**
+   * Registers the instance and listens for kills. Resolves after the first contact or a failed attempt, at the latest
+   * after 5 seconds.
+   */
   start(): Promise<void>
   /**
-   * For short-lived processes, instead of start(): sends one heartbeat and polls the kill switch once. Resolves with false
-   * if the service did not answer.
+   * Sends one heartbeat and polls the kill switch once, for short-lived processes that do not call start(). False when
+   * the service did not answer.
    */
   refresh(): Promise<boolean>
-  /** Sends the queued events, for at most 5 seconds, and closes all connections. A suspension stays in effect. */
+  /** Sends queued events for at most 5 seconds and closes all connections. A suspension remains in effect. */
   stop(): Promise<void>
 
-  /** Adds a listener. Returns a function that removes it. */
+  /** Adds a listener and returns a function that removes it. */
   on<Name extends keyof MonitorEvents>(event: Name, listener: (detail: MonitorEvents[Name]) => unknown): () => void
 
-  /** Queues an event and resolves at once; false if it is invalid or the queue is full. flush() waits until it is stored. */
+  /**
+   * Queues an event and resolves immediately; false when it is invalid or the queue is full. Use flush() to wait until
+   * it is stored.
+   */
   report(report: Report): Promise<boolean>
-  /** Queues a `tool_call` event, like report(). */
+  /** Queues a `tool_call` event; otherwise like report(). */
   reportToolCall(call: ToolCall): Promise<boolean>
-  /** Sends the queued events; false if some are left after `timeoutMs` (default: 5,000). */
+  /** Sends queued events; false when some are left after `timeoutMs` (default: 5,000). */
   flush(timeoutMs?: number): Promise<boolean>
   readonly metrics: {
-    /** Adds to a sum, which is reported as `session_metrics` every 5 minutes and by stop(). */
+    /** Adds to a sum that is reported as `session_metrics` every 5 minutes, on suspension and by stop(). */
     add(name: MetricName, value: number): void
   }
 
-  /** Resolves with a denial if the agent is suspended or the arguments contain a decoy. Waits for start(). */
+  /**
+   * Returns a denial if the agent is suspended, an argument contains a decoy, or the arguments could not be checked and
+   * must be. Waits for start().
+   */
   guard(call: GuardedCall): Promise<Denial | undefined>
-  /** Wraps a tool: guards each call before it runs, and reports it afterwards. */
+  /** Wraps a tool with a guard before each call and a report after it. */
   guardTool<Fn extends Tool>(
     toolName: string,
     tool: Fn,
     options: GuardOptions & { onDeny: 'return' },
   ): GuardedOrDenial<Fn>
   guardTool<Fn extends Tool>(toolName: string, tool: Fn, options?: GuardOptions): Guarded<Fn>
-  /** Wraps each tool as guardTool() does, with its property name as tool name. */
+  /** Wraps each tool like guardTool(), under its property name. */
   guardTools<Tools extends Record<string, Tool>>(
     tools: Tools,
     options: GuardOptions & { onDeny: 'return' },
@@ -204,8 +216,11 @@ export interface Monitor {
     options?: GuardOptions,
   ): { [Name in keyof Tools]: Guarded<Tools[Name]> }
 
-  /** True if the text contains a decoy key; with `failMode: 'closed'` also if it could not be checked. Do not use it then. */
+  /**
+   * True when the text contains a decoy key, so it must not be used; with `failMode: 'closed'`, also when the check
+   * failed.
+   */
   checkKey(value: string, options?: CheckOptions): Promise<boolean>
-  /** Like checkKey(), for a path or a command that contains paths. */
+  /** Like checkKey() for a path, or a command that contains paths. */
   checkPath(path: string, options?: CheckOptions): Promise<boolean>
 }

@@ -8,7 +8,7 @@ export type Settings = Required<
     failMode: FailMode
   }
 
-/** A rotation with overlap needs two. Every message may be verified against each key. */
+/** A rotation with overlap needs two keys. More would cost time: each message may be verified against every key. */
 const maxPublicKeys = 8
 
 const known: Record<keyof MonitorOptions, true> = {
@@ -31,7 +31,7 @@ function check(holds: boolean, sentence: string): void {
   if (!holds) throw new TypeError(`createMonitor: ${sentence}`)
 }
 
-/** The messages do not repeat the url, which may contain a password. */
+/** Leaves the url out of its errors, because it may contain a password. */
 function checkUrl(url: unknown): void {
   let parsed: URL | undefined
   try {
@@ -49,10 +49,11 @@ function checkUrl(url: unknown): void {
   )
 }
 
-/** Whether the key and the responses are sent unencrypted over a network that others may read and change. */
+/** Whether the key and the answers of the service cross a network unencrypted. */
 export function isUnencrypted(url: string): boolean {
   const { protocol, hostname } = new URL(url)
-  // Like `isLoopback` of @wardline/text. Names below localhost are loopback too (RFC 6761, section 6.3).
+  // Like `isLoopback` of @wardline/text, plus names under localhost, which are loopback as well (RFC 6761, section
+  // 6.3).
   const isLoopback = /^(.+\.)?localhost$|^127(\.\d{1,3}){3}$|^\[::1\]$/.test(hostname)
   return protocol === 'http:' && !isLoopback
 }
@@ -62,10 +63,10 @@ function checkText(name: keyof MonitorOptions, value: unknown, maxLength: number
   check(value === undefined || isValid, `${name} must be a string of 1 to ${maxLength} characters`)
 }
 
-/** Throws TypeError with a sentence that says which option must be what. */
+/** Checks the options and fills in defaults. Throws TypeError that names the option and the expected value. */
 export function readOptions(options: MonitorOptions): Settings {
   check(typeof options === 'object' && options !== null, 'options are required: { url, key, instanceId }')
-  // A misspelled failMode would silently be "open".
+  // Without this check, a misspelled failMode would silently mean "open".
   const unknown = Object.keys(options).find((name) => !Object.hasOwn(known, name))
   check(unknown === undefined, `${unknown} is not an option; the options are ${Object.keys(known).join(', ')}`)
   const { url, key, instanceId, failMode = 'open', staleAfterMs = 120_000, checkTimeoutMs = 1_000 } = options
@@ -83,7 +84,7 @@ export function readOptions(options: MonitorOptions): Settings {
     check(Number.isFinite(value) && value > 0 && value <= 86_400_000, `${name} must be milliseconds, at most a day`)
   }
   const { publicKey } = options
-  // The last of 43 letters stands for 4 bits.
+  // The last of the 43 base64url characters encodes only 4 bits.
   check(
     publicKey === undefined ||
       (typeof publicKey === 'string' &&
