@@ -202,8 +202,8 @@ export class ControlLink {
   }
 
   /**
-   * Whether the state is older than the last one from the service: then it is a recorded copy and does not count as
-   * contact.
+   * With a public key: whether the state is older than the last one from the service. Such a state is a recorded copy
+   * and does not count as contact.
    */
   #isReplay({ version }: ControlState): boolean {
     const { settings, killSwitch } = this.#options

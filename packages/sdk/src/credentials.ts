@@ -4,10 +4,10 @@ const secretPart =
   'passw(?:or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|authorization|cookie|credential'
 const secretName = new RegExp(`${secretPart}|bearer|jwt|^(?:auth|pass|pwd|pin|otp|sig|signature)$|key$`, 'i')
 
-/** Whether values with this name are secret, such as `apiKey`, `x-auth-token` or `Cookie`. */
+/** Whether the value of this name must be redacted, such as `apiKey`, `x-auth-token` or `Cookie`. */
 export const isSecretName = (name: string): boolean => secretName.test(name)
 
-/** Each takes linear time: every repetition is bounded, or starts at a marker that cannot occur inside it. */
+/** Each pattern runs in linear time: every repetition is bounded, or starts at a marker that cannot recur within it. */
 const replacements: readonly [pattern: RegExp, by: string][] = [
   [/-----BEGIN [^-\n]{0,60}PRIVATE KEY-----[\s\S]*?(?:-----END [^-\n]{0,60}-----|$)/g, redactedMark],
   [/\b((?:set-)?cookie["']?\s{0,5}[:=]\s{0,5})[^\n]+/gi, `$1${redactedMark}`],
@@ -31,8 +31,9 @@ const replacements: readonly [pattern: RegExp, by: string][] = [
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /**
- * Random letters and digits switch between upper case, lower case and digits at every second character. Words rarely do;
- * their initial capital does not count. Random text of only lower-case letters is not recognized.
+ * Whether a text looks random. In random text, every second character changes between upper case, lower case and
+ * digits; in words few do, and an initial capital does not count. Random text of lower-case letters alone is not
+ * detected.
  */
 function looksRandom(run: string): boolean {
   const text = run.replace(/[^A-Za-z0-9]/g, '')
@@ -47,7 +48,7 @@ function looksRandom(run: string): boolean {
   return text.length >= 18 && changes / text.length >= (text.length < 32 ? 0.2 : 0.15)
 }
 
-/** Replaces everything in the text that looks like a key, a token or a password. */
+/** Replaces everything that looks like a key, a token or a password. */
 export function withoutCredentials(text: string): string {
   let result = text
   for (const [pattern, by] of replacements) result = result.replace(pattern, by)

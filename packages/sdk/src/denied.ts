@@ -1,19 +1,21 @@
 /**
- * Why a call was denied. `suspended`: the agent is suspended. `decoy`: an argument contains a decoy. `unchecked`: the
- * arguments could not be compared with the decoys, because the check failed with fail mode `closed`, or because the
- * arguments or the number of calls exceed a limit.
+ * Why a call was denied.
+ *
+ * `suspended`: the agent is suspended. `decoy`: an argument contains a decoy. `unchecked`: the arguments were not
+ * compared with the decoys, because the check failed and the fail mode is `closed`, or because the arguments or the
+ * number of calls do not allow a check.
  */
 export type DenialCode = 'suspended' | 'decoy' | 'unchecked'
 
 /**
- * A denial for the model. `reason` does not reveal that a decoy was touched, which would teach an attacker who steers the
- * model what to avoid. `code` is for the program; it is not part of JSON and copies.
+ * A denial that a model may read. `reason` does not reveal that a decoy was touched, because an attacker who steers the
+ * model would learn what to avoid. `code` is for the program and is left out of JSON and of copies.
  */
 export interface Denial {
   denied: true
   /** One or two plain sentences. */
   reason: string
-  /** Always false: a retry does not help. */
+  /** Always false: a retry is denied as well. */
   retryable: false
   readonly code: DenialCode
 }
@@ -23,18 +25,18 @@ export function denialOf(code: DenialCode, reason: string): Denial {
   return Object.defineProperty(denial, 'code', { value: code }) as Denial
 }
 
-// What a model and its user read.
+// Texts for the model and its user.
 
 export const notAllowed = 'The security monitor of this agent does not allow this call. Do not retry it.'
 
 export const suspendedReason = (reason: string | null | undefined): string =>
   `This agent is suspended (${reason ?? 'no reason was given'}). It must stop here and not retry.`
 
-/** `faults` tell a person how to fix it. */
+/** `faults` are sentences that tell a person how to fix the cause. */
 export const uncheckedReason = (...faults: readonly string[]): string =>
   ['The security monitor could not check this call, and does not allow unchecked calls.', ...faults].join(' ')
 
-/** Thrown by a guard that denies a call, and the reason of `monitor.signal`. Never contains a value of an argument. */
+/** Thrown by a guard that denies a call; also the reason of `monitor.signal`. Never contains a value of an argument. */
 export class WardlineDenied extends Error {
   override name = 'WardlineDenied'
   readonly code: DenialCode

@@ -4,7 +4,7 @@ import type { NewEvent } from './wire.ts'
 
 const severities = ['info', 'warning', 'critical', 'breach']
 const paramsBytes = 4 * 1024
-/** The service accepts 16 KiB. */
+/** Limit for metadata; the service accepts 16 KiB. */
 const metadataBytes = 12 * 1024
 const maxDescriptionLength = 1000
 const maxSessionIdLength = 200
@@ -13,7 +13,7 @@ const maxToolNameLength = 100
 const isPlainObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Redaction would treat the value of `token_count` as a token. */
+/** Whether a description needs no redaction, which would remove the value of `token_count` as a token. */
 function isNumbersOnly(description: string): boolean {
   try {
     return Object.values(JSON.parse(description)).every((value) => typeof value === 'number')
@@ -22,7 +22,7 @@ function isNumbersOnly(description: string): boolean {
   }
 }
 
-/** Returns the event to send, or a sentence that says what is wrong with the report. */
+/** Returns the event to send, or an error text if the report is invalid. */
 export function eventOf(report: Report, instanceId: string): NewEvent | string {
   const { severity, eventType, description, sessionId, metadata } = Object(report) as Report
   if (!severities.includes(severity)) return `severity must be one of ${severities.join(', ')}`
@@ -44,7 +44,7 @@ export function eventOf(report: Report, instanceId: string): NewEvent | string {
   }
 }
 
-/** Returns the `tool_call` event, or a sentence that says what is wrong with the call. */
+/** Returns the `tool_call` event, or an error text if the call is invalid. */
 export function toolCallEvent(call: ToolCall, instanceId: string): NewEvent | string {
   const { toolName, durationMs, ok = true, sessionId, params } = Object(call) as ToolCall
   if (typeof toolName !== 'string' || toolName === '') return 'toolName must be a string'
@@ -61,7 +61,7 @@ export function toolCallEvent(call: ToolCall, instanceId: string): NewEvent | st
   return { ...event, metadata }
 }
 
-/** Reports that the agent's stored state was changed, or that the service has an older database. */
+/** Event for a contradiction: either this agent's saved state was changed, or the service runs on an older database. */
 export const mismatchEvent = (applied: number, serviceVersion: number, instanceId: string): NewEvent => ({
   severity: 'critical',
   source: instanceId,
@@ -71,7 +71,7 @@ export const mismatchEvent = (applied: number, serviceVersion: number, instanceI
   metadata: { applied_version: applied, service_version: serviceVersion },
 })
 
-/** Reports how many events were dropped. */
+/** Event with the number of dropped events. */
 export const droppedEvent = (count: number, instanceId: string): NewEvent => ({
   severity: 'warning',
   source: instanceId,

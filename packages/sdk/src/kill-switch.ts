@@ -9,9 +9,9 @@ import { type ControlState, contradicts } from './wire.ts'
 type KillSwitchSettings = Pick<Settings, 'instanceId' | 'failMode' | 'staleAfterMs' | 'stateFile' | 'suspendLog'>
 
 /**
- * State of one agent's kill switch. Only a higher version replaces the state, so that a late response cannot undo a
- * change and a suspension lasts until it is lifted. With `failMode: 'closed'` a lack of contact also suspends the agent,
- * until there is contact again.
+ * Kill switch of one agent. Applies only states with a higher version, so a late answer undoes nothing and a suspension
+ * lasts until it is lifted. With `failMode: 'closed'`, lost contact suspends the agent as well, until contact is
+ * restored.
  */
 export class KillSwitch {
   readonly #settings: KillSwitchSettings
@@ -22,7 +22,7 @@ export class KillSwitch {
   #lastContact: Date | undefined
   #isCutOff = false
   #abort = new AbortController()
-  /** Last suspension that listeners were notified of; undefined while active. */
+  /** The last announced suspension; undefined while active. */
   #announced: string | undefined
   #cancelTimer = () => {}
 
@@ -37,7 +37,7 @@ export class KillSwitch {
       this.#announced = this.#situation
       this.#abort.abort(new WardlineDenied(this.#denial))
     }
-    // Listeners can only be added after the constructor has returned.
+    // Wait until the caller can add listeners, which it cannot before the constructor returns.
     queueMicrotask(() => {
       if (fault) listeners.emit('error', fault)
       if (value?.suspended && this.#controlState === value) listeners.emit('suspend', this.#change)
@@ -61,7 +61,8 @@ export class KillSwitch {
   }
 
   /**
-   * Whether the service sent this state. Until then it may come from a file that other programs can write.
+   * Whether the service itself has sent this state. A state from the file is unconfirmed, because other programs may
+   * have written the file.
    */
   get isConfirmed(): boolean {
     return this.#isConfirmed
@@ -71,7 +72,7 @@ export class KillSwitch {
     return this.#lastContact
   }
 
-  /** No contact for so long that a kill may have been missed. */
+  /** Whether contact was lost for so long that a kill may have been missed. */
   get isStale(): boolean {
     return this.#contactAt === undefined || performance.now() - this.#contactAt > this.#settings.staleAfterMs
   }
@@ -81,7 +82,7 @@ export class KillSwitch {
     return this.#isCutOff ? 'no contact with the monitoring service' : undefined
   }
 
-  /** Denial for every call while suspended; otherwise undefined. */
+  /** Denial for every call while suspended. */
   get denial(): Denial | undefined {
     this.lookAtClock()
     return this.suspended ? this.#denial : undefined
@@ -95,14 +96,17 @@ export class KillSwitch {
     this.#isConfirmed ||= isSame || received.version > version
     if (received.version > version) {
       this.#controlState = received
-      // Store it before listeners run: one may exit the process, which must not restart unsuspended.
+      // Write the file before listeners run: one may end the process, which must not restart unsuspended.
       this.#keep(received)
     }
     this.confirm()
     return received.version > version ? 'newer' : received.version === version ? 'known' : 'older'
   }
 
-  /** Applies a suspension with an equal or lower version. A resume always needs a higher version. */
+  /**
+   * Applies a suspension of an equal or lower version. Must not be used for a resume: only a higher version lifts a
+   * suspension.
+   */
   takeInstead(received: ControlState): void {
     this.#controlState = received
     this.#isConfirmed = true
@@ -110,12 +114,12 @@ export class KillSwitch {
     this.confirm()
   }
 
-  /** Whether the service sent a suspension that contradicts the known state. */
+  /** Whether the service sent a suspension at a version that this agent knows as active, or at a lower one. */
   contradicts(received: ControlState): boolean {
     return contradicts(received, this.#controlState)
   }
 
-  /** Call when the service confirms the known state. */
+  /** Records contact with the service that changed nothing. */
   confirm(): void {
     this.#contactAt = performance.now()
     this.#lastContact = new Date()
@@ -127,7 +131,7 @@ export class KillSwitch {
     this.#announce()
   }
 
-  /** With `failMode: 'closed'`: suspends if there was no contact for too long, or none yet. */
+  /** With `failMode: 'closed'`, suspends the agent if contact was lost for too long or never made. */
   lookAtClock(): void {
     if (this.#settings.failMode === 'open' || this.#isCutOff || !this.isStale) return
     this.#isCutOff = true

@@ -6,30 +6,32 @@ const maxEntries = 50
 const maxCharacters = 500
 const maxNameCharacters = 100
 
-/** NUL and lone surrogates cannot be stored. */
+/** Replaces NUL and lone surrogates, which cannot be stored. */
 const storable = (text: string): string => text.replaceAll('\0', '\ufffd').toWellFormed()
 
-/** Returns the text up to the last position at which no credential is cut in two. */
+/** Returns the text up to its last separator, so that the cut splits no credential. */
 function wholeWords(text: string): string {
   let end = text.length
   while (end > 0 && !/[\s,;"'&{}()<>]/.test(text[end - 1]!)) end--
   return text.slice(0, end)
 }
 
-/** Returns the text without credentials, at most `maxLength` characters. Searches at most twice as many. */
+/**
+ * Returns the text without credentials, with at most `maxLength` characters. Searches only the first 2 × `maxLength`.
+ */
 export function redactedText(text: string, maxLength: number): string {
   const isCut = text.length > 2 * maxLength
-  // No pattern recognizes half a credential, so cut between words.
+  // Cut between words: half a credential would not be recognized.
   const clean = storable(withoutCredentials(isCut ? wholeWords(text.slice(0, 2 * maxLength)) : text))
   return clean.length <= maxLength && !isCut ? clean : `${storable(clean.slice(0, maxLength - 1))}…`
 }
 
 /**
- * Copies a value as plain JSON of at most `maxBytes`, without credentials. Replaces deep, long and non-data values by
- * placeholders. For any value: does not throw, runs no getters, and takes bounded time.
+ * Returns a copy without credentials, as plain JSON of at most `maxBytes`. Placeholders replace values that are too
+ * deep, too long or not data. For any value: does not throw, runs no getter, takes a bounded time.
  */
 export function redacted(value: unknown, maxBytes: number): unknown {
-  // Leaves room for the brackets and marks that close open containers.
+  // Leaves room for closing brackets and placeholders of containers that are already open.
   const copy = new Copy(maxBytes - 512)
   return copy.of(value, maxDepth)
 }
@@ -98,7 +100,7 @@ class Copy {
   }
 }
 
-/** Whether to redact the value. Booleans and null only show whether a secret is set, so they are kept. */
+/** Booleans, null and undefined stay: they reveal only whether a secret is set. */
 const isKeptBack = (name: string, value: unknown): boolean =>
   isSecretName(name) && value !== null && value !== undefined && typeof value !== 'boolean'
 
@@ -111,7 +113,7 @@ function plainValue(value: unknown): string | number | boolean | null {
   return `[${typeof value}]`
 }
 
-/** Placeholder for an object that is not a plain container. */
+/** Returns a text or placeholder for an object that is not a plain container. */
 function specialObject(value: object): string | undefined {
   if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return `[${value.byteLength} bytes]`
   if (value instanceof Date) return Number.isFinite(value.getTime()) ? value.toISOString() : '[date]'
@@ -133,7 +135,7 @@ function* entriesOf(value: object): Generator<[string, unknown]> {
 
 const nameOf = (name: unknown): string => (typeof name === 'object' ? '[object]' : String(name))
 
-/** Returns the value of a data property. Getters are the agent's code and are not run. */
+/** Returns a property's value without running getters, which are code of the agent. */
 function dataProperty(value: object, name: string): unknown {
   const property = Object.getOwnPropertyDescriptor(value, name)
   return property?.get ? '[getter]' : property?.value

@@ -1,10 +1,10 @@
 import { Buffer } from 'node:buffer'
 import type { NewEvent } from './wire.ts'
 
-/** Limits of the queue while the service is unreachable: some hours of a busy agent. */
+/** Queue limits for outages of the service: enough for some hours of a busy agent. */
 const maxEvents = 10_000
 const maxBytes = 8 * 1024 * 1024
-/** Half of what the service accepts per request, to pass proxies with smaller limits. */
+/** Half of the service's limits per batch, so that batches pass proxies with smaller limits. */
 const maxBatchEvents = 500
 const maxBatchBytes = 512 * 1024
 
@@ -14,18 +14,18 @@ interface Entry {
 }
 
 export interface Batch {
-  /** Resent unchanged: the service recognizes a repetition by its idempotency key. */
+  /** Must be resent unchanged: the service detects repeats by the idempotency key. */
   body: string
   idempotencyKey: string
   events: number
   isUrgent: boolean
-  /** Puts the events back to the front of the queue, if the service stored none of them. */
+  /** Returns the events to the front of the queue, after the service has stored none of them. */
   putBack(): void
 }
 
 const isUrgent = ({ severity }: NewEvent): boolean => severity === 'critical' || severity === 'breach'
 
-/** Events to be sent, as JSON. Urgent ones are sent first and dropped last. */
+/** Queue of events as JSON. Urgent ones are sent first and dropped last. */
 export class ReportQueue {
   readonly #urgent: Entry[] = []
   readonly #others: Entry[] = []
@@ -47,7 +47,10 @@ export class ReportQueue {
     return dropped
   }
 
-  /** Adds an event, and drops the oldest less severe ones if the queue is full. False if the event itself was dropped. */
+  /**
+   * Adds an event, dropping the oldest non-urgent events first if the queue is full. False when the event itself is
+   * dropped.
+   */
   add(event: NewEvent): boolean {
     const json = JSON.stringify(event)
     const entry = { json, bytes: Buffer.byteLength(json) }
@@ -63,7 +66,7 @@ export class ReportQueue {
     return true
   }
 
-  /** Takes the next events together with `first`; undefined if there are none. */
+  /** Removes the next events and returns them with `first` as one batch; undefined when there are none. */
   takeBatch(first: NewEvent[]): Batch | undefined {
     const lanes = [this.#urgent, this.#others]
     let bytes = 0

@@ -8,10 +8,10 @@ import { type Answer, isPassing, isRefused, isSuccess, type Service } from './se
 import type { Troubles } from './troubles.ts'
 import { type EventBatchReply, errorsOf, type NewEvent } from './wire.ts'
 
-/** With this many queued events a batch is sent at once. */
+/** This many waiting events are sent without waiting for more. */
 const sendAt = 100
 
-/** Sends events in batches; retries each batch until the service has answered it. */
+/** Sends events in batches and retries each batch until the service has answered it. */
 export class Reports {
   readonly #service: Service
   readonly #troubles: Troubles
@@ -20,16 +20,21 @@ export class Reports {
   readonly #queue = new ReportQueue()
   readonly #sender: Repeat
   readonly #waiting = new Set<() => void>()
-  /** The pending batch, unchanged until it is answered, and the number of drops that it reports. */
+  /** The batch in flight, unchanged until it is answered, and the number of drops that it reports. */
   #batch: Batch | undefined
   #reporting = 0
   #attempts = 0
   #dropped = 0
   /** Number of dropped events not yet reported in a batch. */
   #unreported = 0
-  /** The last batch was refused. An event about drops would be refused too, so it waits for other events. */
+  /**
+   * The last answer refused events. A batch that only reports drops would be refused as well, so the report waits for
+   * other events.
+   */
   #wasRefused = false
-  /** The service asked to send no events until this time; urgent ones only if it refused those too. */
+  /**
+   * Until this time the service accepts no events. Urgent ones are still sent unless it has refused urgent ones too.
+   */
   #quietUntil = 0
   #isQuietForAll = false
 
@@ -49,7 +54,7 @@ export class Reports {
     return this.#dropped
   }
 
-  /** Queues an event, or reports the sentence that says what is wrong with it. False if nothing was queued. */
+  /** Queues an event, or notifies of the error if given a string. False when no event was queued. */
   add(event: NewEvent | string): boolean {
     if (typeof event === 'string') {
       this.#troubles.notify(new MonitorError('invalid', `A report was not sent: ${event}.`))
@@ -62,19 +67,19 @@ export class Reports {
       const help = 'Events are dropped, lower severities first, until the service accepts them again.'
       this.#troubles.meet('queue', new MonitorError('dropped', `The queue of events is full. ${help}`))
     }
-    // While a batch waits for a retry, later events wait too.
+    // While a batch waits for its next attempt, queued events wait too.
     if (this.#batch === undefined) {
       this.#sender.within(this.#queue.isUrgent || this.#queue.length >= sendAt ? 0 : this.#pace.batch)
     }
     return isAdded
   }
 
-  /** Resolves with true once the queue is empty, or with false after `timeoutMs`. */
+  /** Resolves with true when the queue is empty, or with false after `timeoutMs`. */
   async flush(timeoutMs: number): Promise<boolean> {
     if (this.queued === 0) return true
     this.#sender.within(0)
     await new Promise<void>((resolve) => {
-      // Not unref'ed, so that a process without other work waits for it.
+      // Not unref'ed: keeps a process without other work alive until the events are sent.
       const timer = setTimeout(done, timeoutMs)
       const waiting = this.#waiting.add(done)
       function done(): void {
@@ -90,7 +95,7 @@ export class Reports {
     return Math.max(0, this.#quietUntil - performance.now())
   }
 
-  /** Sends until the queue is empty or an attempt fails; resolves with the milliseconds until the next attempt. */
+  /** Sends until the queue is empty or an attempt fails. Returns the milliseconds until the next attempt. */
   async #send(): Promise<number> {
     for (;;) {
       if (this.#quietMs > 0 && (this.#batch || this.#isQuietForAll || !this.#queue.isUrgent)) return this.#quietMs
@@ -117,7 +122,7 @@ export class Reports {
     return this.#queue.takeBatch(hasDropped ? [droppedEvent(this.#reporting, this.#instanceId)] : [])
   }
 
-  /** Returns the milliseconds until the batch is retried; undefined if it is finished, stored or not. */
+  /** Returns the milliseconds until the next attempt, or undefined if the batch was stored or dropped. */
   #settle(batch: Batch, answer: Answer): number | undefined {
     if (isSuccess(answer)) {
       this.#attempts = 0
@@ -144,7 +149,10 @@ export class Reports {
     return undefined
   }
 
-  /** Over quota, the service stored none of the batch: put it back, so that new urgent events can go first. */
+  /**
+   * Requeues a batch refused for its quota (429). None of its events were stored, so urgent events that arrive
+   * meanwhile may go first.
+   */
   #putBack(batch: Batch): void {
     batch.putBack()
     this.#unreported += this.#reporting

@@ -4,32 +4,32 @@ import { MonitorError } from './faults.ts'
 import { plainLine } from './plain-line.ts'
 
 export interface Answer {
-  /** HTTP status; 0 if no response arrived in time. */
+  /** HTTP status; 0 when no answer came in time. */
   status: number
-  /** The parsed JSON body, or an empty object. */
+  /** Parsed JSON of the body; empty object if the body is not a JSON object. */
   body: Record<string, unknown>
   header(name: string): string | null
   retryAfterMs: number | undefined
-  /** Why there is no response, such as ECONNREFUSED. */
+  /** Why no answer came, such as ECONNREFUSED. */
   fault?: string
 }
 
 export interface Call {
-  /** JSON text. A call with a body is a POST. */
+  /** JSON. Calls with a body use POST, others GET. */
   body?: string
   headers?: Record<string, string>
   timeoutMs: number
 }
 
-/** Responses of the service have a few KiB; any other server at this address must not fill the memory. */
+/** Answers of the service have a few KiB. The limit keeps any other server at the url from filling the memory. */
 export const maxBytes = 1024 * 1024
 export const unsigned = 'not signed by the deployment'
 export const invalidAnswer = 'an answer that is compressed or too long'
 
-/** Upper bound of Retry-After, so that a proxy cannot disable the kill switch for longer. */
+/** Maximum for Retry-After, so that a proxy cannot block the kill switch for longer. */
 const maxRetryAfterMs = 60_000
 
-/** Parses `Retry-After`, in seconds or as a date, into milliseconds. */
+/** Parses `Retry-After` (seconds or a date) into milliseconds. */
 export function retryAfterMs(value: string | null | undefined): number | undefined {
   if (!value) return undefined
   const ms = /^\s*\d+\s*$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now()
@@ -40,15 +40,18 @@ export const retryWithin = (ms: number): number => Math.min(Math.max(ms, 0), max
 
 export const isSuccess = ({ status }: Pick<Answer, 'status'>): boolean =>
   (status >= 200 && status < 300) || status === 304
-/** Whether a retry may succeed; after 401 and 403 it does only once the key or its rights were changed. */
+/** Whether a retry may succeed. 401 and 403 need a change of key or rights first. */
 export const isPassing = ({ status }: Pick<Answer, 'status'>): boolean =>
   status < 400 || status >= 500 || status === 408 || status === 429
-/** The service answers 429 instead of 401 once an address has sent many invalid keys. */
+/** Whether the key is invalid: 401, or 429 once the address has sent many invalid keys. */
 export const isBadKey = ({ status, header }: Pick<Answer, 'status'> & Partial<Answer>): boolean =>
   status === 401 || (status === 429 && header?.('x-error-code') === 'too_many_failures')
 export const isRefused = ({ status }: Pick<Answer, 'status'>): boolean => status === 401 || status === 403
 
-/** Returns the command that creates a key for an instance. All coding agents share a key by their default prefixes. */
+/**
+ * Command that creates a key for an instance. All coding agents share one key: their ids begin with these prefixes by
+ * default.
+ */
 export const keyCommand = (instanceId: string): string =>
   `wardline keys create --scope agent ${
     /^(claude-code|codex|cursor)-/.test(instanceId)
@@ -59,7 +62,7 @@ export const keyCommand = (instanceId: string): string =>
 /** Returns the public part of a key, as shown by `wardline keys list`. */
 const keyId = (key: string): string | undefined => /^wl_[a-z]+_([0-9a-z]{8})_/.exec(key)?.[1]
 
-/** Calls routes below /api with the key of one agent. */
+/** Client for the service's routes under /api, with the key of one agent. */
 export class Service {
   readonly #base: URL
   readonly #key: string
@@ -80,12 +83,12 @@ export class Service {
   }
 
   /**
-   * Never rejects. A request whose connection was lost is sent once more, because a kept-alive connection may have been
-   * closed by the server. All requests of an agent may be repeated.
+   * Never rejects. Retries once if the connection was lost, which is how a reused idle connection fails. This is safe,
+   * because every request of an agent may be repeated.
    */
   async call(path: string, call: Call): Promise<Answer> {
     const giveUp = new AbortController()
-    // Not unref'ed, otherwise the process could end before the response.
+    // Not unref'ed: the process would otherwise end before the answer arrives.
     const timer = setTimeout(() => giveUp.abort(), call.timeoutMs)
     try {
       return await this.#send(path, call, giveUp.signal).catch(() => this.#send(path, call, giveUp.signal))
@@ -96,7 +99,7 @@ export class Service {
     }
   }
 
-  /** Does not follow redirects, which could forward the key to another host. */
+  /** Does not follow redirects: the key would be sent to their target. */
   async #send(path: string, { body, headers }: Call, signal: AbortSignal): Promise<Answer> {
     const json: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
     const response = await fetch(this.url(path), {
@@ -116,7 +119,7 @@ export class Service {
     }
   }
 
-  /** Returns an error with advice for the developer about an unsuccessful response. */
+  /** Describes an unsuccessful answer, with advice to the developer. */
   explain(answer: Pick<Answer, 'status'> & Partial<Answer>): MonitorError {
     const { status, fault } = answer
     const { host } = this.#base
@@ -144,7 +147,7 @@ export class Service {
     }
     const said = typeof answer.body?.error === 'string' ? `: ${this.#withoutKey(answer.body.error)}` : '.'
     if (status === 403) {
-      // Another key would not help against the limit of instances.
+      // A new key would not raise the instance limit.
       const help = answer.header?.('x-error-code') === 'instance_limit' ? '' : ` ${remedy}`
       return new MonitorError(
         'unauthorized',
@@ -160,7 +163,7 @@ export class Service {
     return new MonitorError('unexpected', `${host} answers with ${status}${said}`)
   }
 
-  /** A response may come from any server at this address and may repeat the key. */
+  /** Removes the key from a text of the answer: any server at the url may repeat what it was sent. */
   #withoutKey(text: string): string {
     return plainLine(text.replaceAll(this.#key, '[key]').slice(0, 200))
   }
@@ -174,10 +177,10 @@ export const noAnswer = (fault: string): Answer => ({
   fault,
 })
 
-/** Compressed responses are refused, because a few KiB can decompress to gigabytes. */
+/** Whether an answer is uncompressed. Others are rejected, because a few compressed KiB can expand to gigabytes. */
 export const isPlain = (encoding: string | null | undefined): boolean => /^(?:identity)?$/i.test(encoding ?? '')
 
-/** Reads the body. Returns undefined and closes the connection if it is compressed or too long. */
+/** Returns the body, or undefined if it is compressed or too long; the connection is closed then. */
 async function boundedText({ headers, body }: Response): Promise<string | undefined> {
   const parts: Uint8Array[] = []
   let bytes = 0

@@ -4,7 +4,7 @@ import { type ControlState, stateFromPoll, type Verify } from './wire.ts'
 /** Whether the text was signed by one of the deployment's keys. */
 export type VerifyText = (text: string, signature: unknown) => boolean
 
-/** Loads `node:crypto` only if a key is set, because that takes longer than the rest of a hook. */
+/** Loads `node:crypto` only if a key is set, because loading it takes longer than the rest of a hook. */
 export async function openTextVerifier(publicKey: string | undefined): Promise<VerifyText | undefined> {
   if (publicKey === undefined) return undefined
   const { createPublicKey, verify } = await import('node:crypto')
@@ -20,19 +20,22 @@ export async function openTextVerifier(publicKey: string | undefined): Promise<V
     })
 }
 
-/** Returns a function that verifies control states of one instance. */
+/** Returns a verifier for kill switch states of one instance; undefined without a public key. */
 export async function openVerifier(publicKey: string | undefined, instanceId: string): Promise<Verify | undefined> {
   const verify = await openTextVerifier(publicKey)
   if (!verify) return undefined
   return ({ suspended, reason, version }, issuedAt, signature) => {
-    // A line feed in it could shift the boundary between reason and time.
+    // A line feed in issued_at could pass for the end of the reason.
     if (!/^[\dTZ:.-]+$/.test(String(issuedAt))) return false
     const state = suspended ? `suspend\n${reason ?? ''}` : 'resume\n'
     return verify(`wardline-control-v1\n${instanceId}\n${state}\n${version}\n${issuedAt}\n`, signature)
   }
 }
 
-/** Returns the response to a poll, or one without a state if a required signature is missing. A 304 confirms `known`. */
+/**
+ * Returns the answer to a poll, or no answer if its signature is required and invalid. `known` is the state that a 304
+ * confirms.
+ */
 export function signedAnswer(answer: Answer, verify: Verify | undefined, known?: ControlState): Answer {
   if (!verify || !isSuccess(answer)) return answer
   const received = answer.status === 304 ? known : stateFromPoll(answer.body, answer.header('etag'))

@@ -3,12 +3,12 @@ import { MonitorError } from './faults.ts'
 import { openRegular, tailOf, withFile } from './regular-file.ts'
 import type { ControlState } from './wire.ts'
 
-/** A fault of the file is returned, not thrown: the agent continues without the file. */
+/** Value or fault. Faults are returned, not thrown, because the agent works without the file. */
 type Outcome<Value> = { value: Value; fault?: never } | { fault: MonitorError; value?: never }
 
-/** A state has a few hundred bytes. */
+/** Far above the few hundred bytes of a state. */
 const maxStateBytes = 64 * 1024
-/** Thousands of suspensions and resumes. Older ones are kept in `<log>.1`, and then deleted. */
+/** Holds thousands of suspensions and resumes. A full log replaces `<log>.1`. */
 const maxLogBytes = 1024 * 1024
 
 const codeOf = (fault: unknown): string => (fault as { code?: string }).code ?? 'unknown'
@@ -17,7 +17,7 @@ function fileFault(what: string, fault: unknown, help: string): MonitorError {
   return new MonitorError('file', `${what} (${codeOf(fault)}). ${help}`, fault)
 }
 
-/** Reads the state stored before a restart of the agent; undefined if none was stored yet. */
+/** Reads the state saved before the agent restarted; undefined when none was saved yet. */
 export function readStateFile(file: string, instanceId: string): Outcome<ControlState | undefined> {
   let text: string
   try {
@@ -45,9 +45,9 @@ export function readStateFile(file: string, instanceId: string): Outcome<Control
 }
 
 /**
- * Stores the state synchronously, because the process may exit right after, and by renaming, so that the file is never
- * incomplete. The sync to disk follows a moment later, because a kill must not wait for it: until then a power failure
- * can undo the change.
+ * Saves the state synchronously, because the process may end the next moment, and by renaming, because half a file
+ * would be unreadable. fsync runs afterwards, since a kill must not wait for the disk; until it completes, a power loss
+ * can undo the save.
  */
 export function writeStateFile(
   file: string,
@@ -60,7 +60,7 @@ export function writeStateFile(
   if (kept && kept.version >= received.version && !isInstead) return undefined
   const next = `${file}.${process.pid}.new`
   try {
-    // Remove a file left by another process, or a link to another place.
+    // Remove a file left by a crashed process, or a link to another file.
     rmSync(next, { force: true })
     const descriptor = openSync(next, 'wx', 0o600)
     try {

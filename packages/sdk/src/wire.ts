@@ -1,6 +1,6 @@
 import type { FailMode, Severity } from './monitor.ts'
 
-// The types of the wire format that this package needs. A test compares them with those of the service.
+// The part of the service's API that this package uses. A test compares these types with the service's own.
 
 export interface Heartbeat {
   instance_id: string
@@ -51,24 +51,24 @@ export interface ControlState extends KillSwitchState {
 /** Whether this state of the instance was signed by one of the deployment's keys. */
 export type Verify = (received: ControlState, issuedAt: unknown, signature: unknown) => boolean
 
-/** Returns the errors in the response to a batch. The response may come from something other than the service. */
+/** Returns the errors in the answer to a batch. Tolerates any body, because the sender need not be the service. */
 export function errorsOf(body: object, events: number): EventBatchReply['errors'] {
   const { errors } = body as Partial<EventBatchReply>
   return Array.isArray(errors) ? errors.slice(0, events).map((error) => Object(error)) : []
 }
 
-/** Whether the service sent a suspension although an active state of an equal or higher version is known. */
+/** Whether the service sends "suspended" although an equal or higher version is known as active. */
 export const contradicts = (received: ControlState, known: ControlState | undefined): boolean =>
   received.suspended && known?.suspended === false && received.version <= known.version
 
-/** Returns the state in a poll response; undefined if there is none, or if a proxy removed the version. */
+/** Returns the state in the answer to a poll; undefined if there is none or a proxy removed the version (ETag). */
 export function stateFromPoll(body: Partial<KillSwitchState>, etag: string | null): ControlState | undefined {
   const version = /^(?:W\/)?"(\d{1,15})"$/.exec(etag ?? '')?.[1]
   if (version === undefined || typeof body.suspended !== 'boolean') return undefined
   return { version: Number(version), suspended: body.suspended, reason: textOrNull(body.reason) }
 }
 
-/** Returns the state in a message of the control stream; undefined if it is not for this instance. */
+/** Returns the state in a message of the control stream; undefined if it is not a state of this instance. */
 export function stateFromStream(
   text: string,
   instanceId: string,
@@ -88,7 +88,10 @@ export function stateFromStream(
   return !verify || verify(received, message.issued_at, message.signature_ed25519) ? received : 'unsigned'
 }
 
-/** The service's limit, in characters of up to two UTF-16 units: a truncated reason would not match its signature. */
+/**
+ * The service's limit for a reason, in code points, which may take two UTF-16 units each. A shortened reason would fail
+ * signature verification.
+ */
 const maxReasonLength = 500
 const textOrNull = (value: unknown): string | null =>
   typeof value === 'string'
