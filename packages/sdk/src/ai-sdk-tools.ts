@@ -2,9 +2,9 @@ import type { Denial } from './denied.ts'
 import { copyWith, guardedCall, startCall } from './guarded-call.ts'
 import type { GuardedCall, Monitor } from './monitor.ts'
 
-// Tools have the same shape in versions 6 and 7 of the AI SDK.
+// Versions 6 and 7 of the AI SDK share this shape of tools.
 
-/** Tools by name, as in the options of `generateText`, `streamText` and `ToolLoopAgent`. */
+/** Tools by name, as `generateText`, `streamText` and `ToolLoopAgent` accept them. */
 export type AiTools = Record<string, AiTool>
 export interface AiTool {
   type?: unknown
@@ -22,11 +22,11 @@ type Method = (...args: unknown[]) => unknown
 
 const guarded = new WeakSet<object>()
 
-/** Whether the tool was wrapped. */
+/** Whether guardExecute() has wrapped the tool. */
 export const isGuarded = (tool: AiTool | undefined): boolean =>
   typeof tool?.execute === 'function' && guarded.has(tool.execute)
 
-/** Wraps a tool: guards each call before it runs, and reports it afterwards. A denial becomes its output. */
+/** Wraps a tool with a guard before each call and a report after it. Its output for a denied call is the denial. */
 export function guardExecute<Tool extends AiTool>(
   monitor: Monitor,
   toolName: string,
@@ -46,7 +46,7 @@ export function guardExecute<Tool extends AiTool>(
         })
   guarded.add(execute)
   if (typeof toModelOutput !== 'function') return copyWith(tool, { execute })
-  // The tool's own function cannot convert a denial.
+  // toModelOutput expects an output of the tool, not a denial.
   const readOutput = (result: { output: unknown }) =>
     isDenial(result.output) ? { type: 'json', value: result.output } : toModelOutput.call(tool, result)
   return copyWith(tool, { execute, toModelOutput: readOutput })
@@ -69,8 +69,8 @@ async function* stream(monitor: Monitor, call: GuardedCall, run: () => unknown):
 }
 
 /**
- * Returns the last of several results, which is the output. Whether an ordinary function returns several is only known
- * when it is called, after the guard: too late to pass on the preliminary ones.
+ * Returns the last of streamed results as the output. An ordinary function that returns an async iterable shows it only
+ * when called, after the guard, too late to pass on the results before the last.
  */
 async function lastOf(result: unknown): Promise<unknown> {
   if (typeof (result as AsyncIterable<unknown> | null | undefined)?.[Symbol.asyncIterator] !== 'function') return result
@@ -79,7 +79,7 @@ async function lastOf(result: unknown): Promise<unknown> {
   return last
 }
 
-/** Recognizes a denial by its shape, because it may have been stored with the conversation. */
+/** Checks the shape, not the identity: the denial may have been stored with the conversation and reloaded. */
 function isDenial(output: unknown): output is Denial {
   const { denied, reason, retryable } = Object(output) as Partial<Denial>
   return denied === true && retryable === false && typeof reason === 'string'

@@ -5,10 +5,10 @@ import type { Monitor } from './monitor.ts'
 export type { AiSdkOptions, AiTools } from './ai-sdk-tools.ts'
 
 /**
- * Wraps tools: guards each call before it runs, and reports it afterwards. The output of a denied call is `{ denied: true,
- * reason, retryable: false }`. A tool without `execute` runs in your program and cannot be denied in version 6: its call
- * is returned as one that needs approval. Tools run by the provider are not guarded; `abortSignal: monitor.signal` stops
- * them with everything else.
+ * Wraps tools with a guard before each call and a report after it. The output of a denied call is `{ denied: true,
+ * reason, retryable: false }`. Version 6 cannot deny a call that your program runs elsewhere, because the tool has no
+ * `execute`; a denied one is returned as needing approval. Tools that the provider runs are not guarded; `abortSignal:
+ * monitor.signal` stops them with the rest of the run.
  */
 export function guardTools<Tools extends AiTools>(monitor: Monitor, tools: Tools, options: AiSdkOptions = {}): Tools {
   const guarded = Object.entries(tools).map(([toolName, tool]) => {

@@ -4,9 +4,9 @@ import type { Monitor } from './monitor.ts'
 export type { AiSdkOptions, AiTools } from './ai-sdk-tools.ts'
 
 /**
- * Wraps tools: guards each call before it runs, and reports it afterwards. The output of a denied call is
- * `{ denied: true, reason, retryable: false }`. A tool without `execute` is returned unchanged, see guardApproval(). Tools
- * run by the provider are not guarded; `abortSignal: monitor.signal` stops them with everything else.
+ * Wraps tools with a guard before each call and a report after it. The output of a denied call is `{ denied: true,
+ * reason, retryable: false }`. Tools without `execute` are returned unchanged: see guardApproval(). Tools that the
+ * provider runs are not guarded; `abortSignal: monitor.signal` stops them with the rest of the run.
  */
 export function guardTools<Tools extends AiTools>(monitor: Monitor, tools: Tools, options: AiSdkOptions = {}): Tools {
   const guarded = Object.entries(tools).map(([toolName, tool]) => [
@@ -16,7 +16,7 @@ export function guardTools<Tools extends AiTools>(monitor: Monitor, tools: Tools
   return Object.fromEntries(guarded) as Tools
 }
 
-/** The call to approve or deny. */
+/** Input of a rule for `toolApproval`. */
 export interface ApprovalRequest {
   toolCall: { toolName: string; toolCallId: string; input: unknown; providerExecuted?: boolean | undefined }
   tools: AiTools | undefined
@@ -37,9 +37,9 @@ export type ApprovalStatus =
 export type ApprovalRule = (request: ApprovalRequest) => ApprovalStatus | PromiseLike<ApprovalStatus>
 
 /**
- * Returns a function for `toolApproval` that guards and reports calls of tools that guardTools() did not or cannot wrap,
- * because they run in your program (which must respect the denial). Allowed calls are then decided by your own rule, or
- * else by the tool's `needsApproval`.
+ * Returns a rule for `toolApproval` that guards and reports calls of tools not wrapped by guardTools(). These include
+ * tools that your program runs elsewhere, where it must respect the denial. An allowed call is then decided by your own
+ * rule, or by default by the tool's `needsApproval`.
  */
 export function guardApproval(
   monitor: Monitor,
@@ -48,7 +48,7 @@ export function guardApproval(
 ): (request: ApprovalRequest) => Promise<ApprovalStatus> {
   return async (request) => {
     const { toolName, input, providerExecuted } = request.toolCall
-    // Tools of the provider have already run at this point.
+    // Provider tools have already run by now, and wrapped tools are guarded by `execute`.
     if (providerExecuted === true || isGuarded(toolOf(request))) return own(request)
     const denial = await monitor.guard({ toolName, args: input, sessionId })
     if (denial) return { type: 'denied', reason: denial.reason }

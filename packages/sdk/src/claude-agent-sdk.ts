@@ -1,6 +1,6 @@
 import type { Monitor } from './monitor.ts'
 
-/** The fields of hook inputs that hooks of tools need. */
+/** The fields of hook inputs that this module needs. */
 export interface HookInput {
   session_id: string
   cwd: string
@@ -28,9 +28,9 @@ export type GuardHooks = Record<'PreToolUse' | 'PostToolUse' | 'PostToolUseFailu
 
 /**
  * Returns `hooks` for `query()` that deny tool calls before they run, including those of subagents and MCP servers, and
- * report calls that ran. Pass your own hooks as `own` to combine both. The model reads a denial as `{ denied: true,
- * reason, retryable: false }`; a suspended agent is also stopped. With `failMode: 'closed'` a hook that fails blocks the
- * call, which requires a version of Claude Code that supports `onFailure`.
+ * report those that ran. Pass your own hooks as `own` to keep both. The model reads a denial as `{ denied: true,
+ * reason, retryable: false }`; a suspended agent is stopped as well. With `failMode: 'closed'`, a hook that fails
+ * blocks the call, which requires a Claude Code version that supports `onFailure`.
  */
 export function guardHooks<Own extends Partial<Record<keyof GuardHooks, unknown[]>> = object>(
   monitor: Monitor,

@@ -31,9 +31,9 @@ const replacements: readonly [pattern: RegExp, by: string][] = [
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /**
- * Whether a text looks random. In random text, every second character changes between upper case, lower case and
- * digits; in words few do, and an initial capital does not count. Random text of lower-case letters alone is not
- * detected.
+ * Whether a text looks random. In random text, about every second character differs in kind (upper case, lower case,
+ * digit) from the one before; in words few do, and an initial capital does not count. Random text of lower-case letters
+ * alone is not detected.
  */
 function looksRandom(run: string): boolean {
   const text = run.replace(/[^A-Za-z0-9]/g, '')

@@ -7,8 +7,8 @@ import { type Answer, isBadKey, isSuccess, type Service } from './service.ts'
 import type { Troubles } from './troubles.ts'
 
 /**
- * The verdict on a call. `unchecked`: the fail mode decides. A `Refusal` is denied in every fail mode, since an attacker
- * could otherwise avoid the check by its arguments or by many calls.
+ * Verdict on a call. For `unchecked`, the fail mode decides. `refusals` are denied in every fail mode; otherwise an
+ * attacker who controls the arguments, or makes many calls, could avoid the check.
  */
 export type Verdict = 'clear' | 'decoy' | 'unchecked' | Refusal
 type Refusal = keyof typeof refusals
@@ -33,16 +33,16 @@ interface Question {
   body: object
 }
 
-/** Concurrent requests: more would not be answered sooner. */
+/** Concurrent requests. More would not be answered sooner. */
 const maxAtOnce = 8
-/** Number of requests that `timeoutMs` covers. Arguments that need more requests get more time. */
+/** Number of requests that `timeoutMs` covers. Arguments that need more requests get proportionally more time. */
 const usualRequests = 16
-/** Wait before a retry when the service is busy and sends no Retry-After. */
+/** Wait when the service is busy and sends no Retry-After. */
 const retryMs = 250
-/** PATH_MAX of Linux. */
+/** Maximum path length on Linux. */
 const maxFolderLength = 4_096
 
-/** Checks with the service whether texts are decoys. The service records a match before it answers. */
+/** Asks the service whether texts contain decoys. The service records a match itself before it answers. */
 export class DecoyChecks {
   readonly #options: DecoyCheckOptions
   #reach: 'none' | 'some' | 'unknown' = 'unknown'
@@ -52,12 +52,12 @@ export class DecoyChecks {
     this.#options = options
   }
 
-  /** Whether decoys exist for this agent, as reported with every heartbeat and poll. */
+  /** Whether any decoys exist, as the service reports with every heartbeat and poll. */
   get reach(): 'none' | 'some' | 'unknown' {
     return this.#reach
   }
 
-  /** Calls that could not be checked completely. */
+  /** Number of calls not checked, or only in part. */
   get unchecked(): number {
     return this.#unchecked
   }
@@ -115,7 +115,7 @@ export class DecoyChecks {
         isDecoy ||= answer.body.matched === true
         if (isAnswered(answer)) answered.push(answer)
         else failed.push(answer)
-        // A service that does not answer now will not answer hundreds of further requests.
+        // If the service does not answer now, hundreds of further requests would fail too.
         if (isDecoy || answer.status === 0) return
       }
     }
@@ -126,18 +126,18 @@ export class DecoyChecks {
       troubles.over('decoys')
       return 'clear'
     }
-    // Drop the body: it may repeat the text that was checked.
+    // Drop the body: an error text may repeat the checked text.
     this.#meet(service.explain({ ...fault, body: {} }).message)
     if (failed.some((answer) => answer.status === 429 && !isBadKey(answer))) return 'tooMany'
     if (failed.some(isAboutTheText)) return 'rejected'
-    // Large arguments must not pass by exceeding the time limit.
+    // Arguments must not avoid the check by taking longer than the time available.
     if (answered.length > 0 && questions.length > usualRequests) return 'tooLarge'
     return failed.some(isStrange) && (answered.length > 0 || (await this.#isAnswering(deadline)))
       ? 'rejected'
       : 'unchecked'
   }
 
-  /** Retries while the service is busy and there is time. */
+  /** Retries while the service is busy and time is left. */
   async #ask({ route, body }: Question, deadline: number): Promise<Answer> {
     const { service, timeoutMs } = this.#options
     for (;;) {
@@ -166,20 +166,20 @@ export class DecoyChecks {
 
 const isAnswered = (answer: Answer): boolean => isSuccess(answer) && typeof answer.body.matched === 'boolean'
 
-/** Whether the response refuses the text itself, rather than the caller or the address. */
+/** Whether the request was refused because of its content, not its key, address or rate. */
 const isAboutTheText = ({ status }: Answer): boolean =>
   status >= 400 && status < 500 && ![401, 403, 404, 405, 407, 408, 421, 429].includes(status)
 
-/** Whether the response comes from something else, such as a firewall that blocks a text like the path of a decoy. */
+/** Whether the answer came from something other than the service, such as a firewall that blocks a decoy's path. */
 const isStrange = ({ status, header }: Answer): boolean =>
   status > 0 && status < 500 && status !== 408 && header('x-error-code') === null
 
-/** Cleans a field, so that one invalid field does not get the whole request refused. */
+/** Cleans a metadata field, so that one invalid field does not make the service refuse the request. */
 function plainText(text: unknown, maxLength: number): string | undefined {
   return typeof text === 'string' ? sendable(text)[0]!.slice(0, maxLength).toWellFormed() : undefined
 }
 
-/** Returns each reading of the base folder of paths; undefined for one that is too long for any system. */
+/** Returns every reading of the base folder of relative paths. A folder too long for any system is left out. */
 function foldersOf(folder: unknown): (string | undefined)[] {
   if (typeof folder !== 'string') return [undefined]
   const forms = sendable(folder).slice(0, 2)

@@ -1,30 +1,36 @@
 import { Buffer } from 'node:buffer'
 
-/** Up to this length any text may be a file name (`id_rsa`); a longer text must look like a path. */
+/**
+ * Up to this length, any text may be a name or short command and is checked, even if it does not look like a path
+ * (`id_rsa`). Longer texts must look like one.
+ */
 const nameLength = 255
-/** Below the 4,096 that the service accepts, which is also PATH_MAX of Linux. */
+/** Just below the service's limit of 4,096, which is also the longest path that Linux opens. */
 export const maxPathBytes = 4_090
-/** Requests per call: enough for 4 MiB of text searched for keys, or for as many paths as can be checked in time. */
+/**
+ * Maximum requests for one call: enough for 4 MiB of keys in every reading, or for as many paths as can be checked in
+ * time.
+ */
 export const maxRequests = 1_500
-/** A long script is checked in pieces; consecutive pieces share this much, which is more than any decoy. */
+/** Long scripts are checked in pieces that overlap by this much, which is longer than any decoy. */
 const overlapBytes = 1_100
 const maxFolderBytes = 1_000
 const pieceBytes = maxPathBytes - maxFolderBytes - 20
 
-/** A separator, a home folder, a name with an extension or a leading dot. */
+/** Whether the text contains a separator, a `~`, or a name with an extension or a leading dot. */
 const looksLikePath = (text: string): boolean => /[/\\~]|\w\.\w{1,12}(?!\w)|(?<![\w.])\.\w/.test(text)
 const mayBePath = (text: string): boolean => (text.length <= nameLength && /\p{L}/u.test(text)) || looksLikePath(text)
 const isOneWord = (text: string): boolean => !/[\s;|&<>()`"'\\]/.test(text)
 const bytesOf = (text: string): number => Buffer.byteLength(text)
 const fits = (text: string): boolean => text.length <= maxPathBytes && bytesOf(text) <= maxPathBytes
 
-/** The service follows these commands from folder to folder, so a text with one is checked separately. */
+/** The service tracks folder changes through a command, so such a command must not be packed with others. */
 const folderChange = /(?:^|[\s;|&(])(?:cd|pushd|chdir|set-location|-C)\s+(?:"([^"\n]*)"|'([^'\n]*)'|([^\s;|&<>()]*))/gi
 const changesFolder = (text: string): boolean => text.search(folderChange) >= 0
 
 /**
- * Packs texts and names of fields, as paths or commands, into as few requests as possible. Undefined if scripts alone
- * exceed the maximum number of requests.
+ * Returns the requests that check texts and field names as paths or commands, packed into as few as possible. Undefined
+ * if scripts alone exceed the maximum.
  */
 export function pathTexts(texts: string[], names: string[]): string[] | undefined {
   const words = new Set<string>()
@@ -36,7 +42,7 @@ export function pathTexts(texts: string[], names: string[]): string[] | undefine
       if (alone.length + pieces > maxRequests) return undefined
       alone.push(...(fits(text) ? [text] : scriptPieces(text)))
     } else if (fits(text)) {
-      // Quoted, as the name of one file; and its words, separately or as in a longer text.
+      // Check the text in quotes as one file name, and also its words: separately, or as part of a longer text.
       words.add(quoted(text))
       if (text.length <= nameLength) words.add(text)
       else addWords(words, text)
@@ -59,7 +65,10 @@ function addWords(words: Set<string>, text: string): void {
   for (const word of text.split(/[\s;|&<>()`"']+/)) if (looksLikePath(word)) addWord(words, word)
 }
 
-/** A path that is too long to be opened may become shorter when a tool normalizes it. */
+/**
+ * Adds a word. A path too long to be opened is also checked without detours such as `../`, because a tool may remove
+ * them.
+ */
 function addWord(words: Set<string>, word: string): void {
   if (fits(word)) return void words.add(word)
   const plain = word
@@ -72,7 +81,7 @@ function addWord(words: Set<string>, word: string): void {
   }
 }
 
-/** Splits a script into pieces that fit, each with the folder in which it starts. */
+/** Splits a script into pieces that fit a request, each with its starting folder. */
 function scriptPieces(text: string): string[] {
   const bytes = Buffer.from(text)
   const changes = text.matchAll(folderChange)
@@ -92,7 +101,7 @@ function scriptPieces(text: string): string[] {
       folder = /^(?:[/~\\$%]|[a-z]:)/i.test(path) ? path : `${folder ?? '.'}/${path}`
       change = changes.next()
     }
-    // Normalize once per piece, because a script may change folder hundreds of thousands of times.
+    // Normalize once per piece: scripts may change folder hundreds of thousands of times.
     if (folder !== before) folder = plainPath(folder!) || '.'
     if (folder && bytesOf(folder) > maxFolderBytes) folder = '.'
     const piece = bytes.subarray(start, start + pieceBytes).toString()
@@ -101,7 +110,9 @@ function scriptPieces(text: string): string[] {
   }
 }
 
-/** Normalizes a path in linear time. `posix.normalize` is quadratic: minutes for what a model may write. */
+/**
+ * Removes `.`, `..` and empty parts. `posix.normalize` takes quadratic time, minutes for paths that a model may write.
+ */
 export function plainPath(path: string): string {
   const root = path.startsWith('/') ? '/' : ''
   const names: string[] = []
@@ -113,7 +124,7 @@ export function plainPath(path: string): string {
   return root + names.join('/') + (names.length > 0 && path.endsWith('/') ? '/' : '')
 }
 
-/** Joins parts into texts of up to the given size. */
+/** Joins parts into packs of at most `maxSize`. */
 export function packed(
   parts: string[],
   separator: string,

@@ -1,34 +1,37 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import { maxPathBytes, maxRequests, packed, pathTexts } from './decoy-paths.ts'
 
-/** The shortest decoy key has 20 characters; encoded forms are longer. */
+/** Length of the shortest decoy key; encoded keys are longer. */
 const minKeyLength = 20
-/** Below the 64 KiB that the service searches at once, so that the escaped text fits into a request. */
+/** About half of the 64 KiB that the service searches at once, so that even escaped text fits into a request. */
 const maxKeyTextLength = 32_000
-/** Characters shared by consecutive parts of a long text: more than any decoy key in any encoding. */
+/** Overlap of the parts of a long text; longer than any decoy key in any encoding. */
 const overlap = 2_048
 
-/** Longer arguments are denied: searching them takes seconds, and no model writes them. */
+/**
+ * Maximum characters of arguments. Longer ones are denied, because searching them would take seconds; no model writes
+ * them.
+ */
 export const maxTextLength = 4 * 1024 * 1024
-/** Far more than real arguments have, and far less than what exhausts the stack or blocks the agent. */
+/** Far above real arguments, and far below what would exhaust the stack or block the agent. */
 const maxDepth = 200
 const maxValues = 500_000
 
 export interface DecoyTexts {
-  /** Texts that may contain a key, one per request. */
+  /** Texts that may contain a key, each for one request. */
   keys: string[]
   /** Paths, or commands that contain paths, one per request. */
   paths: string[]
   /**
-   * Why the texts are incomplete. An attacker who controls the arguments can choose their size and depth, but cannot make
-   * them unreadable.
+   * Why the texts are incomplete. An attacker who controls the arguments chooses their size and depth (`tooLarge`), but
+   * cannot insert values that are not data (`unreadable`).
    */
   gap: 'tooLarge' | 'unreadable' | undefined
 }
 
 /**
- * Replaces a text that contains NUL or lone surrogates, which the service refuses, by the texts that a tool may read
- * instead: a tool may drop such characters or end the text there.
+ * Returns the readings of a text with NUL or lone surrogates, which the service refuses. A tool may drop these
+ * characters or end the text at them, and may treat the two kinds differently.
  */
 export function sendable(text: string): string[] {
   if (text.isWellFormed() && !text.includes('\0')) return [text]
@@ -37,7 +40,7 @@ export function sendable(text: string): string[] {
   return [...new Set([cleaned(text), ...parts])]
 }
 
-/** Collects the texts in the arguments of a tool to compare with the decoys. Does not throw and runs no getters. */
+/** Returns the texts to compare with decoys before a tool gets these arguments. Does not throw and runs no getter. */
 export function decoyTexts(args: unknown): DecoyTexts {
   const found = new Collector()
   found.visit(args, 0)
@@ -47,11 +50,11 @@ export function decoyTexts(args: unknown): DecoyTexts {
     : bounded(keyTexts([...texts, ...names]), pathTexts([...texts], [...names]), gap)
 }
 
-/** Splits a text that may contain a key into parts of searchable size. */
+/** Splits a text that may contain a key into parts that the service can search. */
 export const keyParts = (text: string): DecoyTexts =>
   bounded(text.length > maxTextLength ? undefined : sendable(text).filter(Boolean).flatMap(overlappingParts), [])
 
-/** Splits a path or a command into parts that can be looked up. */
+/** Splits a path or command into parts that the service can look up. */
 export function pathParts(text: string): DecoyTexts {
   if (text.length > maxTextLength) return bounded(undefined, [])
   const paths = sendable(text).filter(Boolean)
@@ -65,7 +68,7 @@ function bounded(keys: string[] | undefined, paths: string[] | undefined, gap?: 
   return { keys, paths, gap }
 }
 
-/** Collects all texts in a value: strings, bytes read as text, names of fields. */
+/** Collects all texts in a value: strings, bytes decoded as text, field names. */
 class Collector {
   readonly texts = new Set<string>()
   readonly names = new Set<string>()
@@ -83,7 +86,7 @@ class Collector {
         if (depth < maxDepth) this.#enter(value, depth + 1)
         else this.gap = 'tooLarge'
       } catch {
-        // Unreadable arguments may contain a decoy.
+        // An unreadable value may hide a decoy.
         this.gap ??= 'unreadable'
       }
     }
@@ -119,7 +122,7 @@ class Collector {
     if (bytes.length > maxTextLength) this.gap = 'tooLarge'
     else if (isUtf8(bytes)) this.#add(bytes.toString(), this.texts)
     else {
-      // Binary data: search the texts in it, also as UTF-16, where a NUL is next to each character.
+      // Extract the texts from binary data: as ASCII, and as UTF-16 by removing the NUL next to each character.
       const characters = bytes.toString('latin1')
       for (const form of [characters, characters.replaceAll('\0', '')]) {
         this.#add(form.match(/[\t\n\r -~]{4,}/g)?.join('\n') ?? '', this.texts)
@@ -134,13 +137,13 @@ class Collector {
   }
 }
 
-/** Objects whose content is not in enumerable properties. */
+/** Whether the object keeps its content outside enumerable fields. */
 const isCollection = (value: object): value is Iterable<unknown> =>
   value instanceof Map || value instanceof Set || value instanceof Headers || value instanceof URLSearchParams
 
 function keyTexts(texts: string[]): string[] {
   const parts = texts.filter(({ length }) => length >= minKeyLength).flatMap(overlappingParts)
-  // The separator cannot be part of a decoy, so no match spans two parts.
+  // The separator contains no character of a decoy, so that parts do not join into one.
   return packed(parts, '\n;\n', maxKeyTextLength, ({ length }) => length)
 }
 
@@ -148,7 +151,7 @@ function overlappingParts(text: string): string[] {
   const parts: string[] = []
   for (let start = 0; ; start += maxKeyTextLength - overlap) {
     const part = text.slice(start, start + maxKeyTextLength)
-    // A cut through a surrogate pair leaves lone halves, which are not part of any key.
+    // A cut through a surrogate pair leaves halves, which are part of no key.
     parts.push(part.isWellFormed() ? part : part.replace(/\p{Cs}/gu, ''))
     if (start + maxKeyTextLength >= text.length) return parts
   }

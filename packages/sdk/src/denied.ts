@@ -15,7 +15,7 @@ export interface Denial {
   denied: true
   /** One or two plain sentences. */
   reason: string
-  /** Always false: a retry is denied as well. */
+  /** Always false: the model must not retry. */
   retryable: false
   readonly code: DenialCode
 }

@@ -5,8 +5,8 @@ const nonceForm = /^[\w-]{1,64}$/
 const timeForm = /^[\dTZ:.-]{1,40}$/
 
 /**
- * Parses a message of the control stream as a drill. Returns its nonce if it is meant for this instance and signed by the
- * deployment.
+ * Whether a message of the control stream is a drill. Includes the nonce only if the drill is for this instance and,
+ * where `verify` is given, signed by the deployment.
  */
 export function readDrill(
   text: string,

@@ -1,7 +1,10 @@
 /**
- * What went wrong: no encryption on the way beyond this machine; an answer without a valid signature; no answer; an
- * invalid key; an invalid answer; lost events; an invalid report; decoys that were not checked; a state file or a
- * suspend log that cannot be read or written; a listener that threw.
+ * Kind of fault.
+ *
+ * `unencrypted`: no encryption to a service on another machine. `unsigned`: an answer without a valid signature.
+ * `unreachable`: no answer. `unauthorized`: an invalid key. `unexpected`: an invalid answer. `dropped`: lost events.
+ * `invalid`: an invalid report. `unchecked`: decoys were not checked. `file`: a state file or suspend log that cannot
+ * be read or written. `listener`: a listener threw.
  */
 export type FaultCode =
   | 'unencrypted'
@@ -15,7 +18,10 @@ export type FaultCode =
   | 'file'
   | 'listener'
 
-/** Passed to listeners of `error`. The message says what is wrong and how to fix it; it never contains keys or arguments. */
+/**
+ * Passed to listeners of `error`. The message says what is wrong and how to fix it; it never contains a key or an
+ * argument.
+ */
 export class MonitorError extends Error {
   override name = 'MonitorError'
   readonly code: FaultCode

@@ -8,12 +8,12 @@ interface ToolCallRequest {
 }
 
 /**
- * Returns middleware for `createAgent()` that guards and reports the calls of all tools of the agent, including tools of
- * other middleware. Put it last, so that nothing changes a call after it was allowed. The model reads a denial as
- * `{ denied: true, reason, retryable: false }`.
+ * Returns middleware for `createAgent()` that guards and reports the calls of all the agent's tools, including those of
+ * other middleware. Put it last, so that nothing changes a call after it was allowed. The model reads a denial as `{
+ * denied: true, reason, retryable: false }`.
  *
- * With any middleware that wraps tool calls, LangChain ends the run on a tool's error instead of returning it to the
- * model; toolErrorMiddleware() restores that.
+ * With any middleware that wraps tool calls, LangChain no longer returns a tool's error to the model but ends the run;
+ * toolErrorMiddleware() changes that.
  */
 export function guardMiddleware(monitor: Monitor) {
   return {
@@ -28,7 +28,7 @@ export function guardMiddleware(monitor: Monitor) {
         args,
         sessionId: threadOf(request.runtime),
         run: () => handler(request),
-        // LangChain builds the message from the output of this replacement tool.
+        // LangChain builds the message from the output of this tool, which replaces the real one.
         deny: (denial) => handler({ ...request, tool: { name: toolName, invoke: async () => JSON.stringify(denial) } }),
         hasFailed,
       })
@@ -42,8 +42,8 @@ interface Invokable {
 }
 
 /**
- * Wraps tools for a ToolNode of LangGraph, which runs no middleware: guards each call before it runs, and reports it
- * afterwards. Can also be used with `createAgent()`, instead of the middleware.
+ * Wraps tools with a guard before each call and a report after it, for LangGraph's ToolNode, which runs no middleware.
+ * They also work with `createAgent()`, in place of the middleware.
  */
 export function guardTools<Tools extends readonly object[]>(monitor: Monitor, tools: Tools): Tools {
   return tools.map((tool) => ('invoke' in tool ? guardTool(monitor, tool as Invokable) : tool)) as unknown as Tools
@@ -67,7 +67,7 @@ const isToolCall = (input: unknown): input is { args: unknown } =>
 
 const hasFailed = (result: unknown): boolean => (result as { status?: unknown } | null | undefined)?.status === 'error'
 
-/** Returns the id of the conversation's thread, under which LangGraph stores its messages. */
+/** Returns the id under which LangGraph stores the conversation. */
 function threadOf(config: unknown): string | undefined {
   const { thread_id: thread } = Object((Object(config) as { configurable?: unknown }).configurable) as {
     thread_id?: unknown

@@ -3,7 +3,7 @@ import type { MonitorEvents } from './monitor.ts'
 
 type Listener = (detail: never) => unknown
 
-/** Listeners of a monitor. One that throws or rejects does not affect the others or the agent. */
+/** Listeners of a monitor. One that throws or rejects affects neither the others nor the agent. */
 export class Listeners {
   readonly #byEvent = new Map<keyof MonitorEvents, Set<Listener>>()
 

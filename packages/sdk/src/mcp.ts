@@ -13,7 +13,7 @@ interface CallResult {
 }
 type CallHandler = (request: CallRequest, context: CallContext) => CallResult | Promise<CallResult>
 
-/** An MCP `Server`, of the packages `@modelcontextprotocol/server` 2 and `@modelcontextprotocol/sdk` 1. */
+/** An MCP `Server` of the package `@modelcontextprotocol/server` 2 or `@modelcontextprotocol/sdk` 1. */
 export interface McpProtocol {
   // biome-ignore lint/suspicious/noExplicitAny: its overloads differ from version to version
   setRequestHandler(...args: any[]): void
@@ -21,9 +21,9 @@ export interface McpProtocol {
 }
 
 /**
- * Guards and reports every call of the tools that are registered with an McpServer or Server after this call; returns
- * that server. A denied call has a result with `isError` and the text `{ "denied": true, "reason": …, "retryable":
- * false }`. Throws TypeError if tools are registered already, because their calls would not be guarded.
+ * Guards and reports all calls of tools registered after this with an McpServer or a Server. Returns the server. A
+ * denied call has a result with `isError` and the text `{ "denied": true, "reason": …, "retryable": false }`. Throws
+ * TypeError when tools are already registered, because their calls would bypass the guard.
  */
 export function guardServer<Server extends McpProtocol | { server: McpProtocol }>(
   monitor: Monitor,

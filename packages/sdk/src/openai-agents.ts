@@ -5,17 +5,18 @@ export interface OpenAiAgentsOptions {
   sessionId?: string
 }
 
-/** A tool of any kind, recognized by its properties. */
+/** A tool of any kind. Its properties show which one. */
 export interface AgentTool {
   type: string
   name: string
 }
 
 /**
- * Wraps tools made by `tool()`, `agent.asTool()`, shellTool() and applyPatchTool(): guards each call before it runs, and
- * reports it afterwards. The model reads a denial as `{ denied: true, reason, retryable: false }`. A tool with an output
- * schema and without `errorFunction` cannot return that, so the run ends with an error. Hosted tools and computerTool()
- * are returned unchanged; `run(agent, input, { signal: monitor.signal })` stops them with everything else.
+ * Wraps tools with a guard before each call and a report after it, where a guard is possible: tools made by `tool()` or
+ * `agent.asTool()`, shellTool() and applyPatchTool(). The model reads a denial as `{ denied: true, reason, retryable:
+ * false }`. A tool with an output schema and no `errorFunction` cannot return that, so the run ends with an error that
+ * contains it. Hosted tools and computerTool() are returned unchanged; `run(agent, input, { signal: monitor.signal })`
+ * stops them with the rest of the run.
  */
 export function guardTools<Tools extends readonly AgentTool[]>(
   monitor: Monitor,
@@ -43,11 +44,11 @@ interface GuardrailData {
   toolCall: { callId: string; arguments: string }
   output?: unknown
 }
-/** Result of tool() for any exception, unless an errorFunction is set. */
+/** Start of the text that tool() returns for a thrown error, unless it has an errorFunction. */
 const errorText = 'An error occurred while running the tool'
 
 function guardFunction(monitor: Monitor, tool: FunctionTool, callOf: CallOf): FunctionTool {
-  // Keyed by run, so that a call that never ends is dropped with its run.
+  // Keyed by run, so that a call that never ends is released with its run.
   const running = new WeakMap<object, Map<string, (ok: boolean) => void>>()
   const name = 'wardline'
   const allow = { behavior: { type: 'allow' } }
@@ -70,7 +71,7 @@ function guardFunction(monitor: Monitor, tool: FunctionTool, callOf: CallOf): Fu
   })
 }
 
-/** Parses the arguments, because a decoy in escaped text would not match. The tool refuses invalid JSON. */
+/** Parses the arguments, because JSON escapes could disguise a decoy. The tool itself rejects text that is not JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -1,19 +1,22 @@
-/** Milliseconds between things. They are not options, since the service relies on them; tests go faster. */
+/**
+ * Intervals and timeouts in milliseconds. They are not options, because the service relies on them; tests use shorter
+ * ones.
+ */
 export interface Pace {
   heartbeat: number
   poll: number
   pollWithoutStream: number
-  /** A stream without a byte for this long is dead: the service sends one every 30 seconds. */
+  /** A stream that sends no byte for this long counts as dead: the service sends one every 30 seconds. */
   streamSilence: number
-  /** Limit for the first message: the service sends the state at once. */
+  /** The service sends the state right after connecting; a stream that has sent nothing after this time is closed. */
   streamStart: number
   reconnect: number
   maxReconnect: number
-  /** Between attempts with a refused key, which only a person can fix. */
+  /** Interval of attempts with a refused key, which only a person can fix. */
   refused: number
   request: number
   start: number
-  /** How long an event that is not urgent waits for others, to be sent in one batch. */
+  /** How long an event that is not urgent may wait to be batched with others. */
   batch: number
   flush: number
   metricsWindow: number
@@ -35,10 +38,14 @@ export const usualPace: Pace = {
   metricsWindow: 300_000,
 }
 
-/** Varies by up to 20 %, so that agents that were started together do not send requests together. */
+/**
+ * Varies an interval by up to 20 % either way, so that agents started together do not send requests at the same time.
+ */
 export const jittered = (ms: number): number => ms * (0.8 + 0.4 * Math.random())
 
-/** Returns a random wait whose upper bound doubles with each attempt. A minimum prevents tight loops. */
+/**
+ * Returns a random wait whose upper bound doubles with each attempt. Never below `reconnect`, so never a tight loop.
+ */
 export function backoff({ reconnect, maxReconnect }: Pace, attempt: number): number {
   const bound = Math.min(maxReconnect, reconnect * 2 ** Math.min(attempt + 1, 20))
   return reconnect + Math.random() * (bound - reconnect)

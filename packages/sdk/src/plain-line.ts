@@ -2,7 +2,7 @@ const unsafe =
   /(?:(?![\ufe0e\ufe0f](?:(?<=\p{Extended_Pictographic}.)|(?=\u20e3)))[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}\p{Default_Ignorable_Code_Point}])+/gu
 
 /**
- * Sanitizes external text, such as the reason of a kill, to one line that cannot move the cursor of a terminal or hide or
- * reverse adjacent text. A copy of `sanitize` of @wardline/text, because the SDK has no dependencies.
+ * Returns untrusted text, such as the reason of a kill, as one line that cannot move a terminal's cursor or hide or
+ * reverse the text next to it. A copy of `sanitize` of @wardline/text, because the SDK has no dependencies.
  */
 export const plainLine = (text: string): string => text.toWellFormed().replace(unsafe, ' ').trim()

@@ -10,8 +10,8 @@ export function unrefTimeout(ms: number, work: () => void): () => void {
 }
 
 /**
- * Runs `work` repeatedly until the signal aborts, never concurrently. Each run returns the milliseconds until the next;
- * Infinity: not before `within` is called.
+ * Runs `work` repeatedly, never concurrently, until the signal aborts. Each run returns the milliseconds until the
+ * next; Infinity waits for a call of `within`.
  */
 export class Repeat {
   readonly #work: () => Promise<number>
@@ -28,7 +28,7 @@ export class Repeat {
     this.#arm(firstAfterMs)
   }
 
-  /** Shortens the current wait, or the next one while the work runs. */
+  /** Shortens the current wait, or the next one if the work is running. */
   within(ms: number): void {
     if (this.#isRunning) this.#sooner = Math.min(ms, this.#sooner)
     else if (performance.now() + ms < this.#dueAt) this.#arm(ms)
@@ -45,7 +45,7 @@ export class Repeat {
     this.#isRunning = true
     this.#dueAt = Number.POSITIVE_INFINITY
     this.#sooner = Number.POSITIVE_INFINITY
-    // No work is known to reject. If it does, polling of the kill switch must continue.
+    // No work is known to reject. If it does, the kill switch must still be polled.
     const wait = await this.#work().catch(() => afterFaultMs)
     this.#isRunning = false
     this.#arm(Math.min(wait, this.#sooner))

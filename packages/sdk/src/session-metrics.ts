@@ -1,15 +1,15 @@
 import type { NewEvent } from './wire.ts'
 
-/** The service keeps as many baselines. Generated names must not fill the memory. */
+/** The service keeps this many baselines. The limit keeps generated names from filling the memory. */
 const maxNames = 64
 /** Names per event, whose description is limited to 1,000 characters. */
 const namesPerEvent = 10
 
-/** Sums by name since the last take(). */
+/** Sums by metric name since the last take(). */
 export class SessionMetrics {
   #sums = new Map<string, number>()
 
-  /** Returns a sentence that says what is wrong, or undefined. */
+  /** Returns an error text if the metric is invalid, otherwise undefined. */
   add(name: string, value: number): string | undefined {
     if (typeof name !== 'string' || !/^[A-Za-z][\w.-]{0,63}$/.test(name)) {
       return 'a metric must have a name of letters, digits, _, . and -, at most 64'
@@ -23,7 +23,7 @@ export class SessionMetrics {
     return undefined
   }
 
-  /** Returns events with the sums, and resets them. */
+  /** Returns events with the sums and resets them. */
   take(instanceId: string): NewEvent[] {
     const sums = [...this.#sums]
     this.#sums = new Map()

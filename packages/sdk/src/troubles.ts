@@ -1,7 +1,7 @@
 import type { FaultCode, MonitorError } from './faults.ts'
 import type { Listeners } from './listeners.ts'
 
-/** Notifies listeners of `error`, once per lasting fault until it is over. */
+/** Notifies listeners of `error`. A lasting fault is reported once until it is over. */
 export class Troubles {
   readonly #listeners: Listeners
   readonly #open = new Map<string, FaultCode>()
@@ -14,7 +14,7 @@ export class Troubles {
     this.#listeners.emit('error', error)
   }
 
-  /** `where`: the component that has the fault. */
+  /** `where` names the part with the fault; `over` takes the same name. */
   meet(where: string, error: MonitorError): void {
     if (this.#open.get(where) === error.code) return
     this.#open.set(where, error.code)

@@ -5,9 +5,9 @@ import { denying, type HookAnswer, passing } from './agent/hook-answer.ts'
 import { uncheckedReason } from './denied.ts'
 import type { FailMode } from './monitor.ts'
 
-// The command `wardline-agent`. A hook runs before every call of a tool, so each command loads only what it needs.
+// The command `wardline-agent`. A hook runs before every tool call, so each command loads only the modules it needs.
 
-/** More than the sum of all time limits within a hook. */
+/** Timeout of a hook in milliseconds, longer than the sum of the timeouts within it. */
 const hookMs = 4_200
 
 const isCodingTool = (name: string | undefined): name is CodingTool => codingTools.includes(name as CodingTool)
@@ -18,20 +18,20 @@ function write(descriptor: 1 | 2, text: string): void {
     try {
       rest = rest.subarray(writeSync(descriptor, rest))
     } catch (fault) {
-      // A full pipe accepts more in a moment; one without a reader never does.
+      // EAGAIN means that the pipe is full, so retry. After any other error, its reader is gone.
       if ((fault as { code?: string }).code !== 'EAGAIN') return
     }
   }
 }
 
-/** Exits at once, without waiting for open connections. */
+/** Exits immediately, so that an open connection does not keep a person waiting. */
 function end({ stdout, stderr, exitCode }: HookAnswer): never {
   write(1, stdout)
   write(2, stderr)
   exit(exitCode)
 }
 
-/** No failure in here may look like a hook that allows the call. */
+/** Runs a hook. No failure in it may look like a hook that allows the call. */
 function runHook(args: string[]): void {
   const [tool] = args.filter((arg) => !arg.startsWith('-'))
   const flags = args.filter((arg) => arg.startsWith('-'))
@@ -45,7 +45,7 @@ function runHook(args: string[]): void {
   }
   const known = tool as CodingTool | undefined
   const failClosed = flags.length > 0
-  // Until the settings are read, assume "closed": they may say so, or be unreadable.
+  // Start with "closed": the settings may say so and may be unreadable.
   let failMode: FailMode = 'closed'
   const onFailMode = (said: FailMode) => {
     failMode = said
@@ -66,7 +66,7 @@ if (command === 'hook') runHook(words)
 else {
   import('./agent/command-line.ts')
     .then(({ runCommand }) => runCommand(command, words, env))
-    // Wait until the output is written.
+    // Wait until stdout is flushed.
     .then((code) => stdout.write('', () => exit(code)))
     .catch((fault) => end({ exitCode: 1, stdout: '', stderr: `wardline-agent: ${(fault as Error).message}\n` }))
 }
