@@ -2,16 +2,16 @@ import { isIPv4 } from 'node:net'
 import { cutText } from './cut-text.ts'
 import { sanitize } from './sanitize.ts'
 
-// ArcSight Common Event Format, implementation standard (OpenText): seven header fields in which `\` and `|` are
-// escaped, then key=value pairs in which `\`, `=` and line ends are. Severity is 0 to 10: 0-3 low, 4-6 medium, 7-8 high,
-// 9-10 very high. Custom strings hold 4,000 characters.
+// ArcSight Common Event Format, implementation standard (OpenText): seven header fields with `\` and `|` escaped, then
+// key=value pairs with `\`, `=` and line ends escaped. Severity is 0 to 10: 0-3 low, 4-6 medium, 7-8 high, 9-10 very
+// high. Custom strings have at most 4,000 characters.
 const severities = { info: 2, warning: 5, critical: 8, breach: 10 }
 const customStringCharacters = 4_000
 
 /** Pairs without a value are left out of the line. */
 export type CefPair = [key: string, value: string | number | null | undefined]
 
-/** A custom string: its label and its value. None without a value. */
+/** Returns the label and value pairs of a custom string; none without a value. */
 export const cefCustom = (number: number, label: string, value: string | null | undefined): CefPair[] =>
   value === null || value === undefined
     ? []
@@ -20,7 +20,7 @@ export const cefCustom = (number: number, label: string, value: string | null | 
         [`cs${number}`, cutText(value, customStringCharacters)],
       ]
 
-/** The address that an entry came from: CEF has separate fields for IPv4 and IPv6. */
+/** Returns the pairs of a source address. CEF has separate fields for IPv4 and IPv6. */
 export function cefAddress(address: string | null): CefPair[] {
   if (address === null) return []
   if (isIPv4(address)) return [['src', address]]
@@ -42,7 +42,7 @@ const extension = (text: string): string =>
     .replaceAll('\n', '\\n')
 
 export interface CefEntry {
-  /** Of the product. */
+  /** Version of the product. */
   version: string
   /** Signature id. */
   type: string
@@ -51,7 +51,7 @@ export interface CefEntry {
   pairs: readonly CefPair[]
 }
 
-/** One line of CEF without its end. */
+/** Formats one CEF line without a line end. */
 export function cefLine({ version, type, name, severity, pairs }: CefEntry): string {
   const head = ['Wardline', 'Wardline', version, type, name].map(header).join('|')
   const text = pairs

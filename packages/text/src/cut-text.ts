@@ -1,15 +1,15 @@
-/** What one character (code point) costs where it is sent, escaped as it is sent there. */
+/** Returns the size of one character (code point) at the receiver, after escaping. */
 export type CharacterSize = (character: string) => number
 
-/** UTF-16 units, which most chats count. */
+/** Size in UTF-16 units, which most chats count. */
 export const utf16Size: CharacterSize = (character) => character.length
 
-/** Bytes of UTF-8. */
+/** Size in bytes of UTF-8. */
 export const utf8Size: CharacterSize = (character) => Buffer.byteLength(character)
 
 /**
- * The beginning of `text` that costs at most `most`, with an ellipsis when something is missing; by default every
- * character costs 1. Never half a character.
+ * Cuts `text` to a total size of `maxSize`, including the ellipsis that marks a cut. By default every character counts
+ * 1. Never splits a character.
  */
 export function cutText(text: string, maxSize: number, size: CharacterSize = () => 1): string {
   const ellipsis = size('…')
