@@ -7,15 +7,15 @@ import { PlainService } from './plain-service.ts'
 const askMs = 2_000
 
 interface Access {
-  /** The state that holds, as far as is known; undefined before the first call. */
+  /** Last known state; undefined before the first call. */
   state: ControlState | undefined
-  /** Why a hook with these settings cannot do its work, for people. */
+  /** Why a hook with these settings cannot work, as a sentence for people. */
   fault: string | undefined
-  /** Asking again will not help: the address or the key is wrong. */
+  /** A retry will not help: the address or the key is wrong. */
   isRefused: boolean
 }
 
-/** Asks all that a hook asks, but for the heartbeat, which would register the instance. */
+/** Sends the same requests as a hook, except the heartbeat, which would register the instance. */
 export async function checkAccess(settings: AgentSettings, known: ControlState | undefined): Promise<Access> {
   const service = new PlainService(settings, performance.now() + askMs)
   const [polled, checked] = await Promise.all([

@@ -1,4 +1,4 @@
-/** Exit codes of `wardline-agent`, as `--help` lists them. A hook has 0 and 2 only. */
+/** Exit codes of `wardline-agent`, as `--help` lists them. A hook uses only 0 and 2. */
 export const exitCodes = {
   failed: 1,
   suspended: 3,
@@ -7,12 +7,12 @@ export const exitCodes = {
   usage: 64,
   /** The settings are wrong (sysexits: EX_CONFIG). */
   configuration: 78,
-  /** What a shell says of a command that cannot be run, or is not there. */
+  /** As in shells: the command cannot be run, or is not found. */
   notRun: 126,
   notFound: 127,
 } as const
 
-/** Ends a command with one sentence for people and an exit code. */
+/** Error that ends a command with one sentence for people and an exit code. */
 export class CommandFault extends Error {
   readonly exitCode: number
 

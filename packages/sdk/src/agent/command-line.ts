@@ -3,7 +3,7 @@ import { plainLine } from '../plain-line.ts'
 import { type AgentKind, type CodingTool, codingTools, type Environment } from './agent-settings.ts'
 import { CommandFault } from './command-fault.ts'
 
-// Every command but `hook`, which has no time to load them.
+// All commands except `hook`, which must start fast and does not load this module.
 
 const flagsOf: Record<string, readonly string[]> = {
   install: ['--project', '--fail-closed', '--dry-run', '--yes'],
@@ -22,7 +22,7 @@ function checkFlags(command: string, words: string[]): (name: string) => boolean
   return (name) => flags.includes(name)
 }
 
-/** The one word that is no option; it must be one of these. */
+/** Returns the only word that is not an option. Throws a usage error unless it is one of `names`. */
 function chosen<Name extends string>(command: string, words: string[], names: readonly Name[]): Name | undefined {
   const [word, ...more] = words.filter((other) => !other.startsWith('-'))
   if (more.length > 0 || (word !== undefined && !names.includes(word as Name))) {
@@ -91,7 +91,7 @@ async function run(command: string | undefined, words: string[], env: Environmen
   return 0
 }
 
-/** Runs a command; what goes wrong is said in one sentence. The exit code. */
+/** Runs a command and returns its exit code. Prints a CommandFault as one sentence. */
 export async function runCommand(command: string | undefined, words: string[], env: Environment): Promise<number> {
   try {
     return await run(command, words, env)

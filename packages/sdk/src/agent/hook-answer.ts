@@ -8,19 +8,19 @@ export interface HookAnswer {
 }
 
 /**
- * What Cursor is answered so that its own approvals still decide. Before a tool, "allow" leaves them as they are, "ask"
- * is not enforced, and no permission counts as a failed hook (https://cursor.com/docs/hooks, October 2026;
- * https://github.com/ldayton/Dippy/issues/129). For a shell command or an MCP tool, and for a call that could not be
- * read, only "ask" can never stand for the approval of the user: Cursor lists it as a bug that "allow" does not
+ * Returns the permission with which Cursor's own approvals still decide. Before a tool, "allow" leaves the approvals
+ * unchanged, "ask" is not enforced, and a missing permission counts as a failed hook (https://cursor.com/docs/hooks,
+ * October 2026; https://github.com/ldayton/Dippy/issues/129). For a shell command, an MCP tool or an unreadable call,
+ * only "ask" never replaces the user's approval: Cursor lists it as a bug that "allow" does not skip it
  * (https://forum.cursor.com/t/144244, https://forum.cursor.com/t/155434).
  */
 const cursorPermission = (event: string | undefined): 'allow' | 'ask' =>
   event === undefined || /^before(Shell|MCP)/.test(event) ? 'ask' : 'allow'
 
 /**
- * Leaves the call to the other permission rules. Claude Code and Codex take an answer without a decision for that;
- * "allow" would skip the user's prompt in Claude Code, and Codex refuses it as unsupported. Both show a systemMessage
- * to the user, while standard error of a hook that ends with 0 is not shown (https://code.claude.com/docs/en/hooks,
+ * Leaves the call to the other permission rules. For that, Claude Code and Codex expect an answer without a decision;
+ * "allow" would skip the user's prompt in Claude Code, and Codex rejects it as unsupported. Both show a systemMessage
+ * to the user, but not the standard error of a hook that exits with 0 (https://code.claude.com/docs/en/hooks,
  * codex-rs/hooks/src/events/pre_tool_use.rs).
  */
 export function passing(tool: CodingTool | undefined, warnings: readonly string[], event?: string): HookAnswer {
@@ -33,9 +33,9 @@ export function passing(tool: CodingTool | undefined, warnings: readonly string[
 }
 
 /**
- * Stops the call, in a way that nothing else on standard output can spoil, such as a greeting in the profile of the
- * shell: with exit code 2, whose reason is standard error; for Codex that must not be empty. Cursor blocks then too, but
- * hands the reason on only as JSON, and when it cannot read that, it fails closed.
+ * Blocks the call even if something else writes to standard output, such as a greeting in the shell profile. Exit code
+ * 2 blocks, with standard error as the reason, which must not be empty for Codex. Cursor also blocks on 2, but passes
+ * the reason on only as JSON; if it cannot parse that, it fails closed.
  */
 export function denying(tool: CodingTool | undefined, reason: string): HookAnswer {
   const said = plainLine(reason)

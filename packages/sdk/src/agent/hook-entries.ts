@@ -2,11 +2,11 @@ import type { CodingTool } from './agent-settings.ts'
 import { withItem, without } from './json-edit.ts'
 import { InvalidFile, parseSettings } from './settings-text.ts'
 
-// What the settings of a coding agent say of hooks: one entry that runs `wardline-agent hook` before every tool.
+// Hook entries in the settings of coding agents: one that runs `wardline-agent hook` before every tool call.
 
 type Fields = Record<string, unknown>
 
-/** Longer than the hook ever takes; what takes longer has failed. */
+/** Longer than the hook's own time limit, so a hook that takes longer has failed. */
 const timeoutSeconds = 5
 
 interface Registration {
@@ -35,19 +35,19 @@ const registrations: Record<CodingTool, Registration> = {
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Also identifies the hook for others, such as `wardline doctor`. */
+/** Whether the entry runs our hook. Other programs, such as `wardline doctor`, detect it the same way. */
 const isOurs = (entry: unknown): boolean =>
   isFields(entry) && typeof entry.command === 'string' && /\bwardline-agent\b.*\bhook\b/.test(entry.command)
 
 type Place = readonly [entry: number, ...inGroup: (string | number)[]]
 
-/** Places of our hooks in a list of entries, which hold a command themselves or a group of them; the last one first. */
+/** Returns the places of our hooks, last one first. An entry contains either a command or a group of them. */
 function ownPlaces(entries: readonly unknown[]): Place[] {
   const own = entries.flatMap((entry, index): Place[] => {
     if (isOurs(entry)) return [[index]]
     const group = isFields(entry) && Array.isArray(entry.hooks) ? entry.hooks : []
     const inGroup = group.flatMap((hook, place): Place[] => (isOurs(hook) ? [[index, 'hooks', place]] : []))
-    // A group of ours alone goes with it.
+    // Remove a group that contains only our hooks as a whole.
     return inGroup.length === group.length && inGroup.length > 0 ? [[index]] : inGroup
   })
   return own.reverse()
@@ -67,14 +67,14 @@ function entriesOf(hooks: Fields, event: string): unknown[] {
   return entries
 }
 
-/** Puts a member into the object at `path`, in place of a null. */
+/** Sets a member of the object at `path`, replacing an existing one such as null. */
 function withMember(text: string, path: readonly string[], key: string, value: unknown, index = Infinity): string {
   const object = path.reduce((fields, step) => fields[step] as Fields, parseSettings(text) as Fields)
   const rest = Object.hasOwn(object, key) ? without(text, [...path, key]) : text
   return withItem(rest, path, index, value, key)
 }
 
-/** The text of the settings with the hook in it, in place of any that was there. Throws InvalidFile. */
+/** Returns the settings with the hook added, replacing earlier ones of ours. Throws InvalidFile. */
 export function withHook(text: string, tool: CodingTool, command: string): string {
   const hooks = hooksOf(text)
   const { event, entry } = registrations[tool]
@@ -82,7 +82,7 @@ export function withHook(text: string, tool: CodingTool, command: string): strin
   const own = ownPlaces(entries)
   const wanted = entry(command)
   let next = /[^\s\ufeff]/.test(text) ? text : `${text}{}\n`
-  // Cursor does not read a file without it.
+  // Cursor ignores a file without a version.
   const settings = parseSettings(next) as Fields
   if (tool === 'cursor' && settings.version === undefined) next = withMember(next, [], 'version', 1, 0)
   if (own.length === 1 && JSON.stringify(entries[own[0]![0]]) === JSON.stringify(wanted)) return next
@@ -92,7 +92,7 @@ export function withHook(text: string, tool: CodingTool, command: string): strin
   return withItem(next, ['hooks', event], own.at(-1)?.[0] ?? entries.length, wanted)
 }
 
-/** The text without our hooks, and without the lists that contained nothing else. Throws InvalidFile. */
+/** Returns the settings without our hooks and without lists that contained nothing else. Throws InvalidFile. */
 export function withoutHook(text: string): string {
   const hooks = hooksOf(text)
   let next = text

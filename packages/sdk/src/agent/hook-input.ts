@@ -1,15 +1,18 @@
 import type { Readable } from 'node:stream'
 import type { CodingTool } from './agent-settings.ts'
 
-/** A file that is written comes whole; what is larger cannot be compared with decoys, and is denied in every fail mode. */
+/**
+ * Maximum input in bytes. The content of a written file is included in full. Larger input cannot be compared with
+ * decoys and is denied in every fail mode.
+ */
 const maxBytes = 8 * 1024 * 1024
 
-/** A call that a coding agent asks about, by the names of Claude Code. */
+/** A tool call of a coding agent, with Claude Code's names of tools. */
 export interface HookCall {
   tool: CodingTool
-  /** Its name for what happens, such as preToolUse. */
+  /** The coding agent's name of the event, such as preToolUse. */
   event: string
-  /** A call about to be made, or another event, of which the hook says nothing. */
+  /** True for a call that has not run yet; the hook ignores other events. */
   isBefore: boolean
   toolName: string
   args: unknown
@@ -18,14 +21,17 @@ export interface HookCall {
   callId: string | undefined
 }
 
-/** What cannot be understood, in one sentence that quotes nothing of it. */
+/** Input that cannot be parsed. `fault` is one sentence that quotes nothing from it. */
 export interface InvalidInput {
   fault: string
-  /** Chosen by the writer of the arguments, so that the fail mode has no say. */
+  /** The call is denied in every fail mode, because the writer of the arguments controls their size. */
   isTooLarge?: true
 }
 
-/** Reads to the end, whatever comes: a coding agent that cannot write it all takes the hook for broken, and goes on. */
+/**
+ * Reads the stream to its end, even if the input is invalid: a coding agent that cannot write all of it treats the hook
+ * as broken and runs the call.
+ */
 export function readInput(stream: Readable, withinMs: number): Promise<string | InvalidInput> {
   return new Promise((done) => {
     const parts: Buffer[] = []
@@ -52,16 +58,18 @@ const text = (value: unknown): string | undefined => (typeof value === 'string' 
 const fieldsOf = (value: unknown): Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
 
-/** The events in which a call can still be stopped. */
+/** Events in which a call can still be stopped. */
 const before = ['PreToolUse', 'preToolUse', 'beforeShellExecution', 'beforeMCPExecution', 'beforeReadFile']
-/** Names that Cursor has for tools of others. */
+/** Cursor's names for tools, mapped to Claude Code's. */
 const cursorNames: Record<string, string> = { Shell: 'Bash' }
 
-/** `given`: the coding agent that the hook was installed for; by default the call itself says it. */
+/**
+ * Parses a call. `given` is the coding agent that the hook was installed for; by default it is detected from the call.
+ */
 export function parseCall(input: string, given: CodingTool | undefined): HookCall | InvalidInput {
   let content: unknown
   try {
-    // Cursor begins with a byte order mark.
+    // Cursor's input starts with a byte order mark.
     content = JSON.parse(input.replace(/^\ufeff/, ''))
   } catch {
     return { fault: 'Standard input is not JSON.' }
@@ -88,11 +96,11 @@ function toolOf({ cursor_version, turn_id }: Fields): CodingTool {
 
 function callOf(event: string, fields: Fields): Pick<HookCall, 'toolName' | 'args'> | InvalidInput {
   if (event === 'beforeShellExecution') return required(fields, 'command', 'Bash')
-  // The content of the file is not what the agent asks for, but what it is about to learn.
+  // Check only the path: the file's content is not an argument, but what the agent is about to read.
   if (event === 'beforeReadFile') return required(fields, 'file_path', 'Read')
   const toolName = text(fields.tool_name)
   if (toolName === undefined) return { fault: 'The call has no tool_name.' }
-  // Without it nothing would be compared with the decoys, for every call from then on.
+  // If a coding agent renamed this field, no call would be compared with the decoys any more.
   if (fields.tool_input === undefined) return { fault: 'The call has no tool_input.' }
   return { toolName: cursorNames[toolName] ?? toolName, args: parsed(fields.tool_input) }
 }
@@ -102,7 +110,7 @@ function required(fields: Fields, name: string, toolName: string): Pick<HookCall
   return value === undefined ? { fault: `The call has no ${name}.` } : { toolName, args: { [name]: value } }
 }
 
-/** Cursor sends the arguments of MCP tools as JSON in a text. */
+/** Parses the arguments of MCP tools, which Cursor sends as JSON in a string. */
 function parsed(args: unknown): unknown {
   if (typeof args !== 'string') return args
   try {
@@ -112,7 +120,7 @@ function parsed(args: unknown): unknown {
   }
 }
 
-/** The folder that the tool will work in. */
+/** Returns the tool's working directory. */
 function folderOf(args: unknown, fields: Fields): string | undefined {
   const { working_directory, workdir } = fieldsOf(args)
   const [root] = Array.isArray(fields.workspace_roots) ? fields.workspace_roots : []

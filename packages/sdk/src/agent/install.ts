@@ -41,7 +41,10 @@ const files: Record<CodingTool, { folder: string; folderSetting?: string; file: 
   cursor: { folder: '.cursor', file: 'hooks.json' },
 }
 
-/** The file with the hooks; where it is a link, what the link leads to, so that it stays one. */
+/**
+ * Returns the path of the settings file with the hooks. Links are resolved, so that writing replaces the target and
+ * keeps the link.
+ */
 function hooksFile({ tool, inProject, env }: Pick<InstallRequest, 'tool' | 'inProject' | 'env'>): string {
   const { folder, folderSetting, file } = files[tool]
   const own = (folderSetting && env[folderSetting]) || join(homedir(), folder)
@@ -53,7 +56,7 @@ function hooksFile({ tool, inProject, env }: Pick<InstallRequest, 'tool' | 'inPr
   }
 }
 
-/** A Node.js that is replaced with every update is reached by the link that stays. */
+/** Returns a path of Node.js that survives updates: Homebrew's link instead of the versioned folder. */
 function nodePath(execPath: string): string {
   const lasting = execPath.replace(/\/Cellar\/([^/]+)\/[^/]+\/bin\/node$/, '/opt/$1/bin/node')
   return existsSync(lasting) ? lasting : execPath
@@ -62,7 +65,7 @@ function nodePath(execPath: string): string {
 const quoted = (path: string): string =>
   process.platform === 'win32' ? `"${path}"` : `'${path.replaceAll("'", `'\\''`)}'`
 
-/** The line by which a shell runs the hook: this program, by this Node.js, wherever it is started. */
+/** Returns the shell command of the hook, with absolute paths of this program and this Node.js. */
 function hookCommand({ tool, failClosed }: InstallRequest): string {
   const program = realpathSync(process.argv[1]!)
   return [
@@ -74,13 +77,13 @@ function hookCommand({ tool, failClosed }: InstallRequest): string {
   ].join(' ')
 }
 
-/** A file as it was before an install and after it; null where there was none. */
+/** Content of a file before and after an install; null if it did not exist. */
 interface Change {
   before: string | null
   after: string
 }
 
-/** Where the last change is kept: settings may hold keys, so for its owner only. */
+/** Returns the file that stores the last change. Only its owner can read it, because settings may contain keys. */
 const changeFile = (file: string, env: Environment): string => join(stateFolder(env), `install-${shortHash(file)}.json`)
 
 function lastChange(file: string, env: Environment): Change | undefined {
@@ -91,7 +94,7 @@ function lastChange(file: string, env: Environment): Change | undefined {
   }
 }
 
-/** Without it, or where it cannot be written, an uninstall only takes the hook out. */
+/** Stores the last change. If that fails, an uninstall only removes the hook instead of restoring the file. */
 function keepChange(file: string, env: Environment, change: Change | undefined): void {
   const path = changeFile(file, env)
   try {
@@ -102,7 +105,7 @@ function keepChange(file: string, env: Environment, change: Change | undefined):
   } catch {}
 }
 
-/** Whether the settings of the user or of this folder hold the hook. */
+/** Whether the settings of the user or of this folder contain the hook. */
 export function isInstalled(tool: CodingTool, env: Environment): boolean {
   return [false, true].some((inProject) => {
     try {
@@ -125,7 +128,7 @@ export async function install(request: InstallRequest): Promise<void> {
   if (changed) {
     const earlier = lastChange(file, env)
     const before = earlier?.after === changed.before ? earlier.before : changed.before
-    // A file that already contained the hook is not what an uninstall should restore.
+    // An uninstall must not restore a file that already contained the hook.
     const isClean = before === null || withoutHook(before) === before
     keepChange(file, env, isClean ? { before, after: changed.after! } : undefined)
   }
@@ -155,7 +158,10 @@ export async function uninstall(request: InstallRequest): Promise<void> {
   if (await change(request, file, edit, 'not installed')) keepChange(file, env, undefined)
 }
 
-/** Shows what is to be changed, asks, and writes. Undefined when nothing was; null is a file that is not there. */
+/**
+ * Shows the change, asks for confirmation and writes the file. Returns undefined if nothing was written; null stands
+ * for a missing file.
+ */
 async function change(
   request: InstallRequest,
   file: string,
@@ -205,12 +211,12 @@ function readIfThere(file: string): string | null {
     throw new CommandFault(`${file} cannot be read (${because(fault)}).`)
   }
   const text = bytes.toString()
-  // Signs that are none would not come back as they were.
+  // Invalid UTF-8 could not be written back unchanged.
   if (!Buffer.from(text).equals(bytes)) throw new CommandFault(`${file} was not changed. It is not UTF-8.`)
   return text
 }
 
-/** Replaces the file as a whole. The path of the backup, when there was something to keep. */
+/** Replaces the whole file. Returns the path of the backup if one was written. */
 function replace(file: string, before: string | null, after: string | null): string | undefined {
   const backup = before === null ? undefined : `${file}.${new Date().toISOString().replace(/[:.]/g, '-')}.bak`
   const draft = `${file}.${process.pid}.part`

@@ -1,12 +1,12 @@
-// Changes one place of a JSON text and no other byte, so that settings keep the form that people gave them. The text
-// has been parsed before: what is not JSON never comes here.
+// Changes one place of a JSON text and no other byte, so that settings keep their formatting. The text must be valid
+// JSON.
 
 type Path = readonly (string | number)[]
 
 interface Item {
   from: number
   to: number
-  /** Index at which its value begins. */
+  /** Index in the text where the value starts. */
   at: number
   key: string | undefined
 }
@@ -17,7 +17,10 @@ interface Container {
   items: Item[]
 }
 
-/** The object or list that begins at `open`. Nested ones are only counted, however deep they are. */
+/**
+ * Parses the object or list that starts at `open`. Nested ones are skipped by counting brackets, so depth is not
+ * limited.
+ */
 function containerAt(json: string, open: number): Container {
   const token = /"[^"\\]*(?:\\.[^"\\]*)*"|[^\s"]/g
   token.lastIndex = open + 1
@@ -44,7 +47,7 @@ function containerAt(json: string, open: number): Container {
 }
 
 const indexIn = ({ items }: Container, step: string | number): number =>
-  // Of two members with one name the last one counts, as for JSON.parse.
+  // Of duplicate names, the last one counts, as for JSON.parse.
   typeof step === 'number' ? step : items.findLastIndex(({ key }) => key === step)
 
 function follow(json: string, path: Path): Container {
@@ -52,7 +55,7 @@ function follow(json: string, path: Path): Container {
   return path.reduce((found: Container, step) => containerAt(json, found.items[indexIn(found, step)]!.at), root)
 }
 
-/** The text without a member or an entry, which is there. */
+/** Removes a member or an entry, which must exist. */
 export function without(json: string, path: Path): string {
   const container = follow(json, path.slice(0, -1))
   const { open, close, items } = container
@@ -62,14 +65,14 @@ export function without(json: string, path: Path): string {
   return json.slice(0, from) + json.slice(to)
 }
 
-/** The text with one more member or entry in the object or list at `path`, in the form of its neighbours. */
+/** Inserts a member or an entry into the object or list at `path`, formatted like its neighbours. */
 export function withItem(json: string, path: Path, index: number, value: unknown, key?: string): string {
   const { open, close, items } = follow(json, path)
   const lineEnd = json.includes('\r\n') ? '\r\n' : '\n'
   const unit = /^([ \t]+)\S/m.exec(json)?.[1] ?? '  '
   const outer = lineEnd + /^[ \t]*/.exec(json.slice(json.lastIndexOf('\n', open) + 1))![0]
   const gap = items[0] ? json.slice(open + 1, items[0].from) : outer + unit
-  // A list on one line stays on it.
+  // Keep a list on one line if it is on one.
   const text = gap.includes('\n')
     ? JSON.stringify(value, null, unit).replaceAll('\n', lineEnd + gap.slice(gap.lastIndexOf('\n') + 1))
     : JSON.stringify(value)

@@ -1,12 +1,12 @@
 const newline = 0x0a
 
-/** A line with its end, or a part of one that is too long to be kept. */
+/** A line with its line end, or a part of a line that is too long to buffer. */
 export interface Piece {
   bytes: Buffer
   kind: 'line' | 'part' | 'lastPart'
 }
 
-/** Takes a stream apart into lines. What is longer than `maxBytes` comes through in parts, so that memory is bounded. */
+/** Splits a stream into lines. Lines longer than `maxBytes` are returned in parts, so that memory is bounded. */
 export class LineSplitter {
   readonly #maxBytes: number
   #kept: Buffer[] = []
@@ -32,7 +32,7 @@ export class LineSplitter {
     return pieces
   }
 
-  /** The text after the last line end. */
+  /** Returns the text after the last line end. */
   rest(): Piece[] {
     return this.#bytes === 0 ? [] : [this.#take(this.#isLong ? 'lastPart' : 'line')]
   }

@@ -9,14 +9,14 @@ import { CommandFault } from './command-fault.ts'
 import { LineSplitter } from './line-splitter.ts'
 import { McpGuard, type Passage } from './mcp-guard.ts'
 
-/** As much of one message as is read: pictures come as base64 in one line. */
+/** Maximum bytes of a checked message: images arrive as base64 in one line. */
 const maxLineBytes = 16 * 1024 * 1024
-/** Messages of the client that wait for their checks, before no more is read from it. */
+/** Maximum messages of the client that wait for their checks; above it, reading from the client pauses. */
 const maxWaiting = 256
 const maxWaitingBytes = 2 * maxLineBytes
-/** How long the reports of the last calls may take once the server has ended. */
+/** Time in milliseconds to send the reports of the last calls after the server has ended. */
 const flushMs = 2_000
-/** Something that the server started may hold its output open for ever. */
+/** A child process of the server may hold its output open forever. */
 const closeWithinMs = 1_000
 
 interface ProxyRequest {
@@ -27,7 +27,7 @@ interface ProxyRequest {
   warn: (sentence: string) => void
 }
 
-/** Starts an MCP server and stands between it and its client until it ends. How it ended, as an exit code. */
+/** Runs an MCP server and relays between it and its client until it ends. Returns its exit code. */
 export async function runProxy({ command, args, failClosed, env, warn }: ProxyRequest): Promise<number> {
   const settings = readAgentSettings(env, 'mcp-proxy', failClosed)
   if ('fault' in settings) {
@@ -62,7 +62,7 @@ function startMonitor(settings: AgentSettings, env: Environment, warn: ProxyRequ
 function start(command: string, args: string[], guard: McpGuard | undefined): ChildProcess {
   const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal))
-  // A closed client reads no more, and a closed server takes no more: its end settles the rest.
+  // A closed client reads nothing more, so end the server; its exit ends the proxy.
   stdout.on('error', () => child.kill('SIGTERM'))
   const { stdin: input, stdout: output } = child
   if (!input || !output) return child
@@ -83,7 +83,7 @@ function start(command: string, args: string[], guard: McpGuard | undefined): Ch
   return child
 }
 
-/** What the client sends, in its order, each message after its check; the checks of several run at once. */
+/** Forwards the client's messages in order, each after its check. Several checks run concurrently. */
 class Lane {
   readonly #to: Writable
   #last: Promise<void> = Promise.resolve()
@@ -128,7 +128,7 @@ const drained = (stream: Writable) =>
     stream.once('drain', resolve).once('close', resolve)
   })
 
-/** Lets lines of our own into what is relayed, only where a line has ended. */
+/** Inserts the proxy's own lines into relayed output, only between lines. */
 class LineGaps {
   readonly #to: Writable
   #own = ''
@@ -143,7 +143,7 @@ class LineGaps {
     if (this.#isBetweenLines) this.#flush()
   }
 
-  /** False when no more should come before the stream has drained. */
+  /** Returns false when the caller should wait for the stream to drain. */
   relay(chunk: Buffer): boolean {
     const end = this.#own === '' ? -1 : chunk.indexOf(0x0a)
     if (end >= 0) {
@@ -161,7 +161,7 @@ class LineGaps {
   }
 }
 
-/** The exit code of the server; for a signal, what a shell makes of it. */
+/** Returns the server's exit code; for a signal 128 plus its number, as shells do. */
 function endOf(child: ChildProcess): Promise<number> {
   return new Promise((resolve, reject) => {
     child.on('error', (fault) => {

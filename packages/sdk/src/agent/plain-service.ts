@@ -12,8 +12,8 @@ import {
 } from '../service.ts'
 
 /**
- * The service over `node:http`: loading `fetch` takes longer than everything else that a hook does. Each request is sent
- * once, and none takes longer than until the deadline, on the clock of `performance`.
+ * Client for the service over `node:http`, because loading `fetch` takes longer than the rest of a hook. Sends each
+ * request once. No request runs past the deadline, which is a time of `performance.now()`.
  */
 export class PlainService extends Service {
   readonly #deadline: number
@@ -41,7 +41,10 @@ export class PlainService extends Service {
   }
 }
 
-/** An import of `node:http` reads all that it exports, and so loads `fetch` with it; Node before 20.16 has no other way. */
+/**
+ * Loads a module without `fetch`: `import` reads all exports of `node:http`, which loads `fetch` too. Node before 20.16
+ * has only `import`.
+ */
 const load = async <Name extends 'node:http' | 'node:https'>(name: Name) =>
   process.getBuiltinModule?.(name) ?? (await import(name))
 
@@ -53,7 +56,7 @@ function send(open: Open, body: string | undefined, ms: number): Promise<Answer>
     const timer = setTimeout(() => request.destroy(new Error(`none within ${ms} ms`)), ms)
     request.on('error', reject).on('close', () => {
       clearTimeout(timer)
-      // Without an error as well, as after a switch of protocols.
+      // The connection can close without an error, for example after a protocol switch.
       reject(new Error('the connection was closed'))
     })
     request.end(body)

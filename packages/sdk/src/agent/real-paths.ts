@@ -3,19 +3,19 @@ import { homedir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { plainPath } from '../decoy-paths.ts'
 
-/** Each costs a look at the disk, some 20 microseconds. */
+/** Maximum paths to resolve. Each costs a disk access of about 20 microseconds. */
 const maxPaths = 64
-/** The longest path that Linux opens. */
+/** Maximum path length on Linux. */
 const maxLength = 4_096
 const maxDepth = 4
 
 /**
- * Where the paths in arguments lead when links are followed, as far as that differs from what is written: a decoy is
- * one under any name. A link that is changed after this look goes unnoticed.
+ * Returns the targets of paths in the arguments with links resolved, where they differ from the path: a link must not
+ * hide a decoy. A link changed after this check goes unnoticed.
  */
 export function realPaths(args: unknown, cwd: string): string[] {
   const folder = cwd.length > maxLength ? plainPath(cwd) : cwd
-  // Nothing can be opened from there.
+  // No file can be opened from a folder with such a long path.
   if (folder.length > maxLength) return []
   const found = new Set<string>()
   const seen = new Set<string>()
@@ -24,7 +24,7 @@ export function realPaths(args: unknown, cwd: string): string[] {
       if (seen.size >= maxPaths) return [...found]
       if (word === '' || word.length > maxLength || seen.has(word) || /[\0\n]/.test(word)) continue
       seen.add(word)
-      // To look at a share of Windows is to log on to whatever host it names.
+      // Resolving a Windows share would log on to any host that the path names.
       if (process.platform === 'win32' && /^[\\/]{2}/.test(word)) continue
       const path = resolve(folder, word.replace(/^~(?=$|[/\\])/, homedir()))
       const real = follow(path)
@@ -41,7 +41,7 @@ function* texts(value: unknown, depth: number): Generator<string> {
   }
 }
 
-/** A file that is yet to be made leads to where its folder leads. */
+/** Resolves a path. For a file that does not exist yet, resolves its folder. */
 function follow(path: string): string | undefined {
   try {
     return realpathSync.native(path)

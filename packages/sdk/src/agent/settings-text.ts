@@ -1,7 +1,10 @@
-/** Settings that are not of the form that the coding agent reads. */
+/** Settings that are not in the format of the coding agent. */
 export class InvalidFile extends Error {}
 
-/** Throws InvalidFile with the place of the fault; never with what stands there, since settings hold keys. */
+/**
+ * Parses settings. Throws InvalidFile with the position of the error but without quoting the text, because settings may
+ * contain keys.
+ */
 export function parseSettings(text: string): unknown {
   const json = text.replace(/^\ufeff/, '')
   if (json.trim() === '') return {}
@@ -20,7 +23,10 @@ function placeOf(text: string, message: string): { line: number; column: number 
   return { line: lines.length, column: lines.at(-1)!.length + 1 }
 }
 
-/** The parser names a strange token without its place: the end of the shortest beginning that fails by it. */
+/**
+ * Finds the position of an unexpected token, which the parser names without a position: the end of the shortest prefix
+ * that fails with that error.
+ */
 function strangeToken(text: string): number {
   let [low, high] = [0, text.length]
   while (low < high) {

@@ -5,7 +5,7 @@ import { type AgentKind, type Environment, productNames, readAgentSettings, stat
 import { CommandFault, exitCodes } from './command-fault.ts'
 import { isInstalled } from './install.ts'
 
-/** Says what a hook or proxy is set up with and what it knows, and asks the service once. An exit code. */
+/** Prints the settings and stored state of a hook or proxy, and asks the service once. Returns an exit code. */
 export async function showStatus(kind: AgentKind, env: Environment, say: (line: string) => void): Promise<number> {
   const settings = readAgentSettings(env, kind, false)
   if ('fault' in settings) throw new CommandFault(settings.fault, 'configuration')

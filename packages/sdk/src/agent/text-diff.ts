@@ -2,7 +2,7 @@ import { withoutCredentials } from '../credentials.ts'
 
 const context = 3
 
-/** What changes from one text to the other, for people: one block from the first to the last line that differs. */
+/** Returns the difference between two texts for people, as one block from the first to the last line that differs. */
 export function textDiff(before: string, after: string): string {
   const [old, next] = [linesOf(before), linesOf(after)]
   let start = 0
@@ -15,7 +15,7 @@ export function textDiff(before: string, after: string): string {
     ...next.slice(start, next.length - end).map((line) => `+ ${line}`),
     ...next.slice(next.length - end, next.length - end + context).map((line) => `  ${line}`),
   ]
-  // Settings hold keys of other things, and what is on the screen is often recorded.
+  // Settings may contain other keys, and terminal output is often recorded.
   return lines.map(withoutCredentials).join('\n')
 }
 
