@@ -25,8 +25,8 @@ const memoryOf = (url = 'http://127.0.0.1:4747', id = 'agent-1') => new AgentMem
 const kill = (version: number) => ({ version, suspended: true, reason: `kill ${version}` })
 const resume = (version: number) => ({ version, suspended: false, reason: null })
 
-// Calls of the hook run at the same time: one that heard an older state must not undo what another has written.
-test('keeps the highest version, in whatever order they come', () => {
+// Hook calls run concurrently: one with an older state must not overwrite what another has written.
+test('keeps the highest version, whatever the order of writes', () => {
   const memory = memoryOf()
   for (const received of [kill(3), resume(2), kill(1)]) expect(memory.keep(received)).toBeUndefined()
   expect(memoryOf().latest()).toEqual(kill(3))
@@ -35,14 +35,14 @@ test('keeps the highest version, in whatever order they come', () => {
   expect(memoryOf().latest()).toEqual(resume(4))
 })
 
-test('knows nothing of other instances and other services', () => {
+test('separates the state of instances and services', () => {
   memoryOf().keep(kill(1))
   expect(memoryOf('http://127.0.0.1:4747/').latest()).toEqual(kill(1))
   expect(memoryOf('http://127.0.0.1:4748').latest()).toBeUndefined()
   expect(memoryOf(undefined, 'agent-2').latest()).toBeUndefined()
 })
 
-test('reads over lines that make no sense, and over the half line at the beginning of a long log', () => {
+test('skips invalid lines and the cut first line of a long log', () => {
   const memory = memoryOf()
   const noise = [
     '',
@@ -57,7 +57,7 @@ test('reads over lines that make no sense, and over the half line at the beginni
   expect(memory.latest()).toEqual(kill(5))
 })
 
-test('writes a log that people can read, for its owner only', () => {
+test('writes one readable JSON line per change to the log', () => {
   const memory = memoryOf()
   memory.keep(kill(1))
   expect(JSON.parse(readFileSync(memory.suspendLog, 'utf8'))).toEqual({
@@ -69,8 +69,8 @@ test('writes a log that people can read, for its owner only', () => {
   })
 })
 
-// A service that changes its mind all the time must not fill the disk.
-test('keeps a bounded log, and the highest version in whichever part of it', () => {
+// A service that keeps changing the state must not fill the disk.
+test('bounds the log and finds the highest version in either of its files', () => {
   const memory = memoryOf()
   const long = 'x'.repeat(500)
   for (let version = 1; version <= 6_000; version++) memory.keep({ version, suspended: true, reason: long })
@@ -85,7 +85,7 @@ test('keeps a bounded log, and the highest version in whichever part of it', () 
   expect(memory.latest()).toEqual(kill(8))
 })
 
-test('follows no link and opens nothing but files', () => {
+test('refuses links and anything but regular files', () => {
   const memory = memoryOf()
   const other = join(folder, 'other')
   writeFileSync(other, '')
@@ -99,7 +99,7 @@ test('follows no link and opens nothing but files', () => {
   expect(() => memory.latest()).toThrow('not a regular file')
 })
 
-test('lets a heartbeat be due after a minute, and when the clock was set back', () => {
+test('reports a heartbeat as due after a minute, and when the clock was set back', () => {
   const memory = memoryOf()
   expect(memory.isBeatDue).toBe(true)
   memory.noteBeat()
@@ -114,7 +114,7 @@ test('lets a heartbeat be due after a minute, and when the clock was set back', 
   expect(memory.isBeatDue).toBe(false)
 })
 
-test('hands the count of lost calls over once', () => {
+test('returns the count of lost calls only once', () => {
   const memory = memoryOf()
   expect(memory.takeLost()).toBe(0)
   memory.addLost(2)

@@ -24,7 +24,7 @@ const read = (env: Environment = {}, failClosed = false) =>
 
 const file = { url: 'https://file.example', key: 'key-of-the-file', instanceId: 'of-file', failMode: 'closed' }
 
-test('come out of the file, and out of the environment before it', () => {
+test('settings come from the file, and the environment takes precedence', () => {
   putFile({ ...file, name: 'Mine' })
   expect(read()).toEqual({ ...file, name: 'Mine', agentType: 'claude-code' })
   const env = {
@@ -41,8 +41,8 @@ test('come out of the file, and out of the environment before it', () => {
   expect(read(env, true)).toMatchObject({ failMode: 'closed' })
 })
 
-// A folder that a coding agent works in may bring an environment.
-test('take the strictest of the fail modes', () => {
+// The working folder of a coding agent may set environment variables.
+test('settings use the strictest of the fail modes', () => {
   for (const [inFile, inEnv, failClosed] of [
     ['open', 'open', true],
     ['open', 'closed', false],
@@ -57,8 +57,8 @@ test('take the strictest of the fail modes', () => {
   expect(read()).toMatchObject({ failMode: 'open' })
 })
 
-// The folder that a coding agent works in may set variables: it must not add a key.
-test('take the public keys of the file for the address of the file, else those of the environment', () => {
+// The working folder of a coding agent may set variables, which must not add a public key.
+test('settings use the public keys of the file with the url of the file, otherwise those of the environment', () => {
   const [mine, theirs] = ['A'.repeat(43), 'E'.repeat(43)]
   const elsewhere = { WARDLINE_URL: 'https://other.example', WARDLINE_KEY: 'key-of-the-environment' }
   putFile({ ...file, publicKey: mine })
@@ -70,7 +70,7 @@ test('take the public keys of the file for the address of the file, else those o
   expect(read({ WARDLINE_PUBLIC_KEY: 'short' })).toMatchObject({ fault: expect.stringContaining('publicKey must be') })
 })
 
-test('never pair the key of the file with another address', () => {
+test('settings never pair the key of the file with another url', () => {
   putFile(file)
   const evil = { WARDLINE_URL: 'https://evil.example' }
   expect(read(evil)).toMatchObject({ url: 'https://file.example', key: 'key-of-the-file' })
@@ -87,7 +87,7 @@ test('never pair the key of the file with another address', () => {
   expect(read(evil)).toMatchObject({ fault: expect.stringContaining('a key') })
 })
 
-test('take an address of the environment together with its own key', () => {
+test('settings use a url of the environment together with the key of the environment', () => {
   putFile(file)
   const url = 'https://other.example'
   expect(read({ WARDLINE_URL: url, WARDLINE_KEY: 'own' })).toMatchObject({ url, key: 'own' })
@@ -97,8 +97,8 @@ test('take an address of the environment together with its own key', () => {
   expect(read({ WARDLINE_KEY: 'own' })).toMatchObject({ url: 'https://file.example', key: 'own' })
 })
 
-// A FIFO without a writer would block the hook for good, and a hook that never answers lets the call through.
-test('are not read from what is no file, without blocking on it', () => {
+// A FIFO without a writer would block the hook forever, and a hook that never answers lets the call through.
+test('settings are read only from regular files, without blocking on others', () => {
   mkdirSync(join(folder, 'wardline'), { recursive: true })
   execFileSync('mkfifo', ['-m', '600', join(folder, 'wardline', 'agent.json'), join(folder, 'pipe')])
   expect(read()).toMatchObject({ failMode: 'closed', fault: expect.stringContaining('not a regular file') })
@@ -109,7 +109,7 @@ test('are not read from what is no file, without blocking on it', () => {
   }
 })
 
-test('take a key out of a file, but rather the one that is given itself', () => {
+test('settings read the key from a key file, unless the key is set directly', () => {
   const keyFile = join(folder, 'key')
   writeFileSync(keyFile, 'key-of-a-key-file\n')
   const { key, ...others } = file
@@ -118,7 +118,7 @@ test('take a key out of a file, but rather the one that is given itself', () => 
   expect(read({ WARDLINE_KEY: key, WARDLINE_KEY_FILE: keyFile })).toMatchObject({ key })
 })
 
-describe('that cannot be used', () => {
+describe('invalid settings', () => {
   test.each([
     ['others can read', { content: file, mode: 0o640 }, /chmod 600/],
     ['is no JSON', { content: '{"key":"key-of-the-file"' }, /is not JSON/],
@@ -126,7 +126,7 @@ describe('that cannot be used', () => {
     ['has a misspelled name', { content: { ...file, failmode: 'closed' } }, /unknown setting "failmode"/],
     ['has a number', { content: { ...file, key: 7 } }, /key in .* must be a string/],
   ])(
-    'because the file %s count as "fail closed", since it may say so',
+    'fail closed if the file %s, since it may say "closed"',
     (_case, { content, mode }: { content: unknown; mode?: number }, says) => {
       putFile(content, mode)
       expect(read()).toMatchObject({ fault: expect.stringMatching(says), failMode: 'closed' })
@@ -135,25 +135,25 @@ describe('that cannot be used', () => {
     },
   )
 
-  test('because the fail mode is none count as "fail closed"', () => {
+  test('fail closed if the fail mode is invalid', () => {
     expect(read({ WARDLINE_FAIL_MODE: 'close' })).toMatchObject({ failMode: 'closed', fault: expect.any(String) })
     putFile({ ...file, failMode: 'shut' })
     expect(read()).toMatchObject({ failMode: 'closed', fault: expect.stringContaining('failMode in') })
   })
 
-  test('because there are none fail open', () => {
+  test('fail open if there are no settings', () => {
     expect(read()).toMatchObject({ failMode: 'open', fault: expect.stringContaining('WARDLINE_URL') })
     expect(read({}, true)).toMatchObject({ failMode: 'closed' })
   })
 })
 
 describe('the derived instance id', () => {
-  test('is readable where it can be', () => {
+  test('contains the names of agent, host and user where they are valid', () => {
     expect(derivedInstanceId('claude-code', 'Atlas', 'anna')).toBe('claude-code-atlas-anna')
     expect(derivedInstanceId('codex', 'atlas.local', 'anna')).toMatch(/^codex-atlas-local-anna-[0-9a-z]{7}$/)
   })
 
-  test('is a valid id whatever host and user are called, and distinguishes them', () => {
+  test('is valid for any host and user names, and distinguishes them', () => {
     const name = fc.string({ unit: 'binary', maxLength: 80 })
     fc.assert(
       fc.property(name, name, name, (host, user, other) => {

@@ -38,11 +38,11 @@ const forms = [
   JSON.stringify(foreign),
   JSON.stringify(foreign, null, 2),
   `\ufeff${JSON.stringify(foreign, null, '\t').replaceAll('\n', '\r\n')}\r\n`,
-  // Numbers and signs that would come back in another form, and a name that stands twice.
+  // Numbers and characters that serializing would change, and a duplicate name.
   '{ "big": 12345678901234567890, "one": 1.0, "é": "\\u00e9\\/", "hooks": 1,\n  "hooks" : {"PreToolUse":[ {"a":1} , 2 ], "preToolUse": [{"b":[]}]} , "version":1 }\n\n',
 ]
 
-test.each(codingTools)('leaves every other byte of the settings of %s alone, and takes out what it put in', (tool) => {
+test.each(codingTools)('changes only the hook in the settings of %s, and removes it again', (tool) => {
   for (const text of forms) {
     const installed = withHook(text, tool, command)
     const kept = installed.split('\n').filter((line) => text.includes(line.trim()))
@@ -55,7 +55,7 @@ test.each(codingTools)('leaves every other byte of the settings of %s alone, and
 
 const seed = 20261122
 
-/** Settings as people write them: any JSON, some of it where hooks belong, in any form. */
+/** Settings as people write them: any JSON, sometimes with values of any kind where hooks belong. */
 const anySettings = fc
   .record(
     {
@@ -78,7 +78,7 @@ const anySettings = fc
   .map(({ before, hooks, after }) => ({ ...before, ...(hooks ? { hooks } : {}), ...after, version: 1 }))
   .filter(({ hooks }: { hooks?: unknown }) => hooks === undefined || !Array.isArray(hooks))
 
-/** The same JSON with white space of every kind between its signs. */
+/** The same JSON with different white space between tokens. */
 const inAnyForm = (settings: unknown) =>
   fc
     .tuple(fc.constantFrom(undefined, 1, 2, '\t'), fc.constantFrom('', '\ufeff'), fc.constantFrom('', '\n', '\r\n \t'))
@@ -92,7 +92,7 @@ const isOfHooks = (settings: Record<string, unknown>) =>
     Object.values(settings.hooks).every((entries) => Array.isArray(entries) && entries.length > 0) &&
     Object.keys(settings.hooks).length > 0)
 
-test(`takes out of any settings exactly what it put in (seed ${seed})`, () => {
+test(`removes exactly what it added to any settings (seed ${seed})`, () => {
   const settingsInForm = anySettings.filter(isOfHooks).chain(inAnyForm)
   fc.assert(
     fc.property(settingsInForm, fc.constantFrom(...codingTools), (text, tool) => {
@@ -105,7 +105,7 @@ test(`takes out of any settings exactly what it put in (seed ${seed})`, () => {
   )
 })
 
-test('renews an older hook in its place, and takes it out of a group with others', () => {
+test('replaces an older hook in place, and removes it from a group with others', () => {
   const old = { type: 'command', command: '/old/wardline-agent hook claude-code' }
   const other = { type: 'command', command: 'prettier --check' }
   const settings = {
@@ -131,7 +131,7 @@ test('renews an older hook in its place, and takes it out of a group with others
   expect(withoutHook(group([old, old]))).toBe('{}')
 })
 
-test('takes out nothing where nothing is', () => {
+test('changes nothing in settings without the hook', () => {
   const others = ['', '{}', '{ "hooks": {} }', '{"hooks":{"PreToolUse":[ ]}}', '{"a":1}', ...forms]
   for (const text of others) expect(withoutHook(text)).toBe(text)
 })
@@ -140,7 +140,7 @@ test.each([
   ['[]', /must be an object/],
   ['{"hooks":[]}', /hooks must be an object/],
   ['{"hooks":{"PreToolUse":{}}}', /hooks\.PreToolUse must be a list/],
-])('refuses settings of another form: %s', (settings, says) => {
+])('refuses settings in another format: %s', (settings, says) => {
   expect(() => withHook(settings, 'claude-code', command)).toThrow(says)
 })
 
@@ -151,11 +151,11 @@ test.each([
   ['{"a": 1', 1, 8],
   ['{\n"a": tru }', 2, 9],
   ['nope', 1, 2],
-])('names the place where %j is not JSON, without its content', (text, line, column) => {
+])('names the position where %j is not JSON, without quoting it', (text, line, column) => {
   expect(() => parseSettings(text)).toThrow(`It is not JSON: line ${line}, column ${column}.`)
 })
 
-test('shows what changes with a little around it, without credentials', () => {
+test('shows a change with some context, without credentials', () => {
   const before = 'a\nb\nc\nd\nTOKEN=ghp_0123456789abcdefghijABCDEFGHIJ012345\nf\n'
   expect(textDiff(before, before.replace('f\n', 'F\ng\n'))).toBe('  c\n  d\n  TOKEN=[redacted]\n- f\n+ F\n+ g')
   expect(textDiff('', 'new\n')).toBe('+ new')

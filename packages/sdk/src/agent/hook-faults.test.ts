@@ -5,8 +5,8 @@ import { AgentHome, ended, sample, startStranger } from '../test-agent-command.t
 import { answerPlainly, sendJson, startHostileService } from '../test-hostile-service.ts'
 import { agentId, eventually, TestFleet } from '../test-service.ts'
 
-// A hook that fails either blocks the call or allows it with a warning, by its fail mode; it never hangs, and when it
-// should fail closed it never ends in a way that a coding agent takes for permission.
+// A failing hook blocks the call or allows it with a warning, by its fail mode. It never hangs, and with "closed" it
+// never exits in a way that a coding agent treats as permission.
 const slow = { timeout: 60_000 }
 
 let fleet: TestFleet
@@ -112,20 +112,20 @@ describe.each(Object.entries(troubles))('while %s', slow, (_name, { says, env = 
     return home.hook(args, input ?? call)
   }
 
-  test('a hook that fails closed blocks', async () => {
+  test('a hook that fails closed blocks the call', async () => {
     const answer = await hook(['claude-code'], { WARDLINE_FAIL_MODE: 'closed' })
     expect(answer).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(says) })
     expect(answer.stderr.startsWith(unchecked)).toBe(true)
   })
 
-  // Standard error of a hook that ends with 0 is not shown. A decision would skip the prompt of the user.
-  test('a hook that fails open lets the call go on, with a warning that the user sees', async () => {
+  // Standard error of a hook that exits with 0 is not shown. A decision would skip the user's prompt.
+  test('a hook that fails open allows the call, with a warning that the user sees', async () => {
     const answer = await hook(['claude-code'])
     expect(answer).toMatchObject({ code: 0, stderr: expect.stringMatching(says) })
     expect(JSON.parse(answer.stdout)).toEqual({ systemMessage: answer.stderr.trimEnd() })
   })
 
-  test('a hook of Cursor answers in JSON, both ways', async () => {
+  test('a hook of Cursor answers in JSON in both fail modes', async () => {
     const [closed, open] = await Promise.all([hook(['cursor', '--fail-closed']), hook(['cursor'])])
     expect(JSON.parse(closed!.stdout)).toMatchObject({ permission: 'deny', agent_message: expect.stringMatching(says) })
     const permission = input === undefined ? 'allow' : 'ask'
@@ -134,7 +134,7 @@ describe.each(Object.entries(troubles))('while %s', slow, (_name, { says, env = 
   })
 })
 
-test('a hook that fails open warns the user of Codex too, and each time', slow, async () => {
+test('a hook that fails open warns the user of Codex on each call', slow, async () => {
   const home = newHome({ WARDLINE_URL: 'http://127.0.0.1:1' })
   for (let times = 0; times < 2; times++) {
     const answer = await home.hook(['codex'], call)
@@ -142,7 +142,7 @@ test('a hook that fails open warns the user of Codex too, and each time', slow, 
   }
 })
 
-// Where "allow" could count as the approval of the user, a check that failed would otherwise run the command unseen.
+// Where "allow" could replace the user's approval, a failed check would otherwise run the command unseen.
 test.each(['beforeShellExecution', 'beforeMCPExecution'])(
   'an unchecked call in %s of Cursor asks the user',
   slow,
@@ -154,7 +154,7 @@ test.each(['beforeShellExecution', 'beforeMCPExecution'])(
 )
 
 describe('a hook', slow, () => {
-  test.each(['stall', 'refuse'] as const)('ends in time while the service says nothing (%s)', async (mode) => {
+  test.each(['stall', 'refuse'] as const)('exits in time while the service does not answer (%s)', async (mode) => {
     fleet.wire.mode = mode
     try {
       const [closed, open] = await Promise.all([
@@ -168,7 +168,7 @@ describe('a hook', slow, () => {
     }
   })
 
-  // The writer of the arguments could otherwise choose not to be checked.
+  // Otherwise the writer of the arguments could avoid the check.
   test.each([
     ['open', 5_000_000, 'the maximum is 4 MiB'],
     ['closed', 5_000_000, 'the maximum is 4 MiB'],
@@ -183,7 +183,7 @@ describe('a hook', slow, () => {
     expect(JSON.parse(stdout)).toMatchObject({ permission: 'deny', agent_message: expect.stringContaining(says) })
   })
 
-  test('ends in time while its input does not', async () => {
+  test('exits in time if its input does not end', async () => {
     const child = newHome().start(['hook', 'claude-code', '--fail-closed'])
     child.stdin!.write('{"hook_event_name":')
     expect(await ended(child)).toMatchObject({ code: 2, stderr: expect.stringContaining('did not end within') })
@@ -191,8 +191,8 @@ describe('a hook', slow, () => {
     expect(await ended(other)).toMatchObject({ code: 0, stderr: expect.stringContaining('did not end within') })
   })
 
-  // Codex takes a hook that does not read to the end for a broken one, and makes the call.
-  test('reads to the end what it cannot take', async () => {
+  // Codex treats a hook that does not read to the end as broken, and runs the call.
+  test('reads its input to the end even if it is too large', async () => {
     const child = newHome().start(['hook', 'codex', '--fail-closed'])
     const end = ended(child)
     const failures: Error[] = []
@@ -203,7 +203,7 @@ describe('a hook', slow, () => {
     expect(failures).toEqual([])
   })
 
-  test('blocks when its own command line is wrong, whatever it fails to', async () => {
+  test('blocks in every fail mode if its command line is wrong', async () => {
     for (const args of [['claud-code'], ['claude-code', '--fail-open'], ['claude-code', 'codex']]) {
       expect(await newHome().hook(args, call), args.join(' ')).toMatchObject({
         code: 2,
@@ -213,15 +213,15 @@ describe('a hook', slow, () => {
     }
   })
 
-  // As when a disk fails, or when an update has left half of the program. Settings that could not be read may say
-  // "closed"; those that were read are followed.
+  // For example a disk error or an incomplete update. Settings that could not be read may say "closed"; settings that
+  // were read apply.
   test.each([
     ['fstatSync', 'closed', 2],
     ['fstatSync', 'open', 2],
     ['fstatSync', '', 2],
     ['statSync', 'closed', 2],
     ['statSync', '', 0],
-  ])('that fails itself (%s) follows its fail mode ("%s")', async (broken, failMode, code) => {
+  ])('with an internal error (%s) follows its fail mode ("%s")', async (broken, failMode, code) => {
     const home = newHome({ WARDLINE_FAIL_MODE: failMode })
     home.write('.config/wardline/agent.json', {})
     const program = `import fs from 'node:fs'
@@ -234,7 +234,7 @@ describe('a hook', slow, () => {
     expect(answer).toMatchObject({ code, stdout, stderr: expect.stringContaining('The hook failed: inner') })
   })
 
-  test('counts the calls that it could not report, and reports the count as soon as it can', async () => {
+  test('counts unreported calls, and reports the count once the service answers', async () => {
     const home = newHome()
     const at = (id: string) => ({ ...call, tool_use_id: id })
     fleet.wire.mode = 'refuse'
@@ -251,7 +251,7 @@ describe('a hook', slow, () => {
     expect(await fleet.events('sdk_events_dropped')).toHaveLength(1)
   })
 
-  test('lets a checked call go on although it cannot be reported, and says so', async () => {
+  test('allows a checked call that cannot be reported, with a warning', async () => {
     fleet.wire.cut = /events\/batch/
     try {
       const answer = await newHome().hook(['claude-code', '--fail-closed'], { ...call, tool_use_id: 'unreported' })
@@ -261,14 +261,14 @@ describe('a hook', slow, () => {
     }
   })
 
-  test('goes on where nothing can be kept, and says so', async () => {
+  test('allows the call with a warning if its state cannot be stored', async () => {
     const home = newHome()
     home.write('.local/state', 'a file where a folder should be')
     const answer = await home.hook(['claude-code', '--fail-closed'], { ...call, tool_use_id: 'unkept' })
     expect(answer).toMatchObject({ code: 0, stdout: warning, stderr: expect.stringContaining('cannot be stored') })
   })
 
-  test('goes on while its suspend log cannot be read, and says so', async () => {
+  test('allows the call with a warning if its suspend log cannot be read', async () => {
     const home = newHome()
     await home.hook(['claude-code'], { ...call, tool_use_id: 'unread' })
     const [contact] = readdirSync(home.path('.local/state/wardline')).filter((name) => name.endsWith('.contact'))
@@ -281,27 +281,31 @@ describe('a hook', slow, () => {
     })
   })
 
-  // Another writer could otherwise make the hook wait until the coding agent gives up on it and makes the call.
-  test.each(['log', 'log.1', 'beat', 'contact', 'lost'])('waits for no FIFO in place of its %s', async (name) => {
-    const home = newHome()
-    await home.hook(['claude-code'], { ...call, tool_use_id: `before ${name}` })
-    const [contact] = readdirSync(home.path('.local/state/wardline')).filter((file) => file.endsWith('.contact'))
-    const file = home.path('.local/state/wardline', contact!.replace('contact', name))
-    rmSync(file, { force: true })
-    execFileSync('mkfifo', ['-m', '600', file])
-    if (name === 'beat' || name === 'contact') utimesSync(file, 0, 0)
-    if (name === 'lost') fleet.wire.cut = /events\/batch/
-    try {
-      const answer = await home.hook(['claude-code'], { ...call, tool_use_id: `after ${name}` })
-      expect(answer).toMatchObject({ code: 0 })
-      expect(answer.stdout).not.toContain('ermission')
-      expect(answer.stderr).not.toContain('took longer')
-    } finally {
-      fleet.wire.cut = /(?!)/
-    }
-  })
+  // Otherwise another process that can write there could block the hook until the coding agent gives up on it and runs
+  // the call.
+  test.each(['log', 'log.1', 'beat', 'contact', 'lost'])(
+    'does not block on a FIFO in place of its %s',
+    async (name) => {
+      const home = newHome()
+      await home.hook(['claude-code'], { ...call, tool_use_id: `before ${name}` })
+      const [contact] = readdirSync(home.path('.local/state/wardline')).filter((file) => file.endsWith('.contact'))
+      const file = home.path('.local/state/wardline', contact!.replace('contact', name))
+      rmSync(file, { force: true })
+      execFileSync('mkfifo', ['-m', '600', file])
+      if (name === 'beat' || name === 'contact') utimesSync(file, 0, 0)
+      if (name === 'lost') fleet.wire.cut = /events\/batch/
+      try {
+        const answer = await home.hook(['claude-code'], { ...call, tool_use_id: `after ${name}` })
+        expect(answer).toMatchObject({ code: 0 })
+        expect(answer.stdout).not.toContain('ermission')
+        expect(answer.stderr).not.toContain('took longer')
+      } finally {
+        fleet.wire.cut = /(?!)/
+      }
+    },
+  )
 
-  // What it prints may be shown to a model, and be kept in a transcript.
+  // Output of the hook may be shown to a model and kept in a transcript.
   test('never prints its key', async () => {
     const key = 'wl_agent_000000000000_verysecret'
     const echoing = await startStranger(418, JSON.stringify({ error: `no ${key} here` }))

@@ -15,7 +15,7 @@ test.each([
     'codex.PreToolUse.apply_patch.codex-rs-54ea2bf',
     { tool: 'codex', toolName: 'apply_patch', cwd: '/home/anna/shop', callId: 'call_patch' },
   ],
-  // The working folder in the tool's arguments comes before that of the agent.
+  // The working folder in the arguments takes precedence over the agent's.
   [
     'cursor.preToolUse.Shell.cursor-docs-2026-08',
     { tool: 'cursor', toolName: 'Bash', cwd: '/home/anna/shop/web', callId: 'tool_shell' },
@@ -25,7 +25,7 @@ test.each([
     { tool: 'cursor', toolName: 'Bash', cwd: '/home/anna/shop', args: { command: 'git status' } },
   ],
   ['cursor.beforeMCPExecution.cursor-docs-2026-08', { tool: 'cursor', toolName: 'query', args: { sql: 'select 1' } }],
-  // What stands in a file is not what the agent asks for.
+  // The content of the file is not part of the arguments.
   [
     'cursor.beforeReadFile.cursor-docs-2026-08',
     { tool: 'cursor', toolName: 'Read', args: { file_path: '/home/anna/shop/src/price.ts' } },
@@ -34,14 +34,14 @@ test.each([
   expect(parsed(name)).toMatchObject({ ...call, isBefore: true })
 })
 
-test('takes no other event for a call', () => {
+test('does not treat other events as calls', () => {
   expect(parsed('claude-code.PostToolUse.Bash.agent-sdk-0.3.330')).toMatchObject({ isBefore: false })
   for (const event of ['Stop', 'SessionStart', 'afterFileEdit', 'postToolUse']) {
     expect(parseCall(JSON.stringify({ hook_event_name: event }), 'cursor')).toMatchObject({ isBefore: false })
   }
 })
 
-test('bears whatever comes, and repeats nothing of it', () => {
+test('accepts any input without throwing, and quotes nothing from it', () => {
   const secret = 'sk-live-5e2d8c1b7a9f'
   const anything = fc.oneof(
     fc.json(),
@@ -57,7 +57,7 @@ test('bears whatever comes, and repeats nothing of it', () => {
   )
 })
 
-test('reads bytes as they come, however they are cut', async () => {
+test('reads the same text wherever chunks are split', async () => {
   const text = '{"a":"Grüße 👋"}'
   const bytes = Buffer.from(text)
   const parts = [...bytes].map((byte) => Buffer.from([byte]))

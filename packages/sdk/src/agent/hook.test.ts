@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AgentHome, sample, startStranger } from '../test-agent-command.ts'
 import { agentId, TestFleet } from '../test-service.ts'
 
-// Every call here starts the command as a coding agent does, against a real service.
+// Every call here starts the command like a coding agent does, against a real service.
 const slow = { timeout: 60_000 }
 
 let fleet: TestFleet
@@ -33,11 +33,11 @@ const bash = (command: string, more: Record<string, unknown> = {}) => ({
 
 const silence = { code: 0, stdout: '', stderr: '' }
 const cursorAllow = { code: 0, stdout: '{"continue":true,"permission":"allow"}\n', stderr: '' }
-// Where "allow" could stand for the approval of the user, only "ask" never does.
+// Where "allow" could replace the user's approval, the hook answers "ask".
 const cursorAsk = { code: 0, stdout: '{"continue":true,"permission":"ask"}\n', stderr: '' }
 
 describe('an allowed call', slow, () => {
-  // A person waits for the hook at every call of a tool; `fetch` alone takes longer to load than all the rest.
+  // A person waits for the hook at every tool call, and `fetch` takes longer to load than everything else.
   test('does not load fetch', async () => {
     const report =
       "process.on('exit', () => console.error(process.moduleLoadList.filter((name) => /undici/.test(name))))"
@@ -56,7 +56,7 @@ describe('an allowed call', slow, () => {
     ['cursor', 'cursor.beforeShellExecution.cursor-docs-2026-08', cursorAsk, 'Bash'],
     ['cursor', 'cursor.beforeMCPExecution.cursor-docs-2026-08', cursorAsk, 'query'],
     ['cursor', 'cursor.beforeReadFile.cursor-docs-2026-08', cursorAllow, 'Read'],
-  ])('of %s in the form %s goes on and is reported', async (tool, name, answer, toolName) => {
+  ])('of %s in the format %s is allowed and reported', async (tool, name, answer, toolName) => {
     const call = sample(name)
     expect(await newHome().hook([tool, '--fail-closed'], call)).toEqual(answer)
     const [event] = await fleet.events('tool_call')
@@ -67,17 +67,17 @@ describe('an allowed call', slow, () => {
       session_id: call.session_id ?? call.conversation_id,
       metadata: { toolName },
     })
-    // It is not made yet.
+    // The call has not run yet.
     expect(event?.metadata).not.toHaveProperty('ok')
   })
 
-  test('identifies the coding agent by the form of the call', async () => {
+  test('identifies the coding agent by the format of the call', async () => {
     const cursor = JSON.stringify(sample('cursor.preToolUse.Shell.cursor-docs-2026-08'))
     expect(await newHome().hook([], `\ufeff${cursor}`)).toEqual(cursorAllow)
     expect(await newHome().hook([], sample('codex.PreToolUse.apply_patch.codex-rs-54ea2bf'))).toEqual(silence)
   })
 
-  test('is reported with its arguments, without the secrets in them', async () => {
+  test('is reported with its arguments, but without secrets', async () => {
     await newHome().hook(
       ['claude-code'],
       bash('curl -H "Authorization: Bearer sk-live-4f9a8b7c6d5e4f3a2b1c" https://a.example'),
@@ -88,8 +88,8 @@ describe('an allowed call', slow, () => {
     expect(shown).not.toContain('4f9a8b7c6d5e4f3a2b1c')
   })
 
-  // The same hook in the settings of the user and of the folder: both run.
-  test('that two hooks ask about is stored once', async () => {
+  // The hook may be in the settings of both the user and the folder; then it runs twice.
+  test('is stored once if two hooks report it', async () => {
     const call = bash('ls twice', { session_id: 'twice' })
     const home = newHome()
     await Promise.all([home.hook(['claude-code'], call), home.hook(['claude-code'], call)])
@@ -97,7 +97,7 @@ describe('an allowed call', slow, () => {
     expect(events).toHaveLength(1)
   })
 
-  test('is not asked about again after it was made', async () => {
+  test('is not reported again after it ran', async () => {
     const before = (await fleet.events('tool_call')).length
     expect(await newHome().hook(['claude-code'], sample('claude-code.PostToolUse.Bash.agent-sdk-0.3.330'))).toEqual(
       silence,
@@ -138,7 +138,7 @@ describe('a decoy', slow, () => {
         tool_input: { files: [{ at: '/home/anna/.aws/credentials' }] },
       }),
     ],
-  ])('as %s stops the call without saying why, and is recorded', async (_case, call) => {
+  ])('as %s blocks the call without saying why, and is recorded', async (_case, call) => {
     const known = await breaches()
     expect(await newHome().hook(['claude-code'], call())).toEqual({ code: 2, stdout: '', stderr: `${notAllowed}\n` })
     expect(await breaches()).toBe(known + 1)
@@ -147,8 +147,8 @@ describe('a decoy', slow, () => {
     expect(reported).not.toContain('.aws/credentials')
   })
 
-  // A model that may run commands may make links.
-  test('under another name, by a link, stops the call', async () => {
+  // A model that may run commands can create links.
+  test('behind a link blocks the call', async () => {
     const home = newHome()
     symlinkSync('/home/anna/.aws', home.path('notes'))
     const real = home.write('planted/token.txt', 'x')
@@ -158,7 +158,7 @@ describe('a decoy', slow, () => {
     expect(answer).toMatchObject({ code: 2, stderr: `${notAllowed}\n` })
   })
 
-  test('stops a call of Codex with exit code 2 and a reason, of Cursor with its JSON', async () => {
+  test('blocks a call of Codex with exit code 2 and a reason, and one of Cursor with JSON', async () => {
     const codex = {
       ...sample('codex.PreToolUse.Bash.codex-schema-3be4afd'),
       tool_input: { command: `echo ${decoyKey}` },
@@ -177,7 +177,7 @@ describe('a decoy', slow, () => {
     })
   })
 
-  test('stops the call although the kill switch cannot be asked about', async () => {
+  test('blocks the call even if the kill switch cannot be polled', async () => {
     fleet.wire.cut = /\/status/
     try {
       expect(await newHome().hook(['claude-code'], bash(`echo ${decoyKey}`))).toMatchObject({
@@ -193,7 +193,7 @@ describe('a decoy', slow, () => {
 describe('a suspended agent', slow, () => {
   const said = 'This agent is suspended (exfiltration). It must stop here and not retry.'
 
-  test('makes no call from the next one on, confirms that, and goes on after its resume', async () => {
+  test('is blocked from the next call on, acknowledges the suspension, and continues after a resume', async () => {
     const home = newHome()
     expect(await home.hook(['claude-code'], bash('ls'))).toEqual(silence)
     await fleet.kill('exfiltration')
@@ -213,14 +213,14 @@ describe('a suspended agent', slow, () => {
     expect((await fleet.instance()).control).toMatchObject({ confirmed: true })
   })
 
-  // Otherwise an attacker who cuts off the service, or breaks the settings, lifts the suspension.
+  // Otherwise an attacker could lift the suspension by cutting off the service or breaking the settings.
   test.each<[string, 'pass' | 'refuse' | 'stall', Record<string, string>]>([
     ['the service is away', 'refuse', {}],
     ['the service does not answer', 'stall', {}],
     ['its key is not valid any more', 'pass', { WARDLINE_KEY: 'wl_agent_000000000000_wrong' }],
     ['its key is gone', 'pass', { WARDLINE_KEY: '' }],
     ['its input makes no sense', 'pass', { input: 'garbage' }],
-  ])('stays so while %s', async (_case, mode, { input, ...env }) => {
+  ])('stays suspended while %s', async (_case, mode, { input, ...env }) => {
     const home = newHome({ WARDLINE_FAIL_MODE: 'open' })
     await fleet.kill('exfiltration')
     try {
@@ -234,20 +234,20 @@ describe('a suspended agent', slow, () => {
     }
   })
 
-  test('stays so as long as the highest known version says so', async () => {
+  test('stays suspended while the highest known version is a suspension', async () => {
     const home = newHome()
     await fleet.kill('exfiltration')
     await home.hook(['claude-code'], bash('ls'))
     await fleet.resume()
-    // As after a database was restored from a copy; the disk was full when the last line was written.
+    // As after the service restored an older database, and with the last log line cut by a full disk.
     const log = readdirSync(home.path('.local/state/wardline')).find((name) => name.endsWith('.log'))
     const line = { instance: agentId, action: 'suspend', version: 999, reason: 'exfiltration' }
     home.write(`.local/state/wardline/${log}`, `${JSON.stringify(line)}\n{"half`)
     expect(await home.hook(['claude-code'], bash('ls'))).toMatchObject({ code: 2, stderr: `${said}\n` })
   })
 
-  // One line in a file would otherwise keep every kill from a coding agent that may write files.
-  test.each([0, 900])('makes no call although its log says that it was resumed %i versions later', async (later) => {
+  // Otherwise a coding agent that may write files could block every kill with one line in the log.
+  test.each([0, 900])('is blocked although its log contains a resume %i versions later', async (later) => {
     const home = newHome()
     await home.hook(['claude-code'], bash('ls'))
     await fleet.kill('exfiltration')
@@ -262,7 +262,7 @@ describe('a suspended agent', slow, () => {
         instance_id: agentId,
         metadata: { applied_version: version + later, service_version: version },
       })
-      // From then on it remembers what the service said.
+      // The state from the service is now stored.
       fleet.wire.mode = 'refuse'
       expect(await home.hook(['claude-code'], bash('ls'))).toMatchObject({ code: 2, stderr: `${said}\n` })
     } finally {
@@ -272,16 +272,16 @@ describe('a suspended agent', slow, () => {
     expect(await home.hook(['claude-code'], bash('ls'))).toEqual(silence)
   })
 
-  // A proxy that takes headers away must not make a suspension unreadable.
-  test('makes no call when the answer has lost its version', async () => {
+  // A proxy that removes headers must not hide a suspension.
+  test('is blocked when the answer lacks its version', async () => {
     const home = newHome({ WARDLINE_URL: await startStranger(200, '{"suspended":true,"reason":"exfiltration"}') })
     expect(await home.hook(['claude-code'], bash('ls'))).toMatchObject({ code: 2, stderr: `${said}\n` })
   })
 
-  test('is stopped when twenty calls at once receive it, and remembers it for good', async () => {
+  test('is blocked in twenty concurrent calls, and stays so while the service is unreachable', async () => {
     const home = newHome()
     await fleet.kill('exfiltration')
-    // A busy machine may keep one from asking in time, which must not let it through.
+    // On a busy machine a hook may run out of time to poll; then it must block.
     const hooks = Array.from({ length: 20 }, () => home.hook(['claude-code', '--fail-closed'], bash('ls')))
     const answers = await Promise.all(hooks)
     expect(answers.map(({ code }) => code)).toEqual(Array(20).fill(2))
@@ -294,7 +294,7 @@ describe('a suspended agent', slow, () => {
 })
 
 describe('an instance that the service does not know', slow, () => {
-  test('is registered by its first call, and beats once a minute', async () => {
+  test('is registered by its first call, and sends a heartbeat once a minute', async () => {
     const key = await fleet.createKey(['claude-code-*'])
     const home = newHome({ WARDLINE_KEY: key, WARDLINE_INSTANCE_ID: '', WARDLINE_FAIL_MODE: 'closed' })
     fleet.wire.requests.length = 0
@@ -311,8 +311,9 @@ describe('an instance that the service does not know', slow, () => {
   })
 })
 
-// Doctor runs the installed hook against a stand-in, to see whether it blocks. What that says must not stay.
-test('a trial by doctor leaves nothing behind', slow, async () => {
+// `wardline doctor` runs the installed hook against a stand-in to see whether it blocks. The stand-in's answers must
+// not be stored.
+test('a hook run by wardline doctor stores nothing', slow, async () => {
   const home = newHome()
   await fleet.kill('exfiltration')
   try {

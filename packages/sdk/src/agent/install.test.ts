@@ -56,7 +56,7 @@ const foreign = `{
 `
 
 describe.each(tools)('install %s', slow, (tool) => {
-  test('shows the change, writes it, and does nothing when asked again', async () => {
+  test('shows the change, writes it, and changes nothing when repeated', async () => {
     const home = new AgentHome()
     const first = await home.run(['install', tool, '--yes'])
     expect(first).toMatchObject({ code: 0, stderr: '' })
@@ -70,7 +70,7 @@ describe.each(tools)('install %s', slow, (tool) => {
     expect(backups(home, `.${tool.split('-')[0]}`)).toEqual([])
   })
 
-  test('is undone by uninstall, to the byte', async () => {
+  test('is undone by uninstall, byte for byte', async () => {
     const home = new AgentHome()
     const before = foreign.replace('"PreToolUse"', tool === 'cursor' ? '"beforeSubmitPrompt"' : '"PreToolUse"')
     const text = tool === 'cursor' ? before.replace('{\n', '{\n  "version": 1,\n') : before
@@ -85,7 +85,7 @@ describe.each(tools)('install %s', slow, (tool) => {
 })
 
 describe('install', slow, () => {
-  test('keeps what was there, for its owner only, and hides keys in what it shows', async () => {
+  test('backs up the file for its owner only, and hides keys in its output', async () => {
     const home = new AgentHome()
     home.write(files['claude-code'], foreign.replaceAll('\n  ', '\n    '), 0o644)
     const { stdout } = await home.run(['install', 'claude-code', '--yes'])
@@ -97,7 +97,7 @@ describe('install', slow, () => {
     expect(stdout).not.toContain('0123456789abcdefXYZ')
   })
 
-  test('writes nothing on trial, and nothing without a person or --yes', async () => {
+  test('writes nothing with --dry-run, or without a terminal and --yes', async () => {
     const home = new AgentHome()
     home.write(files['claude-code'], foreign)
     const trial = await home.run(['install', 'claude-code', '--dry-run'])
@@ -108,7 +108,7 @@ describe('install', slow, () => {
     expect(backups(home)).toEqual([])
   })
 
-  test('refuses settings that are no JSON, with the place, and leaves them alone', async () => {
+  test('refuses settings that are not JSON, naming the position, and leaves them unchanged', async () => {
     const home = new AgentHome()
     const broken = foreign.replace('"opus",', '"opus" // mine\n')
     home.write(files['claude-code'], broken)
@@ -122,7 +122,7 @@ describe('install', slow, () => {
     expect(backups(home)).toEqual([])
   })
 
-  test('follows a link to where the settings are kept, and leaves it one', async () => {
+  test('writes to the target of a linked settings file, and keeps the link', async () => {
     const home = new AgentHome()
     home.write('dotfiles/claude.json', foreign)
     mkdirSync(home.path('.claude'))
@@ -132,12 +132,12 @@ describe('install', slow, () => {
     expect(home.read('dotfiles/claude.json')).toContain('wardline-agent')
   })
 
-  test('says so when it cannot write, and changes nothing', async ({ skip }) => {
+  test('reports an error if it cannot write, and changes nothing', async ({ skip }) => {
     const home = new AgentHome()
     home.write(files.codex, '{}', 0o644)
     chmodSync(home.folder, 0o755)
     chmodSync(home.path('.codex'), 0o555)
-    // Root may write everywhere, the user `nobody` may not.
+    // Root can write everywhere, so run as the user `nobody`.
     const isRoot = process.getuid?.() === 0
     if (isRoot && !isReachable(program)) skip('nobody but root can reach the sources')
     const child = spawn(process.execPath, [program, 'install', 'codex', '--yes'], {
@@ -152,7 +152,7 @@ describe('install', slow, () => {
     expect(readdirSync(home.path('.codex'))).toEqual(['hooks.json'])
   })
 
-  test('says so when a folder is no folder', async () => {
+  test('reports an error if the settings folder is a file', async () => {
     const home = new AgentHome()
     home.write('.codex', 'a file')
     expect(await home.run(['install', 'codex', '--yes'])).toMatchObject({
@@ -161,7 +161,7 @@ describe('install', slow, () => {
     })
   })
 
-  test('goes into the folder or into the home, as requested', async () => {
+  test('writes to the configured folder, or to the project with --project', async () => {
     const home = new AgentHome()
     const elsewhere = home.path('elsewhere')
     await home.run(['install', 'claude-code', '--yes', '--fail-closed'], '', { CLAUDE_CONFIG_DIR: elsewhere })
@@ -172,7 +172,7 @@ describe('install', slow, () => {
     expect(project.read('.cursor/hooks.json')).toContain('hook cursor')
   })
 
-  test('says what is missing, and what is left to do', async () => {
+  test('prints missing settings and remaining steps', async () => {
     const home = new AgentHome()
     expect((await home.run(['install', 'codex', '--yes'])).stdout).toMatch(/\/hooks[\s\S]*cannot work yet/)
     home.env = { ...home.env, WARDLINE_URL: 'http://127.0.0.1:1', WARDLINE_KEY: 'k', WARDLINE_INSTANCE_ID: 'mine' }
@@ -188,7 +188,7 @@ describe('install', slow, () => {
     [['mcp-proxy', '--']],
     [['status', 'vim']],
     [[]],
-  ])('and others refuse a wrong command line: %j', async (args) => {
+  ])('and other commands refuse a wrong command line: %j', async (args) => {
     expect(await new AgentHome().run(args)).toMatchObject({
       code: 64,
       stdout: '',
@@ -197,7 +197,7 @@ describe('install', slow, () => {
   })
 })
 
-describe('with the key that the guide creates', slow, () => {
+describe('with the key from the guide', slow, () => {
   let fleet: TestFleet
   let key: string
   beforeAll(async () => {
@@ -209,7 +209,7 @@ describe('with the key that the guide creates', slow, () => {
   const newHome = (env: Record<string, string> = {}) =>
     new AgentHome({ WARDLINE_URL: fleet.wire.url, WARDLINE_KEY: key, ...env })
 
-  test.each(tools)('%s is installed, has no call yet, and is active after its first', async (tool) => {
+  test.each(tools)('%s is installed without a call at first, and active after its first call', async (tool) => {
     const home = newHome()
     const installed = await home.run(['install', tool, '--yes'])
     expect(installed).toMatchObject({ code: 0, stderr: '' })
@@ -226,7 +226,7 @@ describe('with the key that the guide creates', slow, () => {
     })
   })
 
-  // A hook with such a key would let every call through, or block it.
+  // A hook with such settings would allow every call, or block every call.
   const refused: Record<string, [says: RegExp, env: () => Promise<Record<string, string>> | Record<string, string>]> = {
     'a key that is not valid': [
       /127\.0\.0\.1:\d+ does not accept the key abcd1234 of codex-\S+ \(401\)\. .*wardline keys create --scope agent .*--instance 'codex-\*'/,
@@ -267,7 +267,7 @@ describe('with the key that the guide creates', slow, () => {
     },
   )
 
-  test('is installed while the service is away, and says that its key was not checked', async () => {
+  test('a hook is installed while the service is unreachable, with a note that its key was not checked', async () => {
     const home = newHome({ WARDLINE_URL: 'http://127.0.0.1:1' })
     const { code, stdout } = await home.run(['install', 'cursor', '--yes'])
     expect([code, stdout]).toEqual([
@@ -278,7 +278,7 @@ describe('with the key that the guide creates', slow, () => {
   })
 })
 
-test('what was installed is what a shell runs, and it blocks', slow, async () => {
+test('the installed command runs in a shell, and blocks a suspended agent', slow, async () => {
   await using fleet = await TestFleet.open()
   const home = new AgentHome({
     WARDLINE_URL: fleet.wire.url,
@@ -298,7 +298,7 @@ test('what was installed is what a shell runs, and it blocks', slow, async () =>
   expect(await ask()).toMatchObject({ code: 2, stderr: expect.stringContaining('suspended (exfiltration)') })
 })
 
-test('help and version say what there is, and status what is known', slow, async () => {
+test('--help lists the commands, --version prints the version, status the known state', slow, async () => {
   await using fleet = await TestFleet.open()
   const home = new AgentHome({
     WARDLINE_URL: fleet.wire.url,
@@ -325,7 +325,7 @@ test('help and version say what there is, and status what is known', slow, async
   })
   await home.hook(['claude-code'], sample('claude-code.PreToolUse.Bash.agent-sdk-0.3.330'))
   fleet.wire.mode = 'refuse'
-  // What was heard last of a suspension holds.
+  // Without an answer, status shows the last known state.
   expect(await home.run(['status'])).toMatchObject({
     code: 3,
     stdout: expect.stringContaining('version 1, as last heard'),
@@ -337,8 +337,8 @@ test('help and version say what there is, and status what is known', slow, async
   expect(await home.run(['status'], '', { WARDLINE_KEY: '' })).toMatchObject({ code: 78 })
 })
 
-// The terminal is a real one where there is `script` to make one.
-test('asks a person, and takes no answer but yes for one', slow, async ({ skip }) => {
+// Uses a real terminal, created by the program `script`.
+test('asks for confirmation on a terminal, and continues only on yes', slow, async ({ skip }) => {
   try {
     execFileSync('script', ['--version'])
   } catch {

@@ -4,7 +4,7 @@ import { LineSplitter } from './line-splitter.ts'
 
 const maxLength = 8
 
-test('gives back every byte in its order, in whole lines while they are short enough', () => {
+test('returns all bytes in order, and lines within the limit whole', () => {
   fc.assert(
     fc.property(
       fc.array(fc.string({ unit: fc.constantFrom('a', 'b', '\n'), maxLength: 30 }), { maxLength: 8 }),
@@ -17,7 +17,7 @@ test('gives back every byte in its order, in whole lines while they are short en
         const whole = pieces.flatMap(({ kind }, place) => (kind === 'line' ? [texts[place]] : []))
         for (const line of lines) if (line.length <= maxLength) expect(whole).toContain(line)
         for (const line of whole) expect(lines).toContain(line)
-        // A long line ends, so that the next is read again.
+        // Each long line ends with a last part, so that the next line is read normally.
         const ends = pieces.filter(({ kind }) => kind === 'lastPart').length
         const longLines = lines.filter((line) => line.length > maxLength).length
         expect([longLines, longLines - 1]).toContain(ends)
@@ -27,7 +27,7 @@ test('gives back every byte in its order, in whole lines while they are short en
   )
 })
 
-test('keeps no more of a long line than its limit', () => {
+test('buffers no more of a long line than its limit', () => {
   const splitter = new LineSplitter(maxLength)
   const chunk = Buffer.alloc(5, 'a')
   const kept = Array.from({ length: 1_000 }, () =>

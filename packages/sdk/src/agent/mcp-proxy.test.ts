@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { AgentHome } from '../test-agent-command.ts'
 import { agentId, eventually, TestFleet } from '../test-service.ts'
 
-// The client and the server of the real MCP packages, with the proxy as a process between them.
+// Client and server use the real MCP packages; the proxy runs between them as a process.
 const slow = { timeout: 60_000 }
 
 const program = fileURLToPath(new URL('../wardline-agent.ts', import.meta.url))
@@ -48,7 +48,7 @@ async function connect(mode: 'legacy' | 'auto', env: Record<string, string> = {}
   return { client, call, stderr: () => said, pid: transport.pid }
 }
 
-/** The report of a call with this in its arguments. */
+/** Returns the report of a call whose arguments contain `said`. */
 const reported = (toolName: string, said = '') =>
   eventually(async () => {
     const calls = (await fleet.events('tool_call')).filter(({ metadata }) => metadata?.toolName === toolName)
@@ -57,9 +57,9 @@ const reported = (toolName: string, said = '') =>
     return event!
   })
 
-// Both generations of the protocol: an answer of ours has to be one in each.
+// Both generations of the protocol: the proxy's own answers must be valid in each.
 describe.each(['legacy', 'auto'] as const)('between a client (%s) and a server', slow, (mode) => {
-  test('an allowed call reaches the server, and is reported with how it ended', async () => {
+  test('an allowed call reaches the server, and is reported with its outcome', async () => {
     const { client, call } = await connect(mode)
     expect((await client.listTools()).tools.map(({ name }) => name)).toContain('echo')
     const said = `hello ${mode}`
@@ -83,7 +83,7 @@ describe.each(['legacy', 'auto'] as const)('between a client (%s) and a server',
     expect(JSON.stringify(await fleet.events('tool_call'))).not.toContain(decoyKey)
   })
 
-  test('a suspension stops the calls, and only those, until it is lifted', async () => {
+  test('a suspension blocks tool calls, and nothing else, until it is lifted', async () => {
     const { client, call } = await connect(mode)
     expect(await call('echo', { said: 'before' })).toMatchObject({ isError: false })
     await fleet.kill('exfiltration')
@@ -100,7 +100,7 @@ describe.each(['legacy', 'auto'] as const)('between a client (%s) and a server',
     await eventually(async () => expect(await call('calls')).toEqual({ text: '1', isError: false }))
   })
 
-  test('calls at the same time get their own answers, and do not wait for each other', async () => {
+  test('concurrent calls get their own answers, and do not wait for each other', async () => {
     const { call } = await connect(mode)
     const unanswered = call('never').catch(() => 'never')
     const said = Array.from({ length: 50 }, (_, place) => `message ${place}`)
@@ -114,7 +114,7 @@ describe.each(['legacy', 'auto'] as const)('between a client (%s) and a server',
     expect(await Promise.race([unanswered, Promise.resolve('still waiting')])).toBe('still waiting')
   })
 
-  test('denies what is too large to be compared with decoys, whatever it fails to', async () => {
+  test('a call too large to compare with decoys is denied in every fail mode', async () => {
     const said = 'some words '.repeat(500_000)
     for (const WARDLINE_FAIL_MODE of ['open', 'closed']) {
       const { call } = await connect(mode, { WARDLINE_FAIL_MODE })
@@ -126,7 +126,7 @@ describe.each(['legacy', 'auto'] as const)('between a client (%s) and a server',
     }
   })
 
-  test('a server that crashes takes its proxy with it', async () => {
+  test('the proxy exits when its server crashes', async () => {
     const { client, call, stderr } = await connect(mode)
     const closed = new Promise<void>((resolve) => {
       client.onclose = resolve

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AgentHome, ended } from '../test-agent-command.ts'
 import { agentId, eventually, TestFleet } from '../test-service.ts'
 
-// The proxy byte by byte, with small servers that do what no good one does.
+// Tests the proxy byte by byte, with small servers that misbehave.
 const slow = { timeout: 60_000 }
 
 let fleet: TestFleet
@@ -17,7 +17,7 @@ afterAll(() => fleet[Symbol.asyncDispose]())
 const newHome = (env: Record<string, string> = {}) =>
   new AgentHome({ WARDLINE_URL: fleet.wire.url, WARDLINE_KEY: fleet.agentKey, WARDLINE_INSTANCE_ID: agentId, ...env })
 
-/** Sends back every byte that it gets. */
+/** Echoes every byte. */
 const echo = ['-e', 'process.stdin.pipe(process.stdout)']
 const proxy = (...server: string[]) => ['mcp-proxy', '--', process.execPath, ...server]
 const closed = { WARDLINE_FAIL_MODE: 'closed' }
@@ -37,7 +37,7 @@ const denial = (id: unknown) => ({
 })
 
 describe('the proxy', slow, () => {
-  test('relays to the byte what it has nothing against, in its order', async () => {
+  test('relays allowed messages byte for byte, in order', async () => {
     const odd = [
       '{ "jsonrpc":"2.0",  "id":1 , "method":"ping" }',
       '{"jsonrpc":"2.0","id":12345678901234567890,"method":"tools/list","params":{"a":1.0,"b":1e3}}',
@@ -54,7 +54,7 @@ describe('the proxy', slow, () => {
     expect(code).toBe(0)
   })
 
-  test('holds back a call with a decoy, and nothing around it', async () => {
+  test('denies calls with a decoy, and relays the messages around them', async () => {
     const input = [
       call(1, 'a'),
       decoyCall(2),
@@ -72,14 +72,14 @@ describe('the proxy', slow, () => {
     expect(stdout).not.toContain(decoyKey)
   })
 
-  // The service refuses these signs, and a check that was refused must not let the call through.
-  test('holds back a call with a decoy that a NUL or half a character cuts', async () => {
+  // The service refuses these characters, and a refused check must not let the call through.
+  test('denies a call with a decoy that is split by NUL or a lone surrogate', async () => {
     const cut = (id: number, sign: string) => call(id, `${decoyKey.slice(0, 9)}${sign}${decoyKey.slice(9)}`)
     const { stdout } = await newHome().run(proxy(...echo), `${cut(1, '\0')}\n${cut(2, '\ud800')}\n`)
     expect(linesOf(stdout).map((line) => JSON.parse(line))).toEqual([denial(1), denial(2)])
   })
 
-  // A message that says the same in other bytes must not be another.
+  // The same message in other bytes must be detected too.
   test.each([
     ['an escaped method', () => decoyCall(1).replace('tools/call', 'tools\\/call')],
     ['a method in code points', () => decoyCall(1).replace('tools', '\\u0074ools')],
@@ -97,12 +97,12 @@ describe('the proxy', slow, () => {
       () => `{"params":${JSON.stringify({ arguments: { a: decoyKey } })},"method":"tools/call","id":1}`,
     ],
     ['a batch of one', () => `[${decoyCall(1)}]`],
-  ])('sees a call in %s', async (_case, line) => {
+  ])('detects a call in the form of %s', async (_case, line) => {
     const { stdout } = await newHome().run(proxy(...echo), `${line()}\n`)
     expect(linesOf(stdout).map((answer) => JSON.parse(answer))).toEqual([denial(1)])
   })
 
-  test('takes a denied call out of a batch', async () => {
+  test('removes a denied call from a batch', async () => {
     const batch = `[${call(1, 'a')},${decoyCall(2)},{"jsonrpc":"2.0","method":"notifications/initialized"}]`
     const { stdout } = await newHome().run(proxy(...echo), `${batch}\n`)
     const [first, second] = linesOf(stdout)
@@ -112,7 +112,7 @@ describe('the proxy', slow, () => {
     expect(second).toEqual(denial(2))
   })
 
-  test('says nothing about a denied call that wants no answer', async () => {
+  test('sends no answer to a denied notification', async () => {
     const { stdout } = await newHome().run(proxy(...echo), `${call(undefined, decoyKey)}\n${call(2, 'a')}\n`)
     expect(linesOf(stdout)).toEqual([call(2, 'a')])
   })
@@ -120,7 +120,7 @@ describe('the proxy', slow, () => {
   test.each([
     ['no JSON', '{"jsonrpc":'],
     ['a number', '42'],
-  ])('passes on unread what it cannot parse (%s) only when failing open', async (_case, line) => {
+  ])('forwards a message that it cannot parse (%s) only when failing open', async (_case, line) => {
     const [open, shut] = await Promise.all([
       newHome().run(proxy(...echo), `${line}\n${call(1, 'a')}\n`),
       newHome(closed).run(proxy(...echo), `${line}\n${call(1, 'a')}\n`),
@@ -135,7 +135,7 @@ describe('the proxy', slow, () => {
     ])
   })
 
-  test('passes on no message of more than 16 MiB, whatever it fails to', async () => {
+  test('refuses messages over 16 MiB in every fail mode', async () => {
     const long = call(1, 'x'.repeat(17 * 1024 * 1024))
     const [open, shut] = await Promise.all([
       newHome().run(proxy(...echo), `${long}\n${call(2, 'a')}\n`),
@@ -149,8 +149,8 @@ describe('the proxy', slow, () => {
     }
   })
 
-  test('writes no answer into the middle of a line of the server', async () => {
-    // Says half a line on the first message, and the rest on the second.
+  test('inserts its answers only between lines of the server', async () => {
+    // Prints half a line on the first message, and the rest on the second.
     const halves = `let count = 0
       require('readline').createInterface({ input: process.stdin })
         .on('line', () => process.stdout.write(count++ === 0 ? '{"half":' : '1}\\n'))`
@@ -169,7 +169,7 @@ describe('the proxy', slow, () => {
     expect(linesOf(shown).map((line) => JSON.parse(line))).toEqual([{ half: 1 }, denial(2)])
   })
 
-  test('slows a client down whose server does not read, and loses nothing', async () => {
+  test('applies backpressure to the client while the server does not read, and loses nothing', async () => {
     const lazy = `const held = setInterval(() => {}, 1000)
       process.once('SIGUSR2', () => {
         clearInterval(held)
@@ -192,7 +192,7 @@ describe('the proxy', slow, () => {
     expect(stdout === `${lines.join('\n')}\n`).toBe(true)
   })
 
-  test('denies every call while there is no contact, when failing closed', async () => {
+  test('denies every call without contact when failing closed', async () => {
     const home = newHome({ ...closed, WARDLINE_URL: 'http://127.0.0.1:1' })
     const { stdout } = await home.run(proxy(...echo), `${call(1, 'a')}\n{"jsonrpc":"2.0","id":2,"method":"ping"}\n`)
     expect(linesOf(stdout).map((line) => JSON.parse(line))).toEqual([
@@ -201,10 +201,10 @@ describe('the proxy', slow, () => {
     ])
   })
 
-  test('keeps a suspension over its own restart while the service is away', async () => {
+  test('keeps a suspension across a restart while the service is unreachable', async () => {
     const home = newHome()
     await fleet.kill('exfiltration').catch(async () => {
-      // The service does not know the instance yet.
+      // The instance must be registered before it can be killed.
       await home.run(proxy(...echo), `${call(1, 'a')}\n`)
       await fleet.kill('exfiltration')
     })
@@ -219,8 +219,8 @@ describe('the proxy', slow, () => {
   })
 })
 
-// A server that ended the proxy by one answer would thereby keep the report of its last calls from the service.
-test('the proxy survives an answer whose id is nested deeper than a stack reaches', slow, async () => {
+// Otherwise a server could crash the proxy with one answer, and the report of its last calls would be lost.
+test('the proxy survives an answer whose id is nested deeper than the stack allows', slow, async () => {
   const deep = `'['.repeat(200_000) + ']'.repeat(200_000)`
   const server = `process.stdin.once('data', () => {
     console.log('{"jsonrpc":"2.0","id":' + ${deep} + ',"result":{}}')
@@ -232,7 +232,7 @@ test('the proxy survives an answer whose id is nested deeper than a stack reache
   expect(code).toBe(0)
 })
 
-describe('the end of the server', slow, () => {
+describe('the exit of the server', slow, () => {
   const startedWith = async (child: ChildProcess) => {
     let shown = ''
     child.stdout!.on('data', (text) => {
@@ -241,15 +241,15 @@ describe('the end of the server', slow, () => {
     await eventually(() => expect(shown).toContain('up'))
   }
 
-  test.each([0, 1, 42])('gives the proxy its exit code (%i)', async (code) => {
+  test.each([0, 1, 42])('sets the exit code of the proxy (%i)', async (code) => {
     expect(await newHome().run(proxy('-e', `process.exit(${code})`))).toMatchObject({ code })
   })
 
-  test('by a signal gives what a shell makes of it', async () => {
+  test('by a signal sets the exit code that a shell would report', async () => {
     expect(await newHome().run(proxy('-e', `process.kill(process.pid, 'SIGKILL')`))).toMatchObject({ code: 137 })
   })
 
-  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('comes by the signal %s to the proxy, too', async (signal) => {
+  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('follows when the proxy receives %s', async (signal) => {
     const child = newHome().start(
       proxy('-e', `process.on('${signal}', () => process.exit(9)); setInterval(() => {}, 1000); console.log('up')`),
     )
@@ -258,14 +258,14 @@ describe('the end of the server', slow, () => {
     expect(await ended(child)).toMatchObject({ code: 9 })
   })
 
-  test('comes when the client has gone', async () => {
+  test('follows when the client has gone', async () => {
     const child = newHome().start(proxy('-e', `setInterval(() => console.log('up'), 20)`))
     await startedWith(child)
     child.stdout!.destroy()
     expect(await ended(child)).toMatchObject({ code: 143 })
   })
 
-  test('is not waited for when something that it started holds its output', async () => {
+  test('ends the proxy even if a child process of the server holds its output open', async () => {
     const holder = `require('child_process').spawn(process.execPath, ['-e', 'setTimeout(() => {}, 20000)'], { stdio: ['ignore', 'inherit', 'ignore'], detached: true }).unref(); process.exit(5)`
     const child = newHome().start(proxy('-e', holder))
     const code = await new Promise((resolve) => child.once('exit', resolve))
@@ -273,7 +273,7 @@ describe('the end of the server', slow, () => {
     child.stdout!.destroy()
   })
 
-  test('is distinguished from a server that cannot be started', async () => {
+  test('has another exit code than a server that cannot be started', async () => {
     expect(await newHome().run(['mcp-proxy', '--', 'no-such-program'])).toMatchObject({
       code: 127,
       stderr: expect.stringContaining('cannot be started (ENOENT)'),
@@ -282,8 +282,8 @@ describe('the end of the server', slow, () => {
   })
 })
 
-describe('settings that cannot be used', slow, () => {
-  test('keep the server from starting when failing closed', async () => {
+describe('invalid settings', slow, () => {
+  test('prevent the server from starting when failing closed', async () => {
     const answer = await newHome({ WARDLINE_KEY: '' }).run(
       ['mcp-proxy', '--fail-closed', '--', process.execPath, ...echo],
       `${call(1, 'a')}\n`,
@@ -291,7 +291,7 @@ describe('settings that cannot be used', slow, () => {
     expect(answer).toMatchObject({ code: 78, stdout: '', stderr: expect.stringContaining('a key') })
   })
 
-  test('are warned of when failing open', async () => {
+  test('cause a warning when failing open', async () => {
     const answer = await newHome({ WARDLINE_KEY: '' }).run(proxy(...echo), `${call(1, 'a')}\n`)
     expect(answer).toMatchObject({
       code: 0,

@@ -28,13 +28,13 @@ test.each([
   expect(found(args)).toEqual(paths)
 })
 
-test('says nothing of what leads nowhere else', () => {
+test('returns nothing for paths without links and for other values', () => {
   for (const args of [{ path: join(folder, 'secret', 'token') }, 'cat package.json', '', null, 7, { a: { b: true } }]) {
     expect(found(args), JSON.stringify(args)).toEqual([])
   }
 })
 
-test('looks at a bounded number of words', () => {
+test('checks a bounded number of words', () => {
   const words = Array.from({ length: 10_000 }, (_, place) => `word${place}`).join(' ')
   expect(found({ command: `${words} a.txt` })).toEqual([])
   expect(found({ command: `a.txt ${words}` })).toEqual(['/secret/token'])

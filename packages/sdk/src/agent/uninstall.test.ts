@@ -12,7 +12,7 @@ const seed = 20261122
 const folder = mkdtempSync(join(tmpdir(), 'wardline-uninstall-'))
 const [node, script] = process.argv
 beforeAll(() => {
-  // What is installed is the program that runs.
+  // The hook command uses the program that is running.
   process.argv[1] = fileURLToPath(new URL('../wardline-agent.ts', import.meta.url))
 })
 afterAll(() => {
@@ -35,14 +35,14 @@ const request = (tool: CodingTool, failClosed = false) => ({
   say: () => {},
 })
 
-/** Bytes, or undefined where there is no file. */
+/** Writes the file; undefined removes it. */
 function put(tool: Tool, text: string | undefined): void {
   rmSync(dirname(files[tool]), { recursive: true, force: true })
   if (text === undefined) return
   mkdirSync(dirname(files[tool]), { recursive: true })
   writeFileSync(files[tool], text)
 }
-/** Two backups within a millisecond would have one name. */
+/** Two backups within the same millisecond would have the same name. */
 function dropBackups(): void {
   for (const file of Object.values(files)) {
     const names = existsSync(dirname(file)) ? readdirSync(dirname(file)) : []
@@ -64,7 +64,7 @@ const settings = fc
   .filter(({ hooks }: { hooks?: unknown }) =>
     Object.entries(hooks ?? {}).every(([event, list]) => event !== 'PreToolUse' || Array.isArray(list)),
   )
-/** A file as it may exist before: missing, blank, or JSON in any form. */
+/** A file as it may exist before: missing, blank, or JSON in any format. */
 const files0 = fc.oneof(
   fc.constantFrom(
     undefined,
@@ -89,7 +89,7 @@ const files0 = fc.oneof(
 const anyTool = fc.constantFrom<Tool[]>('claude-code', 'codex')
 
 describe(`uninstall (seed ${seed})`, { timeout: 120_000 }, () => {
-  test('leaves the file byte for byte as it was, however often it was installed', async () => {
+  test('restores the file byte for byte, whatever the number of installs', async () => {
     const property = fc.asyncProperty(
       anyTool,
       files0,
@@ -105,7 +105,7 @@ describe(`uninstall (seed ${seed})`, { timeout: 120_000 }, () => {
     await fc.assert(property, { seed, numRuns: 200 })
   })
 
-  test('removes only its entries when the file was changed since', async () => {
+  test('removes only its own entries if the file was changed since the install', async () => {
     const property = fc.asyncProperty(anyTool, files0, fc.jsonValue(), async (tool, before, value) => {
       put(tool, before)
       await add(tool)
@@ -115,7 +115,7 @@ describe(`uninstall (seed ${seed})`, { timeout: 120_000 }, () => {
       await remove(tool)
       const after = read(tool)!
       expect(after).not.toContain('wardline-agent')
-      // All that is left stood there, and nothing is gone but the hook and the list that it was in.
+      // Nothing was added, and nothing is missing except the hook and the list that contained it.
       const { hooks: left = {}, ...others } = JSON.parse(after.replace(/^\ufeff/, ''))
       const { hooks, ...known } = JSON.parse(changed.replace(/^\ufeff/, ''))
       expect(others).toEqual(known)
@@ -125,7 +125,7 @@ describe(`uninstall (seed ${seed})`, { timeout: 120_000 }, () => {
     await fc.assert(property, { seed, numRuns: 200 })
   })
 
-  test('takes every hook of ours out of a file that changed between two installs', async () => {
+  test('removes all its hooks from a file that changed between two installs', async () => {
     put('codex', '{ "a": 1 }\n')
     await add('codex')
     writeFileSync(files.codex, `${read('codex')}\n`)
@@ -141,11 +141,11 @@ describe('the installed program', { timeout: 60_000 }, () => {
     ['cursor', '.cursor/hooks.json', '{"hooks":{}}'],
     ['claude-code', '.claude/settings.json', undefined],
     ['codex', '.codex/hooks.json', '{ "hooks": { "PreToolUse": [] } }'],
-  ])('gives %s back what it found in %s: %j', async (tool, file, before) => {
+  ])('restores the previous settings of %s in %s: %j', async (tool, file, before) => {
     const home = new AgentHome()
     if (before !== undefined) home.write(file, before, 0o640)
     await home.run(['install', tool, '--yes'])
-    // What the settings hold may be secret.
+    // Settings may contain secrets.
     const [state] = readdirSync(home.path('.local/state/wardline'))
     expect(statSync(home.path('.local/state/wardline', state!)).mode & 0o777).toBe(0o600)
     expect(await home.run(['uninstall', tool, '--yes'])).toMatchObject({ code: 0, stderr: '' })
@@ -155,7 +155,7 @@ describe('the installed program', { timeout: 60_000 }, () => {
     expect((await home.run(['uninstall', tool, '--yes'])).stdout).toContain('not installed')
   })
 
-  test('leaves a file alone whose bytes are no text', async () => {
+  test('leaves a file unchanged that is not UTF-8', async () => {
     const home = new AgentHome()
     const file = home.write('.codex/hooks.json', '')
     const bytes = Buffer.from('{"a":"\xff"}', 'latin1')
