@@ -14,7 +14,7 @@ const callOf = (toolName: string, input: object) =>
   ({ type: 'tool-call', toolCallId: 'call-1', toolName, input: JSON.stringify(input) }) as const
 const finish = (unified: 'stop' | 'tool-calls') => ({ unified, raw: undefined })
 
-/** Calls a tool once, then says that it is done. */
+/** Model that calls a tool once, then answers "done". */
 const modelThat = (call: ReturnType<typeof callOf>) =>
   new MockLanguageModelV3({
     doGenerate: [
@@ -73,7 +73,7 @@ async function streamed(monitor: Monitor, execute: (input: { path: string }) => 
   return outputs
 }
 
-test('hands on what a tool yields as it comes', async () => {
+test('streams the results that a tool yields', async () => {
   const outputs = await streamed(active, async function* ({ path }) {
     yield `${path}: 1`
     yield `${path}: 2`
@@ -87,7 +87,7 @@ test('hands on what a tool yields as it comes', async () => {
   expect((await fleet.events('tool_call'))[0]).toMatchObject({ metadata: { toolName: 'watch', ok: true } })
 })
 
-test('has the last of the results of an ordinary function that gives several', async () => {
+test('returns only the last result of an ordinary function that returns an iterable', async () => {
   const twice = async function* () {
     yield 'first'
     yield 'last'
@@ -95,7 +95,7 @@ test('has the last of the results of an ordinary function that gives several', a
   expect(await streamed(active, () => twice())).toEqual([[false, 'last']])
 })
 
-test('denies a tool that yields its results', async () => {
+test('denies a tool that streams its results', async () => {
   let runs = 0
   const outputs = await streamed(suspended, async function* () {
     runs += 1
@@ -105,7 +105,7 @@ test('denies a tool that yields its results', async () => {
   expect(outputs.at(-1)).toEqual([false, denied(expect.stringContaining('suspended'))])
 })
 
-test('keeps a denial away from a tool that turns its own output into words', async () => {
+test('does not pass a denial to toModelOutput of the tool', async () => {
   const model = modelThat(callOf('count', { path: '/' }))
   const count = tool({
     inputSchema,
@@ -121,7 +121,7 @@ test('keeps a denial away from a tool that turns its own output into words', asy
   expect(await outputFor(active)).toBe('2 files')
 })
 
-test('holds back a denied call of a tool that runs elsewhere, and reports one that is allowed', async () => {
+test('requests approval for a denied call of a tool without execute, and reports an allowed one', async () => {
   const open = async (monitor: Monitor) => {
     const tools = guardTools(monitor, { 'open-page': tool({ inputSchema }) })
     const { content } = await generateText({

@@ -11,7 +11,7 @@ const inputTokens = { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 }
 const usage = { inputTokens, outputTokens: { total: 1, text: 1, reasoning: 0 } }
 const finish = (unified: 'stop' | 'tool-calls') => ({ unified, raw: undefined })
 
-/** Calls a tool once, then says that it is done. */
+/** Model that calls a tool once, then answers "done". */
 const modelThat = (toolName: string, path: string) =>
   new MockLanguageModelV4({
     doGenerate: [
@@ -59,13 +59,13 @@ afterAll(() => fleet[Symbol.asyncDispose]())
 const contents = async (answer: PromiseLike<{ content: { type: string }[] }>) =>
   (await answer).content.map(({ type }) => type)
 
-// A page that the model opens at the provider is out of reach of a guard around a function.
-test('denies and reports calls of tools that run elsewhere', async () => {
+// A tool without `execute` has no function that a guard could wrap.
+test('denies and reports calls of tools without execute', async () => {
   const tools = { 'open-page': tool({ inputSchema }) }
   const model = modelThat('open-page', '/')
   const open = (monitor: Monitor) =>
     generateText({ model, tools, prompt: 'go', toolApproval: guardApproval(monitor), stopWhen: isStepCount(2) })
-  // The model reads the denial, and continues.
+  // The model reads the denial and continues.
   expect(await contents(open(suspended))).toEqual([
     'tool-call',
     'tool-approval-request',
@@ -84,7 +84,7 @@ test('denies and reports calls of tools that run elsewhere', async () => {
   })
 })
 
-test('guards a tool that was not wrapped', async () => {
+test('guardApproval guards a tool that was not wrapped', async () => {
   let runs = 0
   const tools = { bare: tool({ inputSchema, execute: async () => ++runs }) }
   const run = (monitor: Monitor) =>
@@ -95,7 +95,7 @@ test('guards a tool that was not wrapped', async () => {
   expect(runs).toBe(1)
 })
 
-test('leaves the last word to your rule, and to needsApproval where there is none', async () => {
+test('applies the own rule to allowed calls, and needsApproval without a rule', async () => {
   const tools = {
     bare: tool({ inputSchema, execute: async () => 'ran', needsApproval: ({ path }) => path === '/etc' }),
   }

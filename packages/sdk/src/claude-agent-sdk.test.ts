@@ -8,7 +8,7 @@ import { guardHooks } from './claude-agent-sdk.ts'
 import { describeAdapter } from './test-adapter.ts'
 import { eventually, TestFleet } from './test-service.ts'
 
-/** Speaks the protocol of Claude Code with the real Agent SDK, which asks our hooks; no model is behind it. */
+/** Stand-in for Claude Code: the real Agent SDK talks to it and runs the hooks, but no model decides. */
 const claude = fileURLToPath(new URL('../../../examples/claude-agent-sdk/offline-claude.ts', import.meta.url))
 const toolName = 'mcp__files__read'
 
@@ -22,7 +22,7 @@ interface Turn {
   output: string[]
 }
 
-/** The results of the calls that were asked for, one after the other. */
+/** Makes the calls one after another and returns their results. */
 async function takeTurn(hooks: ReturnType<typeof guardHooks>, paths: string[]): Promise<Turn> {
   const turn: Turn = { ran: [], output: [] }
   const prompt = JSON.stringify(paths.map((path) => ({ tool: toolName, input: { path } })))
@@ -54,7 +54,7 @@ beforeEach(async () => {
 })
 afterEach(() => fleet[Symbol.asyncDispose]())
 
-test('stops an agent that is suspended, instead of denying call after call', async () => {
+test('stops a suspended agent instead of denying each of its calls', async () => {
   const { monitor } = fleet.monitor()
   await monitor.start()
   await fleet.kill('test')
@@ -63,7 +63,7 @@ test('stops an agent that is suspended, instead of denying call after call', asy
   expect([ran, output.length]).toEqual([[], 1])
 })
 
-test('finds a decoy path by the folder of the session, and goes on with the next call', async () => {
+test('denies a decoy path relative to the folder of the session, and allows the next call', async () => {
   await fleet.plantPath(join(cwd, 'notes.txt'))
   const { monitor } = fleet.monitor()
   await monitor.start()
@@ -76,7 +76,7 @@ test('finds a decoy path by the folder of the session, and goes on with the next
   expect(call).toMatchObject({ session_id: expect.stringMatching(/^[\da-f-]{36}$/), metadata: { durationMs: 1 } })
 })
 
-test('keeps your hooks, and loses none of its hooks to them', async () => {
+test('runs the own hooks as well as its hooks', async () => {
   const { monitor } = fleet.monitor()
   await monitor.start()
   const seen: string[] = []
@@ -97,8 +97,8 @@ test('keeps your hooks, and loses none of its hooks to them', async () => {
   expect(await fleet.events('tool_call')).toHaveLength(1)
 })
 
-// A hook that cannot answer lets the call pass, unless Claude Code is configured to block.
-test('has a hook that fails block the call when failing closed, and only then', async () => {
+// A hook that cannot answer allows the call, unless Claude Code is configured to block.
+test('configures a failing hook to block the call only when failing closed', async () => {
   const [open, closed] = (['open', 'closed'] as const).map((failMode) => fleet.monitor({ failMode }).monitor)
   expect(guardHooks(open!).PreToolUse[0]!.onFailure).toBeUndefined()
   expect(guardHooks(closed!).PreToolUse[0]!.onFailure).toBe('block')

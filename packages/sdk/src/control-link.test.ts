@@ -16,7 +16,7 @@ const poll = /\/status$/
 const ownStream = /\/agent-1\/control$/
 const ownPoll = /\/agent-1\/status$/
 
-test('aborts the signal as soon as a kill is pushed, and says why', async () => {
+test('aborts the signal with the reason when a kill is pushed', async () => {
   await using fleet = await TestFleet.open()
   const suspendLog = join(fleet.folder, 'suspend.log')
   const { monitor, heard } = fleet.monitor({ suspendLog }, { pollWithoutStream: 600_000 })
@@ -50,7 +50,7 @@ test('aborts the signal as soon as a kill is pushed, and says why', async () => 
   expect(heard.error).toEqual([])
 })
 
-test('reports to the service what it is and which version it applied', async () => {
+test('reports its metadata and applied version to the service', async () => {
   await using fleet = await TestFleet.open()
   const tags = ['env:production', 'team:payments']
   const about = { name: 'Support bot', agentType: 'custom', version: '1.4.0', failMode: 'closed' as const, tags }
@@ -64,13 +64,13 @@ test('reports to the service what it is and which version it applied', async () 
     agent_tags: tags,
     status: 'active',
   })
-  // The heartbeat confirms as well, should every acknowledgement be lost.
+  // The heartbeat confirms the version even if every acknowledgement is lost.
   fleet.wire.cut = /\/ack$/
   await fleet.kill('why')
   await eventually(async () => expect((await fleet.instance()).control.confirmed).toBe(true))
 })
 
-test('acknowledges at the next contact what could not be acknowledged at once', async () => {
+test('retries a failed acknowledgement at the next contact', async () => {
   await using fleet = await TestFleet.open()
   const { monitor } = fleet.monitor()
   fleet.wire.cut = /\/ack$|\/control$/
@@ -81,7 +81,7 @@ test('acknowledges at the next contact what could not be acknowledged at once', 
   await eventually(async () => expect((await fleet.instance()).control.confirmed).toBe(true))
 })
 
-// A proxy that buffers the stream must not keep a kill from the agent.
+// A proxy that buffers the stream must not delay a kill.
 test.each([
   ['cut', { cut: stream }],
   ['silent', { stall: stream }],
@@ -95,7 +95,7 @@ test.each([
   expect(monitor.health.stream).toBe('closed')
 })
 
-test('gives up a stream that has fallen silent, polls meanwhile, and comes back', async () => {
+test('closes a silent stream, polls meanwhile, and reconnects', async () => {
   await using fleet = await TestFleet.open()
   const { monitor } = fleet.monitor({}, { streamSilence: 1_000 })
   await monitor.start()
@@ -107,8 +107,8 @@ test('gives up a stream that has fallen silent, polls meanwhile, and comes back'
   await streamOpen(monitor)
 })
 
-// Restarting the service, or the network to it, must not set a suspended agent free for a moment.
-test('stays suspended while the service is killed and started again, until it is resumed', async () => {
+// A restart of the service or a network outage must not release a suspended agent even for a moment.
+test('stays suspended across a restart of the service until it is resumed', async () => {
   await using fleet = await TestFleet.open()
   const { monitor, heard } = fleet.monitor()
   await monitor.start()
@@ -130,8 +130,8 @@ test('stays suspended while the service is killed and started again, until it is
   await eventually(() => expect(monitor.suspended).toBe(false))
 })
 
-// A suspended agent that is restarted, while the service is away at that, would otherwise go on.
-test('comes up suspended from its state file without any contact', async () => {
+// Otherwise a suspended agent would run again if it is restarted while the service is unreachable.
+test('starts suspended from its state file without contact', async () => {
   await using fleet = await TestFleet.open()
   const stateFile = join(fleet.folder, 'state.json')
   const first = fleet.monitor({ stateFile })
@@ -156,8 +156,8 @@ test('comes up suspended from its state file without any contact', async () => {
   await eventually(() => expect(monitor.suspended).toBe(false))
 })
 
-// If the stream sent the version from such a file, the next poll would be answered "not changed".
-test('requests the whole state until the service itself has sent the one that its file claims', async () => {
+// A poll with the version from such a file would be answered "not changed".
+test('polls without a version until the service has confirmed the state from the file', async () => {
   await using fleet = await TestFleet.open()
   const stateFile = join(fleet.folder, 'state.json')
   await fleet.monitor().monitor.start()
@@ -173,39 +173,36 @@ test('requests the whole state until the service itself has sent the one that it
   expect(heard.suspend).toEqual([{ version: 1, reason: 'exfiltration' }])
 })
 
-// One line in a file would otherwise keep every kill from an agent that may write files.
-test.each([0, 900])(
-  'is suspended at its start although its file says %i versions later that it is not',
-  async (later) => {
-    await using fleet = await TestFleet.open()
-    const stateFile = join(fleet.folder, 'state.json')
-    const first = fleet.monitor({ stateFile })
-    await first.monitor.start()
-    await fleet.kill('exfiltration')
-    await eventually(() => expect(first.monitor.suspended).toBe(true))
-    await first.monitor.stop()
-    writeFileSync(stateFile, JSON.stringify({ instance_id: agentId, version: 1 + later, suspended: false }))
+// Otherwise an agent that may write files could block every kill with one line in its state file.
+test.each([0, 900])('starts suspended although its file contains a resume %i versions later', async (later) => {
+  await using fleet = await TestFleet.open()
+  const stateFile = join(fleet.folder, 'state.json')
+  const first = fleet.monitor({ stateFile })
+  await first.monitor.start()
+  await fleet.kill('exfiltration')
+  await eventually(() => expect(first.monitor.suspended).toBe(true))
+  await first.monitor.stop()
+  writeFileSync(stateFile, JSON.stringify({ instance_id: agentId, version: 1 + later, suspended: false }))
 
-    const { monitor, heard } = fleet.monitor({ stateFile })
-    expect(monitor.suspended).toBe(false)
-    await monitor.refresh()
-    expect(monitor.health).toMatchObject({ state: 'suspended', controlVersion: 1 })
-    expect(heard.suspend).toEqual([{ version: 1, reason: 'exfiltration' }])
-    await monitor.flush()
-    expect((await fleet.events('control_version_mismatch', 'critical'))[0]).toMatchObject({
-      instance_id: agentId,
-      metadata: { applied_version: 1 + later, service_version: 1 },
-    })
-    // It is stored, in case the service is unreachable at the next start.
-    expect(fleet.monitor({ stateFile }).monitor.suspended).toBe(true)
-    await fleet.resume()
-    await monitor.refresh()
-    expect(monitor.suspended).toBe(false)
-  },
-)
+  const { monitor, heard } = fleet.monitor({ stateFile })
+  expect(monitor.suspended).toBe(false)
+  await monitor.refresh()
+  expect(monitor.health).toMatchObject({ state: 'suspended', controlVersion: 1 })
+  expect(heard.suspend).toEqual([{ version: 1, reason: 'exfiltration' }])
+  await monitor.flush()
+  expect((await fleet.events('control_version_mismatch', 'critical'))[0]).toMatchObject({
+    instance_id: agentId,
+    metadata: { applied_version: 1 + later, service_version: 1 },
+  })
+  // The suspension is stored, in case the service is unreachable at the next start.
+  expect(fleet.monitor({ stateFile }).monitor.suspended).toBe(true)
+  await fleet.resume()
+  await monitor.refresh()
+  expect(monitor.suspended).toBe(false)
+})
 
-// A process of the service may hear of a resume a moment after another; one poll of it must not stop an agent.
-test('follows a suspension of a lower version when two polls in a row return it', async () => {
+// One process of the service may learn of a resume later than another; a single poll of it must not suspend an agent.
+test('applies a suspension of a lower version when two polls in a row return it', async () => {
   const said = [
     { version: 5, suspended: false },
     { version: 3, suspended: true },
@@ -228,8 +225,8 @@ test('follows a suspension of a lower version when two polls in a row return it'
   await monitor.stop()
 })
 
-// A service that was put back to an older copy of its database knows nothing of the kill.
-test('ignores a lower version, and says so once', async () => {
+// A service restored from an older copy of its database does not know the kill.
+test('ignores a lower version, and reports it once', async () => {
   await using fleet = await TestFleet.open()
   await using other = await TestFleet.open()
   const { monitor, heard } = fleet.monitor({ key: 'the-administrator-key-of-the-tests-of-the-sdk' })
@@ -251,7 +248,7 @@ test('ignores a lower version, and says so once', async () => {
   expect(heard.error.find(({ code }) => code === 'unexpected')?.message).toContain('is at control version 0')
 })
 
-test('asks seldom with a key that is refused, and says once what to do, without the key', async () => {
+test('polls rarely with a refused key, and reports the remedy once without the key', async () => {
   await using fleet = await TestFleet.open()
   const key = `${fleet.agentKey.slice(0, -4)}0000`
   const { monitor, heard } = fleet.monitor({ key })
@@ -263,7 +260,7 @@ test('asks seldom with a key that is refused, and says once what to do, without 
     expect(message).toContain('wardline keys create')
     expect(message).not.toContain(key)
   }
-  // A heartbeat and a poll at the start, a poll and a stream after it: the next ones are a minute away.
+  // A heartbeat and a poll at startup, then a poll and a stream. The next requests follow a minute later.
   await eventually(() => expect(fleet.wire.asked(poll)).toHaveLength(2))
   expect(fleet.wire.requests.length).toBeLessThanOrEqual(4)
 })
@@ -279,8 +276,8 @@ test('keeps the last known state without contact when failing open', async () =>
   expect(await monitor.guard({ toolName: 'file-read', args: [] })).toBeUndefined()
 })
 
-// An agent whose network is cut could otherwise work on unwatched.
-test('suspends itself without contact when failing closed, and resumes with the contact', async () => {
+// Otherwise an agent without network could run unmonitored.
+test('suspends itself without contact when failing closed, and resumes once contact is restored', async () => {
   await using fleet = await TestFleet.open()
   const suspendLog = join(fleet.folder, 'suspend.log')
   const { monitor, heard } = fleet.monitor({ failMode: 'closed', staleAfterMs: 300, suspendLog })
@@ -299,7 +296,7 @@ test('suspends itself without contact when failing closed, and resumes with the 
   expect(JSON.parse(suspended!)).toMatchObject({ action: 'suspend', reason: 'no contact with the monitoring service' })
 })
 
-test('stays suspended when the contact comes back with a kill', async () => {
+test('stays suspended when restored contact brings a kill', async () => {
   await using fleet = await TestFleet.open()
   const { monitor, heard } = fleet.monitor({ failMode: 'closed', staleAfterMs: 100 })
   await monitor.start()
@@ -313,7 +310,7 @@ test('stays suspended when the contact comes back with a kill', async () => {
   expect(heard.resume).toEqual([])
 })
 
-test('starts suspended when it fails closed and there was no contact ever', async () => {
+test('starts suspended when failing closed without any contact', async () => {
   await using fleet = await TestFleet.open()
   fleet.wire.mode = 'refuse'
   const { monitor, heard } = fleet.monitor({ failMode: 'closed' })
@@ -325,7 +322,7 @@ test('starts suspended when it fails closed and there was no contact ever', asyn
   await eventually(() => expect(monitor.suspended).toBe(false))
 })
 
-test('has started after a bounded time although the service does not answer', async () => {
+test('finishes start() in bounded time although the service does not answer', async () => {
   await using fleet = await TestFleet.open()
   fleet.wire.mode = 'stall'
   const { monitor } = fleet.monitor({}, { start: 50, request: 600_000 })
@@ -344,7 +341,7 @@ test('makes a guard wait for the first contact', async () => {
   expect(await monitor.guard({ toolName: 'file-read', args: [] })).toMatchObject({ code: 'suspended' })
 })
 
-test('does not follow a redirect, along which the key would go', async () => {
+test('does not follow a redirect, which would leak the key', async () => {
   const strays: unknown[] = []
   const elsewhere = createServer((request, response) => {
     strays.push(request.headers['x-monitor-key'])
@@ -365,7 +362,7 @@ test('does not follow a redirect, along which the key would go', async () => {
   front.close()
 })
 
-test('lets the process end while it listens', async () => {
+test('does not keep the process alive while it listens', async () => {
   await using fleet = await TestFleet.open()
   const index = fileURLToPath(new URL('./index.ts', import.meta.url))
   const program = `
@@ -378,7 +375,7 @@ test('lets the process end while it listens', async () => {
   expect((await run).stdout).toBe('listening\n')
 })
 
-test('says after a poll whether the service answered, for a short-lived process', async () => {
+test('refresh() returns whether the service answered', async () => {
   await using fleet = await TestFleet.open()
   const { monitor } = fleet.monitor()
   expect(await monitor.refresh()).toBe(true)
@@ -391,7 +388,7 @@ test('says after a poll whether the service answered, for a short-lived process'
   expect(monitor.suspended).toBe(true)
 })
 
-test('stops listening and asking when it is stopped, and stays as it was', async () => {
+test('stops listening and polling on stop(), and stays suspended', async () => {
   await using fleet = await TestFleet.open()
   const { monitor } = fleet.monitor({}, { heartbeat: 20, poll: 20 })
   await monitor.start()
@@ -401,14 +398,14 @@ test('stops listening and asking when it is stopped, and stays as it was', async
   expect(monitor.health).toMatchObject({ running: false, stream: 'closed', state: 'suspended' })
 
   const asked = () => fleet.wire.asked(/\/agent-1\//).length
-  // What was under way when it was stopped ends first.
+  // Let requests in flight finish first.
   await fleet.letTimePass()
   const before = asked()
   await fleet.letTimePass()
   expect(asked()).toBe(before)
 })
 
-test('says goodbye when it is stopped, once, and only to a service that knows it', async () => {
+test('announces its shutdown on stop() once, and only to a service that knows it', async () => {
   await using fleet = await TestFleet.open()
   const { monitor } = fleet.monitor({}, { heartbeat: 20 })
   await monitor.stop()

@@ -4,7 +4,7 @@ import { lineReader } from './control-stream.ts'
 import { backoff, jittered, usualPace } from './pace.ts'
 import { retryAfterMs } from './service.ts'
 
-test('reads the same lines however the stream is cut', () => {
+test('reads the same lines wherever chunks are split', () => {
   const text = ':\n\ndata: {"a":1}\nretry: 2000\n\ndata: {"b":2}\r\nid: 7\r\n\r\ndata:{"c":3}\n\n'
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 0, max: 12 })), (sizes) => {
@@ -21,15 +21,15 @@ test('reads the same lines however the stream is cut', () => {
   )
 })
 
-// A service that was taken over sends a line without an end to fill the memory of every agent.
-test('gives up a stream whose line does not end', () => {
+// A compromised service could send an endless line to fill the memory of every agent.
+test('rejects a stream with an endless line', () => {
   const read = lineReader(() => {})
   let isFine = true
   for (let chunks = 0; chunks < 100 && isFine; chunks++) isFine = read('x'.repeat(10_000))
   expect(isFine).toBe(false)
 })
 
-test('waits longer from attempt to attempt, at random, within its bounds', () => {
+test('increases the random wait with each attempt, within bounds', () => {
   for (let attempt = 0; attempt < 50; attempt++) {
     const wait = backoff(usualPace, attempt)
     expect(wait).toBeGreaterThanOrEqual(1_000)
@@ -40,8 +40,8 @@ test('waits longer from attempt to attempt, at random, within its bounds', () =>
   expect(new Set(Array.from({ length: 20 }, () => backoff(usualPace, 9))).size).toBeGreaterThan(10)
 })
 
-// A proxy that asks to wait for a day would blind the kill switch for a day.
-test('waits as long as it is asked to, a minute at most', () => {
+// Without a limit, a Retry-After of a day would block the kill switch for a day.
+test('respects Retry-After up to a minute', () => {
   expect(retryAfterMs('5')).toBe(5_000)
   expect(retryAfterMs('86400')).toBe(60_000)
   expect(retryAfterMs(new Date(Date.now() - 5_000).toUTCString())).toBe(0)

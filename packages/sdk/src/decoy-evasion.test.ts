@@ -8,7 +8,7 @@ import { decoyTexts, maxTextLength } from './decoy-texts.ts'
 import { answerPlainly, sendJson, startHostileService } from './test-hostile-service.ts'
 import { fastPace, TestFleet } from './test-service.ts'
 
-// What a model that was taken over may write into the arguments of a tool, so that a decoy in them is not looked for.
+// Arguments that a compromised model may write so that a decoy in them is not checked.
 
 let fleet: TestFleet
 let decoyKey: string
@@ -28,7 +28,7 @@ const openMonitor = () => fleet.monitor({ failMode: 'open', checkTimeoutMs: 10_0
 
 const inside = (text: string, sign: string) => `${text.slice(0, 12)}${sign}${text.slice(12)}`
 
-// The service refuses such texts, and failing open a refused check let the call through.
+// The service refuses such texts; when failing open, a refused check used to let the call through.
 test.each<[string, () => unknown]>([
   ['a key with a NUL in it', () => inside(decoyKey, '\0')],
   ['a key with half a pair in it', () => inside(decoyKey, half)],
@@ -54,7 +54,7 @@ test.each<[string, () => unknown]>([
   expect(heard.error).toEqual([])
 })
 
-test('denies keys of every kind with a NUL or half a pair anywhere in them', async () => {
+test('denies keys of every kind with NUL or a lone surrogate at any position', async () => {
   const { monitor } = openMonitor()
   await monitor.start()
   for (const keyType of keyTypes) {
@@ -68,7 +68,7 @@ test('denies keys of every kind with a NUL or half a pair anywhere in them', asy
   }
 })
 
-test('denies a path or a key that is checked separately, whatever it and its context contain', async () => {
+test('denies a decoy path with NUL or a lone surrogate in the path, folder, real path or tool name', async () => {
   const { monitor } = openMonitor()
   await monitor.start()
   expect(await monitor.checkPath(`${decoyPath}\0.txt`)).toBe(true)
@@ -80,7 +80,7 @@ test('denies a path or a key that is checked separately, whatever it and its con
   expect(await monitor.guard({ toolName: `\0${half}`, args: [decoyPath] })).toMatchObject({ code: 'decoy' })
 })
 
-test('asks with texts that the service takes, whatever the arguments hold', async () => {
+test('sends only texts that the service accepts, for any arguments', async () => {
   const { monitor, heard } = openMonitor()
   await monitor.start()
   const unit = fc.constantFrom('\0', half, '\udc00', 'a', '/', ' ', '.', '\u001f', '👋', "'", 'cd ')
@@ -92,7 +92,7 @@ test('asks with texts that the service takes, whatever the arguments hold', asyn
   expect(monitor.health.uncheckedCalls).toBe(0)
 })
 
-// Filler could otherwise push a decoy out of what is looked at.
+// Otherwise filler could push a decoy beyond the checked part.
 test.each<[string, () => unknown]>([
   ['a key behind a megabyte', () => `${filler(1_000_000)}${decoyKey} ${filler(10_000)}`],
   [
@@ -126,7 +126,7 @@ test.each<[string, () => unknown]>([
   ['too many', () => Array.from({ length: 600_000 }, () => 7)],
   ['too deep', () => JSON.parse(`${'['.repeat(300)}"text"${']'.repeat(300)}`)],
   ['too long as bytes', () => new Uint8Array(5 * 1024 * 1024)],
-])('denies arguments that are %s in every fail mode, and says why', async (_fault, args) => {
+])('denies arguments that are %s in every fail mode, with the reason', async (_fault, args) => {
   for (const failMode of ['open', 'closed'] as const) {
     const { monitor, heard } = fleet.monitor({ failMode })
     await monitor.start()
@@ -141,8 +141,8 @@ test.each<[string, () => unknown]>([
   }
 })
 
-// The arguments must not decide whether an object can be read.
-test('leaves arguments that are not readable to the fail mode', async () => {
+// Only the fail mode may decide, because arguments from a model cannot contain such objects.
+test('applies the fail mode to unreadable arguments', async () => {
   const args = new Proxy(
     {},
     {
@@ -161,12 +161,12 @@ test('leaves arguments that are not readable to the fail mode', async () => {
   }
 })
 
-/** Of a busy machine; what is not linear takes half a minute. */
+/** Limit for a busy machine; code that is not linear takes half a minute. */
 const hangMs = 8_000
 
-// The thread of the agent is blocked meanwhile, and a coding agent gives up on a hook that takes too long.
+// The check blocks the agent's thread, and a coding agent gives up on a hook that takes too long.
 test.each(['/a', '"a', 'a.b ', `\0${half}/`, 'cd a/;', 'cd b; cd .. ; cat x/y;', "cd '/a/b'; "])(
-  'looks at 4 MiB of %j in linear time, and at no more of them than it may',
+  'checks 4 MiB of %j in linear time, within the maximum of requests',
   (unit) => {
     for (const characters of [maxTextLength / 2, maxTextLength]) {
       const before = process.threadCpuUsage()
@@ -181,13 +181,13 @@ test.each<[string, (detours: string) => unknown]>([
   ['a path', (detours) => `/${detours}`],
   ['a list', (detours) => `a=1,b=/${detours}`],
   ['a change of folder', (detours) => `cd ${detours}; cat x`],
-])('takes detours out of %s in linear time', (_form, args) => {
+])('normalizes %s in linear time', (_form, args) => {
   const before = process.threadCpuUsage()
   decoyTexts(args('b/'.repeat(500_000) + 'a/../'.repeat(500_000)))
   expect(process.threadCpuUsage(before).user).toBeLessThan(hangMs * 1000)
 })
 
-test('cuts no script that needs more requests than may be made', () => {
+test('does not split a script that needs too many requests', () => {
   const cut = vi.spyOn(Buffer.prototype, 'subarray')
   try {
     expect(decoyTexts('cd a/;'.repeat(maxTextLength / 6))).toEqual({ keys: [], paths: [], gap: 'tooLarge' })
@@ -199,7 +199,7 @@ test('cuts no script that needs more requests than may be made', () => {
   }
 })
 
-test('begins each piece of a script in the folder that the script is in by then', () => {
+test('starts each piece of a script in the current folder of the script', () => {
   const step = fc.constantFrom('cd a', 'cd ..', 'cd /srv/x', 'cd "b c/d"', "pushd '../e'", 'cd ~', 'cd ./é/')
   fc.assert(
     fc.property(fc.array(step, { minLength: 1, maxLength: 40 }), (steps) => {
@@ -217,7 +217,7 @@ test('begins each piece of a script in the folder that the script is in by then'
   )
 })
 
-test('takes detours out of a path as the system does', () => {
+test('normalizes a path like posix.normalize', () => {
   const name = fc.constantFrom('..', '.', '', 'a', '..b', '~')
   fc.assert(
     fc.property(fc.array(name), (names) => {
@@ -228,7 +228,7 @@ test('takes detours out of a path as the system does', () => {
   )
 })
 
-describe('an answer that is none', () => {
+describe('an unusable answer to a check', () => {
   const asked = { toolName: 'file-read', args: ['/tmp/a', 'a text that may hold a key'] }
   const guardAgainst = async (failMode: 'open' | 'closed', answer: Parameters<typeof startHostileService>[0]) => {
     const url = await startHostileService(answer)
@@ -256,10 +256,10 @@ describe('an answer that is none', () => {
     [413, {}, /refuses the arguments/],
     [431, { 'x-error-code': 'invalid' }, /refuses the arguments/],
     [429, { 'retry-after': '60', 'x-error-code': 'quota_exceeded' }, /asked for too many checks/],
-    // A firewall in between that knows the paths of other people's secrets.
+    // A firewall between agent and service may block known paths of secrets.
     [403, {}, /refuses the arguments/],
     [200, {}, /refuses the arguments/],
-  ])('denies in every fail mode on %i %o', async (status, headers, reason) => {
+  ])('denies the call in every fail mode on %i %o', async (status, headers, reason) => {
     for (const failMode of ['open', 'closed'] as const) {
       const denial = await guardAgainst(failMode, onChecks(status, headers))
       expect(denial).toMatchObject({ code: 'unchecked', reason: expect.stringMatching(reason) })
@@ -269,21 +269,21 @@ describe('an answer that is none', () => {
 
   test.each([
     [401, { 'x-error-code': 'unauthorized' }],
-    // A key that is not valid, from an address that has sent many of them.
+    // An invalid key, from an address that has sent many of them.
     [429, { 'retry-after': '60', 'x-error-code': 'too_many_failures' }],
     [403, { 'x-error-code': 'forbidden' }],
     [404, { 'x-error-code': 'not_found' }],
     [500, { 'x-error-code': 'internal' }],
     [502, {}],
     [503, { 'retry-after': '60', 'x-error-code': 'overloaded' }],
-  ])('leaves %i %o to the fail mode', async (status, headers) => {
+  ])('applies the fail mode on %i %o', async (status, headers) => {
     expect(await guardAgainst('open', onChecks(status, headers))).toBeUndefined()
     for (const route of ['/check/', '/check/key', '/check/path']) {
       expect(await guardAgainst('closed', onChecks(status, headers, route))).toMatchObject({ code: 'unchecked' })
     }
   })
 
-  test.each([429, 503])('is asked for again after %i within the time that there is', async (status) => {
+  test.each([429, 503])('is retried after %i within the time limit', async (status) => {
     let refused = 0
     const denial = await guardAgainst('closed', (request, response, body) => {
       if (request.url?.includes('/check/path') && refused++ < 2) {
@@ -295,8 +295,8 @@ describe('an answer that is none', () => {
     expect(refused).toBe(3)
   })
 
-  // Padding would otherwise buy a call its way past a service that is slow, or made slow.
-  test('denies long arguments of which only a part was checked in time, in every fail mode', async () => {
+  // Otherwise padding would let a call avoid the check while the service is slow, or made slow.
+  test('denies long arguments that were checked only in part in time, even when failing open', async () => {
     let answered = 0
     const url = await startHostileService((request, response, body) => {
       if (request.url?.includes('/check/') && answered++ >= 20) return

@@ -5,7 +5,7 @@ import { agentId, eventually, streamOpen, TestFleet } from './test-service.ts'
 
 const rounds = effort(60, 500)
 
-test(`an agent that touches a decoy is aborted by the service, ${rounds} times`, async () => {
+test(`the service aborts an agent that touches a decoy, ${rounds} times`, async () => {
   await using fleet = await TestFleet.open({
     WARDLINE_AUTO_SUSPEND: 'decoy',
     WARDLINE_AUTO_SUSPEND_PER_MINUTE: '10000',
@@ -14,7 +14,7 @@ test(`an agent that touches a decoy is aborted by the service, ${rounds} times`,
   const { monitor, heard } = fleet.monitor()
   await monitor.start()
   await streamOpen(monitor)
-  // What the process of the agent asks beside its monitor, as a tool does that guards itself.
+  // Checks the key outside the monitor, like a tool that guards itself.
   const call = createClient({ url: fleet.wire.url, key: fleet.agentKey })
   const passed: number[] = []
   for (let round = 0; round < rounds; round++) {

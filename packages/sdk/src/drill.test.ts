@@ -22,7 +22,7 @@ function signedDrill(privateKey: KeyObject, changed: Record<string, unknown> = {
   })
 }
 
-test('answers a drill, and the agent notices nothing', async () => {
+test('answers a drill without effect on the agent', async () => {
   await using fleet = await TestFleet.open()
   const { monitor, heard } = fleet.monitor({}, { pollWithoutStream: 600_000 })
   await monitor.start()
@@ -41,7 +41,7 @@ test('answers a drill, and the agent notices nothing', async () => {
   expect(fleet.wire.asked(/\/drill$/)).toHaveLength(1)
 })
 
-test('answers while it is suspended, and stays so', async () => {
+test('answers a drill while suspended, and stays suspended', async () => {
   await using fleet = await TestFleet.open()
   const { monitor, heard } = fleet.monitor()
   await monitor.start()
@@ -53,7 +53,7 @@ test('answers while it is suspended, and stays so', async () => {
   expect(heard).toEqual({ suspend: [{ version: 1, reason: 'why' }], resume: [], error: [] })
 })
 
-test('says nothing when the answer fails', async () => {
+test('reports no error when its answer to a drill fails', async () => {
   await using fleet = await TestFleet.open()
   const { monitor, heard } = fleet.monitor()
   await monitor.start()
@@ -68,7 +68,7 @@ test('says nothing when the answer fails', async () => {
   expect(monitor.health.stream).toBe('open')
 })
 
-/** Stands between agent and service, and adds messages to the control stream. */
+/** Proxy between agent and service that adds messages to the control stream. */
 async function startForger(target: string, added: string) {
   const answers: string[] = []
   let sent = 0
@@ -99,7 +99,7 @@ async function startForger(target: string, added: string) {
 const { privateKey: strangersKey } = generateKeyPairSync('ed25519')
 const forged = `data: ${signedDrill(strangersKey)}\n\n`
 
-test('answers only drills of its deployment, where it knows the public key', async () => {
+test('answers only drills signed by its deployment if it has the public key', async () => {
   await using fleet = await TestFleet.open()
   const keys = await fetch(new URL('/.well-known/wardline-keys.json', fleet.wire.url))
   const {
@@ -110,15 +110,16 @@ test('answers only drills of its deployment, where it knows the public key', asy
   await monitor.start()
   await streamOpen(monitor)
   await eventually(() => expect(forger.sent()).toBe(1))
-  // The real drill comes behind the forged one.
+  // The real drill arrives after the forged one.
   expect(await fleet.drill()).toMatchObject({ asked: 1, answered: 1 })
   expect(forger.answers).toHaveLength(1)
   expect(forger.answers[0]).not.toContain(nonce)
   expect(heard.error).toEqual([])
 })
 
-// The service may ask again before it has the first answer: one that stays out would count as an agent that cannot be stopped.
-test('answers the latest of the drills that came while it answered one', async () => {
+// The service may send another drill before it has the first answer. If that one stayed unanswered, the agent would
+// count as not stoppable.
+test('answers only the latest drill of those that arrive during an answer', async () => {
   await using fleet = await TestFleet.open()
   const drills = ['first', 'passed-over', 'latest'].map((name) => signedDrill(strangersKey, { nonce: name }))
   const forger = await startForger(fleet.wire.url, drills.map((drill) => `data: ${drill}\n\n`).join(''))
@@ -142,7 +143,7 @@ test('answers a flood of drills one at a time', async () => {
   expect(heard.error).toEqual([])
 })
 
-test('reads no drill from what is none', async () => {
+test('ignores invalid and forged drills', async () => {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const { x } = publicKey.export({ format: 'jwk' })
   const verify = await openTextVerifier(x)

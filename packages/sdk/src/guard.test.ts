@@ -35,7 +35,7 @@ test('runs an allowed tool with its own arguments and its own this, and reports 
   })
 })
 
-test('passes on what a tool throws, and reports that it failed', async () => {
+test('rethrows the error of a tool, and reports the failure', async () => {
   const { monitor } = fleet.monitor()
   const fault = new Error('mine')
   const { fails } = monitor.guardTools({
@@ -72,7 +72,7 @@ test('denies every tool of a suspended agent without running it', async () => {
   expect(runs).toBe(1)
 })
 
-test('denies a call for which the agent is suspended while its decoys are checked', async () => {
+test('denies a call if the agent is suspended during the decoy check', async () => {
   const { monitor } = fleet.monitor()
   await monitor.start()
   fleet.wire.stall = check
@@ -86,7 +86,7 @@ test('denies a call for which the agent is suspended while its decoys are checke
   await fleet.resume()
 })
 
-// An attacker must not learn what the decoy was: not from the model, the agent's log or the open stream of events.
+// An attacker must not learn the decoy from the model, the agent's log or the open event stream.
 test.each<[string, (key: string) => unknown]>([
   ['a text', (key) => key],
   ['a field', (key) => ({ apiKey: key })],
@@ -101,7 +101,7 @@ test.each<[string, (key: string) => unknown]>([
   ['a form', (key) => new URLSearchParams({ k: key })],
   ['base64', (key) => Buffer.from(`key: ${key}`).toString('base64')],
   ['the middle of a long text', (key) => `${'words and words '.repeat(6_000)}${key}${' more words'.repeat(6_000)}`],
-])('denies a call with a decoy key in %s, and its value is nowhere', async (_place, args) => {
+])('denies a call with a decoy key in %s, and reveals the key nowhere', async (_place, args) => {
   const { monitor, heard } = fleet.monitor()
   await monitor.start()
   const before = await breaches()
@@ -117,7 +117,7 @@ test.each<[string, (key: string) => unknown]>([
   const after = await breaches()
   expect(after).toHaveLength(before.length + 1)
   expect(after[0]).toMatchObject({ severity: 'breach', instance_id: agentId, metadata: { tool: 'http-request' } })
-  // Only the check itself carries it: no report was sent.
+  // Only the check itself contains the key: no report was sent.
   expect(fleet.wire.sent.match(/^POST \S+/gm)?.filter((line) => !check.test(line)) ?? []).toEqual([])
   const { denial, message, stack } = denied as WardlineDenied
   for (const text of [JSON.stringify(denial), message, stack, JSON.stringify(heard), JSON.stringify(after)]) {
@@ -127,7 +127,7 @@ test.each<[string, (key: string) => unknown]>([
   expect(heard.error).toEqual([])
 })
 
-test('finds decoy keys of every kind', async () => {
+test('detects decoy keys of every kind', async () => {
   const { monitor } = fleet.monitor()
   await monitor.start()
   for (const keyType of keyTypes) {
@@ -156,7 +156,7 @@ test.each<[string, unknown]>([
   expect(await breaches()).toHaveLength(before.length + 1)
 })
 
-test('finds a path with spaces, a relative one by its folder, and a bare name', async () => {
+test('detects a path with spaces, a relative path and a bare name', async () => {
   await fleet.plantPath('/srv/my files/pay roll.ods')
   await fleet.plantPath('id_rsa')
   const { monitor } = fleet.monitor()
@@ -174,7 +174,7 @@ test('finds a path with spaces, a relative one by its folder, and a bare name', 
   expect(await monitor.checkKey('')).toBe(false)
 })
 
-test('asks once for keys and once for paths, and not at all for what can be neither', async () => {
+test('sends one check for keys and one for paths, and none for other values', async () => {
   const { monitor } = fleet.monitor()
   await monitor.start()
   const asked = fleet.wire.asked(check).length
@@ -188,7 +188,7 @@ test('asks once for keys and once for paths, and not at all for what can be neit
   expect(fleet.wire.asked(check)).toHaveLength(asked + 2)
 })
 
-test('asks nothing while the service has no decoys, and asks once it has some', async () => {
+test('sends no checks while the service has no decoys, and starts once it has some', async () => {
   await using bare = await TestFleet.open()
   const { monitor } = bare.monitor({}, { poll: 20 })
   await monitor.start()
@@ -201,7 +201,7 @@ test('asks nothing while the service has no decoys, and asks once it has some', 
   expect(await monitor.guard({ toolName: 'file-read', args: ['/home/bot/.aws/credentials'] })).toBeDefined()
 })
 
-// An attacker who delays the service could otherwise block every tool of an agent, or every check of a decoy, for good.
+// Otherwise an attacker who delays the service could block every tool of an agent, or every decoy check.
 test.each([
   ['allows, and counts it, when failing open', 'open' as const, undefined],
   ['denies when failing closed', 'closed' as const, 'unchecked'],
@@ -221,8 +221,8 @@ test.each([
   expect(heard.error.map(({ code }) => code)).toEqual(['unchecked'])
 })
 
-test('shows a key of any place whole in one of the parts of a long text', () => {
-  // Around the places where parts end, whether they overlap or not.
+test('contains a key at any place of a long text whole in one of the parts', () => {
+  // Positions around the ends of parts, with and without overlap.
   const edge = fc.oneof(fc.constant(32_000), fc.constant(32_000 - 2_048))
   const place = fc.tuple(edge, fc.integer({ min: 0, max: 4 }), fc.integer({ min: -2_100, max: 100 }))
   fc.assert(
@@ -236,7 +236,7 @@ test('shows a key of any place whole in one of the parts of a long text', () => 
   )
 })
 
-test('collects from anything without throwing, within its bounds', () => {
+test('collects texts from any value without throwing, within bounds', () => {
   fc.assert(
     fc.property(fc.anything({ withMap: true, withSet: true, withTypedArray: true, withBigInt: true }), (value) => {
       const { keys, paths } = decoyTexts(value)
@@ -261,7 +261,7 @@ test('runs no getter of the arguments', () => {
   expect(ran).toBe(0)
 })
 
-test('gives a guarded tool the type of the tool, and a denial where it is returned', () => {
+test('types a guarded tool like the tool, plus Denial with onDeny "return"', () => {
   const { monitor } = fleet.monitor()
   const read = async (path: string, lines?: number) => ({ path, lines })
   type Result = { path: string; lines: number | undefined }

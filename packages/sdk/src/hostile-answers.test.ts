@@ -12,7 +12,7 @@ import { AgentHome, sample } from './test-agent-command.ts'
 import { type Answerer, answerPlainly, sendJson, startHostileService } from './test-hostile-service.ts'
 import { eventually, fastPace } from './test-service.ts'
 
-// What listens at the address of the service may be anything: it must not take the agent down with it.
+// Any server may listen at the url of the service; its answers must not crash the agent.
 
 const settings = (url: string) => ({ url, key: 'the-key-of-the-agent', instanceId: 'agent-1' })
 const callers: [string, (url: string) => Service][] = [
@@ -29,7 +29,7 @@ const listening = (url: string) => ({
   signal: new AbortController().signal,
 })
 
-/** Writes for as long as the other side reads. How much that was. */
+/** Writes while the other side reads. Returns a counter of the bytes written. */
 function writeEndlessly(response: ServerResponse, part = ' '.repeat(64 * 1024)): { bytes: number } {
   const written = { bytes: 0 }
   const write = () => {
@@ -43,7 +43,7 @@ function writeEndlessly(response: ServerResponse, part = ' '.repeat(64 * 1024)):
   return written
 }
 
-test.each(callers)('%s reads no more of an answer than a service sends', async (_name, open) => {
+test.each(callers)('%s stops reading an answer that is too long', async (_name, open) => {
   let written = { bytes: 0 }
   let isClosed = false
   const url = await startHostileService((_request, response) => {
@@ -54,12 +54,12 @@ test.each(callers)('%s reads no more of an answer than a service sends', async (
   })
   expect(await ask(open(url))).toMatchObject({ status: 0, fault: expect.stringContaining('too long') })
   await eventually(() => expect(isClosed).toBe(true))
-  // What the buffers of both ends hold comes on top.
+  // Leaves room for the buffers of both ends.
   expect(written.bytes).toBeLessThan(32 * 1024 * 1024)
 })
 
-// 4 MB of gzip unpack to gigabytes.
-test.each(callers)('%s asks for an answer that is not compressed, and unpacks none', async (_name, open) => {
+// 4 MB of gzip can expand to gigabytes.
+test.each(callers)('%s requests uncompressed answers, and expands none', async (_name, open) => {
   const asked: unknown[] = []
   const url = await startHostileService((request, response) => {
     asked.push(request.headers['accept-encoding'])
@@ -69,7 +69,7 @@ test.each(callers)('%s asks for an answer that is not compressed, and unpacks no
   expect(asked).toEqual(['identity'])
 })
 
-test('takes no control message out of a compressed stream', async () => {
+test('ignores control messages in a compressed stream', async () => {
   const url = await startHostileService((request, response, body) => {
     if (!request.url?.includes('/control')) return answerPlainly(request, response, body)
     const message = { instance_id: 'agent-1', action: 'resume', version: 1 }
@@ -79,7 +79,7 @@ test('takes no control message out of a compressed stream', async () => {
   onTestFinished(() => monitor.stop())
   await monitor.start()
   await new Promise<void>((resolve) => {
-    // As long as several connections take.
+    // Wait long enough for several connections.
     let polls = 0
     const count = async () => {
       await monitor.refresh()
@@ -91,7 +91,7 @@ test('takes no control message out of a compressed stream', async () => {
   expect(monitor.health.stream).toBe('closed')
 })
 
-/** Speaks below HTTP: `begin` gets each connection once it has sent something. */
+/** Starts a TCP server. Calls `begin` with each connection once it has sent something. */
 async function startRaw(begin: (socket: Socket) => void): Promise<string> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
@@ -107,7 +107,7 @@ async function startRaw(begin: (socket: Socket) => void): Promise<string> {
   return `http://127.0.0.1:${(server.address() as { port: number }).port}`
 }
 
-/** A beginning, and what comes again and again after it. */
+/** Start of an answer, and the part that is repeated after it. */
 const raw: [string, begin: string, part: string][] = [
   ['drips a status', '', 'x'],
   ['drips headers', 'HTTP/1.1 200 OK\r\n', 'a: b\r\n'],
@@ -120,7 +120,7 @@ const raw: [string, begin: string, part: string][] = [
   ['sends garbage', '\0\x01\x02 no HTTP at all\r\n\r\n', ''],
 ]
 
-// One deadline for all of a request: an answer that goes on arriving is none.
+// One deadline applies to the whole request, so an answer that keeps arriving counts as none.
 test.each(raw)('gives up in time on a service that %s', async (_name, begin, part) => {
   const url = await startRaw((socket) => {
     socket.write(begin)
@@ -138,7 +138,7 @@ test.each(raw)('gives up in time on a service that %s', async (_name, begin, par
   await monitor.stop()
 })
 
-test('gives up a control stream that floods it or asks for a long silence', async () => {
+test('closes a control stream that floods it, and limits its retry time', async () => {
   let streams = 0
   let written = { bytes: 0 }
   let isClosed = false
@@ -173,7 +173,7 @@ const odd: unknown[] = [
   JSON.parse('{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"errors":[]}'),
 ]
 
-test('makes nothing of answers in odd shapes', async () => {
+test('ignores answers with unexpected shapes', async () => {
   for (const body of odd) {
     const url = await startHostileService((_request, response) =>
       sendJson(response, 200, body as object, { etag: 'W/"x"' }),
@@ -186,15 +186,15 @@ test('makes nothing of answers in odd shapes', async () => {
     await monitor.flush()
     expect(await monitor.guard({ toolName: 'a', args: ['/etc/a'] })).toBeUndefined()
     expect(monitor.health).toMatchObject({ state: 'active', controlVersion: undefined })
-    // Of one event no more than one can be lost, whatever the answer says.
+    // At most the one reported event can be lost, whatever the answer contains.
     expect([0, 1]).toContain(monitor.health.droppedEvents)
     await monitor.stop()
   }
   expect(({} as { polluted?: unknown }).polluted).toBeUndefined()
 })
 
-// What is said there reaches logs, terminals and the model.
-test('shows of what the service says one short line without control characters', async () => {
+// These texts reach logs, terminals and the model.
+test('shortens error texts of the service to one line without control characters', async () => {
   const error = `\u001b[2J\u202e\r\nfake: line\u0000${'x'.repeat(5_000)}`
   const answer: Answerer = (_request, response) => sendJson(response, 418, { error })
   const monitor = createMonitorWith(settings(await startHostileService(answer)), fastPace)
@@ -206,7 +206,7 @@ test('shows of what the service says one short line without control characters',
   await monitor.stop()
 })
 
-test('keeps of the reason of a suspension as much as the service lets it be', async () => {
+test('cuts the reason of a suspension to the maximum length of the service', async () => {
   const url = await startHostileService((request, response, body) => {
     if (!request.url?.endsWith('/status')) return answerPlainly(request, response, body)
     sendJson(response, 200, { suspended: true, reason: 'long '.repeat(100_000) }, { etag: 'W/"3"' })

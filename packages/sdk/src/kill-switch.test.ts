@@ -33,8 +33,8 @@ function open(given: { stateFile?: string; suspendLog?: string } = {}) {
   return { killSwitch: new KillSwitch({ ...settings, ...given }, listeners), listeners, errors }
 }
 
-// An attacker who delays or repeats answers must not be able to lift a suspension.
-test('follows the highest version, in whatever order and however often they come', () => {
+// An attacker who delays or repeats answers must not lift a suspension.
+test('applies the highest version, whatever the order and number of states', () => {
   const history = fc.array(fc.record({ version: fc.nat(20), rank: fc.nat() }), { minLength: 1 })
   fc.assert(
     fc.property(history, (heard) => {
@@ -49,8 +49,8 @@ test('follows the highest version, in whatever order and however often they come
   )
 })
 
-// A listener that ends the process is the most natural one: the agent must not come back unsuspended.
-test('has stored a suspension before it notifies listeners', () => {
+// A listener will often end the process, which must not restart unsuspended.
+test('stores a suspension before it notifies listeners', () => {
   const stateFile = newFile()
   const { killSwitch, listeners } = open({ stateFile })
   const kept: unknown[] = []
@@ -61,7 +61,7 @@ test('has stored a suspension before it notifies listeners', () => {
   expect(kept).toEqual([received, received])
 })
 
-test('keeps its files to its owner and leaves no half ones', () => {
+test('writes files only its owner can read, and leaves no partial ones', () => {
   const stateFile = newFile()
   const { killSwitch } = open({ stateFile, suspendLog: `${stateFile}.log` })
   killSwitch.take({ version: 1, suspended: true, reason: null })
@@ -69,9 +69,8 @@ test('keeps its files to its owner and leaves no half ones', () => {
   expect(readdirSync(folder).filter((name) => name.endsWith('.new'))).toEqual([])
 })
 
-// Hooks of a coding agent are many short processes: one that was slow must not undo what another one has kept.
-// An agent would otherwise wait for ever at its start, or write over a file that a link leads to.
-test('opens nothing but files for its state and its log, and follows no link', () => {
+// Following a link could block the agent at startup (a FIFO) or overwrite the target of the link.
+test('opens only regular files for its state and log, and follows no links', () => {
   const [stateFile, suspendLog, target] = [newFile(), newFile(), newFile()]
   writeFileSync(target, 'precious')
   execFileSync('mkfifo', [stateFile, suspendLog])
@@ -88,7 +87,8 @@ test('opens nothing but files for its state and its log, and follows no link', (
   }
 })
 
-test('does not replace what is kept by an older state', () => {
+// Several processes of one instance share the file: a slow one must not overwrite a newer state.
+test('does not replace a stored state by an older one', () => {
   const stateFile = newFile()
   const [slow, quick] = [open({ stateFile }), open({ stateFile })]
   quick.killSwitch.take({ version: 2, suspended: true, reason: 'why' })
@@ -103,7 +103,7 @@ test.each([
   ['cut short', '{"instance_id":"agent-1","ver'],
   ['empty', ''],
   ['that holds null', 'null'],
-])('says so of a state file %s, and goes on', async (_fault, text) => {
+])('reports a state file %s as an error, and continues', async (_fault, text) => {
   const stateFile = newFile()
   writeFileSync(stateFile, text)
   const { killSwitch, errors } = open({ stateFile })
@@ -114,7 +114,7 @@ test.each([
   expect(readStateFile(stateFile, 'agent-1').value?.suspended).toBe(true)
 })
 
-test('suspends although neither file can be written, and says so', () => {
+test('suspends even if neither file can be written, and reports both errors', () => {
   const nowhere = join(folder, 'nowhere', 'state.json')
   const { killSwitch, errors } = open({ stateFile: nowhere, suspendLog: `${nowhere}.log` })
   killSwitch.take({ version: 1, suspended: true, reason: null })
@@ -123,7 +123,7 @@ test('suspends although neither file can be written, and says so', () => {
   expect(existsSync(nowhere)).toBe(false)
 })
 
-test('writes one line for each change, however hostile the reason is', () => {
+test('writes one log line per change, even for a hostile reason', () => {
   const suspendLog = join(folder, 'suspend.log')
   const { killSwitch } = open({ suspendLog })
   const reason = 'a"b\n{"action":"resume"}\u2028\u001b[31m'
@@ -133,7 +133,7 @@ test('writes one line for each change, however hostile the reason is', () => {
   expect(lines.map((line) => JSON.parse(line).reason)).toEqual([reason])
 })
 
-test('takes a listener that throws or rejects for an error, not for a reason to stop', async () => {
+test('reports a listener that throws or rejects as an error, and continues', async () => {
   const { killSwitch, listeners, errors } = open()
   listeners.on('suspend', () => {
     throw new Error('mine')
@@ -150,7 +150,7 @@ test('takes a listener that throws or rejects for an error, not for a reason to 
   expect(errors.map(({ code }) => code)).toEqual(['listener', 'listener'])
 })
 
-test('notifies no listener that was removed', () => {
+test('does not notify a removed listener', () => {
   const { killSwitch, listeners } = open()
   const heard: unknown[] = []
   const takeOff = listeners.on('suspend', (change) => heard.push(change))
@@ -162,8 +162,8 @@ test('notifies no listener that was removed', () => {
 const message = { instance_id: 'agent-1', action: 'suspend', reason: 'why', version: 3 }
 const state: ControlState = { version: 3, suspended: true, reason: 'why' }
 
-// A message of another instance, or one that is no message, must move nothing.
-test('reads a control message of its instance and refuses everything else', () => {
+// A message for another instance, or an invalid one, must change nothing.
+test('accepts only valid control messages for its instance', () => {
   expect(stateFromStream(JSON.stringify(message), 'agent-1')).toEqual(state)
   expect(stateFromStream(JSON.stringify({ ...message, action: 'resume', reason: undefined }), 'agent-1')).toEqual({
     version: 3,
@@ -183,7 +183,7 @@ test('reads a control message of its instance and refuses everything else', () =
   for (const text of ['', 'null', '7', '[]', '{']) expect(stateFromStream(text, 'agent-1')).toBeUndefined()
 })
 
-test('reads a poll that has a version and refuses one that has none', () => {
+test('accepts an answer to a poll only with a version', () => {
   for (const etag of ['W/"3"', '"3"']) expect(stateFromPoll({ suspended: true, reason: 'why' }, etag)).toEqual(state)
   for (const etag of [null, '', 'W/""', 'W/"-1"', 'W/"3', '3', 'W/"3"x', `W/"${'9'.repeat(16)}"`]) {
     expect(stateFromPoll({ suspended: true, reason: null }, etag), `${etag}`).toBeUndefined()

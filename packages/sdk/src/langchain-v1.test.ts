@@ -10,7 +10,7 @@ import type { TestFleet } from './test-service.ts'
 
 const schema = z.object({ path: z.string() })
 
-/** A tool that notes what it was given. */
+/** Creates a tool that records its arguments. */
 const readTool = (ran: string[]) =>
   tool(
     ({ path }) => {
@@ -21,7 +21,7 @@ const readTool = (ran: string[]) =>
   )
 
 const callOf = (path: string) => ({ id: 'call-1', name: 'file-read', args: { path } })
-/** Calls a tool once, then says that it is done. */
+/** Model that calls a tool once, then answers "done". */
 const modelThat = (path: string) =>
   fakeModel()
     .respondWithTools([callOf(path)])
@@ -56,7 +56,7 @@ beforeAll(async () => {
 })
 afterAll(() => fleet[Symbol.asyncDispose]())
 
-test('reports the thread of the conversation as the session', async () => {
+test('reports the thread id of the conversation as the session', async () => {
   const config = { configurable: { thread_id: 'thread-7' } }
   const lastSession = async () => {
     await active.flush()
@@ -71,7 +71,7 @@ test('reports the thread of the conversation as the session', async () => {
   expect(await lastSession()).toBe('thread-8')
 })
 
-test.each(['before', 'after'])('guards a tool that a middleware brings %s it', async (place) => {
+test.each(['before', 'after'])('guards a tool that is added by a middleware %s it', async (place) => {
   const ran: string[] = []
   const bringer = createMiddleware({
     name: 'bringer',
@@ -88,7 +88,7 @@ test.each(['before', 'after'])('guards a tool that a middleware brings %s it', a
   expect(await read(active)).toBe('the content of a.txt')
 })
 
-test('leaves the error of a guarded tool to LangChain', async () => {
+test('lets LangChain handle the error of a guarded tool', async () => {
   const tools = [[readTool([])], guardTools(active, [readTool([])])] as const
   const results = tools.map(async (tools) => {
     const agent = createAgent({ model: modelThat('missing.txt'), tools: [...tools] })
@@ -100,7 +100,7 @@ test('leaves the error of a guarded tool to LangChain', async () => {
   expect(guarded).toEqual([expect.stringContaining('there is no such file'), 'error'])
 })
 
-test('leaves a guarded tool the tool that it is', async () => {
+test('preserves class, schema and methods of a guarded tool', async () => {
   const bare = readTool([])
   const [guarded] = guardTools(active, [bare])
   expect(guarded).toBeInstanceOf(bare.constructor)

@@ -66,8 +66,8 @@ describeAdapter('a low-level server of MCP', async (monitor, path) => {
   }
 })
 
-// Their calls would go unguarded, without any error.
-test('refuses a server that has tools already', () => {
+// Their calls would bypass the guard without any error.
+test('refuses a server with registered tools', () => {
   const monitor = createMonitor({ url: 'http://127.0.0.1:9', key: 'key', instanceId: 'agent-1' })
   const server = new McpServer(info)
   server.registerTool('file-read', tool, body([]))

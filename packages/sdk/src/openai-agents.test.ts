@@ -22,7 +22,7 @@ interface ToolOutput {
   status?: string
 }
 
-/** Calls a tool once, then says that it is done. */
+/** Model that calls a tool once, then answers "done". */
 class FakeModel implements Model {
   readonly requests: ModelRequest[] = []
   readonly #call: protocol.OutputModelItem
@@ -46,7 +46,7 @@ class FakeModel implements Model {
     throw new Error('nothing is streamed here')
   }
 
-  /** What it read as the result of its call. */
+  /** The result of the call, as the model reads it. */
   get toolOutput(): ToolOutput {
     return (this.requests[1]!.input as unknown as ToolOutput[]).at(-1)!
   }
@@ -95,7 +95,7 @@ const lastCall = async () => {
 }
 const suspension = denied('This agent is suspended (test). It must stop here and not retry.')
 
-test('guards a shell', async () => {
+test('guards shellTool()', async () => {
   const commands: string[][] = []
   const shell = shellTool({
     shell: {
@@ -124,7 +124,7 @@ test('guards a shell', async () => {
   expect(await lastCall()).toMatchObject({ metadata: { toolName: 'shell', ok: true, params: { commands: ['ls'] } } })
 })
 
-test('guards the editor of patches', async () => {
+test('guards applyPatchTool()', async () => {
   const edited: string[] = []
   const edit = async ({ path }: { path: string }) => {
     edited.push(path)
@@ -145,7 +145,7 @@ test('guards the editor of patches', async () => {
   expect(await lastCall()).toMatchObject({ metadata: { toolName: 'apply_patch', ok: true } })
 })
 
-test('guards an agent that is a tool', async () => {
+test('guards an agent used as a tool', async () => {
   const inner = new FakeModel(callOf('file_read', { path: 'a.txt' }))
   const reader = new Agent({ name: 'reader', model: inner })
   const tools = guardTools(suspended, [reader.asTool({ toolName: 'ask_reader', toolDescription: 'reads' })])
@@ -155,8 +155,8 @@ test('guards an agent that is a tool', async () => {
   expect(readDenial((model.toolOutput.output as { text: string }).text)).toEqual(suspension)
 })
 
-// A rule would otherwise be asked about something else than the tool is given.
-test('leaves what a rule for approvals is asked about as it is', async () => {
+// Otherwise an approval rule would get other arguments than the tool.
+test('passes unchanged arguments to an approval rule', async () => {
   const asked: unknown[] = []
   const pay = tool({
     name: 'pay',
@@ -174,7 +174,7 @@ test('leaves what a rule for approvals is asked about as it is', async () => {
   expect(await lastCall()).toMatchObject({ metadata: { toolName: 'pay', ok: true, params: { amount: ' 250 ' } } })
 })
 
-test('ends the run where the result of a tool has a form that leaves no room for a denial', async () => {
+test('ends the run on a denial if the output schema of the tool has no room for it', async () => {
   let runs = 0
   const count = tool({
     name: 'count',

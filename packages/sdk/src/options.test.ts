@@ -6,7 +6,7 @@ import { isUnencrypted } from './options.ts'
 
 const validOptions = { url: 'https://wardline.example/base', key: 'wl_agent_abc', instanceId: 'support-bot-1' }
 
-test('takes what is needed and adds the rest', () => {
+test('accepts the required options and fills in defaults', () => {
   const monitor = createMonitor(validOptions)
   expect(monitor).toMatchObject({ instanceId: 'support-bot-1', failMode: 'open', suspended: false })
   expect(monitor.health).toEqual({
@@ -53,14 +53,14 @@ test.each<[string, object, string]>([
   ['a tag in upper case', { tags: ['Production'] }, 'tags must be'],
   ['too many tags', { tags: Array(21).fill('x') }, 'tags must be'],
   ['a number for a file', { stateFile: 7 }, 'stateFile must be'],
-])('refuses %s at once, by a sentence that names the option and no secret', (_fault, wrong, sentence) => {
+])('refuses %s with a message that names the option but no secret', (_fault, wrong, sentence) => {
   const options = { ...validOptions, ...wrong } as MonitorOptions
   expect(() => createMonitor(options)).toThrow(TypeError)
   expect(() => createMonitor(options)).toThrow(sentence)
   expect(() => createMonitor(options)).not.toThrow('hunter2')
 })
 
-test('refuses to be called without options', () => {
+test('refuses a call without options', () => {
   expect(() => createMonitor(undefined as never)).toThrow('options are required')
 })
 
@@ -82,13 +82,13 @@ test.each([
 test.each([
   ...['127.0.0.1', '127.255.0.3', 'localhost', '[::1]', '[::]', '0.0.0.0', '128.0.0.1', '[::ffff:127.0.0.1]'],
   ...['127.evil.example', '127.0.0.1.evil.example', 'localhost.evil.example', '127.1', '2130706433', '0x7f.1'],
-])('takes %s for this machine as the service does', (host) => {
+])('treats %s as loopback like the service', (host) => {
   const url = `http://${host}`
   expect(isUnencrypted(url)).toBe(!isLoopback(new URL(url).hostname))
 })
 
-// An attacker on the way could forge a resume, or a version that makes the agent ignore kills.
-test('warns once of an address without encryption beyond this machine', async () => {
+// An attacker on the network could forge a resume, or a version that makes the agent ignore kills.
+test('warns once about an unencrypted url of another machine', async () => {
   const monitor = createMonitor({ ...validOptions, url: 'http://wardline.invalid' })
   const codes: string[] = []
   monitor.on('error', ({ code }) => codes.push(code))

@@ -9,7 +9,7 @@ const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 const random = (length: number, alphabet = letters) =>
   fc.array(fc.constantFrom(...alphabet), { minLength: length, maxLength: length }).map((parts) => parts.join(''))
 
-/** Credentials as they are issued, without any of this product's own knowledge of them. */
+/** Credentials in the formats of their issuers. */
 const credential = fc.oneof(
   random(43).map((text) => `wl_agent_${text}`),
   random(48).map((text) => `sk-proj-${text}`),
@@ -21,14 +21,14 @@ const credential = fc.oneof(
   random(64, '0123456789abcdef'),
   random(200).map((text) => `-----BEGIN RSA PRIVATE KEY-----\n${text}\n-----END RSA PRIVATE KEY-----`),
 )
-/** The part of a credential that may be nowhere. */
+/** The part of a credential that must not remain in the result. */
 const core = (text: string) =>
   text
     .replace(/-----[A-Z ]+-----\n?/g, '')
     .trim()
     .slice(-16)
 
-test('leaves no credential in any text, wherever it stands', () => {
+test('removes a credential at any place in a text', () => {
   const around = fc.constantFrom('', ' ', '"', "'", '=', ': ', '\n', ';', ',', '(', '/', 'curl -H ', 'export A=')
   fc.assert(
     fc.property(credential, around, around, fc.lorem(), (secret, before, after, words) => {
@@ -38,7 +38,7 @@ test('leaves no credential in any text, wherever it stands', () => {
   )
 })
 
-test('leaves no credential in any value, however deep it lies', () => {
+test('removes a credential at any depth of a value', () => {
   const value = fc.object({ maxDepth: 3, withDate: true, withMap: true, withSet: true, withBigInt: true })
   fc.assert(
     fc.property(credential, value, fc.string(), (secret, filler, name) => {
@@ -58,8 +58,8 @@ test('leaves no credential in any value, however deep it lies', () => {
   )
 })
 
-// A cut through a credential would leave a first half that nothing recognises.
-test('leaves no part of a credential where a text is cut', () => {
+// A cut through a credential would leave a first half that is not recognized.
+test('leaves no part of a credential at the cut of a long text', () => {
   fc.assert(
     fc.property(
       random(40),
@@ -75,7 +75,7 @@ test('leaves no part of a credential where a text is cut', () => {
           expect(text.length).toBeLessThanOrEqual(500)
           for (let start = 0; start < 33; start++) expect(text).not.toContain(secret.slice(start, start + 12))
         }
-        // Where nothing may be cut, nothing is shown.
+        // A text without a separator to cut at is left out.
         expect(redactedText('x'.repeat(5_000), 500)).toBe('…')
       },
     ),
@@ -83,7 +83,7 @@ test('leaves no part of a credential where a text is cut', () => {
   )
 })
 
-test('keeps back what stands under a name for secrets, whatever it is', () => {
+test('redacts any value under the name of a secret', () => {
   const name = fc.constantFrom(
     'password',
     'apiKey',
@@ -119,7 +119,7 @@ test.each([
   ['{"client_secret": "hunter2 secret"}', 'hunter2 secret'],
   ['Cookie: session=hunter2; other=hunter3', 'hunter'],
   ['https://a.example/cb?code=hunter2secret&x=1', 'hunter2secret'],
-])('takes the secret out of %s', (text, secret) => {
+])('removes the secret from %s', (text, secret) => {
   expect(withoutCredentials(text)).not.toContain(secret)
   expect(withoutCredentials(text)).toContain('[redacted]')
 })
@@ -132,18 +132,18 @@ test.each([
   '2026-11-21T12:19:35.123Z GET /api/instances/support-bot-1/status 200',
   'getElementsByClassNameAndTagName',
   'SELECT count(*) FROM customers WHERE country_code = 49',
-])('leaves %s as it is', (text) => {
+])('leaves %s unchanged', (text) => {
   expect(withoutCredentials(text)).toBe(text)
 })
 
-test('distinguishes names of secrets from others', () => {
+test('does not treat similar names as names of secrets', () => {
   for (const name of ['monitor', 'path', 'author', 'keyboard', 'passenger', 'pinned', 'content']) {
     expect(isSecretName(name), name).toBe(false)
   }
 })
 
-// A tool's arguments come from a model: nothing in them may throw into the agent, run code of theirs, or take long.
-test('makes plain JSON within its bytes out of anything', () => {
+// Arguments of a tool come from a model. Copying them must not throw into the agent, run their code or take long.
+test('copies any value to plain JSON within the byte limit', () => {
   fc.assert(
     fc.property(
       fc.anything({
@@ -165,7 +165,7 @@ test('makes plain JSON within its bytes out of anything', () => {
   )
 })
 
-test('stays within its bytes when everything is large', () => {
+test('stays within the byte limit for wide, deep and long values', () => {
   const wide = Object.fromEntries(
     Array.from({ length: 500 }, (_, place) => [`name ${place} ${'n'.repeat(200)}`, '\u0001'.repeat(5_000)]),
   )
@@ -186,7 +186,7 @@ test('stays within its bytes when everything is large', () => {
   }
 })
 
-test('runs no code of the value and survives one that fights back', () => {
+test('runs no code of the value and survives hostile objects', () => {
   let ran = 0
   const circle: Record<string, unknown> = { name: 'circle' }
   circle.self = circle

@@ -16,7 +16,7 @@ afterAll(() => fleet[Symbol.asyncDispose]())
 
 const batch = /\/batch$/
 let types = 0
-/** A different event type for each test, by which it finds its events. */
+/** Returns a new event type, so that each test finds only its own events. */
 const newType = () => `type_${++types}`
 const report = (eventType: string, more: Partial<Report> = {}): Report => ({
   severity: 'info',
@@ -25,7 +25,7 @@ const report = (eventType: string, more: Partial<Report> = {}): Report => ({
   ...more,
 })
 
-test('stores what was reported', async () => {
+test('stores reported events', async () => {
   const eventType = newType()
   const { monitor } = fleet.monitor()
   const metadata = { amount: 3, to: ['a', 'b'] }
@@ -64,7 +64,7 @@ test('stores a tool call with its duration and its parameters', async () => {
   ])
 })
 
-test('sends what is urgent at once, and the rest with it', async () => {
+test('sends an urgent event immediately, together with waiting events', async () => {
   const eventType = newType()
   const { monitor } = fleet.monitor({}, { batch: 600_000 })
   for (let count = 0; count < 3; count++) await monitor.report(report(eventType))
@@ -73,22 +73,22 @@ test('sends what is urgent at once, and the rest with it', async () => {
   await eventually(async () => expect(await fleet.events(eventType)).toHaveLength(4))
 })
 
-test('sends a hundred events without waiting for more', async () => {
+test('sends a batch immediately once a hundred events wait', async () => {
   const eventType = newType()
   const { monitor } = fleet.monitor({}, { batch: 600_000 })
   for (let count = 0; count < 100; count++) await monitor.report(report(eventType))
   await eventually(async () => expect(await fleet.events(eventType)).toHaveLength(100))
 })
 
-test('sends a few events after a moment', async () => {
+test('sends few events after the batch interval', async () => {
   const eventType = newType()
   const { monitor } = fleet.monitor()
   await monitor.report(report(eventType))
   await eventually(async () => expect(await fleet.events(eventType)).toHaveLength(1))
 })
 
-// An answer that is lost on its way says nothing of whether the events were stored.
-test('stores a batch once although its answer was cut off and it was sent again', async () => {
+// A lost answer does not show whether the events were stored.
+test('stores a batch once even if its answers are lost and it is resent', async () => {
   const eventType = newType()
   const { monitor, heard } = fleet.monitor()
   const asked = fleet.wire.asked(batch).length
@@ -104,7 +104,7 @@ test('stores a batch once although its answer was cut off and it was sent again'
   expect(new Set(keys).size).toBe(1)
 })
 
-test('keeps events while the service is away and stores each once when it is back', async () => {
+test('keeps events while the service is unreachable and stores each once afterwards', async () => {
   const eventType = newType()
   const { monitor } = fleet.monitor()
   fleet.wire.mode = 'refuse'
@@ -118,12 +118,12 @@ test('keeps events while the service is away and stores each once when it is bac
   expect(monitor.health.queuedEvents).toBe(0)
 })
 
-test('drops the lesser and older events first when the queue is full, and reports how many', async () => {
+test('drops less severe and older events first when the queue is full, and reports the number', async () => {
   const eventType = newType()
   const { monitor, heard } = fleet.monitor()
   fleet.wire.mode = 'refuse'
   fleet.wire.cutAll()
-  // The first one is under way already when the queue fills.
+  // The first event is already in flight when the queue fills.
   await monitor.report(report(eventType, { severity: 'breach' }))
   await eventually(() => expect(fleet.wire.sent).not.toBe(''))
   expect(await monitor.flush(50)).toBe(false)
@@ -141,8 +141,8 @@ test('drops the lesser and older events first when the queue is full, and report
   expect(await fleet.events(eventType, 'breach')).toHaveLength(2)
 }, 90_000)
 
-// A quota must cost an agent that floods neither its breaches nor any event, nor the service a request more.
-test('waits as long as the service asks beyond a quota, sends what is urgent, and loses nothing', async () => {
+// Above its quota, a flooding agent must lose neither breaches nor other events, and must not send extra requests.
+test('respects Retry-After above the quota, still sends urgent events, and loses nothing', async () => {
   const batches: string[][] = []
   let isOpen = false
   const url = await startHostileService((request, response, body) => {
@@ -178,7 +178,7 @@ test('waits as long as the service asks beyond a quota, sends what is urgent, an
   await monitor.stop()
 })
 
-test('says which events the service refused, and counts them', async () => {
+test('reports and counts events that the service refused', async () => {
   const { monitor, heard } = fleet.monitor({ key: await fleet.createKey(['another']) })
   await monitor.report(report(newType()))
   await monitor.report(report(newType()))
@@ -188,8 +188,8 @@ test('says which events the service refused, and counts them', async () => {
   expect(monitor.health.droppedEvents).toBe(2)
 })
 
-// An answer that refuses for good must neither be asked for again and again, nor hold up what comes after it.
-test('drops a batch that is refused for good, and does not try it again', async () => {
+// A permanently refused batch must neither be retried nor block later events.
+test('drops a permanently refused batch without a retry', async () => {
   const bodies: string[] = []
   const elsewhere = createServer((request, response) => {
     let body = ''
@@ -199,7 +199,7 @@ test('drops a batch that is refused for good, and does not try it again', async 
     request.on('end', () => {
       bodies.push(body)
       response.writeHead(404, { 'content-type': 'application/json' })
-      // As far as it goes, a server that repeats what it got.
+      // Simulates another server at the url, which repeats the key in its error.
       response.end(JSON.stringify({ error: `no such page for ${request.headers['x-monitor-key']}` }))
     })
   })
@@ -217,7 +217,7 @@ test('drops a batch that is refused for good, and does not try it again', async 
   expect(heard.error[0]?.message).toContain('404: no such page for [key]')
 })
 
-test('waits with a key that is refused, since the events are not at fault', async () => {
+test('keeps events while the key is refused', async () => {
   const { monitor, heard } = fleet.monitor({ key: 'not-a-key-at-all' })
   await monitor.report(report(newType()))
   expect(await monitor.flush(200)).toBe(false)
@@ -241,14 +241,14 @@ test.each<[string, unknown]>([
       },
     },
   ],
-])('refuses %s without throwing, and says why', async (_fault, invalidReport) => {
+])('refuses %s with an error event, without throwing', async (_fault, invalidReport) => {
   const { monitor, heard } = fleet.monitor()
   expect(await monitor.report(invalidReport as Report)).toBe(false)
   expect(heard.error).toMatchObject([{ code: 'invalid' }])
   expect(heard.error[0]?.message).toMatch(/^A report was not sent: .+\.$/)
 })
 
-test('stores texts that cannot be stored as they are', async () => {
+test('replaces characters that cannot be stored', async () => {
   const eventType = newType()
   const { monitor, heard } = fleet.monitor()
   const metadata = { 'a\0b': 'c\0d', lone: '\ud800', deep: [[[[[[[[[[1]]]]]]]]]], infinite: Number.POSITIVE_INFINITY }
@@ -260,7 +260,7 @@ test('stores texts that cannot be stored as they are', async () => {
   expect(await fleet.events(eventType)).toHaveLength(2)
 })
 
-test('reports the sums of metrics when it is stopped, and at the end of each window', async () => {
+test('reports sums of metrics at the end of each window and on stop', async () => {
   const { monitor, heard } = fleet.monitor({}, { metricsWindow: 50 })
   await monitor.start()
   monitor.metrics.add('tool_calls_per_5min', 1)
@@ -277,7 +277,7 @@ test('reports the sums of metrics when it is stopped, and at the end of each win
   expect(heard.error.map(({ code }) => code)).toEqual(['invalid', 'invalid', 'invalid'])
 })
 
-test('keeps metrics whose names sound like secrets as numbers', async () => {
+test('does not redact metrics with names that look like secrets', async () => {
   const { monitor, heard } = fleet.monitor()
   const description = JSON.stringify({ token_count: 5, api_key_uses: 1 })
   await monitor.report(report('session_metrics', { description }))
@@ -294,14 +294,14 @@ const event = (severity: NewEvent['severity'], description: string): NewEvent =>
   instance_id: 'i',
 })
 
-test('bounds the queue by bytes as well as by events', () => {
+test('limits the queue by bytes as well as by events', () => {
   const queue = new ReportQueue()
   for (let count = 0; count < 2_000; count++) queue.add(event('info', 'x'.repeat(10_000)))
   expect(queue.length).toBeLessThan(900)
   expect(queue.takeDropped()).toBe(2_000 - queue.length)
 })
 
-test('never gives an urgent event up for a lesser one', () => {
+test('never drops an urgent event for a less severe one', () => {
   const queue = new ReportQueue()
   for (let count = 0; count < 10_000; count++) queue.add(event('breach', `${count}`))
   expect(queue.add(event('info', 'late'))).toBe(false)

@@ -6,9 +6,9 @@ import { AgentHome } from './test-agent-command.ts'
 import { agentId, eventually, fastPace, type Received, streamOpen, TestFleet } from './test-service.ts'
 
 interface Tampering {
-  /** What a poll was answered with becomes this; undefined = as it came. */
+  /** Changes the answer to a poll; undefined passes it on unchanged. */
   poll?: (answer: Polled) => Polled
-  /** A line of the control stream becomes this. */
+  /** Changes a line of the control stream. */
   line?: (line: string) => string
 }
 
@@ -18,7 +18,7 @@ interface Polled {
   body: string
 }
 
-/** An attacker between agent and service, who sees and changes every answer. */
+/** Attacker between agent and service who reads and changes every answer. */
 async function startTamperer(target: string) {
   const tampering: Tampering = {}
   const polled: Polled[] = []
@@ -31,7 +31,7 @@ async function startTamperer(target: string) {
       if (url.includes('/control')) {
         response.writeHead(answer.statusCode!, own)
         streams.add(response.on('close', () => streams.delete(response)))
-        // A message is one write of the service.
+        // Relies on the service sending each message in one write.
         const change = new Transform({
           transform(chunk, _encoding, done) {
             const text = String(chunk).replace(/^data: .*$/m, (line) => {
@@ -50,7 +50,7 @@ async function startTamperer(target: string) {
         let given: Polled = { status: answer.statusCode!, headers: own, body: Buffer.concat(parts).toString() }
         if (url.endsWith('/status')) {
           polled.push(given)
-          // Signs of life without a signature.
+          // Keepalives, which are not signed.
           for (const stream of streams) stream.write(':\n\n')
           given = tampering.poll?.(given) ?? given
         }
@@ -81,7 +81,7 @@ beforeAll(async () => {
 })
 afterAll(() => fleet[Symbol.asyncDispose]())
 
-/** A new agent behind a proxy that tampers. */
+/** Creates an agent behind a tampering proxy. */
 async function agentBehindTamperer(options: { publicKey?: string; failMode?: 'closed'; staleAfterMs?: number } = {}) {
   const instanceId = `${agentId}-${count++}`
   const key = await fleet.createKey([instanceId])
@@ -94,7 +94,7 @@ async function agentBehindTamperer(options: { publicKey?: string; failMode?: 'cl
 const codes = (heard: Received) => heard.error.map(({ code }) => code)
 const polls = (between: { polled: Polled[] }) => between.polled.length
 
-/** Waits until several more polls were answered, so that their content took effect. */
+/** Waits until several more polls were answered, so that their content has taken effect. */
 async function somePolls(between: { polled: Polled[] }): Promise<void> {
   const before = polls(between)
   await eventually(() => expect(polls(between)).toBeGreaterThan(before + 4))
@@ -111,14 +111,14 @@ const freedLine = (line: string) => {
   return `data: ${JSON.stringify({ ...message, action: 'resume', reason: undefined, version: 9 })}`
 }
 
-describe('an agent that was given the public key', () => {
+describe('an agent with the public key', () => {
   test('follows kills and resumes, by stream and by poll, with 200 and 304', async () => {
     const { instanceId, between, monitor, heard } = await agentBehindTamperer({
       publicKey: `AAAA${publicKey.slice(4)}, ${publicKey}`,
     })
     await monitor.start()
     await streamOpen(monitor)
-    // 500 characters that take two units of UTF-16 each.
+    // 500 characters of two UTF-16 units each.
     const reason = '🦀'.repeat(500)
     await fleet.kill(reason, instanceId)
     await eventually(() => expect(monitor.health).toMatchObject({ state: 'suspended', reason }))
@@ -131,8 +131,8 @@ describe('an agent that was given the public key', () => {
     expect(between.polled.some(({ status }) => status === 200)).toBe(true)
   })
 
-  // An attacker on the way turns "suspended" into "active" to keep a killed agent running.
-  test('ignores a forged resume, by stream and by poll, and reports it once each', async () => {
+  // An attacker on the network changes "suspended" to "active" to keep a killed agent running.
+  test('ignores a forged resume by stream or poll, and reports each kind once', async () => {
     const { instanceId, between, monitor, heard } = await agentBehindTamperer({ publicKey })
     await monitor.start()
     await fleet.kill('stop', instanceId)
@@ -165,8 +165,8 @@ describe('an agent that was given the public key', () => {
     expect(codes(heard)).toContain('unsigned')
   })
 
-  // A proxy that takes the signature away must not look like contact: an agent that fails closed suspends itself.
-  test('that fails closed suspends itself when signatures are taken away, though the stream stays alive', async () => {
+  // A proxy that removes signatures must not count as contact: an agent that fails closed suspends itself.
+  test('suspends itself when failing closed if signatures are removed, even while the stream is alive', async () => {
     const { between, monitor, heard } = await agentBehindTamperer({
       publicKey,
       failMode: 'closed',
@@ -186,7 +186,7 @@ describe('an agent that was given the public key', () => {
     await eventually(() => expect(monitor.suspended).toBe(false))
   })
 
-  test('ignores what was signed before, and what was signed for another agent', async () => {
+  test('ignores older signed states, and those signed for another agent', async () => {
     const { instanceId, between, monitor } = await agentBehindTamperer({ publicKey })
     const other = await agentBehindTamperer({ publicKey })
     await Promise.all([monitor.start(), other.monitor.start()])
@@ -224,7 +224,7 @@ describe('an agent that was given the public key', () => {
   })
 })
 
-test('an agent without the public key goes by what it reads, as ever', async () => {
+test('an agent without the public key accepts unsigned states', async () => {
   const { instanceId, between, monitor, heard } = await agentBehindTamperer()
   await monitor.start()
   await fleet.kill('stop', instanceId)
@@ -237,7 +237,7 @@ test('an agent without the public key goes by what it reads, as ever', async () 
 describe('a hook with the public key', () => {
   const call = { hook_event_name: 'PreToolUse', tool_name: 'Read', tool_input: {}, session_id: 's', tool_use_id: 't' }
 
-  test('blocks by a signed suspension, and by no message of an attacker on the way', async () => {
+  test('applies a signed suspension, and ignores forged states', async () => {
     const instanceId = `hook-${count++}`
     const key = await fleet.createKey([instanceId])
     const between = await startTamperer(fleet.wire.target)

@@ -4,9 +4,9 @@ import { expect, expectTypeOf, test } from 'vitest'
 import type { Severity } from './monitor.ts'
 import type { ControlMessage, EventBatchReply, Heartbeat, KillSwitchState, NewEvent } from './wire.ts'
 
-// This package repeats what it needs of the contract, so that agents install one package. This test compares the two.
+// This package copies the parts of the contract that it needs, so that agents install only one package.
 
-test('sends what the service takes', () => {
+test('sends types that the service accepts', () => {
   expectTypeOf<Heartbeat>().toExtend<contract.Heartbeat>()
   expectTypeOf<NewEvent>().toExtend<contract.NewEvent>()
   expectTypeOf<keyof Heartbeat>().toEqualTypeOf<keyof contract.Heartbeat>()
@@ -14,13 +14,13 @@ test('sends what the service takes', () => {
   expectTypeOf<Severity>().toEqualTypeOf<contract.Severity>()
 })
 
-test('reads what the service sends', () => {
+test('accepts types that the service sends', () => {
   expectTypeOf<contract.EventBatchReply>().toExtend<EventBatchReply>()
   expectTypeOf<contract.KillSwitchState>().toExtend<KillSwitchState>()
   expectTypeOf<contract.ControlMessage>().toExtend<ControlMessage>()
 })
 
-test('knows the routes, the header and the limits of the service', () => {
+test('uses the routes, headers and limits of the service', () => {
   const { sendHeartbeat, createEvents, getInstanceStatus, streamControl, acknowledgeControl, answerDrill } = endpoints
   const { checkKey, checkPath } = endpoints
   expect([

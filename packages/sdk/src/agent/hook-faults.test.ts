@@ -174,7 +174,7 @@ describe('a hook', slow, () => {
     ['closed', 5_000_000, 'the maximum is 4 MiB'],
     ['open', 8 * 1024 * 1024, 'larger than 8388608 bytes'],
     ['closed', 8 * 1024 * 1024, 'larger than 8388608 bytes'],
-  ])('fails %s and blocks a call with %i bytes of arguments', async (failMode, size, says) => {
+  ])('with fail mode "%s" blocks a call with %i bytes of arguments', async (failMode, size, says) => {
     await fleet.plantKey('openai')
     const input = { ...call, tool_input: { content: 'x'.repeat(size) } }
     const answer = await newHome({ WARDLINE_FAIL_MODE: failMode }).hook(['claude-code'], input)
