@@ -95,7 +95,7 @@ test('guardApproval guards a tool that was not wrapped', async () => {
   expect(runs).toBe(1)
 })
 
-test('applies the own rule to allowed calls, and needsApproval without a rule', async () => {
+test('applies your rule to allowed calls, or needsApproval if there is none', async () => {
   const tools = {
     bare: tool({ inputSchema, execute: async () => 'ran', needsApproval: ({ path }) => path === '/etc' }),
   }

@@ -76,7 +76,7 @@ test('denies a decoy path relative to the folder of the session, and allows the 
   expect(call).toMatchObject({ session_id: expect.stringMatching(/^[\da-f-]{36}$/), metadata: { durationMs: 1 } })
 })
 
-test('runs the own hooks as well as its hooks', async () => {
+test('runs your hooks in addition to the guard hooks', async () => {
   const { monitor } = fleet.monitor()
   await monitor.start()
   const seen: string[] = []

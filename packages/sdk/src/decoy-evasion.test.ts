@@ -28,7 +28,7 @@ const openMonitor = () => fleet.monitor({ failMode: 'open', checkTimeoutMs: 10_0
 
 const inside = (text: string, sign: string) => `${text.slice(0, 12)}${sign}${text.slice(12)}`
 
-// The service refuses such texts; when failing open, a refused check used to let the call through.
+// The service refuses such texts. A refused check must not let the call through when failing open.
 test.each<[string, () => unknown]>([
   ['a key with a NUL in it', () => inside(decoyKey, '\0')],
   ['a key with half a pair in it', () => inside(decoyKey, half)],
@@ -141,7 +141,7 @@ test.each<[string, () => unknown]>([
   }
 })
 
-// Only the fail mode may decide, because arguments from a model cannot contain such objects.
+// An attacker who controls the arguments cannot make them unreadable, so the fail mode decides.
 test('applies the fail mode to unreadable arguments', async () => {
   const args = new Proxy(
     {},

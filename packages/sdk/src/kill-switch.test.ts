@@ -69,7 +69,7 @@ test('writes files only its owner can read, and leaves no partial ones', () => {
   expect(readdirSync(folder).filter((name) => name.endsWith('.new'))).toEqual([])
 })
 
-// Following a link could block the agent at startup (a FIFO) or overwrite the target of the link.
+// Opening a FIFO could block the agent at startup; following a link could overwrite its target.
 test('opens only regular files for its state and log, and follows no links', () => {
   const [stateFile, suspendLog, target] = [newFile(), newFile(), newFile()]
   writeFileSync(target, 'precious')

@@ -2,15 +2,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Monitor } from './monitor.ts'
 import { agentId, eventually, TestFleet } from './test-service.ts'
 
-/** What one turn of an agent came to, in which its model calls a tool with `{ path }` once. */
+/** Result of one turn of an agent whose model calls a tool with `{ path }` once. */
 interface Turn {
-  /** The paths that the body of the tool was given. */
+  /** Paths that the tool ran with. */
   ran: string[]
-  /** What the model reads as the result of the call: a denial as an object or as JSON. */
+  /** Result of the call as the model reads it; a denial is an object or JSON. */
   output: unknown
 }
 
-/** Body of the tool, run in every turn. */
+/** Body of the tool that is called in every turn. */
 export function readFile(path: string): string {
   if (path === 'missing.txt') throw new Error('there is no such file')
   return `the content of ${path}`
@@ -20,7 +20,7 @@ const check = /\/check\//
 export const readDenial = (output: unknown): unknown => (typeof output === 'string' ? JSON.parse(output) : output)
 export const denied = (reason: unknown) => ({ denied: true, reason, retryable: false })
 
-/** A fleet with an agent that may work and one that may not. */
+/** Opens a fleet with an active and a suspended agent. */
 export async function openTwoMonitors(): Promise<{ fleet: TestFleet; active: Monitor; suspended: Monitor }> {
   const fleet = await TestFleet.open()
   const active = fleet.monitor({ instanceId: 'active', key: await fleet.createKey(['active']) }).monitor
@@ -31,11 +31,11 @@ export async function openTwoMonitors(): Promise<{ fleet: TestFleet; active: Mon
   return { fleet, active, suspended }
 }
 
-/** What holds for every adapter, on the real framework and the real service. */
+/** Tests that apply to every adapter, with the real framework and the real service. */
 export function describeAdapter(
   framework: string,
   takeTurn: (monitor: Monitor, path: string) => Promise<Turn>,
-  /** As the framework calls it. */
+  /** Name of the tool in the framework. */
   toolName = 'file-read',
 ): void {
   describe(`with ${framework}`, () => {
@@ -74,7 +74,7 @@ export function describeAdapter(
       expect(after[0]).toMatchObject({ metadata: { toolName, ok: false } })
     })
 
-    // An attacker who steers the model would otherwise continue with the tools that it already has.
+    // Otherwise an attacker who steers the model could continue with the tools that it already has.
     test('denies the calls of a suspended agent without running them', async () => {
       const before = await calls()
       await fleet.kill('exfiltration')
@@ -89,9 +89,9 @@ export function describeAdapter(
       expect((await takeTurn(monitor, 'notes.txt')).ran).toEqual(['notes.txt'])
     })
 
-    // A decoy's value in a report would end up in the stream of events, which may be open; a denial that names it would
-    // show an attacker who steers the model what to avoid.
-    test('denies a call with a decoy in an argument, whose value is nowhere', async () => {
+    // A decoy's value in a report would be readable in the event stream, which may be open. A denial that names the
+    // decoy would show an attacker who steers the model what to avoid.
+    test('denies a call with a decoy in an argument, and reveals its value nowhere', async () => {
       const decoy = await fleet.plantKey('openai')
       await monitor.refresh()
       const before = [await calls(), await fleet.events('honeypot_triggered')]
@@ -102,13 +102,13 @@ export function describeAdapter(
       const after = [await calls(), await fleet.events('honeypot_triggered')]
       expect(after.map(({ length }) => length)).toEqual([before[0]!.length, before[1]!.length + 1])
       expect(after[1]![0]).toMatchObject({ severity: 'breach', metadata: { tool: toolName } })
-      // Only the check itself carries it.
+      // Only the check itself contains the decoy.
       expect(fleet.wire.sent.match(/^POST \S+/gm)?.filter((line) => !check.test(line)) ?? []).toEqual([])
       expect(JSON.stringify([output, after])).not.toContain(decoy)
     })
 
-    // The service refuses such a text, and a check that was refused must not let the call through.
-    test('denies a call with a decoy that a NUL or half a character cuts', async () => {
+    // The service refuses such a text, and a refused check must not let the call through.
+    test('denies a call with a decoy that is split by NUL or a lone surrogate', async () => {
       const decoy = await fleet.plantKey('openai')
       await monitor.refresh()
       for (const sign of ['\0', '\ud800']) {

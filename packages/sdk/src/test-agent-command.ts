@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 
 const program = fileURLToPath(new URL('wardline-agent.ts', import.meta.url))
-// Reading the TypeScript of a command takes longer than running it.
+// Compiling the TypeScript of a command takes longer than running it.
 const compileCache = fileURLToPath(new URL('../../../node_modules/.cache/wardline-agent', import.meta.url))
 
 interface Ended {
@@ -17,7 +17,7 @@ interface Ended {
   stderr: string
 }
 
-/** A home folder of a user who has nothing yet, and commands that are run in it with nothing of the shell's settings. */
+/** Empty home folder of a user. Runs commands in it without the settings of the shell. */
 export class AgentHome {
   readonly folder = mkdtempSync(join(tmpdir(), 'wardline-agent-'))
   env: Record<string, string>
@@ -50,7 +50,7 @@ export class AgentHome {
 
   run(args: readonly string[], input: string | Buffer = '', env: Record<string, string> = {}): Promise<Ended> {
     const child = this.start(args, env)
-    // A command that reads nothing closes the pipe early.
+    // A command that does not read its input closes the pipe early.
     child.stdin?.on('error', () => {}).end(input)
     return ended(child)
   }
@@ -74,12 +74,12 @@ export function ended(child: ChildProcess): Promise<Ended> {
   })
 }
 
-/** Recorded input of a coding agent to a hook, by the name of its file. */
+/** Returns recorded hook input of a coding agent, by file name. */
 export function sample(name: string): Record<string, unknown> {
   return JSON.parse(readFileSync(new URL(`agent/fixtures/${name}.json`, import.meta.url), 'utf8'))
 }
 
-/** Something at an address that is not the service: it gives every request this answer. */
+/** Starts a server other than the service that gives every request this answer. */
 export async function startStranger(
   status: number,
   body = '{}',

@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest'
 
 export type Answerer = (request: IncomingMessage, response: ServerResponse, body: string) => void
 
-/** Something at the address of the service that answers as it likes. Its address. */
+/** Starts a server in place of the service that answers arbitrarily. Returns its url. */
 export async function startHostileService(answer: Answerer): Promise<string> {
   const server = createServer((request, response) => {
     let body = ''
@@ -27,7 +27,7 @@ export function sendJson(response: ServerResponse, status: number, body: object,
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
 }
 
-/** Answers as a service with decoys does, of which nothing is one. */
+/** Answers like a service that has decoys, none of which match. */
 export const answerPlainly: Answerer = ({ url = '' }, response) => {
   if (url.includes('/control')) return sendJson(response, 404, { error: 'no' })
   const headers = { 'x-wardline-decoys': 'some', etag: 'W/"0"' }

@@ -2,7 +2,7 @@ import { McpServer } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { z } from 'zod'
 
-// An MCP server for tests of the proxy, started as a separate process.
+// MCP server for tests of the proxy, started as a separate process.
 
 const text = (said: string) => ({ content: [{ type: 'text' as const, text: said }] })
 let calls = 0

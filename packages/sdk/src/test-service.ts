@@ -24,23 +24,23 @@ export const fastPace: Partial<Pace> = {
   batch: 5,
 }
 
-/** A deadline for what happens at all, on a machine that is busy. */
+/** Waits for a condition. The timeout is generous, for busy machines. */
 export const eventually = <Value>(check: () => Value) => vi.waitFor(check, { timeout: 20_000, interval: 5 })
 
-/** A wire between agent and service that can be cut. It carries whole requests and answers, and keeps what was sent. */
+/** Proxy between agent and service that can be cut. Forwards whole requests and answers, and records what was sent. */
 class Wire {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
-  /** Address that connections lead to. */
+  /** Address that connections are forwarded to. */
   target: string
-  /** `refuse`: connections are cut at once. `stall`: what is sent stays unanswered. */
+  /** `refuse` cuts connections immediately; `stall` leaves requests unanswered. */
   mode: 'pass' | 'refuse' | 'stall' = 'pass'
-  /** Requests whose connection is cut, or is left without any answer. */
+  /** Requests whose connection is cut (`cut`) or that stay unanswered (`stall`). */
   cut = /(?!)/
   stall = /(?!)/
-  /** Requests whose connection is cut when their answer comes. */
+  /** Requests whose connection is cut when the answer arrives. */
   cutAnswer = /(?!)/
-  /** `<method> <path>` of each request, and all that was sent. */
+  /** `requests` lists `<method> <path>` of each request; `sent` contains all bytes sent. */
   readonly requests: string[] = []
   sent = ''
 
@@ -63,7 +63,7 @@ class Wire {
     return this.requests.filter((line) => request.test(line))
   }
 
-  /** Ends every connection that is open. */
+  /** Closes all open connections. */
   cutAll(): void {
     for (const socket of this.#sockets) socket.destroy()
   }
@@ -113,7 +113,7 @@ export interface Received {
   error: MonitorError[]
 }
 
-/** A real service in a separate folder, a wire to it, and monitors at the end of the wire. */
+/** A real service in a separate folder, a wire to it, and monitors connected through the wire. */
 export class TestFleet implements AsyncDisposable {
   readonly folder = mkdtempSync(join(tmpdir(), 'wardline-sdk-'))
   wire!: Wire
@@ -123,7 +123,7 @@ export class TestFleet implements AsyncDisposable {
   #clocks = 0
   #env: Record<string, string> = {}
 
-  /** `env`: settings of the service beside its own. */
+  /** `env` adds settings of the service. */
   static async open(env: Record<string, string> = {}): Promise<TestFleet> {
     const fleet = new TestFleet()
     fleet.#env = env
@@ -132,14 +132,14 @@ export class TestFleet implements AsyncDisposable {
     return fleet
   }
 
-  /** Starts the service on its data, at another address than before. */
+  /** Starts the service on its existing data, at a new address. */
   async startService(): Promise<string> {
     const config = readConfig({
       PORT: '0',
       WARDLINE_DATA_DIR: join(this.folder, 'data'),
       WARDLINE_API_KEY: adminKey,
       WARDLINE_LOG_LEVEL: 'silent',
-      // Decoys of kind url begin with it.
+      // Base address of decoys of kind url.
       WARDLINE_DECOY_URL: 'https://files.example.com',
       ...this.#env,
     })
@@ -180,7 +180,7 @@ export class TestFleet implements AsyncDisposable {
     return this.#call('getInstance', { params: { instanceId } })
   }
 
-  /** Drills the agent, and resolves with the report as soon as the drill is over. */
+  /** Runs a drill of the agent, and resolves with the report once the drill is over. */
   async drill(instanceId = agentId) {
     const { id } = await this.#call('startDrill', { body: { selector: { instances: [instanceId] } } })
     const read = () => this.#call('getDrill', { params: { id } })
@@ -188,7 +188,7 @@ export class TestFleet implements AsyncDisposable {
     return read()
   }
 
-  /** All of a type, newest first. */
+  /** Returns all events of a type, newest first. */
   async events(eventType: string, severity?: Severity): Promise<EventRow[]> {
     const found: EventRow[] = []
     const query = { event_type: eventType, limit: '1000', ...(severity ? { severity } : {}) }
@@ -200,7 +200,7 @@ export class TestFleet implements AsyncDisposable {
     }
   }
 
-  /** Lets more than 200 ms pass, measured by another agent that polls every 20. */
+  /** Waits more than 200 ms, measured by another agent that polls every 20 ms. */
   async letTimePass(): Promise<void> {
     const instanceId = `clock-${++this.#clocks}`
     const { monitor } = this.monitor(
@@ -213,7 +213,7 @@ export class TestFleet implements AsyncDisposable {
     await monitor.stop()
   }
 
-  /** Creates a decoy key and gives its text. */
+  /** Creates a decoy key and returns it. */
   async plantKey(keyType: KeyType, instanceId = agentId): Promise<string> {
     const { key } = await this.#call('createHoneypot', { body: { type: 'api_key', keyType, instanceId } })
     return key!
@@ -224,9 +224,9 @@ export class TestFleet implements AsyncDisposable {
     return path
   }
 
-  /** A monitor at the end of the wire, with all that it reports. */
+  /** Creates a monitor connected through the wire, and records its events. */
   monitor(options: Partial<MonitorOptions> = {}, pace: Partial<Pace> = {}): { monitor: Monitor; heard: Received } {
-    // Longer than the usual second: a check that a busy machine delays is not what most tests are about.
+    // Longer than the default of a second, because most tests must not depend on a busy machine.
     const given = { url: this.wire.url, key: this.agentKey, instanceId: agentId, checkTimeoutMs: 10_000, ...options }
     const monitor = createMonitorWith(given, { ...fastPace, ...pace })
     this.#monitors.push(monitor)
@@ -245,5 +245,5 @@ export class TestFleet implements AsyncDisposable {
   }
 }
 
-/** Resolves when the monitor listens: kills are pushed from then on. */
+/** Resolves when the control stream is open, so kills are pushed. */
 export const streamOpen = (monitor: Monitor) => eventually(() => expect(monitor.health.stream).toBe('open'))

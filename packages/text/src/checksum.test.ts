@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { crc32Base62 } from './checksum.ts'
 
-// Published tokens of GitHub and npm, and the smallest text.
+// Published tokens of GitHub and npm, and the empty text.
 test.each([
   ['zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ', '0mLq17'],
   ['qkJaB6MffYVzZXWqmcoF49yrUxP3wf', '0LsakP'],

@@ -12,7 +12,7 @@ test.each([
   expect(cutText(text, maxSize, utf16Size)).toBe(expected)
 })
 
-test.each([utf16Size, utf8Size])('costs what it may, keeps whole characters, and says that it cut', (size) => {
+test.each([utf16Size, utf8Size])('stays within the maximum size, keeps whole characters, and marks a cut', (size) => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), fc.integer({ min: 3, max: 100 }), (text, maxSize) => {
       const cut = cutText(text, maxSize, size)
@@ -23,7 +23,7 @@ test.each([utf16Size, utf8Size])('costs what it may, keeps whole characters, and
   )
 })
 
-test('counts characters unless a size is given', () => {
+test('counts characters by default', () => {
   expect(cutText('🦊🦊🦊🦊', 3)).toBe('🦊🦊…')
   expect(cutText('four', 4)).toBe('four')
 })

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest'
 import { isLoopback } from './loopback.ts'
 
 describe('isLoopback', () => {
-  it.each(['127.0.0.1', '127.255.0.3', 'localhost', '::1', '[::1]'])('takes %s for this machine', (host) => {
+  it.each(['127.0.0.1', '127.255.0.3', 'localhost', '::1', '[::1]'])('accepts %s', (host) => {
     expect(isLoopback(host)).toBe(true)
   })
 
-  // A name may begin like an address: the owner of the domain chooses the rest, and where it points.
+  // The owner of a domain can choose a name that starts like a loopback address, and its target.
   it.each([
     '127.evil.example',
     '127.0.0.1.evil.example',
@@ -16,7 +16,7 @@ describe('isLoopback', () => {
     'localhost.evil.example',
     '127.1',
     '',
-  ])('does not take %s for it', (host) => {
+  ])('rejects %s', (host) => {
     expect(isLoopback(host)).toBe(false)
   })
 })

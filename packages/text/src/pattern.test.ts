@@ -8,12 +8,12 @@ test.each([
   ['billing-*', 'billing-', true],
   ['billing-*', 'billing', false],
   ['*', 'anything', true],
-])('the pattern %j against %j gives %s', (pattern, name, expected) => {
+])('matchesPattern: %j against %j returns %s', (pattern, name, expected) => {
   expect(matchesPattern(pattern, name)).toBe(expected)
 })
 
-// A key bound to `a.c` or `a*c` must not speak for `abc`.
-test('gives no other character a meaning', () => {
+// A key bound to `a.c` or `a*c` must not be valid for `abc`.
+test('only a trailing * has a special meaning', () => {
   expect(['a.c', 'a*c', 'a?c', '[a]bc', 'ab\\*'].map((pattern) => matchesPattern(pattern, 'abc'))).toEqual([
     false,
     false,
