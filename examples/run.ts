@@ -11,7 +11,7 @@ const examples = readdirSync(import.meta.dirname, { withFileTypes: true })
     return { name, file: files.find(existsSync) ?? '' }
   })
 
-/** The first sentence of a program, which says what it is. */
+/** Returns the first sentence of a program, which describes it. */
 const about = (file: string) => /^(?:\/\/ |""")([^.:;]+)/.exec(readFileSync(file, 'utf8'))?.[1] ?? ''
 
 function list(): void {

@@ -8,7 +8,7 @@
 import { readFile } from 'node:fs/promises'
 import { createMonitor } from '@wardline/sdk'
 import { guardApproval, guardTools } from '@wardline/sdk/ai-sdk/v7'
-// In your own program: from 'ai'. Here two versions of it live side by side.
+// In your own program, import from 'ai'. This repository installs two versions of it.
 import { ToolLoopAgent, tool } from 'ai-v7'
 import { MockLanguageModelV4 } from 'ai-v7/test'
 import { z } from 'zod'
@@ -32,7 +32,7 @@ const tools = guardTools(monitor, {
   }),
 })
 
-// What a model would have decided; the last call was injected into one of the pages.
+// Calls that a model might make; the last one was injected into one of the pages.
 const plan = [
   ['web-search', { query: 'tides at Ostend' }],
   ['file-read', { path: import.meta.filename }],

@@ -1,5 +1,5 @@
-// A receiver of alerts without dependencies: it verifies signatures by Standard Webhooks 1.0.0, refuses what is old,
-// drops what it has already, and prints the rest.
+// A receiver of alerts without dependencies: verifies signatures by Standard Webhooks 1.0.0, refuses old messages,
+// ignores duplicates and prints new alerts.
 //
 //   export ALERT_WEBHOOK_SECRET=whsec_$(openssl rand -base64 32) PORT=8080
 //   npm run example -- alert-receiver
@@ -11,13 +11,13 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 
-/** While a secret is being replaced both are given, separated by a space. */
+/** Two secrets during a rotation, separated by a space. */
 const secrets = (process.env.ALERT_WEBHOOK_SECRET ?? '').split(' ').filter((secret) => secret.startsWith('whsec_'))
 if (secrets.length === 0) throw new Error('ALERT_WEBHOOK_SECRET must hold whsec_ and the base64 of the secret.')
 
-/** Who overheard a message cannot send it again later than this. */
+/** Maximum age of a message: a recorded one cannot be replayed later. */
 const toleranceSeconds = 5 * 60
-/** Bodies have 20 kB at most. */
+/** The service sends at most 20 kB. */
 const maxBytes = 64 * 1024
 
 async function readBody(request: IncomingMessage): Promise<string | undefined> {
@@ -25,7 +25,7 @@ async function readBody(request: IncomingMessage): Promise<string | undefined> {
   let size = 0
   for await (const chunk of request as AsyncIterable<Buffer>) {
     size += chunk.length
-    // Reading on for a while lets the sender read the refusal: the connection would be reset under what it still sends.
+    // Keep reading for a while, so that the sender can read the refusal: closing early would reset the connection.
     if (size > 16 * maxBytes) return undefined
     if (size <= maxBytes) chunks.push(chunk)
   }
@@ -33,7 +33,7 @@ async function readBody(request: IncomingMessage): Promise<string | undefined> {
 }
 
 /**
- * Why a message is not to be believed; undefined when it is. The body must be exactly what arrived, not parsed and
+ * Returns why a message is not authentic; undefined if it is. The body must be exactly as received, not parsed and
  * serialized again.
  */
 function faultOf(headers: IncomingHttpHeaders, body: string): string | undefined {
@@ -51,7 +51,7 @@ function faultOf(headers: IncomingHttpHeaders, body: string): string | undefined
   return isGenuine ? undefined : 'not genuine'
 }
 
-/** Ids of the latest messages. A receiver that must not take one twice after a restart keeps them in its database. */
+/** Ids of the latest messages. To ignore duplicates across restarts, store them in a database. */
 const seen = new Set<string>()
 const maxSeen = 10_000
 
@@ -69,7 +69,7 @@ interface Alert {
   description: string
 }
 
-/** Texts come from agents, and one that was taken over may try to act on the terminal. */
+/** Texts come from agents; a compromised agent could send terminal control sequences. */
 const plain = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd')
 
 function lineOf(body: string): string {
@@ -91,7 +91,7 @@ const server = createServer(async (request, response) => {
   const id = String(request.headers['webhook-id'])
   if (seen.has(id)) return answer(200, 'known already')
   console.log(lineOf(body))
-  // Only what was dealt with is answered with success: everything else comes again.
+  // Answer 2xx only after processing: the service retries everything else.
   remember(id)
   answer(200, 'thank you')
 })

@@ -18,7 +18,7 @@ const monitor = createMonitor({
   agentType: 'claude-agent-sdk',
 })
 
-// What a model would have decided; the last call was injected into the file.
+// Calls that a model might make; the last one was injected into the file.
 const plan = [
   { tool: 'Read', input: { file_path: import.meta.filename } },
   { tool: 'Read', input: { file_path: '/srv/backup/wallet.dat' } },
@@ -29,7 +29,7 @@ const messages = query({
   prompt: JSON.stringify(plan),
   options: {
     hooks: guardHooks(monitor),
-    // Without these lines it is Claude Code itself that works.
+    // Remove these lines to use the real Claude Code.
     pathToClaudeCodeExecutable: join(import.meta.dirname, 'offline-claude.ts'),
     settingSources: [],
   },

@@ -1,5 +1,5 @@
 // Stands in for Claude Code, so that the example runs offline: it speaks its protocol with the Agent SDK, but no model
-// decides. It takes the prompt for a list of calls, asks the hooks about each, and reads the files that it may read.
+// decides. Parses the prompt as a list of calls, runs the hooks for each, and reads the allowed files.
 
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -24,7 +24,7 @@ const send = (message: object) => process.stdout.write(`${JSON.stringify(message
 const emit = (message: object) =>
   send({ ...message, session_id: session.session_id, uuid: randomUUID(), parent_tool_use_id: null })
 
-/** Asks all hooks of an event; what the first one answers that says anything. */
+/** Runs all hooks of an event. Returns the first answer that is not empty. */
 async function ask(event: string, call: Call, more: object): Promise<HookAnswer> {
   const ids = (hooks[event] ?? []).flatMap(({ hookCallbackIds }) => hookCallbackIds)
   const input = { ...session, hook_event_name: event, tool_name: call.tool, tool_input: call.input, ...more }
@@ -36,7 +36,7 @@ async function ask(event: string, call: Call, more: object): Promise<HookAnswer>
   return (await Promise.all(answers)).find((answer) => Object.keys(answer).length > 0) ?? {}
 }
 
-/** What the model would read, and whether the agent goes on. */
+/** Makes a call. Returns what the model would read, and whether the agent must stop. */
 async function make(call: Call): Promise<{ content: string; is_error: boolean; isStopped?: boolean }> {
   const tool_use_id = randomUUID()
   const answer = await ask('PreToolUse', call, { tool_use_id })

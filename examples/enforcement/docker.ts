@@ -2,8 +2,9 @@
 //
 //   WARDLINE_ENFORCEMENT_SECRET=whsec_… node examples/enforcement/docker.ts
 //
-// DOCKER_SOCKET is the socket of the Docker Engine API (default: /var/run/docker.sock). Containers are stopped, so their
-// state stays for an investigation; a resume starts them again. A restart policy does not start a stopped container.
+// DOCKER_SOCKET is the socket of the Docker Engine API (default: /var/run/docker.sock). Containers are stopped, not
+// removed, so their state remains for an investigation; a resume starts them again. Restart policies do not start a
+// stopped container.
 
 import { send, serve, setting } from './verify.ts'
 
@@ -20,9 +21,9 @@ async function containersOf(instance: string, all: boolean): Promise<string[]> {
 serve(
   async ({ action, instance_id }) => {
     const ids = await containersOf(instance_id, true)
-    // Without a container nothing was stopped: a wrong label must not look like a success.
+    // Fail if no container was found: a wrong label must not look like a success.
     if (ids.length === 0) throw new Error(`no container has the label wardline.instance=${instance_id}`)
-    // 304: it is stopped, or started, already. After 5 seconds a container that goes on is killed.
+    // 304: already stopped or started. Docker kills a container that still runs after 5 seconds.
     const verb = action === 'suspend' ? 'stop?t=5' : 'start'
     await Promise.all(
       ids.map((id) => send({ url: `${api}/containers/${id}/${verb}`, socketPath, method: 'POST' }, [204, 304])),

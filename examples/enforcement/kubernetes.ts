@@ -3,9 +3,9 @@
 //   WARDLINE_ENFORCEMENT_SECRET=whsec_… KUBERNETES_NAMESPACE=agents node examples/enforcement/kubernetes.ts
 //
 // In a cluster it uses its service account, which needs list on deployments and patch on deployments/scale. Outside,
-// KUBERNETES_API and KUBERNETES_TOKEN say where the API server is. The certificate authority of the cluster is trusted
-// by NODE_EXTRA_CA_CERTS=/var/run/secrets/kubernetes.io/serviceaccount/ca.crt. A resume scales to RESUME_REPLICAS
-// (default: 1).
+// set KUBERNETES_API (address of the API server) and KUBERNETES_TOKEN. To trust the certificate authority of the
+// cluster, set NODE_EXTRA_CA_CERTS=/var/run/secrets/kubernetes.io/serviceaccount/ca.crt. A resume scales to
+// RESUME_REPLICAS (default: 1).
 
 import { existsSync, readFileSync } from 'node:fs'
 import { send, serve, setting } from './verify.ts'
@@ -16,7 +16,7 @@ const namespace = encodeURIComponent(setting('KUBERNETES_NAMESPACE'))
 const resumeReplicas = Number(setting('RESUME_REPLICAS', '1'))
 const deployments = `${api}/apis/apps/v1/namespaces/${namespace}/deployments`
 
-/** Read for each request: the cluster replaces it. */
+/** Reads the token for each request, because the cluster rotates it. */
 const headers = () => ({
   accept: 'application/json',
   authorization: `Bearer ${existsSync(tokenFile) ? readFileSync(tokenFile, 'utf8').trim() : setting('KUBERNETES_TOKEN')}`,
@@ -33,7 +33,7 @@ serve(
       { url: `${deployments}?labelSelector=${selector}`, headers: headers() },
       [200],
     )) as Deployments
-    // Without a Deployment nothing was stopped: a wrong label must not look like a success.
+    // Fail if no Deployment was found: a wrong label must not look like a success.
     if (items.length === 0) throw new Error(`no Deployment has the label wardline-instance=${instance_id}`)
     const replicas = action === 'suspend' ? 0 : resumeReplicas
     for (const { metadata } of items) {

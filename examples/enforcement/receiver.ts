@@ -2,7 +2,7 @@
 //
 //   WARDLINE_ENFORCEMENT_SECRET=whsec_… npm run example -- enforcement docker
 //
-// The levers: docker, kubernetes, vault. The first lines of their files say what each needs.
+// The argument is docker, kubernetes or vault. The first lines of each file list its settings.
 
 const lever = process.argv[3] ?? ''
 if (!['docker', 'kubernetes', 'vault'].includes(lever)) throw new Error('Name a lever: docker, kubernetes or vault.')

@@ -1,11 +1,10 @@
-// An enforcement point that takes a suspended agent its secrets: it revokes its HashiCorp Vault token with all leases
-// and child tokens.
+// An enforcement point that revokes the HashiCorp Vault token of a suspended agent, with all leases and child tokens.
 //
 //   WARDLINE_ENFORCEMENT_SECRET=whsec_… VAULT_ADDR=… VAULT_TOKEN=… ACCESSORS=accessors.json \
 //     node examples/enforcement/vault.ts
 //
-// ACCESSORS is a JSON file { "<instance id>": "<accessor>" }, written by what issues the tokens. VAULT_TOKEN needs
-// update on auth/token/revoke-accessor. A revoked token cannot be given back: configure the point with
+// ACCESSORS is a JSON file { "<instance id>": "<accessor>" }, written by the issuer of the tokens. VAULT_TOKEN needs
+// update on auth/token/revoke-accessor. A revoked token cannot be restored: configure the point with
 // "actions": ["suspend"], and issue a new token when the agent is resumed.
 
 import { readFileSync } from 'node:fs'
@@ -16,14 +15,14 @@ const headers = { 'x-vault-token': setting('VAULT_TOKEN') }
 const accessors = setting('ACCESSORS')
 
 const read = () => new Map(Object.entries(JSON.parse(readFileSync(accessors, 'utf8')) as Record<string, string>))
-/** Accessors that this process revoked: Vault does not know them any more when a call comes again. */
+/** Accessors revoked by this process. Vault no longer knows them when a call is retried. */
 const revoked = new Set<string>()
 
 serve(
   async ({ action, instance_id }) => {
     if (action === 'resume') return
     const accessor = read().get(instance_id)
-    // Without an accessor nothing was revoked: that must not look like a success.
+    // Fail if the accessor is missing: nothing was revoked, which must not look like a success.
     if (accessor === undefined) throw new Error(`no accessor of ${instance_id} is known`)
     if (revoked.has(accessor)) return
     const url = `${address}/v1/auth/token/revoke-accessor`

@@ -1,5 +1,5 @@
-// What every receiver of enforcement calls needs: it verifies the signature by Standard Webhooks 1.0, refuses what is
-// old, never goes back to an older control version, and answers only after the lever was moved.
+// Shared by all receivers of enforcement calls: verifies signatures by Standard Webhooks 1.0, refuses old calls, never
+// goes back to an older control version, and answers only after the action has taken effect.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { createServer, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
@@ -7,7 +7,7 @@ import { request as httpsRequest } from 'node:https'
 
 export interface Call {
   action: 'suspend' | 'resume' | 'test'
-  /** Null for a test; else lower-case letters, digits, _ and -. */
+  /** Lower-case letters, digits, _ and -; null for a test. */
   instance_id: string | null
   version: number | null
   reason: string | null
@@ -16,9 +16,9 @@ export interface Call {
   at: string
 }
 
-/** A recorded call cannot be sent again later than this. */
+/** Maximum age of a call in seconds: a recorded one cannot be replayed later. */
 const toleranceSeconds = 5 * 60
-/** A call has about 2 kB. */
+/** Far above the size of a call, about 2 kB. */
 const maxBytes = 64 * 1024
 
 const required = (name: string): string => {
@@ -28,7 +28,7 @@ const required = (name: string): string => {
 }
 export const setting = (name: string, unset?: string): string => process.env[name] || (unset ?? required(name))
 
-/** Why a call is not to be believed; undefined when it is. The body must be exactly what arrived. */
+/** Returns why a call is not authentic; undefined if it is. The body must be exactly as received. */
 function faultOf(headers: IncomingHttpHeaders, body: string, key: Buffer): string | undefined {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures } = headers
   if (typeof id !== 'string' || typeof timestamp !== 'string' || typeof signatures !== 'string') return 'not signed'
@@ -42,7 +42,10 @@ function faultOf(headers: IncomingHttpHeaders, body: string, key: Buffer): strin
     : 'not genuine'
 }
 
-/** One JSON request to a lever; rejects unless the answer has one of these statuses. Resolves with the parsed body. */
+/**
+ * Sends a JSON request to the system that enforces the suspension. Rejects unless the status is one of `expected`;
+ * resolves with the parsed body.
+ */
 export function send(
   target: { url: string; socketPath?: string; method?: string; headers?: Record<string, string>; body?: unknown },
   expected: readonly number[],
@@ -54,7 +57,7 @@ export function send(
       url,
       {
         method,
-        // Less than the 15 seconds that the caller waits.
+        // Less than the caller's timeout of 15 seconds.
         signal: AbortSignal.timeout(13_000),
         ...(socketPath === undefined ? {} : { socketPath }),
         headers: { ...(text === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
@@ -72,14 +75,14 @@ export function send(
 }
 
 /**
- * Listens for calls. `move` moves the lever and must be safe to repeat: a call comes again, with the same webhook-id,
- * until it is answered with 2xx. `check` only looks whether the lever could be moved.
+ * Listens for calls. `move` carries out a suspension or resume and must be idempotent: a call is retried with the same
+ * webhook-id until it gets a 2xx answer. `check` only tests whether `move` could work.
  */
 export function serve(move: (call: Call & { instance_id: string }) => Promise<void>, check: () => Promise<void>): void {
   const key = Buffer.from(required('WARDLINE_ENFORCEMENT_SECRET').replace(/^whsec_/, ''), 'base64')
-  /** The newest version by instance; keep it in a file to have it after a restart too. */
+  /** Newest version by instance. Store it in a file to keep it across restarts. */
   const newest = new Map<string, number>()
-  /** One call of an instance after the other. */
+  /** Queues the calls of an instance, so that they run one at a time. */
   const turns = new Map<string, Promise<void>>()
 
   async function handle(call: Call): Promise<void> {
@@ -87,7 +90,7 @@ export function serve(move: (call: Call & { instance_id: string }) => Promise<vo
     if (call.action === 'test') return check()
     if (instance_id === null || version === null || !/^[a-z0-9_-]{1,64}$/.test(instance_id)) throw new Error('no agent')
     const turn = (turns.get(instance_id) ?? Promise.resolve()).then(async () => {
-      // A retry that was overtaken by a newer call must not undo it.
+      // A retry must not undo a newer call.
       if (version < (newest.get(instance_id) ?? 0)) return
       newest.set(instance_id, version)
       await move({ ...call, instance_id })

@@ -32,7 +32,7 @@ const tools = guardTools(monitor, [
   }),
 ])
 
-// What a model would have decided; the last call was injected into one of the pages.
+// Calls that a model might make; the last one was injected into one of the pages.
 const model = fakeModel()
   .respondWithTools([{ name: 'web-search', args: { query: 'tides at Ostend' } }])
   .respondWithTools([{ name: 'file-read', args: { path: import.meta.filename } }])

@@ -33,7 +33,7 @@ server.registerTool(
   async ({ path }) => text((await readFile(path, 'utf8')).slice(0, 40)),
 )
 
-// What a model would have decided; the last call was injected into one of the pages.
+// Calls that a model might make; the last one was injected into one of the pages.
 const plan = [
   { name: 'web-search', arguments: { query: 'tides at Ostend' } },
   { name: 'file-read', arguments: { path: import.meta.filename } },

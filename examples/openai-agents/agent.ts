@@ -34,7 +34,7 @@ const tools = guardTools(monitor, [
   }),
 ])
 
-// What a model would have decided; the last call was injected into one of the pages.
+// Calls that a model might make; the last one was injected into one of the pages.
 const plan = [
   ['web_search', { query: 'tides at Ostend' }],
   ['file_read', { path: import.meta.filename }],

@@ -10,7 +10,7 @@ import os
 import pathlib
 import sys
 
-# Put wardline.py beside your agent.
+# In your own program, put wardline.py next to your agent.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'clients' / 'python'))
 
 from wardline import Denied, Monitor  # noqa: E402
@@ -38,7 +38,7 @@ def read_file(path: str) -> str:
     return pathlib.Path(path).read_text(encoding='utf-8')[:40].replace('\n', ' ')
 
 
-# What a model would have decided; the last call was injected into one of the pages.
+# Calls that a model might make; the last one was injected into one of the pages.
 plan = [
     (search, 'tides at Ostend'),
     (read_file, __file__),

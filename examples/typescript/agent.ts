@@ -22,7 +22,7 @@ const tools = monitor.guardTools({
   'file-read': async (path: string) => (await readFile(path, 'utf8')).slice(0, 40),
 })
 
-// What a model would have decided; the last call was injected into one of the pages.
+// Calls that a model might make; the last one was injected into one of the pages.
 const plan = [
   ['web-search', 'tides at Ostend'],
   ['file-read', import.meta.filename],
@@ -35,7 +35,7 @@ try {
   for (const [tool, argument] of plan) {
     console.log(`${tool} ${argument}: ${await tools[tool](argument)}`)
     monitor.metrics.add('tool_calls_per_5min', 1)
-    // Ends at once on a suspension, as everything does that takes a signal.
+    // Rejects immediately on a suspension, like every function that accepts a signal.
     await pause(400, undefined, { signal: monitor.signal })
   }
 } catch (fault) {
