@@ -1,4 +1,5 @@
-// An enforcement point that scales the Deployment of a suspended agent to 0: the one with the label wardline-instance=<id>.
+// An enforcement point that scales the Deployment of a suspended agent to 0, found by the label
+// wardline-instance=<id>.
 //
 //   WARDLINE_ENFORCEMENT_SECRET=whsec_… KUBERNETES_NAMESPACE=agents node examples/enforcement/kubernetes.ts
 //

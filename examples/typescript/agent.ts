@@ -3,7 +3,8 @@
 //   export WARDLINE_URL=http://127.0.0.1:4747 WARDLINE_KEY=<a key of scope agent for typescript-example>
 //   npm run example -- typescript
 //
-// Suspend typescript-example while it works, or plant the decoy path /srv/backup/wallet.dat for it, and see what changes.
+// Suspend typescript-example while it works, or plant the decoy path /srv/backup/wallet.dat for it, and see what
+// changes.
 
 import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'

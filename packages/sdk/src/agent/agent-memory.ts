@@ -49,7 +49,10 @@ export class AgentMemory {
     return newest
   }
 
-  /** Stores a state; returns a fault or undefined. `isInstead`: moves the stored state away, which the service contradicts. */
+  /**
+   * Stores a state; returns a fault or undefined. `isInstead` first moves away the stored state, which the service
+   * contradicts.
+   */
   keep({ suspended, version, reason }: ControlState, isInstead = false): string | undefined {
     if (isInstead) this.#putAside()
     const action = suspended ? 'suspend' : 'resume'

@@ -56,7 +56,10 @@ const maxFileBytes = 64 * 1024
 
 const codeOf = (fault: unknown): string => (fault as { code?: string }).code ?? 'unknown'
 
-/** Reads a file only if other users cannot. Checks and reads the same descriptor, so that the file cannot be swapped. */
+/**
+ * Reads a file only if other users cannot. Checks and reads one descriptor, so that the file cannot be swapped in
+ * between.
+ */
 function readPrivately(file: string): string | undefined {
   let descriptor: number
   try {

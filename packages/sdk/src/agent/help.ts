@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { keyCommand } from '../service.ts'
 
-// package.json lies two folders above, for the source as for the compiled code.
+// package.json is two folders up, from the source as well as from the compiled code.
 const packageJson = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
 
 export const version: string = packageJson.version

@@ -22,7 +22,10 @@ import { type HookCall, type InvalidInput, parseCall, readInput } from './hook-i
 import { PlainService } from './plain-service.ts'
 import { realPaths } from './real-paths.ts'
 
-/** Limits for checks, and for checks of long arguments. With the report they stay below the agent's limit of 5 seconds. */
+/**
+ * Limits in milliseconds for checks and for checks of long arguments. With the report they stay below the coding
+ * agent's limit of 5 seconds.
+ */
 const checksMs = 1_500
 const longChecksMs = 3_200
 const reportMs = 500
@@ -234,8 +237,8 @@ class Decision {
 }
 
 /**
- * Deletes the global `Headers`. Arguments from JSON contain none, but an instanceof check would load all of `fetch`, for
- * 20 ms. A redefinition would load it too, because it reads the old value.
+ * Replaces the global `Headers` by a stub. Arguments from JSON contain none, but an instanceof check would load all of
+ * `fetch`, which takes 20 ms. Redefining without deleting would load it too, because that reads the old value.
  */
 function withoutFetch(): void {
   Reflect.deleteProperty(globalThis, 'Headers')

@@ -22,15 +22,15 @@ import { textDiff } from './text-diff.ts'
 
 interface InstallRequest {
   tool: CodingTool
-  /** The settings of this folder, instead of those of the user. */
+  /** Changes the settings of this folder instead of the user's. */
   inProject: boolean
-  /** Write without asking. */
+  /** Writes without confirmation. */
   yes: boolean
-  /** Show, and write nothing. */
+  /** Shows the change without writing it. */
   dryRun: boolean
   failClosed: boolean
   env: Environment
-  /** Asks a person; undefined where there is none. */
+  /** Asks a person for confirmation; undefined without a terminal. */
   ask: ((question: string) => Promise<boolean>) | undefined
   say: (line: string) => void
 }
