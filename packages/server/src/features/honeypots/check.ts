@@ -35,25 +35,25 @@ interface HitAnswers {
 }
 
 export interface DecoyChecks {
-  /** Whether the text holds a decoy key. A match is recorded before the promise resolves. */
+  /** Whether the text contains a decoy key. A match is recorded before the promise resolves. */
   checkKey(text: string, check: Check): Promise<boolean>
   /** Whether the path is a decoy. A match is recorded before the promise resolves. */
   checkPath(path: string, check: Check): Promise<boolean>
-  /** Whether the text holds a decoy key, without a hit: for texts that operators store. */
+  /** Whether the text contains a decoy key, without recording a hit: for texts that operators store. */
   holdsKey(text: string, piece: Piece): Promise<boolean>
-  /** Whether any decoy could match what this caller asks about. */
+  /** Whether any decoy can match for this caller. */
   reaches(principal: Principal): boolean
   /** Reloads the patterns: after every change here, and periodically for changes made by other processes. */
   refresh(): Promise<void>
 }
 
-/** With decoys at more instances than this every agent asks; a longer list would be compared for each key. */
+/** With decoys at more instances than this, all agents check their calls: a longer list would be compared for each key. */
 const maxPathInstances = 1_000
-/** Decoys that one warning names: enough to see which folder it is about. */
+/** Decoys listed in a warning: enough to recognize the folder. */
 const namedDecoys = 10
-/** Short enough that hardly a key fits in: context is stored, a submitted key never is. */
+/** Too short for most keys: context is stored, but a submitted key never is. */
 const contextText = /^[A-Za-z0-9_.:/ -]{1,24}$/
-/** Sixteen letters with a digit among them: no word, but an AWS key id would fit. */
+/** Sixteen characters with a digit: not a word, but possibly an AWS key id. */
 const keyLike = /(?=[A-Za-z]{0,15}\d)[A-Za-z0-9]{16}/
 
 const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
@@ -62,7 +62,7 @@ const safeContext = (value: unknown): string | null => {
   return found !== undefined && contextText.test(found) && !keyLike.test(found) ? found : null
 }
 
-/** The instance that asks, as far as its key or the context it sent says so. */
+/** Returns the instance of the caller, from its key or else the context that it sent. */
 function askingInstance({ principal, meta }: Check): string | undefined {
   const named = text(meta?.instance_id) ?? text(meta?.instanceId)
   if (named !== undefined && /^[a-z0-9_-]{1,64}$/.test(named) && mayActFor(principal, named)) return named
@@ -78,12 +78,12 @@ export function createDecoyChecks(
   }: { ingest: Ingest; countedReports: CountedReports; autoSuspension: HitAnswers },
 ): DecoyChecks {
   const { config, database, clock, metrics } = deps
-  // A hit is a breach, too.
+  // A hit is also a breach.
   const suspends = config.autoSuspend !== undefined
   const search = createDecoySearch(deps)
   const reach = new DecoyReach()
 
-  /** The decoy itself may be planted at several instances: the asking one's own counts first. */
+  /** The same decoy may be planted at several instances: prefer that of the caller. */
   function closestMatch(decoys: readonly Decoy[], asking: string | undefined): Decoy | undefined {
     return decoys.find((decoy) => decoy.instance_id === asking) ?? decoys[0]
   }
@@ -110,7 +110,7 @@ export function createDecoyChecks(
     return decoy !== undefined
   }
 
-  /** Says what a check found besides decoys, once a minute for each key. */
+  /** Reports other findings of a check, once a minute per key. */
   function note({ swept, isExhausted }: Found, check: Check, kind: 'key' | 'path'): void {
     const about = { tool: safeContext(check.meta?.tool), key_id: check.principal.keyId }
     const instance = askingInstance(check)
@@ -139,7 +139,7 @@ export function createDecoyChecks(
 
   return {
     async checkKey(submitted, check) {
-      // Only so much is searched: padding must not hide a decoy behind it.
+      // Refuse longer texts, since only this much is searched: padding must not hide a decoy.
       if (submitted.length > maxKeyInputLength) {
         throw new AppError(
           'invalid',

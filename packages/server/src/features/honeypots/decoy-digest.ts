@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 
-/** What a digest stands for: a key, a path, the folder that a decoy lies in, or one further up. */
+/** Kind of a digest: of a key, a path, the folder that contains a decoy, or a folder above that. */
 export type DigestKind = 'key' | 'path' | 'folder' | 'above'
 
 export type DecoyDigest = (kind: DigestKind, form: string) => string

@@ -8,20 +8,20 @@ import type { Ingest } from '../events/ingest.ts'
 import { createDecoyDigest, type DecoyDigest } from './decoy-digest.ts'
 import { hitStatements, readUrlDecoys, type UrlDecoy } from './queries.ts'
 
-/** What stands for a key in hits and quotas of those who fetch: they have none. */
+/** Replaces the key id in hits and quotas, because fetches have no key. */
 const fetcher = 'decoy-url'
 
-/** Kept in memory and read once a second; more than a deployment plants. */
+/** Decoy URLs kept in memory, read once a second: more than a deployment plants. */
 const maxUrls = 10_000
 const minuteMs = 60_000
-/** Who knows a decoy URL can fetch it as often as they like: of each decoy so many hits a minute are written. */
+/** Hits stored per decoy and minute, because anyone with the URL can fetch it any number of times. */
 const maxAMinute = 30
-/** Hits that wait for the database. */
+/** Maximum number of hits waiting for the database. */
 const maxWaiting = 1_000
-/** A name behind the token makes a URL look like that of a file. */
+/** A file name after the token makes the URL look like that of a file. */
 const pathPattern = /^\/d\/([A-Za-z0-9]{32})(?:[/?#.].*)?$/s
 
-/** Headers that say who fetches, and hold no secret; of the others only the name is kept. */
+/** Headers that identify the client and contain no secret. Of other headers only the name is stored. */
 const keptHeaders = new Set([
   'accept',
   'accept-language',
@@ -49,7 +49,7 @@ interface Fetch {
   at: number
 }
 
-/** How a decoy URL begins; undefined where none can be fetched. */
+/** Returns the prefix of decoy URLs; undefined if they cannot be fetched in this deployment. */
 export function decoyUrlBase({ decoyUrl, decoyPort, decoyHost, host }: Config): string | undefined {
   if (decoyUrl !== undefined) return decoyUrl.replace(/\/+$/, '')
   if (!decoyPort) return undefined
@@ -57,7 +57,7 @@ export function decoyUrlBase({ decoyUrl, decoyPort, decoyHost, host }: Config): 
   return `http://${name.includes(':') ? `[${name}]` : name}:${decoyPort}`
 }
 
-/** Values of harmless headers, and the names of the others, both cut. */
+/** Returns the values of harmless headers and the names of the others, both truncated. */
 function factsOf({ method, headers }: Fetched) {
   const kept: Record<string, string> = {}
   const others: string[] = []
@@ -68,7 +68,7 @@ function factsOf({ method, headers }: Fetched) {
   return { method: method.slice(0, maxName), headers: kept, other_headers: others }
 }
 
-/** Fetches of decoy URLs: found in memory, so that a flood of wrong ones costs the database nothing, then stored one by one. */
+/** Handles fetches of decoy URLs. Looks tokens up in memory, so that a flood of wrong ones does not load the database. */
 export class DecoyFetches {
   readonly #deps: Pick<Deps, 'database' | 'clock' | 'log' | 'metrics'>
   readonly #ingest: Pick<Ingest, 'own' | 'store'>
@@ -85,14 +85,14 @@ export class DecoyFetches {
     this.#digest = createDecoyDigest(deps.secrets.decoyKey)
   }
 
-  /** A job: reloads the decoys, also those that other processes changed, and stores what the database refused before. */
+  /** Periodic job: reloads the decoys, including changes by other processes, and retries failed writes. */
   async refresh(): Promise<void> {
     await this.whenIdle()
     const rows = await readUrlDecoys(this.#deps.database.db, maxUrls)
     this.#urls = new Map(rows.map((row) => [row.digest, row]))
   }
 
-  /** Called with every request; returns at once. */
+  /** Called for every request; does not wait for the database. */
   take(fetched: Fetched): void {
     const { clock, metrics } = this.#deps
     const token = pathPattern.exec(fetched.path)?.[1]
@@ -171,7 +171,7 @@ export class DecoyFetches {
     metrics.decoyHits.inc({ type: 'api_key' })
   }
 
-  /** Resolves when what was fetched is stored; rejects when the database refuses it. */
+  /** Resolves once all hits are stored; rejects if the database fails. */
   async whenIdle(): Promise<void> {
     await this.#storeAll()
   }

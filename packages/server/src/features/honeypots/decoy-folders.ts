@@ -16,24 +16,25 @@ import {
 import { hasWildcard } from './path-pattern.ts'
 import { allCommands, sweeps } from './path-sweeps.ts'
 
-/** Folders of one question that are compared with those of decoys; no command of an honest agent names as many. */
+/** Folders per check that are compared with those of decoys; commands of honest agents name fewer. */
 const maxSwept = 64
 
-/** What a name of a path costs that is put together, spelled and compared. */
+/** Cost of joining, spelling and comparing one name of a path. */
 const unitsOfName = 300
 
 /** A folder with such a name contains private files; others are places to work in. */
 const guardedName = /^\.|secret|credential|keystore|private|wallet|passw|vault|backup/
 
-/** The keys of the folder that a decoy lies in, and of those further up. */
+/** Keys of the folder that contains a decoy, and of the folders above it. */
 interface FolderKeys {
   own: string[]
   above: string[]
 }
 
 /**
- * A home, a drive and what lies directly under the root are searched every day, and so is a folder that only the end
- * of a path is known of, unless its name says what it is for: they count as above.
+ * A home, a drive and folders directly below the root are searched every day, so they count as above even if the decoy is
+ * directly in them. A decoy without a root has no folders above, and its own folder only counts with several names or a
+ * specific one.
  */
 export function decoyFolderKeys(path: string): FolderKeys {
   const whole = canonicalPath(/[/\\]$/.test(path.trimEnd()) ? `${path}/**` : path)
@@ -64,12 +65,12 @@ function ancestorsOf(folder: CanonicalPath): string[] {
 }
 
 interface SweptForms {
-  /** Folders in which a decoy lies by accident if it does: the agent works in them. */
+  /** Folders that the agent works in, where reading everything is no sign of searching for secrets. */
   workplaces: string[]
   others: string[]
 }
 
-/** The folders that a command reads with all that lies in them, in every spelling that a decoy's may be stored in. */
+/** Finds the folders whose whole content a command reads, in every spelling in which a decoy's folder may be stored. */
 export function* sweptForms(command: string, { cwd }: PathContext, budget: WorkBudget): Slices<SweptForms> {
   const text = boundedPath(command)
   const swept: SweptForms = { workplaces: [], others: [] }
@@ -101,7 +102,7 @@ const formsOf = (path: CanonicalPath): string[] => (path.root === '' ? [pathText
 const fromFolderOr = (start: CanonicalPath | undefined, path: CanonicalPath): CanonicalPath =>
   start === undefined ? path : fromFolder(start, path)
 
-/** Where the command stands at its end. One that sweeps between two changes of folder is taken to sweep the last. */
+/** Returns the working folder after the command. A sweep between two changes of folder counts for the last folder. */
 function lastFolder(text: string, from: CanonicalPath | undefined): CanonicalPath | undefined {
   const changes = allCommands(text).filter(([verb, target]) => target && isFolderChange(verb!.plain))
   return changes

@@ -1,13 +1,13 @@
 import { mayActFor, type Principal } from '../../http/auth.ts'
 
-/** The parts of live decoys' places that callers need to know. */
+/** Where live decoys are planted, as far as callers need to know. */
 interface PlantedDecoys {
   hasKeys: boolean
-  /** Instances with decoy paths; undefined when they are too many to keep in memory. */
+  /** Instances with decoy paths; undefined if they are too many to keep in memory. */
   pathInstances: readonly string[] | undefined
 }
 
-/** Informs agents that no decoy can match for them, so that they need not ask before every call. */
+/** Tells agents whether any decoy can match for them, so that others need no check before every call. */
 export class DecoyReach {
   #planted: PlantedDecoys = { hasKeys: true, pathInstances: undefined }
   #answers = new WeakMap<Principal, boolean>()
@@ -18,8 +18,7 @@ export class DecoyReach {
   }
 
   /**
-   * Whether any decoy could match what this caller asks about: keys match for every caller, paths for their own
-   * instances.
+   * Whether any decoy can match for this caller: keys match for every caller, paths only for their own instances.
    */
   reaches(principal: Principal): boolean {
     const known = this.#answers.get(principal)

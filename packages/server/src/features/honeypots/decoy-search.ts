@@ -12,8 +12,8 @@ import { createDigestLookup, type Decoy, readDigests, readExactPaths, readPatter
 import { globCovers, queryGlobs } from './query-globs.ts'
 
 /**
- * Work that one check may cost, several times what the longest text of an honest agent does: less than a tenth of a
- * second for 64 KiB of text, a third of that for a command.
+ * Maximum cost of a check, several times that of the longest text of an honest agent: less than 100 ms for 64 KiB of text,
+ * a third of that for a command.
  */
 export const keyCheckUnits = 40_000_000
 export const pathCheckUnits = 20_000_000
@@ -21,28 +21,28 @@ export const pathCheckUnits = 20_000_000
 const globUnits = 20_000_000
 const unitsOfDigest = 1_300
 
-/** Digests looked up with one query, between which other queries get their turn. */
+/** Digests per query; other queries run in between. */
 const lookupPageDigests = 4_000
-/** Rows compared at once with a glob of the question, between which other work gets its turn. */
+/** Rows per slice of comparing with a glob; other work runs in between. */
 const globPageRows = 1_000
-/** Decoy paths whose keys are kept for the next glob: many instances have the same. */
+/** Decoy paths whose keys are cached for the next glob, because many instances have the same ones. */
 const keptPaths = 20_000
 
-/** Beyond this a check takes its place and waits for its turn before the first slice: many such texts may come in at once. */
+/** A longer check waits for its turn before the first slice, because many such texts may arrive together. */
 const longText = 8 * 1024
 
 export interface Found {
-  /** Decoys that were touched. */
+  /** Decoys that match. */
   decoys: Decoy[]
-  /** Decoys in or below a folder that a command reads as a whole, in the course of other work perhaps. */
+  /** Decoys in or below a folder that a command reads as a whole, which may be part of ordinary work. */
   swept: Decoy[]
-  /** The check cost more than it may: more may be in the text than was found. */
+  /** Whether the check exceeded its budget: the text may contain more than was found. */
   isExhausted: boolean
-  /** How a decoy stood in what was checked. */
+  /** In which form the decoy occurred in the checked text. */
   formOf(decoy: Decoy): Promise<HitForm>
 }
 
-/** The budget of one part of a check, and whose turns it takes. */
+/** The budget of one part of a check, and the owner of its turns. */
 interface Paid {
   budget: WorkBudget
   piece: Piece
@@ -50,9 +50,9 @@ interface Paid {
 
 interface DecoySearch {
   findKeys(text: string, piece: Piece): Promise<Found>
-  /** Paths are those of one host: a bound caller matches only decoys of its instances. */
+  /** Paths belong to one host, so a bound caller only matches decoys of its instances. */
   findPaths(path: string, context: PathContext, principal: Principal, piece: Piece): Promise<Found>
-  /** Reads the patterns again if they changed. */
+  /** Reloads the patterns if they changed. */
   refresh(): Promise<void>
 }
 
@@ -67,7 +67,7 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
   function* digestsOf(kind: DigestKind, forms: readonly string[], budget: WorkBudget): Slices<string[]> {
     const digests: string[] = []
     for (const form of forms) {
-      // Paid for already where the form was found; what counts here is when to yield.
+      // The cost was charged when the form was found; here only check when to yield.
       digests.push(digest(kind, form))
       budget.count(unitsOfDigest + form.length)
       if (budget.isSliceOver()) yield
@@ -127,7 +127,7 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
     return found
   }
 
-  /** `digests` are those of the candidates, in their order. */
+  /** `digests`: of the candidates, in the same order. */
   async function keyForm(decoy: Decoy, text: string, candidates: readonly string[], digests: readonly string[]) {
     const known = await readDigests(database.db, decoy.id)
     const matched = candidates[digests.findIndex((digest) => known.has(digest))]

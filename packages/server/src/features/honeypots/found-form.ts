@@ -1,6 +1,6 @@
 import type { HitForm } from '@wardline/contract'
 
-/** What stands before a key says how it is used; more of it is not looked at. */
+/** Characters before a key that are inspected to recognize its use. */
 const shownBefore = 200
 
 const placesBefore: [HitForm, RegExp][] = [
@@ -32,8 +32,8 @@ const percentDecoded = (text: string): string =>
   text.replace(/%([0-9a-f]{2})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
 
 /**
- * How a key stood in the text that was checked: a word of a closed list, so that nothing of the text is kept. `matched` is
- * the canonical form by which it was found.
+ * Classifies how a key occurred in the checked text, as a word of a fixed list, so that nothing of the text is stored.
+ * `matched` is the canonical form by which it was found.
  */
 export function keyFormIn(text: string, matched: string): HitForm {
   const value = matched.replace(/^folded:/, '')

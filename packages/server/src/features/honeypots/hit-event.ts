@@ -16,7 +16,7 @@ interface Touch {
 const nameOf = ({ type, retired_at }: Decoy): string =>
   `${retired_at === null ? 'decoy' : 'retired decoy'} ${type === 'api_key' ? 'key' : 'path'}`
 
-/** Fields of a decoy in an event: neither value, path nor label. */
+/** Returns the fields of a decoy for an event: without value, path and label. */
 const factsOf = (decoy: Decoy) => ({
   honeypot_id: decoy.id,
   type: decoy.type,
@@ -25,7 +25,7 @@ const factsOf = (decoy: Decoy) => ({
   ...(decoy.retired_at === null ? {} : { retired: true }),
 })
 
-/** The event and the row of a hit. */
+/** Builds the event and the row of a hit. */
 export function describeHit(ingest: Pick<Ingest, 'own'>, decoy: Decoy, touch: Touch) {
   const { asking, tool, form, check, isIgnored } = touch
   const by = tool === null ? '' : ` by ${tool}`
@@ -48,7 +48,7 @@ export function describeHit(ingest: Pick<Ingest, 'own'>, decoy: Decoy, touch: To
 }
 
 /**
- * A test hit. Its event is of no agent: it is neither activity of one nor a reason to suspend one.
+ * Builds a test hit. Its event belongs to no agent: it is neither activity of an agent nor a reason to suspend one.
  */
 export function describeTest(ingest: Pick<Ingest, 'own'>, decoy: Decoy, keyId: string, at: number, ip: string | null) {
   const event: EventToStore = {

@@ -7,7 +7,7 @@ interface HitRange {
   to: number
 }
 
-/** Hits of decoys of an instance, and hits that it made; no test hits. Ids of hits sort by time. */
+/** Selects hits of an instance's decoys and hits caused by it, without test hits. Ids of hits sort by time. */
 const hitsOf = (db: Db, { instanceId, from, to }: HitRange) =>
   db
     .selectFrom('honeypot_hits')

@@ -96,7 +96,7 @@ const unplanted = {
   replaced_by: null,
 }
 
-/** Creates a decoy; the value of a key is in the answer and nowhere else. Throws AppError `invalid`. */
+/** Creates a decoy. The value of a key is only in the response. Throws AppError `invalid`. */
 export async function createHoneypot(deps: Deps, request: NewHoneypot, actor: Actor): Promise<HoneypotCreated> {
   const { keyType, path, isPattern, digests, value } = prepare(
     request,
@@ -129,7 +129,7 @@ export async function createHoneypot(deps: Deps, request: NewHoneypot, actor: Ac
   return { ok: true, id, type, ...kind, createdAt: isoTime(now), ...(value === undefined ? {} : { key: value }) }
 }
 
-/** Replaces a decoy key by a new value, which is in the answer and nowhere else. Throws AppError `invalid`, `not_found`. */
+/** Replaces the value of a decoy key. The new value is only in the response. Throws AppError `invalid`, `not_found`. */
 export function rotateHoneypot(deps: Deps, oldId: string, actor: Actor): Promise<Rotated> {
   return rotateDecoy(deps, oldId, actor, (old, now) => {
     const { instance_id: instanceId, key_type, label } = old
@@ -169,12 +169,12 @@ export function deleteHoneypot(deps: Deps, id: string, actor: Actor): Promise<vo
   })
 }
 
-/** Digests of so many are made in one go. */
+/** Decoys whose digests are computed at once. */
 const pageRows = 50
-/** Some databases take no more than 32,766 parameters in a statement: two for each digest. */
+/** Digests per statement, with two parameters each: some databases accept at most 32,766 parameters. */
 const rowsOfStatement = 5_000
 
-/** Adds the missing digests of folders for path decoys after `afterId`; a page is one transaction. */
+/** Adds missing folder digests to path decoys after `afterId`; each page is one transaction. */
 async function addFolders({ database, secrets }: FolderDeps, afterId: string): Promise<void> {
   const digest = createDecoyDigest(secrets.decoyKey)
   for (let after = afterId; ; ) {
@@ -194,19 +194,19 @@ async function addFolders({ database, secrets }: FolderDeps, afterId: string): P
 
 type FolderDeps = Pick<Deps, 'database' | 'secrets'>
 
-/** Gives the decoys of earlier versions the digests of their folders, once; may run in several processes at the same time. */
+/** Adds folder digests to decoys of earlier versions, once. May run in several processes concurrently. */
 export async function completeFolders(deps: FolderDeps): Promise<void> {
   if (await isFactKnown(deps.database.db, 'decoy_folders')) return
   await addFolders(deps, '')
   await claimFact(deps.database.db, 'decoy_folders', 'complete')
 }
 
-/** The first run looks back further: nothing of this version may have run meanwhile. */
+/** The first run looks back further, because no process of this version may have run in between. */
 const firstLookBackMs = dayMs
-/** Clocks of processes differ by less, and so does a decoy's id from the time at which others can read it. */
+/** More than clocks of processes differ, and than the delay between a decoy's id and its commit. */
 const settlingMs = 300_000
 
-/** A job: decoys that a process of an earlier version plants while this one runs, or did shortly before, get digests as well. */
+/** Periodic job: adds digests to decoys that a process of an earlier version creates at the same time, or did shortly before. */
 export function createFolderCompletion(deps: FolderDeps & Pick<Deps, 'clock'>): () => Promise<void> {
   let after = uuidV7Floor(deps.clock.now() - firstLookBackMs)
   return async () => {
@@ -218,7 +218,7 @@ export function createFolderCompletion(deps: FolderDeps & Pick<Deps, 'clock'>): 
 
 const keyTypeOf = (keyType: string | null) => (keyType === null ? {} : { keyType: keyType as KeyType })
 
-/** Decoys of one instance or of all, oldest first; `details` only where asked for, since they count hits. */
+/** Lists decoys of one instance or of all, oldest first. `details` are optional, because they count hits. */
 export async function listHoneypots(
   db: Db,
   instanceId: string | undefined,
@@ -251,7 +251,7 @@ const listedHoneypot = (
 
 const shownHits = 100
 
-/** One decoy, removed or not, with its latest hits. Throws AppError `not_found`. */
+/** Returns one decoy, including removed ones, with its latest hits. Throws AppError `not_found`. */
 export async function viewHoneypot(db: Db, id: string): Promise<HoneypotDetail> {
   const row = await findHoneypot(db, id)
   if (!row) throw notFound(id)

@@ -8,7 +8,7 @@ import { uuidV7 } from '../../ids.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { findIgnore, insertIgnore, readIgnores, removeIgnore } from './ignore-queries.ts'
 
-/** An exception that nobody looks at again hides an attack: a person renews it each quarter. */
+/** Maximum duration. A forgotten exception can hide an attack, so a person must renew it each quarter. */
 const maxDays = 90
 
 export async function listIgnores(db: Db, now: number): Promise<DecoyIgnore[]> {

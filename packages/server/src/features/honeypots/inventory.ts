@@ -49,7 +49,7 @@ async function findLive(db: Db, id: string): Promise<HoneypotRow> {
   return row
 }
 
-/** A note that holds the decoy itself would store its value. Throws AppError `invalid`, or `not_found`. */
+/** Refuses a note that contains the decoy itself, which would store its value. Throws AppError `invalid`, or `not_found`. */
 export async function notePlanted(
   deps: Deps,
   id: string,
@@ -89,8 +89,8 @@ interface NewKey {
 }
 
 /**
- * Replaces a decoy key. The old value keeps its fingerprints: who took it before is still found, by the id of the old one.
- * Throws AppError `invalid`, or `not_found`.
+ * Replaces a decoy key. The old value keeps its fingerprints, so that a copy taken earlier is still detected, by the id of
+ * the old decoy. Throws AppError `invalid`, or `not_found`.
  */
 export function rotateDecoy(
   deps: Deps,
@@ -140,7 +140,7 @@ export async function testDecoy(deps: Deps, ingest: Ingest, id: string, actor: A
   return event.id
 }
 
-/** Files that hold decoys. Values cannot be listed: the service has HMACs of them only. */
+/** Lists files that contain decoys. Values cannot be listed, because the service only has their HMACs. */
 export async function exportAllowList(db: Db): Promise<DecoyAllowList> {
   const rows = await readPlacedDecoys(db)
   const placed = rows.flatMap(({ id, instance_id, path, planted_file }) => {

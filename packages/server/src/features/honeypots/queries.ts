@@ -37,7 +37,7 @@ function isInState(e: ExpressionBuilder<Schema, 'honeypots'>, state: DecoyState)
   return e.and([current, e('tripped_at', 'is', null), e('planted_at', state === 'issued' ? 'is' : 'is not', null)])
 }
 
-/** Decoys of one instance or of all, oldest first. */
+/** Reads decoys of one instance or of all, oldest first. */
 const listed = (db: Db, instanceId: string | undefined, state?: DecoyState) =>
   db
     .selectFrom('honeypots')
@@ -51,7 +51,7 @@ export function listHoneypotRows(db: Db, instanceId: string | undefined, state?:
   return listed(db, instanceId, state).select(['id', 'type', 'key_type', 'created_at']).execute()
 }
 
-/** When the decoy of the row was hit first, or last. */
+/** Time of the first or last hit of the row's decoy. */
 const hitAt = (e: ExpressionBuilder<Schema, 'honeypots'>, order: 'asc' | 'desc') =>
   e
     .selectFrom('honeypot_hits')
@@ -97,7 +97,7 @@ export function readLabels(db: Db, ids: readonly string[]) {
     .execute()
 }
 
-/** Removes the decoy from matching; its row stays for its hits. The batch fails as stale when it was removed before. */
+/** Removes the decoy from matching; its row stays for its hits. The batch fails as stale if it was removed already. */
 export function removeHoneypotStatements({ db, dialect }: Database, id: string, now: number): Statement[] {
   const asRead = db.selectFrom('honeypots').select('id').where('id', '=', id).where('deleted_at', 'is', null)
   return [
@@ -107,7 +107,7 @@ export function removeHoneypotStatements({ db, dialect }: Database, id: string, 
   ]
 }
 
-/** Changes a live decoy. The batch fails as stale when it was removed, or with `isCurrent` retired, meanwhile. */
+/** Changes a live decoy. The batch fails as stale if it was removed, or with `isCurrent` retired, in the meantime. */
 export function updateHoneypot(
   { db, dialect }: Database,
   id: string,
@@ -127,7 +127,7 @@ export function readPlacedDecoys(db: Db) {
   return listed(db, undefined).select(['id', 'instance_id', 'path', 'planted_file']).execute()
 }
 
-/** Decoys that answer to any of the digests, oldest first. */
+/** Finds decoys with any of the digests, oldest first. */
 export function createDigestLookup({ db, dialect }: Database): (digests: readonly string[]) => Promise<Decoy[]> {
   const asked = (digests: readonly string[]) => {
     const rows = dialect.rowsFromJson(JSON.stringify(digests.map((digest) => [digest])), { digest: 'text' })
@@ -169,7 +169,7 @@ export function readPatterns(db: Db): Promise<Decoy[]> {
     .execute()
 }
 
-/** Whether there are decoy keys, and the instances with decoy paths, at most `limit`. */
+/** Reads whether there are decoy keys, and at most `limit` instances with decoy paths. */
 export async function readPlanted(db: Db, limit: number): Promise<{ hasKeys: boolean; pathInstances: string[] }> {
   const key = await db
     .selectFrom('honeypots')
@@ -189,12 +189,12 @@ export async function readPlanted(db: Db, limit: number): Promise<{ hasKeys: boo
   return { hasKeys: key !== undefined, pathInstances: paths.map(({ instance_id }) => instance_id) }
 }
 
-/** Path decoys after `afterId`, by id. */
+/** Reads path decoys after `afterId`, ordered by id. */
 export function readPaths(db: Db, afterId: string, limit: number): Promise<Decoy[]> {
   return pathsAfter(db, afterId, limit).execute()
 }
 
-/** Exact path decoys after `afterId`, by id: of all instances, or of those that match. */
+/** Reads exact path decoys after `afterId`, ordered by id, of all instances or of matching ones. */
 export function readExactPaths(
   db: Db,
   instances: readonly string[] | undefined,
@@ -224,7 +224,7 @@ const pathsAfter = (db: Db, afterId: string, limit: number) =>
     .orderBy('id')
     .limit(limit)
 
-/** Adds the digests that are missing. */
+/** Inserts missing digests. */
 export function insertFingerprints(db: Db, fingerprints: readonly Schema['honeypot_fingerprints'][]): Statement {
   return db
     .insertInto('honeypot_fingerprints')
@@ -233,7 +233,7 @@ export function insertFingerprints(db: Db, fingerprints: readonly Schema['honeyp
     .compile()
 }
 
-/** The hit, and the state of its decoy unless the hit is a test or ignored. */
+/** Inserts the hit, and updates its decoy unless the hit is a test or ignored. */
 export function hitStatements(db: Db, hit: HitRow, { instance_id }: Pick<Decoy, 'instance_id'>): Statement[] {
   const inserted = db.insertInto('honeypot_hits').values(hit).compile()
   if (hit.is_test === 1 || hit.is_ignored === 1) return [inserted]
@@ -248,7 +248,7 @@ export function hitStatements(db: Db, hit: HitRow, { instance_id }: Pick<Decoy, 
   return [inserted, first('tripped_at'), ...(isOutside ? [first('leaked_at')] : [])]
 }
 
-/** By what a decoy is found; a handful of rows. */
+/** Reads the digests of a decoy; a handful of rows. */
 export async function readDigests(db: Db, honeypotId: string): Promise<Set<string>> {
   const rows = await db
     .selectFrom('honeypot_fingerprints')
@@ -259,7 +259,7 @@ export async function readDigests(db: Db, honeypotId: string): Promise<Set<strin
 }
 
 interface Hits {
-  /** The latest ones. */
+  /** The latest hits. */
   hits: HitRow[]
   count: number
   first: number | null
@@ -282,7 +282,7 @@ export async function readHits(db: Db, honeypotId: string, limit: number): Promi
   return { hits, count, first }
 }
 
-/** Removes the oldest hits, of those whose id is below `floor`; resolves with their number. */
+/** Deletes the oldest hits with an id below `floor`; resolves with their number. */
 export async function deleteHitsBefore(db: Db, floor: string, limit: number): Promise<number> {
   const { numDeletedRows } = await db
     .deleteFrom('honeypot_hits')

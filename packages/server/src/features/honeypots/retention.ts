@@ -3,12 +3,12 @@ import { uuidV7Floor } from '../../ids.ts'
 import { eventsGoneBefore } from '../events/retention.ts'
 import { deleteHitsBefore } from './queries.ts'
 
-/** Rows removed at once: a few milliseconds, so that no kill waits for it. */
+/** Rows deleted per statement: a few milliseconds, so that a kill does not wait. */
 const chunkRows = 500
-/** Rows removed in one run; what is left goes in the next. */
+/** Rows deleted per run; the next run continues. */
 const runRows = 200_000
 
-/** Forgets hits when their events are gone for their age: they outlive the decoy, and events that made room. */
+/** Deletes hits once retention by age deleted their events. Hits outlive their decoy, and events deleted for space. */
 export async function forgetOldHits(deps: Deps, stopping?: AbortSignal): Promise<void> {
   const floor = uuidV7Floor(await eventsGoneBefore(deps))
   for (let done = 0; done < runRows && !stopping?.aborted; done += chunkRows) {

@@ -19,7 +19,7 @@ interface HoneypotRoutes {
 
 type Asking = Pick<Input<'checkKey'>, 'principal' | 'request'>
 
-/** Checks of one key that take more than a slice, at a time: more would only wait for each other. */
+/** Concurrent long checks per key: more would only wait for each other. */
 const maxChecks = 8
 
 export function mountHoneypots(
@@ -88,7 +88,7 @@ export function mountHoneypots(
     return { ok: true, id: params.id }
   })
 
-  /** A check costs one of the quota for asking, and one for each slice of work. */
+  /** A check costs one unit of quota, and one more per slice of work. */
   const takeCheck = ({ keyId }: Principal) => quotas.takeCheck(keyId)
   async function paid<Result>({ principal: { keyId }, request }: Asking, work: (piece: Piece) => Promise<Result>) {
     const isAbandoned = () => request.raw.socket.destroyed
