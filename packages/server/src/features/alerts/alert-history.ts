@@ -8,7 +8,7 @@ type Change = AlertDetail['history'][number]
 
 const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 
-/** A row of the audit log may have been edited: `wardline audit verify` finds that, and a list must still come. */
+/** Tolerates edited rows of the audit log: `wardline audit verify` reports those, and the list must not fail. */
 function stateOf(value: unknown): Change['after'] {
   const { status, verdict, assignee, note } = Object(value) as Record<string, unknown>
   return {
@@ -24,7 +24,7 @@ function countOf(value: unknown): number {
   return Number.isSafeInteger(alerts) ? Math.max(1, alerts as number) : 1
 }
 
-/** Who acknowledged, assigned or resolved an alert, newest first: the audit log knows. */
+/** Reads from the audit log who acknowledged, assigned or resolved an alert, newest first. */
 export async function readHistory(db: Db, id: string): Promise<Change[]> {
   const entries = await listAudit(db, keyNames, { target: id, action: 'alert.change' }, 'newest', limits.alertHistory)
   const locals: Record<string, string> = localNames

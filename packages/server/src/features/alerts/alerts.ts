@@ -22,15 +22,15 @@ import {
 import { changeGroups, channelsOfGroup, deleteOutcomes, readOutcomes } from './planning/queries.ts'
 import { lockChannel, readChannelIds } from './routing/queries.ts'
 
-// What people do with alerts, in which all rooms have a part.
+// Operations of people on alerts, which involve all folders of this feature.
 
 type Delivery = AlertDetail['deliveries'][number]
 
-/** Alerts changed, or removed, in one statement: a few milliseconds, so that nothing waits long for the database. */
+/** Alerts changed or deleted per statement: a few milliseconds, so that nothing waits long for the database. */
 const chunkRows = 500
-/** Of a larger problem the rest is changed by asking again. */
+/** Maximum changes per request; a larger problem needs several requests. */
 const maxChunks = 200
-/** Rows removed in one run; the rest goes in the next. */
+/** Rows deleted per run; the next run continues. */
 const maxRemoved = 200_000
 
 const notFound = (id: string) => unknownId('alert', id, 'wardline alerts list')
@@ -44,21 +44,21 @@ const viewOf = ({ subject, only_channels, ...row }: StoredAlert): Alert => ({
   changed_at: time(row.changed_at),
 })
 
-/** One page, newest first; `next` goes back as `before`. A page may be short while more follow. */
+/** Returns a page, newest first; pass `next` as `before`. A page may be short although more follow. */
 export async function listAlerts(db: Db, query: AlertQuery, limit: number) {
   const before = query.before === undefined ? Number.MAX_SAFE_INTEGER : Number(query.before)
   const { rows, lookedDownTo } = await readAlertPage(db, query, before, limit)
   return { alerts: rows.map(viewOf), next: lookedDownTo === undefined ? null : String(lookedDownTo) }
 }
 
-/** Counts that are filters: how many alerts each status and severity has. */
+/** Counts alerts by status and severity. */
 export const countAlerts = (db: Db, filter: AlertCountQuery): Promise<AlertCounts> => countAlertRows(db, filter)
 
-/** One alert, and its outcome at each channel. Throws AppError `not_found`. */
+/** Returns an alert with its outcome at each channel. Throws AppError `not_found`. */
 export async function viewAlert(db: Db, id: string): Promise<AlertDetail> {
   const alert = await findAlert(db, id)
   if (!alert) throw notFound(id)
-  // Before the messages: one that is written in between is then found.
+  // Read before the messages, so that a message written in between is found.
   const outcomes = await readOutcomes(db, alert.seq)
   const found = await findMessages(db, [...new Set(outcomes.flatMap(({ message_id }) => message_id ?? []))])
   const messages = new Map(found.map((message) => [message.id, message]))
@@ -80,7 +80,7 @@ export async function viewAlert(db: Db, id: string): Promise<AlertDetail> {
   return { ...viewOf(alert), deliveries, history: await readHistory(db, id) }
 }
 
-/** What joined a message that is not written waits as long as a group holds it, and is dropped without one. */
+/** An alert that joined an unwritten message is pending while its group exists, and dropped without a group. */
 function outcomeOf(stored: Delivery['outcome'], isWritten: boolean, isWaiting: boolean): Delivery['outcome'] {
   if (stored !== 'joined' || isWritten) return stored
   return isWaiting ? 'waiting' : 'dropped'
@@ -102,9 +102,9 @@ function newState(alert: StoredAlert, { status, verdict, assignee, note }: Alert
 const stateOf = ({ status, verdict, assignee, note }: AlertState) => ({ status, verdict, assignee, note })
 
 /**
- * Acknowledges, assigns or resolves an alert, or all unresolved ones of its type and instance. That stops reminders, and
- * channels that were notified of a problem are notified of its end. Resolves with how many alerts changed. Throws AppError
- * `not_found` or `invalid`.
+ * Acknowledges, assigns or resolves an alert, or all unresolved ones of its type and instance. This stops reminders, and
+ * channels that were notified of the problem are notified of its end. Resolves with the number of changed alerts. Throws
+ * AppError `not_found` or `invalid`.
  */
 export async function changeAlert(deps: Deps, id: string, change: AlertChange, actor: Actor): Promise<number> {
   const { db } = deps.database
@@ -139,7 +139,7 @@ async function changeOthers(db: Db, alert: StoredAlert, state: AlertState, now: 
   return changed
 }
 
-/** Removes alerts, their outcomes and messages that are older than events may become. */
+/** Deletes alerts, outcomes and messages that are older than the retention of events. */
 export async function forgetOldAlerts(
   { database: { db }, clock, config }: Deps,
   stopping?: AbortSignal,

@@ -6,7 +6,7 @@ import { createPlanner, waiting } from './planning/planner.ts'
 import { switchOffGone } from './routing/channels.ts'
 import { RoutingTable } from './routing/routing-table.ts'
 
-/** TLS and all that belongs to it takes memory, which only those pay who send. */
+/** Loaded on first use, because TLS takes memory. */
 async function openEgresses(allow: readonly string[]): Promise<Egresses> {
   const { createEgress } = await import('../../egress/open-egress.ts')
   return { guarded: createEgress({ guarded: true, allow }), open: createEgress({ guarded: false, allow }) }
@@ -18,7 +18,7 @@ export interface Alerting {
   dispatcher: Dispatcher
 }
 
-/** Joins the rooms, from what is reported to the receivers. */
+/** Connects the parts of alerting, from the outbox to the receivers. */
 export function createAlerting(deps: Deps): Alerting {
   const table = new RoutingTable(deps)
   const outbox = createOutbox(deps, table)

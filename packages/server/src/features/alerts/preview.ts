@@ -18,14 +18,14 @@ function outcomeOf(channel: KnownChannel, current: RoutingTable['current'], aler
   return isAtOrAbove(alert.severity, channel.min_severity) ? 'no_route' : 'below_severity'
 }
 
-/** What each channel would do with an alert now, by the code that decides about real ones, and which routes match it. */
+/** Returns what each channel would do with an alert now, decided by the production code, and which routes match it. */
 export async function previewAlert(
   db: Db,
   { current }: Pick<RoutingTable, 'current'>,
   { severity, event_type, instance_id, by_service }: AlertPreviewRequest,
   now: number,
 ): Promise<AlertPreview> {
-  // A type of the service's own is meant as such, unless the request says that a caller reports it.
+  // A type of the service counts as reported by the service, unless the request says otherwise.
   const isOwn = by_service ?? isClaimed({ by_service: 0, event_type })
   const alert: AlertFacts = {
     severity,

@@ -84,7 +84,7 @@ export function mountAlerts(router: Router, deps: Deps, { routingTable: table, d
     return { ok: true, replayed }
   })
 
-  /** The answer to a change comes after this process knows of it. */
+  /** Responds to a change only after this process has reloaded it. */
   async function known<Result>(done: Promise<Result>): Promise<Result> {
     const result = await done
     await table.refresh()

@@ -10,26 +10,26 @@ import { type AttemptResult, type ClaimedMessage, resultStatement } from './quer
 import { nextAttempt, pauseAfter } from './retry-schedule.ts'
 import { attemptWithinMs, type Send } from './sender.ts'
 
-/** A process that took a message and died blocks it this long: four times what an attempt can take. */
+/** Lease of a message: how long a crashed process blocks it. Four times the maximum duration of an attempt. */
 export const leaseMs = 4 * attemptWithinMs
-/** Results are kept while the database is unavailable: without them, delivered messages would be sent again. */
+/** Results are kept in memory while the database is unavailable; otherwise delivered messages would be sent again. */
 const retryResultMs = 250
 
 /** Health of the receivers. */
 interface Receivers {
-  /** Failed attempts of a channel since its last delivery. */
+  /** Returns the failed attempts of a channel since its last delivery. */
   failuresOf(channelId: string): number
-  /** Results of attempts, once they are on disk. */
+  /** Called with the results of attempts once they are on disk. */
   learn(states: readonly ReceiverState[]): void
 }
 
-/** Makes attempts, and writes their results: of the message and of its channel, many at a time. */
+/** Makes attempts and stores their results, of the message and of its channel, in batches. */
 export class Attempts {
   readonly #deps: Pick<Deps, 'database' | 'clock' | 'metrics'>
   readonly #send: Send
   readonly #receivers: Receivers
   readonly #results: GroupCommit<AttemptResult, true>
-  /** Names this process in what it takes. */
+  /** Id of this process in the leases that it takes. */
   readonly owner = randomSecret(12)
 
   constructor(deps: Pick<Deps, 'database' | 'clock' | 'metrics'>, send: Send, receivers: Receivers) {
@@ -46,8 +46,8 @@ export class Attempts {
   }
 
   /**
-   * One attempt of a message that this process holds. Resolves when its result is on disk, and rejects when that failed
-   * until the lease ended: then it is sent once more. An attempt that `closing` cut off did not fail.
+   * Makes one attempt of a message that this process holds. Resolves once the result is on disk. Rejects if it could not
+   * be stored before the lease ended; the message is then sent again. An attempt cut off by `closing` is not a failure.
    */
   async make(channel: KnownChannel, message: ClaimedMessage, closing: AbortSignal): Promise<Verdict> {
     const { clock } = this.#deps
@@ -92,7 +92,7 @@ export class Attempts {
   async #write(results: AttemptResult[]): Promise<true[]> {
     const { database } = this.#deps
     const byChannel = Map.groupBy(results, ({ message }) => message.channel_id)
-    // Channels first and in one fixed order, as in every transaction that locks both: no deadlock.
+    // Lock channels first, in a fixed order, like every transaction that locks both, to prevent deadlocks.
     const channels = [...byChannel].sort(([one], [other]) => (one < other ? -1 : 1))
     const states = channels.map(([id, own]) => this.#stateAfter(id, own))
     await database.batch([

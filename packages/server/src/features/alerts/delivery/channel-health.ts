@@ -25,18 +25,18 @@ import { countMessages, insertMessages } from './queries.ts'
 const checkEveryMs = dayMs
 /** Since when some channel fails, as a run of this name. */
 const failingName = 'alert_channels_failing'
-/** A receiver that restarts is back by then; who waits for an alert does not want to wait longer for this one. */
+/** Long enough for a receiver to restart; short enough for people who rely on the channel. */
 const failingAfterMs = 5 * 60_000
-/** The three attempts that a message gets within those minutes. */
+/** Number of attempts that a message gets within this time. */
 const failingAfter = 3
 
 type Needed = Pick<Deps, 'database' | 'clock' | 'log' | 'metrics'>
 
-/** Sends each channel its daily check: only what arrives proves that alerts would. */
+/** Sends the daily check to each channel, because only a delivery proves that alerts arrive. */
 async function sendChecks({ database: { db }, clock }: Needed, known: ReadonlySet<string>): Promise<number> {
   const now = clock.now()
   const isQuiet = (hours: string | null) => hours !== null && quietUntil(JSON.parse(hours), 'info', now) !== undefined
-  // A channel that this process cannot send to may be one of another process.
+  // Skips channels that only another process can send to.
   const due = (await readUnchecked(db, now - checkEveryMs)).filter(
     ({ id, quiet_hours }) => known.has(id) && !isQuiet(quiet_hours),
   )
@@ -49,7 +49,7 @@ async function sendChecks({ database: { db }, clock }: Needed, known: ReadonlySe
   return due.length
 }
 
-/** Notifies the other channels of one that nothing reaches. */
+/** Notifies the other channels of a channel that fails. */
 async function reportFailing({ database: { db }, clock, log }: Needed, outbox: Outbox): Promise<void> {
   const now = clock.now()
   for (const { id, name, type, last_error } of await readFailing(db, failingAfter, now - failingAfterMs)) {
@@ -68,7 +68,7 @@ async function reportFailing({ database: { db }, clock, log }: Needed, outbox: O
 
 async function reportRecovered({ database: { db }, clock, log }: Needed, outbox: Outbox, known: ReadonlySet<string>) {
   if ((await readRun(db, failingName)) === null) {
-    // Another process may have reported the end just when this one reported a failure.
+    // Another process may report a recovery while this one reports a failure.
     if (await hasFailing(db, [...known])) await recordRun(db, failingName, clock.now())
     return
   }
@@ -84,7 +84,7 @@ async function reportRecovered({ database: { db }, clock, log }: Needed, outbox:
   outbox.notify()
 }
 
-/** Messages that are pending or dead, by type of channel. */
+/** Counts pending and dead messages by type of channel. */
 async function measureMessages({ database: { db }, metrics }: Needed): Promise<void> {
   const types = new Map((await readChannelRows(db)).map(({ id, type }) => [id, type]))
   const counts = { pending: await countMessages(db, 'pending'), dead: await countMessages(db, 'dead') }
@@ -97,7 +97,7 @@ async function measureMessages({ database: { db }, metrics }: Needed): Promise<v
   }
 }
 
-/** Checks the channels: when one fails, only another can report it. */
+/** Checks the health of the channels. Only another channel can report a failing one. */
 export async function watchChannels(
   deps: Needed,
   outbox: Outbox,
@@ -120,7 +120,7 @@ function stateOf({ enabled, failing_since }: ChannelRow, opens: boolean): Channe
 interface Backlog {
   pending: ReadonlyMap<string, number>
   dead: ReadonlyMap<string, number>
-  /** Alerts that were not planned yet. */
+  /** Alerts not planned yet. */
   behind(row: ChannelRow): number
 }
 
@@ -162,7 +162,7 @@ function viewOf(row: ChannelRow, { pending, dead, behind }: Backlog, opens: bool
   }
 }
 
-/** All channels and their health, oldest first. */
+/** Returns all channels with their health, oldest first. */
 export async function listChannels(db: Db, table: RoutingTable, now: number): Promise<ChannelView[]> {
   await table.refresh()
   const known = new Set(table.current.channels.map(({ id }) => id))
@@ -171,7 +171,7 @@ export async function listChannels(db: Db, table: RoutingTable, now: number): Pr
   return rows.map((row) => viewOf(row, backlog, known.has(row.id), now))
 }
 
-/** One channel. Throws AppError `not_found`. */
+/** Returns one channel with its health. Throws AppError `not_found`. */
 export async function viewChannel(db: Db, table: RoutingTable, id: string, now: number): Promise<ChannelView> {
   const found = (await listChannels(db, table, now)).find((channel) => channel.id === id)
   if (!found) throw unknownId('channel', id, 'wardline channels list')

@@ -9,17 +9,17 @@ import { downAfter } from './retry-schedule.ts'
 import type { Send } from './sender.ts'
 import { Turns } from './turns.ts'
 
-/** Attempts at once in each lane, and messages taken at once: the last of these is attempted well within the lease. */
+/** Concurrent attempts per lane, and messages claimed at once: the last one is attempted well within its lease. */
 const machineAttempts: Record<Lane, number> = { own: 4, reported: 8 }
 const machineClaim: Record<Lane, number> = { own: 8, reported: 16 }
-/** Chats want their messages one after the other; but one that hangs with a report must not delay the service's own. */
+/** Chats get messages in sequence, but a hanging report must not delay the service's own alerts: one attempt per lane. */
 const peopleAttempts = 1
 
-/** Writes messages; the dispatcher only needs to know that there may be new ones afterwards. */
+/** Plans alerts and writes messages, which the dispatcher then sends. */
 export interface Planner {
-  /** Plans the alerts after this place of a channel in a lane. Resolves with whether there may be more. */
+  /** Plans the next alerts of a channel in a lane, after a position. Resolves with whether there may be more. */
   plan(lane: Lane, channel: KnownChannel, from: number): Promise<boolean>
-  /** Writes the messages of groups of a lane that are due. */
+  /** Writes the messages of due groups of a lane. */
   flushDue(lane: Lane, channels: readonly KnownChannel[]): Promise<void>
 }
 
@@ -28,36 +28,36 @@ interface DispatcherParts {
   planner: Planner
   send: Send
   closeEgresses: () => Promise<void>
-  /** Called for a receiver that will never take anything again. */
+  /** Called if a receiver answered that it is gone for good (410). */
   onGone: (channelId: string) => Promise<void>
 }
 
-/** What this process sends to one channel in one lane. */
+/** State of sending to one channel in one lane. */
 interface Sending {
-  /** Taken, not begun. */
+  /** Claimed messages whose attempt has not started. */
   queue: ClaimedMessage[]
-  /** Ids of messages whose attempts are under way. */
+  /** Ids of messages with a running attempt. */
   busy: Set<string>
   isClaiming: boolean
 }
 
 /**
- * Plans and sends. Any number of processes do it at once: a message is claimed by a guarded update with a lease, and
- * who dies loses it to the others. A receiver may get a message twice, when its answer was lost, always with the same id.
+ * Plans and sends, in any number of processes. A message is claimed by a guarded update with a lease; if its process
+ * crashes, another one takes over. If a response is lost, a receiver may get a message twice, with the same id.
  */
 export class Dispatcher {
   readonly #deps: Pick<Deps, 'database' | 'clock' | 'log'>
   readonly #table: DispatcherParts['table']
   readonly #planner: Planner
   readonly #attempts: Attempts
-  /** Enabled channels as of the last reading and of the attempts since; entries are replaced, never changed. */
+  /** Enabled channels as of the last read, updated by attempts since. Entries are replaced, never changed. */
   #progress: ReadonlyMap<string, ChannelProgress> = new Map()
-  /** For each reading under way: channels that it may show as they were before an attempt. */
+  /** For each pending read: channels that it may return in their state before an attempt. */
   readonly #outdated = new Set<Set<string>>()
   readonly #closeEgresses: DispatcherParts['closeEgresses']
   readonly #onGone: DispatcherParts['onGone']
   readonly #sendings = new Map<string, Record<Lane, Sending>>()
-  /** Attempts, each with what it begins when it ends. */
+  /** Running attempts, each including the start of its successor. */
   readonly #underWay = new Set<Promise<void>>()
   readonly #cut = new AbortController()
   readonly #turns: Record<Lane, Turns>
@@ -74,21 +74,21 @@ export class Dispatcher {
     this.#closeEgresses = parts.closeEgresses
     this.#onGone = parts.onGone
     const turnsOf = (lane: Lane) => new Turns(() => this.#takeTurn(lane), this.#logFault)
-    // Separately: however long a turn through a flood of reports takes, the service's own alerts do not wait for it.
+    // One loop per lane, so that the service's own alerts do not wait for a flood of reports.
     this.#turns = { own: turnsOf('own'), reported: turnsOf('reported') }
   }
 
-  /** Messages claimed by an earlier process are free at once, where that process cannot be running any more. */
+  /** Releases messages claimed by an earlier process, where that process cannot be running any more. */
   async open(): Promise<void> {
     if (!this.#deps.database.isShared) await releaseAllMessages(this.#deps.database.db)
   }
 
-  /** Takes a turn in a moment, however many ask for it. */
+  /** Schedules a turn; several calls share one. */
   wake(): void {
     for (const lane of lanes) this.#turns[lane].wake()
   }
 
-  /** One turn of each lane: plans what is new, flushes groups that are due, begins to send what is due. */
+  /** Runs one turn of each lane: plans new alerts, flushes due groups, starts to send due messages. */
   async run(): Promise<void> {
     await Promise.all(lanes.map((lane) => this.#turns[lane].run()))
   }
@@ -100,10 +100,10 @@ export class Dispatcher {
     const channels = known.filter(({ id }) => progress.has(id))
     for (const channel of channels) {
       const from = progress.get(channel.id)!.planned[lane]
-      // One channel that cannot be planned just now delays no other.
+      // A channel whose planning fails must not delay the others.
       const hasMore = await this.#planner.plan(lane, channel, from).catch(this.#logFault)
       if (hasMore) this.#turns[lane].wake()
-      // A receiver need not wait until all others are planned.
+      // Start sending before the other channels are planned.
       if (hasMore) await this.#sendDue(lane, channel)
     }
     await this.#planner.flushDue(
@@ -113,7 +113,7 @@ export class Dispatcher {
     for (const channel of channels) await this.#sendDue(lane, channel)
   }
 
-  /** Reads all channels. What attempts said about a receiver meanwhile stays: the reading may have begun before. */
+  /** Reads all channels. Keeps results of attempts that ended during the read, which may be older. */
   async #readProgress(): Promise<ReadonlyMap<string, ChannelProgress>> {
     const outdated = new Set<string>()
     this.#outdated.add(outdated)
@@ -132,7 +132,7 @@ export class Dispatcher {
     }
   }
 
-  /** For what is sent before the next reading. A channel that no reading has shown yet has planned nothing. */
+  /** Updates a channel until the next read. A channel that was never read has no messages yet. */
   #learn(states: readonly ReceiverState[]): void {
     const next = new Map(this.#progress)
     for (const { channelId, failures, resumeAt } of states) {
@@ -144,7 +144,7 @@ export class Dispatcher {
   }
 
   async #sendDue(lane: Lane, channel: KnownChannel): Promise<void> {
-    // A receiver that is paused costs no query.
+    // Skip paused receivers without a query.
     if (lane === 'reported' && this.#isPaused(channel.id)) return
     const now = this.#deps.clock.now()
     if (await hasDueMessage(this.#deps.database.db, channel.id, lane, now)) await this.#send(lane, channel)
@@ -156,8 +156,8 @@ export class Dispatcher {
   }
 
   /**
-   * Attempts that may begin now. A receiver that is down is probed with one message. The service's own messages are
-   * attempted once in any case: a receiver may refuse only what callers reported.
+   * Returns the attempts that may start now. A receiver that is down is probed with one message. The service's own
+   * messages are attempted once in any case, because a receiver may only refuse those reported by callers.
    */
   #freeAttempts(lane: Lane, { id, type }: KnownChannel): number {
     const sending = this.#sendingOf(id)
@@ -211,7 +211,7 @@ export class Dispatcher {
     })
   }
 
-  /** Nothing is under way that would come back to what was taken: others, or a later turn, may have it. */
+  /** Releases claimed messages that no running attempt would continue with, for other processes or a later turn. */
   async #giveBack(sending: Sending): Promise<void> {
     const ids = sending.queue.splice(0).map(({ id }) => id)
     if (ids.length === 0) return
@@ -227,7 +227,7 @@ export class Dispatcher {
       .catch(this.#logFault)
       .then(() => {
         sending.busy.delete(message.id)
-        // As it is by now: it may have moved, or been switched off.
+        // Look the channel up again: it may have been changed or disabled.
         const current = this.#table.current.channels.find(({ id }) => id === channel.id)
         return current?.enabled ? this.#send(lane, current) : this.#giveBack(sending)
       })
@@ -240,24 +240,24 @@ export class Dispatcher {
     this.#deps.log.error({ err: fault }, 'alerts are delayed; they are sent as soon as the fault is over')
   }
 
-  /** Sends a message that this process holds already, and resolves with what the receiver said. */
+  /** Sends a message that this process holds already; resolves with the receiver's response. */
   sendNow(channel: KnownChannel, message: ClaimedMessage) {
     return this.#attempts.make(channel, message, this.#cut.signal)
   }
 
-  /** Names this process in what it takes. */
+  /** Id of this process in the leases that it takes. */
   get owner(): string {
     return this.#attempts.owner
   }
 
-  /** Resolves when nothing is being planned or sent. */
+  /** Resolves when nothing is planned or sent. */
   async whenIdle(): Promise<void> {
     await Promise.all(lanes.map((lane) => this.#turns[lane].whenIdle()))
     while (this.#underWay.size > 0) await Promise.all(this.#underWay)
     await this.#attempts.whenIdle()
   }
 
-  /** Begins nothing more, gives attempts under way a moment, cuts the others, and leaves the rest to the next process. */
+  /** Starts nothing new, gives running attempts a moment to end, aborts the others, and leaves the rest to the next process. */
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true
     for (const lane of lanes) this.#turns[lane].close()

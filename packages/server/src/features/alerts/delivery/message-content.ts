@@ -10,10 +10,10 @@ import { signingSettings } from '../routing/sealed-settings.ts'
 import { findContent } from './queries.ts'
 import { senderAt } from './sender.ts'
 
-/** Parts of an address that are shorter, such as `services`, are ordinary words: taken out they would tear holes into texts. */
+/** Shorter parts of an address, such as `services`, are ordinary words, which must not be removed from texts. */
 const minSecret = 16
 
-/** The body with the fields that are settings hidden. */
+/** Hides the fields of the body that are settings. */
 function withoutConfided(body: string, confided: readonly string[]): string {
   if (confided.length === 0) return body
   const fields = Object.entries(JSON.parse(body) as Record<string, unknown>)
@@ -23,8 +23,8 @@ function withoutConfided(body: string, confided: readonly string[]): string {
 }
 
 /**
- * A message as its channel receives it, composed again by the code that sends it. Throws AppError `not_found` for an
- * unknown message, and when the settings of its channel are gone.
+ * Returns a message as its channel receives it, composed again by the code that sends it. Throws AppError `not_found` for
+ * an unknown message, and if the settings of its channel were deleted.
  */
 export async function viewContent(
   deps: Pick<Deps, 'database' | 'clock' | 'config' | 'secrets'>,
@@ -46,7 +46,7 @@ export async function viewContent(
     'deliver' in adapter
       ? { type: 'text/plain', body: adapter.written(message, settings, sender) }
       : requested(adapter, adapter.request(message, settings, sender))
-  // A second net: whatever an adapter makes of tokens and addresses.
+  // In addition, in case an adapter puts tokens or addresses elsewhere.
   const secrets = secretsOfSettings([channel.settings, channel.previous_secrets])
   const remove = secretRemover(secrets.filter(({ length }) => length >= minSecret))
   return {

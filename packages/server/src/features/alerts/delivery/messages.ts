@@ -17,7 +17,7 @@ const viewOf = ({ due_at, delivered_at, ...row }: LoggedMessage): MessageView =>
   delivered_at: delivered_at === null ? null : isoTime(delivered_at),
 })
 
-/** One page of the delivery log, newest first; `next` goes back as `before`. */
+/** Returns a page of the delivery log, newest first; pass `next` as `before`. */
 export async function listMessages(db: Db, query: MessageQuery, limit: number) {
   const { channel_id, state, before } = query
   const filter = {
@@ -30,8 +30,8 @@ export async function listMessages(db: Db, query: MessageQuery, limit: number) {
 }
 
 /**
- * Sends a test message the way of every alert, in one attempt. Resolves with what the receiver answered, after that was
- * written into the delivery log.
+ * Sends a test message like an alert, in one attempt. Resolves with the receiver's response once it is in the delivery
+ * log.
  */
 export async function testChannel(deps: Deps, dispatcher: Dispatcher, channel: KnownChannel): Promise<ChannelTested> {
   const now = deps.clock.now()
@@ -57,7 +57,7 @@ export async function testChannel(deps: Deps, dispatcher: Dispatcher, channel: K
   }
 }
 
-/** Retries dead messages: one, or all of a channel. Resolves with how many there are. Throws AppError. */
+/** Retries one dead message, or all of a channel. Resolves with their number. Throws AppError. */
 export function replay(deps: Deps, which: { id: string } | { channelId: string }, actor: Actor): Promise<number> {
   const now = deps.clock.now()
   return deps.database.db.transaction().execute(async (trx) => {

@@ -5,7 +5,7 @@ import type { Verdict } from '../channels/channel.ts'
 import type { Message } from '../channels/message.ts'
 import type { Lane } from '../outbox/alert.ts'
 
-// The table of delivery: alert_messages, which is the queue of every channel and the log of deliveries.
+// Owns alert_messages, which is both the queue of each channel and the delivery log.
 
 type MessageRow = Selectable<Schema['alert_messages']>
 
@@ -29,13 +29,13 @@ const viewColumns = [
 ] as const
 export type LoggedMessage = Pick<MessageRow, (typeof viewColumns)[number]>
 
-/** A literal, as in the conditions of the indexes: with a parameter they would not be used. */
+/** A literal as in the partial indexes, which are not used for a parameter. */
 const pending = sql.lit('pending' as const)
-/** A test or a check is not sent again: that it failed was its result. */
+/** Tests and checks are not retried, because a failure is their result. */
 const unrepeatable = ['test', 'check'] as const
 const free = { leased_until: null, lease_owner: null }
 
-/** Writes messages that are due now; with a lease when the writer sends them itself. */
+/** Inserts messages that are due now, with a lease if the caller sends them itself. */
 export async function insertMessages(
   db: Db,
   channelId: string,
@@ -61,7 +61,7 @@ export async function insertMessages(
   await db.insertInto('alert_messages').values(rows).execute()
 }
 
-/** Messages of a lane of a channel that are due and that no process is sending. */
+/** Selects due messages of a channel's lane that no process is sending. */
 const dueMessages = (db: Db, channelId: string, lane: Lane, now: number) =>
   db
     .selectFrom('alert_messages')
@@ -83,11 +83,11 @@ interface Claim {
   now: number
   leaseMs: number
   limit: number
-  /** Only messages without an attempt so far. */
+  /** Only messages that were not attempted yet. */
   unattemptedOnly: boolean
 }
 
-/** Takes messages that are due for `leaseMs`, oldest first: until then no other process sends them. */
+/** Claims due messages for `leaseMs`, oldest first: until then no other process sends them. */
 export async function claimMessages(db: Db, claim: Claim): Promise<ClaimedMessage[]> {
   const { channelId, lane, owner, now, leaseMs, limit, unattemptedOnly } = claim
   const due = dueMessages(db, channelId, lane, now)
@@ -96,7 +96,7 @@ export async function claimMessages(db: Db, claim: Claim): Promise<ClaimedMessag
     .updateTable('alert_messages')
     .set({ leased_until: now + leaseMs, lease_owner: owner })
     .where('id', 'in', chosen.orderBy('due_at').limit(limit))
-    // Checked again after waiting for the row: another process may have taken it meanwhile.
+    // Checked again after waiting for the row lock: another process may have claimed it.
     .where('state', '=', 'pending')
     .where((e) => e.or([e('leased_until', 'is', null), e('leased_until', '<=', now)]))
     .returning(claimedColumns)
@@ -104,13 +104,13 @@ export async function claimMessages(db: Db, claim: Claim): Promise<ClaimedMessag
   return rows.sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
-/** Gives back what this process took and did not send: these, or all. */
+/** Releases messages that this process claimed but did not send: these, or all. */
 export async function releaseMessages(db: Db, owner: string, ids?: readonly string[]): Promise<void> {
   const own = db.updateTable('alert_messages').set(free).where('lease_owner', '=', owner).where('state', '=', pending)
   await (ids ? own.where('id', 'in', [...ids]) : own).execute()
 }
 
-/** Frees the messages that an ended process had claimed; only where no other process can be sending. */
+/** Releases the messages claimed by a process that has ended. Call only if no other process can be sending. */
 export async function releaseAllMessages(db: Db): Promise<void> {
   await db
     .updateTable('alert_messages')
@@ -125,13 +125,13 @@ export interface AttemptResult {
   owner: string
   verdict: Verdict
   now: number
-  /** When it is retried; undefined = never, or delivered. */
+  /** Time of the retry; undefined: never, or delivered. */
   dueAt: number | undefined
 }
 
 /**
- * Writes the result of an attempt. A delivery counts even when the lease has passed on; a failure only for the owner of
- * the lease.
+ * Stores the result of an attempt. A delivery is stored even if another process took over the lease, a failure only for
+ * the owner of the lease.
  */
 export function resultStatement(db: Db, { message, owner, verdict, now, dueAt }: AttemptResult): Statement {
   const { status, answer, error } = verdict
@@ -146,7 +146,7 @@ export function resultStatement(db: Db, { message, owner, verdict, now, dueAt }:
   return dueAt === undefined ? held.set({ state: 'dead' }).compile() : held.set({ due_at: dueAt }).compile()
 }
 
-/** Puts dead messages back into the queue, at the beginning of the schedule. Resolves with how many there are. */
+/** Puts dead messages back into the queue, at the start of the retry schedule. Resolves with their number. */
 export async function reviveMessages(trx: Trx, which: { id: string } | { channelId: string }, now: number) {
   const update = trx
     .updateTable('alert_messages')
@@ -158,7 +158,7 @@ export async function reviveMessages(trx: Trx, which: { id: string } | { channel
   return Number(numUpdatedRows)
 }
 
-/** Gives up all messages that wait for a channel. */
+/** Drops all pending messages of a channel. */
 export async function dropMessages(trx: Trx, channelId: string, reason: string): Promise<void> {
   await trx
     .updateTable('alert_messages')
@@ -168,7 +168,7 @@ export async function dropMessages(trx: Trx, channelId: string, reason: string):
     .execute()
 }
 
-/** Removes up to `limit` messages created before the id's instant that are not pending. Resolves with how many. */
+/** Deletes up to `limit` messages created before the time of the id that are not pending. Resolves with their number. */
 export async function deleteMessagesBefore(db: Db, floor: string, limit: number): Promise<number> {
   const { numDeletedRows } = await db
     .deleteFrom('alert_messages')
@@ -185,7 +185,7 @@ export async function deleteMessagesBefore(db: Db, floor: string, limit: number)
   return Number(numDeletedRows)
 }
 
-/** Messages of a channel since an instant, by lane. */
+/** Counts the messages of a channel since an instant, by lane. */
 export async function countMessagesSince(trx: Trx, channelId: string, since: number): Promise<Record<Lane, number>> {
   const rows = await trx
     .selectFrom('alert_messages')
@@ -208,7 +208,7 @@ export async function countPending(db: Db, channelId: string, lane: Lane): Promi
   return count
 }
 
-/** Messages of that state by channel; a channel without any is not among them. */
+/** Counts messages in this state by channel; channels without any are missing in the result. */
 export async function countMessages(db: Db, state: 'pending' | 'dead'): Promise<Map<string, number>> {
   const rows = await db
     .selectFrom('alert_messages')
@@ -224,7 +224,7 @@ export function findMessage(db: Db, id: string): Promise<LoggedMessage | undefin
   return db.selectFrom('alert_messages').select(viewColumns).where('id', '=', id).executeTakeFirst()
 }
 
-/** A message as an operator reads it. */
+/** A message of the delivery log. */
 export function findContent(db: Db, id: string) {
   return db.selectFrom('alert_messages').select(['channel_id', 'content']).where('id', '=', id).executeTakeFirst()
 }
@@ -238,7 +238,7 @@ export async function findMessages(db: Db, ids: readonly string[]): Promise<Logg
     .execute()
 }
 
-/** One page, newest first. */
+/** Reads a page of messages, newest first. */
 export function listMessageRows(
   db: Db,
   filter: { channel_id?: string; state?: MessageRow['state']; before?: string },
@@ -246,7 +246,7 @@ export function listMessageRows(
 ): Promise<LoggedMessage[]> {
   let query = db.selectFrom('alert_messages').select(viewColumns).orderBy('id', 'desc').limit(limit)
   if (filter.channel_id !== undefined) query = query.where('channel_id', '=', filter.channel_id)
-  // A literal for the partial indexes; the value comes from a closed list.
+  // A literal, for the partial indexes; the value is one of a fixed list.
   if (filter.state !== undefined) query = query.where('state', '=', sql.lit(filter.state) as never)
   if (filter.before !== undefined) query = query.where('id', '<', filter.before)
   return query.execute()

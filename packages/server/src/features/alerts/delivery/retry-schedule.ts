@@ -4,9 +4,9 @@ const second = 1_000
 const minute = 60 * second
 const hour = 60 * minute
 
-/** Pauses after each failed attempt by Standard Webhooks 1.0; ten attempts within some 76 hours. */
+/** Pauses after failed attempts, by Standard Webhooks 1.0: ten attempts within some 76 hours. */
 const pauses = [5 * second, 5 * minute, 30 * minute, 2 * hour, 5 * hour, 10 * hour, 14 * hour, 20 * hour, 24 * hour]
-/** Attempts in all. An operator who asks for a test waits for its answer; a daily check that is late has failed. */
+/** Maximum attempts. An operator waits for the result of a test, and a late daily check counts as failed. */
 const maxAttempts: Record<Message['kind'], number> = {
   alert: pauses.length + 1,
   digest: pauses.length + 1,
@@ -17,8 +17,8 @@ const maxAttempts: Record<Message['kind'], number> = {
 }
 
 /**
- * When to retry after `attempts` failed ones (epoch milliseconds); undefined = never. `spread` from 0 to 1 puts it up to
- * a fifth sooner or later, so that what failed together does not come back together.
+ * Returns the time of the next attempt after `attempts` failed ones (epoch milliseconds); undefined: no retry. `spread`,
+ * from 0 to 1, varies it by up to a fifth, so that messages that failed together are not retried together.
  */
 export function nextAttempt(
   kind: Message['kind'],
@@ -43,10 +43,10 @@ export function retryAt(
   return now + Math.max(Math.round(pause * (0.8 + 0.4 * spread)), retryAfterSeconds * second)
 }
 
-/** After so many failures in a row a receiver counts as down, and one message at a time probes whether it is back. */
+/** After this many consecutive failures a receiver counts as down and is probed with one message at a time. */
 export const downAfter = 5
 
-/** How long a receiver gets nothing after its last failure in a row (milliseconds). */
+/** Pause of a receiver after consecutive failures (milliseconds). */
 export function pauseAfter(failures: number): number {
   return failures < downAfter ? 0 : Math.min(5 * minute, 5 * second * 2 ** Math.min(failures - downAfter, 10))
 }

@@ -9,21 +9,21 @@ import { secretRemover, secretsOfSettings } from '../channels/without-secrets.ts
 import type { KnownChannel } from '../routing/routing-table.ts'
 import { signingSettings } from '../routing/sealed-settings.ts'
 
-/** Enough to see what a receiver complains about; the rest would only fill the log of deliveries. */
+/** Characters of a response in the delivery log: enough to see why a receiver refuses. */
 const keptAnswer = 500
-/** One attempt in any protocol, from the first byte to the last: a second more than the way out gives a request, so that it says why. */
+/** Maximum duration of an attempt: a second more than the egress allows a request, so that its error is reported. */
 export const attemptWithinMs = 16_000
 
-/** The two ways out: URLs given by API may not lead into the operator's network, those of the environment may. */
+/** The two egresses: URLs set by API must not lead into the operator's network, those of the environment may. */
 export interface Egresses {
   guarded: Egress
   open: Egress
 }
 
-/** Made once for each channel as it is known; a change makes another one. */
+/** Cached per version of a channel. */
 const removers = new WeakMap<KnownChannel, (text: string) => string>()
 
-/** A receiver may answer with what it was sent: neither URL nor token must stand in the log of deliveries. */
+/** Removes URLs and tokens from responses for the delivery log, because a receiver may repeat the request. */
 function removerOf(channel: KnownChannel): (text: string) => string {
   const known = removers.get(channel)
   if (known) return known
@@ -32,10 +32,10 @@ function removerOf(channel: KnownChannel): (text: string) => string {
   return remove
 }
 
-/** Makes one attempt; resolves with its result, also when it failed. */
+/** Makes one attempt; resolves with its result, also if it failed. */
 export type Send = (channel: KnownChannel, message: Message, signal: AbortSignal) => Promise<Verdict>
 
-/** What an adapter is given besides message and settings. */
+/** Arguments of an adapter besides message and settings. */
 export const senderAt = ({ config, secrets }: Pick<Deps, 'config' | 'secrets'>, now: number): Sender => ({
   deployment: secrets.deployment,
   version,
@@ -61,7 +61,7 @@ export function createSend(
   return async (channel, message, closing) => {
     const signal = AbortSignal.any([closing, AbortSignal.timeout(attemptWithinMs)])
     const remove = removerOf(channel)
-    // Once more afterwards: what made text plain may have put the parts of a secret together.
+    // Repeated after sanitizing, which may have joined the parts of a secret.
     const clean = (text: string | null) => (text === null ? null : remove(plainText(remove(text), keptAnswer)))
     try {
       const verdict = await attempt(channel, message, signal)
@@ -69,7 +69,7 @@ export function createSend(
     } catch (fault) {
       const isOfReceiver = fault instanceof EgressError
       if (!isOfReceiver) {
-        // A fault may carry what it stumbled over, such as a URL.
+        // The message of a fault may contain a URL.
         const reason = clean(fault instanceof Error ? (fault.stack ?? fault.message) : String(fault))
         log.error({ channel: channel.id, type: channel.type, reason }, 'an alert could not be sent')
       }

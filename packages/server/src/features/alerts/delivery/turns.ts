@@ -1,7 +1,7 @@
-/** Alerts that arrive within this time are planned together: each turn writes, and what agents send must not wait for it. */
+/** Alerts that arrive within this time are planned together, because each turn writes to the database. */
 const betweenTurnsMs = 50
 
-/** Work in turns that never overlap each other, however many ask for one. */
+/** Runs work in turns that never overlap; several requests share a turn. */
 export class Turns {
   readonly #work: () => Promise<void>
   readonly #onFault: (fault: unknown) => void
@@ -14,7 +14,7 @@ export class Turns {
     this.#onFault = onFault
   }
 
-  /** Takes a turn in a moment. */
+  /** Schedules a turn. */
   wake(): void {
     if (this.#isClosing || this.#timer) return
     this.#timer = setTimeout(() => {
@@ -23,7 +23,7 @@ export class Turns {
     }, betweenTurnsMs)
   }
 
-  /** Takes a turn now, or in a moment when one is under way; resolves with the end of that one. */
+  /** Runs a turn now, or after the current one; resolves when it has ended. */
   async run(): Promise<void> {
     if (this.#turn) {
       this.wake()

@@ -2,21 +2,21 @@ import { type AlertMatch, alertTypes, eventTypes, serviceEventTypes, severities 
 import { matchesPattern } from '@wardline/text'
 import type { Schema } from '../../../db/schema.ts'
 
-/** An alert in the outbox, with what people did about it. */
+/** A stored alert, with its handling by people. */
 export type StoredAlert = Schema['alerts']
 export type Severity = StoredAlert['severity']
 
-/** What rules look at. `by_service`: the service itself says so; a caller may report any type from any source. */
+/** Fields that routes and silences match. `by_service`: reported by the service itself; a caller may use any type and source. */
 export type AlertFacts = Pick<StoredAlert, 'severity' | 'event_type' | 'instance_id' | 'by_service'> & {
-  /** What it is about when that is no instance. */
+  /** Subject of an alert that is not about an instance. */
   subject?: string | null
   only_channels?: string | null
 }
 
-/** What routes and silences compare. */
+/** A match of a route or silence. */
 export type MatchedFacts = Omit<AlertFacts, 'by_service' | 'subject' | 'only_channels'>
 
-/** What the service itself reports without an event. */
+/** An alert of the service itself without an event. */
 export type OwnAlert = Omit<AlertFacts, 'by_service'> & Pick<StoredAlert, 'description'>
 
 const rank = (severity: Severity): number => severities.indexOf(severity)
@@ -24,7 +24,7 @@ const rank = (severity: Severity): number => severities.indexOf(severity)
 export const isAtOrAbove = (severity: Severity, minimum: Severity): boolean => rank(severity) >= rank(minimum)
 export const highest = (left: Severity, right: Severity): Severity => (isAtOrAbove(left, right) ? left : right)
 
-/** Every given part must match. An alert without an instance matches only what names no instances. */
+/** Whether every given part matches. An alert without an instance only matches without `instances`. */
 export function matchesAlert({ severities: among, types, instances }: AlertMatch, alert: MatchedFacts): boolean {
   const { severity, event_type, instance_id } = alert
   if (among && !among.includes(severity)) return false
@@ -35,7 +35,7 @@ export function matchesAlert({ severities: among, types, instances }: AlertMatch
 const killProblems = [alertTypes.instanceSuspended, alertTypes.killUnconfirmed]
 const containmentProblems = [alertTypes.containmentStarted, alertTypes.containmentIncomplete]
 
-/** Alerts that end problems, each with the severity of these. */
+/** Types of alerts that end problems, with the severity of the problems. */
 const endings: Record<string, { types: readonly string[]; severity: Severity }> = {
   [eventTypes.instanceRecovered]: { types: [eventTypes.instanceOffline], severity: 'warning' },
   [eventTypes.instanceReporting]: { types: [eventTypes.instanceBlind], severity: 'warning' },
@@ -51,12 +51,12 @@ const endings: Record<string, { types: readonly string[]; severity: Severity }> 
 
 const endingOf = ({ by_service, event_type }: AlertFacts) => (by_service === 1 ? endings[event_type] : undefined)
 
-/** Types of alerts that this one ends; none for a problem, and none when a caller reports it. */
+/** Returns the types of alerts that this one ends; none for a problem or a report by a caller. */
 export const endedBy = (alert: AlertFacts): readonly string[] => endingOf(alert)?.types ?? []
 
 /**
- * What decides who is notified: the alert itself, and for the end of a problem that problem too. Who was notified of the
- * problem wants its end, whose own severity is too low for most channels.
+ * Returns the alerts that decide who is notified: the alert itself and, for the end of a problem, that problem. Its
+ * recipients must be notified of the end, whose own severity is too low for most channels.
  */
 export function facesOf(alert: AlertFacts): MatchedFacts[] {
   const ending = endingOf(alert)
@@ -72,11 +72,11 @@ export const isOfKillSwitch = ({ by_service, event_type }: AlertFacts): boolean 
 
 const containmentTypes: readonly string[] = [...containmentProblems, alertTypes.containmentCompleted]
 
-/** Types that only a silence which names them suppresses: decoy hits, kills and their results. */
+/** Types that are only suppressed by a silence that names them: decoy hits, kills and their results. */
 export const mustBeNamed = (event_type: string): boolean =>
   event_type === eventTypes.honeypotTriggered || killTypes.includes(event_type)
 
-/** A change of who is notified: sent at once, to every channel, and never silenced. */
+/** Whether alerting itself was changed: sent at once, to every channel, and never silenced. */
 export const isAlertingChange = ({ by_service, event_type }: AlertFacts): boolean =>
   by_service === 1 && event_type === alertTypes.alertingChanged
 
@@ -88,24 +88,24 @@ export function hasEnding(groupName: string): boolean {
   )
 }
 
-/** Whether it stands for reports that were too many to be alerts each. */
+/** Whether the alert is a summary of reports beyond the limit. */
 export const isSummary = ({ by_service, event_type }: Pick<AlertFacts, 'by_service' | 'event_type'>): boolean =>
   by_service === 1 && event_type === alertTypes.alertsSummarized
 
 /** Types that the service itself reports. */
 const ownTypes: readonly string[] = [...Object.values(alertTypes), ...serviceEventTypes]
 
-/** Whether a caller reports a type of the service's: a reader must see that the service did not. */
+/** Whether a caller used a type of the service: messages must show that the service did not report it. */
 export const isClaimed = ({ by_service, event_type }: { by_service: 0 | 1 | boolean; event_type: string }): boolean =>
   !by_service && ownTypes.includes(event_type)
 
-/** Alerts of the same problem have the same name: `<type> <instance> <subject>`, as far as it has them. */
+/** Name of the alert's problem: `<type> <instance> <subject>`, as far as present. */
 export function groupNameOf(alert: AlertFacts): string {
   const { event_type, by_service } = alert
   const subject = [alert.instance_id, alert.subject].map((part) => (part ? ` ${part}` : '')).join('')
-  // A caller's event of the same type is another problem: it must neither join nor end what the service reports.
+  // A caller's event of the same type is another problem: it must neither join nor end one reported by the service.
   if (by_service === 0) return `reported ${event_type}${subject}`
-  // No type of a caller holds this mark.
+  // Types of callers cannot contain this mark.
   if (isSummary(alert)) return `reported ~more${subject}`
   if (isOfKillSwitch(alert)) return `kill${subject}`
   if (containmentTypes.includes(event_type)) return `containment${subject}`
@@ -113,12 +113,12 @@ export function groupNameOf(alert: AlertFacts): string {
 }
 
 /**
- * The service's own alerts and reported ones go separate ways, from the outbox to the receiver: a caller that floods the
- * one never delays the other. Own comes first.
+ * The service's own alerts and reported ones have separate lanes from the outbox to the receiver, so that a flood of
+ * reports never delays the service's own alerts. The own lane goes first.
  */
 export const lanes = ['own', 'reported'] as const
 export type Lane = (typeof lanes)[number]
 
-/** A summary of reports is grouped with these: a flood of reports must not fill the service's own lane. */
+/** Summaries of reports use the lane of reports, so that a flood cannot fill the service's own lane. */
 export const laneOf = (alert: Pick<AlertFacts, 'by_service' | 'event_type'>): Lane =>
   alert.by_service === 1 && !isSummary(alert) ? 'own' : 'reported'

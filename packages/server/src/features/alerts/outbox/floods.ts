@@ -5,24 +5,24 @@ import type { AlertFacts, OwnAlert } from './alert.ts'
 import type { OverflowRow } from './queries.ts'
 
 const minuteMs = 60_000
-/** Ten a second, of each severity: an agent at work has fewer events, and a receiver that keeps all could not take more. */
+/** Reported alerts per instance, severity and minute: ten a second, more than a working agent has. */
 const maxReported = 600
-/** Alerts of the service itself about one instance, of one type: a decoy can be touched as often as an attacker likes. */
+/** Own alerts per instance, type and minute: an attacker can touch a decoy any number of times. */
 const maxOwn = 60
-/** Instances that one key touches decoys for: it may name any under its prefix. As many as a channel sends a minute. */
+/** Instances per key whose decoy hits alert individually, because a prefix key may name any: as many as a channel sends a minute. */
 const maxTouchedFor = 20
-/** Instances counted one by one within a minute; those beyond share a bound, and what they report is counted together. */
+/** Instances counted individually within a minute. Further ones share one limit and one count. */
 const maxInstances = 10_000
 
 /**
- * Alerts that were counted, not written. `instance_id` is empty for none, and for all beyond the instances that are
- * counted one by one; `event_type` is empty for reports.
+ * Alerts that were counted instead of written. `instance_id` is empty for none, and for all instances beyond those counted
+ * individually; `event_type` is empty for reports.
  */
 export type Overflow = Omit<OverflowRow, 'count'>
 
 /**
- * How many alerts of an instance this process writes within a minute. A bound of memory, not of the database: each
- * process has its own, and a restart begins it again.
+ * Limits the alerts that this process writes per instance and minute. The counters are in memory: each process has
+ * separate ones, and a restart resets them.
  */
 export class FloodBound {
   #minute = 0
@@ -31,8 +31,8 @@ export class FloodBound {
   #touchedFor = new Map<string, Set<string>>()
 
   /**
-   * Undefined when the alert is within the bound, else what it is to be counted as. `touchedBy`: the key that touched a
-   * decoy.
+   * Returns undefined if the alert is within the limit, else the key under which to count it. `touchedBy`: the API key
+   * that touched a decoy.
    */
   beyond(
     { severity, event_type, instance_id, by_service }: AlertFacts,
@@ -53,7 +53,7 @@ export class FloodBound {
       const name = `${event_type} ${instance_id ?? ''}`
       const count = this.#own.get(name) ?? 0
       if (count >= maxOwn) return { minute, by_service, instance_id: instance_id ?? '', event_type, severity }
-      // Beyond that memory the service's own alerts are not limited: invented names must not crowd them out.
+      // If the memory is full, own alerts are not limited: invented names must not displace them.
       if (count > 0 || this.#own.size < maxInstances) this.#own.set(name, count + 1)
       return undefined
     }
@@ -80,7 +80,7 @@ export class FloodBound {
   }
 }
 
-/** The rows that count these. */
+/** Returns the rows that count these alerts. */
 export function countOverflow(beyond: readonly Overflow[]): OverflowRow[] {
   const rows = new Map<string, OverflowRow>()
   for (const one of beyond) {
@@ -92,7 +92,7 @@ export function countOverflow(beyond: readonly Overflow[]): OverflowRow[] {
   return [...rows.values()]
 }
 
-/** Instances of which a minute is summarized one by one, those with the most first; the others are summarized together. */
+/** Instances summarized individually per minute, those with the most alerts first; the others together. */
 const maxSummaries = 50
 
 const minuteOf = (at: number): string => `${isoTime(at).slice(0, 16).replace('T', ' ')} UTC`
@@ -105,14 +105,14 @@ function summaryOf(
   const reason = `within the minute of ${minuteOf(minute)}: too many to list separately; the events are stored.`
   return {
     severity,
-    // More of the service's own alerts joins these.
+    // Further own alerts join this summary.
     event_type: by_service === 1 ? event_type : alertTypes.alertsSummarized,
     instance_id: instance_id === '' ? null : instance_id,
     description: `${alerts}${by_service === 1 ? ` and type ${event_type}` : ''}${of} ${reason}`,
   }
 }
 
-/** One alert for each row, for the largest; of the rest one for each minute, type and severity. No count is lost. */
+/** Builds one alert per row for the largest rows, and one per minute, type and severity for the rest. No count is lost. */
 export function summarize(rows: readonly OverflowRow[]): OwnAlert[] {
   const largest = rows.toSorted(
     (one, other) => other.count - one.count || (one.instance_id < other.instance_id ? -1 : 1),

@@ -17,20 +17,20 @@ import {
 
 const minuteMs = 60_000
 
-/** Decides which alerts are written: only those that at least one channel takes. */
+/** Decides which alerts are written: only those that at least one channel accepts. */
 export interface Recipients {
-  /** Without any, no event is looked at. */
+  /** False: events are not inspected at all. */
   readonly hasAny: boolean
   take(alert: AlertFacts): boolean
 }
 
-/** What is particular about the alert of an event. */
+/** Options of the alert of an event. */
 interface Alerting {
-  /** Recorded without one, such as what a rule in mode observe found. */
+  /** No alert, for example for matches of a rule in mode observe. */
   isQuiet?: boolean
   /** Alerts about different subjects are different problems. */
   subject?: string
-  /** Names of the channels that it is meant for alone. */
+  /** Names of the only channels to notify. */
   channels?: readonly string[]
 }
 
@@ -38,20 +38,20 @@ type WrittenEvent = Omit<StoredEvent, 'seq'> & { alerting?: Alerting }
 
 export interface Outbox {
   /**
-   * Statements that write an alert for each event that a channel would take; beyond the bound of an instance they are
-   * counted instead. They belong into the transaction that stores the events, after these: neither exists without the
-   * other. `touchedBy`: the keys that touched decoys, by the id of the event.
+   * Returns statements that write an alert for each event that a channel accepts, or count it beyond the limit of its
+   * instance. They belong into the transaction that stores the events, after these, so that neither exists without the
+   * other. `touchedBy`: keys that touched decoys, by event id.
    */
   statements(events: readonly WrittenEvent[], createdAt: number, touchedBy?: ReadonlyMap<string, string>): Statement[]
-  /** Statements that write alerts of the service itself; they belong into the batch that they report. */
+  /** Returns statements that write alerts of the service itself, for the batch of the reported change. */
   ownStatements(alerts: readonly OwnAlert[], now: number): Statement[]
   /** Writes alerts of the service itself within an interactive transaction. */
   write(trx: Trx, alerts: readonly OwnAlert[], now: number): Promise<void>
-  /** To be called after the commit: what was written is then sent at once, not only in the next turn. */
+  /** Call after the commit, so that the alerts are sent at once and not only in the next periodic turn. */
   notify(): void
   /**
-   * Writes the alerts that stand for those which were only counted, after each minute. They are counted in the database,
-   * so that a crash loses none, and of several processes one writes them.
+   * Writes summaries of counted alerts after each minute. The counts are in the database, so that a crash loses none and
+   * only one of several processes writes the summary.
    */
   writeSummaries(): Promise<void>
   /** Calls the listener at each notification. */
@@ -64,10 +64,10 @@ export function createOutbox({ database, clock }: Pick<Deps, 'database' | 'clock
   const bound = new FloodBound()
   let listener = () => {}
 
-  /** The end of a problem needs no attention. */
+  /** The end of a problem is stored as resolved. */
   const statusOf = (alert: AlertFacts) => (endedBy(alert).length > 0 ? ('resolved' as const) : ('open' as const))
 
-  /** What is over is over for every channel, whichever is notified. */
+  /** A problem ends for all channels, whichever are notified. */
   function written(alerts: readonly NewAlert[], now: number): Statement[] {
     if (alerts.length === 0) return []
     const endings = alerts.flatMap((alert) => {
@@ -113,7 +113,7 @@ export function createOutbox({ database, clock }: Pick<Deps, 'database' | 'clock
         const only_channels = alerting?.channels ? JSON.stringify(alerting.channels) : null
         if (!recipients.take({ ...event, only_channels })) continue
         const status = statusOf(event)
-        // The end of a problem is never only counted: it would not end.
+        // The end of a problem is never only counted, otherwise the problem would stay open.
         const counted = status === 'open' ? bound.beyond(event, createdAt, touchedBy?.get(event.id)) : undefined
         if (counted) {
           beyond.push(counted)

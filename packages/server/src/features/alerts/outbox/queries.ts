@@ -5,7 +5,7 @@ import type { Database, Db, Dialect, Statement, Trx } from '../../../db/database
 import type { Schema } from '../../../db/schema.ts'
 import type { Severity, StoredAlert } from './alert.ts'
 
-// The tables of the outbox: alerts, and alert_overflow, where alerts beyond a bound are counted.
+// Owns the tables alerts and alert_overflow, in which alerts beyond a limit are counted.
 
 const factColumns = {
   id: 'text',
@@ -25,10 +25,10 @@ const writtenColumns = { ...factColumns, status: 'text' } as const
 const writtenNames = Object.keys(writtenColumns) as (keyof typeof writtenColumns)[]
 
 const plannedColumns = ['seq', ...(Object.keys(factColumns) as (keyof typeof factColumns)[])] as const
-/** An alert as planning reads it: without what people did about it, which may change meanwhile. */
+/** An alert as read for planning: without its handling by people, which may change in the meantime. */
 export type PlannedAlert = Pick<StoredAlert, (typeof plannedColumns)[number]>
 
-/** An alert before it has its place in the sequence. `back`: how many events of its transaction follow its own; null = of no event. */
+/** An alert before it has a seq. `back`: number of events after its own in the transaction; null: without event. */
 export type NewAlert = Omit<Pick<StoredAlert, keyof typeof writtenColumns>, 'event_seq'> & { back: number | null }
 
 export type OverflowRow = Schema['alert_overflow']
@@ -42,7 +42,7 @@ const overflowColumns = {
 } as const satisfies Record<keyof OverflowRow, string>
 const overflowNames = Object.keys(overflowColumns) as (keyof OverflowRow)[]
 
-/** Compiled once; only the parameters change. */
+/** SQL texts, compiled once; only the parameters differ. */
 interface OutboxStatements {
   takeSeqs: string
   alerts: ReturnType<Dialect['insertSequenced']>
@@ -61,7 +61,7 @@ export function compileOutbox({ db, dialect }: Database): OutboxStatements {
   }
 }
 
-/** Writes alerts in their order; within the transaction that stores their events, after these. */
+/** Returns statements that insert alerts in order, within the transaction that stores their events, after these. */
 export function insertStatements(compiled: OutboxStatements, alerts: readonly NewAlert[]): Statement[] {
   const rows = alerts.map((alert) => writtenNames.map((name) => alert[name === 'event_seq' ? 'back' : name]))
   return [CompiledQuery.raw(compiled.takeSeqs, [alerts.length]), compiled.alerts(rows)]
@@ -69,7 +69,7 @@ export function insertStatements(compiled: OutboxStatements, alerts: readonly Ne
 
 type About = Pick<StoredAlert, 'instance_id' | 'subject'>
 
-/** Compared as literals of SQL are: `= null` holds for no row. */
+/** Compares with SQL literals, because `= null` is never true. */
 const isAbout =
   ({ instance_id, subject }: About) =>
   (e: ExpressionBuilder<Schema, 'alerts'>) =>
@@ -78,7 +78,7 @@ const isAbout =
       e('subject', subject === null ? 'is' : '=', subject as never),
     ])
 
-/** Ends problems of an instance or subject; after the alert that reports the end was written. */
+/** Resolves the problems of an instance or subject, after the alert that reports their end was inserted. */
 export function resolveStatement(db: Db, types: readonly string[], about: About, now: number): Statement {
   return db
     .updateTable('alerts')
@@ -91,7 +91,7 @@ export function resolveStatement(db: Db, types: readonly string[], about: About,
     .compile()
 }
 
-/** Counts alerts that are not written, within the transaction of their events. */
+/** Counts alerts instead of inserting them, within the transaction of their events. */
 export function overflowStatement(compiled: OutboxStatements, counted: readonly OverflowRow[]): Statement {
   const rows = counted.map((row) => overflowNames.map((name) => row[name]))
   return CompiledQuery.raw(compiled.overflow, [JSON.stringify(rows)])
@@ -108,28 +108,28 @@ export async function hasOverflow(db: Db, minutesBefore: number): Promise<boolea
 }
 
 /**
- * Takes what was counted in minutes before this one out of the table. Takes the lock of the outbox first, as ingest does
- * before it counts: two locks taken in two orders would block each other.
+ * Removes and returns the counts of earlier minutes. Takes the lock of the outbox first, like ingest does before it
+ * counts: locks taken in different orders could deadlock.
  */
 export async function takeOverflow(trx: Trx, minutesBefore: number): Promise<OverflowRow[]> {
   await lockCounter('alert_seq').execute(trx)
   return trx.deleteFrom('alert_overflow').where('minute', '<', minutesBefore).returningAll().execute()
 }
 
-/** The same as `readAlertHead`, as a part of another statement. */
+/** `readAlertHead` as a subquery. */
 export const newestAlert = counterValue('alert_seq')
 
-/** The last seq given to an alert; all alerts up to it are committed. */
+/** Returns the last assigned seq of an alert; all alerts up to it are committed. */
 export const readAlertHead = (db: Db): Promise<number> => readCounter(db, 'alert_seq')
 
 const ownAfter = (db: Db, after: number) =>
   db
     .selectFrom('alerts')
     .where('seq', '>', after)
-    // A literal, as in the condition of the index: with a parameter it would not be used.
+    // A literal as in the partial index, which is not used for a parameter.
     .where('by_service', '=', sql.lit(1))
 
-/** Alerts of the service itself after one, in order, whatever their severity. */
+/** Reads alerts of the service itself after a seq, in order, of any severity. */
 export function readOwnAlerts(db: Db, after: number, limit: number): Promise<PlannedAlert[]> {
   return ownAfter(db, after).select(plannedColumns).orderBy('seq').limit(limit).execute()
 }
@@ -141,7 +141,7 @@ export async function countOwnAlerts(db: Db, after: number): Promise<number> {
   return count
 }
 
-/** Reported alerts after one, in order, of these severities. */
+/** Reads reported alerts after a seq, in order, of these severities. */
 export function readReportedAlerts(
   db: Db,
   { after, upTo, severities, limit }: { after: number; upTo: number; severities: readonly Severity[]; limit: number },
@@ -158,7 +158,7 @@ export function readReportedAlerts(
     .execute()
 }
 
-/** These alerts, oldest first; `status`: only those in this state. */
+/** Reads these alerts, oldest first; with `status` only those in this state. */
 export async function readAlerts(db: Db, seqs: readonly number[], status?: StoredAlert['status']) {
   if (seqs.length === 0) return []
   const query = db
@@ -169,23 +169,23 @@ export async function readAlerts(db: Db, seqs: readonly number[], status?: Store
   return (status === undefined ? query : query.where('status', '=', status)).execute()
 }
 
-/** Rows that a page looks at: a rare filter over a year of alerts must not delay the other readers. */
+/** Rows read per page: a rare filter over a year of alerts must not delay other readers. */
 const scanWindow = 100_000
 
 interface AlertPage {
   rows: StoredAlert[]
-  /** Every alert with a higher seq was looked at; undefined when all were. */
+  /** All alerts above this seq were read; undefined if all were. */
   lookedDownTo: number | undefined
 }
 
-/** Alerts that may need a person. Literals, as in the condition of their index: with parameters it would not be used. */
+/** Alerts that may need attention. Literals as in the partial index, which is not used for parameters. */
 const toHandle = (e: ExpressionBuilder<Schema, 'alerts'>) =>
   e.and([e('status', '<>', sql.lit('resolved')), e('severity', '<>', sql.lit('info'))])
 
 const asksForToHandle = ({ status, severity = 'info', min_severity = 'info' }: AlertQuery): boolean =>
   (status === 'open' || status === 'acknowledged') && (severity !== 'info' || min_severity !== 'info')
 
-/** The lowest seq of `max` alerts to handle below one; undefined when there are fewer. */
+/** Returns the lowest seq of the `max` alerts to handle below a seq; undefined if there are fewer. */
 async function lowestToHandle(db: Db, below: number, max: number): Promise<number | undefined> {
   const row = await db
     .selectFrom('alerts')
@@ -199,7 +199,7 @@ async function lowestToHandle(db: Db, below: number, max: number): Promise<numbe
   return row?.seq
 }
 
-/** The lowest seq of the `max` seqs below one; undefined when there are fewer. */
+/** Returns the lowest of the `max` seqs below a seq; undefined if there are fewer. */
 async function lowestOfAll(db: Db, below: number, max: number): Promise<number | undefined> {
   const { head, oldest } = await db
     .selectFrom('alerts')
@@ -220,7 +220,7 @@ function matching<Row>(query: SelectQueryBuilder<Schema, 'alerts', Row>, { min_s
     : chosen.where('severity', 'in', severities.slice(severities.indexOf(min_severity)))
 }
 
-/** One page, newest first; the next one goes on at `lookedDownTo`. */
+/** Reads a page, newest first; the next one continues at `lookedDownTo`. */
 export async function readAlertPage(db: Db, filter: AlertQuery, before: number, limit: number): Promise<AlertPage> {
   const isToHandle = asksForToHandle(filter)
   const lowest = await (isToHandle ? lowestToHandle : lowestOfAll)(db, before, scanWindow)
@@ -235,8 +235,8 @@ export async function readAlertPage(db: Db, filter: AlertQuery, before: number, 
 }
 
 /**
- * How many alerts there are of each status and severity: of those to handle the newest 10,000, of the others those among
- * the newest 10,000 of all.
+ * Counts alerts by status and severity: among alerts to handle the newest 10,000, among others those within the newest
+ * 10,000 of all alerts.
  */
 export async function countAlertRows(db: Db, filter: AlertCountQuery) {
   const newest = Number.MAX_SAFE_INTEGER
@@ -264,10 +264,10 @@ export function findAlert(db: Db, id: string): Promise<StoredAlert | undefined> 
   return db.selectFrom('alerts').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** What people change. */
+/** Columns that people change. */
 export type AlertState = Pick<StoredAlert, 'status' | 'verdict' | 'assignee' | 'note'>
 
-/** Alerts of the same type and instance or subject that are not resolved. */
+/** Selects unresolved alerts of the same type and instance or subject. */
 const siblings = (db: Db, { event_type, instance_id, subject, by_service }: StoredAlert) =>
   db
     .selectFrom('alerts')
@@ -285,7 +285,7 @@ export async function changeOne(trx: Trx, { seq }: StoredAlert, change: AlertSta
     .execute()
 }
 
-/** Changes up to `limit` others of the same problem that are not in that state yet; resolves with how many. */
+/** Changes up to `limit` other alerts of the same problem that are not in that state yet; resolves with their number. */
 export async function changeSiblings(db: Db, alert: StoredAlert, change: AlertState, now: number, limit: number) {
   const others = siblings(db, alert)
     .select('seq')
@@ -305,7 +305,7 @@ export async function hasUnresolved(trx: Trx, alert: StoredAlert): Promise<boole
   return (await siblings(trx, alert).select('seq').limit(1).executeTakeFirst()) !== undefined
 }
 
-/** The oldest alerts created before `cutoff`, by seq. */
+/** Reads the oldest alerts created before `cutoff`, ordered by seq. */
 export async function readExpired(db: Db, cutoff: number, limit: number): Promise<number[]> {
   const oldest = await db.selectFrom('alerts').select(['seq', 'created_at']).orderBy('seq').limit(limit).execute()
   return oldest.filter(({ created_at }) => created_at < cutoff).map(({ seq }) => seq)

@@ -8,9 +8,9 @@ import { keyNames } from '../../keys/key-names.ts'
 import type { DecoyContext, DeliveredAlert, SuspensionContext } from '../channels/message.ts'
 import type { PlannedAlert } from '../outbox/queries.ts'
 
-/** As many as the service itself names in one event. */
+/** As many as the service lists in one event. */
 const maxDecoys = 10
-/** A person reads no more of a label or of a tool's name on the way to a computer. */
+/** Characters of a label or tool name that are useful in a message. */
 const labelCharacters = 200
 const toolCharacters = 100
 
@@ -21,7 +21,7 @@ const unique = (values: readonly (string | null | undefined)[]): string[] => [..
 const beginning = (text: string | null, characters: number) =>
   text === null ? null : Array.from(text).slice(0, characters).join('')
 
-/** A caller may write any id into its event, and would read the label in an answer to it. */
+/** Only ids in events of the service: a caller could put any id into an event and read the label in a response. */
 function decoyIds({ by_service }: PlannedAlert, metadata: Metadata | null): string[] {
   if (by_service === 0 || metadata === null) return []
   const { honeypot_id: one, honeypot_ids: several } = metadata
@@ -38,8 +38,8 @@ function suspensionOf(state: AgentState | undefined, by: string | undefined): Su
 }
 
 /**
- * Alerts with all that a person or a program needs to act on them, read now: a suspension meanwhile counts. `metadata` is
- * for machines only.
+ * Adds the current context that a person or program needs to act on alerts, including suspensions since. `metadata` is
+ * only for machines.
  */
 export async function addContext(db: Db, rows: readonly PlannedAlert[]): Promise<DeliveredAlert[]> {
   const details = await readEventDetails(db, rows)
@@ -80,7 +80,7 @@ export async function addContext(db: Db, rows: readonly PlannedAlert[]): Promise
   })
 }
 
-/** The same for people, who get no metadata, and keys by their names. */
+/** Like `addContext`, for people: without metadata, and with names of keys. */
 export async function addContextForPeople(db: Db, rows: readonly PlannedAlert[]): Promise<DeliveredAlert[]> {
   const alerts = await addContext(db, rows)
   return alerts.map((alert) => {

@@ -3,7 +3,7 @@ import type { DeliveredAlert, Message } from '../channels/message.ts'
 import { highest, isClaimed, type Severity } from '../outbox/alert.ts'
 import { delayedNames } from './grouping.ts'
 
-/** As many lines as a phone shows. */
+/** Alerts listed in a message: as many lines as a phone shows. */
 export const shownAlerts = 10
 
 const names: Record<Severity, string> = { info: 'Info', warning: 'Warning', critical: 'Critical', breach: 'Breach' }
@@ -29,15 +29,15 @@ const problemOf = (alert: DeliveredAlert): string => {
 }
 
 interface Parts {
-  /** A new one unless alerts joined it already. */
+  /** Id of a message that alerts joined already; default: a new one. */
   id?: string | null
   kind: Exclude<Message['kind'], 'test' | 'check'>
   now: number
-  /** Its name. */
+  /** Name of the group. */
   group: string
   /** Newest last; the last `shownAlerts` are kept. */
   alerts: readonly DeliveredAlert[]
-  /** How many there are in all. */
+  /** Total number of alerts. */
   count: number
 }
 
@@ -50,7 +50,7 @@ function titleOf({ kind, group, alerts, count }: Parts, severity: Severity): str
   return kind === 'reminder' ? `Not acknowledged: ${problem}${more}` : `${names[severity]}: ${problem}${more}`
 }
 
-/** A message as it is stored and sent. */
+/** Composes the message to store and send. */
 export function composeMessage(parts: Parts): Message {
   const { kind, now, group, alerts, count } = parts
   const severity = alerts.reduce<Severity>((worst, alert) => highest(worst, alert.severity), 'info')

@@ -22,24 +22,27 @@ import type { PlannedAlert } from '../outbox/queries.ts'
 import { quietUntil } from '../routing/quiet-hours.ts'
 import type { KnownChannel, Silence } from '../routing/routing-table.ts'
 
-/** How long what follows the first alert of a group is collected: long enough to join, short enough to act on. */
+/** How long alerts after the first one of a group are collected into one message. */
 const collectMs = (severity: Severity) => (isAtOrAbove(severity, 'critical') ? 10_000 : 30_000)
 /** Minimum time between two messages of a group after the first two. */
 const groupIntervalMs = 5 * 60_000
-/** How often people are reminded of what is not acknowledged; a group below critical ends after that time without a new alert. */
+/** Interval of reminders of unacknowledged alerts. A group below critical ends after this time without a new alert. */
 export const repeatMs = 4 * hourMs
-/** Three days: later reminders would only be noise. */
+/** Maximum number of reminders: three days, after which they would only be noise. */
 const maxReminders = 18
-/** An alert that is planned later than this was delayed by a pause of the service or of the channel: it is old. */
+/** An alert planned later than this was delayed by a pause of the service or the channel. */
 const lateAfterMs = hourMs
-/** When the limit of a channel is used up, what follows is collected this long. */
+/** How long alerts are collected after the rate limit of a channel is used up. */
 const stormMs = 60_000
-/** Alerts of a group that are moved to a digest; a larger group stays separate, which costs nothing. */
+/** Maximum size of a group that is moved to a digest; a larger one stays separate. */
 const maxMoved = 500
-/** A fleet-wide outage explains single ones for this long. */
+/** How long a fleet-wide outage explains outages of single agents. */
 const outageExplainsMs = 5 * 60_000
 
-/** Names of what a channel holds back, by lane: what the service says must not vanish among reports. No group of alerts has such a name. */
+/**
+ * Names of the digests of a channel, by lane, so that own alerts do not vanish among reports. They differ from all names
+ * of groups of alerts.
+ */
 export const delayedNames = {
   own: { storm: '~own storm', quiet: '~own quiet hours', late: '~own late' },
   reported: { storm: '~storm', quiet: '~quiet hours', late: '~late' },
@@ -47,27 +50,27 @@ export const delayedNames = {
 const isDelayedName = (name: string): boolean => name.startsWith('~')
 const delayedReportNames: readonly string[] = Object.values(delayedNames.reported)
 
-/** The lane in which the messages of a group are sent. */
+/** Returns the lane in which the messages of a group are sent. */
 export const laneOfGroup = (name: string): Lane =>
   name.startsWith('reported ') || delayedReportNames.includes(name) ? 'reported' : 'own'
 
-/** One problem at one channel for people, as it is stored: see db/schema/alerts.ts. The planner sets `message_id`. */
+/** One problem at one channel for people, as stored, see db/schema/alerts.ts. The planner sets `message_id`. */
 export type Group = Omit<Schema['alert_groups'], 'channel_id'>
 
-/** Fields of an alert that planning decides by. */
+/** Fields of an alert that planning uses. */
 export type DecidedAlert = AlertFacts & Pick<PlannedAlert, 'created_at'>
 
-/** Messages that a channel for people may still get within this minute. */
+/** Messages that a channel for people may still get within the current minute. */
 interface Room {
-  /** Below 0 when urgent ones went beyond the limit. */
+  /** Negative if urgent messages exceeded the limit. */
   room: number
-  /** Urgent messages go beyond the limit by as much again: an attacker who holds a decoy could otherwise flood people with hits. */
+  /** Urgent messages may use twice the limit. They are limited too, because an attacker with a decoy could flood people. */
   urgentRoom: number
 }
 
 /**
- * The service's own messages do not count reported ones. Reports leave them a quarter of the limit: otherwise a
- * receiver with a rate limit would refuse the service because of reports.
+ * Own messages are limited independently of reported ones. Reports leave them a quarter of the limit, otherwise the rate
+ * limit of a receiver could refuse own messages because of reports.
  */
 export function roomsOf(perMinute: number, sent: Record<Lane, number>): Record<Lane, Room> {
   const own = { room: perMinute - sent.own, urgentRoom: 2 * perMinute - sent.own }
@@ -79,27 +82,27 @@ export function roomsOf(perMinute: number, sent: Record<Lane, number>): Record<L
 interface Surroundings extends Room {
   channel: Pick<KnownChannel, 'send_resolved' | 'quiet_hours'>
   silences: readonly Silence[]
-  /** Groups of this channel by name. */
+  /** Groups of the channel, by name. */
   groups: ReadonlyMap<string, Group>
-  /** Whether the channel has so few problems that another one may be remembered. */
+  /** Whether another problem may be remembered for the channel. */
   mayRemember: boolean
   now: number
 }
 
-/** What is to happen with one alert. `ended`: this group is over. */
+/** Decision on an alert. `ended`: name of a group that is over. */
 type Decision =
   | { outcome: 'silenced' | 'inhibited'; ended?: string }
-  /** It waits in this group, which now is as given. */
+  /** The alert waits in `group`, which is to be stored. */
   | { outcome: 'waiting'; group: Group; remembered?: Group; ended?: string }
-  /** It goes out at once, with all that waited in its group, which then is as given. */
+  /** The alert is sent at once with all waiting alerts of its group; `group` is to be stored. */
   | { outcome: 'told'; kind: 'alert'; group: Group; ended?: undefined }
   | { outcome: 'told'; kind: 'resolved'; ended: string }
 
-/** Sent at once, also in quiet hours, besides kills and their results: the first critical alert of the service itself about a problem. */
+/** Whether the alert is sent at once, even in quiet hours: kills, their results, and the first critical own alert of a problem. */
 const isUrgent = (alert: AlertFacts, group: Group | undefined): boolean =>
   group === undefined && laneOf(alert) === 'own' && isAtOrAbove(alert.severity, 'critical')
 
-/** The first reminder, or the end of a lesser group. */
+/** Time of the first reminder, or of the end of a less severe group. */
 const fresh = (name: string, severity: Severity, now: number): Group => ({
   name,
   severity,
@@ -112,7 +115,7 @@ const fresh = (name: string, severity: Severity, now: number): Group => ({
   message_id: null,
 })
 
-/** The group after a message with all that waited. */
+/** Returns the group after a message with all waiting alerts. */
 function afterMessage(group: Group | undefined, name: string, severity: Severity, now: number): Group {
   const first = fresh(name, severity, now)
   return group ? { ...first, severity: highest(group.severity, severity), messages: group.messages + 1 } : first
@@ -120,11 +123,11 @@ function afterMessage(group: Group | undefined, name: string, severity: Severity
 
 const isQuietName = (name: string): boolean => name === delayedNames.own.quiet || name === delayedNames.reported.quiet
 
-/** Delays an alert for another reason than its group. */
+/** Delays an alert into a digest. */
 function delay(name: string, severity: Severity, dueAt: number, groups: ReadonlyMap<string, Group>) {
   const group = groups.get(name)
   const waiting = (group?.waiting ?? 0) + 1
-  // Quiet hours may have been changed meanwhile; anything else is not put off by what follows.
+  // Only quiet hours may change the due time, because they may have been changed; other digests keep theirs.
   const due_at = isQuietName(name) ? dueAt : (group?.due_at ?? dueAt)
   const base = group ?? { name, told_at: null, messages: 0, reminders: 0, state: 'open' as const, message_id: null }
   return {
@@ -149,17 +152,17 @@ function join(group: Group, { severity }: DecidedAlert, now: number): Decision {
   }
 }
 
-/** When the quiet hours end that now keep this severity from people; undefined when none do. */
+/** Returns the end of the quiet hours that now apply to this severity; undefined if none do. */
 const quietFor = ({ quiet_hours }: Surroundings['channel'], severity: Severity, now: number): number | undefined =>
   quiet_hours === null ? undefined : quietUntil(quiet_hours, severity, now)
 
-/** Whether a match names the type or the instance of an alert itself, by no pattern. */
+/** Whether a match names the type or instance of an alert explicitly, not by a pattern. */
 const names = ({ types, instances }: AlertMatch, { event_type, instance_id }: MatchedFacts): boolean =>
   types?.includes(event_type) === true || (instance_id !== null && instances?.includes(instance_id) === true)
 
 /**
- * Whether people asked not to be notified: of the alert, or of the problem that it ends. A silence of everything, or
- * of a prefix, does not suppress decoys and kills.
+ * Whether a silence applies to the alert or to the problem that it ends. Silences of everything or of a prefix do not apply
+ * to decoy hits and kills.
  */
 export function isSilenced(alert: AlertFacts, silences: readonly Silence[], now: number): boolean {
   if (isAlertingChange(alert)) return false
@@ -173,19 +176,19 @@ const delayedWaiting = (groups: ReadonlyMap<string, Group>, lane: Lane): Group |
     .map((name) => groups.get(name))
     .find((group) => group !== undefined && group.waiting > 0)
 
-/** Decides about news that a problem is over. */
+/** Decides on an alert that ends a problem. */
 function decideEnd(
   alert: DecidedAlert,
   group: Group | undefined,
   { channel, silences, groups, now }: Surroundings,
 ): Decision {
   const ended = groupNameOf(alert)
-  // Alerts of the problem that wait are sent with its end, or they would never be.
+  // Waiting alerts of the problem are sent together with its end, otherwise they would never be.
   const hasNews = group !== undefined && group.waiting > 0
   if (!hasNews && isSilenced(alert, silences, now)) return { outcome: 'silenced', ended }
   if (isOfKillSwitch(alert) || hasNews) return { outcome: 'told', kind: 'resolved', ended }
   if (!channel.send_resolved || group === undefined) return { outcome: 'inhibited', ended }
-  // A problem that waits in a digest ends there as well.
+  // The end of a problem in a digest joins that digest.
   const digest = group.messages === 0 ? delayedWaiting(groups, laneOf(alert)) : undefined
   if (digest) return { ...delay(digest.name, alert.severity, digest.due_at ?? now, groups), ended }
   const quiet = quietFor(channel, group.severity, now)
@@ -193,7 +196,7 @@ function decideEnd(
   return { outcome: 'told', kind: 'resolved', ended }
 }
 
-/** Decides about one alert that a channel for people takes. Pure: the caller keeps the groups. */
+/** Decides on an alert for a channel for people. Pure: the caller stores the groups. */
 export function decide(alert: DecidedAlert, surroundings: Surroundings): Decision {
   const { channel, silences, groups, room, urgentRoom, now } = surroundings
   const name = groupNameOf(alert)
@@ -214,12 +217,12 @@ export function decide(alert: DecidedAlert, surroundings: Surroundings): Decisio
   const quiet = quietFor(channel, alert.severity, now)
   if (quiet !== undefined) return delayFor('quiet', quiet)
   if (now - alert.created_at > lateAfterMs) return delayFor('late', now + collectMs('info'))
-  // A higher severity is sent at once.
+  // An alert of higher severity than its group is sent at once.
   if (group && isAtOrAbove(group.severity, alert.severity)) return join(group, alert, now)
   return room > 0 ? sendNow : delayFor('storm', now + stormMs)
 }
 
-/** A problem that is first sent in a digest is one nevertheless: people are reminded of it and notified of its end. */
+/** Remembers a problem first sent in a digest, so that people get reminders and its end too. */
 function remember(alert: DecidedAlert, group: Group | undefined, notifiedAt: number, { mayRemember }: Surroundings) {
   const { severity } = alert
   if (group) {
@@ -228,7 +231,7 @@ function remember(alert: DecidedAlert, group: Group | undefined, notifiedAt: num
     return { remembered: { ...group, ...news } }
   }
   if (!mayRemember || !(alert.by_service === 1 || isAtOrAbove(severity, 'critical'))) return {}
-  // Without a reminder before the digest was sent.
+  // No reminder before the digest is sent.
   return { remembered: { ...fresh(groupNameOf(alert), severity, notifiedAt), told_at: null, messages: 0 } }
 }
 
@@ -238,25 +241,25 @@ function isExplained(alert: DecidedAlert, groups: ReadonlyMap<string, Group>): b
   return outage?.told_at != null && alert.created_at - outage.told_at <= outageExplainsMs
 }
 
-/** What is to happen with a group whose time has come. */
+/** Decision on a due group. */
 export type Flush =
-  /** All that waits is sent; the group then is as given, or over. */
+  /** All waiting alerts are sent; `group` is to be stored, or over if null. */
   | { kind: 'alert' | 'digest'; group: Group | null }
   | { kind: 'reminder'; group: Group }
   | { kind: 'resolved' }
-  /** All that waits moves to the group that collects a storm; both then are as given. */
+  /** All waiting alerts move to the digest of a storm; both groups are to be stored. */
   | { kind: 'join storm'; storm: Group; group: Group }
-  /** Nothing is sent now. */
+  /** Nothing is sent yet. */
   | { kind: 'wait'; group: Group }
   | { kind: 'end' }
 
 interface FlushSurroundings extends Pick<Surroundings, 'channel' | 'groups' | 'room' | 'now'> {
-  /** The latest open alerts of the group. */
+  /** Latest open alerts of the group. */
   unattended: readonly AlertFacts[]
   silences: readonly Silence[]
 }
 
-/** Decides about a group that is due. Pure. */
+/** Decides on a due group. Pure. */
 export function flush(group: Group, surroundings: FlushSurroundings): Flush {
   const { channel, groups, room, now } = surroundings
   if (group.state === 'resolved') {
@@ -264,7 +267,7 @@ export function flush(group: Group, surroundings: FlushSurroundings): Flush {
     return { kind: isWanted ? 'resolved' : 'end' }
   }
   if (group.waiting > 0) {
-    // The hours may have been changed to others that are quiet now as well.
+    // Quiet hours may have been changed to others that apply now too.
     const quiet = isQuietName(group.name) ? quietFor(channel, group.severity, now) : undefined
     if (quiet !== undefined) return { kind: 'wait', group: { ...group, due_at: quiet } }
     if (isDelayedName(group.name)) return { kind: 'digest', group: null }
@@ -286,7 +289,7 @@ export function flush(group: Group, surroundings: FlushSurroundings): Flush {
 function remind(group: Group, { channel, room, now, unattended, silences }: FlushSurroundings): Flush {
   const isSerious = isAtOrAbove(group.severity, 'critical') || group.name.startsWith(`${eventTypes.instanceOffline} `)
   const isDue = isSerious && group.state === 'open' && unattended.length > 0 && group.reminders < maxReminders
-  // A problem without further reminders may still end, of which people want to be notified.
+  // Keep a problem without further reminders, to notify people of its end.
   if (!isDue) return hasEnding(group.name) ? { kind: 'wait', group: { ...group, due_at: null } } : { kind: 'end' }
   const quiet = quietFor(channel, group.severity, now)
   if (quiet !== undefined) return { kind: 'wait', group: { ...group, due_at: quiet } }
@@ -294,7 +297,7 @@ function remind(group: Group, { channel, room, now, unattended, silences }: Flus
     return { kind: 'wait', group: { ...group, due_at: now + repeatMs } }
   }
   if (room <= 0) return { kind: 'wait', group: { ...group, due_at: now + stormMs } }
-  // A reminder changes nothing about when people were notified: what an outage explains is counted from there.
+  // A reminder does not change the time of notification, from which an outage explains others.
   const next = { ...group, due_at: now + repeatMs, messages: group.messages + 1, reminders: group.reminders + 1 }
   return { kind: 'reminder', group: next }
 }

@@ -30,21 +30,21 @@ import {
   writeGroups,
 } from './queries.ts'
 
-/** Alerts planned in one transaction: a few milliseconds, so that a kill never waits long for its own. */
+/** Alerts planned per transaction: a few milliseconds, so that a kill does not wait long. */
 const batchAlerts = 200
-/** Maximum messages waiting in a lane for one machine. What else a dead one will get stays in the outbox, at no cost. */
+/** Maximum pending messages per lane of a machine. Further alerts for a failing receiver stay in the outbox, at no cost. */
 const maxPending = 1_000
-/** Groups flushed in one turn; the others are due in the next. */
+/** Groups flushed per turn; the next turn continues. */
 const batchGroups = 100
 const minuteMs = 60_000
-/** Remembered problems of one channel before any notification: an attacker can invent any number of types. */
+/** Maximum remembered problems of a channel without a notification yet: an attacker can invent any number of types. */
 const maxRemembered = 1_000
-/** Alerts among which the ones that a digest shows are chosen. */
+/** Alerts read to choose those listed in a digest. */
 const digestRead = 1_000
 /** Groups that affect alerts of other groups. */
 const alwaysRead = [alertTypes.fleetOutage, ...lanes.flatMap((lane) => Object.values(delayedNames[lane]))]
 
-/** What planning holds back for a channel, and what it wrote for it. */
+/** Operations on the delayed alerts and pending messages of a channel. */
 export const waiting: Waiting = {
   async drop(trx, channelId, reason) {
     await deleteAllGroups(trx, channelId)
@@ -54,7 +54,7 @@ export const waiting: Waiting = {
     releaseGroups(trx, channelId, [delayedNames.own.quiet, delayedNames.reported.quiet], now),
 }
 
-/** Alerts of a lane that a channel takes, with its place before and after them. */
+/** Alerts of a lane that match a channel, and its positions before and after them. */
 interface Step {
   lane: Lane
   channel: KnownChannel
@@ -64,14 +64,14 @@ interface Step {
 }
 
 /**
- * Turns the outbox into messages, channel by channel. Each step is one transaction that begins with a guarded update of
- * the channel's row: of several processes one does it, and a crash leaves no half of it.
+ * Turns alerts of the outbox into messages, channel by channel. Each step is one transaction that starts with a guarded
+ * update of the channel's row, so that only one of several processes does it and a crash leaves nothing incomplete.
  */
 export function createPlanner(
   { database: { db }, clock, log }: Pick<Deps, 'database' | 'clock' | 'log'>,
   table: Pick<RoutingTable, 'current'>,
 ): Planner {
-  /** Moves the channel's place. The alerts to plan for the channel as it is now; none when another process was faster. */
+  /** Advances the channel's position; returns the channel as locked and the alerts to plan, none if another process was faster. */
   async function take(trx: Trx, { lane, channel: known, from, to, rows }: Step) {
     const row = await advance(trx, known.id, lane, from, to)
     if (!row || rows.length === 0) return { channel: known, rows: [] }
@@ -122,12 +122,12 @@ export function createPlanner(
         const { silences } = table.current
         const before = groups.get(groupNameOf(row))
         const room = rooms[laneOf(row)]
-        // Those of this batch count too.
+        // Includes new groups of this batch.
         const mayRemember = remembered + groups.size - known.length < maxRemembered
         const decision = decide(row, { channel, silences, groups, mayRemember, ...room, now })
         if (decision.ended !== undefined) groups.delete(decision.ended)
         if (decision.outcome === 'told') {
-          // What waited with it is read back from the database.
+          // sendNow reads the waiting alerts from the database, so store them first.
           await insertOutcomes(trx, collected)
           collected = []
           room.room -= 1
@@ -158,7 +158,7 @@ export function createPlanner(
   const readRooms = async (trx: Trx, { id, max_per_minute }: KnownChannel, now: number) =>
     roomsOf(max_per_minute, await countMessagesSince(trx, id, now - minuteMs))
 
-  /** Writes one message of an alert and of all that waited with it. */
+  /** Writes one message with an alert and all waiting alerts of its group. */
   async function sendNow(
     trx: Trx,
     channel: KnownChannel,
@@ -255,7 +255,7 @@ export function createPlanner(
       const byId = new Map(channels.map((channel) => [channel.id, channel]))
       const due = await readDueGroups(db, lane, [...byId.keys()], clock.now(), batchGroups)
       for (const { channel_id, name } of due) {
-        // One that cannot be sent just now delays no other.
+        // A group that fails must not delay the others.
         await flushOne(byId.get(channel_id)!, name).catch((fault) => {
           log.error({ err: fault, channel: channel_id }, 'a group of alerts is not sent just now; it is retried')
         })
@@ -265,19 +265,19 @@ export function createPlanner(
 }
 
 /**
- * Quiet hours may have been changed since the routing table was read, here or by another process: by the old ones what
- * the change has released would be put off once more.
+ * Uses the options of the locked row, because quiet hours may have been changed since the routing table was read: the old
+ * ones would delay again what the change released.
  */
 const asLocked = (known: KnownChannel, row: ChannelRow): KnownChannel => ({ ...known, ...optionsOf(row) })
 
 interface Read {
   rows: PlannedAlert[]
-  /** The place after them. */
+  /** Position after them. */
   to: number
   hasMore: boolean
 }
 
-/** What follows a channel's place in a lane; undefined when nothing does. */
+/** Reads the alerts after a channel's position in a lane; undefined if there are none. */
 async function readLane(
   db: Db,
   lane: Lane,
@@ -286,7 +286,7 @@ async function readLane(
   limit: number,
 ): Promise<Read | undefined> {
   if (lane === 'own') {
-    // Without alerts the place stays: an index leads over all that was reported meanwhile.
+    // Without own alerts the position stays: an index skips all reported ones.
     const rows = await readOwnAlerts(db, after, limit)
     return rows.length === 0 ? undefined : { rows, to: rows.at(-1)!.seq, hasMore: rows.length === limit }
   }
@@ -312,7 +312,7 @@ const outcomeOf = (
   message_id: messageId,
 })
 
-/** The alerts of a digest that a person must see: first those of the service itself, then the worst, then the newest. */
+/** Chooses the alerts to list in a digest: own ones first, then by severity, then the newest. */
 function leadingAlerts(rows: readonly PlannedAlert[]): PlannedAlert[] {
   const weight = ({ by_service, severity }: PlannedAlert) => by_service * 10 + severities.indexOf(severity)
   const chosen = rows.toSorted((one, other) => weight(one) - weight(other) || one.seq - other.seq).slice(-shownAlerts)

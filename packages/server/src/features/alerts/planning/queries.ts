@@ -5,7 +5,7 @@ import type { Lane, StoredAlert } from '../outbox/alert.ts'
 import { type PlannedAlert, readAlerts } from '../outbox/queries.ts'
 import { delayedNames, type Group } from './grouping.ts'
 
-// The tables of planning: alert_groups, and alert_deliveries, which holds the outcome of each alert at each channel.
+// Owns the tables alert_groups and alert_deliveries, which contains the outcome of each alert at each channel.
 
 export type Outcome = Schema['alert_deliveries']
 
@@ -31,13 +31,13 @@ export async function readGroups(trx: Trx, channelId: string, names: readonly st
   return new Map(rows.map((row) => [row.name, row]))
 }
 
-/** The condition of groups whose messages are sent in a lane; `laneOfGroup` says the same of one. */
+/** SQL condition of groups whose messages are sent in a lane, the same as `laneOfGroup`. */
 const isOfLane = (lane: Lane) => (e: ExpressionBuilder<Schema, 'alert_groups'>) => {
   const isReported = e.or([e('name', 'like', 'reported %'), e('name', 'in', Object.values(delayedNames.reported))])
   return lane === 'reported' ? isReported : e.not(isReported)
 }
 
-/** Groups of a lane that are due, of these channels. */
+/** Reads due groups of these channels in a lane. */
 export function readDueGroups(db: Db, lane: Lane, channelIds: readonly string[], now: number, limit: number) {
   return db
     .selectFrom('alert_groups')
@@ -82,12 +82,12 @@ export async function deleteGroups(trx: Trx, channelId: string, names: readonly 
     .execute()
 }
 
-/** Alerts that joined a message of these which is thereby never written are dropped. */
+/** Marks alerts as dropped that joined an unwritten message of these groups. */
 export async function deleteAllGroups(trx: Trx, channelId: string): Promise<void> {
   await trx.deleteFrom('alert_groups').where('channel_id', '=', channelId).execute()
 }
 
-/** Makes groups due. */
+/** Makes these groups due now. */
 export async function releaseGroups(trx: Trx, channelId: string, names: readonly string[], now: number) {
   await trx
     .updateTable('alert_groups')
@@ -97,7 +97,7 @@ export async function releaseGroups(trx: Trx, channelId: string, names: readonly
     .execute()
 }
 
-/** Of these channels those that have a group of this name, in their order. */
+/** Returns those of the channels that have a group of this name, in the given order. */
 export async function channelsOfGroup(trx: Trx, channelIds: readonly string[], name: string): Promise<string[]> {
   if (channelIds.length === 0) return []
   const rows = await trx
@@ -110,7 +110,7 @@ export async function channelsOfGroup(trx: Trx, channelIds: readonly string[], n
   return channelIds.filter((id) => found.has(id))
 }
 
-/** Writes into groups what people did about a problem; that it is resolved is due to be sent at once. */
+/** Stores the handling of a problem by people in its groups. A resolved group is due at once. */
 export async function changeGroups(
   trx: Trx,
   channelIds: readonly string[],
@@ -131,7 +131,7 @@ export async function insertOutcomes(trx: Trx, rows: readonly Outcome[]): Promis
   if (rows.length > 0) await trx.insertInto('alert_deliveries').values(rows).execute()
 }
 
-/** Of these alerts those with an outcome at the channel: an older version of the service, which knows one lane, wrote it. */
+/** Returns those of the alerts that have an outcome at the channel already, written by an older version without lanes. */
 export async function readPlanned(trx: Trx, channelId: string, alerts: readonly PlannedAlert[]): Promise<Set<number>> {
   const seqs = alerts.map(({ seq }) => seq)
   const rows = await trx
@@ -143,7 +143,7 @@ export async function readPlanned(trx: Trx, channelId: string, alerts: readonly 
   return new Set(rows.map(({ alert_seq }) => alert_seq))
 }
 
-/** Outcomes of one alert by channel. `waits_in`: the group whose message will hold it, while that is not written. */
+/** Reads the outcomes of an alert by channel. `waits_in`: group whose unwritten message will contain it. */
 export function readOutcomes(db: Db, alertSeq: number) {
   return db
     .selectFrom('alert_deliveries')
@@ -170,7 +170,7 @@ export async function deleteOutcomes(db: Db, alertSeqs: readonly number[]): Prom
     .execute()
 }
 
-/** The latest alerts that joined a message, newest last. */
+/** Reads the latest alerts that joined a message, newest last. */
 export async function readJoined(trx: Trx, messageId: string, limit: number): Promise<PlannedAlert[]> {
   const rows = await trx
     .selectFrom('alert_deliveries')
@@ -186,7 +186,7 @@ export async function readJoined(trx: Trx, messageId: string, limit: number): Pr
   )
 }
 
-/** Lets all that joined one message join another. */
+/** Moves all alerts that joined a message to another message. */
 export async function moveJoined(trx: Trx, from: string, to: string): Promise<void> {
   await trx
     .updateTable('alert_deliveries')
@@ -196,17 +196,17 @@ export async function moveJoined(trx: Trx, from: string, to: string): Promise<vo
     .execute()
 }
 
-/** Alerts of a group that are looked at for a reminder: its history may be as long as that of all events. */
+/** Alerts of a group read for a reminder, because its history may be as long as that of all events. */
 const latestAlerts = 1_000
 
-/** Of the latest 1,000 alerts of a group those still open, newest last, and how many there are. */
+/** Reads the open alerts among the latest 1,000 of a group, newest last, and their number. */
 export async function readUnattended(trx: Trx, channelId: string, groupName: string, limit: number) {
   const latest = await trx
     .selectFrom('alert_deliveries')
     .select('alert_seq')
     .where('channel_id', '=', channelId)
     .where('group_name', '=', groupName)
-    // As in the condition of the index.
+    // The same condition as in the partial index.
     .where('group_name', 'is not', null)
     .orderBy('alert_seq', 'desc')
     .limit(latestAlerts)

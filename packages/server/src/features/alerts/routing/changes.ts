@@ -8,10 +8,10 @@ import type { ChannelOptions } from './channel-options.ts'
 import { countChange, countEnabled } from './queries.ts'
 import type { Route, RoutingTable } from './routing-table.ts'
 
-/** Something that lets people hear less than before. */
+/** A change that reduces notifications. */
 interface Reduction {
   severity: Severity
-  /** A predicate: what was done, and to what. */
+  /** Predicate of a sentence: what was changed. */
   text: string
 }
 
@@ -26,7 +26,7 @@ const channelOf = ({ name, type }: Pick<ChannelState, 'name' | 'type'>): string 
 export const removed = (channel: ChannelState): Reduction[] =>
   channel.enabled ? [{ severity: 'critical', text: `removed ${channelOf(channel)}` }] : []
 
-/** What a change of a channel takes from it. A new destination counts too: the old receiver gets nothing more. */
+/** Returns the reductions by a change of a channel. A new destination is one too, because the old receiver gets nothing. */
 export function reductionsOf(before: ChannelState, after: ChannelState, isRedirected: boolean): Reduction[] {
   if (!before.enabled) return []
   const channel = channelOf(before)
@@ -39,7 +39,7 @@ export function reductionsOf(before: ChannelState, after: ChannelState, isRedire
       text: `replaced the settings of ${channel}: it sends to ${after.destination}${moved}`,
     })
   }
-  // What is only information is for machines, which say themselves how much of it they want.
+  // Info is for machines, which choose their minimum severity themselves.
   const isRaised = before.min_severity !== after.min_severity && isAtOrAbove(after.min_severity, before.min_severity)
   if (isRaised && isAtOrAbove(after.min_severity, 'critical')) {
     found.push({ severity: 'critical', text: `raised the minimum severity of ${channel} to ${after.min_severity}` })
@@ -54,7 +54,7 @@ export function reductionsOf(before: ChannelState, after: ChannelState, isRedire
 
 const isAll = (match: AlertMatch): boolean => Object.keys(match).length === 0
 
-/** Whether routes let a channel take less than before: without any it takes everything. */
+/** Whether a change of routes reduces a channel's alerts. Without any route it accepts all. */
 export function isNarrowed(channelId: string, before: readonly Route[], after: readonly Route[]): boolean {
   const matchesOf = (routes: readonly Route[]) =>
     routes.filter(({ channels }) => channels.includes(channelId)).map(({ match }) => match)
@@ -70,10 +70,10 @@ export const narrowed = (channel: Pick<ChannelState, 'name' | 'type'>): Reductio
   text: `changed routes so that ${channelOf(channel)} receives fewer alerts`,
 })
 
-/** Prefixes shorter than this name half a fleet. */
+/** Shorter prefixes may match half a fleet. */
 const minPrefix = 3
 
-/** Whether a silence keeps more from people than a few types, or a few instances. */
+/** Whether a silence covers more than a few types or instances. */
 export function isBroad({ severities, types, instances }: AlertMatch): boolean {
   if (severities?.every((severity) => severity === 'info')) return false
   const isWide = (pattern: string) => pattern.endsWith('*') && pattern.length <= minPrefix
@@ -91,7 +91,7 @@ export function silenced({ severities, types, instances }: AlertMatch, endsAt: s
   return { severity: 'critical', text: `silenced ${what} until ${endsAt} (${reason.slice(0, 200)})` }
 }
 
-/** What channels, routes and silences are changed with. */
+/** Dependencies of changes of channels, routes and silences. */
 export interface RoutingChange {
   deps: Deps
   table: RoutingTable
@@ -99,7 +99,7 @@ export interface RoutingChange {
   actor: Actor
 }
 
-/** What a change came to. `reductions`: what it takes from channels. */
+/** Result of a change. `reductions`: by how it reduces notifications. */
 export interface Changed<Result> {
   result: Result
   reductions: readonly Reduction[]
@@ -107,9 +107,8 @@ export interface Changed<Result> {
 }
 
 /**
- * Runs a change alone among all changes of channels, routes and silences. The service itself then says to all other
- * channels what was taken from alerting, within the same transaction, and before the audit entry: two locks taken in two
- * orders would block each other.
+ * Runs a change exclusively among all changes of channels, routes and silences. Alerts all other channels about reductions
+ * in the same transaction, before the audit entry: locks taken in different orders could deadlock.
  */
 export async function runChange<Result>(
   { deps: { clock, database, log }, outbox, actor }: RoutingChange,

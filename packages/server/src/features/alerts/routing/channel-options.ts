@@ -3,7 +3,7 @@ import { allChannels } from '../channels/all-channels.ts'
 import type { Severity } from '../outbox/alert.ts'
 import type { ChannelRow } from './queries.ts'
 
-/** What of a channel is neither secret nor its name, and can be changed also where the environment names it. */
+/** Options of a channel besides name and settings. They can also be changed for channels of the environment. */
 export interface ChannelOptions {
   min_severity: Severity
   enabled: boolean
@@ -13,7 +13,7 @@ export interface ChannelOptions {
   quiet_hours: QuietHours | null
 }
 
-/** People are not notified of what is only information; machines keep everything. */
+/** Default minimum severity: people are not notified of info, machines get everything. */
 export const defaultOptions = (type: ChannelType): ChannelOptions => ({
   min_severity: allChannels[type].audience === 'machines' ? 'info' : 'warning',
   enabled: true,
@@ -43,7 +43,7 @@ export const optionsOf = (row: ChannelRow): ChannelOptions => ({
 
 const flag = (value: boolean): 0 | 1 => (value ? 1 : 0)
 
-/** The options as a row holds them. */
+/** Options as columns of a row. */
 export const optionColumns = ({ quiet_hours, ...options }: ChannelOptions) => ({
   ...options,
   enabled: flag(options.enabled),

@@ -12,12 +12,12 @@ import { faultFinder } from '../../../validation.ts'
 
 type AnySettings = ChannelSettings[ChannelType]
 
-/** Wrapped so that sentences name each field by its whole path. */
+/** Wrapped, so that errors name each field by its full path. */
 const faultsOf = new Map(
   channelTypes.map((type) => [type, faultFinder(Schema.Object({ settings: channelSettings[type] }))]),
 )
 
-/** Settings for a channel that exists, as those of its type. Throws AppError `invalid`. */
+/** Validates settings for an existing channel by its type. Throws AppError `invalid`. */
 export function settingsOfType(type: ChannelType, settings: object): AnySettings {
   const fault = faultsOf.get(type)!({ settings })
   if (fault !== undefined) throw new AppError('invalid', fault)
@@ -25,8 +25,8 @@ export function settingsOfType(type: ChannelType, settings: object): AnySettings
 }
 
 /**
- * Checks what no schema can say of settings. Throws AppError `invalid` with a sentence that names the field and shows
- * nothing of its value. Where a URL leads is asked of the name service, so this must stay out of transactions.
+ * Checks rules beyond the schema. Throws AppError `invalid` with a sentence that names the field, without its value. Must
+ * not run in a transaction, because it resolves host names.
  */
 export async function assertUsable(settings: AnySettings, allow: readonly string[]): Promise<void> {
   const fault = await faultBeyondSchema(settings as Partial<Texts>, allow)

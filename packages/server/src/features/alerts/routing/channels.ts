@@ -31,9 +31,9 @@ import {
 import { quietHoursFault } from './quiet-hours.ts'
 import { openSettings, type PreviousSecret, type SecretSettings, sealSettings } from './sealed-settings.ts'
 
-/** What is kept for a channel elsewhere, and changed within the transaction of a change of it. */
+/** Operations on other data of a channel, within the transaction of a change. */
 export interface Waiting {
-  /** Gives up all that waits for the channel. The log of messages keeps the reason. */
+  /** Drops everything pending for the channel. The delivery log keeps the reason. */
   drop(trx: Trx, channelId: string, reason: string): Promise<void>
   /** Alerts delayed by quiet hours are decided again. */
   releaseQuiet(trx: Trx, channelId: string, now: number): Promise<void>
@@ -43,9 +43,9 @@ export interface ChannelChanging extends RoutingChange {
   waiting: Waiting
 }
 
-/** Every alert is compared with every channel; a fleet needs fewer, and routes. */
+/** Maximum channels: every alert is compared with every channel. */
 const maxChannels = 100
-/** Each signs every message; few operators rotate more than once a day. */
+/** Maximum replaced secrets, which all sign every message; few operators rotate more than once a day. */
 const maxPreviousSecrets = 4
 const secretBytes = 32
 const defaultOverlapSeconds = 86_400
@@ -65,7 +65,7 @@ function assertHours(hours: Parameters<typeof quietHoursFault>[0]): void {
   if (fault !== undefined) throw invalid(fault)
 }
 
-/** All of a row that the audit log may show. */
+/** Fields of a row that the audit log may contain. */
 const shown = (row: Pick<ChannelRow, 'name' | 'type' | 'destination'>, options: ReturnType<typeof optionsOf>) => ({
   name: row.name,
   type: row.type,
@@ -74,7 +74,7 @@ const shown = (row: Pick<ChannelRow, 'name' | 'type' | 'destination'>, options: 
   quiet_hours: options.quiet_hours === null ? null : { ...options.quiet_hours },
 })
 
-/** Runs a change of one channel that exists. */
+/** Runs a change of an existing channel. */
 const changeLocked = <Result>(
   change: RoutingChange,
   id: string,
@@ -95,7 +95,7 @@ function openSettingsOf({ secrets }: Deps, { id, sealed }: ChannelRow): SecretSe
   }
 }
 
-/** Creates a channel; a secret that was made is in the answer and nowhere else. Throws AppError `invalid`. */
+/** Creates a channel. A generated secret is only in the response. Throws AppError `invalid`. */
 export async function createChannel(change: ChannelChanging, request: NewChannel): Promise<ReplyOf<'createChannel'>> {
   const { deps } = change
   const { name, type, settings: given } = request
@@ -126,7 +126,7 @@ export async function createChannel(change: ChannelChanging, request: NewChannel
   return { ok: true, id, ...(secret === undefined ? {} : { secret }) }
 }
 
-/** The settings that replace others. A webhook that moves keeps its secrets, unless it is given another one. */
+/** Returns the new settings. A webhook with a new URL keeps its secrets, unless a new secret is given. */
 function replaced(deps: Deps, row: ChannelRow, settings: AnySettings): SecretSettings {
   if (row.type !== 'webhook' || secretOf(settings) !== undefined) return { settings, previous_secrets: [] }
   const old = openSettingsOf(deps, row)
@@ -138,8 +138,8 @@ function replaced(deps: Deps, row: ChannelRow, settings: AnySettings): SecretSet
 }
 
 /**
- * Changes what is given. Nothing of the time in which a channel is switched off is sent, not even later. Throws AppError
- * `not_found` or `invalid`.
+ * Changes the given fields. Alerts from the time in which a channel is disabled are never sent. Throws AppError `not_found`
+ * or `invalid`.
  */
 export async function changeChannel(change: ChannelChanging, id: string, request: ChannelChange): Promise<void> {
   const { deps, waiting } = change
@@ -173,7 +173,7 @@ export async function changeChannel(change: ChannelChanging, id: string, request
   })
 }
 
-/** Needed before the transaction, as settings are checked outside of it; the type of a channel never changes. */
+/** Read before the transaction, because settings are checked outside of it. The type of a channel never changes. */
 async function typeOf({ table, deps }: RoutingChange, id: string): Promise<ChannelType> {
   const row = await findChannel(deps.database.db, id)
   if (!row || !table.has(row)) throw notFound(id)
@@ -181,7 +181,7 @@ async function typeOf({ table, deps }: RoutingChange, id: string): Promise<Chann
   return row.type
 }
 
-/** Deletes a channel and what waits for it; routes forget it, and those that named no other go. Throws AppError. */
+/** Deletes a channel and everything pending for it, also from routes; routes without another channel are deleted. Throws AppError. */
 export function deleteChannel(change: ChannelChanging, id: string): Promise<void> {
   return changeLocked(change, id, async (trx, row) => {
     if (row.managed_by === 'environment') throw managedByEnvironment()
@@ -198,7 +198,7 @@ export function deleteChannel(change: ChannelChanging, id: string): Promise<void
   })
 }
 
-/** The secrets that go on signing after the newest of them was replaced: none for longer than that one. */
+/** Returns the replaced secrets that continue to sign after a rotation, none longer than the newest of them. */
 function stillSigning({ settings, previous_secrets }: SecretSettings, until: number, now: number): PreviousSecret[] {
   const secret = secretOf(settings)
   const all = [...(secret === undefined ? [] : [{ secret, until }]), ...previous_secrets]
@@ -208,7 +208,7 @@ function stillSigning({ settings, previous_secrets }: SecretSettings, until: num
     .slice(0, maxPreviousSecrets)
 }
 
-/** Makes a new signing secret, which is the answer; the old one signs too for the overlap. Throws AppError. */
+/** Creates and returns a new signing secret; the old one also signs during the overlap. Throws AppError. */
 export function rotateChannelSecret(
   change: RoutingChange,
   id: string,
@@ -233,8 +233,8 @@ export function rotateChannelSecret(
 }
 
 /**
- * Switches a channel off whose receiver answered that it is gone for good (410), as Standard Webhooks asks for, and
- * notifies the other channels. An operator has to switch it on again.
+ * Disables a channel whose receiver answered that it is gone for good (410), as Standard Webhooks requires, and notifies the
+ * other channels. An operator must enable it again.
  */
 export async function switchOffGone(
   { database, clock, log }: Pick<Deps, 'database' | 'clock' | 'log'>,

@@ -6,7 +6,7 @@ import { defaultOptions, optionColumns } from './channel-options.ts'
 import { insertMissingChannel } from './queries.ts'
 import type { PreviousSecret, SecretSettings } from './sealed-settings.ts'
 
-/** What a channel of the environment is, besides the options that its row keeps. */
+/** A channel of the environment, without the options in its row. */
 export interface EnvironmentChannel extends SecretSettings {
   id: string
   name: string
@@ -22,7 +22,7 @@ function channel<Type extends ChannelType>(
   return { id: `env-${type}`, name: `${label} (environment)`, type, settings, previous_secrets }
 }
 
-/** One channel for each receiver that the configuration names. */
+/** Returns one channel per receiver in the configuration. */
 export function environmentChannels(config: Config): EnvironmentChannel[] {
   const { alertWebhookUrl, alertWebhookSecrets = [], slackWebhookUrl, discordWebhookUrl, teamsWebhookUrl } = config
   const { telegramBotToken, telegramChatId, pagerdutyRoutingKey, smtpUrl, alertEmailFrom, alertEmailTo } = config
@@ -47,8 +47,8 @@ export function environmentChannels(config: Config): EnvironmentChannel[] {
 }
 
 /**
- * Gives each its row, unless it has one: there the options stand, which operators may change. A new one starts with the
- * alerts to come. Several processes may do so at once.
+ * Creates missing rows, which contain the options that operators may change. A new channel starts with future alerts.
+ * Several processes may do this concurrently.
  */
 export async function syncEnvironmentChannels(
   db: Db,

@@ -5,14 +5,14 @@ import type { Schema } from '../../../db/schema.ts'
 import type { Lane } from '../outbox/alert.ts'
 import { newestAlert } from '../outbox/queries.ts'
 
-// The tables of routing: alert_channels, alert_routes and silences. A channel's row also holds how far planning has come
-// for it, and what its receiver answered last: every change of these locks it.
+// Owns the tables alert_channels, alert_routes and silences. A channel's row also contains the progress of planning and the
+// health of its receiver: every change of these locks the row.
 
 export type ChannelRow = Selectable<Schema['alert_channels']>
 export type RouteRow = Selectable<Schema['alert_routes']>
 export type SilenceRow = Selectable<Schema['silences']>
 
-/** Columns of a channel's progress and health, which begin empty. */
+/** Columns of a channel's progress and health, which start empty. */
 type HealthColumn =
   | 'planned_seq'
   | 'own_planned_seq'
@@ -25,12 +25,12 @@ type HealthColumn =
   | 'checked_at'
 type NewChannelRow = Omit<ChannelRow, HealthColumn>
 
-/** Grows with every change of channels, routes and silences. */
+/** Counter that is incremented by every change of channels, routes and silences. */
 export const readConfigVersion = (db: Db): Promise<number> => readCounter(db, 'alert_config')
 
 /**
- * Counts a change of channels, routes or silences. To be the first statement of its transaction: the lock on this row
- * makes such changes wait for each other, so that limits are exact and no route names a channel that was just deleted.
+ * Counts a change of channels, routes or silences. Must be the first statement of its transaction: the lock on this row
+ * serializes such changes, so that limits are exact and no route refers to a deleted channel.
  */
 export async function countChange(trx: Trx): Promise<void> {
   await raiseCounter('alert_config', 1).execute(trx)
@@ -54,7 +54,7 @@ export function findChannel(db: Db, id: string): Promise<ChannelRow | undefined>
   return db.selectFrom('alert_channels').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** Which of these channels have a row. */
+/** Returns which of these channels have a row. */
 export function findNamedChannels(trx: Trx, ids: readonly string[]) {
   return trx.selectFrom('alert_channels').select(['id', 'managed_by']).where('id', 'in', ids).execute()
 }
@@ -76,7 +76,7 @@ export async function insertChannel(trx: Trx, row: NewChannelRow): Promise<void>
     .execute()
 }
 
-/** Of a row that exists only what follows from the environment is updated. */
+/** Updates an existing row only in the columns that depend on the environment. */
 export async function insertMissingChannel(db: Db, row: NewChannelRow): Promise<void> {
   await db
     .insertInto('alert_channels')
@@ -98,7 +98,7 @@ export async function updateChannel(
   await trx.updateTable('alert_channels').set(columns).where('id', '=', id).execute()
 }
 
-/** Starts a channel over with the alerts to come, and without earlier failures. */
+/** Resets a channel: it starts with future alerts and without failures. */
 export async function restartChannel(trx: Trx, id: string): Promise<void> {
   await trx
     .updateTable('alert_channels')
@@ -111,7 +111,7 @@ export async function deleteChannelRow(trx: Trx, id: string): Promise<void> {
   await trx.deleteFrom('alert_channels').where('id', '=', id).execute()
 }
 
-/** Channels created by API. */
+/** Counts the channels created by API. */
 export async function countChannels(trx: Trx): Promise<number> {
   const { count } = await trx
     .selectFrom('alert_channels')
@@ -121,7 +121,7 @@ export async function countChannels(trx: Trx): Promise<number> {
   return count
 }
 
-/** Enabled channels, wherever they are named. */
+/** Reads the enabled channels, of API and environment. */
 export async function countEnabled(trx: Trx): Promise<number> {
   const { count } = await trx
     .selectFrom('alert_channels')
@@ -133,14 +133,14 @@ export async function countEnabled(trx: Trx): Promise<number> {
 
 // Progress of planning.
 
-/** How far an enabled channel has come, and how its receiver does. */
+/** Progress of planning for an enabled channel, and health of its receiver. */
 export interface ChannelProgress {
   id: string
   /** Alerts of the lane up to this seq were planned. */
   planned: Record<Lane, number>
   /** Failed attempts since the last delivery. */
   failures: number
-  /** Until then no attempt is made; epoch milliseconds. */
+  /** No attempts before this time; epoch milliseconds. */
   resumeAt: number | null
 }
 
@@ -159,8 +159,8 @@ export async function readProgress(db: Db): Promise<ChannelProgress[]> {
 }
 
 /**
- * Moves the channel's place in a lane. Resolves with the channel as it is now; undefined when another process was faster.
- * Until the transaction ends no other process changes groups of this channel.
+ * Advances the channel's position in a lane. Resolves with the current row; undefined if another process was faster. Locks
+ * the groups of this channel against other processes until the transaction ends.
  */
 export function advance(trx: Trx, channelId: string, lane: Lane, from: number, to: number) {
   const update = trx.updateTable('alert_channels').where('id', '=', channelId).where('enabled', '=', 1)
@@ -170,7 +170,7 @@ export function advance(trx: Trx, channelId: string, lane: Lane, from: number, t
     )
     .$if(lane === 'reported', (reported) =>
       reported
-        // The first move of either parts the two.
+        // The first advance in either lane separates the two positions.
         .set((e) => ({ planned_seq: to, own_planned_seq: e.fn.coalesce('own_planned_seq', 'planned_seq') }))
         .where('planned_seq', '=', from),
     )
@@ -179,8 +179,8 @@ export function advance(trx: Trx, channelId: string, lane: Lane, from: number, t
 }
 
 /**
- * Makes others wait who would change groups of this channel. Resolves with the channel as it is now; undefined when it
- * was deleted or switched off.
+ * Locks the groups of this channel against other processes. Resolves with the current row; undefined if it was deleted or
+ * disabled.
  */
 export function lockChannel(trx: Trx, channelId: string): Promise<ChannelRow | undefined> {
   return trx
@@ -192,7 +192,7 @@ export function lockChannel(trx: Trx, channelId: string): Promise<ChannelRow | u
     .executeTakeFirst()
 }
 
-/** Sorted: the order in which all transactions lock them. */
+/** Sorted, because all transactions lock channels in this order. */
 export async function readChannelIds(trx: Trx): Promise<string[]> {
   const rows = await trx.selectFrom('alert_channels').select('id').orderBy('id').execute()
   return rows.map(({ id }) => id)
@@ -200,7 +200,7 @@ export async function readChannelIds(trx: Trx): Promise<string[]> {
 
 // Health.
 
-/** What the last attempts of a channel say about its receiver. `failures`: null = something was delivered. */
+/** Health of a receiver by the last attempts. `failures`: null after a delivery. */
 export interface ReceiverState {
   channelId: string
   failures: number | null
@@ -217,7 +217,7 @@ export function receiverStatement(db: Db, { channelId, failures, error, now, res
     : withError.set((e) => ({ failures: e('failures', '+', failures), resume_at: resumeAt })).compile()
 }
 
-/** Takes the turn of sending a channel's check; of several processes one gets it. */
+/** Claims the daily check of a channel; succeeds in only one of several processes. */
 export async function claimCheck(trx: Trx, channelId: string, checkedBefore: number, now: number): Promise<boolean> {
   const { numUpdatedRows } = await trx
     .updateTable('alert_channels')
@@ -240,7 +240,7 @@ export function readUnchecked(db: Db, checkedBefore: number) {
     .execute()
 }
 
-/** Channels that failed several times in a row and delivered nothing since `deliveredBefore`, not reported yet. */
+/** Reads unreported channels with several consecutive failures and without a delivery since `deliveredBefore`. */
 export function readFailing(db: Db, failures: number, deliveredBefore: number) {
   return db
     .selectFrom('alert_channels')
@@ -263,7 +263,7 @@ export async function markFailing(trx: Trx, channelId: string, now: number): Pro
   return numUpdatedRows === 1n
 }
 
-/** Marks channels that delivered something since they were reported, or that are switched off. */
+/** Marks reported channels as recovered that delivered a message since, or that are disabled. */
 export async function markRecovered(trx: Trx): Promise<void> {
   await trx
     .updateTable('alert_channels')
@@ -305,12 +305,12 @@ export async function updateRoute(trx: Trx, id: string, columns: Partial<Omit<Ro
   await trx.updateTable('alert_routes').set(columns).where('id', '=', id).execute()
 }
 
-/** The route that was; undefined when it is unknown. */
+/** Returns the previous route; undefined if it is unknown. */
 export function removeRoute(trx: Trx, id: string): Promise<RouteRow | undefined> {
   return trx.deleteFrom('alert_routes').where('id', '=', id).returningAll().executeTakeFirst()
 }
 
-/** Takes a channel out of all routes, and removes those that named no other. Says which they were. */
+/** Removes a channel from all routes, and deletes routes without another channel. Resolves with the deleted ones. */
 export async function forgetChannel(trx: Trx, channelId: string) {
   const changed: { id: string; name: string; deleted: boolean }[] = []
   for (const { id, name, channels } of await readRouteRows(trx)) {
@@ -326,7 +326,7 @@ export async function forgetChannel(trx: Trx, channelId: string) {
 
 // Silences.
 
-/** Silences that have not ended. */
+/** Reads silences that have not ended. */
 export function readSilenceRows(db: Db, now: number) {
   return db.selectFrom('silences').selectAll().where('ends_at', '>', now).orderBy('ends_at').orderBy('id').execute()
 }
@@ -337,12 +337,12 @@ export async function insertSilence(trx: Trx, row: SilenceRow): Promise<void> {
   await trx.insertInto('silences').values(row).execute()
 }
 
-/** A silence that ended has no effect, and the audit log knows it. */
+/** Deletes ended silences: they have no effect, and the audit log records them. */
 export async function forgetEndedSilences(trx: Trx, now: number): Promise<void> {
   await trx.deleteFrom('silences').where('ends_at', '<=', now).execute()
 }
 
-/** The silence that was; undefined when it is unknown or ended already. */
+/** Returns the previous silence; undefined if it is unknown or has ended. */
 export function removeSilence(trx: Trx, id: string, now: number): Promise<SilenceRow | undefined> {
   return trx.deleteFrom('silences').where('id', '=', id).where('ends_at', '>', now).returningAll().executeTakeFirst()
 }

@@ -4,10 +4,10 @@ import { isAtOrAbove, type Severity } from '../outbox/alert.ts'
 const minuteMs = 60_000
 const dayMinutes = 24 * 60
 
-/** One for each zone: making one takes longer than using it a hundred times. */
+/** Cached by zone: creating a formatter takes longer than using it a hundred times. */
 const formats = new Map<string, Intl.DateTimeFormat>()
 
-/** Minutes since midnight on the clocks of a time zone. */
+/** Returns minutes since midnight in a time zone. */
 function minuteOfDay(timeZone: string, now: number): number {
   let format = formats.get(timeZone)
   if (!format) {
@@ -23,8 +23,8 @@ const minutesOf = (clock: string): number => {
 }
 
 /**
- * When the quiet hours end that now keep an alert of this severity from people (epoch milliseconds); undefined when
- * none do. On the night of a clock change the end may be an hour off, and the digest with it.
+ * Returns the end of the quiet hours that now apply to this severity (epoch milliseconds); undefined if none do. In the
+ * night of a clock change the end, and thus the digest, may be an hour off.
  */
 export function quietUntil(quiet: QuietHours, severity: Severity, now: number): number | undefined {
   if (isAtOrAbove(severity, quiet.least ?? 'critical')) return undefined
@@ -38,7 +38,7 @@ export function quietUntil(quiet: QuietHours, severity: Severity, now: number): 
   return start + (length - sinceStart) * minuteMs
 }
 
-/** The formatter also takes offsets such as +01:00, which know no summer. */
+/** Refuses offsets such as +01:00, which the formatter accepts but which have no daylight saving time. */
 function isTimeZone(name: string): boolean {
   try {
     return /^[A-Za-z]/.test(name) && new Intl.DateTimeFormat('en', { timeZone: name }) !== undefined
@@ -47,7 +47,7 @@ function isTimeZone(name: string): boolean {
   }
 }
 
-/** The sentence that refuses hours which the schema lets pass. */
+/** Returns a sentence that says why hours are invalid beyond the schema. */
 export function quietHoursFault(hours: QuietHours | null | undefined): string | undefined {
   if (!hours) return undefined
   if (hours.from === hours.to) return 'quiet_hours.to must differ from quiet_hours.from.'

@@ -15,12 +15,12 @@ import { type EnvironmentChannel, environmentChannels, syncEnvironmentChannels }
 import { type ChannelRow, readChannelRows, readConfigVersion, readRouteRows, readSilenceRows } from './queries.ts'
 import { openSettings, type SecretSettings } from './sealed-settings.ts'
 
-/** A channel with its settings opened. */
+/** A channel with decrypted settings. */
 export interface KnownChannel extends ChannelOptions, SecretSettings {
   id: string
   name: string
   type: ChannelType
-  /** URLs of `environment` are the operator's own word and go through an egress without guard. */
+  /** URLs of `environment` are set by the operator and use an unrestricted egress. */
   managed_by: 'api' | 'environment'
 }
 
@@ -35,7 +35,7 @@ export interface Silence {
   ends_at: number
 }
 
-/** Channels, routes and silences as of one reading. */
+/** Channels, routes and silences as of one read. */
 interface Routing {
   channels: readonly KnownChannel[]
   routes: readonly Route[]
@@ -44,7 +44,7 @@ interface Routing {
 
 type Matches = (match: AlertMatch, alert: MatchedFacts) => boolean
 
-/** A summary stands for reports of any type; without an instance also for those of any instance. */
+/** A summary may contain reports of any type and, without an instance, of any instance. */
 const matchesSummary: Matches = ({ severities, instances }, alert) => {
   const isNarrowed = instances !== undefined && alert.instance_id !== null
   return matchesAlert({ ...(severities && { severities }), ...(isNarrowed && { instances }) }, alert)
@@ -62,8 +62,9 @@ function takesAs(
 }
 
 /**
- * A channel that routes name takes what one of them matches, any other takes all; never below its minimum severity. A
- * change of alerting itself goes to all channels: its author could have restricted the others first.
+ * Whether a channel accepts an alert. A channel named in routes accepts what one of them matches, any other accepts all;
+ * never below its minimum severity. Changes of alerting itself go to all channels, because their author could have
+ * restricted the others first.
  */
 export function takes(channel: KnownChannel, routes: Routing['routes'], alert: AlertFacts): boolean {
   if (!channel.enabled) return false
@@ -75,8 +76,8 @@ export function takes(channel: KnownChannel, routes: Routing['routes'], alert: A
 }
 
 /**
- * Channels, routes and silences in memory. Refreshed after every change here, and every second for changes made by
- * other processes. A channel of the environment exists as long as the environment of this process names it.
+ * Channels, routes and silences in memory. Refreshed after every change here, and every second for changes by other
+ * processes. A channel of the environment exists while the environment of this process contains it.
  */
 export class RoutingTable implements Recipients {
   readonly #deps: Pick<Deps, 'database' | 'clock' | 'log' | 'secrets'>
@@ -89,7 +90,7 @@ export class RoutingTable implements Recipients {
     this.#environment = new Map(environmentChannels(deps.config).map((channel) => [channel.id, channel]))
   }
 
-  /** As of the last refresh, channels enabled or not; a silence may have ended since. */
+  /** State as of the last refresh, including disabled channels. A silence may have ended since. */
   get current(): Routing {
     return this.#current
   }
@@ -98,20 +99,20 @@ export class RoutingTable implements Recipients {
     return this.#current.channels.length > 0
   }
 
-  /** Whether any channel takes an alert. */
+  /** Whether any channel accepts an alert. */
   take(alert: AlertFacts): boolean {
     const { channels, routes } = this.#current
     return channels.some((channel) => takes(channel, routes, alert))
   }
 
-  /** Gives the channels of the environment their rows, and reads everything for the first time. */
+  /** Creates rows for the channels of the environment, and reads everything for the first time. */
   async open(): Promise<void> {
     const { database, clock } = this.#deps
     await syncEnvironmentChannels(database.db, [...this.#environment.values()], clock.now())
     await this.refresh()
   }
 
-  /** Reloads what changed since the last call; mostly nothing, which costs one small query. */
+  /** Reloads after changes since the last call; without any, this costs one small query. */
   async refresh(): Promise<void> {
     const { database, clock } = this.#deps
     const version = await readConfigVersion(database.db)
@@ -119,7 +120,7 @@ export class RoutingTable implements Recipients {
     const channels = await readChannelRows(database.db)
     const routes = await readRouteRows(database.db)
     const silences = await readSilenceRows(database.db, clock.now())
-    // A slower reading that began earlier must not take back what a later one brought.
+    // A slower read that started earlier must not replace the result of a later one.
     if (version <= this.#version) return
     this.#version = version
     this.#current = {
@@ -129,7 +130,7 @@ export class RoutingTable implements Recipients {
     }
   }
 
-  /** Whether the channel of a row is one for this process; a row outlives the setting that it was made for. */
+  /** Whether this process has the channel of a row. Rows stay after a setting was removed from the environment. */
   has({ id, managed_by }: Pick<ChannelRow, 'id' | 'managed_by'>): boolean {
     return managed_by === 'api' || this.#environment.has(id)
   }
@@ -144,7 +145,7 @@ export class RoutingTable implements Recipients {
     try {
       return { ...openSettings(id, sealed, this.#deps.secrets.channelKey), ...options, id, name, type }
     } catch (fault) {
-      // A corrupted row must not keep the alerts from all other channels.
+      // A corrupted row must not stop the alerts of all other channels.
       this.#deps.log.error({ err: fault, channel: id }, 'an alert channel is left out')
       return undefined
     }

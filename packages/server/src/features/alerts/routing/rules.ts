@@ -23,10 +23,10 @@ import {
   updateRoute,
 } from './queries.ts'
 
-/** Every alert is compared with every route and every silence. */
+/** Maximum routes and silences: every alert is compared with all of them. */
 const maxRoutes = 200
 const maxSilences = 1_000
-/** A forgotten silence is a hole in alerting; what should never be sent belongs into a route. */
+/** Maximum duration of a silence, because a forgotten one is a gap in alerting. For permanent exclusions use a route. */
 const maxSilenceMs = 366 * dayMs
 
 const invalid = (sentence: string) => new AppError('invalid', sentence)
@@ -43,7 +43,7 @@ const silenceOf = ({ match, reason, ends_at }: SilenceRow) => ({
   ends_at: isoTime(ends_at),
 })
 
-/** Runs a change of routes, and finds the channels that take less afterwards. */
+/** Runs a change of routes, and finds the channels whose alerts it reduces. */
 function changeRoutes<Result>(
   rule: RoutingChange,
   work: (trx: Trx, now: number) => Promise<{ result: Result; entry: Action }>,
@@ -62,7 +62,7 @@ export async function listRoutes(db: Db): Promise<RouteView[]> {
   return rows.map((row) => ({ id: row.id, ...routeOf(row), created_at: isoTime(row.created_at) }))
 }
 
-/** The columns of a route. Throws AppError `invalid` when it names a channel that is not there. */
+/** Returns the columns of a route. Throws AppError `invalid` if it names an unknown channel. */
 async function routeColumns(trx: Trx, { table }: RoutingChange, { name, match, channels }: NewRoute) {
   const named = [...new Set(channels)]
   const found = (await findNamedChannels(trx, named)).filter((row) => table.has(row)).map(({ id }) => id)
@@ -105,7 +105,7 @@ export function deleteRoute(rule: RoutingChange, id: string): Promise<void> {
   })
 }
 
-/** Silences that have not ended, the one that ends next first. */
+/** Lists silences that have not ended, the next to end first. */
 export async function listSilences(db: Db, now: number): Promise<SilenceView[]> {
   const rows = await readSilenceRows(db, now)
   const names = await keyNames.names(
@@ -151,7 +151,7 @@ export function createSilence(rule: RoutingChange, request: NewSilence): Promise
   })
 }
 
-/** Ends a silence now. Throws AppError `not_found` when it is unknown or ended already. */
+/** Ends a silence now. Throws AppError `not_found` if it is unknown or has ended. */
 export function endSilence(rule: RoutingChange, id: string): Promise<void> {
   return runChange(rule, async (trx, now) => {
     const old = await removeSilence(trx, id, now)

@@ -6,19 +6,19 @@ import type { Rotated } from '../channels/channel.ts'
 /** A signing secret that was replaced. */
 export interface PreviousSecret {
   secret: string
-  /** Epoch milliseconds until which it signs too; null for one that the environment names, which has no end. */
+  /** Time until which it also signs, in epoch milliseconds; null for one of the environment, without end. */
   until: number | null
 }
 
-/** What a channel's row keeps encrypted. For an attempt take `signingSettings`. */
+/** Encrypted part of a channel's row. For an attempt use `signingSettings`. */
 export interface SecretSettings {
-  /** Those of its type. */
+  /** Settings of its type. */
   settings: ChannelSettings[ChannelType]
-  /** Newest first; only webhooks have any. */
+  /** Newest first; only for webhooks. */
   previous_secrets: readonly PreviousSecret[]
 }
 
-/** The settings for an attempt at this instant, with the replaced secrets that still sign. */
+/** Returns the settings for an attempt at this time, with the replaced secrets that still sign. */
 export function signingSettings(
   { settings, previous_secrets }: SecretSettings,
   now: number,
@@ -27,14 +27,14 @@ export function signingSettings(
   return signing.length === 0 ? settings : { ...settings, previous_secrets: signing.map(({ secret }) => secret) }
 }
 
-/** AES-256-GCM (NIST SP 800-38D): 96 random bits are used once each, for far fewer than 2^32 sealings a key. */
+/** AES-256-GCM (NIST SP 800-38D) with a random 96-bit nonce, for far fewer than 2^32 encryptions per key. */
 const algorithm = 'aes-256-gcm'
 const nonceBytes = 12
 const tagBytes = 16
-/** Names the form, so that another one can come beside it. */
+/** Version of the format, so that it can be changed. */
 const version = 'v1'
 
-/** `v1.` and the base64url of nonce, tag and encrypted JSON. It opens only at the channel with this id. */
+/** Returns `v1.` and the base64url of nonce, tag and encrypted JSON, which only decrypts for the channel with this id. */
 export function sealSettings(id: string, settings: SecretSettings, key: Buffer): string {
   const nonce = Buffer.from(randomSecret(nonceBytes), 'base64url')
   const cipher = createCipheriv(algorithm, key, nonce, { authTagLength: tagBytes }).setAAD(Buffer.from(id))
@@ -42,7 +42,7 @@ export function sealSettings(id: string, settings: SecretSettings, key: Buffer):
   return `${version}.${Buffer.concat([nonce, cipher.getAuthTag(), encrypted]).toString('base64url')}`
 }
 
-/** Throws a sentence without content when the text was edited, belongs to another channel or to another key. */
+/** Decrypts settings. Throws, without quoting content, if the text was edited or is of another channel or key. */
 export function openSettings(id: string, sealed: string, key: Buffer): SecretSettings {
   try {
     const [form, content = ''] = sealed.split('.')
@@ -55,7 +55,7 @@ export function openSettings(id: string, sealed: string, key: Buffer): SecretSet
     const opened = Buffer.concat([decipher.update(bytes.subarray(nonceBytes + tagBytes)), decipher.final()])
     return JSON.parse(opened.toString('utf8'))
   } catch {
-    // The cause stays out: what a parser says of a text can show the text.
+    // Without the cause, because the message of a parser may quote the text.
     throw new Error(
       'The settings cannot be decrypted: they were edited, moved, or encrypted with another master secret.',
     )
