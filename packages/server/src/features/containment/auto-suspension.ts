@@ -16,32 +16,32 @@ import { hasSuspended } from '../kill-switch/suspension-statements.ts'
 import { type Brake, engageBrake, readBrake, takePlaces } from './brake.ts'
 import { refusalStatement } from './brake-queries.ts'
 
-/** A rule that answers an event: what it is to note about the outcome. */
+/** A rule's response to an event, and how it records the outcome. */
 interface RuleCause {
   id: string
-  /** Statements of the batch that suspends, or of the one that writes that nothing was suspended. */
+  /** Returns statements for the batch that suspends, or for the one that records that nothing was suspended. */
   settle(outcome: Outcome, version: number | undefined): Statement[]
 }
 
 /** An event that suspends an agent. */
 interface Breach {
-  /** The instance that the key of the caller proves; undefined when it proves none. */
+  /** The instance proven by the caller's key; undefined if it proves none. */
   instanceId: string | undefined
-  /** The key that it came by. */
+  /** Key of the caller. */
   keyId: string
   eventId: string
-  /** Names the event; neither a decoy's path nor its label. */
+  /** Names the event, without a decoy's path or label. */
   reason: string
-  /** Stored in the transaction of the suspension, or alone where nobody is suspended; absent: it is stored already. */
+  /** Event to store in the transaction of the suspension, or alone if nobody is suspended; undefined: stored already. */
   hit?: { event: EventToStore; also: readonly Statement[] }
-  /** It may have been answered before, and resumed by a person since. */
+  /** True if the breach may have been handled before, and the agent resumed by a person since. */
   isRepeat?: boolean
   rule?: RuleCause
 }
 
 export interface AutoSuspension {
   /**
-   * Stores the event and suspends the instance, in one transaction; resolves with what was done. Rejects with AppError
+   * Stores the event and suspends the instance in one transaction; resolves with the outcome. Rejects with AppError
    * `overloaded`, or DatabaseError.
    */
   answer(breach: Breach): Promise<Outcome>
@@ -50,12 +50,12 @@ export interface AutoSuspension {
 
 export type Outcome = 'suspend' | 'already_suspended' | 'refused' | 'skipped'
 
-/** What is to be done about each breach, as the database was read. */
+/** Plan for a set of breaches, based on the database as read. */
 interface Plan {
   brake: Brake
   controls: ReadonlyMap<string, ControlRow>
   outcomes: ReadonlyMap<Breach, Outcome>
-  /** The first one beyond the limits. */
+  /** First breach beyond the limits of the brake. */
   engagedBy: Breach | undefined
 }
 
@@ -64,8 +64,8 @@ const breachBytes = 2_000
 const actor = localActor('system')
 
 /**
- * Suspends agents for what they did. A separate queue: neither waits for ordinary events, and a suspension that another
- * process made out of date fails nothing else.
+ * Suspends agents automatically. Uses a separate queue, so that suspensions do not wait for ordinary events, and a stale
+ * suspension does not fail other writes.
  */
 export function createAutoSuspension(
   deps: KillSwitchDeps,
@@ -74,7 +74,7 @@ export function createAutoSuspension(
   const { database, clock, metrics } = deps
 
   async function plan(breaches: readonly Breach[]): Promise<Plan> {
-    // The brake before the instances: what changes in between makes the batch stale.
+    // Read the brake before the instances: a change in between makes the batch stale.
     const brake = await readBrake(deps)
     const ids = [...new Set(breaches.flatMap(({ instanceId }) => instanceId ?? []))]
     const controls = ids.length > 0 ? await readControls(database.db, ids) : new Map<string, ControlRow>()
@@ -103,7 +103,7 @@ export function createAutoSuspension(
   const changesBrake = ({ outcomes, engagedBy }: Plan) =>
     engagedBy !== undefined || [...outcomes.values()].includes('suspend')
 
-  /** The batch of those that are suspended, and of the one that engages the brake. */
+  /** Builds the batch of the suspensions, and of engaging the brake. */
   function prepareBatch({ brake, controls, outcomes, engagedBy }: Plan) {
     const now = clock.now()
     const chosen = [...outcomes].filter(([breach, outcome]) => outcome === 'suspend' || breach === engagedBy)
@@ -125,7 +125,7 @@ export function createAutoSuspension(
     const prepared = events.length > 0 ? ingest.prepare(events, touchedBy) : undefined
     const before = [
       ...(engaging?.statements ?? takePlaces(deps, brake).statements),
-      // In the order of ids: two batches that lock the same instances in two orders would block each other.
+      // In the order of ids: two batches that lock the same instances in different orders could deadlock.
       ...changes.toSorted((a, b) => (a.instanceId < b.instanceId ? -1 : 1)).flatMap(({ moving }) => moving),
     ]
     return {
@@ -149,7 +149,7 @@ export function createAutoSuspension(
     }
   }
 
-  /** Those that change nothing but the log: a suspended agent that goes on must not use what is reserved for control. */
+  /** Stores breaches that suspend nobody, with ordinary priority: a suspended agent must not use capacity reserved for control. */
   async function storeAlone(breach: Breach, outcome: Outcome): Promise<void> {
     const { hit, keyId, instanceId, eventId, rule } = breach
     const refusal = [

@@ -9,14 +9,14 @@ export function readBrakeRow(db: Db): Promise<BrakeRow> {
   return db.selectFrom('brake').selectAll().executeTakeFirstOrThrow()
 }
 
-/** The refusals since it was engaged, the last ones first; what is not named has the id ''. */
+/** Reads the refusals since the brake was engaged, latest first; unlisted instances have the id ''. */
 export function readRefusals(db: Db) {
   return db.selectFrom('brake_refusals').selectAll().orderBy('last_at', 'desc').execute()
 }
 
 /**
- * Changes the brake, in a batch that fails as stale when any process changed it since it was read: of those that count
- * at the same time, one goes on and the others count again. They come first in a batch.
+ * Changes the brake, in a batch that fails as stale if another process changed it since it was read: of concurrent
+ * processes one succeeds, and the others count again. Must come first in a batch.
  */
 export function brakeStatements(
   { db, dialect }: Database,
@@ -32,8 +32,8 @@ export function brakeStatements(
 }
 
 /**
- * Counts a refusal while the brake is engaged. It does not lock the brake, and comes behind the events of its
- * transaction: two that take both locks in two orders would block each other.
+ * Counts a refusal while the brake is engaged. Does not lock the brake, and comes after the events of its transaction:
+ * locks taken in different orders could deadlock.
  */
 export function refusalStatement(
   { db }: Pick<Database, 'db'>,
@@ -50,5 +50,5 @@ export function refusalStatement(
       set count = brake_refusals.count + 1, event_id = excluded.event_id, last_at = excluded.last_at`.compile(db)
 }
 
-/** Behind the events of its transaction, as refusals are. */
+/** Must come after the events of its transaction, like refusals. */
 export const forgetRefusals = (db: Db): Statement => db.deleteFrom('brake_refusals').compile()

@@ -1,10 +1,10 @@
-/** What the brake goes by, as one transaction found it. */
+/** Figures on which the brake decides, read in one transaction. */
 export interface BrakeState {
   engaged: boolean
-  /** Automatic suspensions within the last minute, and those that last. */
+  /** Automatic suspensions within the last minute, and ongoing ones. */
   lastMinute: number
   lasting: number
-  /** Instances that sent a heartbeat of late. */
+  /** Instances with a recent heartbeat. */
   fleet: number
 }
 
@@ -13,11 +13,11 @@ export interface BrakeLimits {
   fleetPercent: number
 }
 
-/** As many instances may be suspended automatically at a time: one even of a small fleet. */
+/** Returns how many instances may be suspended automatically at a time: at least one, even in a small fleet. */
 export const fleetMax = (fleet: number, { fleetPercent }: BrakeLimits): number =>
   Math.max(1, Math.floor((fleet * fleetPercent) / 100))
 
-/** How many instances may be suspended automatically now. */
+/** Returns how many more instances may be suspended automatically now. */
 export function placesLeft({ engaged, lastMinute, lasting, fleet }: BrakeState, limits: BrakeLimits): number {
   if (engaged) return 0
   return Math.max(0, Math.min(limits.perMinute - lastMinute, fleetMax(fleet, limits) - lasting))

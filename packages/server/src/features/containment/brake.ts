@@ -11,10 +11,10 @@ import { countAutomatic } from '../kill-switch/suspension-statements.ts'
 import { type BrakeRow, brakeStatements, forgetRefusals, readBrakeRow, readRefusals } from './brake-queries.ts'
 import { type BrakeLimits, type BrakeState, fleetMax, placesLeft } from './brake-rules.ts'
 
-/** Who was not heard of for a day is no part of the fleet: old instances must not raise what is allowed. */
+/** Instances without a heartbeat for a day do not count: old instances must not raise the limit. */
 const fleetWithinMs = dayMs
 
-/** The brake as it was read, with what was counted. */
+/** The brake as read, with the counted figures. */
 export interface Brake extends BrakeState {
   row: BrakeRow
 }
@@ -24,7 +24,7 @@ const brakeLimits = ({ config }: Pick<Deps, 'config'>): BrakeLimits => ({
   fleetPercent: config.autoSuspendFleetPercent,
 })
 
-/** Reads the brake before it is counted: what other processes do meanwhile makes the batch stale. */
+/** Reads the brake before counting, so that a change by another process in between makes the batch stale. */
 export async function readBrake({ database: { db }, clock }: Pick<Deps, 'database' | 'clock'>): Promise<Brake> {
   const row = await readBrakeRow(db)
   const now = clock.now()
@@ -35,12 +35,12 @@ export async function readBrake({ database: { db }, clock }: Pick<Deps, 'databas
   return { row, engaged: row.engaged_at !== null, lastMinute: recent, lasting, fleet }
 }
 
-/** What to put first into a batch that suspends automatically, and how many it may suspend. */
+/** Returns the first statements of a batch that suspends automatically, and how many it may suspend. */
 export function takePlaces(deps: Deps, brake: Brake): { places: number; statements: Statement[] } {
   return { places: placesLeft(brake, brakeLimits(deps)), statements: brakeStatements(deps.database, brake.row) }
 }
 
-/** The event of a brake that engages, and what to put first into the batch instead of `takePlaces`. */
+/** Returns the event of engaging the brake, and the first statements of the batch, instead of `takePlaces`. */
 export function engageBrake(deps: Deps, { ingest }: { ingest: Pick<Ingest, 'own'> }, brake: Brake, eventId: string) {
   const { perMinute, fleetPercent } = brakeLimits(deps)
   const { lastMinute, lasting, fleet } = brake
@@ -86,7 +86,7 @@ export async function viewBrake(deps: Pick<Deps, 'config' | 'database' | 'clock'
   }
 }
 
-/** Lets automatic suspensions be made again. Throws AppError `conflict` when the brake is not engaged. */
+/** Releases the brake. Throws AppError `conflict` if it is not engaged. */
 export async function releaseBrake(
   deps: Deps,
   { ingest }: { ingest: Pick<Ingest, 'own' | 'prepare'> },

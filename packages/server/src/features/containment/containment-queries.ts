@@ -21,7 +21,7 @@ type NewContainmentRow = Pick<
   | 'look_at'
 >
 
-/** Stores a containment with its members, part by part; nothing is changed yet. */
+/** Stores a containment with its members, part by part, before any of them is changed. */
 export function insertStatements(
   { db, dialect }: Database,
   row: NewContainmentRow,
@@ -40,14 +40,14 @@ export function findContainment(db: Db, id: string): Promise<ContainmentRow | un
   return db.selectFrom('containments').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** Newest first: ids begin with their time. */
+/** Reads containments, newest first: ids start with their time. */
 export function readContainments(db: Db, before: string | undefined, limit: number): Promise<ContainmentRow[]> {
   let query = db.selectFrom('containments').selectAll()
   if (before !== undefined) query = query.where('id', '<', before)
   return query.orderBy('id', 'desc').limit(limit).execute()
 }
 
-/** Containments whose members are not all changed and that no other process works on, oldest first. */
+/** Reads unfinished containments that no other process works on, oldest first. */
 export async function findAbandoned(db: Db, worker: string, now: number, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('containments')
@@ -71,7 +71,7 @@ export async function countOpen(db: Db): Promise<number> {
   return Number(count)
 }
 
-/** Takes over the work, or goes on with it; undefined when another process has it or it is done. */
+/** Claims the work or renews the claim; undefined if another process has it or it is done. */
 export function claim(
   db: Db,
   id: string,
@@ -89,7 +89,7 @@ export function claim(
     .executeTakeFirst()
 }
 
-/** The next part that is not done. */
+/** Reads the next unfinished part. */
 export function nextPart(db: Db, id: string): Promise<PartRow | undefined> {
   return db
     .selectFrom('containment_parts')
@@ -110,7 +110,7 @@ interface DonePart {
   leasedUntil: number
 }
 
-/** Holds a part that nobody has done, at the start of the batch that does it. */
+/** Locks an unfinished part; first statement of the batch that changes its members. */
 export function holdPart({ db, dialect }: Database, id: string, position: number): Statement {
   const undone = db
     .selectFrom('containment_parts')
@@ -121,7 +121,7 @@ export function holdPart({ db, dialect }: Database, id: string, position: number
   return dialect.lockFound(undone.compile())
 }
 
-/** Fails its batch as stale unless so many members are `unchanged` (a count) since they were read. */
+/** Fails its batch as stale unless the expected number of members is `unchanged` (a count) since they were read. */
 export function checkUnchanged(
   { db, dialect }: Database,
   id: string,
@@ -159,7 +159,7 @@ export function donePartStatements(
   ]
 }
 
-/** Marks the work as done when every part is. */
+/** Marks the work as done once every part is. */
 export async function finish(db: Db, id: string, now: number): Promise<void> {
   await db
     .updateTable('containments')
@@ -180,7 +180,7 @@ export async function finish(db: Db, id: string, now: number): Promise<void> {
     .execute()
 }
 
-/** Members by part, in order: as selected, and as changed. */
+/** Reads the members by part, in order: as selected, and as changed. */
 export function readParts(db: Db, id: string): Promise<Pick<Schema['containment_parts'], 'members' | 'changed'>[]> {
   return db
     .selectFrom('containment_parts')
@@ -190,7 +190,7 @@ export function readParts(db: Db, id: string): Promise<Pick<Schema['containment_
     .execute()
 }
 
-/** Containments whose result is to be looked at. */
+/** Reads containments whose result is due to be checked. */
 export function findToReport(db: Db, now: number, limit: number): Promise<ContainmentRow[]> {
   return db
     .selectFrom('containments')
@@ -203,7 +203,7 @@ export function findToReport(db: Db, now: number, limit: number): Promise<Contai
     .execute()
 }
 
-/** Says when the result is looked at again, or that it is final, unless another process did so since it was read. */
+/** Stores when the result is checked again, or that it is final, unless another process did so since it was read. */
 export function lookedStatements(
   { db, dialect }: Database,
   { id, look_at }: ContainmentRow,
@@ -221,7 +221,7 @@ export function lookedStatements(
   ]
 }
 
-/** Deletes containments whose counts are final and that were requested before, oldest first; resolves with how many. */
+/** Deletes containments with final counts that were requested before a time, oldest first; resolves with their number. */
 export async function deleteOld(db: Db, requestedBefore: number, limit: number): Promise<number> {
   const rows = await db
     .selectFrom('containments')
@@ -238,7 +238,7 @@ export async function deleteOld(db: Db, requestedBefore: number, limit: number):
   return rows.length
 }
 
-/** Whether any of these containments keeps its agents suspended until two operators resume them. */
+/** Whether any of these containments requires two operators to resume its agents. */
 export async function needsTwoPersons(db: Db, ids: readonly string[]): Promise<boolean> {
   if (ids.length === 0) return false
   const row = await db

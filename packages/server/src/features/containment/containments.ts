@@ -35,12 +35,12 @@ import { type Progress, stateOf } from './progress.ts'
 import { confirmBySecond, fleetTarget, instanceTarget } from './second-operator.ts'
 import { assertConfirmed, planOf, selectAgents, type Ways } from './selection.ts'
 
-/** Agents that are changed in one transaction: it holds the locks of the audit log for some 20 ms on a slow core. */
+/** Agents changed per transaction, which locks the audit log for some 20 ms on a slow core. */
 const partMembers = 200
-/** Containments that are worked on at a time: a script that repeats one must not fill the queue. */
+/** Maximum unfinished containments: a script that repeats one must not fill the queue. */
 const maxOpen = 20
 
-/** Without a sign of its worker for so long, another process continues a containment. */
+/** After this time without a sign of its worker, another process continues a containment. */
 export const leaseMs = 5_000
 
 interface Work {
@@ -51,7 +51,7 @@ interface Work {
 interface ContainmentDeps extends Deps {
   outbox: Outbox
   work: Work
-  /** Control streams of this process; those of others are known with a delay of a second. */
+  /** Control streams of this process; those of other processes are known with a delay of a second. */
   ways: Ways
   openStreams: Pick<OpenStreams, 'find'>
 }
@@ -61,25 +61,25 @@ interface Asking {
   actor: Actor
 }
 
-/** Long lists are shown in part. */
+/** Truncates long lists. */
 const shownSelector = ({ instances, ...rest }: ContainmentSelector): ContainmentSelector => ({
   ...rest,
   ...(instances ? { instances: instances.slice(0, limits.listedMembers) } : {}),
 })
 
-/** Whether resuming these agents takes two operators. */
+/** Whether resuming these agents requires two operators. */
 async function needsSecond(deps: Deps, ids: readonly string[]): Promise<boolean> {
   if (deps.config.twoPersonResume) return true
   return needsTwoPersons(deps.database.db, await readContainmentsOf(deps.database, ids))
 }
 
-/** What has to hold for the resume of one instance: the request of another operator, where two are needed. */
+/** Returns the condition for the resume of one instance: if two operators are required, the request of the other one. */
 export const resumeCondition =
   (deps: Deps, instanceId: string, asking: Asking) =>
   async (version: number): Promise<Statement[]> =>
     (await needsSecond(deps, [instanceId])) ? confirmBySecond(deps, instanceTarget(instanceId, version), asking) : []
 
-/** In parts, those first that are reached at once. */
+/** Splits the members into parts; those reachable at once come first. */
 function partsOf(rows: readonly SelectedRow[], { hasStream }: Ways): string[] {
   const reached = rows.filter(({ id }) => hasStream(id))
   const others = rows.filter(({ id }) => !hasStream(id))
@@ -91,7 +91,7 @@ function partsOf(rows: readonly SelectedRow[], { hasStream }: Ways): string[] {
   return parts
 }
 
-/** What a containment would do. Throws AppError `invalid`. */
+/** Returns the plan of a containment, without any change. Throws AppError `invalid`. */
 export async function planContainment(deps: ContainmentDeps, request: NewContainment): Promise<ContainmentPlan> {
   const { action, selector, two_person = false } = request
   const rows = await selectAgents(deps, action, selector)
@@ -179,7 +179,7 @@ export async function createContainment(
 
 const changedOf = ({ changed }: { changed: string | null }): [string, number][] => JSON.parse(changed ?? '[]')
 
-/** What is known of a containment by now. */
+/** Returns the current state of a containment. */
 export async function readProgress(
   database: Database,
   row: ContainmentRow,
@@ -210,7 +210,7 @@ export async function readProgress(
   return progress
 }
 
-/** Agents that did not confirm, and those whose turn has not come, as many as an answer lists. */
+/** Lists agents that did not confirm, and agents not changed yet, up to the limit of a response. */
 async function readMissing(database: Database, row: ContainmentRow): Promise<string[]> {
   const parts = await readParts(database.db, row.id)
   const ids: string[] =
@@ -224,11 +224,11 @@ async function readMissing(database: Database, row: ContainmentRow): Promise<str
   return ids.slice(0, limits.listedMembers)
 }
 
-/** What a containment is read from. */
+/** Dependencies for reading a containment. */
 interface Reading {
   database: Database
   points: readonly Point[]
-  /** Until an agent that did not confirm counts as missing. */
+  /** Milliseconds after which an unconfirmed agent counts as missing. */
   acknowledgeMs: number
 }
 
@@ -280,7 +280,7 @@ async function summarize(
 
 const actorsOf = (rows: readonly ContainmentRow[]) => rows.map(({ actor }) => (JSON.parse(actor) as Actor).keyId)
 
-/** Newest first. */
+/** Lists containments, newest first. */
 export async function listContainments(
   reading: Reading,
   db: Db,

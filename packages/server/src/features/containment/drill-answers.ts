@@ -12,7 +12,7 @@ interface Answer {
 }
 
 export interface DrillAnswers {
-  /** Notes that the agent received a drill. Rejects with AppError `conflict` when the nonce is not to be answered. */
+  /** Records that the agent received a drill. Rejects with AppError `conflict` if the nonce is not pending. */
   answer(answer: Omit<Answer, 'at'>): Promise<void>
   whenIdle(): Promise<void>
 }
@@ -20,7 +20,7 @@ export interface DrillAnswers {
 /** An id, a nonce and a time. */
 const answerBytes = 150
 
-/** Answers share commits: a thousand agents that are asked together answer together. */
+/** Answers share commits, because a thousand agents of a drill answer at the same time. */
 export function createDrillAnswers({ database, clock, metrics }: Deps): DrillAnswers {
   const queue = new GroupCommit<Answer, boolean>({
     queue: 'drills',
@@ -28,13 +28,13 @@ export function createDrillAnswers({ database, clock, metrics }: Deps): DrillAns
     metrics,
     weigh: ({ keyId }) => ({ rows: 1, bytes: answerBytes, owner: keyId }),
     async commit(answers) {
-      // One statement must not touch a row twice: of two answers with one nonce the first one counts.
+      // A statement must not change a row twice, so only the first answer per nonce is used.
       const first = new Map<string, Answer>()
       for (const answer of answers) {
         const name = `${answer.instanceId} ${answer.nonce}`
         if (!first.has(name)) first.set(name, answer)
       }
-      // In the order of ids: two processes that lock the same rows in two orders would block each other.
+      // In the order of ids: two processes that lock the same rows in different orders could deadlock.
       const cells = [...first.values()]
         .map(({ instanceId, nonce, at }): AnswerCells => [instanceId, nonce, at])
         .toSorted(([one], [other]) => (one < other ? -1 : 1))

@@ -14,21 +14,21 @@ import {
 } from '../instances/drill-statements.ts'
 
 const overdueMs = 3 * dayMs
-/** Three questions in vain, where they are asked less often than daily. */
+/** Unanswered drills before a warning, if they are sent less often than daily. */
 const overduePeriods = 3
-/** An agent that comes back after a long time is asked within ten minutes, and once more an hour later. */
+/** A returning agent gets a drill within ten minutes, and another one an hour later. */
 const waitMs = hourMs + 15 * minuteMs
 const warnEveryMs = dayMs
 const runName = 'drills_overdue'
 const runEveryMs = minuteMs
 /** Rows of one transaction. */
 const batchRows = 200
-/** A run names this many; a fleet that does not answer has one cause. */
+/** Instances listed per run; a fleet that does not answer has one cause. */
 const maxNamed = 20
 
 /**
- * Warns of agents that are online and did not prove for days that they can be stopped, and ends that once they did. One
- * process does it, once a minute.
+ * Warns about online agents that have not passed a drill for days, and ends the warning once they do. One process runs it,
+ * once a minute.
  */
 export async function warnOfOverdue(deps: Deps, { ingest }: { ingest: Ingest }): Promise<void> {
   const { config, clock, timekeeping } = deps
@@ -68,7 +68,7 @@ export async function warnOfOverdue(deps: Deps, { ingest }: { ingest: Ingest }):
   await ingest.store([event])
 }
 
-/** An answer ends the warning of an agent; the one about those that were only counted ends with the last of them. */
+/** Ends the warnings of agents that answered. The warning about unlisted agents ends with the last of them. */
 async function endWarnings({ database }: Deps, ingest: Ingest): Promise<void> {
   for (const named of [true, false]) {
     for (let count = batchRows; count === batchRows; ) {

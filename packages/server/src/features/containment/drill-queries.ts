@@ -7,7 +7,7 @@ import { type AnswerCells, answerColumns } from '../instances/drill-statements.t
 export type DrillRow = Schema['drills']
 export type NotAskedReason = NonNullable<Schema['drill_asks']['reason']>
 
-/** Stands for a drill in the questions that the service asks by itself. */
+/** Drill id of scheduled drills, which the service sends by itself. */
 const scheduleId = 'schedule'
 
 const idRows = ({ dialect }: Pick<Database, 'dialect'>, ids: readonly string[]) =>
@@ -18,7 +18,7 @@ const idRows = ({ dialect }: Pick<Database, 'dialect'>, ids: readonly string[]) 
 export const drillStatement = (db: Db, row: Omit<DrillRow, 'ready_at' | 'completed_at' | 'report'>): Statement =>
   db.insertInto('drills').values(row).compile()
 
-/** Records agents of a drill, to be asked by the processes that hold their streams. */
+/** Stores the agents of a drill, for the processes that hold their streams. */
 export function agentsStatement(database: Database, drillId: string, ids: readonly string[]): Statement {
   return sql`insert into drill_asks (drill_id, instance_id)
     select cast(${drillId} as text), id from ${idRows(database, ids)} as batch`.compile(database.db)
@@ -59,7 +59,7 @@ export async function completeDrill(db: Db, id: string, report: string, now: num
 
 // --- Questions
 
-/** Agents of a drill that are neither asked nor given up, after an id. */
+/** Reads agents of a drill after an id that are neither sent the drill nor given up. */
 export async function readUnasked(db: Db, drillId: string, after: string, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('drill_asks')
@@ -81,7 +81,7 @@ const askColumns = { instance_id: 'text', nonce: 'text' } as const
 const askedIds = async (query: RawBuilder<{ instance_id: string }>, db: Db): Promise<Set<string>> =>
   new Set((await query.execute(db)).rows.map(({ instance_id }) => instance_id))
 
-/** Takes questions of a drill; resolves with the instances that this process is to ask. */
+/** Claims agents of a drill; resolves with the instances to which this process must send it. */
 export function takeAsks({ db, dialect }: Database, drillId: string, asks: readonly AskCells[], now: number) {
   const rows = dialect.rowsFromJson(JSON.stringify(asks), askColumns)
   return askedIds(
@@ -93,7 +93,7 @@ export function takeAsks({ db, dialect }: Database, drillId: string, asks: reado
   )
 }
 
-/** The same for the schedule, unless an instance was asked after `notSince` by any process. */
+/** Claims instances for scheduled drills, unless any process sent one after `notSince`. */
 export function takeScheduled({ db, dialect }: Database, asks: readonly AskCells[], now: number, notSince: number) {
   const rows = dialect.rowsFromJson(JSON.stringify(asks), askColumns)
   return askedIds(
@@ -112,7 +112,7 @@ interface ScheduledAsk {
   answered_at: number | null
 }
 
-/** The last scheduled questions to these instances. */
+/** Reads the last scheduled drills of these instances. */
 export async function readScheduled(database: Database, ids: readonly string[]): Promise<Map<string, ScheduledAsk>> {
   const { rows } = await sql<ScheduledAsk & { instance_id: string }>`
     select instance_id, asked_at, answered_at from drill_asks
@@ -122,7 +122,7 @@ export async function readScheduled(database: Database, ids: readonly string[]):
   return new Map(rows.map((row) => [row.instance_id, row]))
 }
 
-/** Notes why agents are not asked, unless they were meanwhile. */
+/** Stores why agents cannot be sent the drill, unless they were in the meantime. */
 export async function giveUpAsks(
   { db, dialect }: Database,
   drillId: string,
@@ -134,7 +134,7 @@ export async function giveUpAsks(
       and drill_asks.asked_at is null and drill_asks.reason is null`.execute(db)
 }
 
-/** Takes answers, each once and in time; returns instance and nonce of those that were right. */
+/** Stores answers, each once and in time; returns instance and nonce of correct ones. */
 export function answersStatement({ db, dialect }: Database, answers: readonly AnswerCells[]): Statement {
   const rows = dialect.rowsFromJson(JSON.stringify(answers), answerColumns)
   return sql`update drill_asks set answered_at = batch.at from ${rows} as batch
@@ -156,7 +156,7 @@ export interface AskRow {
   reason: NotAskedReason | null
 }
 
-/** The questions of a drill after an instance. */
+/** Reads the agents of a drill after an instance. */
 export function readAsks(db: Db, drillId: string, after: string, limit: number): Promise<AskRow[]> {
   return db
     .selectFrom('drill_asks')
@@ -168,7 +168,7 @@ export function readAsks(db: Db, drillId: string, after: string, limit: number):
     .execute()
 }
 
-/** Whether agents of a drill may still be asked, or may still answer a question from after an instant. */
+/** Whether agents of a drill may still be sent it, or may still answer one sent after an instant. */
 export async function isPending(db: Db, drillId: string, askedSince: number): Promise<boolean> {
   const pending = await db
     .selectFrom('drill_asks')
@@ -182,7 +182,7 @@ export async function isPending(db: Db, drillId: string, askedSince: number): Pr
   return pending !== undefined
 }
 
-/** Deletes drills but the newest ones, once they are complete. */
+/** Deletes complete drills except the newest ones. */
 export async function deleteOldDrills(db: Db, kept: number): Promise<void> {
   const newest = db.selectFrom('drills').select('id').orderBy('requested_at', 'desc').orderBy('id', 'desc').limit(kept)
   await db.deleteFrom('drills').where('completed_at', 'is not', null).where('id', 'not in', newest).execute()

@@ -16,20 +16,20 @@ import {
 
 export type DrillCounts = Pick<Drill, 'asked' | 'answered' | 'missing' | 'missing_count' | 'p50_ms' | 'p99_ms'>
 
-/** Every process looks several times within this: who is still not asked has no stream that could carry the question. */
+/** Every process checks several times within this period: an agent not sent the drill by then has no suitable stream. */
 const askWithinMs = 3_000
-/** An answer that came in time is on disk by then. */
+/** Answers that arrived in time are on disk by then. */
 const settledMs = drillAnswerMs + 3_000
-/** A process that recorded agents for longer is gone. */
+/** After this time the process that stores the agents counts as gone. */
 const recordWithinMs = 60_000
 const pageRows = 1_000
 
-/** The value below which so large a part of the sorted values lies; null without any. */
+/** Returns a quantile of sorted values; null without values. */
 function percentile(sorted: readonly number[], part: number): number | null {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? null
 }
 
-/** What the questions of a drill came to. An agent that may still answer is not missing yet. */
+/** Counts the results of a drill. An agent that may still answer does not count as missing. */
 export function countAsks(asks: readonly AskRow[], now: number): DrillCounts {
   const times: number[] = []
   const silent: Drill['missing'] = []
@@ -63,7 +63,7 @@ export async function readAllAsks({ database }: Pick<Deps, 'database'>, drillId:
   }
 }
 
-/** Notes why the agents of a drill that nobody asked could not be asked. */
+/** Stores why agents of a drill could not be sent it. */
 async function giveUp({ database }: Deps, openStreams: OpenStreams, drillId: string, now: number): Promise<void> {
   for (let after = ''; ; ) {
     const ids = await readUnasked(database.db, drillId, after, pageRows)
@@ -98,7 +98,7 @@ async function finish(deps: Deps, openStreams: OpenStreams, drill: DrillRow, now
   deps.log.info({ drill: id, asked, answered, missing }, 'drill complete')
 }
 
-/** Completes the drills whose agents all answered or had their time. Any process may do it. */
+/** Completes drills whose agents have all answered or timed out. Any process may do it. */
 export async function finishDrills(deps: Deps, openStreams: OpenStreams): Promise<void> {
   const now = deps.clock.now()
   for (const drill of await readRunning(deps.database.db)) await finish(deps, openStreams, drill, now)

@@ -1,34 +1,34 @@
 import { createHash } from 'node:crypto'
 import { hourMs, minuteMs } from '../../clock.ts'
 
-/** After this long without an answer an agent is asked again: its stream may have been dead. */
+/** An unanswered drill is repeated after this time, because the stream may have been dead. */
 export const retryDrillMs = hourMs
-/** Agents that were not listening at their time are asked within this long after they connected, spread out as well. */
+/** Agents that missed their time get the drill within this period after they connect, spread evenly too. */
 export const catchUpMs = 10 * minuteMs
 
-/** Two numbers from 0 to 1 that follow from the id alone, evenly spread. */
+/** Returns two evenly distributed numbers from 0 to 1, derived from the id. */
 function fractionsOf(instanceId: string): [number, number] {
   const digest = createHash('sha256').update(instanceId).digest()
   return [digest.readUInt32BE(0) / 2 ** 32, digest.readUInt32BE(4) / 2 ** 32]
 }
 
 interface DrillHistory {
-  /** When the service last asked by itself, and when that was answered. Epoch milliseconds. */
+  /** Times of the last scheduled drill and of its answer, in epoch milliseconds. */
   askedAt: number | null
   answeredAt: number | null
-  /** Since when the agent listens. */
+  /** Time at which the agent connected. */
   openedAt: number
 }
 
 /**
- * When an agent that listens is asked next: once in each period, at a time that follows from its id, so that the questions
- * to a fleet are spread evenly. An instant in the past = now.
+ * Returns the time of the next scheduled drill of a connected agent: once per period, at a time derived from its id, so
+ * that the drills of a fleet are spread evenly. A time in the past means now.
  */
 export function nextDrillAt(instanceId: string, history: DrillHistory, periodMs: number, now: number): number {
   const [slot, catchUp] = fractionsOf(instanceId)
   const offset = Math.floor(slot * periodMs)
   const lastSlot = (at: number) => Math.floor((at - offset) / periodMs) * periodMs + offset
-  // What lies in the future was written before the clock was set back.
+  // A time in the future was stored before the clock was set back.
   const past = (at: number | null) => (at === null || at > now ? null : at)
   const askedAt = past(history.askedAt)
   const answeredAt = past(history.answeredAt)

@@ -6,22 +6,22 @@ import type { ControlStream } from '../kill-switch/control-stream.ts'
 import { type AskCells, readRunning, readScheduled, readUnasked, takeAsks, takeScheduled } from './drill-queries.ts'
 import { nextDrillAt, retryDrillMs } from './drill-schedule.ts'
 
-/** Questions that are signed and sent in one turn of the event loop: some ten milliseconds. */
+/** Drills signed and sent per turn of the event loop: some ten milliseconds. */
 const sendAtOnce = 100
 const pageRows = 1_000
-/** Of a fleet that comes back after an outage of a day, so many are asked in one run. */
+/** Scheduled drills per run, which limits them when a fleet returns after an outage. */
 const scheduledAtOnce = 200
-/** Agents that connected, whose history is read in one run. */
+/** Newly connected agents whose history is read per run. */
 const readAtOnce = 1_000
 /** Two processes may hold streams of one agent. */
 const sameQuestionMs = minuteMs
 const nonceBytes = 16
 
-/** Sends drills to the agents that listen to this process. Guarded updates decide which process asks. */
+/** Sends drills to the agents connected to this process. Guarded updates decide which process sends. */
 export class DrillSender {
   readonly #deps: Deps
   readonly #stream: ControlStream
-  /** When agents that listen are to be asked next by the schedule. */
+  /** Times of the next scheduled drills of connected agents. */
   #dueAt = new Map<string, number>()
   #asking: Promise<void> | undefined
 
@@ -30,7 +30,7 @@ export class DrillSender {
     this.#stream = controlStream
   }
 
-  /** Asks those that the running drills of any process are still to ask. */
+  /** Sends running drills, of any process, to connected agents that have not got them. */
   ask(): Promise<void> {
     this.#asking ??= this.#askAll().finally(() => {
       this.#asking = undefined
@@ -51,7 +51,7 @@ export class DrillSender {
     }
   }
 
-  /** Asks those whose time has come. */
+  /** Sends due scheduled drills. */
   async askScheduled(): Promise<void> {
     const { config, clock, database } = this.#deps
     if (config.drillHours === null) return
@@ -63,7 +63,7 @@ export class DrillSender {
     const openedAt = new Map<string, number>()
     for (const [id, at] of this.#stream.listening('drill')) {
       const next = this.#dueAt.get(id)
-      // Further away than any time can be: the clock was set back.
+      // A time beyond the period means that the clock was set back.
       const isKnown = next !== undefined && next <= now + 2 * periodMs
       if (isKnown) dueAt.set(id, next)
       if (isKnown && next > now) continue
@@ -86,7 +86,7 @@ export class DrillSender {
       if (next <= now && ripe.length < scheduledAtOnce) ripe.push(id)
     }
     await this.#send(ripe, (asks, at) => takeScheduled(database, asks, at, at - sameQuestionMs))
-    // By then it is known whether they answered, to any process.
+    // Check again once it is known whether they answered, to any process.
     for (const id of ripe) dueAt.set(id, now + retryDrillMs)
   }
 

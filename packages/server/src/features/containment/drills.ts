@@ -18,16 +18,16 @@ import {
 import { countAsks, type DrillCounts, readAllAsks } from './drill-report.ts'
 import { selectAgents } from './selection.ts'
 
-/** Each is looked at twice a second; a further one would only repeat what these find out. */
+/** Maximum running drills: each is checked twice a second, and further ones would give the same results. */
 const maxRunning = 5
 const retryAfterSeconds = 30
 const pageRows = 1_000
 /** The schedule asks at least once a week. */
 const keepScheduledMs = 30 * dayMs
-/** Ids that a report repeats of those that were named. */
+/** Ids of the selector repeated in a report. */
 const shownInstances = 100
 
-/** Ids of the selector, in order. Throws AppError `invalid` or `conflict`. */
+/** Returns the ids of the selector, sorted. Throws AppError `invalid` or `conflict`. */
 async function selectIds(deps: Deps, selector: ContainmentSelector): Promise<string[]> {
   const rows = await selectAgents(deps, undefined, selector)
   if (rows.length === 0) throw new AppError('conflict', 'The selector matches no agent: there is nobody to ask.')
@@ -51,7 +51,7 @@ function summaryOf(row: DrillRow, { missing: _missing, ...counts }: DrillCounts)
   }
 }
 
-/** The counts of a complete drill; of a running one they are counted. */
+/** Returns the stored counts of a complete drill, or counts those of a running one. */
 async function countsOf(deps: Deps, row: DrillRow): Promise<DrillCounts> {
   if (row.report !== null) return JSON.parse(row.report) as DrillCounts
   return countAsks(await readAllAsks(deps, row.id), deps.clock.now())
@@ -62,7 +62,7 @@ async function view(deps: Deps, row: DrillRow): Promise<Drill> {
   return { ...summaryOf(row, counts), missing: counts.missing }
 }
 
-/** Starts a drill; the agents are asked by the processes that hold their streams. Throws AppError. */
+/** Starts a drill, which is sent by the processes that hold the agents' streams. Throws AppError. */
 export async function startDrill(deps: Deps, selector: ContainmentSelector, actor: Actor): Promise<Drill> {
   const { database, clock } = deps
   if ((await readRunning(database.db)).length >= maxRunning) {
@@ -75,7 +75,7 @@ export async function startDrill(deps: Deps, selector: ContainmentSelector, acto
   const row = { id, actor: actor.keyId, selector: JSON.stringify(selector), selected: ids.length, requested_at: now }
   const action = { action: 'drill.start', target: null, before: null, after: { id, selected: ids.length } }
   await database.batch([drillStatement(database.db, row), ...auditStatements(database, actor, action, now)])
-  // In several transactions: a kill must not wait for a large fleet to be recorded.
+  // In several transactions, so that a kill does not wait until a large fleet is stored.
   for (let start = 0; start < ids.length; start += pageRows) {
     await database.batch([agentsStatement(database, id, ids.slice(start, start + pageRows))])
   }
@@ -91,7 +91,7 @@ export async function viewDrill(deps: Deps, id: string): Promise<Drill> {
   return view(deps, row)
 }
 
-/** The newest drills. */
+/** Lists the newest drills. */
 export async function listDrills(deps: Deps, limit: number): Promise<DrillList> {
   const drills: DrillSummary[] = []
   for (const row of await readDrills(deps.database.db, limit)) drills.push(summaryOf(row, await countsOf(deps, row)))

@@ -1,30 +1,30 @@
 import type { ContainmentState, EnforcementCounts } from '@wardline/contract'
 
-/** What is known of a containment. Times are epoch milliseconds. */
+/** Facts about a containment. Times are epoch milliseconds. */
 export interface Progress {
-  /** Members that were suspended or resumed until now. */
+  /** Members suspended or resumed so far. */
   changed: number
   skipped: number
   confirmed: number
   proven: number
   /** Members that were changed and did not confirm. */
   missing: number
-  /** Members that went on although they were suspended; absent in counts of earlier versions. */
+  /** Members that continued although they were suspended; undefined in counts of earlier versions. */
   violated?: number
-  /** Members that are still suspended by it; absent in counts of earlier versions. */
+  /** Members still suspended by the containment; undefined in counts of earlier versions. */
   lasting?: number
   lastConfirmedAt: number | null
-  /** Calls to enforcement points; absent in counts of earlier versions. */
+  /** Calls to enforcement points; undefined in counts of earlier versions. */
   enforcement?: EnforcementCounts
 }
 
-/** Calls that are not confirmed. */
+/** Number of unconfirmed calls. */
 export const unenforced = ({ enforcement }: Pick<Progress, 'enforcement'>): number =>
   enforcement ? enforcement.calls - enforcement.confirmed : 0
 
 /**
- * `changedAt`: when the last member was changed; null while that goes on. Who did not confirm within `acknowledgeMs` of it
- * is away, or ignores it.
+ * `changedAt`: time at which the last member was changed; null while the work continues. A member that did not confirm
+ * within `acknowledgeMs` after it is offline or ignores the change.
  */
 export function stateOf(
   progress: Pick<Progress, 'confirmed' | 'missing' | 'enforcement'>,

@@ -23,7 +23,7 @@ const listedColumns = [
   'expires_at',
 ] as const satisfies readonly (keyof ResumeRequestRow)[]
 
-/** Requests that wait, newest first, without their members: these may be thousands. */
+/** Reads pending requests, newest first, without their members, which may be thousands. */
 export function readRequests(db: Db, now: number, limit: number) {
   return db
     .selectFrom('resume_requests')
@@ -35,7 +35,7 @@ export function readRequests(db: Db, now: number, limit: number) {
     .execute()
 }
 
-/** Stores a request in place of one of the same target that is over; a newer one makes the batch fail. */
+/** Stores a request, replacing an expired one of the same target; a newer one fails the batch. */
 export function requestStatements({ db }: Database, row: ResumeRequestRow, replaced: number | null): Statement[] {
   const remove = db.deleteFrom('resume_requests').where('target', '=', row.target)
   return [
@@ -46,7 +46,7 @@ export function requestStatements({ db }: Database, row: ResumeRequestRow, repla
   ]
 }
 
-/** Takes a request as it was read, in a batch that fails as stale when another one took it. */
+/** Consumes a request as read, in a batch that fails as stale if another one consumed it. */
 export function takeStatements({ db, dialect }: Database, { target, requested_at }: ResumeRequestRow): Statement[] {
   const asRead = db
     .selectFrom('resume_requests')

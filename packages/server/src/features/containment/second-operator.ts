@@ -17,15 +17,15 @@ import {
 } from './resume-request-queries.ts'
 
 const lastsMs = secondOperatorMinutes * minuteMs
-/** Requests that an answer lists; more than people make in 15 minutes. */
+/** Requests listed in a response: more than people make in 15 minutes. */
 const maxListed = 100
-/** Two operators may ask for the same at the same moment: the later one then confirms. */
+/** Retries: if two operators request the same at the same time, the later one confirms. */
 const maxAttempts = 3
 
-/** What is to be resumed. */
+/** The agents to resume. */
 type Target = Pick<ResumeRequestRow, 'target' | 'instance_id' | 'selector' | 'members' | 'version' | 'agents'>
 
-/** A request counts for this suspension only: one that was made before a resume and a new kill is void. */
+/** Binds a request to these suspensions: it is void after a resume and a new kill. */
 export const instanceTarget = (id: string, version: number): Target => ({
   target: `instance ${id}`,
   instance_id: id,
@@ -37,7 +37,7 @@ export const instanceTarget = (id: string, version: number): Target => ({
 
 const fleetPrefix = 'fleet '
 
-/** A number that another set of agents, or another suspension of one of them, does not have: 48 bits of a digest. */
+/** Returns 48 bits of a digest that identify this set of agents with their suspensions. */
 const stateOf = (rows: readonly SelectedRow[]): number =>
   Number.parseInt(
     hash('sha256', JSON.stringify(rows.map((row) => [row.id, row.control_version])), 'hex').slice(0, 12),
@@ -93,8 +93,8 @@ function request(deps: Deps, row: ResumeRequestRow, replaced: number | null, act
 const refusal = (sentence: string) => new AppError('second_operator_required', sentence)
 
 /**
- * Statements that take the request of another operator, for the batch that resumes. Where there is none it is made
- * here, and AppError `second_operator_required` says until when it can be confirmed; the same operator gets that too.
+ * Returns statements that consume the request of another operator, for the batch that resumes. Without one, stores a new
+ * request and throws AppError `second_operator_required` with its expiry, as for a repetition by the same operator.
  */
 export async function confirmBySecond(
   deps: Deps,
@@ -131,7 +131,7 @@ export async function confirmBySecond(
   }
 }
 
-/** Requests that wait for a second operator, newest first. */
+/** Lists requests that wait for a second operator, newest first. */
 export async function listRequests(db: Db, { registers }: Principal, now: number): Promise<ResumeRequest[]> {
   const rows = await readRequests(db, now, maxListed)
   const names = await keyNames.names(
@@ -151,7 +151,7 @@ export async function listRequests(db: Db, { registers }: Principal, now: number
   }))
 }
 
-/** A page of the instances that a request names. Throws AppError `not_found`. */
+/** Returns a page of the instances of a request. Throws AppError `not_found`. */
 export async function listMembers(
   db: Db,
   id: string,

@@ -11,9 +11,9 @@ import { AppError } from '../../errors.ts'
 import { isTagKnown, readKnownIds, readTagSets, type SelectedRow, selectFleet } from '../instances/fleet-statements.ts'
 import { readTags } from '../instances/tags.ts'
 
-/** Rows that are read at once: some five milliseconds. */
+/** Rows per read: some five milliseconds. */
 const pageRows = 2_000
-/** Tags that an error lists, and sets of tags that are read to find them. */
+/** Tags listed in an error, and tag sets read to find them. */
 const shownTags = 20
 const readSets = 200
 
@@ -24,7 +24,7 @@ async function unknownTag({ database: { db } }: Deps, tag: string): Promise<AppE
   return new AppError('invalid', `No instance has the tag ${tag}; ${hint}.`)
 }
 
-/** Throws AppError `invalid` for a selector that names nothing, several things, or what does not exist. */
+/** Throws AppError `invalid` unless the selector has exactly one property, with existing ids or tags. */
 async function assertKnown(deps: Deps, { instances, tags, all }: ContainmentSelector): Promise<void> {
   const given = [instances, tags, all].filter((part) => part !== undefined)
   if (given.length !== 1) throw new AppError('invalid', 'selector must have exactly one of instances, tags and all.')
@@ -39,8 +39,8 @@ async function assertKnown(deps: Deps, { instances, tags, all }: ContainmentSele
 }
 
 /**
- * The agents that an action changes: of the selector, those in the other state; without an action, all of them. By id.
- * Throws AppError `invalid`.
+ * Returns the selected agents that an action changes, ordered by id; without an action, all selected agents. Throws
+ * AppError `invalid`.
  */
 export async function selectAgents(
   deps: Deps,
@@ -59,7 +59,7 @@ export async function selectAgents(
   }
 }
 
-/** Throws AppError unless the caller repeated the action and the number of agents. */
+/** Throws AppError unless the caller confirmed the action and the number of agents. */
 export function assertConfirmed(action: ContainmentAction, agents: number, confirm: string | undefined): void {
   if (agents === 0) {
     const state = action === 'suspend' ? 'is not suspended' : 'is suspended'
@@ -75,15 +75,15 @@ export function assertConfirmed(action: ContainmentAction, agents: number, confi
   )
 }
 
-/** What is known of the ways to an agent. */
+/** Facts about how an agent can be reached. */
 export interface Ways {
-  /** Whether a control stream of it is open. */
+  /** Whether it has an open control stream. */
   hasStream(instanceId: string): boolean
 }
 
 type Unreached = ContainmentPlan['unreached'][number]
 
-/** How an agent learns of a change; `reason` is why it does not learn of it at once. */
+/** Returns how an agent receives a change; `reason`: why it does not receive it at once. */
 function wayTo(
   row: SelectedRow,
   { hasStream }: Ways,
@@ -98,7 +98,7 @@ function wayTo(
 
 const order = ['offline', 'old_sdk', 'no_control_stream'] as const
 
-/** Whom an action would reach, by which way, and whom it would not reach at once. */
+/** Returns which agents an action reaches, by which way, and which it does not reach at once. */
 export function planOf(
   action: ContainmentAction,
   rows: readonly SelectedRow[],

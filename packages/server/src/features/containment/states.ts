@@ -4,7 +4,7 @@ import type { Schema } from '../../db/schema.ts'
 
 type Row = Schema['suspensions']
 
-/** The facts that decide about the state of a suspension; times are epoch milliseconds, null = not observed. */
+/** Facts that determine the state of a suspension. Times are epoch milliseconds; null: not observed. */
 export type StateFacts = Pick<
   Row,
   | 'requested_at'
@@ -20,7 +20,7 @@ export type StateFacts = Pick<
 export interface ContainmentSettings {
   /** Without an event after the acknowledgement. */
   silenceMs: number
-  /** Until a suspension without an acknowledgement is reported. */
+  /** Time after which a suspension without an acknowledgement is reported. */
   acknowledgeMs: number
 }
 
@@ -32,33 +32,33 @@ export const settingsOf = (
   acknowledgeMs: config.containmentAckSeconds * 1_000,
 })
 
-/** Of a client that cannot acknowledge: three intervals of the kill-switch poll. */
+/** Silence expected of a client that cannot acknowledge: three poll intervals. */
 const quietMs = 90_000
-/** After the delivery an agent may end what it is doing, and send what it has done. */
+/** Grace after the delivery, in which an agent may finish its work and report it. */
 export const graceMs = 10_000
 
 /**
- * How far a suspension is shown to have worked. Nothing is assumed: each state rests on a fact in the row, so it is the
- * same in all processes and whatever their clocks say. `isUnenforced`: an enforcement point has not confirmed it.
+ * Returns how far a suspension is proven. Each state is based on a fact in the row, so it is the same in all processes,
+ * independent of their clocks. `isUnenforced`: an enforcement point has not confirmed the suspension.
  */
 export function stateOf(facts: StateFacts, isUnenforced = false): SuspensionState {
   const state = stateByAgent(facts)
   return isUnenforced && (state === 'quiet' || state === 'confirmed' || state === 'proven') ? 'partial' : state
 }
 
-/** What the agent shows by itself: no enforcement point can say that it fell silent. */
+/** Returns the state shown by the agent itself, without enforcement points, which cannot prove silence. */
 function stateByAgent(facts: StateFacts): Exclude<SuspensionState, 'partial'> {
   if (facts.first_breach_at !== null) return 'violated'
   if (facts.acknowledged_at !== null) return facts.silent_at === null ? 'confirmed' : 'proven'
   if (facts.result_reported === 'unconfirmed') {
-    // A client that cannot acknowledge is only missed until it receives the suspension.
+    // A client that cannot acknowledge only counts as missing until it receives the suspension.
     if (facts.can_acknowledge === 1 || facts.delivered_at === null) return 'unconfirmed'
   }
   if (facts.can_acknowledge === 1 || facts.delivered_at === null) return 'pending'
   return facts.quiet_at === null ? 'delivered' : 'quiet'
 }
 
-/** When the state began; of a partial one, when the agent did its part. */
+/** Returns the time at which the state began; for a partial one, the time of the agent's part. */
 export function sinceOf(facts: StateFacts, { acknowledgeMs }: ContainmentSettings): number {
   const begins: Record<ReturnType<typeof stateByAgent>, number | null> = {
     pending: facts.requested_at,
@@ -72,7 +72,7 @@ export function sinceOf(facts: StateFacts, { acknowledgeMs }: ContainmentSetting
   return begins[stateByAgent(facts)] ?? facts.requested_at
 }
 
-/** What one reading of the log showed of the agent, since the reading before. */
+/** Activity of the agent in the event log since the previous reading. */
 export interface Activity {
   /** Events later than the grace after the delivery; after the silence was shown, all since the acknowledgement. */
   breaches: number
@@ -82,22 +82,22 @@ export interface Activity {
   lastAt: number | null
 }
 
-/** From when on an event of the agent is a breach; null while nothing was delivered. */
+/** Returns the time after which an event of the agent is a breach; null before the delivery. */
 export function breachAfter(row: Pick<Row, 'delivered_at' | 'acknowledged_at' | 'silent_at'>): number | null {
-  // An agent that acknowledged has received it, whichever way it came.
+  // An acknowledgement also proves the delivery.
   const received = row.delivered_at ?? row.acknowledged_at
   if (row.silent_at !== null && row.acknowledged_at !== null) return row.acknowledged_at
   return received === null ? null : received + graceMs
 }
 
-/** A suspension as the watch reads it. */
+/** A suspension as read by the watch. */
 type WatchedFacts = StateFacts &
   Pick<
     Row,
     'breaches' | 'breaches_reported' | 'breach_reported_at' | 'last_breach_at' | 'last_activity_at' | 'resumed_at'
   >
 
-/** What is to be written of a suspension, and reported. */
+/** Changes of a suspension to store and report. */
 export interface Decision {
   breaches: number
   first_breach_at: number | null
@@ -106,9 +106,9 @@ export interface Decision {
   silent_at: number | null
   quiet_at: number | null
   result_reported: 'unconfirmed' | 'confirmed' | null
-  /** The number of breaches to report, since the last report; 0 = nothing to report. */
+  /** Number of breaches since the last report; 0: nothing to report. */
   reports: number
-  /** When to look again; null = when another fact comes. */
+  /** Time of the next check; null: when another fact arrives. */
   look_at: number | null
 }
 
@@ -120,15 +120,15 @@ const latest = (left: number | null, right: number | null): number | null =>
 const earliest = (left: number | null, right: number | null): number | null =>
   left === null ? right : right === null ? left : Math.min(left, right)
 
-/** What the time of a process is worth. */
+/** How far a process can rely on its measured time. */
 interface Steadiness {
-  /** False for a while after the clock jumped: what only time shows then has to wait. */
+  /** False for a while after a clock jump: conclusions from elapsed time must wait. */
   mayJudge: boolean
-  /** For how long this process runs without a jump. A silence that is longer than this may never have been. */
+  /** Milliseconds for which this process has run without a clock jump. A longer silence is not proven. */
   steadyMs: number
 }
 
-/** Decides what a reading of the log means. */
+/** Decides on a suspension after a reading of the log. */
 export function decide(
   row: WatchedFacts,
   activity: Activity,
@@ -142,7 +142,7 @@ export function decide(
     breaches,
     first_breach_at: earliest(row.first_breach_at, activity.firstBreachAt),
     last_breach_at: latest(row.last_breach_at, activity.lastBreachAt),
-    // Of a clock that was set back since: silence is counted from now on, not from then.
+    // The clock was set back since: count the silence from now.
     last_activity_at: lastActivityAt === null ? null : Math.min(lastActivityAt, now),
   }
   const isOver = row.resumed_at !== null
@@ -172,7 +172,7 @@ export function decide(
   let reports = 0
   if (breaches > row.breaches_reported) {
     const reportAt = row.breach_reported_at === null ? now : row.breach_reported_at + reportEveryMs
-    // A clock that was set back must not keep a report back for ever.
+    // A clock that was set back must not delay a report indefinitely.
     if (reportAt <= now || reportAt > now + reportEveryMs) reports = breaches - row.breaches_reported
     else next = earliest(next, reportAt)
   }

@@ -7,33 +7,33 @@ import { activityStatement, alignmentStatements, readLastingAfter } from '../kil
 import { graceMs } from './states.ts'
 
 const pageRows = 5_000
-/** What another process stored before it crashed is found in the log by then. */
+/** Interval of reading the log, which finds events stored by a process that crashed. */
 const readAgainEveryMs = 60_000
 
-/** Suspended instances whose key and sources are looked up in one run, and events of each that are read for it. */
+/** Suspended instances whose key and sources are read per run, and events read for each. */
 const learntInRun = 100
 const sourceEvents = 50
 
 type Event = Pick<StoredEvent, 'instance_id' | 'by_service' | 'event_type' | 'source' | 'created_at'>
 
-/** Events without an instance that are those of a suspended one. */
+/** Events without an instance that are attributed to a suspended one. */
 interface Unnamed {
   at: number
   count: number
 }
 
 /**
- * The instances that are suspended, in memory: each stored event costs one look-up while anyone is, and nothing at all
- * otherwise. Control messages keep it current; the log decides, so an entry too many costs a reading and nothing else.
+ * Suspended instances, in memory: a stored event costs one look-up while any instance is suspended, otherwise nothing.
+ * Control messages keep it current. The event log decides, so that a superfluous entry only costs a read.
  */
 export class SuspendedAgents {
   readonly #deps: Deps
   readonly #versions = new Map<string, number>()
   #active = new Set<string>()
-  /** Who registered it; its only instance is known even when it hides. */
+  /** Key that registered it, which identifies the agent if it is the key's only instance. */
   readonly #owners = new Map<string, string>()
   readonly #onlyOf = new Map<string, string>()
-  /** The suspended instance that reports under a source; null where several instances do. */
+  /** Suspended instance by the source that it reports under; null if several instances do. */
   readonly #bySource = new Map<string, string | null>()
   #unlearnt = new Set<string>()
   #unnamed = new Map<string, Unnamed>()
@@ -52,7 +52,7 @@ export class SuspendedAgents {
     })
   }
 
-  /** Called with all events that this process stored. */
+  /** Call with all events stored by this process. */
   noteStored(events: readonly Event[]): void {
     if (this.#versions.size === 0) return
     for (const event of events) {
@@ -62,13 +62,13 @@ export class SuspendedAgents {
         if (isActivity(event)) this.#active.add(instance_id)
         continue
       }
-      // Another agent reports under this source: what comes without a name may be its.
+      // Another agent uses this source too, so events without an instance may be from that one.
       const named = this.#bySource.get(source)
       if (named && named !== source) this.#bySource.set(source, null)
     }
   }
 
-  /** Called with the events that a key reported: those without an instance may be of a suspended one. */
+  /** Call with events reported by a key: those without an instance may be from a suspended one. */
   noteReported(events: readonly Event[], principal: Principal): void {
     for (const event of events) {
       if (event.instance_id !== null || !isActivity(event)) continue
@@ -79,7 +79,7 @@ export class SuspendedAgents {
     }
   }
 
-  /** The suspended instance that this key acts for: its only one, or the one that used the source before. */
+  /** Returns the suspended instance that this key acts for: its only one, or the one that used the source before. */
   #reporterOf({ source }: Event, { registers: { owner } }: Principal): string | undefined {
     const bySource = this.#bySource.get(source)
     if (bySource && this.#owners.get(bySource) === owner) return bySource
@@ -90,7 +90,7 @@ export class SuspendedAgents {
     return this.#versions.size === 0
   }
 
-  /** Instances that may have been active since the last call; after a start and once a minute all that are suspended. */
+  /** Returns instances that may have been active since the last call; after a start and once a minute all suspended ones. */
   async takeActive(): Promise<Set<string>> {
     const monotonic = this.#deps.clock.monotonic()
     if (this.#readAt === undefined || monotonic - this.#readAt >= readAgainEveryMs) {
@@ -102,7 +102,7 @@ export class SuspendedAgents {
     return active
   }
 
-  /** Writes what came without a name, and learns who may report so. */
+  /** Stores attributed events without an instance, and reads the sources of suspended instances. */
   async writeUnnamed(): Promise<void> {
     const { db } = this.#deps.database
     const unnamed = [...this.#unnamed].toSorted(([a], [b]) => (a < b ? -1 : 1))
@@ -162,7 +162,7 @@ export class SuspendedAgents {
     else if (this.#bySource.get(id) === id) this.#bySource.delete(id)
   }
 
-  /** What could not be looked at is looked at the next time. */
+  /** Puts instances back whose check failed. */
   putBack(instanceIds: Iterable<string>): void {
     for (const id of instanceIds) this.#active.add(id)
   }

@@ -13,10 +13,10 @@ import type { Enforcement } from './enforcement/enforcement.ts'
 import { viewCall } from './enforcement/views.ts'
 import { type ContainmentSettings, settingsOf, sinceOf, stateOf } from './states.ts'
 
-/** Instances that one query names. */
+/** Instances per query. */
 const pageIds = 1_000
 
-/** The states of suspended instances, for those who list instances. */
+/** Reads the states of suspended instances, for lists of instances. */
 export function createContainments(
   { config }: Pick<Deps, 'config'>,
   { enforcement }: { enforcement: Pick<Enforcement, 'points'> },
@@ -43,7 +43,7 @@ export function createContainments(
   }
 }
 
-/** A call to a point that is configured no more is shown, but nobody waits for it. */
+/** A call to a point that is no longer configured is shown, but not awaited. */
 const isAwaited = (call: CallRow, points: ReadonlySet<string>) =>
   call.confirmed_at === null && call.superseded_at === null && points.has(call.point)
 
@@ -85,7 +85,7 @@ function viewSuspension(
   }
 }
 
-/** The newest suspensions of an instance. Throws AppError `not_found`. */
+/** Lists the newest suspensions of an instance. Throws AppError `not_found`. */
 export async function listSuspensions(
   db: Db,
   instanceId: string,
@@ -115,11 +115,11 @@ const stageColumns: Record<SuspensionStage, keyof Recent> = {
   silent: 'silent_at',
 }
 
-/** The value that so much of the sorted values do not exceed. */
+/** Returns a percentile of sorted values. */
 const percentile = (sorted: readonly number[], share: number): number | null =>
   sorted.length === 0 ? null : sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)]!
 
-/** How long the stages took of the suspensions of the last 24 hours. */
+/** Returns the durations of the stages, over the suspensions of the last 24 hours. */
 export async function viewFigures(
   db: Db,
   now: number,

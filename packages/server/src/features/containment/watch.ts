@@ -10,11 +10,11 @@ import { decisionStatement, readDue, readLasting, type SuspensionRow } from '../
 import { type Activity, breachAfter, type Decision, decide, settingsOf } from './states.ts'
 import type { SuspendedAgents } from './suspended-agents.ts'
 
-/** Suspensions of one reading and one transaction: a kill waits no longer than some ten milliseconds behind it. */
+/** Suspensions per reading and transaction: a kill waits at most some ten milliseconds for it. */
 const chunkRows = 100
-/** Suspensions looked at in one run; the others follow a second later. */
+/** Suspensions checked per run; the others follow a second later. */
 const runRows = 5_000
-/** The confirmation of an agent that returns after a week is shown in the fleet view only. */
+/** After this time a late confirmation is not reported, only shown in the fleet view. */
 const lookBackMs = 7 * dayMs
 
 const seconds = (ms: number) => `${Math.max(0, ms / 1_000).toFixed(1)} seconds`
@@ -31,8 +31,8 @@ export interface ContainmentWatch {
 }
 
 /**
- * Watches suspended agents: whether they acknowledge in time, fall silent, or go on. Each decision is made from the row
- * and the log, read again for it, and written by a guarded update, so any number of processes may watch.
+ * Watches suspended agents: whether they acknowledge in time, fall silent, or continue. Each decision is based on a fresh
+ * read of the row and the log, and stored by a guarded update, so that any number of processes may watch.
  */
 export function createContainmentWatch(deps: Deps, { ingest, outbox, suspendedAgents }: WatchParts): ContainmentWatch {
   const { database, clock, config, metrics, timekeeping } = deps
@@ -78,9 +78,9 @@ export function createContainmentWatch(deps: Deps, { ingest, outbox, suspendedAg
     if (decision.silent_at !== null && row.silent_at === null) stage('silent', decision.silent_at)
   }
 
-  /** What a decision reports besides the row. */
+  /** Returns the events that report a decision. */
   function reportsOf(row: SuspensionRow, decision: Decision, now: number) {
-    // A containment reports the results of its members together.
+    // A containment reports the results of its members in one event.
     const isReported = row.containment_id === null && now - row.requested_at < lookBackMs
     const hasNewResult = isReported && decision.result_reported !== row.result_reported
     const isUnconfirmed = hasNewResult && decision.result_reported === 'unconfirmed'
@@ -103,7 +103,7 @@ export function createContainmentWatch(deps: Deps, { ingest, outbox, suspendedAg
 
   async function look(rows: readonly SuspensionRow[]): Promise<void> {
     if (rows.length === 0) return
-    // Before the log is read: silence is claimed up to here, and no further.
+    // Taken before the log is read: silence is only proven up to this time.
     const now = clock.now()
     const time = steadiness()
     const subjects = rows.map((row) => ({
@@ -117,7 +117,7 @@ export function createContainmentWatch(deps: Deps, { ingest, outbox, suspendedAg
     const looks = rows.flatMap((row, place) => {
       const activity = found.get(place)
       const decision = decide(row, activity ?? noActivity, now, { settings, ...time })
-      // Most readings of the whole fleet show nothing new, and write nothing.
+      // Most readings show nothing new and write nothing.
       return activity === undefined && isKnown(row, decision) ? [] : [lookOf(row, decision, upTo, now)]
     })
     const [reporting, plain] = [looks.filter(({ reports }) => reports), looks.filter(({ reports }) => !reports)]
@@ -128,7 +128,7 @@ export function createContainmentWatch(deps: Deps, { ingest, outbox, suspendedAg
     if (reporting.length > 0) await report(reporting, now)
   }
 
-  /** Writes decisions together with what they report: neither exists without the other. */
+  /** Stores decisions and their events in one transaction. */
   async function report(looks: readonly Look[], now: number): Promise<void> {
     const { written, publish } = await db.transaction().execute(async (trx) => {
       const written: Look[] = []
@@ -182,12 +182,12 @@ interface Look {
   row: SuspensionRow
   decision: Decision
   statement: Statement
-  /** Absent where there is nothing to report. */
+  /** Undefined if there is nothing to report. */
   reports: { events: EventToStore[]; alerts: OwnAlert[] } | undefined
 }
 
 const noActivity: Activity = { breaches: 0, firstBreachAt: null, lastBreachAt: null, lastAt: null }
 
-/** Whether a decision says nothing that the row does not say. */
+/** Whether a decision does not change the row. */
 const isKnown = (row: SuspensionRow, { reports, ...facts }: Decision): boolean =>
   reports === 0 && Object.entries(facts).every(([name, value]) => row[name as keyof typeof facts] === value)

@@ -27,25 +27,25 @@ import { type Progress, stateOf, unenforced } from './progress.ts'
 import { deleteExpired } from './resume-request-queries.ts'
 import { settingsOf } from './states.ts'
 
-/** Others may change members at the same moment, one by one at worst; each attempt leaves them out. */
+/** Attempts per part. Each skips members that others changed at the same time, in the worst case one by one. */
 const maxAttempts = 300
-/** Containments that one run of the job takes over or looks at. */
+/** Containments per run of the job. */
 const runRows = 20
-/** How often the result is looked at while it may change soon, later, and until when. */
+/** Intervals of checking the result: while it may change soon, later, and for how long. */
 const looks = { soonMs: 1_000, soonForMs: 120_000, laterMs: 60_000, untilMs: 7 * dayMs }
-/** Containments are kept as long as people ask for them; the audit log keeps what was done. */
+/** Retention of containments; the audit log keeps the record. */
 const keptMs = 400 * dayMs
 
-/** Who did not confirm. */
+/** Formats the agents that did not confirm. */
 function missingText(progress: Progress, agents: string): string {
   const open = unenforced(progress)
   const calls = open > 0 ? [`${open} ${open === 1 ? 'call' : 'calls'} to enforcement points`] : []
   return [...(progress.missing > 0 ? [`${progress.missing} of ${agents}`] : []), ...calls].join(' and ')
 }
 
-/** Works off containments: those that were requested here, and those whose worker is gone. */
+/** Executes containments: those requested from this process, and those whose worker is gone. */
 export class ContainmentWork {
-  /** Names this process in leases. */
+  /** Id of this process in leases. */
   readonly worker = randomSecret(12)
   readonly #deps: Deps
   readonly #outbox: Outbox
@@ -61,7 +61,7 @@ export class ContainmentWork {
     this.#facts = suspensionFacts
   }
 
-  /** Works on a containment until it is done; a fault leaves the rest to the job. */
+  /** Executes a containment until it is done; after a fault the job continues it. */
   start(id: string): void {
     if (this.#running.has(id)) return
     const work = this.#work(id)
@@ -72,7 +72,7 @@ export class ContainmentWork {
     this.#running.set(id, work)
   }
 
-  /** Periodic work: continues what no process works on, and reports results. */
+  /** Periodic job: continues containments that no process works on, and reports results. */
   async run(): Promise<void> {
     const { database, clock } = this.#deps
     const now = clock.now()
@@ -80,7 +80,7 @@ export class ContainmentWork {
     for (const row of await findToReport(database.db, now, runRows)) await this.#look(row)
   }
 
-  /** Periodic work: forgets what nobody asks for any more. */
+  /** Periodic job: deletes old containments. */
   async forget(stopping?: AbortSignal): Promise<void> {
     const { database, clock } = this.#deps
     await deleteExpired(database.db, clock.now())
@@ -102,7 +102,7 @@ export class ContainmentWork {
       try {
         const messages = await this.#changePart(row, part.position, JSON.parse(part.members))
         failed = 0
-        // The database goes on with the next part meanwhile.
+        // The database processes the next part at the same time.
         publishing = publishing.then(() => publishAll(this.#deps, this.#facts, messages))
       } catch (fault) {
         failed += 1
@@ -146,7 +146,7 @@ export class ContainmentWork {
     })
   }
 
-  /** Reports the result once it is known, and writes the counts down when they are final. */
+  /** Reports the result once it is known, and stores the counts once they are final. */
   async #look(row: ContainmentRow): Promise<void> {
     const { database, clock, config, timekeeping } = this.#deps
     const { acknowledgeMs } = settingsOf(config)
@@ -154,12 +154,12 @@ export class ContainmentWork {
     const progress = await readProgress(database, row, this.#enforcement.points)
     const state = stateOf(progress, row.changed_at, now, acknowledgeMs)
     const isComplete = state === 'complete'
-    // A clock that was set makes a young containment look old.
+    // A clock change makes a new containment look old.
     const isLate = now >= row.changed_at! + acknowledgeMs
     const isOverdue = !isComplete && state !== 'in_progress' && isLate && timekeeping.mayJudge()
     const reported = isComplete ? ('complete' as const) : isOverdue ? ('incomplete' as const) : null
     const isNews = reported !== null && reported !== row.reported
-    // Who is proven silent can still go on, as long as the suspension lasts.
+    // An agent proven silent may still continue later, as long as the suspension lasts.
     const isFinal = (isComplete && !progress.lasting) || now > row.requested_at + looks.untilMs
     const changes = {
       look_at: now + (now < row.changed_at! + looks.soonForMs ? looks.soonMs : looks.laterMs),
@@ -184,7 +184,7 @@ export class ContainmentWork {
     try {
       await database.batch([...lookedStatements(database, row, changes), ...alerts])
     } catch (fault) {
-      // Another process looked first.
+      // Another process was faster.
       if (!(fault instanceof DatabaseError && fault.stale)) throw fault
       return
     }

@@ -6,12 +6,12 @@ import type { LeverChange } from '../../kill-switch/control-levers.ts'
 
 export type CallRow = Schema['enforcement_calls']
 
-/** What is neither confirmed, failed nor superseded. Literals as in the condition of the index. */
+/** Calls that are neither confirmed, failed nor superseded. Literals as in the partial index. */
 const isPending = sql<boolean>`confirmed_at is null and failed_at is null and superseded_at is null`
-/** Not confirmed, and still wanted. */
+/** Calls that are not confirmed and still needed. */
 const isOpen = sql<boolean>`confirmed_at is null and superseded_at is null`
 
-/** Calls of a point, each with its id; of those instances that have one of the tags. */
+/** Inserts calls of a point, for instances that have one of its tags. */
 export function callsStatement(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
   point: { name: string; tags: readonly string[] | undefined },
@@ -29,7 +29,7 @@ export function callsStatement(
     on conflict (instance_id, version, point) do nothing`.compile(db)
 }
 
-/** Ends calls that are due although their instance was changed since: nobody wants them any more. */
+/** Ends due calls that are superseded because their instance was changed since. */
 export async function supersede(db: Db, points: readonly string[], now: number): Promise<void> {
   await db
     .updateTable('enforcement_calls')
@@ -50,8 +50,8 @@ interface Claim {
 }
 
 /**
- * Takes calls of a point that are due, oldest first: until the lease ends no other process makes them. A resume waits
- * for the attempt of the suspension before it, so that they do not overtake each other.
+ * Claims due calls of a point, oldest first: until the lease ends no other process makes them. A resume waits for a running
+ * attempt of the previous suspension, so that they do not overtake each other.
  */
 export async function claimCalls(db: Db, { point, owner, now, leaseMs, limit }: Claim): Promise<CallRow[]> {
   const due = db
@@ -61,7 +61,7 @@ export async function claimCalls(db: Db, { point, owner, now, leaseMs, limit }: 
     .where('next_at', '<=', now)
     .where('leased_until', '<=', now)
     .where(isPending)
-    // What was resumed since the last look must not be called any more.
+    // Skip calls whose instance was resumed since.
     .where((e) => e.not(isOutdated('due.instance_id', 'due.version')))
     .where((e) =>
       e.not(
@@ -82,7 +82,7 @@ export async function claimCalls(db: Db, { point, owner, now, leaseMs, limit }: 
     .updateTable('enforcement_calls')
     .set({ leased_until: now + leaseMs, lease_owner: owner })
     .where('id', 'in', due)
-    // Checked again after waiting for the row: another process may have taken it meanwhile.
+    // Checked again after waiting for the row lock: another process may have claimed it.
     .where('leased_until', '<=', now)
     .where(isPending)
     .returningAll()
@@ -90,7 +90,7 @@ export async function claimCalls(db: Db, { point, owner, now, leaseMs, limit }: 
   return rows.sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
-/** Gives back what a process took, or all processes, where none can be running. */
+/** Releases the calls claimed by a process, or by all processes if none can be running. */
 export async function releaseCalls(db: Db, owner?: string): Promise<void> {
   const taken = db
     .updateTable('enforcement_calls')
@@ -105,11 +105,11 @@ interface Attempted {
   status: number | null
   error: string | null
   now: number
-  /** When it is retried; undefined = confirmed, or never. */
+  /** Time of the retry; undefined: confirmed, or no retry. */
   nextAt: number | undefined
 }
 
-/** A confirmation counts even when the lease has passed on; a failure only for the owner of the lease. */
+/** Stores a result. A confirmation is stored even if another process took over the lease, a failure only for its owner. */
 export async function recordAttempt(db: Db, { id, owner, status, error, now, nextAt }: Attempted): Promise<void> {
   const update = db
     .updateTable('enforcement_calls')
@@ -124,7 +124,7 @@ export async function recordAttempt(db: Db, { id, owner, status, error, now, nex
   }
 }
 
-/** Takes failures that were not reported yet, to be reported in the same transaction. */
+/** Claims unreported failures, to report them in the same transaction. */
 export async function takeFailures(trx: Trx, now: number, limit: number): Promise<CallRow[]> {
   return trx
     .updateTable('enforcement_calls')
@@ -154,7 +154,7 @@ export async function hasFailures(db: Db): Promise<boolean> {
   return row !== undefined
 }
 
-/** Calls about suspensions of an instance from this version on. */
+/** Reads the calls about suspensions of an instance from this version on. */
 export function readCalls(db: Db, instanceId: string, fromVersion: number): Promise<CallRow[]> {
   return db
     .selectFrom('enforcement_calls')
@@ -166,7 +166,7 @@ export function readCalls(db: Db, instanceId: string, fromVersion: number): Prom
     .execute()
 }
 
-/** Suspensions of these instances of which a configured point has not confirmed, as `<instance> <version>`. */
+/** Returns suspensions of these instances that a configured point has not confirmed, as `<instance> <version>`. */
 export async function readUnenforced(
   db: Db,
   points: readonly string[],
@@ -185,7 +185,7 @@ export async function readUnenforced(
   return new Set(rows.map(({ instance_id, version }) => `${instance_id} ${version}`))
 }
 
-/** Calls of a containment to configured points. */
+/** Counts the calls of a containment to configured points. */
 export async function countCalls(db: Db, points: readonly string[], containmentId: string) {
   if (points.length === 0) return { calls: 0, confirmed: 0, failed: 0, lastConfirmedAt: null }
   const row = await db
@@ -238,8 +238,8 @@ export async function readHealth(db: Db, point: string) {
 }
 
 /**
- * Removes calls from before an instant; resolves with how many. One that is not confirmed stays as long as the instance
- * is as the call wants it: its suspension would look complete without it.
+ * Deletes calls from before an instant; resolves with their number. Keeps an unconfirmed call while its suspension lasts,
+ * which would look complete without it.
  */
 export async function deleteCallsBefore(db: Db, cutoff: number, limit: number): Promise<number> {
   const { numDeletedRows } = await db

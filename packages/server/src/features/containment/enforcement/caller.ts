@@ -10,13 +10,13 @@ import { signedHeaders } from '../../alerts/channels/standard-webhook.ts'
 import { allTags } from '../../instances/tags.ts'
 import type { CallRow } from './call-queries.ts'
 
-/** What a point answered to one attempt. */
+/** Result of one attempt. */
 interface Answer {
-  /** HTTP status; null = no answer. */
+  /** HTTP status; null: no response. */
   status: number | null
   /** One plain sentence without the URL or the secret; null after a 2xx. */
   error: string | null
-  /** Seconds that the point asked to wait. */
+  /** Seconds of Retry-After. */
   retryAfterSeconds?: number
 }
 
@@ -55,7 +55,7 @@ export class Caller {
     this.#deps = deps
   }
 
-  /** One attempt; resolves also when it failed. `id` is the same for each attempt of a call. */
+  /** Makes one attempt; resolves also if it failed. `id` is the same for each attempt of a call. */
   async call(point: Point, id: string, request: EnforcementRequest, signal: AbortSignal): Promise<Answer> {
     const { clock, config, log, secrets } = this.#deps
     const now = clock.now()
@@ -77,7 +77,7 @@ export class Caller {
       return { status, error, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) }
     } catch (fault) {
       if (fault instanceof EgressError) return { status: null, error: fault.message }
-      // A fault may carry what it stumbled over, such as the URL.
+      // The message of a fault may contain the URL.
       log.error({ point: point.name, fault: fault instanceof Error ? fault.name : 'unknown' }, 'a point was not called')
       return { status: null, error: 'The call could not be made; the log of the service names the point.' }
     }

@@ -22,34 +22,34 @@ import {
 } from './call-queries.ts'
 import { Caller, newCallId, requestOf, testRequest } from './caller.ts'
 
-/** Pauses after failed attempts: nine attempts within some nine minutes, since a lever that is late is of little use. */
+/** Pauses after failed attempts: nine attempts within some nine minutes, because late enforcement is of little use. */
 const pausesMs = [1, 2, 5, 10, 30, 60, 120, 300].map((seconds) => seconds * 1_000)
-/** A point may ask for a longer pause than the schedule, but not put the call off. */
+/** Upper bound of Retry-After: a point may delay a call, but not indefinitely. */
 const maxAskedSeconds = 300
-/** Attempts at a point at once: a lever such as an API server is not flooded by the suspension of a fleet. */
+/** Concurrent attempts per point, so that the suspension of a fleet does not flood an API server. */
 const atOnce = 8
-/** Four times what an attempt can take: a process that died blocks its calls so long. */
+/** Lease of a call: how long a crashed process blocks it. Four times the maximum duration of an attempt. */
 const leaseMs = 60_000
-/** A database that was away gets the results afterwards: without them a point would be called again. */
+/** How long results are kept while the database is unavailable; otherwise points would be called again. */
 const retryResultMs = 250
-/** A lever that is dead fails for each agent of a fleet, a few at a time: its failures are reported together. */
+/** Failures within this time are reported together, because a dead point fails for each agent of a fleet. */
 const reportEveryMs = 60_000
-/** Failures that one transaction reports, and those of a point that a report names one by one. */
+/** Failures per transaction, and instances listed per point in a report. */
 const reportRows = 500
 const maxNamed = 20
-/** Rows removed at once: a few milliseconds. */
+/** Rows deleted per statement: a few milliseconds. */
 const chunkRows = 500
 
 /**
- * Moves the operator's own levers. Calls are rows of the transaction that suspends or resumes, claimed with a lease by
- * any process. A point may be called twice, when its answer was lost, always with the same id.
+ * Calls the operator's enforcement points. Calls are stored in the transaction that suspends or resumes, and claimed with a
+ * lease by any process. A point may be called twice with the same id if its response was lost.
  */
 export class Enforcement implements ControlLevers {
   readonly points: readonly Point[]
   readonly #deps: Deps
   readonly #ingest: Pick<Ingest, 'own' | 'storeWithin'>
   readonly #caller: Caller
-  /** Names this process in what it takes. */
+  /** Id of this process in leases. */
   readonly #owner = randomSecret(12)
   readonly #underWay = new Map<string, Set<Promise<void>>>()
   readonly #claiming = new Set<string>()
@@ -65,7 +65,7 @@ export class Enforcement implements ControlLevers {
     this.#caller = new Caller(deps)
   }
 
-  /** Calls that an earlier process took are free at once, where that process cannot be running any more. */
+  /** Releases calls claimed by an earlier process, where that process cannot be running any more. */
   async open(): Promise<void> {
     const { database } = this.#deps
     if (this.points.length > 0 && !database.isShared) await releaseCalls(database.db)
@@ -81,7 +81,7 @@ export class Enforcement implements ControlLevers {
     })
   }
 
-  /** Calls one point about an instance that need not be suspended, with the version that it has; undefined: unknown point. */
+  /** Calls a point about an instance with its current version, suspended or not; undefined: unknown point. */
   callStatements(name: string, instance: { id: string; version: number }, reason: string, now: number) {
     const point = this.points.find((known) => known.name === name)
     if (!point) return undefined
@@ -98,7 +98,7 @@ export class Enforcement implements ControlLevers {
     this.#turns.add(turn)
   }
 
-  /** Periodic work: begins the calls that are due, and reports those that failed. Resolves before they are answered. */
+  /** Periodic job: starts due calls and reports failed ones. Resolves before the calls are answered. */
   async run(): Promise<void> {
     const { database, clock } = this.#deps
     if (this.points.length === 0 || this.#isClosing) return
@@ -110,7 +110,7 @@ export class Enforcement implements ControlLevers {
     this.#reportedAt = clock.monotonic()
   }
 
-  /** Calls a point with `action: "test"`; resolves with its answer. */
+  /** Calls a point with `action: "test"`; resolves with its response. */
   async test(point: Point) {
     const { clock } = this.#deps
     const started = clock.monotonic()
@@ -125,7 +125,7 @@ export class Enforcement implements ControlLevers {
     return { point: point.name, ok: error === null, status, error, duration_ms }
   }
 
-  /** Resolves when no call is under way. */
+  /** Resolves when no call is running. */
   async whenIdle(): Promise<void> {
     for (;;) {
       const work = [...this.#turns, ...[...this.#underWay.values()].flatMap((calls) => [...calls])]
@@ -134,7 +134,7 @@ export class Enforcement implements ControlLevers {
     }
   }
 
-  /** Begins nothing more, gives calls under way a moment, and leaves the others to the next process. */
+  /** Starts nothing new, gives running calls a moment to end, and leaves the others to the next process. */
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true
     const cut = setTimeout(() => this.#cut.abort(), graceMs)
@@ -145,7 +145,7 @@ export class Enforcement implements ControlLevers {
     if (this.points.length > 0) await releaseCalls(this.#deps.database.db, this.#owner)
   }
 
-  /** Periodic work: forgets calls when the events of their time are gone. */
+  /** Periodic job: deletes calls once retention deleted the events of their time. */
   async forget(stopping?: AbortSignal): Promise<void> {
     const cutoff = await eventsGoneBefore(this.#deps)
     while (!stopping?.aborted && (await deleteCallsBefore(this.#deps.database.db, cutoff, chunkRows)) === chunkRows);
@@ -157,7 +157,7 @@ export class Enforcement implements ControlLevers {
     return known
   }
 
-  /** A point that is slow or away delays no other one. */
+  /** Each point has a separate queue, so that a slow or unreachable one does not delay others. */
   async #begin(point: Point): Promise<void> {
     const busy = this.#callsOf(point)
     const { database, clock } = this.#deps
@@ -184,7 +184,7 @@ export class Enforcement implements ControlLevers {
     }
   }
 
-  /** Takes the place that a call left. */
+  /** Starts the next call when one has ended. */
   #goOn(point: Point): void {
     if (this.#isClosing) return
     const turn = this.#begin(point)
@@ -201,7 +201,7 @@ export class Enforcement implements ControlLevers {
       error,
       retryAfterSeconds = 0,
     } = await this.#caller.call(point, row.id, requestOf(row), this.#cut.signal)
-    // An attempt that the shutdown cut off did not fail.
+    // An attempt cut off by the shutdown is not a failure.
     if (this.#cut.signal.aborted && error !== null) return
     const now = clock.now()
     const spread = randomBetween(0, 1_000) / 1_000
@@ -226,7 +226,7 @@ export class Enforcement implements ControlLevers {
     }
   }
 
-  /** Reports failures that nobody reported yet, in the transactions that note it. */
+  /** Reports unreported failures, in the transactions that mark them as reported. */
   async #report(): Promise<void> {
     const { database, clock } = this.#deps
     const named = new Map<string, number>()

@@ -6,7 +6,7 @@ import { type CallRow, readHealth } from './call-queries.ts'
 
 type CallFacts = Pick<CallRow, 'confirmed_at' | 'failed_at' | 'superseded_at'>
 
-/** `resumed`: whether the suspension that it belongs to is over. */
+/** `resumed`: whether the suspension of the call is over. */
 function stateOf({ confirmed_at, failed_at, superseded_at }: CallFacts, resumed: boolean): EnforcementCallState {
   if (confirmed_at !== null) return 'confirmed'
   if (failed_at !== null) return 'failed'
@@ -22,7 +22,7 @@ export const viewCall = (row: CallRow, resumed: boolean): EnforcementCall => ({
   last_error: row.last_error,
 })
 
-/** The points with how they answer; neither path nor secret. */
+/** Returns the points with their health, without path and secret. */
 export async function listPoints(db: Db, points: readonly Point[]): Promise<{ points: EnforcementPoint[] }> {
   const views: EnforcementPoint[] = []
   for (const { name, host, actions, instances = null, tags = null } of points) {
