@@ -214,7 +214,7 @@ describe('with the key from the guide', slow, () => {
     const installed = await home.run(['install', tool, '--yes'])
     expect(installed).toMatchObject({ code: 0, stderr: '' })
     expect(installed.stdout).toContain(`Calls are reported as ${tool}-`)
-    expect(installed.stdout).not.toContain('not tried')
+    expect(installed.stdout).not.toContain('not checked')
     const waiting = await home.run(['status', tool])
     expect(waiting).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('installed; no call yet') })
     expect(waiting.stdout).not.toContain('not installed')
