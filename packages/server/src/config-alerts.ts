@@ -22,7 +22,7 @@ const secret = byContract(webhook.properties.secret, webhookSecretFault)
 /** Accepts two secrets for a rotation, while receivers switch from the old to the new one. */
 const webhookSecrets = (value: string): string[] => {
   const parts = value.split(/\s+/)
-  if (parts.length > 2) refuse('must hold one secret, or the new and the old one separated by a space')
+  if (parts.length > 2) refuse('must contain one secret, or the new and the old one separated by a space')
   return parts.map(secret)
 }
 

@@ -19,7 +19,7 @@ export const containmentSettings = {
     env: 'WARDLINE_AUTO_SUSPEND_FLEET_PERCENT',
     unset: '10',
     meaning:
-      'Maximum share of the fleet, in percent, that is suspended automatically at a time, at least one agent; one more engages the brake. The fleet are the instances that sent a heartbeat within 24 hours',
+      'Maximum share of the fleet, in percent, that is suspended automatically at a time, at least one agent; one more engages the brake. The fleet is all instances that sent a heartbeat within 24 hours',
     parse: integer(1, 100),
   }),
 }

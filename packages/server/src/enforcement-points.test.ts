@@ -30,7 +30,7 @@ it('enables both actions of a point by default', () => {
 
 it.each<[unknown, string]>([
   ['{', 'points.json is not JSON.'],
-  [{}, 'points.json must hold a JSON list of points.'],
+  [{}, 'points.json must contain a JSON list of points.'],
   [
     Array.from({ length: 21 }, (_, index) => ({ ...good, name: `p${index}` })),
     'points.json must have at most 20 entries.',

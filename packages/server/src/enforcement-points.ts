@@ -49,7 +49,7 @@ export function parsePoints(text: string, file: string): Point[] {
     // No cause, because it would quote the text, which contains secrets.
     throw new ConfigError([`${setting}: ${file} is not JSON.`])
   }
-  if (!Array.isArray(entries)) throw new ConfigError([`${setting}: ${file} must hold a JSON list of points.`])
+  if (!Array.isArray(entries)) throw new ConfigError([`${setting}: ${file} must contain a JSON list of points.`])
   if (entries.length > limits.enforcementPoints) {
     throw new ConfigError([`${setting}: ${file} must have at most ${limits.enforcementPoints} entries.`])
   }

@@ -80,12 +80,12 @@ export async function openWallet(config: Config): Promise<PrivateKeyAccount | un
     const passphrase = readPrivateFile(passphraseFile, 'TRUST_WALLET_PASSPHRASE_FILE').replace(/\r?\n$/, '')
     key = await decrypt(text, passphrase)
   }
-  if (!/^[0-9a-fA-F]{64}$/.test(key)) return refuse('the file must hold a JSON keystore or 64 hexadecimal digits')
+  if (!/^[0-9a-fA-F]{64}$/.test(key)) return refuse('the file must contain a JSON keystore or 64 hexadecimal digits')
   let account: PrivateKeyAccount
   try {
     account = privateKeyToAccount(`0x${key}` as Hex)
   } catch {
-    return refuse('the file holds no valid key')
+    return refuse('the file contains no valid key')
   }
   if (account.address.toLowerCase() !== trustWallet?.toLowerCase())
     return refuse(`the key is of ${account.address}, TRUST_WALLET_ADDRESS is ${trustWallet}; set it to that address`)
