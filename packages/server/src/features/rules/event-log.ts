@@ -6,7 +6,7 @@ import { readEventsBetween } from '../events/log-statements.ts'
 import { readTagsOf } from '../instances/tag-statements.ts'
 import type { RuleEvent } from './language/fields.ts'
 
-/** A stored event as rules see it. Most rules look at few fields: metadata is parsed and time written when it is asked for. */
+/** A stored event as rules read it. Metadata is parsed and the time is formatted on first use, because most rules need few fields. */
 class LoggedEvent implements EventRow {
   readonly #event: EventFields
   #metadata: EventRow['metadata'] | undefined
@@ -60,27 +60,27 @@ class LoggedEvent implements EventRow {
 
 const noTags: readonly string[] = []
 
-/** An event as the language takes it; `tags` are those of its instance. */
+/** Converts an event to the form of the rule language; `tags` are those of its instance. */
 export const ruleEventOf = (event: EventFields, tags: readonly string[] = noTags): RuleEvent => ({
   row: new LoggedEvent(event),
   tags,
 })
 
-/** Rows of a page: with 16 KiB of metadata each they are 16 MiB, and reading them holds no turn of the event loop. */
+/** Rows per page: at most 16 MiB with 16 KiB of metadata each, read without blocking the event loop. */
 const pageRows = 1_000
 
 interface LogRange {
-  /** Events after this seq. */
+  /** Only events after this seq. */
   after: number
-  /** Up to this one. */
+  /** Only events up to this seq. */
   upTo: number
-  /** Whether the rules look at tags; default: true. */
+  /** Whether the rules use tags; default: true. */
   withTags?: boolean
 }
 
 /**
- * The next page of the log in order of seq, as the language takes it, read on the connections of scans. Empty when there is
- * none. Tags are those that the instances have when it is read.
+ * Reads the next page of the log in order of seq, in the form of the rule language, on the connections of scans. Empty at
+ * the end of the log. Tags are the current ones of the instances.
  */
 export async function readRuleEvents(
   database: Pick<Database, 'scan'>,

@@ -3,7 +3,7 @@ import { minuteMs } from '../../clock.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { RunningRule } from './running-rule.ts'
 
-/** Says once a minute how many groups rules had to forget: never silently. */
+/** Reports once a minute how many groups rules dropped, so that this never happens silently. */
 export class EvictionReport {
   readonly #ingest: Ingest
   #reported = 0

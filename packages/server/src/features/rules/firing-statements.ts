@@ -6,7 +6,7 @@ interface FiringRange {
   to: number
 }
 
-/** Firings on an instance. They are written after the event, so their age narrows the search. */
+/** Selects firings on an instance. They are stored after the event, so their age limits the search. */
 const firingsOf = (db: Db, { instanceId, from, to }: FiringRange) =>
   db
     .selectFrom('rule_firings')
@@ -32,7 +32,7 @@ export async function countInstanceFirings(db: Db, range: FiringRange): Promise<
   return Number(count)
 }
 
-/** The versions of rules that fired on an instance, in the order of rule and version. */
+/** Reads the versions of rules that fired on an instance, ordered by rule and version. */
 export function readFiredVersions(
   db: Db,
   range: FiringRange,
@@ -61,7 +61,7 @@ export function readFiredVersions(
     .execute()
 }
 
-/** Responses to the firings with these seqs. */
+/** Reads the responses to the firings with these seqs. */
 export function readFiringResponses(db: Db, seqs: readonly number[]) {
   return db.selectFrom('rule_responses').selectAll().where('seq', 'in', seqs).orderBy('position').execute()
 }

@@ -24,16 +24,16 @@ export interface Matched {
   event: RuleEvent
 }
 
-/** Another firing of the group within this time takes the next step of an escalation. */
+/** A further firing of the group within this time uses the next step of an escalation. */
 const escalationMs = dayMs
 
 type Response = NonNullable<RuleDocument['response']>[number]
 
-/** Responses of one kind about one target are steps of an escalation: at each firing one of them is made. */
+/** Responses of one kind about one target are the steps of an escalation: each firing uses one of them. */
 const ladderOf = ({ action, tag }: Response): string | undefined =>
   action === 'suspend' ? 'suspend' : action === 'suspend_tag' ? `tag ${tag}` : undefined
 
-/** The responses of a firing: of each escalation the step for the number of firings before. */
+/** Returns the responses of a firing: of each escalation, the step for the number of earlier firings. */
 function responsesOf(responses: readonly Response[], firingsBefore: number): Response[] {
   const ladders = new Map<string, Response[]>()
   for (const response of responses) {
@@ -47,11 +47,11 @@ function responsesOf(responses: readonly Response[], firingsBefore: number): Res
 const targetOf = ({ action, channel, tag, point }: Response, instanceId: string | null): string | null =>
   ({ alert: channel, suspend: instanceId, suspend_tag: tag, call: point })[action] ?? null
 
-/** Makes the statements that record firings: rows, rule_matched events, alerts and responses that wait. */
+/** Builds the statements that store firings: rows, rule_matched events, alerts and pending responses. */
 export function createFiringWriter({ database }: Pick<Deps, 'database'>, { ingest }: { ingest: Ingest }) {
   const statements = runnerStatements(database)
 
-  /** `earlier`: firings of the same group that are written together with it. */
+  /** `earlier`: number of earlier firings of the same group in the same batch. */
   async function responseRows({ rule, firing, event }: Matched, earlier: number, now: number): Promise<ResponseRow[]> {
     const { mode } = rule.row
     if (mode === 'observe') return []
@@ -86,7 +86,7 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
     const { id, title, version, mode, severity } = rule.row
     const isQuiet = mode === 'observe'
     const own = ingest.own({
-      // What a rule would have done is no incident.
+      // A rule in mode observe does not cause an alert.
       severity: isQuiet ? 'info' : severity,
       event_type: eventTypes.ruleMatched,
       description: `Rule matched: ${title}`,
@@ -104,13 +104,13 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
     })
     const alerts = (rule.rule.document.response ?? []).filter(({ action }) => action === 'alert')
     const channels = alerts.flatMap(({ channel }) => channel ?? [])
-    // One alert without a channel is for all.
+    // An alert without channel names is for all channels.
     const named = alerts.length > 0 && channels.length === alerts.length ? { channels } : {}
     return { ...own, alerting: { isQuiet, subject: id, ...named } }
   }
 
   return {
-    /** `stored` is to be called after the commit with the rows of these statements. */
+    /** Call `stored` after the commit, with the rows of these statements. */
     async prepare(
       matched: readonly Matched[],
       now: number,

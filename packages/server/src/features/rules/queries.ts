@@ -4,7 +4,7 @@ import type { Schema } from '../../db/schema.ts'
 
 export type RuleRow = Schema['rules']
 
-/** All of them, by title: there are few. */
+/** Reads all rules, ordered by title: there are few. */
 export function readRules(db: Db): Promise<RuleRow[]> {
   return db.selectFrom('rules').selectAll().orderBy('title').orderBy('id').execute()
 }
@@ -21,7 +21,7 @@ export async function countRules(db: Db): Promise<number> {
   return Number(count)
 }
 
-/** The last version that a rule of this id had, also one that was deleted; 0: none. */
+/** Returns the last version of a rule with this id, also of a deleted one; 0: none. */
 export async function readLastVersion(db: Db, id: string): Promise<number> {
   const { version } = await db
     .selectFrom('rule_versions')
@@ -49,14 +49,14 @@ export async function updateRule(trx: Trx, row: RuleRow, isNewVersion: boolean):
   if (isNewVersion) await insertVersion(trx, row)
 }
 
-/** Its versions and firings stay: they say why something was done. */
+/** Deletes a rule. Its versions and firings stay as a record of the reasons for actions. */
 export async function removeRule(trx: Trx, id: string): Promise<void> {
   await trx.deleteFrom('rules').where('id', '=', id).execute()
   await trx.deleteFrom('rule_values').where('rule_id', '=', id).execute()
   await trx.deleteFrom('rule_starts').where('rule_id', '=', id).execute()
 }
 
-/** Newest first, without texts. */
+/** Reads the versions, newest first, without texts. */
 export function readVersions(db: Db, id: string, limit: number) {
   return db
     .selectFrom('rule_versions')
@@ -76,7 +76,7 @@ export function findVersion(db: Db, id: string, version: number) {
     .executeTakeFirst()
 }
 
-/** Firings by rule and hour, from an hour on. */
+/** Counts firings by rule and hour, from an hour on. */
 export function readHours(db: Db, { from, to, id }: { from: number; to: number; id?: string }) {
   let query = db
     .selectFrom('rule_hours')
@@ -87,7 +87,7 @@ export function readHours(db: Db, { from, to, id }: { from: number; to: number; 
   return query.orderBy('hour').execute()
 }
 
-/** When each rule fired last. */
+/** Reads the time of each rule's last firing. */
 export async function readLastFirings(db: Db, ids: readonly string[]): Promise<Map<string, number>> {
   const found = await Promise.all(
     ids.map(async (id) => {
@@ -132,7 +132,7 @@ export function readResponses(db: Db, id: string, seqs: readonly number[]) {
     .execute()
 }
 
-/** Up to which event the rules ran, and the last one that is stored. */
+/** Reads the last event that the rules processed, and the last stored one. */
 export async function readProgress(db: Db): Promise<{ seq: number; newest: number }> {
   const { seq } = await db.selectFrom('rule_runner').select('seq').executeTakeFirstOrThrow()
   return { seq: Number(seq), newest: await readCounter(db, 'event_seq') }

@@ -11,8 +11,8 @@ import { StoredHistory } from './value-history.ts'
 const caller = 'rules'
 
 /**
- * Rebuilds what rules know at a place in the log: from the events that their windows may still hold, and what is stored.
- * `onPage` is called now and then: a long window takes longer than a lease lasts.
+ * Rebuilds the states of rules at a position in the log, from stored data and the events within their windows. `onPage` is
+ * called regularly, because a long window takes longer than a lease.
  */
 export async function rebuildStates(
   { database, clock }: Pick<Deps, 'database' | 'clock'>,

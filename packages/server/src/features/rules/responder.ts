@@ -18,9 +18,9 @@ import {
 } from './response-queries.ts'
 import type { PendingResponse } from './runner-queries.ts'
 
-/** Responses that are taken up in one run, and suspensions that one run ends. */
+/** Responses started per run, and suspensions ended per run. */
 const runRows = 500
-/** Instances that a response to a tag reaches: far beyond what the brake of automatic suspensions lets through. */
+/** Maximum instances of a response to a tag, far more than the brake of automatic suspensions allows. */
 export const maxTagged = 1_000
 
 const results: Record<Outcome, [PendingResponse['state'], string | null]> = {
@@ -38,8 +38,8 @@ interface ResponderParts {
 }
 
 /**
- * Makes the responses of firings. They are stored with the firing, so what a crash cut off is made by the next holder of
- * the lease; what was made already changes nothing when it is repeated.
+ * Executes the responses of firings. They are stored with the firing, so the next holder of the lease continues after a
+ * crash; repeating a response has no further effect.
  */
 export class RuleResponder {
   readonly #deps: KillSwitchDeps
@@ -51,7 +51,7 @@ export class RuleResponder {
     this.#parts = parts
   }
 
-  /** Begins responses that were stored. */
+  /** Starts stored responses. */
   add(responses: readonly PendingResponse[]): void {
     for (const response of responses) {
       const name = `${response.rule_id} ${response.seq} ${response.position}`
@@ -63,7 +63,7 @@ export class RuleResponder {
     }
   }
 
-  /** Periodic work of the holder of the lease: what waits, and suspensions whose time is over. */
+  /** Periodic job of the lease holder: executes pending responses, and ends suspensions whose time is over. */
   async run(): Promise<void> {
     const { database, clock } = this.#deps
     this.add(await readPending(database.db, runRows))
@@ -108,7 +108,7 @@ export class RuleResponder {
     await this.#settle(response, refused > 0 ? 'refused' : 'done', detail)
   }
 
-  /** Through the queue of automatic suspensions, and so under their brake. */
+  /** Suspends through the queue of automatic suspensions, and thus under their brake. */
   #suspend(response: PendingResponse, instanceId: string, settle: (outcome: Outcome) => Statement[]): Promise<Outcome> {
     const { database, clock } = this.#deps
     const { rule_id, seq, event_id, duration_ms } = response
@@ -148,7 +148,7 @@ export class RuleResponder {
     enforcement.notify()
   }
 
-  /** Resumes what the rule suspended, unless it was resumed, or suspended again, since. */
+  /** Resumes an instance that the rule suspended, unless it was resumed or suspended again since. */
   async #end(row: TimedRow): Promise<void> {
     const { database, clock } = this.#deps
     const now = clock.now()
@@ -167,7 +167,7 @@ export class RuleResponder {
   }
 }
 
-/** Names the rule, its version and the event: it is what the agent, the audit log and the alert show. */
+/** Returns the reason shown to the agent, in the audit log and in alerts: rule, version and event. */
 function reasonOf({ title, version, event_id, rule_id }: PendingResponse): string {
   const end = ` (rule ${rule_id}, version ${version}, event ${event_id})`
   return `Rule: ${title}`.slice(0, limits.reason - end.length) + end

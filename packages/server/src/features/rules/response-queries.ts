@@ -3,7 +3,7 @@ import type { Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 import type { PendingResponse, ResponseRow } from './runner-queries.ts'
 
-/** Responses that were not made yet, oldest first. */
+/** Reads pending responses, oldest first. */
 export async function readPending(db: Db, limit: number): Promise<PendingResponse[]> {
   const rows = await db
     .selectFrom('rule_responses as response')
@@ -20,7 +20,7 @@ export async function readPending(db: Db, limit: number): Promise<PendingRespons
   return rows.map((row) => ({ ...row, title: row.title ?? row.rule_id }))
 }
 
-/** Notes the result of a response, once. */
+/** Stores the result of a response, once. */
 export function settledStatement(
   db: Db,
   { rule_id, seq, position }: Pick<ResponseRow, 'rule_id' | 'seq' | 'position'>,
@@ -39,7 +39,7 @@ export function settledStatement(
 
 export type TimedRow = Schema['rule_suspensions']
 
-/** Notes that a suspension ends by itself. */
+/** Stores the end of a temporary suspension. */
 export function timedStatement(db: Db, row: Omit<TimedRow, 'ended_at'>): Statement {
   return db
     .insertInto('rule_suspensions')
@@ -48,7 +48,7 @@ export function timedStatement(db: Db, row: Omit<TimedRow, 'ended_at'>): Stateme
     .compile()
 }
 
-/** Of two suspensions of an instance the longer one holds: null does not end by itself. */
+/** Returns the later of two ends of suspensions; null: without end. */
 export function prolongStatement(db: Db, instanceId: string, endsAt: number | null, now: number): Statement {
   const open = db.updateTable('rule_suspensions').where('instance_id', '=', instanceId).where('ended_at', 'is', null)
   return endsAt === null
@@ -77,7 +77,7 @@ export function endedStatement(db: Db, { instance_id, version }: TimedRow, now: 
     .compile()
 }
 
-/** Removes up to `limit` firings with their responses; resolves with how many. Those that wait for a response stay. */
+/** Deletes up to `limit` firings with their responses; resolves with their number. Keeps firings with a pending response. */
 export async function deleteFiringsBefore(db: Db, cutoff: number, limit: number): Promise<number> {
   const old = await db
     .selectFrom('rule_firings as firing')

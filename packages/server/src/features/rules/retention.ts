@@ -3,12 +3,12 @@ import type { Deps } from '../../deps.ts'
 import { eventsGoneBefore } from '../events/retention.ts'
 import { deleteEndedBefore, deleteFiringsBefore, deleteHoursBefore } from './response-queries.ts'
 
-/** Rows removed at once: a few milliseconds. */
+/** Rows deleted per statement: a few milliseconds. */
 const chunkRows = 500
-/** A chart of firings looks back 31 days; hours are few. */
+/** Retention of hours: charts of firings show 31 days. */
 const hoursKeptMs = 400 * dayMs
 
-/** Forgets firings when the events of their time are gone, and suspensions that ended long ago. */
+/** Deletes firings once retention deleted the events of their time, and suspensions that ended long ago. */
 export async function forgetFirings(deps: Deps, stopping?: AbortSignal): Promise<void> {
   const { database, clock } = deps
   const cutoff = await eventsGoneBefore(deps)

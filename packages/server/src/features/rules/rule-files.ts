@@ -20,23 +20,23 @@ interface FileRule {
 }
 
 interface Reading {
-  /** Names, sizes and times: another one means that a file changed. */
+  /** Names, sizes and times of the files, to detect changes. */
   signature: string
   names: ReadonlySet<string>
   rules: FileRule[]
   faults: RuleFileFault[]
 }
 
-/** The same file always is the same rule, also after its title changed. */
+/** Derives the id from the file name, so that the rule stays the same when its title changes. */
 function idOfFile(file: string): string {
   const hex = createHash('sha256').update(`file of a rule: ${file}`).digest('hex')
-  // A UUID of version 8 (RFC 9562): made in our own way.
+  // A UUID of version 8 (RFC 9562): custom derivation.
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }
 
 /**
- * Rules of the folder WARDLINE_RULES_DIR, so that they can live in git: files are read at startup and when they change. A
- * file that is invalid leaves the rule as it was before, and is reported; the others run on.
+ * Rules in the folder WARDLINE_RULES_DIR, for rules in git. Files are read at startup and when they change. An invalid file
+ * is reported and leaves its rule unchanged; other rules continue.
  */
 export class RuleFiles {
   readonly #deps: Deps
@@ -51,12 +51,12 @@ export class RuleFiles {
     this.#ingest = ingest
   }
 
-  /** Files that are not run, as this process read them. */
+  /** Files that this process found invalid. */
   faults(): RuleFileFault[] {
     return [...(this.#last?.faults ?? []), ...this.#syncFaults]
   }
 
-  /** Reads the folder; the process that runs the rules stores what changed. */
+  /** Reads the folder; the process that runs the rules stores the changes. */
   async run(isHolder: boolean): Promise<void> {
     const { rulesDir } = this.#deps.config
     if (rulesDir === undefined) return
@@ -110,7 +110,7 @@ export class RuleFiles {
     return reading
   }
 
-  /** Nothing is removed because a disk is away. */
+  /** An unreadable folder must not delete rules. */
   #unreadable(folder: string, { code }: NodeJS.ErrnoException): Reading {
     const error = `WARDLINE_RULES_DIR cannot be read (${code}).`
     const known = this.#last
@@ -140,7 +140,7 @@ export class RuleFiles {
     }
   }
 
-  /** Each fault once: a file that stays invalid must not fill the log. */
+  /** Logs each fault once, so that an invalid file does not fill the log. */
   async #report(): Promise<void> {
     for (const { file, error } of this.faults()) {
       const name = `${file}: ${error}`

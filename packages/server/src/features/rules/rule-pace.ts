@@ -1,23 +1,23 @@
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import type { Clock } from '../../clock.ts'
 
-/** Events a second of a process from which on storing them goes before the rules: more than fleets of thousands report. */
+/** Events per second of a process above which storing has priority over rules: more than fleets of thousands report. */
 const busyPerSecond = 6_500
 /**
- * From then on rules take one part of so many of the time, and less the larger the flood is, by its square: a short burst
- * is followed at once, and what a flood makes them miss they catch up afterwards.
+ * Above that rate, rules use this fraction of the time, and less with the square of the rate. Rules catch up after the
+ * flood.
  */
 const busyParts = 12
-/** The end of a flood is noticed so soon. */
+/** Time until the end of a flood is detected. */
 const maxPauseMs = 100
-/** Shorter bursts, such as batches that come together, are no flood. */
+/** Shorter bursts, such as concurrent batches, are not floods. */
 const measuredMs = 250
 
-/** How long taking events through rules may hold the event loop, and events after which the time is looked at. */
+/** How long rules may block the event loop, and number of events after which the time is checked. */
 const turnMs = 1
 const lookAtTimeEvery = 16
 
-/** A turn of the event loop in which events are taken through rules. */
+/** A turn of the event loop in which rules process events. */
 export class RuleTurn {
   readonly #clock: Clock
   #since: number
@@ -28,7 +28,7 @@ export class RuleTurn {
     this.#since = clock.monotonic()
   }
 
-  /** To be asked after each event. */
+  /** Call after each event. */
   isOver(): boolean {
     this.#events += 1
     return this.#events % lookAtTimeEvery === 0 && this.workedMs >= turnMs
@@ -38,21 +38,21 @@ export class RuleTurn {
     return this.#clock.monotonic() - this.#since
   }
 
-  /** The next turn begins. */
+  /** Call when the next turn begins. */
   begin(): void {
     this.#since = this.#clock.monotonic()
   }
 }
 
 /**
- * Shares the event loop with those who report. Rules follow at once up to the rate at which they must be fast, and give
- * way in a flood: the gauge of their lag says how far.
+ * Shares the event loop between rules and ingestion. Rules run at once up to a rate, and yield during a flood; a metric
+ * shows their lag.
  */
 export class RulePace {
   readonly #clock: Clock
   #since: number
   #count = 0
-  /** Parts of the time, of which rules take one; undefined: the process is not busy. */
+  /** Rules use one part in this many of the time; undefined: no flood. */
   #parts: number | undefined
 
   constructor(clock: Clock) {
@@ -60,7 +60,7 @@ export class RulePace {
     this.#since = clock.monotonic()
   }
 
-  /** Notes events that were stored. */
+  /** Call with the number of stored events. */
   note(events: number): void {
     this.#count += events
     this.#measure()
@@ -75,7 +75,7 @@ export class RulePace {
     this.#count = 0
   }
 
-  /** Lets everything else run after so many milliseconds of work. */
+  /** Yields to other work after this many milliseconds. */
   async giveWay(workedMs: number): Promise<void> {
     this.#measure()
     if (this.#parts === undefined) await nextTurn()

@@ -4,28 +4,28 @@ import type { RuleFault } from './language/fault.ts'
 import { type CompiledRule, parseRules } from './language/rule.ts'
 import { runTests } from './language/rule-tests.ts'
 
-/** A rule as it was sent: a document, or its text. */
+/** A rule as received: a document or its text. */
 export type GivenRule = RuleDocument | string
 
-/** The text of a rule with what it says. */
+/** The text of a rule with its parsed content. */
 export interface ReadRule {
   rule: CompiledRule
   text: string
   format: 'yaml' | 'json'
-  /** The place of a value in the text, with a sentence about it. */
+  /** Returns a fault with the position of a value in the text. */
   fault(path: readonly (string | number)[], sentence: string): RuleFault
 }
 
 const placed = ({ line, column, sentence }: RuleFault) => `Line ${line}, column ${column}: ${sentence}`
 
-/** The first fault for people, all of them for programs. */
+/** Builds an error with the first fault as message and all faults as details. */
 export function ruleProblem(faults: readonly RuleFault[]): AppError {
   const [first, ...others] = faults
   const more = others.length > 0 ? ` (and ${others.length} more)` : ''
   return new AppError('invalid', `${placed(first!)}${more}`, undefined, { faults })
 }
 
-/** Throws AppError `invalid` with the place of each fault. */
+/** Parses a rule. Throws AppError `invalid` with the position of each fault. */
 export function readRule(given: GivenRule): ReadRule {
   const text = typeof given === 'string' ? given : JSON.stringify(given, null, 2)
   if (text.trim() === '') throw new AppError('invalid', 'The rule is empty: send a document in YAML or JSON.')
@@ -49,7 +49,7 @@ export function testResults({ rule, fault }: ReadRule): RuleTested {
   return { title: rule.document.title, passed: results.length - failed.length, failed }
 }
 
-/** Throws AppError `invalid` for a rule that fails its tests, or has none and is to do more than observe. */
+/** Throws AppError `invalid` if the rule fails its tests, or has none for a mode other than observe. */
 export function assertTested(read: ReadRule, mode: RuleMode): void {
   if (mode !== 'observe' && read.rule.document.tests === undefined) {
     throw ruleProblem([

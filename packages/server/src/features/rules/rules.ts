@@ -27,7 +27,7 @@ interface Changing {
   database: Database
   actor: Actor
   now: number
-  /** Whether no process reads rule files any more: rules of files may then be changed. */
+  /** Whether no process reads rule files, so that rules of files may be changed. */
   hasNoFiles?: boolean
 }
 
@@ -45,11 +45,11 @@ const actionsOf = ({ response = [] }: RuleDocument): string => JSON.stringify(re
 
 const storedOf = ({ id, version, mode }: RuleRow): RuleStored => ({ id, version, mode })
 
-/** The rule in what was sent. */
+/** Parses the rule of a request. */
 export const givenRule = (body: RuleDocument | { rule: GivenRule }): GivenRule =>
   'rule' in body && !('detection' in body) ? body.rule : (body as RuleDocument)
 
-/** The entry goes first: its lock makes those who change rules take turns, so that none passes the bounds. */
+/** Writes the audit entry first: its lock serializes changes of rules, so that limits are exact. */
 function change<Result>(
   { database, actor, now }: Changing,
   action: Action,
@@ -61,13 +61,13 @@ function change<Result>(
   })
 }
 
-/** Throws AppError `conflict` for a rule that is read from a file: the file would win. */
+/** Throws AppError `conflict` for a rule of a file, which would overwrite the change. */
 function assertNoFile({ file }: RuleRow, { hasNoFiles = false }: Changing): void {
   if (file === null || hasNoFiles) return
   throw new AppError('conflict', `The rule is read from the file ${file}: change it there.`)
 }
 
-/** Throws AppError `invalid`, or `conflict` where the id is taken. */
+/** Throws AppError `invalid`, or `conflict` if the id exists. */
 export async function createRule(changing: Changing, given: GivenRule): Promise<RuleStored> {
   const { database, actor, now } = changing
   const read = readRule(given)
@@ -80,7 +80,7 @@ export async function createRule(changing: Changing, given: GivenRule): Promise<
     title: document.title,
     severity: document.severity,
     mode,
-    // A rule that was deleted and comes again goes on counting: its firings name versions.
+    // A rule that is created again continues the version numbers, because firings refer to versions.
     version: (await readLastVersion(database.db, id)) + 1,
     text: read.text,
     format: read.format,
@@ -113,7 +113,7 @@ async function findOwn(changing: Changing, id: string): Promise<RuleRow> {
   return row
 }
 
-/** Holds that nobody changed it since it was read. */
+/** Statement that fails the batch if the rule was changed since it was read. */
 async function assertUnchanged(trx: Trx, { id, version, mode }: RuleRow): Promise<void> {
   const now = await findRule(trx, id)
   if (!now) throw unknownRule(id)
@@ -199,7 +199,7 @@ export async function storeFileRule(
   })
 }
 
-/** Deletes a rule whose file is gone. */
+/** Deletes a rule whose file was removed. */
 export async function deleteFileRule(changing: Changing, row: RuleRow): Promise<void> {
   const action = { action: 'rule.delete', target: row.id, before: stateOf(row), after: null }
   await change(changing, action, (trx) => removeRule(trx, row.id))
@@ -215,7 +215,7 @@ export async function deleteRule(changing: Changing, id: string): Promise<void> 
   })
 }
 
-/** Hours of the chart in a list, the present one included. */
+/** Hours of the chart in a list, including the current one. */
 const recentHours = 24
 
 async function summaries(db: Db, rows: readonly RuleRow[], now: number) {

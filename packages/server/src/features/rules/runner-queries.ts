@@ -9,7 +9,7 @@ import type { ValueChanges, ValueRow } from './value-history.ts'
 export type FiringRow = Schema['rule_firings']
 export type ResponseRow = Schema['rule_responses']
 export type HourRow = Schema['rule_hours']
-/** A response with the firing that it belongs to. */
+/** A response with its firing. */
 export interface PendingResponse extends ResponseRow {
   title: string
   version: number
@@ -17,14 +17,14 @@ export interface PendingResponse extends ResponseRow {
   instance_id: string | null
 }
 
-/** A holder of the lease. */
+/** The lease holder. */
 export interface Holding {
   epoch: number
-  /** The place in the log as it is stored. */
+  /** Stored position in the log. */
   seq: number
 }
 
-/** Takes the lease where no other process holds it; undefined where another process does. */
+/** Claims the lease; undefined if another process holds it. */
 export async function claimLease(
   db: Db,
   holder: string,
@@ -41,7 +41,7 @@ export async function claimLease(
   return row && { epoch: Number(row.epoch), seq: Number(row.seq) }
 }
 
-/** Says that the holder lives; false when another process has the lease by now. */
+/** Renews the lease; false if another process has taken it. */
 export async function renewLease(db: Db, epoch: number, leasedUntil: number): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('rule_runner')
@@ -65,18 +65,18 @@ export function readLease(db: Db) {
   return db.selectFrom('rule_runner').select(['epoch', 'seq', 'leased_until']).executeTakeFirstOrThrow()
 }
 
-/** What every write of the runner begins with: it fails as stale when another process took the lease since. */
+/** First statement of every write of the runner: fails as stale if another process took the lease. */
 export function heldStatement({ db, dialect }: Database, { epoch, seq }: Holding): Statement {
   const held = db.selectFrom('rule_runner').select('id').where('id', '=', 1).where('epoch', '=', epoch)
   return dialect.lockFound(held.where('seq', '=', seq).compile())
 }
 
-/** Moves the place in the log, within a batch that `heldStatement` begins. */
+/** Advances the position in the log, within a batch that starts with `heldStatement`. */
 export function moveStatement(db: Db, seq: number, leasedUntil: number): Statement {
   return db.updateTable('rule_runner').set({ seq, leased_until: leasedUntil }).where('id', '=', 1).compile()
 }
 
-/** The columns that show whether a rule changed. */
+/** Columns that show whether a rule changed. */
 export function readRuleMarks(db: Db) {
   return db.selectFrom('rules').select(['id', 'version', 'mode', 'changed_at']).execute()
 }
@@ -89,7 +89,7 @@ export function readStarts(db: Db) {
   return db.selectFrom('rule_starts').selectAll().execute()
 }
 
-/** A rule begins; what another detection of it saw is forgotten. */
+/** Starts a rule, and deletes the history of its previous detection. */
 export function startStatements(db: Db, start: Schema['rule_starts']): Statement[] {
   const { rule_id, basis, after_seq } = start
   const mark = db
@@ -99,7 +99,7 @@ export function startStatements(db: Db, start: Schema['rule_starts']): Statement
   return [mark.compile(), db.deleteFrom('rule_values').where('rule_id', '=', rule_id).compile()]
 }
 
-/** When each group of a rule fired last, of the firings since. */
+/** Reads the last firing of each group of a rule, among the firings since a time. */
 export async function readGroupFirings(
   db: Db,
   id: string,
@@ -153,7 +153,7 @@ export async function readSpentFirings(
   return { lastFiredAt: last.fired_at, firings: firings.reverse() }
 }
 
-/** How often a group fired since. */
+/** Counts the firings of a group since a time. */
 export async function countGroupFirings(db: Db, id: string, group: string, since: number): Promise<number> {
   const { count } = await db
     .selectFrom('rule_firings')
@@ -165,7 +165,7 @@ export async function countGroupFirings(db: Db, id: string, group: string, since
   return Number(count)
 }
 
-/** Everything that is known for new_value, oldest first. */
+/** Reads the stored history for new_value, oldest first. */
 export function readValues(db: Db, id: string, basis: string): Promise<ValueRow[]> {
   return db
     .selectFrom('rule_values')

@@ -31,28 +31,28 @@ import {
 } from './runner-queries.ts'
 import { inherit, newRunningRule, type RunningRule, RunningSet } from './running-rule.ts'
 
-/** Without a sign of the holder for this long another process takes over, a second later at most. */
+/** Lease: after this time without a renewal another process takes over, at most a second later. */
 const leaseMs = 3_500
-/** Events of a page from memory. */
+/** Events per page from memory. */
 const nearRows = 500
-/** A page ends after so long, pauses in a flood included: the lease is renewed between pages. */
+/** Maximum duration of a page, including pauses in a flood: the lease is renewed between pages. */
 const maxPageMs = 1_000
 /** The place in the log is written with each firing, and otherwise this often: what is read again makes no firing. */
 const moveEveryMs = 1_000
-/** Values of new_value that wait to be written. */
+/** Maximum unwritten values of new_value. */
 const maxPendingValues = 5_000
-/** Firings of one transaction: each is an event as well. */
+/** Firings per transaction; each is also an event. */
 const maxMatched = 500
-/** After this long of catching up, changed rules get their turn. */
+/** While catching up, changed rules are loaded at this interval. */
 const followMs = 250
 const caller = 'rules'
 
-/** The lease is gone, or another write came first: what is in memory may be outdated. */
+/** The lease was lost or a write was stale: the state in memory may be outdated. */
 class Outdated extends Error {}
 
 /**
- * Takes every stored event through the rules, in order of seq, in the one process that holds the lease. What it knows
- * follows from the log, so another one continues where it was.
+ * Runs the rules on every stored event, in order of seq, in the process that holds the lease. The state is derived from the
+ * log, so that another process can continue.
  */
 export class RuleRunner {
   readonly #deps: Deps
@@ -65,15 +65,15 @@ export class RuleRunner {
   readonly #evictions: EvictionReport
   #holding: Holding | undefined
   #index = new RunningSet([])
-  /** Events up to it were taken through the rules; the stored place follows. */
+  /** Events up to this seq were processed; the stored position lags behind. */
   #seq = 0
   #head = 0
   #movedAt = -Infinity
   #isOpen = true
   #isAwake = false
-  /** The database did not answer: the next run reads on. */
+  /** The database did not answer: the next run continues. */
   #isWaiting = false
-  /** Rules that do not compile, by id, with when they were changed. */
+  /** Rules that do not compile, by id, with the time of their change. */
   readonly #broken = new Map<string, number>()
   #work: Promise<void> | undefined
 
@@ -92,7 +92,7 @@ export class RuleRunner {
     return this.#holding !== undefined
   }
 
-  /** Costs an event that no rule waits for next to nothing. */
+  /** Call with stored events. Almost free if no rules run. */
   #hear(rows: readonly EventFields[]): void {
     if (!this.#holding || this.#index.rules.length === 0) return
     this.#pace.note(rows.length)
@@ -101,7 +101,7 @@ export class RuleRunner {
     this.#wake()
   }
 
-  /** In a later turn: the callers that stored the events are answered first. */
+  /** Runs in a later turn, so that callers get their responses first. */
   #wake(): void {
     if (this.#isAwake || this.#isWaiting) return
     this.#isAwake = true
@@ -111,12 +111,12 @@ export class RuleRunner {
     })
   }
 
-  /** Periodic work: keeps or takes the lease, learns of changed rules, and follows the log. */
+  /** Periodic job: claims or renews the lease, loads changed rules, and processes the log. */
   async run(): Promise<void> {
     const { database, clock, metrics } = this.#deps
     const now = clock.now()
     this.#isWaiting = false
-    // Also while the database is away: the bus may still bring events.
+    // Also while the database is unavailable, because the bus may deliver events.
     if (this.#holding) metrics.rulesLag.set(Math.max(0, this.#head - this.#seq))
     try {
       if (this.#holding && !(await renewLease(database.db, this.#holding.epoch, now + leaseMs))) this.#drop()
@@ -143,8 +143,8 @@ export class RuleRunner {
   }
 
   /**
-   * Learns at once of rules that this process has changed, so that they hold for every event after the answer. Where
-   * another process runs the rules, it learns of them with its next run.
+   * Loads rules changed by this process at once, so that they apply to every event after the response. If another process
+   * runs the rules, it loads them with its next run.
    */
   async learn(): Promise<void> {
     if (!this.#holding) return
@@ -157,7 +157,7 @@ export class RuleRunner {
     }
   }
 
-  /** Ends after the page under way, and lets another process take over at once. */
+  /** Stops after the current page and releases the lease. */
   async close(): Promise<void> {
     this.#isOpen = false
     await this.whenIdle()
@@ -177,19 +177,19 @@ export class RuleRunner {
     this.#near.clear()
   }
 
-  /** One piece of work at a time: they share the states. */
+  /** Runs tasks one at a time, because they share the states. */
   async #alone(work: () => Promise<void>): Promise<void> {
     while (this.#work) await this.#work.catch(() => {})
     const running = work().finally(() => {
       if (this.#work === running) this.#work = undefined
-      // What came meanwhile was not heard.
+      // Events in between were missed.
       if (this.#isOpen && this.#holding && this.#seq < this.#head) this.#wake()
     })
     this.#work = running
     await running
   }
 
-  /** Takes events through the rules, for a while where there are many; a call meanwhile changes nothing. */
+  /** Processes events, for a limited time if there are many. Concurrent calls have no effect. */
   async #follow(): Promise<void> {
     if (this.#work) return this.#work.catch(() => {})
     await this.#alone(async () => {
@@ -200,13 +200,13 @@ export class RuleRunner {
         else if (!(await this.#takePage(this.#holding))) return
       }
     }).catch((fault) => {
-      // The page comes again: states that went on with it would count its events twice.
+      // The page will be processed again, so drop states that already counted its events.
       this.#drop()
       if (!(fault instanceof Outdated)) this.#deps.log.warn({ err: fault }, 'the rules wait for the database')
     })
   }
 
-  /** False where the page could not be read: the next run reads it again. */
+  /** False if the page could not be read: the next run retries. */
   async #takePage(holding: Holding): Promise<boolean> {
     let events: RuleEvent[]
     try {
@@ -217,7 +217,7 @@ export class RuleRunner {
       return false
     }
     if (events.length === 0) {
-      // Nothing is stored up to there any more.
+      // Events up to there were deleted.
       this.#seq = this.#head
       return true
     }
@@ -253,7 +253,7 @@ export class RuleRunner {
     return near.map((event) => ruleEventOf(event, event.instance_id === null ? undefined : tags.get(event.instance_id)))
   }
 
-  /** Writes firings and what new_value saw with the place in the log, all or nothing. */
+  /** Writes firings, values of new_value and the position in the log in one transaction. */
   async #write(holding: Holding, matched: readonly Matched[]): Promise<void> {
     const { database, clock, metrics } = this.#deps
     const now = clock.now()
@@ -261,13 +261,13 @@ export class RuleRunner {
     const values = this.#index.rules.flatMap(({ row, basis, history }) =>
       history.pending === 0 ? [] : this.#statements.values(row.id, basis, history.takeChanges()),
     )
-    // Written with the place in the log, each is counted once, wherever a process ends.
+    // Written together with the position in the log, so that each is counted exactly once, even after a crash.
     const suppressed = this.#index.takeSuppressed()
     const hours = suppressed.map(({ row, hour, count }) => ({ rule_id: row.id, hour, count: 0, suppressed: count }))
     const counts = hours.length > 0 ? [this.#statements.hours(hours)] : []
     const first = [heldStatement(database, holding), moveStatement(database.db, this.#seq, now + leaseMs)]
     const results = await this.#batch([...first, ...writing.statements, ...values, ...counts]).catch((fault) => {
-      // What was to be written left the states: it is found again in the log.
+      // The unwritten changes are no longer in the states; they are recomputed from the log.
       this.#drop()
       throw fault
     })
@@ -290,14 +290,14 @@ export class RuleRunner {
 
   #isMoveDue = (): boolean => this.#deps.clock.monotonic() - this.#movedAt >= moveEveryMs
 
-  /** Writes the place in the log now and then: what a restart reads again is bounded. */
+  /** Writes the position in the log regularly, which limits what a restart reads again. */
   async #move(): Promise<void> {
     const holding = this.#holding
     if (!holding || (holding.seq === this.#seq && this.#index.pendingValues() === 0)) return
     if (this.#isMoveDue()) await this.#write(holding, [])
   }
 
-  /** Begins as the holder of the lease: rebuilds what each rule knows. */
+  /** Starts as lease holder: rebuilds the state of each rule. */
   async #take(holding: Holding): Promise<void> {
     const { clock, database, log } = this.#deps
     this.#seq = holding.seq
@@ -325,7 +325,7 @@ export class RuleRunner {
     log.info({ epoch: holding.epoch, rules: rules.length, seq: holding.seq }, 'this process runs the rules')
   }
 
-  /** Notes that rules see events from here on. */
+  /** Stores that rules process events from here on. */
   async #begin(holding: Holding, rules: readonly RunningRule[]): Promise<void> {
     if (rules.length === 0) return
     const { database } = this.#deps
@@ -354,7 +354,7 @@ export class RuleRunner {
     return rules
   }
 
-  /** Learns of rules that were added, changed or removed. */
+  /** Loads rules that were added, changed or removed. */
   async #refresh(): Promise<void> {
     const found = await readRuleMarks(this.#deps.database.db)
     const marks = found.filter(({ id, changed_at }) => this.#broken.get(id) !== changed_at)
@@ -372,7 +372,7 @@ export class RuleRunner {
     await this.#alone(() => this.#exchange(ids, next))
   }
 
-  /** Runs other rules from the next event on. */
+  /** Replaces the rules from the next event on. */
   async #exchange(ids: readonly string[], compiled: readonly RunningRule[]): Promise<void> {
     const holding = this.#holding
     if (!holding) return

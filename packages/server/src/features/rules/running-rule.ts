@@ -10,15 +10,15 @@ import type { RuleRow } from './queries.ts'
 import { readRule } from './rule-text.ts'
 import { StoredHistory } from './value-history.ts'
 
-/** A rule with what it knows of the events before. */
+/** A rule with its state. */
 export interface RunningRule {
   row: Pick<RuleRow, 'id' | 'title' | 'severity' | 'mode' | 'version' | 'changed_at'>
   rule: CompiledRule
-  /** Digest of what the state depends on. */
+  /** Digest of the parts of the rule on which the state depends. */
   basis: string
   state: RuleState
   history: StoredHistory
-  /** It sees events after this seq. */
+  /** Only events after this seq are processed. */
   afterSeq: number
 }
 
@@ -28,7 +28,7 @@ const basisOf = ({ detection, correlation }: RuleDocument): string =>
     .digest('hex')
     .slice(0, 32)
 
-/** A rule that saw nothing yet. Throws where its text does not compile. */
+/** Creates a rule with an empty state. Throws if its text does not compile. */
 export function newRunningRule(row: RunningRule['row'] & Pick<RuleRow, 'text'>, afterSeq: number): RunningRule {
   const { rule } = readRule(row.text)
   const { id, title, severity, mode, version, changed_at } = row
@@ -43,8 +43,8 @@ export function newRunningRule(row: RunningRule['row'] & Pick<RuleRow, 'text'>, 
 }
 
 /**
- * Takes over what an earlier version with the same basis knew. Another version or mode begins with new budgets: a rule
- * that is switched to enforce during a flood acts at once.
+ * Takes over the state of an earlier version with the same basis. Another version or mode starts with new budgets, so that
+ * a rule switched to enforce during a flood acts at once.
  */
 export function inherit(next: RunningRule, { row, state, history, afterSeq }: RunningRule): RunningRule {
   const isSame = next.row.version === row.version && next.row.mode === row.mode
@@ -64,7 +64,7 @@ export function rereadOf(correlation: Correlation): number {
   return (historyless(correlation) ? 0 : correlation.timespan) + inner
 }
 
-/** Whether any of its correlations asks what was shown before. */
+/** Whether any of its correlations uses the history of new_value. */
 export const asksHistory = (correlation: Correlation): boolean =>
   historyless(correlation) || innerOf(correlation).some(asksHistory)
 
@@ -72,7 +72,7 @@ export const asksHistory = (correlation: Correlation): boolean =>
 const looksAtTags = ({ document: { detection, correlation, exceptions } }: CompiledRule): boolean =>
   JSON.stringify([detection, correlation, exceptions]).includes('"tags')
 
-/** Takes an event that it saw before through a state that is rebuilt. */
+/** Processes an earlier event in a state that is rebuilt. */
 export function replay(running: RunningRule, event: RuleEvent, history: ReturnType<StoredHistory['asBefore']>): void {
   if (event.row.seq! <= running.afterSeq) return
   history.seq = event.row.seq!
@@ -93,7 +93,7 @@ export class RunningSet {
     this.#histories = rules.filter(({ rule }) => asksHistory(rule.correlation)).map(({ history }) => history)
   }
 
-  /** Takes the next event of the log through all rules. */
+  /** Processes the next event of the log in all rules. */
   take(event: RuleEvent): readonly RuleFiring<RunningRule>[] {
     for (const history of this.#histories) history.seq = event.row.seq!
     return this.#set.take(event)

@@ -23,15 +23,15 @@ export interface ValueRow {
 
 export interface ValueChanges {
   changed: ValueRow[]
-  /** Groups of which nothing is known any more. */
+  /** Groups that were dropped. */
   forgotten: string[]
 }
 
 const bounds = { groups: ruleLimits.groups, entries: ruleLimits.groupEntries }
 
 /**
- * What groups showed before, for new_value: kept in memory within the bounds of a rule, the least recently used group goes
- * first. What changed is written with the place in the log, so that both always belong together.
+ * Earlier values of groups, for new_value. Kept in memory within the limits of a rule; the least recently used group is
+ * dropped first. Changes are written together with the position in the log.
  */
 export class StoredHistory implements ValueHistory {
   readonly #groups = new ByUse<KnownGroup>()
@@ -39,10 +39,10 @@ export class StoredHistory implements ValueHistory {
   #dirty = new Map<string, Set<string>>()
   #forgotten = new Set<string>()
   evicted = 0
-  /** The event that is stepped through. */
+  /** The event being processed. */
   seq = 0
 
-  /** `rows` by the time at which they were seen, oldest first. */
+  /** `rows`: by time, oldest first. */
   constructor(rows: readonly ValueRow[] = []) {
     for (const { group_key, value, seen_at, new_seq } of rows) {
       const group = this.#use(group_key, seen_at)
@@ -77,7 +77,7 @@ export class StoredHistory implements ValueHistory {
     }
   }
 
-  /** The group of this key, which becomes the newest. */
+  /** Returns the group of this key as the most recently used. */
   #use(key: string, since: number): KnownGroup {
     const known = this.#groups.get(key)
     if (known) {
@@ -95,12 +95,12 @@ export class StoredHistory implements ValueHistory {
     this.#dirty.set(key, values)
   }
 
-  /** How many rows `takeChanges` would return at least. */
+  /** Minimum number of rows that `takeChanges` would return. */
   get pending(): number {
     return this.#dirty.size + this.#forgotten.size
   }
 
-  /** Changes since the last call, to be written. */
+  /** Returns the changes since the last call, to be written. */
   takeChanges(): ValueChanges {
     const changed = [...this.#dirty].flatMap(([group_key, values]) => {
       const group = this.#groups.get(group_key)!

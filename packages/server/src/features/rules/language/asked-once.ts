@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto'
 
 type Question<Event extends object, Answer> = (event: Event) => Answer
 
-/** Questions that rules share: fleets have some dozens of fields. Beyond, newer rules share with each other alone. */
+/** Maximum shared predicates: fleets have some dozens of fields. Beyond it, newer rules only share among themselves. */
 const maxQuestions = 1_000
 const questions = new Map<string, unknown>()
 
 /**
- * A question about an event, shared by all rules that ask one of this name: the last event that it was asked about is
- * remembered with its answer, so that an event is read once, however many rules look at it.
+ * A predicate on events, shared by all rules that use the same one. It caches the result for the last event, so that an
+ * event is read once for any number of rules.
  */
 export function askedOnce<Event extends object, Answer>(
   name: string,

@@ -1,4 +1,4 @@
-/** A member of a list by use, which links its members. */
+/** A member of `ByUse`, a linked list. */
 export interface Linked<Member> {
   readonly key: string
   older: Member | undefined
@@ -6,8 +6,8 @@ export interface Linked<Member> {
 }
 
 /**
- * Members by key, and in the order of their last use. A Map that moves a key by deleting and adding it does the same, but
- * leaves holes that each look at its first key walks over, and copies itself whenever they are many.
+ * Members by key and in the order of their last use. A Map would need deleting and adding a key to move it, which leaves
+ * holes that every access to the first key walks over, and copies the map when there are many.
  */
 export class ByUse<Member extends Linked<Member>> {
   readonly #members = new Map<string, Member>()
@@ -26,13 +26,13 @@ export class ByUse<Member extends Linked<Member>> {
     return this.#members.get(key)
   }
 
-  /** Adds a member as the newest. */
+  /** Adds a member as the most recently used. */
   add(member: Member): void {
     this.#members.set(member.key, member)
     this.#append(member)
   }
 
-  /** Makes a member the newest. */
+  /** Makes a member the most recently used. */
   use(member: Member): void {
     if (member === this.#newest) return
     this.#unlink(member)
@@ -44,7 +44,7 @@ export class ByUse<Member extends Linked<Member>> {
     this.#unlink(member)
   }
 
-  /** The oldest first. */
+  /** Iterates from the least recently used. */
   *[Symbol.iterator](): Generator<Member, void> {
     for (let member = this.#oldest; member; member = member.newer) yield member
   }

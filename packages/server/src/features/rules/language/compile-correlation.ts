@@ -12,12 +12,12 @@ import { type Budget, compileCondition, everyOf, type Predicate, type Selections
 export interface CorrelationParts {
   names: readonly string[]
   selections: Selections
-  /** The condition of the detection; undefined where it has none. */
+  /** Condition of the detection; undefined if there is none. */
   predicate: Predicate | undefined
   used: Set<string>
   faults: Faults
   budget: Budget
-  /** Correlations so far, which share the bounds of the rule. */
+  /** Number of correlations so far, which share the limits of the rule. */
   count: number
 }
 
@@ -25,7 +25,7 @@ const checkInner = lazyCheck(RuleCorrelation)
 
 const maxSpanMs = ruleLimits.timespanSeconds * 1_000
 
-/** Milliseconds; adds a fault where it is longer than events are kept. */
+/** Parses a duration to milliseconds; adds a fault if it exceeds the retention of events. */
 export function spanMs(text: string, path: Path, faults: Faults): number {
   const ms = durationMs(text)
   if (ms > maxSpanMs)
@@ -42,7 +42,7 @@ function compileFields(names: readonly string[], path: Path, parts: CorrelationP
   })
 }
 
-/** Counts that fire; a sentence where the condition says something that events alone cannot show. */
+/** Returns the range of counts that fire, or a sentence if the condition cannot be decided from events alone. */
 function rangeOf(correlation: RuleCorrelation): { min: number; max: number } | string {
   const { type, condition = {}, rules = [] } = correlation
   const { gt, gte, lt, lte, eq } = condition
@@ -96,12 +96,12 @@ function compileStep(rule: unknown, path: Path, parts: CorrelationParts, depth: 
   return correlation && { correlation }
 }
 
-/** Undefined where a selection could not be compiled, which was reported. */
+/** Undefined if a selection could not be compiled, which was reported. */
 function compileKnown(condition: Condition, selections: Selections): Predicate | undefined {
   return namesIn(condition).every((name) => selections.has(name)) ? compileCondition(condition, selections) : undefined
 }
 
-/** The steps of a JSON pointer. */
+/** Splits a JSON pointer into its steps. */
 export const pointer = (text: string): (string | number)[] =>
   text
     .split('/')

@@ -1,7 +1,7 @@
 import { ruleLimits } from '@wardline/contract'
 import { shown } from './fault.ts'
 
-/** A condition over selections; `1 of x*` and its like are resolved to the selections that they stand for. */
+/** A condition over selections; `1 of x*` and similar forms are resolved to the selections that they name. */
 export type Condition =
   | { kind: 'selection'; name: string }
   | { kind: 'not'; operand: Condition }
@@ -12,7 +12,7 @@ type ParsedCondition = { condition: Condition } | { offset: number; sentence: st
 const selectionName = /^[A-Za-z_][A-Za-z0-9_-]*$/
 const reserved = ['and', 'or', 'not', 'of', 'them', 'all', '1']
 
-/** Why a selection cannot have this name; undefined when it can. */
+/** Returns why a selection cannot have this name; undefined if it can. */
 export function selectionNameFault(name: string): string | undefined {
   if (reserved.includes(name.toLowerCase())) return `A selection cannot be called ${name}: conditions use the word.`
   if (!selectionName.test(name)) {
@@ -26,7 +26,7 @@ interface Word {
   offset: number
 }
 
-/** Internal to the parser: where it stopped, and why. */
+/** Error of the parser with its position. */
 class Stop extends Error {
   readonly offset: number
 
@@ -52,7 +52,7 @@ const matchesName = (pattern: string, name: string): boolean => {
 const join = (kind: 'and' | 'or', operands: Condition[]): Condition =>
   operands.length === 1 ? operands[0]! : { kind, operands }
 
-/** Reads a condition of Sigma. From loose to tight: or, and, not, `1 of`, brackets. */
+/** Parses a Sigma condition. Precedence from low to high: or, and, not, `1 of`, brackets. */
 export function parseCondition(text: string, selections: readonly string[]): ParsedCondition {
   const words: Word[] = [...text.matchAll(/[()]|[^\s()|]+|\|/g)].map(({ 0: word, index }) => ({
     text: word,
@@ -138,7 +138,7 @@ export function parseCondition(text: string, selections: readonly string[]): Par
   }
 }
 
-/** Names of the selections that a condition uses. */
+/** Returns the names of the selections that a condition uses. */
 export function namesIn(condition: Condition): string[] {
   switch (condition.kind) {
     case 'selection':
@@ -150,7 +150,7 @@ export function namesIn(condition: Condition): string[] {
   }
 }
 
-/** The condition as text, with other names for its selections. */
+/** Formats the condition, with renamed selections. */
 export function printCondition(condition: Condition, rename: (name: string) => string): string {
   switch (condition.kind) {
     case 'selection':

@@ -8,84 +8,84 @@ import type { Predicate } from './selection.ts'
 export interface Correlation {
   type: RuleCorrelation['type']
   steps: Step[]
-  /** undefined where the event belongs to no group. */
+  /** Returns undefined if the event belongs to no group. */
   group(event: RuleEvent): string | undefined
   timespan: number
-  /** Of value_count and new_value: what the event shows of their fields. */
+  /** For value_count and new_value: returns the values of their fields in the event. */
   values: ((event: RuleEvent) => readonly string[]) | undefined
-  /** Counts from `min` to `max` fire. */
+  /** Counts from `min` to `max` fire the rule. */
   min: number
   max: number
-  /** new_value: how old a group must be. */
+  /** For new_value: minimum age of a group. */
   learning: number
-  /** new_value: names a group in the history of the rule, which several correlations may share. */
+  /** For new_value: key of a group in the history of the rule, which several correlations may share. */
   historyKey: ((event: RuleEvent) => string) | undefined
 }
 
 export type Step = { predicate: Predicate } | { correlation: Correlation }
 
-/** Groups that a correlation may keep, and marks or values in all of them; firings of an instance in a minute. */
+/** Limits of a correlation: groups, and marks or values in all of them; firings per instance and minute. */
 export interface Bounds {
   groups: number
   entries: number
   firings: number
 }
 
-/** A value of a group, with the event that showed it last. */
+/** A value of a group, with the last event that had it. */
 interface SeenValue extends Linked<SeenValue> {
   mark: Mark
 }
 
-/** One group of one correlation. Only the part that the type needs is there. */
+/** A group of a correlation. Contains only the fields that its type needs. */
 interface Group extends Linked<Group> {
   /** event_count: the newest, as many as the condition distinguishes. value_count: by value, oldest first. */
   marks: Marks | undefined
   values: ByUse<SeenValue> | undefined
   /** temporal: the newest event of each step. */
   steps: (Mark | null)[] | undefined
-  /** temporal_ordered: of each number of steps, the sequence that began last. */
+  /** temporal_ordered: for each number of steps, the sequence that began last. */
   chains: (Mark[] | null)[] | undefined
   /** When the group last fired. */
   firedAt: number | undefined
-  /** Effective time of its last event. */
+  /** Effective time of the group's last event. */
   touched: number
 }
 
-/** State of a correlation and of those within it. */
+/** State of a correlation and of nested ones. */
 export interface CorrelationState {
   groups: ByUse<Group>
-  /** Marks and values in all groups. */
+  /** Number of marks and values in all groups. */
   entries: number
   inner: (CorrelationState | null)[]
 }
 
 /**
- * What groups showed before, for new_value. In the service it comes from the database: read for the groups of a batch
- * before its events are stepped through, written with its firings.
+ * Earlier values of groups, for new_value. In the service it is stored in the database: read for the groups of a batch
+ * before its events are processed, and written with its firings.
  */
 export interface ValueHistory {
   look(group: string, value: string): { groupSince?: number | undefined; valueSeen?: number | undefined }
-  /** `isNew`: whether the value was judged to be new at this event. */
+  /** `isNew`: whether the value was new at this event. */
   note(group: string, value: string, time: number, isNew: boolean): void
 }
 
 /** Inputs of a step besides its own state. */
 export interface Surroundings {
-  /** Effective time: the highest time of any event so far, so that a clock that went back opens no window again. */
+  /** Effective time: the highest time of all events so far, so that a clock set back does not reopen a window. */
   time: number
   seq: number
   cooldown: number
   history: ValueHistory
   bounds: Bounds
-  /** Counts the groups that were dropped because there were too many. */
+  /** Counts groups dropped because of the limit. */
   counter: { evicted: number }
 }
 
 interface Hit {
   group: string
-  /** Count of events, values or steps. */
+  /** Number of events, values or steps. */
   count: number
-  /** The events that made it, oldest first. Listed only when the rule fires: a window may have thousands. */
+  /** Returns the contributing events, oldest first. Called only if the rule fires, because a window may have thousands. */
   seqs(): number[]
 }
 
@@ -119,7 +119,7 @@ function drop(state: CorrelationState, group: Group): void {
   state.entries -= sizeOf(group)
 }
 
-/** The group of this key, which becomes the newest; those whose window has passed go. */
+/** Returns the group of this key as the most recently used, and removes groups whose window has passed. */
 function enter({ timespan }: Correlation, state: CorrelationState, key: string, around: Surroundings): Group {
   const { groups } = state
   const since = around.time - Math.max(timespan, around.cooldown)
@@ -135,7 +135,7 @@ function enter({ timespan }: Correlation, state: CorrelationState, key: string, 
   return group
 }
 
-/** Keeps the bounds after a group grew by so many entries. */
+/** Enforces the limits after a group grew. */
 function settle(state: CorrelationState, grown: number, { bounds, counter }: Surroundings): void {
   const { groups } = state
   state.entries += grown
@@ -145,7 +145,7 @@ function settle(state: CorrelationState, grown: number, { bounds, counter }: Sur
   }
 }
 
-/** As many as the condition distinguishes: beyond `max` it matters only that there are more. */
+/** Number of events that the condition distinguishes: above `max` only that there are more matters. */
 const capOf = ({ min, max }: Correlation): number => Math.max(1, Number.isFinite(max) ? max + 1 : min)
 
 function countEvents(correlation: Correlation, group: Group, { time, seq }: Surroundings): number {
@@ -192,8 +192,8 @@ function findTogether(
 }
 
 /**
- * Of all sequences of the first steps, the one that began last is kept: where it does not end within the timespan, no other
- * does. From the last step to the first, so that an event is one step of a sequence.
+ * For each number of first steps, keeps the sequence that began last: if it does not end within the timespan, no other one
+ * does. Runs from the last step to the first, so that an event counts as only one step.
  */
 function findInOrder(
   { steps, timespan }: Correlation,
@@ -217,7 +217,7 @@ function findInOrder(
 function isNewTo(correlation: Correlation, key: string, values: readonly string[], around: Surroundings): boolean {
   const { time, history } = around
   const { timespan, learning } = correlation
-  // All of the event are judged before one is noted: its first value must not make the group known.
+  // Judge all values of the event before storing one, because the first value would make the group known.
   const isNew = values.map((value) => {
     const { groupSince, valueSeen } = history.look(key, value)
     const isKnownGroup = groupSince !== undefined && groupSince <= time - learning
@@ -229,7 +229,7 @@ function isNewTo(correlation: Correlation, key: string, values: readonly string[
 
 const onlyStep: readonly boolean[] = [true]
 
-/** Which steps the event matches; undefined where it matches none. Those that are correlations take it, too. */
+/** Returns the steps that the event matches; undefined if none. Also passes the event to steps that are correlations. */
 function matchedSteps(
   { steps }: Correlation,
   { inner }: CorrelationState,
@@ -238,7 +238,7 @@ function matchedSteps(
   around: Surroundings,
 ): readonly boolean[] | undefined {
   const [only] = steps
-  // Most correlations count what one condition matches.
+  // Most correlations have a single condition.
   if (steps.length === 1 && 'predicate' in only!) return matched.includes(only.predicate) ? onlyStep : undefined
   const found = steps.map((step, index) =>
     'predicate' in step
@@ -262,8 +262,8 @@ const marksOf = ({ type, timespan }: Correlation, group: Group, time: number): r
 }
 
 /**
- * Takes one event through a correlation and those within it. `matched` has the predicates that match it. Every event of the
- * log is to come once, in order of seq.
+ * Processes an event in a correlation and nested ones. `matched`: the predicates that match it. Must be called once per
+ * event of the log, in order of seq.
  */
 export function advance(
   correlation: Correlation,
@@ -306,8 +306,8 @@ export function advance(
 }
 
 /**
- * Whether the group may fire now: false while its cooldown lasts, and where the budget is spent. Notes that it does: a
- * suppressed firing begins no cooldown, since it is not stored.
+ * Whether the group may fire now: false during its cooldown, and if the budget is spent. Records the firing. A suppressed
+ * firing starts no cooldown, because it is not stored.
  */
 export function mayFire(
   correlation: Correlation,

@@ -3,14 +3,14 @@ import { ruleLimits } from '@wardline/contract'
 import type { Document, Node } from 'yaml'
 import { type Path, type RuleFault, shown } from './fault.ts'
 
-// Loaded with the first rule: a service without rules starts sooner and takes less memory.
+// Loaded with the first rule, so that a service without rules starts faster and uses less memory.
 const load = createRequire(import.meta.url)
 const yaml = () => load('yaml') as typeof import('yaml')
 
-/** One document of a text, as plain values. */
+/** A document of a text, as plain values. */
 export interface SourceDocument {
   value: unknown
-  /** Where the value at the path stands, or the name of the field where there is one. */
+  /** Returns the position of the value at the path, or of its field name if there is one. */
   fault(path: Path, sentence: string, offset?: number): RuleFault
 }
 
@@ -21,16 +21,16 @@ interface ReadText {
 
 interface Place {
   start: number
-  /** Where the text of a scalar begins that stands in the file as it is; undefined for one with escapes or folds. */
+  /** Returns the start of a scalar written literally; undefined for one with escapes or folds. */
   text: number | undefined
   children?: Map<string | number, Place>
 }
 
-/** What the core schema knows. A tag could ask for a type that has no meaning here. */
+/** Types of the core schema. Other tags have no meaning here. */
 const coreTags = /^tag:yaml\.org,2002:(str|int|float|bool|null|map|seq)$/
 
 /**
- * The text cut into words, without building anything of it: the parser recurses into what is nested, and takes seconds for
+ * Counts the tokens of the text before it is parsed, because the parser recurses into nested values and takes seconds for
  * 64 KiB of brackets.
  */
 function findExcess(text: string): { offset: number; sentence: string } | undefined {
@@ -44,7 +44,7 @@ function findExcess(text: string): { offset: number; sentence: string } | undefi
     tokens += 1
     if (token === '[' || token === '{') brackets += 1
     if (token === ']' || token === '}') brackets -= 1
-    // `- - - a` is a list in a list in a list.
+    // `- - - a` is three nested lists.
     if (brackets === 0 && (token === '-' || token === '?' || token === ':')) indicators += 1
     if (token.startsWith('\n') || token.startsWith('\r')) indicators = 0
     if (token === '---') documents += 1
@@ -58,13 +58,13 @@ function findExcess(text: string): { offset: number; sentence: string } | undefi
     if (brackets > ruleLimits.depth || indicators > ruleLimits.depth) {
       return { offset, sentence: `Lists and maps are nested more than ${ruleLimits.depth} levels deep.` }
     }
-    // The lexer marks documents, scalars and errors by control characters, which the text does not have.
+    // The lexer marks documents, scalars and errors by control characters, which the text does not contain.
     if (!/^[\u0002\u0018\u001f\ufeff]$/.test(token)) offset += token.length
   }
   return undefined
 }
 
-/** A composed document as plain values with their places. Throws RuleFault. */
+/** Converts a composed document to plain values with positions. Throws RuleFault. */
 function readValue(document: Document.Parsed, fault: (start: number, sentence: string) => RuleFault) {
   const { isAlias, isMap, isScalar, isSeq } = yaml()
   const startOf = (node: Node | null): number => node?.range?.[0] ?? 0
@@ -96,7 +96,7 @@ function readValue(document: Document.Parsed, fault: (start: number, sentence: s
       return { value: list, place }
     }
     if (!isMap(node)) throw refuse('This is neither a value, a list nor a map.')
-    // Without a prototype: `__proto__` is a name like any other.
+    // Without a prototype, so that `__proto__` is an ordinary name.
     const map: Record<string, unknown> = Object.create(null)
     for (const { key, value } of node.items) {
       const name = isScalar(key) ? (key.source ?? String(key.value)) : undefined
@@ -112,10 +112,10 @@ function readValue(document: Document.Parsed, fault: (start: number, sentence: s
   return read(document.contents as Node | null, 0)
 }
 
-/** The parser's messages are for its programmers: an address, a snippet of the text. */
+/** Shortens messages of the parser, which contain a position and a snippet of the text. */
 const plain = (message: string): string => `This is not valid YAML: ${message.split('\n')[0]!.replace(/[.:]?$/, '.')}`
 
-/** Reads YAML or JSON. What a text does to the parser is bounded before it runs, see ruleLimits. */
+/** Parses YAML or JSON. The cost of parsing is limited before it starts, see ruleLimits. */
 export function readText(text: string): ReadText {
   const bytes = Buffer.byteLength(text)
   if (bytes > ruleLimits.textBytes) {
@@ -141,7 +141,7 @@ export function readText(text: string): ReadText {
     // No merge keys, and no types such as !!binary.
     merge: false,
     resolveKnownTags: false,
-    // Compared pair by pair; readValue compares them by hash.
+    // The parser compares keys in pairs; readValue uses a hash.
     uniqueKeys: false,
     prettyErrors: false,
     logLevel: 'silent',
@@ -159,7 +159,7 @@ export function readText(text: string): ReadText {
       faults.push(at(error.pos[0], plain(error.message)))
       continue
     }
-    // What follows the last `---`.
+    // The text after the last `---`.
     if (document.contents === null || (isScalar(document.contents) && document.contents.value === null)) continue
     try {
       const { value, place } = readValue(document, at)

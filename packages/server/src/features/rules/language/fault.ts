@@ -1,22 +1,22 @@
-/** A fault in the text of a rule, with its place. */
+/** A fault in the text of a rule, with its position. */
 export interface RuleFault {
-  /** From 1. */
+  /** Starts at 1. */
   line: number
   column: number
   /** One plain sentence. */
   sentence: string
 }
 
-/** The way to a value in a document: names of fields and places in lists. */
+/** Path to a value in a document: names of fields and indexes in lists. */
 export type Path = readonly (string | number)[]
 
-/** Collects what is wrong with one document. */
+/** Collects the faults of one document. */
 export interface Faults {
-  /** `offset`: characters into the value at the path, for a place within a text. */
+  /** `offset`: characters into the value at the path, for a position within a text. */
   add(path: Path, sentence: string, offset?: number): void
 }
 
-/** Text of others in a sentence: no more of it than helps. */
+/** Shortens external text for a sentence. */
 export const shown = (text: unknown): string => {
   const full = typeof text === 'string' ? text : String(JSON.stringify(text))
   return full.length > 60 ? `${full.slice(0, 57)}…` : full

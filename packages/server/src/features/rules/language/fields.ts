@@ -2,7 +2,7 @@ import { type EventRow, ruleLimits, toolOf } from '@wardline/contract'
 import { askedOnce } from './asked-once.ts'
 import { shown } from './fault.ts'
 
-/** An event with what rules look at. */
+/** An event with the data that rules use. */
 export interface RuleEvent {
   row: EventRow
   /** Tags of its instance. */
@@ -12,9 +12,9 @@ export interface RuleEvent {
 /** A field of an event. */
 export interface Field {
   name: string
-  /** undefined where the event has no such field; null where its value is null. */
+  /** Undefined if the event lacks the field; null if its value is null. */
   read(event: RuleEvent): unknown
-  /** The same with its values as text in lower case, in lists as well. */
+  /** The value with texts in lower case, also within lists. */
   lower(event: RuleEvent): unknown
 }
 
@@ -45,19 +45,19 @@ const ownFields: Record<string, (event: RuleEvent) => unknown> = {
   session_id: ({ row }) => row.session_id ?? undefined,
   ip_address: ({ row }) => row.ip_address ?? undefined,
   tags: ({ tags }) => (tags.length === 0 ? undefined : tags),
-  /** The tool that the metadata names, by whichever of its three names. */
+  /** Tool in the metadata, under any of its three names. */
   tool: ({ row }) => toolOf(row.metadata) ?? undefined,
   /** Hour of the event, 0 to 23, UTC. */
   hour: ({ row }) => Number(row.created_at.slice(11, 13)),
 }
 
-/** The type of an event in lower case. */
+/** Returns the type of an event in lower case. */
 export const typeName = fieldOf('event_type', ownFields.event_type!).lower as (event: RuleEvent) => string
 
-/** The tool of an event in lower case. */
+/** Returns the tool of an event in lower case. */
 export const toolName = fieldOf('tool', ownFields.tool!).lower as (event: RuleEvent) => string | undefined
 
-/** Goes into each element of a list on the way. */
+/** Resolves a path, through each element of lists on the way. */
 function descend(value: unknown, path: readonly string[], from: number): unknown {
   if (from === path.length) return value
   if (Array.isArray(value)) {
@@ -70,7 +70,7 @@ function descend(value: unknown, path: readonly string[], from: number): unknown
 
 const metadataPrefix = 'metadata.'
 
-/** The field of this name, or the sentence that says why there is none. */
+/** Returns the field of this name, or a sentence that says why there is none. */
 export function findField(name: string): Field | string {
   if (Object.hasOwn(ownFields, name)) return fieldOf(name, ownFields[name]!)
   if (!name.startsWith(metadataPrefix)) {
@@ -87,5 +87,5 @@ export function findField(name: string): Field | string {
   )
 }
 
-/** Whether this is a field of events without metadata. */
+/** Whether the field is outside of the metadata. */
 export const isOwnField = (name: string): boolean => Object.hasOwn(ownFields, name)

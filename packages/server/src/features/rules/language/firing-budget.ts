@@ -27,7 +27,7 @@ export class FiringBudget {
   #spent = new ByUse<Spent>()
   readonly #suppressed = new Map<number, number>()
 
-  /** Spends a firing; false where the budget of the reporter is spent. */
+  /** Takes a firing from the budget; false if the reporter's budget is spent. */
   take(reporter: Reporter, { time, bounds, counter }: Pick<Surroundings, 'time' | 'bounds' | 'counter'>): boolean {
     const minute = startOf(time, minuteMs)
     if (minute !== this.#minute) this.restore(minute, [])
@@ -59,7 +59,7 @@ export class FiringBudget {
     return counts
   }
 
-  /** Sets what was spent of a minute, those first whose last firing is the oldest. */
+  /** Restores the spent budgets of a minute, ordered by last firing, oldest first. */
   restore(minute: number, spent: readonly SpentFirings[]): void {
     this.#minute = minute
     this.#spent = new ByUse()
