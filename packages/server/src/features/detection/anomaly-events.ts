@@ -4,7 +4,7 @@ import type { EventToStore } from '../events/ingest.ts'
 import { ownEventToStore } from '../events/new-event.ts'
 import type { Basis, Episode, Finding, Grounds, Outcome } from './baseline.ts'
 
-/** What an event is about. */
+/** Subject of an event. */
 export interface Subject {
   instanceId: string
   sessionId: string | null
@@ -14,7 +14,7 @@ export interface Subject {
 }
 
 const round = (value: number): number => Number(value.toPrecision(value < 10 ? 2 : 3))
-/** Counts are shown as such; other numbers with the digits that matter. */
+/** Formats integers as they are, and other numbers with significant digits. */
 const shown = (value: number): string => String(Number.isInteger(value) ? value : Number(value.toPrecision(4)))
 
 const peers: Record<Exclude<Basis, 'own' | 'none'>, string> = {
@@ -37,7 +37,7 @@ function usualText({ basis, usual, highest, isQuietTime, samples }: Grounds): st
   return `9 of 10 samples${when} are ${range}, the highest in 30 days was ${shown(highest)}`
 }
 
-/** A sample counts what happened since the one before, unless the agent was away. */
+/** Text of the period that a sample covers, since the previous one; empty if the agent was offline in between. */
 function intervalText(sinceLast: number | null): string {
   const counts = sinceLast !== null && sinceLast >= minuteMs && sinceLast <= hourMs
   return counts ? ` in ${Math.round(sinceLast / minuteMs)} min` : ''
@@ -59,7 +59,7 @@ function toStore({ instanceId, sessionId, now }: Subject, event: Parameters<type
   return { ...ownEventToStore(event, now), instance_id: instanceId, session_id: sessionId }
 }
 
-/** What readers of the detector before know, and what explains the event. */
+/** Metadata of the event: the fields of earlier versions, and the explanation. */
 function factsOf({ metric, value }: Subject, grounds: Grounds, episode: string, peak: number) {
   const { mean, deviation, z, samples, p, usual, highest, basis } = grounds
   return { metric, value, mean, deviation, z, samples, p, usual, highest, peak, basis, episode }
@@ -86,7 +86,7 @@ export function endedEvent(subject: Subject, episode: Episode, outcome: Outcome,
   })
 }
 
-/** The event of a finding. `id`: of a level that rose, which is no episode with an end. */
+/** Builds the event of a finding. `id`: for a level that rose, which is not an episode with an end. */
 export function findingEvent(subject: Subject, finding: Finding, id: string): EventToStore {
   if (finding.kind === 'ended') return endedEvent(subject, finding.episode, finding.outcome, finding.endedAt)
   const { grounds } = finding

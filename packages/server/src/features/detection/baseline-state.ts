@@ -2,15 +2,15 @@ import type { Baseline, Episode } from './baseline.ts'
 import { weekSlots } from './quiet-times.ts'
 import type { Summary } from './summary.ts'
 
-/** The first byte: a state of another version is a baseline that begins again. */
+/** First byte of a state. A baseline with a state of another version starts again. */
 const stateVersion = 1
-/** The largest state that a baseline can have. */
+/** Maximum size of a state. */
 const maxBytes = 768
 
-/** Encoding waits for nothing, so all of it can use the same bytes. */
+/** Shared buffer, because encoding is synchronous. */
 const scratch = Buffer.alloc(maxBytes)
 
-/** Writes numbers one after the other. */
+/** Writes numbers in sequence. */
 class Writer {
   readonly #bytes = scratch
   #at = 0
@@ -82,7 +82,7 @@ class Reader {
   }
 }
 
-/** A baseline as text of at most 1 KiB. */
+/** Encodes a baseline as text of at most 1 KiB. */
 export function encodeBaseline(baseline: Baseline): string {
   const { main, quiet, times, drift, accepted, episode } = baseline
   const writer = new Writer()
@@ -102,7 +102,7 @@ export function encodeBaseline(baseline: Baseline): string {
   writer.single(baseline.beyond)
   writer.single(baseline.together)
   writer.byte(baseline.wasBeyond ? 1 : 0)
-  // What a longer run adds changes nothing any more.
+  // Longer runs make no further difference.
   writer.byte(Math.min(255, baseline.run))
   writer.single(baseline.evidence)
   writer.double(baseline.pending)
@@ -131,7 +131,7 @@ function writeEpisode(writer: Writer, episode: Episode): void {
   writer.summary(episode.candidate)
 }
 
-/** Null for a baseline without samples, and for what cannot be read: it begins again. */
+/** Decodes a baseline. Returns null without samples or for an unreadable state: the baseline starts again. */
 export function decodeBaseline(text: string): Baseline | null {
   try {
     const reader = new Reader(text)

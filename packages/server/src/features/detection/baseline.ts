@@ -4,10 +4,10 @@ import { isQuietTime, learnTime, newTimes, type Times } from './quiet-times.ts'
 import { emptySummary, learn, type Summary, type Tail } from './summary.ts'
 
 export type Severity = 'warning' | 'critical'
-/** What a sample is judged by: the samples of its instance, of agents of the same type or tag, of all, or nothing but its size. */
+/** Basis of a judgement: samples of the instance, of agents of the same type or tag, of all agents, or only the size of the sample. */
 export type Basis = 'own' | 'type' | 'tag' | 'fleet' | 'none'
 
-/** What a young baseline borrows. */
+/** A summary that a young baseline borrows. */
 export interface Borrowed {
   basis: 'type' | 'tag' | 'fleet'
   summary: Summary
@@ -16,14 +16,14 @@ export interface Borrowed {
 export interface Episode {
   id: string
   begunAt: number
-  /** When a sample last exceeded. */
+  /** Time of the last sample that exceeded. */
   lastAt: number
   severity: Severity
   peak: number
-  /** Samples that exceeded, and those in between that did not. */
+  /** Number of samples that exceeded, and of those in between that did not. */
   exceeding: number
   calm: number
-  /** Calm samples since the last one that exceeded. */
+  /** Samples that did not exceed since the last one that did. */
   calmInRow: number
   candidate: Summary
 }
@@ -32,12 +32,12 @@ export interface Baseline {
   /** Times of the first and the last sample. */
   since: number
   at: number
-  /** Samples learnt, their mean and sum of squared distances from it; the weight of old ones is bounded. */
+  /** Learnt samples, their mean and sum of squared deviations; the weight of old samples is limited. */
   samples: number
   mean: number
   m2: number
   main: Summary
-  /** Only of hours in which the metric is always low. */
+  /** Summary of only those hours in which the metric is always low. */
   quiet: Summary
   times: Times
   highest: number
@@ -49,7 +49,7 @@ export interface Baseline {
   /** Samples in a row that exceeded, and how unlikely they are together, in powers of ten. */
   run: number
   evidence: number
-  /** The last of them while there is no episode: what it teaches depends on the next one. */
+  /** Last of them while there is no episode: how it is learnt depends on the next sample. */
   pending: number
   drift: Drift
   /** When a level was last learnt from an episode while none had been for a month, and the alarm level before it. */
@@ -57,7 +57,7 @@ export interface Baseline {
   episode: Episode | null
 }
 
-/** What a sample was judged by, for people. */
+/** Explanation of a judgement, for people. */
 export interface Grounds {
   basis: Basis
   /** The probability of a value so high; null with the basis none. */
@@ -69,7 +69,7 @@ export interface Grounds {
   deviation: number
   z: number
   isQuietTime: boolean
-  /** Milliseconds since the sample before; null for the first. */
+  /** Milliseconds since the previous sample; null for the first. */
   sinceLast: number | null
 }
 
@@ -77,7 +77,7 @@ export type Outcome = 'over' | 'accepted' | 'reset' | 'silent'
 export type Finding =
   | { kind: 'began' | 'rose'; severity: Severity; episode: Episode; grounds: Grounds }
   | { kind: 'ended'; outcome: Outcome; episode: Episode; endedAt: number }
-  /** What is usual has risen without an episode: twofold within a day, or slowly. */
+  /** The usual level rose without an episode: twofold within a day, or slowly. */
   | { kind: 'level'; pace: 'day' | 'slow'; from: number; to: number; grounds: Grounds }
 
 export interface Sample {
@@ -85,10 +85,10 @@ export interface Sample {
   at: number
 }
 
-/** A baseline is judged by itself after this; before, the hours of a day are not all in it. */
+/** After this time a baseline is used alone; before, it does not cover all hours of a day. */
 const matureSamples = 100
 const matureMs = dayMs
-/** What a sample teaches by itself: an agent that reports more often does not forget faster. */
+/** Weight of a sample, so that an agent that reports more often does not forget faster. */
 const unitMs = 5 * minuteMs
 /** A sample weighs 1/e after a week, so that every weekday is in the summary. */
 const memoryMs = 7 * dayMs
@@ -123,7 +123,7 @@ export function newBaseline(at: number): Baseline {
 export const isMature = ({ samples, since }: Baseline, at: number): boolean =>
   samples >= matureSamples && at - since >= matureMs
 
-/** What a sample was judged by, and whether it is too high for that. */
+/** Judges whether a sample is too high, and by which basis. */
 export interface Verdict {
   basis: Basis
   summary: Summary
@@ -146,7 +146,7 @@ export function deviationOf({ samples, mean, m2 }: Baseline): number {
   return Math.max(1, 0.05 * Math.abs(mean))
 }
 
-/** Adds a sample that exceeded after all, since it was a single one. */
+/** Learns a sample that exceeded, because it was a single one. */
 export function learnPending(baseline: Baseline): void {
   const taught = Math.min(baseline.pending, learningCap(baseline.drift))
   baseline.main = learn(baseline.main, taught, 1, 1, maxBuckets.main)
@@ -154,7 +154,7 @@ export function learnPending(baseline: Baseline): void {
   learnMoments(baseline, taught)
 }
 
-/** Adds a sample to what is usual. */
+/** Learns a sample. */
 export function learnSample(baseline: Baseline, known: Baseline, { isQuiet }: Verdict, value: number): void {
   const { at } = baseline
   const passed = at - known.at

@@ -37,19 +37,19 @@ interface BaselineTools {
 }
 
 export interface Baselines {
-  /** What is usual for each metric of an instance, and its last episodes. Throws AppError `not_found`. */
+  /** Returns the baselines of an instance with their last episodes. Throws AppError `not_found`. */
   list(instanceId: string): Promise<BaselineList>
-  /** One of them with its newest samples. `caller`: whose turn it takes among the readers. */
+  /** Returns one baseline with its newest samples. `caller`: identifies the reader in the scan lane. */
   view(instanceId: string, metric: string, caller: string): Promise<BaselineDetail>
-  /** Takes the level of the open episode as usual. Throws AppError `not_found` or `invalid`. */
+  /** Accepts the level of the open episode as usual. Throws AppError `not_found` or `invalid`. */
   accept(instanceId: string, metric: string, actor: Actor): Promise<void>
-  /** Begins the baseline again. Throws AppError `not_found`. */
+  /** Resets the baseline. Throws AppError `not_found`. */
   reset(instanceId: string, metric: string, actor: Actor): Promise<void>
-  /** Periodic work: ends the episodes of agents that report no more. */
+  /** Periodic job: ends the episodes of agents that stopped reporting. */
   endSilent(): Promise<void>
 }
 
-/** Episodes that end in one sweep; the others end in the next. */
+/** Episodes ended per sweep; the next sweep continues. */
 const sweepRows = 200
 const usualOf = (summary: Baseline['main']) => {
   return { low: quantile(summary, 0.05), high: quantile(summary, 0.95) }
@@ -111,7 +111,7 @@ export function createBaselines(
     }
   }
 
-  /** Stores a change that an operator made, with the end of the episode if it ended one. */
+  /** Stores a change by an operator, with the end of the episode if there was one. */
   async function store(events: EventToStore[], statements: Statement[]): Promise<void> {
     if (events.length > 0) await ingest.store(events, { also: statements })
     else await database.batch(statements)
@@ -204,7 +204,7 @@ export function createBaselines(
           endStatement(db, id, { peak, ended_at: lastAt, outcome: 'silent' }),
         ]
         await ingest.store([event], { also }).catch((fault) => {
-          // Another process was faster, or the agent reports again.
+          // Another process was faster, or the agent has reported again.
           if (!isOutdated(fault)) throw fault
         })
       }
@@ -212,7 +212,7 @@ export function createBaselines(
   }
 }
 
-/** What a baseline that knows only these samples would have reported. */
+/** Replays samples on a new baseline; returns what it would have reported. */
 function replay(samples: readonly { at: number; value: number }[]): ReplayedAnomaly[] {
   const found: ReplayedAnomaly[] = []
   let baseline: Baseline | null = null
@@ -228,10 +228,10 @@ function replay(samples: readonly { at: number; value: number }[]): ReplayedAnom
   return found.slice(-limits.listedEpisodes)
 }
 
-/** Removed at once: a few milliseconds of work. */
+/** Rows deleted per statement: a few milliseconds. */
 const chunkRows = 500
 
-/** Periodic work: forgets the baselines of agents that are gone, and old episodes. */
+/** Periodic job: deletes baselines of agents that are gone, and old episodes. */
 export async function forgetBaselines(
   { config, database, clock }: Pick<Deps, 'config' | 'database' | 'clock'>,
   stopping?: AbortSignal,

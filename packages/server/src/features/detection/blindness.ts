@@ -15,23 +15,23 @@ import {
 import { type Habit, habitOf, habitText, isBlind, learnBucket, newHabit, silenceLimit } from './report-habit.ts'
 
 export interface Blindness {
-  /** Periodic work: learns how long instances usually report nothing, and reports who is blind, or no longer is. */
+  /** Periodic job: learns how long instances are usually silent, and reports instances that became blind or recovered. */
   sweep(stopping?: AbortSignal): Promise<void>
 }
 
 type Activity = Awaited<ReturnType<typeof readActivity>>[number]
 
-/** Instances of a page: reading and judging them takes some ten milliseconds. */
+/** Instances per page: some ten milliseconds. */
 const pageRows = 250
-/** Counts are written once a minute by each process; by then those of a bucket are complete. */
+/** Delay after which the counts of a bucket are complete, because each process writes them once a minute. */
 const settledAfterMs = 5 * minuteMs
 /** Counts are kept for a day; they are read since shortly before the last sweep, since an instance may have been late. */
 const maxBackMs = dayMs
 const minBackMs = 2 * hourMs
 const habitsName = 'report_habits'
-/** One sweep names this many: a holiday of a fleet must not bury everything else. */
+/** Instances listed per sweep, so that a holiday of a fleet does not bury everything else. */
 const maxNamed = 20
-/** An agent that is gone for so long has no habit any more. */
+/** After this absence an agent's habit is deleted. */
 const forgottenAfterMs = 60 * dayMs
 
 interface Judged {
@@ -48,7 +48,7 @@ function judge(
   now: number,
 ): Judged {
   let habit = row ? habitOf(row.state) : newHabit
-  // A clock that was set back: what was judged already is not judged again.
+  // After the clock was set back, do not judge the same buckets again.
   const from = Math.max(row?.judged_until ?? until - minBackMs, controlChangedAt)
   let hasReported = false
   for (const bucket of buckets) {
@@ -56,7 +56,7 @@ function judge(
     habit = learnBucket(habit, bucket)
     hasReported ||= bucket.reports > 0
   }
-  // Silence that was ordered says nothing, and nothing is learnt from it.
+  // Ignore the silence of suspended agents, and learn nothing from it.
   if (isSuspended) habit = { ...habit, quiet: 0 }
   const wasBlind = row !== undefined && row.blind_at !== null
   const change =
@@ -108,7 +108,7 @@ function describe({ write, habit, change }: Judged, blindSince: number | null) {
   }
 }
 
-/** Finds agents that are connected but report nothing any more, though they used to. */
+/** Finds agents that are connected but stopped reporting. */
 export function createBlindness(
   { database, clock, timekeeping }: Pick<Deps, 'database' | 'clock' | 'timekeeping'>,
   { ingest }: { ingest: Ingest },
@@ -137,7 +137,7 @@ export function createBlindness(
     if (judged.length === 0) return { named: 0, others: 0 }
     for (const { write } of judged.filter(({ change }) => change === 'blind').slice(0, room)) write.blind_named_at = now
     let blind: Judged[] = []
-    // That it is blind, and the event which says so, are one transaction: one process reports it.
+    // The state and its event are one transaction, so that exactly one process reports it.
     const publish = await db.transaction().execute(async (trx) => {
       const written = await writeHabits(
         { db: trx, dialect: database.dialect },
@@ -145,7 +145,7 @@ export function createBlindness(
       )
       const changed = judged.filter(({ write, change }) => change !== undefined && written.has(write.instance_id))
       blind = changed.filter(({ change }) => change === 'blind')
-      // Every warning that named an instance has its end, however many end at once.
+      // Every warning that listed an instance gets an end, however many end at once.
       const wasNamed = ({ write }: Judged) => known.get(write.instance_id)?.blind_named_at != null
       const ended = changed.filter(({ change }) => change === 'reporting')
       const named = [...ended.filter(wasNamed), ...blind.filter(({ write }) => write.blind_named_at !== null)]
@@ -172,7 +172,7 @@ export function createBlindness(
 
   return {
     async sweep(stopping) {
-      // A clock that was just set would count the time of a bucket twice, or not at all.
+      // Right after a clock change, the time of a bucket would be counted twice or not at all.
       if (!timekeeping.mayJudge()) return
       const now = clock.now()
       const settled = now - settledAfterMs

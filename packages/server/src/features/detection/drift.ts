@@ -1,6 +1,6 @@
 import { dayMs } from '../../clock.ts'
 
-/** Limits how fast a baseline follows what does not exceed, so that a patient intruder is reported. */
+/** Limits how fast a baseline adapts to samples that do not exceed, so that a slow increase by an intruder is reported. */
 export interface Drift {
   /** The day of the levels below, counted from the epoch; -1 before there are any. */
   day: number
@@ -9,14 +9,14 @@ export interface Drift {
   levelBefore: number
   high: number
   highBefore: number
-  /** Until when levels are still being found. */
+  /** Time until which the levels are still being established. */
   settlesAt: number
   /** The mean that slow rises are measured against, and until when it is still being found. */
   reference: number
   referenceUntil: number
 }
 
-/** Learnt within a day without a warning. */
+/** Maximum rise within a day without a warning. */
 const maxDaily = 2
 /** A rise of the mean over any time that is reported once: a week's memory lags behind, and 5 % a day is reported in time. */
 const slowRise = 1.7
@@ -47,7 +47,7 @@ export function learningCap({ day, high, highBefore }: Drift): number {
   return day === -1 ? Number.POSITIVE_INFINITY : maxDaily * Math.max(0, Math.min(high, highBefore)) + levelFloor
 }
 
-/** After an episode: what rose meanwhile has been reported. */
+/** Resets the levels after an episode, whose rise was reported. */
 export const settleLevel = (drift: Drift, level: number): Drift => ({ ...drift, level, levelBefore: level })
 
 interface Levels {
@@ -64,7 +64,7 @@ interface Risen {
   to: number
 }
 
-/** Notes what has been learnt by now, and whether that rose too fast or too far. */
+/** Updates the levels; returns whether the baseline rose too fast or too far. */
 export function noteLevel(drift: Drift, now: Levels): { drift: Drift; risen: Risen | null } {
   const { at, level, high, mean, standardError } = now
   const day = Math.floor(at / dayMs)
@@ -85,7 +85,7 @@ export function noteLevel(drift: Drift, now: Levels): { drift: Drift; risen: Ris
   if (mean > slowRise * (Math.max(0, reference) + meanFloor) + standardErrors * standardError) {
     return { drift: { ...next, reference: mean }, risen: { pace: 'slow', from: reference, to: mean } }
   }
-  // Follows a fall slowly: a rise from the lower level is one again.
+  // Follows a fall slowly, so that a later rise from the lower level is detected.
   if (mean < reference / 2) next.reference = Math.max(mean, reference * referenceFall)
   return { drift: next, risen: null }
 }

@@ -15,10 +15,10 @@ import { newDrift, settleLevel } from './drift.ts'
 import { newTimes } from './quiet-times.ts'
 import { emptySummary, learn, levelAt, merge, quantile, tailOf } from './summary.ts'
 
-/** An episode is over after so long without a sample that exceeds, and as many calm ones. */
+/** An episode ends after this time without a sample that exceeds, and this many samples that do not. */
 const calmMs = hourMs
 const calmSamples = 3
-/** An episode of an agent that sends no more. */
+/** An episode of an agent that stopped reporting ends after this time. */
 export const silentMs = 2 * hourMs
 /** A level that holds for so long is learnt; one that comes back every working day, when it ends for the first time. */
 const holdMs = 12 * hourMs
@@ -26,7 +26,7 @@ const holdToEndMs = 4 * hourMs
 /** Levels beyond so many times the alarm level of a month ago are never learnt without an operator. */
 const maxAccepted = 5
 const acceptedMs = 30 * dayMs
-/** What an episode that is over teaches is at most so many times the alarm level. */
+/** Maximum level learnt from an ended episode, as a multiple of the alarm level. */
 const taughtFactor = 2
 /** The old level keeps at least this share of an accepted one. */
 const keptShare = 0.25
@@ -47,7 +47,7 @@ export function beginEpisode(id: string, value: number, at: number, severity: Se
   }
 }
 
-/** The sample before, with which the run began. */
+/** Adds the previous sample, with which the run began. */
 export function addPending(episode: Episode, value: number, at: number): void {
   episode.begunAt = at
   episode.exceeding++
@@ -110,14 +110,14 @@ function endEpisode(
   } else if (!held || endedAt < at) {
     findings.push({ kind: 'ended', outcome: 'over', episode, endedAt })
     baseline.episode = null
-    // One sample for each: what is reported again and again becomes usual after a while.
+    // Learn one sample per episode, so that repeated episodes become usual after a while.
     const taught = Math.min(quantile(episode.candidate, 0.5), taughtFactor * alarm)
     baseline.main = learn(baseline.main, taught, 1, 1, maxBuckets.main)
     baseline.drift = settleLevel(baseline.drift, levelAt(tailOf(baseline.main), exceedingP))
   }
 }
 
-/** The baseline with the level of its open episode as usual. */
+/** Returns the baseline with the level of its open episode learnt as usual. */
 export function acceptLevel(baseline: Baseline): Baseline {
   const { episode, main, at } = baseline
   if (!episode) return baseline
@@ -148,5 +148,5 @@ export function acceptLevel(baseline: Baseline): Baseline {
   }
 }
 
-/** The baseline after its episode, in which the agent fell silent. */
+/** Returns the baseline after an episode that ended because the agent fell silent. */
 export const endSilently = (baseline: Baseline): Baseline => ({ ...baseline, run: 0, evidence: 0, episode: null })

@@ -5,17 +5,17 @@ import { decodeBaseline } from './baseline-state.ts'
 import { readBaselinePage } from './queries.ts'
 import { emptySummary, merge, type Summary } from './summary.ts'
 
-/** Fewer agents are no fleet: each would decide what is usual for the next. */
+/** Minimum agents of a group: with fewer, each would dominate what is usual. */
 const minAgents = 3
-/** More agents of a group hardly change what is usual in it, and each costs time. */
+/** Maximum agents of a group: more hardly change what is usual, and each costs time. */
 const maxAgents = 50
-/** Types and tags are the agents' own words: one that invents them must not fill the memory. */
+/** Maximum groups: agents choose types and tags, and invented ones must not fill the memory. */
 const maxGroups = 2_000
-/** Baselines read for one refresh: 20 MiB. A larger fleet is known by a part of it. */
+/** Baselines read per refresh: 20 MiB. A larger fleet is represented by a part of it. */
 const maxRows = 20_000
 /** Decoding and merging a page takes a few milliseconds. */
 const pageRows = 100
-/** Each agent counts the same, however often it reports. */
+/** Equal weight of each agent, however often it reports. */
 const agentWeight = 1_000
 
 interface Group {
@@ -23,7 +23,7 @@ interface Group {
   summary: Summary
 }
 
-/** What is usual in the fleet, for baselines that are too young to be judged by themselves. */
+/** Summaries of the fleet, for baselines that are too young to be used alone. */
 export class FleetBaselines {
   readonly #deps: Pick<Deps, 'database'>
   #groups = new Map<string, Group>()
@@ -32,7 +32,7 @@ export class FleetBaselines {
     this.#deps = deps
   }
 
-  /** Periodic work: makes the summaries of the fleet from the baselines that are old enough. */
+  /** Periodic job: computes the summaries of the fleet from baselines that are old enough. */
   async refresh(now: number, stopping?: AbortSignal): Promise<void> {
     const { database } = this.#deps
     const groups = new Map<string, Group>()
@@ -62,7 +62,7 @@ export class FleetBaselines {
   }
 }
 
-/** In the order in which they are asked. */
+/** Returns the groups of an agent, closest first. */
 function groupsOf(metric: string, { agentType, tags }: Traits): string[] {
   const keys = tags.map((tag) => JSON.stringify(['tag', tag, metric]))
   if (agentType !== null) keys.unshift(JSON.stringify(['type', agentType, metric]))

@@ -4,7 +4,7 @@ import type { Schema } from '../../db/schema.ts'
 
 export type HabitRow = Schema['report_habits']
 
-/** A habit to be stored; `before` is the `judged_until` that was read, null when there was none. */
+/** A habit to store; `before`: the `judged_until` as read, null if there was none. */
 export interface HabitWrite extends HabitRow {
   before: number | null
 }
@@ -13,7 +13,7 @@ export function readHabits(db: Db, ids: readonly string[]): Promise<HabitRow[]> 
   return db.selectFrom('report_habits').selectAll().where('instance_id', 'in', ids).execute()
 }
 
-/** Stores habits where no other process was faster; resolves with the ids of these instances. */
+/** Stores habits unless another process was faster; resolves with the ids of the stored ones. */
 export async function writeHabits(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
   writes: readonly HabitWrite[],
@@ -47,7 +47,7 @@ export async function writeHabits(
   return new Set(written.map(({ instance_id }) => instance_id))
 }
 
-/** Whether instances are blind that were only counted. */
+/** Whether any instances are blind that were only counted in a warning. */
 export async function hasUnnamed(db: Db): Promise<boolean> {
   const row = await db
     .selectFrom('report_habits')
@@ -59,7 +59,7 @@ export async function hasUnnamed(db: Db): Promise<boolean> {
   return row !== undefined
 }
 
-/** Removes up to `limit` habits of instances that were not alive since `cutoff`; resolves with how many. */
+/** Deletes up to `limit` habits of instances without a heartbeat since `cutoff`; resolves with their number. */
 export async function deleteOldHabits(db: Db, cutoff: number, limit: number): Promise<number> {
   const { numDeletedRows } = await db
     .deleteFrom('report_habits')

@@ -24,7 +24,7 @@ import { addPending, beginEpisode, continueEpisode } from './episodes.ts'
 import { isQuietTime } from './quiet-times.ts'
 import { bounded, exceedance, levelAt, quantile, type Summary, tailOf } from './summary.ts'
 
-/** Without a fleet to borrow from, fewer samples say nothing at all. */
+/** Minimum samples for a judgement without a fleet to borrow from. */
 const minSamples = 10
 
 /** Powers of ten: of two or more samples in a row together, and of a single one. */
@@ -56,14 +56,14 @@ export function judge(
 ): Judged {
   const value = bounded(given)
   const known = before ?? newBaseline(time)
-  // A clock that was set back must not make time run twice.
+  // A clock that was set back must not count time twice.
   const at = Math.max(time, known.at)
   const verdict = weigh(known, value, at, borrowed)
   const baseline = { ...known, at }
   const severity = noteRun(baseline, verdict)
   const findings: Finding[] = []
   const grounds = () => groundsOf(known, verdict, value, at)
-  // Learnt at once, the first sample of a runaway would make the second one look usual.
+  // Learn it with a delay, otherwise the first sample of a runaway would make the second one look usual.
   if (known.run > 0 && !known.episode && !severity) learnPending(baseline)
   if (baseline.episode) {
     continueEpisode(baseline, known, verdict, value, severity, grounds, findings)
@@ -92,7 +92,7 @@ function weigh(known: Baseline, value: number, at: number, borrowed: Borrowed | 
   return { basis: mature ? 'own' : borrowed!.basis, summary, tail, isQuiet, p, exceeds: p < exceedingP }
 }
 
-/** Far above all that was seen, and more so when that varies much. */
+/** Whether the sample is far above all earlier ones, with a margin for their variation. */
 function isGross({ samples, main, highest }: Baseline, value: number): boolean {
   if (samples < minSamples) return false
   const total = main.total
@@ -108,7 +108,7 @@ function isGross({ samples, main, highest }: Baseline, value: number): boolean {
   return value + grossFloor >= factor * (Math.max(0, highest) + grossFloor)
 }
 
-/** Adds the sample to the run; the severity that the run deserves, if any. */
+/** Adds the sample to the run; returns the severity of the run, if any. */
 function noteRun(baseline: Baseline, { tail, p, exceeds }: Verdict): Severity | null {
   const isBeyond = p !== null && p < 1
   const { beyond, together } = baseline
@@ -124,7 +124,7 @@ function noteRun(baseline: Baseline, { tail, p, exceeds }: Verdict): Severity | 
     const share = (together + independentPrior * tail.share) / (beyond + independentPrior)
     baseline.run++
     const added = Math.max(0, evidenceOfIt - Math.log10(Math.max(1, share / tail.share)))
-    // A level that holds is one finding: however long it does, it does not become critical by that.
+    // A constant level is one finding, which does not become critical by its duration.
     baseline.evidence = Math.min(baseline.evidence, warningEvidence) + added
   }
   if (!exceeds) {
@@ -161,7 +161,7 @@ export const alarmLevel = (summary: Summary): number => levelAt(tailOf(summary),
 
 function noteDrift(baseline: Baseline, known: Baseline, grounds: () => Grounds, findings: Finding[]): void {
   const { at, main } = baseline
-  // What rises during an episode has been reported.
+  // A rise during an episode was reported with it.
   if (!isMature(baseline, at) || main === known.main || known.episode || baseline.episode) return
   const level = levelAt(tailOf(main), exceedingP)
   const high = main.values.at(-1)!

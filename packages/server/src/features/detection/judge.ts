@@ -23,16 +23,16 @@ import {
   trimStatement,
 } from './queries.ts'
 
-/** Metrics that one instance can have; a hostile agent could invent a name with every report. */
+/** Maximum metrics per instance: a hostile agent could invent a name with every report. */
 const maxBaselines = 200
-/** Other processes that are faster with the same instance: each attempt follows a commit of another one. */
+/** Maximum attempts; each one fails only if another process committed a change of the same instance. */
 const maxAttempts = 20
 const retryAfterSeconds = 1
 
 type Report = EventToStore & { instance_id: string; metrics: SessionMetrics }
 const isReport = (event: EventToStore): event is Report => event.metrics !== undefined && event.instance_id !== null
 
-/** A baseline as it was read; version 0 when there is none. */
+/** A baseline as read; version 0 if there is none. */
 interface Known {
   version: number
   baseline: Baseline | null
@@ -47,17 +47,17 @@ export const writeOf = (instanceId: string, metric: string, version: number, bas
   baseline.episode ? baseline.episode.lastAt + silentMs : null,
 ]
 
-/** Judges the session metrics of each instance by what it reported before, and learns what was usual. */
+/** Judges the session metrics of each instance by its earlier reports, and learns from them. */
 export function createJudge(
   { database, clock }: Pick<Deps, 'database' | 'clock'>,
   { fleetBaselines }: { fleetBaselines: Pick<FleetBaselines, 'find'> },
 ): Judge {
   const { db } = database
   const write = compileWrites(database)
-  /** The last report of each instance that is under way: the next one must see what it taught. */
+  /** Last pending report per instance: the next one must see what was learnt from it. */
   const underWay = new Map<string, Promise<unknown>>()
 
-  /** What an instance is known by, as far as its reports need it. */
+  /** Traits of instances, cached for their reports. */
   async function readInstance(instanceId: string, metrics: ReadonlySet<string>, now: number) {
     const rows = await readBaselines(db, instanceId, [...metrics])
     const known = new Map<string, Known>(
@@ -70,7 +70,7 @@ export function createJudge(
     return { known, room, traits }
   }
 
-  /** What a finding adds to the statements of the report. */
+  /** Adds the statements of a finding to those of the report. */
   function recordFinding(subject: Subject, finding: Finding, id: string): Statement[] {
     const { instanceId: instance_id, metric } = subject
     if (finding.kind === 'ended') {
@@ -89,7 +89,7 @@ export function createJudge(
     return [episodeStatement(db, row), ...(finding.kind === 'began' ? [trimStatement(db, instance_id, metric)] : [])]
   }
 
-  /** Judges one metric of a report; what it finds goes to `found`. */
+  /** Judges one metric of a report; adds findings to `found`. */
   function judgeMetric(
     subject: Subject,
     before: Baseline | null,
@@ -137,7 +137,7 @@ export function createJudge(
     return found
   }
 
-  /** One after the other for each instance: a report must see what the one before it taught. */
+  /** Runs in sequence per instance, because a report must see what was learnt from the previous one. */
   async function inTurn<Result>(instanceIds: Iterable<string>, work: () => Promise<Result>): Promise<Result> {
     const ids = [...instanceIds]
     const before = ids.map((id) => underWay.get(id))
@@ -165,8 +165,8 @@ export const isOutdated = (fault: unknown): boolean =>
   fault instanceof DatabaseError && fault.message.includes(currentConstraint)
 
 /**
- * Does the work again when another process changed a baseline since it was read: the database then refused the whole
- * transaction. Throws AppError `overloaded` when others are faster all the time.
+ * Retries if another process changed a baseline since it was read, in which case the database refused the whole
+ * transaction. Throws AppError `overloaded` after the maximum number of attempts.
  */
 export async function againWhileOutdated<Result>(work: () => Promise<Result>): Promise<Result> {
   for (let attempt = 1; ; attempt++) {

@@ -5,10 +5,10 @@ import type { Schema } from '../../db/schema.ts'
 export type BaselineRow = Schema['baselines']
 export type EpisodeRow = Schema['baseline_episodes']
 
-/** What refuses a version that another process was faster with. */
+/** Constraint that refuses a stale version. */
 export const currentConstraint = 'baseline_is_current'
 
-/** Episodes that are kept of a metric, beside retention by age. */
+/** Episodes kept per metric, besides retention by age. */
 const maxEpisodes = 50
 
 export function readBaselines(db: Db, instanceId: string, metrics: readonly string[]): Promise<BaselineRow[]> {
@@ -20,7 +20,7 @@ export function readBaselines(db: Db, instanceId: string, metrics: readonly stri
     .execute()
 }
 
-/** All baselines of an instance, which has a bounded number. */
+/** Reads all baselines of an instance; their number is limited. */
 export function readInstanceBaselines(db: Db, instanceId: string): Promise<BaselineRow[]> {
   return db.selectFrom('baselines').selectAll().where('instance_id', '=', instanceId).orderBy('metric').execute()
 }
@@ -34,7 +34,7 @@ export async function countBaselines(db: Db, instanceId: string): Promise<number
   return Number(count)
 }
 
-/** Baselines by key after one, for what is made of all. */
+/** Reads baselines after a key, to iterate over all. */
 export function readBaselinePage(
   db: Db,
   after: { instance_id: string; metric: string },
@@ -55,7 +55,7 @@ export function readBaselinePage(
     .execute()
 }
 
-/** Baselines whose episode ends because the instance is silent. */
+/** Reads baselines whose episode ends because the instance is silent. */
 export function readSilent(db: Db, now: number, limit: number): Promise<BaselineRow[]> {
   return db
     .selectFrom('baselines')
@@ -66,7 +66,7 @@ export function readSilent(db: Db, now: number, limit: number): Promise<Baseline
     .execute()
 }
 
-/** A baseline as it is to be stored: `version` is one more than that which was read. */
+/** A baseline to store: `version` is the version read, plus one. */
 export type BaselineWrite = [
   instance_id: string,
   metric: string,
@@ -77,8 +77,8 @@ export type BaselineWrite = [
 ]
 
 /**
- * Makes statements that store baselines. A version that another process was faster with becomes 0, which the table
- * refuses: the whole transaction fails, and what was judged is judged again.
+ * Returns statements that store baselines. A stale version becomes 0, which the table refuses: the whole transaction fails,
+ * and the judgement is repeated.
  */
 export function compileWrites({ db, dialect }: Database): (writes: readonly BaselineWrite[]) => Statement {
   const rows = dialect.rowsFromJson('', {
@@ -97,7 +97,7 @@ export function compileWrites({ db, dialect }: Database): (writes: readonly Base
   return (writes) => CompiledQuery.raw(text, [JSON.stringify(writes)])
 }
 
-/** Begins an episode, or notes how it went on. */
+/** Starts or updates an episode. */
 export function episodeStatement(db: Db, row: EpisodeRow): Statement {
   return db
     .insertInto('baseline_episodes')
@@ -113,7 +113,7 @@ export function episodeStatement(db: Db, row: EpisodeRow): Statement {
     .compile()
 }
 
-/** Ends an episode, whose beginning may have been forgotten. */
+/** Ends an episode, whose row may have been deleted. */
 export function endStatement(
   db: Db,
   id: string,
@@ -122,13 +122,13 @@ export function endStatement(
   return db.updateTable('baseline_episodes').set({ peak, ended_at, outcome }).where('id', '=', id).compile()
 }
 
-/** Forgets the episodes of a metric beyond the newest. */
+/** Deletes the oldest episodes of a metric beyond the limit. */
 export const trimStatement = (db: Db, instanceId: string, metric: string): Statement =>
   sql`delete from baseline_episodes where instance_id = ${instanceId} and metric = ${metric} and begun_at < (
     select begun_at from baseline_episodes where instance_id = ${instanceId} and metric = ${metric}
     order by begun_at desc limit 1 offset ${sql.lit(maxEpisodes)})`.compile(db)
 
-/** The newest episodes of each metric of an instance, newest first. */
+/** Reads the newest episodes of each metric of an instance, newest first. */
 export function readEpisodes(
   db: Db,
   instanceId: string,
@@ -158,7 +158,7 @@ export const deleteStatement = (db: Db, instanceId: string, metric: string, cuto
     .where('updated_at', '<', cutoff)
     .compile()
 
-/** Removes up to `limit` episodes that began before `cutoff`; resolves with how many. */
+/** Deletes up to `limit` episodes that began before `cutoff`; resolves with their number. */
 export async function deleteOldEpisodes(db: Db, cutoff: number, limit: number): Promise<number> {
   const { numDeletedRows } = await db
     .deleteFrom('baseline_episodes')

@@ -1,7 +1,7 @@
 import { dayMs, hourMs } from '../../clock.ts'
 import { bucketOf, quantile, type Summary } from './summary.ts'
 
-/** When a metric is high: the highest value by two hours of the week, in UTC. */
+/** Daily and weekly pattern of a metric: the highest value per two-hour slot of the week, in UTC. */
 export interface Times {
   since: number
   week: number
@@ -14,14 +14,14 @@ const slotMs = 2 * hourMs
 const weekMs = 7 * dayMs
 /** The epoch was a Thursday; weeks begin on Monday only so that they are easy to read. */
 const mondayMs = 4 * dayMs
-/** Fewer weeks say nothing about weekdays. */
+/** Minimum weeks to recognize a pattern of weekdays. */
 const neededMs = 3 * weekMs
 /** Samples, as many as 16 minutes apart give: a slot with a few would be quiet by chance. */
 const neededWeight = 600
 /** Quiet is at most a third of what is usual at busy times, which must be worth dividing. */
 const quietShare = 3
 const minBusy = 6
-/** Fewer quiet slots are chance, not a habit. */
+/** Minimum quiet slots; fewer are chance. */
 const minQuietSlots = 8
 /** Samples of quiet times before these are judged by them alone. */
 const minQuietWeight = 150
@@ -31,7 +31,7 @@ export const newTimes = (at: number): Times => ({ since: at, week: weekOf(at), m
 const weekOf = (at: number) => Math.floor((at - mondayMs) / weekMs)
 const slotOf = (at: number) => Math.floor((((at - mondayMs) % weekMs) + weekMs) / slotMs) % weekSlots
 
-/** Notes a sample. Each week maxima fall by one bucket, 15 %, so that a single busy night is forgotten. */
+/** Adds a sample. Each week the maxima fall by one bucket, 15 %, so that a single busy night is forgotten. */
 export function learnTime(times: Times, value: number, at: number): Times {
   const week = weekOf(at)
   const slot = slotOf(at)

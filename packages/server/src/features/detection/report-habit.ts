@@ -31,7 +31,7 @@ export const newHabit: Habit = {
 }
 
 const bucketsOf = (ms: number) => ms / (hourMs / 12)
-/** What fades in a day; an eighth in a week. */
+/** Decay per day, which is an eighth per week. */
 const fading = 1 / 52
 /** Silence is judged when a weekend was seen to its end, and reports on so many days: once a week, after a month. */
 const neededDays = 10
@@ -43,7 +43,7 @@ const steadySilence = bucketsOf(hourMs)
 const minSilence = bucketsOf(hourMs)
 const silenceFactor = 2.5
 
-/** The habit after one more bucket. */
+/** Returns the habit after one more bucket. */
 export function learnBucket(habit: Habit, { start, heartbeats, reports }: ActiveBucket): Habit {
   const isReport = reports > 0
   if (!isReport && (heartbeats === 0 || habit.alive === 0)) return habit
@@ -67,7 +67,7 @@ export function learnBucket(habit: Habit, { start, heartbeats, reports }: Active
   return next
 }
 
-/** Buckets of silence, from which on it is none of its habits; undefined while these are unknown. */
+/** Returns the number of silent buckets above which silence is unusual; undefined while the habit is unknown. */
 export function silenceLimit({ alive, quiet, longest, days, reportDays }: Habit): number | undefined {
   const isSteady = alive - quiet >= steadyBuckets && longest <= steadySilence
   const isKnown = days >= neededDays && reportDays >= neededReportDays
@@ -77,7 +77,7 @@ export function silenceLimit({ alive, quiet, longest, days, reportDays }: Habit)
 /** Whether it reported regularly, and now sends heartbeats without a report for longer than it ever does. */
 export const isBlind = (habit: Habit): boolean => habit.quiet > (silenceLimit(habit) ?? Infinity)
 
-/** As stored: seven numbers. */
+/** Stored form: seven numbers. */
 export const habitText = (habit: Habit): string =>
   JSON.stringify([
     habit.alive,

@@ -21,27 +21,27 @@ import type { ControlStream } from '../kill-switch/control-stream.ts'
 const scoutName = 'scout'
 export const scoutEveryMs = 30_000
 
-/** A wall clock that moved otherwise than time itself says nothing about agents. */
+/** Maximum difference between wall clock and monotonic clock; beyond it silence is not judged. */
 const clockJumpMs = 5_000
-/** A fleet-wide outage is worked off in transactions of this size, so that none keeps a kill waiting. */
+/** Instances per transaction in a fleet-wide outage, so that a kill does not wait long. */
 const sweepRows = 200
-/** One sweep names this many; beyond, an attacker who invents instances would bury the others. */
+/** Instances listed per sweep: an attacker who invents instances must not bury the others. */
 const maxNamed = 500
 /** So many, and half of all that were online: then something else than single agents is the matter. */
 const outageInstances = 5
 /** When the last outage was reported, and since when its whole fleet has been seen, as runs of these names. */
 const outageName = 'fleet_outage'
 const outageFleetName = 'fleet_outage_fleet'
-/** Processes that sweep at the same time report one outage. */
+/** Within this time, several processes report an outage once. */
 const sameOutageMs = 60_000
-/** An agent that was not seen for a day after an outage is not expected back. */
+/** After this time without a heartbeat an agent is not expected back from an outage. */
 const expectedBackMs = dayMs
 
 type Liveness = 'offline' | 'recovered'
 
 /** A second sweep must find it silent too, and every process has swept by then: the agent may be connected to another one. */
 const confirmedAfterMs = 29_000
-/** A connection that is only open proves little: the machine behind it may have lost its power. */
+/** An open connection alone proves little, because the machine behind it may have lost power. */
 const maxOnlyConnectedMs = 5 * minuteMs
 
 interface ScoutParts {
@@ -56,8 +56,8 @@ export interface Scout {
 }
 
 /**
- * Looks at the fleet every 30 seconds: who fell silent, and who came back.
- * Guarded updates decide who reports, so any number of processes may sweep.
+ * Checks the fleet every 30 seconds for agents that fell silent or recovered. Guarded updates decide which process reports,
+ * so that any number of processes may sweep.
  */
 export function createScout(
   { database, clock }: Deps,
@@ -110,7 +110,7 @@ export function createScout(
     })
   }
 
-  /** What this process knows of late agents by other ways than their heartbeats, for all processes. */
+  /** Shares with all processes the signs of life of late agents that this process received besides heartbeats. */
   async function noteSigns(now: number): Promise<void> {
     for (let after = ''; ; ) {
       const page = await findLate(db, now - offlineAfterMs, after, sweepRows)
@@ -126,14 +126,14 @@ export function createScout(
     }
   }
 
-  /** The instances that one transaction found gone or back, and how many it looked at. */
+  /** Instances that one transaction found offline or recovered, and the number of checked ones. */
   async function move(trx: Trx, kind: Liveness, now: number): Promise<{ count: number; reported: Moved[] }> {
     if (kind === 'recovered') return markRecovered(trx, now - offlineAfterMs, sweepRows)
     const reported = await markOffline(trx, now, now - confirmedAfterMs, sweepRows)
     return { count: reported.length, reported }
   }
 
-  /** Instances beyond those that one sweep names. */
+  /** Number of instances beyond those listed. */
   async function reportOthers(count: number, kind: Liveness): Promise<void> {
     if (count === 0) return
     const event = ingest.own({
@@ -163,7 +163,7 @@ export function createScout(
     await reportOthers(others, kind)
   }
 
-  /** An outage is over when half of those are heard of that were before it. */
+  /** An outage is over once half of the agents from before it have reported. */
   async function reportOutageEnd(now: number): Promise<void> {
     const since = await readRun(db, outageName)
     if (since === null) return
@@ -199,5 +199,5 @@ export function createScout(
   }
 }
 
-/** When any process last swept; null = never. */
+/** Returns the time of the last sweep by any process; null: never. */
 export const lastSweep = (db: Db): Promise<number | null> => readRun(db, scoutName)

@@ -14,7 +14,7 @@ export const emptySummary: Summary = { values: [], weights: [], total: 0 }
 
 /** Buckets differ by 15 %: small counts have one each, and a range of 1 to 1,000 takes fifty at most. */
 const logWidth = Math.log(1.15)
-/** Lighter buckets say nothing any more. */
+/** Buckets with less weight are removed. */
 const minWeight = 0.01
 
 /** A value whose sums overflow would leave infinity behind, and with it a blind detector. */
@@ -22,13 +22,13 @@ export function bounded(value: number): number {
   return Math.min(Number.MAX_SAFE_INTEGER, Math.max(-Number.MAX_SAFE_INTEGER, value))
 }
 
-/** The bucket of a value: a logarithm, linear near 0. */
+/** Returns the bucket of a value: logarithmic, linear near 0. */
 export function bucketOf(value: number): number {
   const index = Math.round(Math.log1p(Math.abs(value)) / logWidth)
   return value < 0 ? -index : index
 }
 
-/** The lowest value of a bucket. */
+/** Returns the lowest value of a bucket. */
 function edgeOf(bucket: number): number {
   const edge = Math.expm1((Math.abs(bucket) + (bucket > 0 ? -0.5 : 0.5)) * logWidth)
   return bucket > 0 ? edge : -edge
@@ -82,7 +82,7 @@ function joinLowest(values: number[], weights: number[]): void {
   weights.splice(0, 2, weight)
 }
 
-/** Two summaries as one, each weighed by its factor. */
+/** Merges two summaries, each weighted by its factor. */
 export function merge(one: Summary, factor: number, other: Summary, otherFactor: number, maxBuckets: number): Summary {
   let merged: Summary = {
     values: one.values,
@@ -116,7 +116,7 @@ export interface Tail {
 }
 
 const thresholdShare = 0.9
-/** A tail in which nothing was seen yet is still there. */
+/** Minimum weight of a tail without samples. */
 const minShare = 0.02
 /**
  * Heavier than that of counts and of most times and sizes, so that what is estimated from few samples errs towards
@@ -152,12 +152,12 @@ export function tailOf(summary: Summary): Tail {
   }
 }
 
-/** The probability of a value at least so high; 1 for what is no higher than where the tail begins. */
+/** Returns the probability of a value at least this high; 1 below the start of the tail. */
 export function exceedance({ threshold, share, scale }: Tail, value: number): number {
   return value > threshold ? share * (1 + (shape * (value - threshold)) / scale) ** (-1 / shape) : 1
 }
 
-/** The value whose `exceedance` is `p`. */
+/** Returns the value whose `exceedance` is `p`. */
 export function levelAt({ threshold, share, scale }: Tail, p: number): number {
   return p >= share ? threshold : threshold + (scale / shape) * ((p / share) ** -shape - 1)
 }

@@ -86,7 +86,7 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
     const { id, title, version, mode, severity } = rule.row
     const isQuiet = mode === 'observe'
     const own = ingest.own({
-      // A rule in mode observe does not cause an alert.
+      // A match of a rule in mode observe is not an incident.
       severity: isQuiet ? 'info' : severity,
       event_type: eventTypes.ruleMatched,
       description: `Rule matched: ${title}`,

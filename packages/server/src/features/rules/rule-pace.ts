@@ -4,8 +4,8 @@ import type { Clock } from '../../clock.ts'
 /** Events per second of a process above which storing has priority over rules: more than fleets of thousands report. */
 const busyPerSecond = 6_500
 /**
- * Above that rate, rules use this fraction of the time, and less with the square of the rate. Rules catch up after the
- * flood.
+ * Above that rate, rules use one part in this many of the time, and less with the square of the rate. Short bursts are
+ * processed at once; after a flood the rules catch up.
  */
 const busyParts = 12
 /** Time until the end of a flood is detected. */

@@ -113,7 +113,7 @@ async function findOwn(changing: Changing, id: string): Promise<RuleRow> {
   return row
 }
 
-/** Statement that fails the batch if the rule was changed since it was read. */
+/** Throws AppError `conflict` if the rule was changed since it was read, `not_found` if it was deleted. */
 async function assertUnchanged(trx: Trx, { id, version, mode }: RuleRow): Promise<void> {
   const now = await findRule(trx, id)
   if (!now) throw unknownRule(id)
