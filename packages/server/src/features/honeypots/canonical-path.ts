@@ -1,19 +1,19 @@
 /**
- * A path in one spelling. `root` is `/`, a drive as `c:`, `~` for the home of an unnamed user, `~name` for a named
- * one, or empty for a relative path.
+ * A normalized path. `root` is `/`, a drive as `c:`, `~` for the home of an unnamed user, `~name` for a named one, or
+ * empty for a relative path.
  */
 export interface CanonicalPath {
   root: string
   names: string[]
-  /** How often a relative path leaves the folder that it starts from. */
+  /** Number of levels by which a relative path leaves its start folder. */
   ups?: number
 }
 
 /**
- * Reads a path of any system into one spelling: look-alike and invisible characters folded, lower case (macOS and
- * Windows ignore case by default), `\` as `/`, doubled slashes, `.` and `..` resolved without touching a disk, device
- * prefixes, `/proc/<pid>/root`, drive mounts and variables for known places replaced. Decoys and questions both pass
- * through here, so folding two names into one can only cause a match too many.
+ * Normalizes a path of any system: look-alike and invisible characters folded, lower case (macOS and Windows ignore
+ * case by default), `\` as `/`, doubled slashes, `.` and `..` resolved without touching a disk, device prefixes,
+ * `/proc/<pid>/root`, drive mounts and variables for known places replaced. Decoys and checked paths both pass through
+ * here, so folding two names into one can cause a false match but cannot hide a decoy.
  */
 export function canonicalPath(path: string): CanonicalPath {
   const text = withVariablesNamed(withPlainCharacters(path).toLowerCase().replaceAll('\\', '/').trim())
@@ -24,12 +24,12 @@ export function canonicalPath(path: string): CanonicalPath {
 
 const upward = ({ ups = 0 }: CanonicalPath): string => '../'.repeat(ups)
 
-/** Whether a folder has so many names that its home, its mount and its root stay, whatever names follow. */
+/** Whether a folder has enough names that appending more cannot change its root, mount or home. */
 export function isSettled({ root, names, ups }: CanonicalPath): boolean {
   return root !== '' && names.length >= 3 && names[0] !== 'proc' && ups === undefined
 }
 
-/** The path that a relative one leads to from a folder. */
+/** Resolves a relative path from a folder; returns any other path unchanged. */
 export function fromFolder(folder: CanonicalPath, path: CanonicalPath): CanonicalPath {
   if (path.root !== '') return path
   if (isSettled(folder) && path.ups === undefined) return { root: folder.root, names: folder.names.concat(path.names) }
@@ -47,12 +47,12 @@ function withPlainCharacters(text: string): string {
     .replace(/[\u2216\u29f5\u29f9]/g, '\\')
 }
 
-/** Most paths are, and need none of what costs most. */
+/** Most paths are ASCII and skip the expensive Unicode normalization. */
 function isAscii(text: string): boolean {
   return !/[^\0-\x7f]/.test(text)
 }
 
-/** Variables of shells and of Windows that stand for a known place. */
+/** Shell and Windows variables for known places. */
 const variables: ReadonlyArray<readonly [RegExp, string]> = [
   [/^(?:\$home|\$\{home(?::?-[^}]*)?\}|%userprofile%|%homedrive%%homepath%|\$env:(?:userprofile|home))(?=\/|$)/, '~'],
   [/^(?:%appdata%|\$env:appdata)(?=\/|$)/, '~/appdata/roaming'],
@@ -91,7 +91,7 @@ function resolve(text: string): CanonicalPath {
       if (name.length > 2) names.push(name.slice(2))
     } else {
       names.push(name)
-      // Inside `/proc` a link leads back to the root, or to a working directory that only the agent knows.
+      // `/proc/<pid>/root` is the root; `/proc/<pid>/cwd` is a working directory that only the agent knows.
       if (root === '/' && isProcessLink(names, 'root')) names = []
       if (root === '/' && isProcessLink(names, 'cwd')) [root, names, ups] = ['', [], 0]
     }
@@ -114,7 +114,10 @@ function withoutWindowsExtras(raw: string): string {
   return end === 0 ? name : name.slice(0, end)
 }
 
-/** Places that one system mounts under a second name: macOS volumes, and Windows drives seen from elsewhere. */
+/**
+ * Replaces second names of the same place: macOS volumes, and Windows drives as mounted by WSL, Cygwin, MSYS or as a
+ * share.
+ */
 function withoutAlias(names: readonly string[]): CanonicalPath {
   const text = `/${names.join('/')}`
   const drive = /^\/(?:(?:mnt|cygdrive)\/([a-z])|([a-z])(?=\/users\/|\/programdata\/|\/windows\/))(?=\/|$)/.exec(text)
@@ -127,7 +130,7 @@ function withoutAlias(names: readonly string[]): CanonicalPath {
   return { root: '/', names: [...names] }
 }
 
-/** The user whose home an absolute path lies in, and what follows; undefined elsewhere. */
+/** Returns the user whose home contains an absolute path, and the names below that home; undefined outside homes. */
 export function homeOf({ root, names }: CanonicalPath): { user: string; rest: string[] } | undefined {
   if (root.length > 1 && root.startsWith('~')) return { user: root.slice(1), rest: names }
   const [first, second] = names
@@ -145,7 +148,7 @@ function isWindowsHomes(name: string | undefined): boolean {
   return name === 'users' || name === 'documents and settings'
 }
 
-/** A path as one text: `/etc/hosts`, `c:/windows`, `~/.ssh`, `a/b`. */
+/** Formats a path as text: `/etc/hosts`, `c:/windows`, `~/.ssh`, `a/b`. */
 export function pathText(root: string, names: readonly string[]): string {
   if (root === '') return names.join('/')
   return root === '/' ? `/${names.join('/')}` : [root, ...names].join('/')

@@ -7,9 +7,9 @@ import { alphabets, pick, type RandomBytes, randomBelow, randomText, secureRando
 import { holdsOneMark } from './key-formats.ts'
 
 /**
- * `value` is one text, usable as it stands and shown once: the bare key, or for `aws` and `twilio` the two lines of a
- * credentials file, because their halves are only convincing together. `fingerprintForms` are the canonical texts,
- * each of which gives this decoy away alone; `keyCandidates` yields the same texts from whatever an agent submits.
+ * `value` is shown once and can be planted unchanged: the bare key, or for `aws` and `twilio` the two lines of a
+ * credentials file, because their halves are only convincing together. Each of the canonical `fingerprintForms`
+ * identifies this decoy alone; `keyCandidates` yields the same texts from whatever an agent submits.
  */
 export interface GeneratedDecoy {
   value: string
@@ -17,8 +17,8 @@ export interface GeneratedDecoy {
 }
 
 /**
- * A fresh decoy in the real format of its kind, checksum included. Takes well under a millisecond for every kind.
- * With a seeded `random` the result repeats, except for the signature of a `jwt`.
+ * Generates a decoy in the real format of its kind, including the checksum, in well under a millisecond. A seeded
+ * `random` reproduces the result, except for the signature of a `jwt`.
  */
 export function generateDecoyKey(keyType: KeyType, random: RandomBytes = secureRandom): GeneratedDecoy {
   return generators[keyType](random)
@@ -65,7 +65,7 @@ const generators: Record<KeyType, (random: RandomBytes) => GeneratedDecoy> = {
   jwt,
   ssh_private_key: sshPrivateKey,
   ethereum,
-  // The address of the service goes before it.
+  // The caller puts the address of the service before it.
   url: (random) => single({ kinds: mixed }, () => randomText(random, alphabets.base62, 32)),
   generic: (random) => single({ entropyFloor: 3.5 }, () => randomText(random, alphabets.base62, 40)),
 }
@@ -74,9 +74,9 @@ const bothCases = [/[A-Z]/, /[a-z]/]
 const mixed = [/\d/, ...bothCases]
 
 interface Rules {
-  /** Bits per character, as scanners count them; the value must lie above. */
+  /** Bits of entropy per character, as scanners compute it, that the value must exceed. */
   entropyFloor?: number
-  /** Kinds of character of which each must occur. */
+  /** Character classes that must all occur. */
   kinds?: readonly RegExp[]
   /** Index of the format's mark. */
   markPlace?: number
@@ -102,7 +102,10 @@ function convincing({ entropyFloor = 3, kinds = mixed, markPlace = 0 }: Rules, m
   )
 }
 
-/** A scanner's word boundary would cut off punctuation at either end, and a leading `-` reads as an option. */
+/**
+ * Draws a text without punctuation at either end: a scanner's word boundary would cut it off, and a leading `-` reads
+ * as an option.
+ */
 function firmText(random: RandomBytes, alphabet: string, length: number): string {
   return draw(
     () => randomText(random, alphabet, length),
@@ -151,7 +154,7 @@ function aws(random: RandomBytes): GeneratedDecoy {
   const id = convincing({ kinds: [/[2-7]/, /[A-Z]/] }, () => {
     // Twelve random digits for every decoy: a constant account number would unmask all of them at once.
     const account = 100_000_000_000 + randomBelow(random, 900_000_000_000)
-    // Three in four real ids have this one of the low bits set.
+    // This low bit is set in three of four real ids.
     const markedBit = randomBelow(random, 4) > 0 ? 1n << 7n : 0n
     const tail = BigInt(`0x${Buffer.from(random(5)).toString('hex')}`) & ~(1n << 7n)
     return `AKIA${awsKeyIdBody(account, tail | markedBit)}`
@@ -192,8 +195,8 @@ function postgresUrl(random: RandomBytes): GeneratedDecoy {
 }
 
 /**
- * A service token without an expiry, so that it stays worth stealing. ES256, because scanners skip tokens signed with
- * a shared secret; the key that signed it is forgotten at once.
+ * A service token without an expiry, so that it stays worth stealing. ES256, because scanners skip tokens signed with a
+ * shared secret. The signing key is not kept.
  */
 function jwt(random: RandomBytes): GeneratedDecoy {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { base62 } from '@wardline/text'
 
-/** Returns `size` uniformly distributed bytes. Tests pass a seeded one, the product the operating system's. */
+/** Returns `size` uniformly distributed bytes: from the operating system, or from a seeded source in tests. */
 export type RandomBytes = (size: number) => Uint8Array
 
 export const secureRandom: RandomBytes = (size) => randomBytes(size)

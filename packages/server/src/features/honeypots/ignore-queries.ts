@@ -18,13 +18,13 @@ export function findIgnore(db: Db, id: string, now: number): Promise<IgnoreRow |
   return running(db, now).where('id', '=', id).executeTakeFirst()
 }
 
-/** Those that ended go on the way. */
+/** Also deletes the ignore rules that have ended. */
 export const insertIgnore = (db: Db, row: IgnoreRow): Statement[] => [
   db.deleteFrom('decoy_ignores').where('until_at', '<=', row.created_at).compile(),
   db.insertInto('decoy_ignores').values(row).compile(),
 ]
 
-/** The batch fails as stale when it was removed before. */
+/** The batch fails as stale if the rule is already deleted. */
 export const removeIgnore = ({ db, dialect }: Database, id: string): Statement[] => [
   dialect.lockFound(db.selectFrom('decoy_ignores').select('id').where('id', '=', id).compile()),
   db.deleteFrom('decoy_ignores').where('id', '=', id).compile(),

@@ -1,26 +1,26 @@
 import { unzipSync } from 'node:zlib'
 import type { WorkBudget } from '../../work-turns.ts'
 
-/** Compressed text is unpacked to this many bytes; what unpacks to more counts as not searched. */
+/** Maximum size of unpacked text. A larger text is not searched and exhausts the budget. */
 const maxUnpackedBytes = 64 * 1024
-/** Fixed cost of unpacking, beside the bytes: a native object each time. */
+/** Fixed cost of unpacking, in addition to the bytes: each call creates a native object. */
 const unitsOfUnpacking = 10_000
 
 /**
- * Bytes of every base64 or base64url run that could hold a key. A run may have foreign characters before it that
- * happen to be in the alphabet (a path, a name), so it is decoded at each of the four alignments.
+ * Decodes every base64 or base64url run that could contain a key. Other text in the same alphabet (a path, a name) may
+ * precede the key, so each run is decoded at all four alignments.
  */
 export function base64Bytes(text: string): string[] {
   const runs = text.match(/[A-Za-z0-9+/_-]{24,}/g) ?? []
   return runs.flatMap((run) => [0, 1, 2, 3].map((start) => Buffer.from(run.slice(start), 'base64').toString('latin1')))
 }
 
-/** How gzip and the usual levels of zlib begin in base64. */
+/** First base64 characters of gzip, and of zlib at its usual levels. */
 export const packedStart = /H4sI|eJ[w-z]|eN[o-r]|eA[E-H]|eF[4-7]/g
-/** Beginnings of compressed bytes that are tried in one reading: an honest text has one, chance another. */
+/** Maximum number of such starts per text: an honest text has one, and perhaps more by chance. */
 const maxStarts = 16
 
-/** What base64 runs hold that are gzip or zlib, up to a size and a number. */
+/** Unpacks gzip and zlib data in base64 runs. Data beyond the size and number limits exhausts the budget. */
 export function unpackedBytes(text: string, budget: WorkBudget): string[] {
   const runs = text.match(/[A-Za-z0-9+/_-]{24,}/g) ?? []
   const texts: string[] = []
@@ -43,7 +43,7 @@ function unzipped(bytes: Buffer, budget: WorkBudget): string | undefined {
   }
 }
 
-/** Between the bytes of a list: `41:42`, `41 42`, `0x41, 0x42`, `41-42`. */
+/** Lists of at least 20 hexadecimal bytes: `41:42`, `41 42`, `0x41, 0x42`, `41-42`. */
 const hexList = /(?:0x)?[0-9a-f]{2}(?:[\s,:;.-]{1,3}(?:0x)?[0-9a-f]{2}){19,}/gi
 
 export function hexBytes(text: string): string[] {
@@ -54,7 +54,7 @@ export function hexBytes(text: string): string[] {
   )
 }
 
-/** Characters given by their codes: `String.fromCharCode(115, 107)`, `chr(115)+chr(107)`, `[115,107]`, `115 107`. */
+/** Decodes lists of character codes: `String.fromCharCode(115, 107)`, `chr(115)+chr(107)`, `[115,107]`, `115 107`. */
 export function byteListBytes(text: string): string[] {
   const lists = withoutCalls(text).match(/\d{2,3}(?:[\s,;:.-]{1,3}\d{2,3}){19,}/g) ?? []
   return lists.map((list) =>
@@ -67,7 +67,7 @@ export function byteListBytes(text: string): string[] {
   )
 }
 
-/** What stands around a code where each is written as a call, in many languages. */
+/** Removes the calls around single codes (`chr(115)`), as written in many languages. */
 function withoutCalls(text: string): string {
   if (!/\(|\[char\]/i.test(text)) return text
   return text
@@ -77,7 +77,7 @@ function withoutCalls(text: string): string {
 
 const base32Values = new Map([...'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'].map((letter, value) => [letter, value]))
 
-/** Bytes of every base32 run that could hold a key, at each of the eight places in which one may begin. */
+/** Decodes every base32 run that could contain a key, at each of the eight alignments. */
 export function base32Bytes(text: string): string[] {
   const runs = text.match(/[A-Z2-7]{32,}|[a-z2-7]{32,}/g) ?? []
   return runs.flatMap((run) => {

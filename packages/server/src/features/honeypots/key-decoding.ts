@@ -8,9 +8,9 @@ export const maxReadingLength = 65_536
 /** Characters that quoting, wrapping and commenting put between the parts of a key; none occurs in a key. */
 const glue = /[\s"'`\\,>|#*\u00ad\u200b-\u200d\u2060\ufeff]+/g
 
-/** One way to read a text; `units` is what it costs for each character, about. */
+/** One way to decode a text. `units`: approximate cost per character. */
 interface Decoding {
-  /** Whether the text holds a sign of this encoding at all: most hold none of most. */
+  /** Whether the text has any sign of this encoding; most texts have none. */
   applies(text: string): boolean
   units: number
   decode(text: string, budget: WorkBudget): string
@@ -48,10 +48,10 @@ const decodings: readonly Decoding[] = [
 ]
 
 /**
- * Other texts that one text may stand for, one step of decoding away: percent-encoding, string escapes, Unicode
- * look-alikes, listings with line numbers or diff marks, text broken into lines or string parts, HTML entities,
- * quoted-printable, base64 (also of compressed text), hexadecimal, lists of character codes, base32. Every step is
- * linear in the text, and left out when the budget does not pay for it.
+ * Decodes a text by one step in every known way: percent-encoding, string escapes, Unicode look-alikes, listings with
+ * line numbers or diff marks, text broken into lines or string parts, HTML entities, quoted-printable, base64 (also of
+ * compressed text), hexadecimal, lists of character codes, base32. Every step is linear in the text, and skipped if the
+ * budget does not cover it.
  */
 export function* readings(text: string, budget: WorkBudget): Slices<string[]> {
   const found = new Set<string>()
@@ -74,7 +74,7 @@ function withoutMargins(text: string): string {
   return text.replace(/^(?:[+-]|[ \t]{0,8}\d{1,6}[ \t]?[:|→\t ])[ \t]?/gm, '')
 }
 
-/** Puts a key together again that was wrapped, quoted line by line, or concatenated from string literals. */
+/** Rejoins a key that was wrapped, quoted line by line, or concatenated from string literals. */
 function joined(text: string): string {
   return text
     .replace(/(?<!\\)\\+[nrt]/g, '')
@@ -82,7 +82,7 @@ function joined(text: string): string {
     .replace(glue, '')
 }
 
-/** Those that can stand for a character of a key or of what surrounds it. */
+/** HTML entities for characters that occur in or around a key. */
 const entities: Readonly<Record<string, string>> = {
   amp: '&',
   quot: '"',
@@ -118,7 +118,10 @@ function quotedPrintable(text: string): string {
     .replace(/=([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
 }
 
-/** The stretches of decoded bytes that are text; keys are ASCII. NULs go first, since UTF-16 has one per character. */
+/**
+ * Returns the stretches of decoded bytes that are ASCII text, like every key. NULs are removed first, because UTF-16
+ * has one per ASCII character.
+ */
 function printable(decoded: readonly string[]): string {
   return decoded.flatMap((bytes) => bytes.replaceAll('\0', '').match(/[\x20-\x7e\r\n\t]{16,}/g) ?? []).join('\n')
 }

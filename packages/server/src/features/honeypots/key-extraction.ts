@@ -11,30 +11,33 @@ import {
   tokenLengths,
 } from './key-formats.ts'
 
-/** Characters of a submitted text that are searched. A caller that must miss nothing refuses longer ones. */
+/** Maximum number of characters searched. A caller that must miss nothing rejects longer texts. */
 export const maxKeyInputLength = maxReadingLength
 
 /**
- * Most texts returned for one input. The shortest shape has 20 characters and two finds share at most a mark, so even
- * 64 KiB of nothing but key-shaped filler cannot fill it with certain finds and push a decoy out.
+ * Maximum number of candidates per input. The shortest shape has 20 characters and two finds share at most a mark, so
+ * even 64 KiB of key-shaped filler has too few certain finds to push a decoy out.
  */
 export const maxKeyCandidates = 8192
 
-/** How many encodings may lie on top of each other. */
+/** Maximum number of nested encodings. */
 const maxDepth = 4
-/** Readings that are also searched backwards: those of so many layers. */
+/** Number of layers whose readings are also searched backwards. */
 const reversedDepth = 2
-/** What searching a reading for every shape costs for each of its characters, and for each place that may be one. */
+/**
+ * Cost of searching a reading for all shapes: per character, per occurrence of a mark, per text with the shape of a
+ * key.
+ */
 const unitsOfSearch = 15
 const unitsOfPlace = 300
 const unitsOfFind = 1_000
 
 /**
- * Every text inside `input` that could be a decoy, in the canonical form that decoys are fingerprinted by: the caller
- * looks each one up. `input` is anything an agent was about to use: a key, a header, a line of an env file, JSON, a
- * URL, a command, encoded or not. Certain finds (the whole text, shapes with a mark, tokens that stand alone) of all
- * readings come before doubtful ones (bare tokens cut out of a longer run). Work is linear in the input, and what the
- * budget does not pay for is left out: the more encodings lie on each other, the sooner.
+ * Finds every text inside `input` that could be a decoy, in the canonical form in which decoys are fingerprinted; the
+ * caller looks each one up. `input` is anything an agent was about to use: a key, a header, a line of an env file,
+ * JSON, a URL, a command, encoded or not. Certain finds (the whole text, shapes with a mark, tokens that stand alone)
+ * of all readings come before doubtful ones (bare tokens cut out of a longer run). Work is linear in the input.
+ * Searches that the budget does not cover are skipped, those of deeper encodings first.
  */
 export function* keyCandidates(input: string, budget: WorkBudget): Slices<string[]> {
   const certain = new Set<string>()
@@ -50,7 +53,7 @@ export function* keyCandidates(input: string, budget: WorkBudget): Slices<string
     for (const reading of layer) {
       if (!budget.take(reading.length * unitsOfSearch)) continue
       yield* collectMarkedKeys(reading, certain, budget)
-      // Backwards only what stands alone: cuts of cuts would be thousands in any picture.
+      // Skip tokens cut out of longer runs in reversed text: any encoded picture would yield thousands.
       const cut = backward.has(reading) ? new Set<string>() : doubtful
       collectTokens(reading, certain, cut)
       collectAwsSecrets(reading, certain, cut)
@@ -82,7 +85,7 @@ function reversed(text: string): string {
 const assignment = /^(?:export\s|set\s)?\s*["']?[A-Za-z_][\w.-]{0,99}["']?\s?[=:]\s?/
 const scheme = /^(?:bearer|basic|token|apikey)\s/i
 
-/** The text as submitted, and what is left of it without an assignment, a header's scheme, quotes. */
+/** Returns the submitted text, and the text without an assignment, a header's scheme and quotes. */
 function wholeForms(text: string): string[] {
   const trimmed = text.trim()
   const value = trimmed.replace(assignment, '').trim()
@@ -108,9 +111,9 @@ function* collectMarkedKeys(text: string, found: Set<string>, budget: WorkBudget
   }
 }
 
-/** Keys that were written in one case throughout, by the form in which every decoy is stored besides its own. */
+/** Finds keys written in one case throughout, by the folded form that is also stored for every decoy. */
 function* collectFolded(text: string, found: Set<string>, budget: WorkBudget): Slices<void> {
-  // Only these letters: others change their length with their case, which would shift all that follows.
+  // Only ASCII letters: others may change length with their case, which would shift the text after them.
   const lower = text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
   const add = (place: number, value: string): void => {
     const written = text.slice(place, place + value.length)
@@ -119,7 +122,7 @@ function* collectFolded(text: string, found: Set<string>, budget: WorkBudget): S
   for (const { mark, before, folded } of keyFormats) {
     const foldedMark = mark.toLowerCase()
     for (let place = lower.indexOf(foldedMark); place !== -1; place = lower.indexOf(foldedMark, place + 1)) {
-      // A mark of two letters also stands in the middle of hexadecimal text, many times over.
+      // A two-letter mark occurs many times inside hexadecimal text.
       if (mark.length < 3 && /[a-z0-9]/.test(lower[place - 1] ?? '')) continue
       if (!budget.take(unitsOfPlace)) return
       folded.lastIndex = place - before
@@ -146,7 +149,7 @@ function collectTokens(text: string, certain: Set<string>, doubtful: Set<string>
   }
 }
 
-/** Up to this many characters glued to a bare token are tried at every place; behind more, only both ends are. */
+/** With up to this many characters glued to a bare token, every offset is tried; with more, only both ends. */
 const maxGlued = 8
 
 function cuts(run: string, length: number): string[] {
@@ -161,7 +164,7 @@ function addToken(token: string, found: Set<string>): void {
   else if (isMixed(token)) found.add(token)
 }
 
-/** An AWS secret may hold `/`, which also ends it inside a path, so a run is cut at each `/` as well. */
+/** An AWS secret may contain `/`, but in a path `/` also ends it, so each run is also cut at every `/`. */
 function collectAwsSecrets(text: string, certain: Set<string>, doubtful: Set<string>): void {
   for (const [run] of text.matchAll(/[A-Za-z0-9+/]{40,}/g)) {
     if (run.length === awsSecretLength) addSecret(run, certain)

@@ -2,9 +2,8 @@ import { crc32Base62 } from '@wardline/text'
 import { isAzureStorageKey, isGitlabRoutableToken } from './decoy-checksums.ts'
 
 /**
- * One shape a decoy can have. `mark` is a text that every such value holds, `before` characters after its start;
- * `shape` is sticky, bounded, and matches exactly the value, so that a value can be cut out of whatever stands
- * beside it.
+ * One shape of decoy. Every value contains `mark` at offset `before`. `shape` is sticky, bounded and matches exactly
+ * the value, so that a value can be cut out of surrounding text.
  */
 interface KeyFormat {
   mark: string
@@ -41,14 +40,14 @@ export const keyFormats: readonly KeyFormat[] = shapes.map((format) => ({
   folded: new RegExp(format.shape.source, 'iy'),
 }))
 
-/** The form that a decoy is stored in besides its own, to be found when its case was lost; no key begins so. */
+/** Second form stored for every decoy, to find it in text that lost its case. No key starts with this prefix. */
 export function foldedForm(value: string): string {
   return `folded:${value.toLowerCase()}`
 }
 
 /**
- * Lengths of decoys that are a run of letters and digits with nothing else to know them by: a Twilio token and a
- * database password (32), a generic key (40), an Ethereum key (64). An AWS secret has 40 too, but may hold `+` and `/`.
+ * Lengths of decoys that are a run of letters and digits without a mark: a Twilio token and a database password (32), a
+ * generic key (40), an Ethereum key (64). An AWS secret also has 40 characters, but may contain `+` and `/`.
  */
 export const tokenLengths = [32, 40, 64] as const
 export const awsSecretLength = 40
@@ -57,9 +56,9 @@ export const awsSecretLength = 40
 const exclusiveMarks = keyFormats.map((format) => format.mark).filter((mark) => mark.length > 2)
 
 /**
- * True when no other key begins inside `value`, whose own mark stands at `ownPlace`. Generators only issue such
- * values and the search only accepts such values: two finds then never overlap by more than a mark, which is what
- * keeps the number of finds in a hostile text small.
+ * Whether no other key begins inside `value`, whose own mark is at `ownPlace`. Generators only issue and the search
+ * only accepts such values, so two finds overlap by at most a mark. This keeps the number of finds in a hostile text
+ * small.
  */
 export function holdsOneMark(value: string, ownPlace: number): boolean {
   return exclusiveMarks.every((mark) => {
@@ -68,12 +67,12 @@ export function holdsOneMark(value: string, ownPlace: number): boolean {
   })
 }
 
-/** A bare token of a decoy mixes digits, upper and lower case; a hexadecimal one is taken in either case. */
+/** Whether a text mixes digits, upper and lower case, like every bare token that is not hexadecimal. */
 export function isMixed(text: string): boolean {
   return /[0-9]/.test(text) && /[A-Z]/.test(text) && /[a-z]/.test(text)
 }
 
-/** What may be left of such a token without its case. Hexadecimal ones have none to lose. */
+/** Like `isMixed`, for text in lower case. Excludes hexadecimal tokens, which match in either case anyway. */
 export function isMixedFolded(text: string): boolean {
   return /[0-9]/.test(text) && /[g-z]/.test(text)
 }

@@ -3,32 +3,32 @@ import { type CanonicalPath, canonicalPath, fromFolder, homeOf, isSettled, pathT
 import { isPlain, spellings, withoutFileScheme } from './path-spellings.ts'
 import { isWebAddress, shellWords } from './path-words.ts'
 
-/** The longest path Linux opens. A caller that must miss nothing refuses longer input. */
+/** Maximum length of a path on Linux. A caller that must miss nothing rejects longer input. */
 export const maxPathBytes = 4096
 
-/** Names counted from the end of a path by which a decoy without a root can be found. */
+/** Maximum number of names at the end of a path by which a decoy without a root is found. */
 const maxSuffixNames = 16
 
-/** Stands for any user's home: no typed path reads like this, since `~name` becomes `/home/name`. */
+/** Root of paths in any user's home. No typed path has it, because `~name` becomes `/home/name`. */
 const anyHome = '~+'
 
-/** Folders that a command changes to, one from another; no command of an honest agent has as many. */
+/** Maximum number of folder changes in a command; commands of honest agents have fewer. */
 export const maxFolders = 32
 
-/** What a look-up of one key costs beside its making: its digest, and its place in a query. */
+/** Cost of looking up one key, in addition to building it: its digest, and its place in a query. */
 export const unitsOfLookup = 1_500
 
 export interface PathContext {
   /** The folder the agent works in. */
   cwd?: string | undefined
-  /** The same path as its host resolved it. */
+  /** The same path as resolved by the agent's host. */
   realPath?: string | undefined
 }
 
 /**
- * Every canonical text that `input` may mean: a path in any spelling, or a command whose words are tried one by one.
- * Nothing throws: what cannot be parsed is taken literally. Look the forms up by `lookupKeys`, and match patterns
- * against them. What the budget does not pay for is left out: unusual spellings before plain ones.
+ * Returns every canonical text that `input` may mean: a path in any spelling, or a command, word by word. Never throws:
+ * input that cannot be parsed is taken literally. Look the forms up by `lookupKeys`, and match patterns against them.
+ * Forms that the budget does not cover are skipped, unusual spellings before plain ones.
  */
 export function* pathForms(input: string, context: PathContext, budget: WorkBudget): Slices<string[]> {
   const forms = new Set<string>()
@@ -55,7 +55,7 @@ export function boundedPath(text: string): string {
   return Buffer.byteLength(text) <= maxPathBytes ? text : Buffer.from(text).subarray(0, maxPathBytes).toString()
 }
 
-/** A folder from which relative paths start, with the texts that paths in it begin with if they only lead downward. */
+/** Start folder of relative paths. `prefixes`: its absolute texts, if relative paths can simply be appended. */
 interface Start {
   path: CanonicalPath
   prefixes: string[] | undefined
@@ -71,7 +71,9 @@ interface PlacedWord {
   starts: Start[]
 }
 
-/** The words of a command with the folders that each may start from: the agent's, and the one the command went to. */
+/**
+ * Returns the words of a command with their possible start folders: the agent's, and the one the command changed to.
+ */
 function* placedWords(text: string, cwd: Start | undefined, budget: WorkBudget): Slices<PlacedWord[]> {
   const placed: PlacedWord[] = []
   const seen = new Set<string>()
@@ -80,7 +82,7 @@ function* placedWords(text: string, cwd: Start | undefined, budget: WorkBudget):
   let previous = ''
   for (const word of [text, ...shellWords(text)]) {
     const key = `${folders} ${word}`
-    // A command that changes folder names its files from there, or from the first folder if the change failed.
+    // After a folder change, names are relative to the new folder, or to the first one if the change failed.
     if (!seen.has(key))
       placed.push({ word, starts: [...new Set([cwd, folder])].filter((start) => start !== undefined) })
     seen.add(key)
@@ -115,7 +117,7 @@ function addPlain(
   }
 }
 
-/** Adds a form, unless it is longer than any path that a system opens. */
+/** Adds a form, unless it is longer than the longest path that a system opens. */
 function add(forms: Set<string>, form: string, budget: WorkBudget): void {
   if (form.length <= maxPathBytes && budget.take(50 + form.length)) forms.add(form)
 }
@@ -130,7 +132,7 @@ function startedTexts(path: CanonicalPath, { path: folder, prefixes }: Start, bu
   return reached.root === '' ? [pathText('', reached.names)] : absoluteTexts(reached)
 }
 
-/** The texts that an absolute path is looked up by. */
+/** Returns the texts by which an absolute path is looked up. */
 export function absoluteTexts(path: CanonicalPath): string[] {
   const texts: string[] = []
   const home = homeOf(path)
@@ -151,10 +153,10 @@ function homesOf(user: string): string[][] {
 }
 
 /**
- * The keys to index a decoy path under, so that looking up every key of a question finds it whatever the number of
- * decoys. A decoy in a named user's home answers to that name and to `~`, one under `~` to every user; a relative one
- * (`.env.production`, `secrets/db.yml`) to any path that ends so; an absolute one also to a relative question of at
- * least two names, because the folder it starts from is not always known.
+ * Returns the keys under which a decoy path is indexed, so that a check finds it by its own keys, whatever the number
+ * of decoys. A decoy in a named user's home matches that name and `~`; one under `~` matches every user. A relative
+ * decoy (`.env.production`, `secrets/db.yml`) matches any path with this ending. An absolute decoy also matches a
+ * relative path of at least two names, because the start folder is not always known.
  */
 export function decoyPathKeys(path: string): string[] {
   const parsed = canonicalPath(path)
@@ -162,7 +164,7 @@ export function decoyPathKeys(path: string): string[] {
   return [...rootedKeys(parsed), ...relativeKeys(belowHome(parsed))]
 }
 
-/** The absolute texts of `decoyPathKeys`. */
+/** Returns the absolute keys among `decoyPathKeys`. */
 export function rootedKeys(path: CanonicalPath): string[] {
   const { root, names } = path
   const home = homeOf(path)
@@ -173,20 +175,19 @@ export function rootedKeys(path: CanonicalPath): string[] {
   return [...own, pathText(anyHome, home.rest)]
 }
 
-/** Whether a decoy lies in the home of every user. */
+/** Whether a decoy is in the home of every user. */
 export function isAnyHome(path: CanonicalPath): boolean {
   const home = homeOf(path)
   return path.root === '~' || (home !== undefined && /[*?]/.test(home.user))
 }
 
-/** The names of an absolute path, from the home on if it lies in one. */
+/** Returns the names of an absolute path, from the home on if it is in one. */
 export function belowHome(path: CanonicalPath): string[] {
   return homeOf(path)?.rest ?? path.names
 }
 
 /**
- * Every key a question's forms are to be looked up by: the forms themselves and the ends of each, the shortest first,
- * as far as the budget pays for them.
+ * Returns the lookup keys of a check's forms: each form and its endings, shortest first, as far as the budget allows.
  */
 export function* lookupKeys(forms: readonly string[], budget: WorkBudget): Slices<string[]> {
   const keys = new Set<string>()

@@ -8,14 +8,14 @@ interface PathPattern {
 
 const maxWildcards = 16
 
-/** True when the path covers more than itself: wildcards, or a trailing slash for all that lies in a folder. */
+/** Whether a path covers more than itself: it has wildcards, or a trailing slash for everything in a folder. */
 export function isPathPattern(path: string): boolean {
   return endsInSlash(path) || canonicalPath(path).names.some(hasWildcard)
 }
 
 /**
- * Null when `path` can be a decoy, else one sentence for the person who registers it. A pattern must name at least two
- * things literally, since a broad one turns everyday work into alarms.
+ * Returns null if `path` can be a decoy, else one sentence for the person who registers it. A pattern must contain at
+ * least two literal names (or one long name), because a broad pattern raises alarms on everyday work.
  */
 export function validatePathPattern(path: string): string | null {
   if (path.trim() === '') return 'The path is empty.'
@@ -38,7 +38,7 @@ export function validatePathPattern(path: string): string | null {
 /** Compiles a pattern, or an exact path, that `validatePathPattern` accepts. */
 export function compilePathPattern(path: string): PathPattern {
   const [own, ...others] = patternKeys(path)
-  // The shorter readings for relative questions count only where they are still specific.
+  // Shorter alternatives, for relative paths, count only while they are specific.
   const kept = others.filter((key) => isRooted(key) || isSpecific(key.split('/')))
   return { alternatives: [own!, ...kept].map((key) => key.split('/')) }
 }
@@ -55,9 +55,9 @@ function isRooted(key: string): boolean {
   return /^(?:\/|~|[a-z]:)/.test(key)
 }
 
-/** Letters and signs that a name with a wildcard must show to count as literal. */
+/** Minimum number of literal characters for a name with a wildcard to count as literal. */
 const minLiteral = 4
-/** A lone name with a wildcard must be more specific than that: `*.keychain-db`, not `*.json`. */
+/** Minimum for a pattern of one name: `*.keychain-db` is accepted, `*.json` is not. */
 const minLoneLiteral = 8
 
 function isSpecific(names: readonly string[]): boolean {
@@ -75,8 +75,8 @@ export function literalLength(name: string): number {
 }
 
 /**
- * Compares name by name; only the latest `**` is ever reconsidered, since an earlier one can gain nothing by taking
- * more. That bounds the work by the product of both lengths, whatever the pattern.
+ * Compares name by name. Backtracks only to the latest `**`, because extending an earlier one cannot help. This bounds
+ * the work by the product of both lengths, whatever the pattern.
  */
 export function matchesNames(pattern: readonly string[], names: readonly string[]): boolean {
   return matchesGreedily(pattern, names, '**', matchesName)

@@ -1,11 +1,12 @@
 import { withoutEscapes } from './text-escapes.ts'
 
-/** Percent-encoding is undone this often; what is left encoded after that no opener would decode. */
+/** Maximum number of percent-decoding passes; no program that opens files decodes more layers. */
 const maxPercentDepth = 3
 
 /**
- * The texts that one submitted path may stand for: as it is, with look-alikes and percent-encoding undone, with shell escapes
- * removed, cut at a NUL. The text itself always stays among them, since each of those signs is legal in a name.
+ * Returns the texts that a submitted path may mean: unchanged, with look-alikes and percent-encoding decoded, without
+ * shell escapes, cut at a NUL. The unchanged text is always included, because each of these characters is legal in a
+ * name.
  */
 export function spellings(text: string): string[] {
   const found = new Set([text, text.normalize('NFKC')])
@@ -16,7 +17,7 @@ export function spellings(text: string): string[] {
   return [...found].map(withoutFileScheme)
 }
 
-/** Whether a text has no spelling beside itself, apart from that of a file URL. */
+/** Whether a text has no other spelling, except that of a file URL. */
 export function isPlain(text: string): boolean {
   return !/[%\\]|[^\x20-\x7e]/.test(text)
 }
@@ -25,7 +26,9 @@ function addEach(found: Set<string>, rewrite: (text: string) => string): void {
   for (const text of [...found]) found.add(rewrite(text))
 }
 
-/** Node's own reading of file URLs refuses encoded slashes and foreign hosts, which a lenient opener may accept. */
+/**
+ * Parses file URLs leniently: Node's parser rejects encoded slashes and foreign hosts, which other programs may accept.
+ */
 export function withoutFileScheme(text: string): string {
   const match = /^\s*file:([^?#]*)/i.exec(text)
   if (match === null) return text
@@ -33,14 +36,14 @@ export function withoutFileScheme(text: string): string {
   return path.replace(/^[/\\]*([A-Za-z])\|/, '$1:')
 }
 
-/** Decodes `%xx` and `%uxxxx`; bytes that are no UTF-8 are read leniently, overlong sequences included. */
+/** Decodes `%xx` and `%uxxxx`. Invalid UTF-8 is decoded leniently, including overlong sequences. */
 function percentDecoded(text: string): string {
   return text
     .replace(/%u([0-9a-fA-F]{4})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
     .replace(/(?:%[0-9a-fA-F]{2})+/g, (run) => lenientUtf8(Buffer.from(run.replaceAll('%', ''), 'hex')))
 }
 
-/** Overlong forms (`c0 ae` for a dot) are an old way past a filter, so they count as the character they encode. */
+/** Overlong forms (`c0 ae` for a dot) are an old filter bypass, so they count as the character they encode. */
 function lenientUtf8(bytes: Uint8Array): string {
   let text = ''
   for (let place = 0; place < bytes.length; ) {

@@ -1,16 +1,16 @@
 import { type ShellWord, simpleCommands } from './path-words.ts'
 
-/** Quoted texts that are parsed as commands (`sh -c "…"`); no honest command has as many. */
+/** Maximum number of quoted texts parsed as commands (`sh -c "…"`); honest commands have fewer. */
 const maxScripts = 16
 
-/** A folder whose whole content a command reads, from the folder that the command changes to beforehand. */
+/** A folder whose whole content a command reads. */
 interface Sweep {
   folder: string
-  /** What `tar -C` or `git -C` starts from; undefined where the command starts. */
+  /** Folder given with `-C` (`tar`, `git`), from which `folder` is resolved; undefined: the working folder. */
   from: string | undefined
 }
 
-/** Words that only introduce the command that does the work. */
+/** Words before the command that does the work: wrappers, shell keywords, assignments, options. */
 const introductions =
   /^(?:sudo|doas|env|command|builtin|exec|nohup|time|nice|ionice|timeout|xargs|then|do|else|if|while|until|!|\{|\d+[smh]?|[A-Za-z_]\w*=.*|-.*)$/s
 
@@ -24,7 +24,7 @@ interface Arguments {
 interface Reader {
   /** Letters of short options that take the next word as their value. */
   valued?: string
-  /** The folders read with everything in them. */
+  /** Returns the folders read with their whole content. */
   folders(given: Arguments): string[]
 }
 
@@ -92,14 +92,14 @@ const readers: Readonly<Record<string, Reader>> = {
   },
 }
 
-/** The commands in a text, and those in its quoted scripts. */
+/** Returns the commands in a text and in its quoted scripts. */
 export function allCommands(text: string): ShellWord[][] {
   const commands = simpleCommands(text)
   const scripts = commands.flatMap((words) => words.map(({ plain }) => plain)).filter((word) => /\s/.test(word))
   return [...commands, ...scripts.slice(0, maxScripts).flatMap(simpleCommands)]
 }
 
-/** The folders that the commands in a text read with all that lies in them; empty for a text without such a command. */
+/** Returns the folders whose whole content the commands in a text read. */
 export function sweeps(text: string): Sweep[] {
   return allCommands(text).flatMap(sweptBy)
 }
@@ -111,7 +111,7 @@ function sweptBy(command: readonly ShellWord[]): Sweep[] {
   const words = command.map(({ plain, escaped }) => (/^[A-Za-z]:\\/.test(escaped) ? escaped : plain))
   const first = words.findIndex((word) => !introductions.test(word))
   if (first < 0) return []
-  // `sudo -u build tar …`: the option of an introduction may have a value.
+  // `sudo -u build tar …`: an option before the command may have a value.
   const start = words[first - 1]?.startsWith('-') && !isReader(words[first]!) ? first + 1 : first
   const verb = nameOf(words[start] ?? '')
   if (verb === 'find') return foundBy(words.slice(start + 1))

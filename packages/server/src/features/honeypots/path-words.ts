@@ -1,14 +1,17 @@
 import { withoutEscapes } from './text-escapes.ts'
 
-/** A web address names no file here, unless its dots lead out of it again. */
+/**
+ * Whether a path is a web address and so names no local file. Expects resolved names, because `..` can lead out of the
+ * address.
+ */
 export function isWebAddress(names: readonly string[]): boolean {
   return names[0] === 'http:' || names[0] === 'https:'
 }
 
 /**
- * The words of a shell command with quotes and escapes removed, braces expanded, and the parts behind `=`, `@`, `,` and
- * `:` added separately (`--file=/x`, `@/x`, `host:/x`). A text without a space or sign of the shell is one word. Words
- * keep their order, so that a `cd` can be distinguished from what follows it. Linear in the text.
+ * Returns the words of a shell command with quotes and escapes removed, braces expanded, and the parts after `=`, `@`,
+ * `,` and `:` added separately (`--file=/x`, `@/x`, `host:/x`). A text without spaces or shell syntax is one word.
+ * Words keep their order, because a `cd` affects the words after it. Linear in the text.
  */
 export function shellWords(command: string): string[] {
   const spaced = spacedOut(command)
@@ -19,12 +22,12 @@ export function shellWords(command: string): string[] {
   return found.filter((word) => word !== '').flatMap((word) => withParts(word))
 }
 
-/** Blanks and the working folder, where a command writes them in another way. */
+/** Replaces other ways to write a blank (`$IFS`) and the working folder (`$(pwd)`). */
 function spacedOut(command: string): string {
   return command.replace(/\$\{?IFS\}?/g, ' ').replace(/\$\(pwd\)|`pwd`/g, '.')
 }
 
-/** A word as the shell reads it, and with its backslashes, which may be separators of Windows. */
+/** A word as the shell reads it, and with its backslashes, which may be Windows separators. */
 export interface ShellWord {
   plain: string
   escaped: string
@@ -72,7 +75,7 @@ export function simpleCommands(text: string): ShellWord[][] {
   return commands
 }
 
-/** Brace lists beyond this many members are left as they are. */
+/** Maximum number of members expanded of a brace list. */
 const maxBraceMembers = 16
 
 function withParts(word: string): string[] {
@@ -84,7 +87,7 @@ function withParts(word: string): string[] {
   }
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(word)) return parts
   const pieces = word.split(/[=@,:]/)
-  // A name may hold such a sign itself, so all that follows the first one counts as well.
+  // A name may itself contain such a character, so everything after the first one is also checked.
   if (pieces.length > 1) parts.push(...pieces, word.slice(pieces[0]!.length + 1))
   if (word.startsWith('-')) parts.push(word.slice(word.search(/[/~\\]|$/)))
   return parts.filter((part) => part !== '')

@@ -1,26 +1,26 @@
 import type { Slices, WorkBudget } from '../../work-turns.ts'
 import { compilePathPattern, hasWildcard, matchesNames } from './path-pattern.ts'
 
-/** Letters in a row by which a name with wildcards is found. */
+/** Length of the character sequences by which names with wildcards are indexed. */
 const gramLength = 3
-/** Fixed cost of comparing a path with a pattern, beside its length. */
+/** Fixed cost of comparing a path with a pattern, in addition to its length. */
 const unitsOfComparison = 100
 
 const unitsOfPattern = 20_000
 
 interface Alternative {
   names: string[]
-  /** Those that can be met in this way: short readings are those of many. */
+  /** The patterns with this alternative; short alternatives belong to many patterns. */
   patterns: string[]
 }
 
 /**
- * Decoy patterns, each filed under the rarest thing that a path must have to match it: a whole name, or three letters
- * in a row. A path is compared with the patterns filed under its own names, not with all of them.
+ * Index of decoy patterns, each filed under the rarest mark that a matching path must contain: a whole name, or three
+ * consecutive characters. A path is compared with the patterns filed under its own names, not with all.
  */
 export class PatternIndex {
   readonly #filed = new Map<string, Alternative[]>()
-  /** Nothing in them is literal enough to be filed under. */
+  /** Alternatives without a literal mark, compared with every path. */
   readonly #unfiled: Alternative[] = []
 
   /** Indexes each different pattern once. */
@@ -55,7 +55,7 @@ export class PatternIndex {
     return index
   }
 
-  /** The patterns that any of the forms lies in, as far as the budget pays for comparing. */
+  /** Returns the patterns that match any of the forms, as far as the budget allows. */
   *find(forms: readonly string[], budget: WorkBudget): Slices<Set<string>> {
     const found = new Set<string>()
     if (this.#filed.size === 0 && this.#unfiled.length === 0) return found
@@ -65,7 +65,7 @@ export class PatternIndex {
       if (!budget.take(unitsOfComparison + form.length)) break
       const cut = form.lastIndexOf('/')
       const folder = form.slice(0, Math.max(0, cut))
-      // Most forms of one question lie in few folders, which are taken apart once.
+      // Most forms of a check are in few folders, so look up each folder once.
       if (!byFolder.has(folder)) byFolder.set(folder, this.#filedUnder(folder.split('/'), byName, budget))
       const candidates = new Set([
         ...this.#unfiled,
@@ -102,7 +102,7 @@ export class PatternIndex {
 const wholeMark = (name: string): string => `/${name}`
 
 function marksOfPattern(name: string): string[] {
-  // The root and a home stand in every other path.
+  // The root and homes occur in too many paths to be useful marks.
   if (name === '' || name.startsWith('~')) return []
   return hasWildcard(name) ? name.split(/[*?]/).flatMap(grams) : [wholeMark(name)]
 }

@@ -1,6 +1,6 @@
 import type { DecoyPreset, KeyType } from '@wardline/contract'
 
-/** Where a key stands in the snippet of a preset, and a path, quoted for a shell. */
+/** Placeholders in the snippets of presets: for a key, and for a path quoted for a shell. */
 const value = '{{value}}'
 const path = '{{path}}'
 
@@ -11,7 +11,7 @@ interface KeyPlan {
   note?: string
 }
 
-/** The name of a variable that programs really read would break them: the decoy has a name beside it. */
+/** Use a variable name that no program reads: a decoy as its value would break the program. */
 const envLine = (title: string, variable: string, place = '.env'): KeyPlan => ({
   title,
   place,
@@ -89,7 +89,7 @@ const pathPlans: [id: string, title: string, path: string, note?: string][] = [
 
 const hasWildcard = (text: string) => /[*?]/.test(text)
 
-/** What an operator plants by filling in the instance: keys of every kind, then paths. */
+/** Decoys that only need an instance filled in: keys of every kind, then paths. */
 export const decoyPresets: readonly DecoyPreset[] = [
   ...(Object.entries(keyPlans) as [KeyType, KeyPlan][]).map(
     ([keyType, { title, place, snippet, note = null }]): DecoyPreset => ({

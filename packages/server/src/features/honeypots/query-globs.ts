@@ -1,18 +1,21 @@
 import type { Slices, WorkBudget } from '../../work-turns.ts'
 import { hasWildcard, literalLength, matchesNames } from './path-pattern.ts'
 
-/** Globs of one question that are compared with decoys; each costs a pass over them. */
+/** Maximum number of globs per check that are compared with decoys; each costs a pass over them. */
 const maxQueryGlobs = 16
 
-/** Literal characters that make a glob worth trying; a home folder counts for two. `~/.ssh/*` is, `/etc/*` is not. */
+/**
+ * Minimum number of literal characters for a glob to be compared; a home folder counts as two. `~/.ssh/*` qualifies,
+ * `/etc/*` does not.
+ */
 const minLiteral = 6
-/** In a hidden folder of a home, where people seldom look for files by glob. `~/.a*\/c*` is, `~/.a*\/*` is not. */
+/** Minimum in a hidden folder of a home, where people seldom use globs. `~/.a*\/c*` qualifies, `~/.a*\/*` does not. */
 const minHiddenLiteral = 5
 
 /**
- * The globs among the forms of a question, as lists of names, the most specific first. Agents write `~/.aws/cred*` or
- * `~/.a*s/c*s` where a filter knows the plain path; a match is approximate, and everyday globs (`*`, `src/*`, `*.json`)
- * are left out. `[...]` counts as one character of any kind.
+ * Returns the globs among the forms of a check, as lists of names, most specific first. An agent may write
+ * `~/.aws/cred*` or `~/.a*s/c*s` to bypass a filter for the plain path. Matches are approximate, and everyday globs
+ * (`*`, `src/*`, `*.json`) are skipped. `[...]` counts as one character of any kind.
  */
 export function* queryGlobs(forms: readonly string[], budget: WorkBudget): Slices<string[][]> {
   const globs: { names: string[]; weight: number }[] = []

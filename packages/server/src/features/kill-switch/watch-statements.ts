@@ -3,7 +3,6 @@ import type { Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 import { instanceControls } from '../instances/control-statements.ts'
 
-/** A suspension with all its facts. */
 export type SuspensionRow = Schema['suspensions']
 
 /** The suspensions of an instance, newest first. */
@@ -17,7 +16,7 @@ export function readSuspensions(db: Db, instanceId: string, limit: number): Prom
     .execute()
 }
 
-/** Those of the instances that are suspended, with their suspension. */
+/** Returns the active suspensions of the given instances. */
 export function readLasting(db: Db, instanceIds: readonly string[]): Promise<SuspensionRow[]> {
   return db
     .selectFrom('suspensions')
@@ -29,8 +28,9 @@ export function readLasting(db: Db, instanceIds: readonly string[]): Promise<Sus
 }
 
 /**
- * Brings the facts in line with what a process of a version before them did, which runs beside this one during an
- * upgrade: its resume ends no suspension, and its kill has no row. Of that kill as much is known as at the migration.
+ * Corrects suspensions after a process of an older version, which runs beside this one during an upgrade and does not
+ * write these facts: its resume ends no suspension, and its kill inserts no row. Such a kill gets the same facts as in
+ * the migration.
  */
 export function alignmentStatements(db: Db, now: number): Statement[] {
   const changedAt = sql`coalesce(controls.control_changed_at, cast(${now} as bigint))`
@@ -51,7 +51,7 @@ export function alignmentStatements(db: Db, now: number): Statement[] {
   ]
 }
 
-/** Suspensions that last, after an id of an instance. */
+/** Returns active suspensions, by instance id after `after`. */
 export function readLastingAfter(
   db: Db,
   after: string,
@@ -67,12 +67,12 @@ export function readLastingAfter(
     .execute()
 }
 
-/** Suspensions of which a decision is due, those that wait longest first. */
+/** Returns the suspensions due for a decision, longest waiting first. */
 export function readDue(db: Db, now: number, limit: number): Promise<SuspensionRow[]> {
   return db.selectFrom('suspensions').selectAll().where('look_at', '<=', now).orderBy('look_at').limit(limit).execute()
 }
 
-/** The newest suspensions since an instant, with what percentiles are computed from. */
+/** Returns the newest suspensions since an instant, with the columns that percentiles are computed from. */
 export function readRecent(db: Db, since: number, limit: number) {
   return db
     .selectFrom('suspensions')
@@ -97,7 +97,7 @@ export function readRecent(db: Db, since: number, limit: number) {
     .execute()
 }
 
-/** What is decided of a suspension from its facts and the log. */
+/** Columns computed from a suspension's facts and the event log. */
 type Decided = Pick<
   SuspensionRow,
   | 'breaches'
@@ -125,7 +125,7 @@ const guards = [
   'result_reported',
 ] as const
 
-/** Writes what was decided, unless a fact has changed since the row was read; returns the id if it was written. */
+/** Writes the decision, unless a fact has changed since the row was read. Returns the instance id if it was written. */
 export function decisionStatement(db: Db, row: SuspensionRow, decided: Decided): Statement {
   let update = db
     .updateTable('suspensions')
@@ -139,7 +139,10 @@ export function decisionStatement(db: Db, row: SuspensionRow, decided: Decided):
   return update.returning('instance_id as decided').compile()
 }
 
-/** Notes activity that the log does not show under the id of the instance. `graceMs`: after the delivery it is none. */
+/**
+ * Records activity that the event log does not show under the instance's id. Within `graceMs` after delivery, activity
+ * is not a breach unless the instance was already silent.
+ */
 export function activityStatement(
   db: Db,
   { instanceId, at, count }: { instanceId: string; at: number; count: number },
