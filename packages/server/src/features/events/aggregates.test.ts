@@ -32,12 +32,12 @@ describe('buckets', () => {
     [dayMs, 500, 5 * minuteMs, 288],
     [400 * dayMs, 500, dayMs, 401],
     [10, 60, minuteMs, 1],
-  ])('of %d ms in at most %d are %d ms wide', (range, max, widthMs, count) => {
+  ])('split %d ms into at most %d buckets of %d ms', (range, max, widthMs, count) => {
     expect(bucketsOf({ from: noon - range, to: noon }, max, minuteMs)).toMatchObject({ widthMs })
     expect(bucketsOf({ from: noon - range, to: noon }, max, minuteMs).count).toBe(count)
   })
 
-  it('begin at whole units, and hold the whole range however long it is', () => {
+  it('start at whole units and cover the whole range, however long', () => {
     expect(bucketsOf({ from: noon + 7, to: noon + hourMs + 7 }, 60, minuteMs)).toEqual({
       from: noon,
       to: noon + 61 * minuteMs,
@@ -54,7 +54,7 @@ describe('buckets', () => {
   })
 })
 
-describe('events counted for a chart', () => {
+describe('histogram and facets of events', () => {
   interface Stored {
     at: number
     severity: (typeof severities)[number]
@@ -105,7 +105,7 @@ describe('events counted for a chart', () => {
       ({ source, instance_id }) => source === 'gateway' && instance_id === 'agent-2',
       'events',
     ],
-  ])('are those that match %o, in their buckets', async (filter, holds, basis) => {
+  ])('the histogram counts the events that match %o per bucket', async (filter, holds, basis) => {
     for (const more of ['', '&buckets=1', '&buckets=500', '&buckets=20']) {
       const shown = await histogram(`${filter}${more}`)
       expect(shown).toMatchObject({ basis, complete: true, scanned_to: null })
@@ -114,7 +114,7 @@ describe('events counted for a chart', () => {
     }
   })
 
-  it('are those of the range', async () => {
+  it('the histogram counts only events in the range', async () => {
     const [from, to] = [stored[40]!.at, stored[160]!.at]
     const range = `from=${new Date(from).toISOString()}&to=${new Date(to).toISOString()}`
     for (const filter of ['', '&exclude_type=nothing', '&instance_id=agent-2']) {
@@ -127,7 +127,7 @@ describe('events counted for a chart', () => {
     }
   })
 
-  it('are counted by severity, type, source and instance, the most frequent first', async () => {
+  it('facets count events by severity, type, source and instance, most frequent first', async () => {
     const count = (of: Stored[], field: 'severity' | 'event_type' | 'source' | 'instance_id') => {
       const counts = new Map<string, number>()
       for (const event of of) {
@@ -166,15 +166,15 @@ describe('events counted for a chart', () => {
     ['histogram?from=2026-01-02T00:00:00Z&to=2026-01-02T00:00:00Z', 'from must be before to.'],
     ['histogram?from=2026-13-02T00:00:00Z', 'from must be an ISO 8601 instant.'],
     ['facets?severity=bad', 'severity must be info, warning, critical, or breach.'],
-  ])('refuse %s', async (path, sentence) => {
+  ])('reject %s', async (path, sentence) => {
     const { status, body } = await service.call<{ error: string }>('GET', `/api/events/${path}`)
     expect([status, body.error]).toEqual([400, sentence])
   })
 })
 
-// A viewer could otherwise make each refresh of a dashboard read a year of events.
-describe('of more events than a look may read', () => {
-  /** One more than are looked at without an index. */
+// Otherwise every dashboard refresh by a viewer could read a year of events.
+describe('reads of more events than the limit', () => {
+  /** One more than is read without an index. */
   const count = 100_001
   let first: string
 
@@ -205,7 +205,7 @@ describe('of more events than a look may read', () => {
     return { shown, of }
   }
 
-  it('only the newest are counted, and the answer says how far', async () => {
+  it('count only the newest events and return how far they read', async () => {
     const newest = new Date(service.clock.now()).toISOString()
     for (const filter of ['exclude_type=nothing', 'q=bulk', 'instance_id=agent-9', 'event_type=bulk']) {
       const { shown, of } = await looks(filter)
@@ -215,7 +215,7 @@ describe('of more events than a look may read', () => {
     }
   })
 
-  it('those of an index are counted as far as that is read', async () => {
+  it('count indexed events only up to the read limit', async () => {
     await service.execute(`
       insert into event_refs (kind, value, seq)
         select 'instance', 'agent-9', seq from events where created_at = ${service.clock.now()};
@@ -226,7 +226,7 @@ describe('of more events than a look may read', () => {
     expect([one.shown.complete, total(one.shown)]).toEqual([true, 0])
   })
 
-  it('a search says how far it looked, while its pages are short', async () => {
+  it('return the time that a search has reached when it fills no page', async () => {
     const list = async (query: string) => (await service.call<EventList>('GET', `/api/events?${query}`)).body
     const page = await list('q=nowhere')
     expect(page).toMatchObject({ events: [], next: expect.any(String) })
@@ -237,7 +237,7 @@ describe('of more events than a look may read', () => {
   })
 })
 
-it('counts tool calls by tool and minute, and those of unknown tools together', async () => {
+it('counts tool calls by tool and time, and calls of unknown tools together', async () => {
   await using fresh = await openTestService()
   const call = (toolName: string) =>
     fresh.call('POST', '/api/events', {

@@ -25,7 +25,7 @@ const count = async (service: TestService) =>
   (await service.rows<{ count: number }>('select count(*) as count from events'))[0]!.count
 
 describe('Idempotency-Key of a batch', () => {
-  it('gives the same ids and the same refusals again, and stores nothing again', async () => {
+  it('returns the same ids and errors again, and stores nothing twice', async () => {
     await using service = await openTestService()
     const events = [note(1), broken, metrics(3), note(2)]
     const first = await send(service, 'a', events)
@@ -35,29 +35,29 @@ describe('Idempotency-Key of a batch', () => {
     expect(await service.rows('select version from baselines')).toEqual([{ version: 1 }])
   })
 
-  it('holds for twins under way at the same moment', async () => {
+  it('stores one batch for concurrent requests', async () => {
     await using service = await openTestService()
     const replies = await Promise.all(Array.from({ length: 10 }, () => send(service, 'twin', [note(1), note(2)])))
     expect(new Set(replies.map(({ ids }) => ids.join())).size).toBe(1)
     expect(await count(service)).toBe(2)
   })
 
-  it('is refused for a batch of another length, which cannot be the same', async () => {
+  it('is rejected for a batch of another length', async () => {
     await using service = await openTestService()
     await send(service, 'a', [note(1)])
     expect((await send(service, 'a', [note(1), note(2)], 400)).error).toContain('Idempotency-Key was used before')
     expect(await count(service)).toBe(1)
   })
 
-  it('is another key than that of a single event', async () => {
+  it('is independent of the same key for a single event', async () => {
     await using service = await openTestService()
     await service.call('POST', '/api/events', { body: note(1), headers: { 'idempotency-key': 'a' } })
     await send(service, 'a', [note(2)])
     expect(await count(service)).toBe(2)
   })
 
-  // The names of both once read the same: the batch was answered with the id of the event, and its own was lost.
-  it('never meets that of a single event under way at the same moment, whatever the texts', async () => {
+  // Both keys once had the same stored name: the batch got the id of the event, and its own events were lost.
+  it('never collides with the key of a concurrent single event, whatever the texts', async () => {
     await using service = await openTestService()
     const pairs = [
       ['batch y1', 'y1'],
@@ -78,7 +78,7 @@ describe('Idempotency-Key of a batch', () => {
     expect(await count(service)).toBe(2 * pairs.length)
   })
 
-  it('is remembered from before a batch had its ids in a separate column', async () => {
+  it('is recognised if it was stored before batch ids had a separate column', async () => {
     await using service = await openTestService()
     const events = [note(1), note(2)]
     const first = await send(service, 'a', events)
@@ -90,7 +90,7 @@ describe('Idempotency-Key of a batch', () => {
     expect(await count(service)).toBe(2)
   })
 
-  it('is remembered from before events and batches had a separate column', async () => {
+  it('is kept by the migration that separates keys of events and batches', async () => {
     await using opened = await openTestDatabase()
     await migrate(opened.database, 1, 3)
     await opened.execute(`insert into idempotency_keys (caller, key, event_id, created_at) values
@@ -105,8 +105,8 @@ describe('Idempotency-Key of a batch', () => {
     ])
   })
 
-  // A report must see what the one before it taught, also within one batch.
-  it('leaves the judgement of session metrics as if they had come one by one', async () => {
+  // Each report must be judged after learning from the one before it, even within a batch.
+  it('judges session metrics of a batch as if they were sent one by one', async () => {
     await using service = await openTestService()
     await send(service, 'a', [...Array.from({ length: 12 }, (_, n) => metrics(10 + (n % 3))), metrics(500)])
     const anomalies = await service.rows("select severity from events where event_type = 'anomaly_detected'")

@@ -28,7 +28,7 @@ const array = fc
   .map((values) => JSON.stringify(values, null, values.length % 3))
   .filter((text) => !text.includes('\\') && !text.includes('__proto__'))
 
-test('an array is taken apart into the values that the parser finds in it', () => {
+test('splits an array into the same values as JSON.parse', () => {
   fc.assert(
     fc.property(array, (text) => {
       expect(bySlices(text)).toEqual(byParser(text))
@@ -36,14 +36,14 @@ test('an array is taken apart into the values that the parser finds in it', () =
   )
 })
 
-// Two readings of one body let an event pass one of them unseen.
-test('an array with any one character changed is refused exactly when the parser refuses it', () => {
+// If two parsers read one body differently, an event could bypass one of them.
+test('rejects an array with changed characters exactly when JSON.parse does', () => {
   const sign = fc.constantFrom('', '[', ']', '{', '}', ',', ':', '"', '\\"', '\\', ' ', '0', 'x', '\n')
   fc.assert(
     fc.property(array, fc.nat(), fc.nat(2), sign, (text, place, removed, inserted) => {
       const at = place % (text.length + 1)
       const changed = text.slice(0, at) + inserted + text.slice(at + removed)
-      // What JSON allows and the service does not, such as 1e999, is refused item by item.
+      // JSON that only the service rejects, such as 1e999, is rejected item by item.
       fc.pre(!/\\u|__proto__|\d[eE]/.test(changed))
       expect(bySlices(changed)).toEqual(byParser(changed))
     }),
@@ -54,7 +54,7 @@ test('an array with any one character changed is refused exactly when the parser
 test.each([
   ['an array', false],
   ['lines', true],
-])('a MiB of %s is read in slices', (_form, isLines) => {
+])('reads a MiB of %s in slices', (_form, isLines) => {
   const event = JSON.stringify({ severity: 'info', description: 'x'.repeat(900) })
   const events = Array.from({ length: 1_000 }, () => event)
   const text = isLines ? events.join('\n') : `[${events}]`
@@ -64,7 +64,7 @@ test.each([
   expect(slices).toBeGreaterThan((text.length * 10) / sliceUnits)
 })
 
-test('an event that is too long or has too many parts is refused alone', () => {
+test('rejects only the event that is too long or has too many fields', () => {
   const long = JSON.stringify({ description: 'x'.repeat(256 * 1024) })
   const many = `[${'0,'.repeat(20_001)}0]`
   for (const [text, isLines] of [

@@ -17,7 +17,7 @@ describe('classifyEvent', () => {
     ['blocked', undefined, 'none'],
     ['egress_blocked_twice', undefined, 'none'],
     ['policy_violation', undefined, 'none'],
-  ])('takes %s with %j for %s', (eventType, metadata, kind) => {
+  ])('classifies %s with %j as %s', (eventType, metadata, kind) => {
     expect(classifyEvent(eventType, metadata)).toBe(kind)
   })
 })
@@ -31,7 +31,7 @@ describe('countedTool', () => {
     }
   })
 
-  // A name out of the reporter's hand as a counter would let it grow the table and the metrics without bound.
+  // Counters named by reporters could grow the table and the metrics without bound.
   it('counts every other tool as other', () => {
     const strange = [
       undefined,
@@ -44,7 +44,7 @@ describe('countedTool', () => {
     for (const metadata of strange) expect(countedTool('tool_call', metadata)).toBe('other')
   })
 
-  it('believes toolName first', () => {
+  it('prefers toolName to other fields', () => {
     expect(countedTool('tool_call', { toolName: 'file-read', tool: 'shell-exec' })).toBe('file-read')
   })
 

@@ -16,8 +16,8 @@ async function descriptions(service: TestService): Promise<string[]> {
   return body.events.map(({ description }) => description).reverse()
 }
 
-describe('reports of the service about what repeats', () => {
-  test('are stored at once, then once a minute with the count', async () => {
+describe('counted reports', () => {
+  test('are stored at once, then once a minute with a count', async () => {
     await using service = await openTestService()
     const reports = new CountedReports(service.deps, service.services.ingest)
     for (let time = 0; time < 500; time++) reports.note({ kind: 'k', owner: 'a' }, noted('agent-a'))
@@ -30,7 +30,7 @@ describe('reports of the service about what repeats', () => {
     expect(await descriptions(service)).toEqual(['Seen 1 times.', 'Seen 1 times.', 'Seen 499 times.'])
   })
 
-  test('start over once a subject was quiet for a minute', async () => {
+  test('start over after a minute without an occurrence', async () => {
     await using service = await openTestService()
     const reports = new CountedReports(service.deps, service.services.ingest)
     reports.note({ kind: 'k', owner: 'a' }, noted('agent-a'))
@@ -41,8 +41,8 @@ describe('reports of the service about what repeats', () => {
     expect(await descriptions(service)).toHaveLength(2)
   })
 
-  // An attacker who makes the database fail must not thereby hide what was counted.
-  test('keep their count while the database is away', async () => {
+  // An attacker must not be able to hide occurrences by making the database fail.
+  test('keep their count while the database is unavailable', async () => {
     await using service = await openTestService()
     const { ingest } = service.services
     let isAway = true
@@ -56,7 +56,7 @@ describe('reports of the service about what repeats', () => {
     expect(await descriptions(service)).toEqual(['Seen 3 times.'])
   })
 
-  test('lose no count when the service ends', async () => {
+  test('lose no count on shutdown', async () => {
     await using service = await openTestService()
     const reports = new CountedReports(service.deps, service.services.ingest)
     for (let time = 0; time < 5; time++) reports.note({ kind: 'k', owner: 'a' }, noted('agent-a'))
@@ -64,7 +64,7 @@ describe('reports of the service about what repeats', () => {
     expect(await descriptions(service)).toEqual(['Seen 1 times.', 'Seen 4 times.'])
   })
 
-  /** What was reported in all, with each occurrence within one of the reports. */
+  /** Returns the stored reports, and the sum of the occurrences in them. */
   async function counted(service: TestService, reports: CountedReports) {
     await service.services.ingest.whenIdle()
     service.clock.advance(60_000)
@@ -76,8 +76,9 @@ describe('reports of the service about what repeats', () => {
     return { rows, total }
   }
 
-  // A key bound to a prefix invents instances: what others do must still be reported, and every count kept.
-  test('name 20 subjects of one owner and kind, count the others together, and silence no other owner', async () => {
+  // A key bound to a prefix can invent instances. Reports of other owners must still be stored, and all occurrences
+  // counted.
+  test('name 20 subjects per owner and kind, count the others together, and suppress no other owner', async () => {
     await using service = await openTestService()
     const reports = new CountedReports(service.deps, service.services.ingest)
     for (let index = 0; index < 3_000; index++) {
@@ -92,7 +93,7 @@ describe('reports of the service about what repeats', () => {
     expect(rows.at(-1)!.description).toBe('Seen 2979 times. (the latest of several reports counted together)')
   })
 
-  test('are kept for a bounded number of owners, separately for each kind, and begin again', async () => {
+  test('are kept for a bounded number of owners per kind, and start over later', async () => {
     await using service = await openTestService()
     const reports = new CountedReports(service.deps, service.services.ingest)
     for (let index = 0; index < 1_500; index++) reports.note({ kind: 'k', owner: `${index}` }, noted('agent-a'))

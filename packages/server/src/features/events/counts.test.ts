@@ -13,13 +13,12 @@ import { createIngest } from './ingest.ts'
 import { eventToStore } from './new-event.ts'
 import { readEventFigures } from './posture.ts'
 
-/** No channel takes anything. */
 const noAlerts = { statements: () => [], notify: () => {} }
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
-/** What was stored, as a plain list to be counted by hand. */
+/** A stored event, in a plain list that is counted by hand. */
 interface Known {
   at: number
   severity: (typeof severities)[number]
@@ -30,7 +29,7 @@ interface Known {
 
 type Step = { passMs: number; events: Omit<Known, 'at'>[] }
 
-// Times in whole minutes and hours, one millisecond beside them, and a clock that was set back.
+// Whole minutes and hours, a millisecond less and more, and a clock that is set back.
 const passing = fc.oneof(
   fc.constantFrom(0, 1, 29_999, minuteMs - 1, minuteMs, minuteMs + 1, hourMs - 1, hourMs, dayMs, 30 * dayMs - 1),
   fc.constantFrom(-1, -minuteMs, -hourMs - 1, -dayMs),
@@ -63,7 +62,7 @@ async function forgetEverything({ batch }: Database) {
   await batch(tables.map((table) => CompiledQuery.raw(`delete from ${table}`)))
 }
 
-/** Stores the schedule; resolves with what is stored now, and the time after it. */
+/** Stores the events of a schedule. Resolves with the stored events, and the time at the end. */
 async function play(database: Database, startMs: number, steps: Step[]) {
   await forgetEverything(database)
   const clock = manualClock(startMs)
@@ -129,13 +128,13 @@ async function assertCounts({ db }: Database, stored: Known[], now: number): Pro
     mildInjections24h: count(day, (event) => isInjection(event) && !isIncident(event)),
     plainWarnings24h: count(day, (event) => !isInjection(event) && event.severity === 'warning'),
   })
-  // Breaches are weighed by age, for which their minute is fine enough.
+  // Breaches are weighted by age, for which the minute is precise enough.
   const minutes = stored.filter(({ severity, at }) => severity === 'breach' && at - (at % minuteMs) >= now - 30 * dayMs)
   expect(breaches.reduce((sum, breach) => sum + breach.count, 0)).toBe(minutes.length)
 }
 
 describe('counts', () => {
-  it('are exactly what counting every event by hand gives, at any time and after any jump of the clock', async () => {
+  it('equal a count of every event by hand, at any time and after any clock change', async () => {
     await fc.assert(
       fc.asyncProperty(start, schedule, async (startMs, steps) => {
         const { stored, end } = await play(opened.database, startMs, steps)
@@ -145,7 +144,7 @@ describe('counts', () => {
     )
   })
 
-  it('name every severity and every known tool, also at zero', async () => {
+  it('include every severity and every known tool, even at zero', async () => {
     await forgetEverything(opened.database)
     const { db } = opened.database
     expect(await severityCounts(db, 0)).toEqual({ critical: 0, warning: 0, info: 0, breach: 0 })

@@ -9,7 +9,7 @@ const reporter = { principal: { ...open, keyId: 'key-1', instances: null }, addr
 const note = { severity: 'info', source: 'test', event_type: 'note', description: 'x' } as const
 const metrics = { ...note, event_type: 'session_metrics', description: '{"shell_exec_count":7}', instance_id: 'a' }
 
-describe('what a judge adds to a report', () => {
+describe('events that a judge adds to a report', () => {
   let service: TestService
   let seen: EventToStore[]
   let charged: [string, number][]
@@ -30,7 +30,7 @@ describe('what a judge adds to a report', () => {
   const stored = () =>
     service.rows<{ event_type: string; by_service: number }>('select event_type, by_service from events order by seq')
 
-  it('is stored with it, after it, and charged to the key', async () => {
+  it('are stored after the report and charged to the key', async () => {
     const events = eventsWith((given) => {
       seen.push(...given)
       return (store) => store({ events: [found()], statements: [statement(`delete from job_runs where name = 'x'`)] })
@@ -44,14 +44,14 @@ describe('what a judge adds to a report', () => {
     expect(charged).toEqual([['key-1', 1]])
   })
 
-  it('is kept or lost together with it', async () => {
+  it('are stored or rolled back together with the report', async () => {
     const before = await stored()
     const events = eventsWith(() => (store) => store({ events: [found()], statements: [statement('no statement')] }))
     await expect(events.report(note, reporter)).rejects.toThrow()
     expect(await stored()).toEqual(before)
   })
 
-  it('costs nothing where there is nothing to judge', async () => {
+  it('are not charged when the judge adds none', async () => {
     const events = eventsWith((given) => void seen.push(...given))
     const before = (await stored()).length
     await events.report(note, reporter)

@@ -4,7 +4,7 @@ import { openTestService, type TestService } from '../../test-service.ts'
 import { type AlertFacts, endedBy, groupNameOf, isClaimed, isOfKillSwitch } from '../alerts/outbox/alert.ts'
 import { readOutsideEvent } from '../stream/outside-events.ts'
 
-// A compromised agent has its own key. With it, and on the backplane, an attempt is made to report what only the service may
+// A compromised agent has a key. With it, and on the backplane, these tests try to report what only the service may
 // report: that a kill was confirmed, that an outage is over, that another agent touched a decoy.
 
 const types = [...new Set<string>([...Object.values(eventTypes), ...Object.values(alertTypes)])]
@@ -13,15 +13,15 @@ const other = 'agent-2'
 
 let service: TestService
 let key: string
-/** What only the service may change. */
+/** The service's conclusions before the forged reports. */
 let before: unknown
 
 const call = (path: string, body: unknown, headers = {}) => service.call('POST', path, { key, body, headers })
 
 interface Outcome {
-  /** Refused with a sentence; undefined = stored. */
+  /** Error message; undefined if the report was stored. */
   refusal: string | undefined
-  /** 400 for what is no event of a caller, 403 for what is of another instance. */
+  /** HTTP status: 400 for an invalid report, 403 for one about another instance; undefined in a batch. */
   code: number | undefined
 }
 
@@ -54,7 +54,10 @@ const forged = (event_type: string, fields: object = {}) => ({
   ...fields,
 })
 
-/** All that the service concludes: who is suspended, silent or confirmed, which problems are open, what was touched. */
+/**
+ * Everything that the service concludes: who is suspended, silent or confirmed, which problems are open, what was
+ * touched.
+ */
 async function conclusions() {
   const { rows } = service
   return {
@@ -68,20 +71,20 @@ async function conclusions() {
 }
 
 beforeAll(async () => {
-  // The clock stands: all that is reported here counts for one second.
+  // The clock stands still, so all reports of the tests count for the same second.
   service = await openTestService({
     env: { ALERT_WEBHOOK_URL: 'http://127.0.0.1:9/', WARDLINE_QUOTA_CRITICAL_EVENTS: 'none' },
   })
   ;({ key } = await service.createKey('agent', [own]))
   const { clock, deps, services } = service
-  // Over a while: an instance that was seen only once is not missed.
+  // Heartbeats over some time: an instance that was seen only once is never reported as offline.
   for (const index of [1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]) {
     clock.advance(offlineAfterMs / 6)
     await service.call('POST', '/api/heartbeat', { body: { instance_id: `agent-${index}`, name: 'Agent' } })
   }
-  // Every problem that a caller could want to end: an agent killed without confirming, all of them silent.
+  // Raise every problem that a caller could want to end: an agent killed without confirming, all of them silent.
   await service.call('POST', `/api/kill/${own}`, { body: { reason: 'acts strangely' } })
-  // In steps no longer than a sweep may lie apart: silence counts only once it was watched.
+  // Steps no longer than the maximum gap between sweeps, because silence only counts while it was watched.
   for (let passed = 0; passed <= 3 * offlineAfterMs; passed += 30_000) {
     await services.scout.sweep()
     clock.advance(30_000)
@@ -96,7 +99,7 @@ beforeAll(async () => {
         clock.now(),
       ),
     )
-  // What follows is refused more often than once, which is reported once a minute.
+  // Rejections are reported once a minute: trigger that report before the tests.
   await call('/api/heartbeat', { instance_id: other, name: 'Agent' })
   await services.ingest.whenIdle()
   before = await conclusions()
@@ -117,8 +120,8 @@ it('covers every problem that the service reports', async () => {
   ])
 })
 
-describe.each(Object.keys(ways))('by way of a %s', (way) => {
-  it.each(types)('a forged %s is a caller’s word: it ends nothing and raises nothing of the service', async (type) => {
+describe.each(Object.keys(ways))('sent as a %s', (way) => {
+  it.each(types)('a forged %s counts as the caller’s report and changes no conclusion of the service', async (type) => {
     expect(await ways[way]!(forged(type))).toEqual({ refusal: undefined, code: undefined })
     const { body } = await service.call<{ events: EventRow[] }>('GET', '/api/events?limit=1')
     expect(body.events[0]).toMatchObject({ event_type: type, instance_id: own, by_service: false })
@@ -142,7 +145,7 @@ describe.each(Object.keys(ways))('by way of a %s', (way) => {
     expect(await conclusions()).toEqual(before)
   })
 
-  it.each(types)('a forged %s of another instance, or of none, is refused and not stored', async (type) => {
+  it.each(types)('a forged %s about another instance, or none, is rejected and not stored', async (type) => {
     const stored = await service.rows('select count(*) as count from events')
     for (const instance_id of [other, undefined]) {
       const { refusal, code } = await ways[way]!(forged(type, { instance_id }))
@@ -153,7 +156,7 @@ describe.each(Object.keys(ways))('by way of a %s', (way) => {
     expect(await conclusions()).toEqual(before)
   })
 
-  it.each(types)('a %s under the name of the service is refused and not stored, with any key', async (type) => {
+  it.each(types)('a %s with the service’s name as source is rejected and not stored, with any key', async (type) => {
     const stored = await service.rows('select count(*) as count from events')
     for (const source of ['wardline', ' Wardline ', 'ｗardline']) {
       const { refusal, code } = await ways[way]!(forged(type, { source }))
@@ -166,16 +169,16 @@ describe.each(Object.keys(ways))('by way of a %s', (way) => {
   })
 })
 
-describe('what another program publishes on the events channel', () => {
+describe('an event that another program publishes on the events channel', () => {
   const read = (report: object) => readOutsideEvent(Buffer.from(JSON.stringify(report)), 0)
 
-  it.each(types)('is never the service’s word: %s', async (type) => {
+  it.each(types)('is never attributed to the service: %s', async (type) => {
     expect(read(forged(type))).toMatchObject({ event_type: type, by_service: 0, seq: null })
     expect(() => read(forged(type, { source: 'WARDLINE' }))).toThrow('source must not be wardline')
   })
 })
 
-it('marks its own reports, and only these, as its own', async () => {
+it('marks only the service’s own reports as by_service', async () => {
   const list = async (type: string) =>
     (await service.call<{ events: EventRow[] }>('GET', `/api/events?event_type=${type}&limit=1000`)).body.events
   const offline = await list(eventTypes.instanceOffline)

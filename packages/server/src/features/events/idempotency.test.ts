@@ -18,7 +18,7 @@ const countRows = async (service: TestService) =>
   (await service.rows<{ count: number }>('select count(*) as count from events'))[0]!.count
 
 describe('Idempotency-Key', () => {
-  it('gives the same id again, and stores nothing again', async () => {
+  it('returns the same id again, and stores nothing twice', async () => {
     await using service = await openTestService()
     const id = await report(service, 'a')
     expect(await report(service, 'a')).toBe(id)
@@ -28,7 +28,7 @@ describe('Idempotency-Key', () => {
   })
 
   // One agent must not be able to swallow the reports of another by using its keys first.
-  it('is the caller’s own', async () => {
+  it('is separate for each caller', async () => {
     await using service = await openTestService()
     const [first, second] = [await service.createKey('agent'), await service.createKey('agent')]
     const ids = [
@@ -41,7 +41,7 @@ describe('Idempotency-Key', () => {
     expect(await countRows(service)).toBe(2)
   })
 
-  it('stores one row for twins that come at the same moment', async () => {
+  it('stores one row for concurrent requests', async () => {
     await using service = await openTestService()
     const ids = await Promise.all(Array.from({ length: 20 }, () => report(service, 'twin')))
     expect(new Set(ids).size).toBe(1)
@@ -49,7 +49,7 @@ describe('Idempotency-Key', () => {
     expect(await service.rows('select id from events')).toEqual([{ id: ids[0] }])
   })
 
-  it('leaves no hole in the sequence where a twin was refused', async () => {
+  it('leaves no gap in the sequence where a duplicate is dropped', async () => {
     await using service = await openTestService()
     await Promise.all(
       [...Array(10)].flatMap((_, index) => [report(service, `k${index}`), report(service, `k${index}`)]),
@@ -73,7 +73,7 @@ describe('Idempotency-Key', () => {
     expect(await report(service, 'a')).not.toBe(id)
   })
 
-  it('teaches a baseline once, however often the same metrics are sent', async () => {
+  it('updates a baseline once, however often the same metrics are sent', async () => {
     await using service = await openTestService()
     const more = { event_type: 'session_metrics', description: '{"tool_calls_per_5min":4}' }
     for (let attempt = 0; attempt < 3; attempt++) await report(service, 'm', { more })

@@ -67,7 +67,7 @@ describe('the list of events', () => {
   })
   afterAll(() => service[Symbol.asyncDispose]())
 
-  it('holds every event, newest first', () => {
+  it('contains every event, newest first', () => {
     expect(all.map(({ seq }) => seq)).toEqual(Array.from({ length: 120 }, (_, index) => 120 - index))
   })
 
@@ -108,9 +108,9 @@ describe('the list of events', () => {
     )
   })
 
-  // % and _ are wildcards of the database: a search for them must not become a search for everything.
+  // % and _ are SQL wildcards: a search for them must not match everything.
   it.each(['%', '100% s', '_', 'under_', 'underXscore', '\\', '%plain'])(
-    'takes %s in a search for itself',
+    'matches %s literally in a search',
     async (q) => {
       const rows = await walk(service, { q })
       const expected = all.filter(({ description, source, event_type }) =>
@@ -132,14 +132,14 @@ describe('the list of events', () => {
     'exclude_type=',
     'exclude_type=a,,b',
     'from=2026-13-45T00:00:00Z',
-  ])('refuses %s with a sentence', async (query) => {
+  ])('rejects %s with an error message', async (query) => {
     const { status, body } = await service.call<{ error: string }>('GET', `/api/events?${query}`)
     expect(status).toBe(400)
     expect(body.error).toContain(query.split('=')[0])
     expect(body.error).toMatch(/\.$/)
   })
 
-  it('looks at no more than a window of rows for a page without an index, and says where to go on', async () => {
+  it('reads a bounded number of rows for a page without an index, and returns where to continue', async () => {
     await using large = await openTestService()
     await large.services.ingest.store([
       eventToStore(

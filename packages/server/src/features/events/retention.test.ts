@@ -8,7 +8,7 @@ import { forgetOldEvents } from './retention.ts'
 
 const dayMs = 86_400_000
 const keepDays = (days: number) => ({ env: { WARDLINE_RETENTION_DAYS: String(days) } })
-/** So long ago that no engine keeps the events of that time by day: they go row by row. */
+/** So long ago that no database stores the events of that time by day: they are deleted row by row. */
 const longAgoMs = 400 * dayMs
 
 async function store({ services, clock }: TestService, count: number, description = 'old'): Promise<void> {
@@ -16,7 +16,7 @@ async function store({ services, clock }: TestService, count: number, descriptio
   await services.ingest.store(Array.from({ length: count }, () => eventToStore(report, null, clock.now())))
 }
 
-/** As the jobs do: the index is never far behind. */
+/** Indexes events first, like the jobs. */
 async function forget({ deps }: TestService): Promise<void> {
   await indexEvents(deps.database)
   await forgetOldEvents(deps)
@@ -28,8 +28,9 @@ const left = (service: TestService) =>
   )
 
 describe('forgetOldEvents', () => {
-  it('removes what is older than its time, in however many batches, and nothing else', async () => {
-    // The last moment of a day and the first of the next: where events are kept by day, they go by day as well.
+  it('removes only events older than the retention period, in any number of batches', async () => {
+    // The last moment of a day and the first of the next, because databases that store events by day also delete by
+    // day.
     const clock = manualClock(Date.UTC(2026, 0, 16) - 1)
     await using service = await openTestService({ ...keepDays(30), clock })
     await store(service, 1_700)
@@ -43,11 +44,11 @@ describe('forgetOldEvents', () => {
     expect(await left(service)).toEqual([])
   })
 
-  it('goes on where it stopped when there was too much for one run', async () => {
+  it('continues in the next run after reaching the limit of one run', async () => {
     await using service = await openTestService(keepDays(1))
     service.clock.advance(-longAgoMs)
     await store(service, 1)
-    // More than one run removes, of the same moment.
+    // More events than one run removes, all with the same time.
     await service.execute(`insert into events
         with recursive more(n) as (select 2 union all select n + 1 from more where n < 200600)
         select n, created_at, severity, class, tool, source, event_type, instance_id, session_id,
@@ -62,7 +63,7 @@ describe('forgetOldEvents', () => {
   })
 
   // One event stored while the clock was wrong must not keep the disk filling up for years.
-  it('removes old events behind one that a wrong clock dated into the future', async () => {
+  it('removes old events stored after an event with a future date', async () => {
     await using service = await openTestService(keepDays(1))
     service.clock.advance(400 * dayMs)
     await store(service, 1, 'of the future')
@@ -73,7 +74,7 @@ describe('forgetOldEvents', () => {
     expect(await left(service)).toEqual([{ description: 'of the future', count: 1 }])
   })
 
-  it('removes an event with all that finds it', async () => {
+  it('removes an event with its index entries', async () => {
     await using service = await openTestService(keepDays(1))
     await service.call('POST', '/api/events', {
       body: {
@@ -93,7 +94,7 @@ describe('forgetOldEvents', () => {
     expect(await service.rows('select minute from event_minutes')).toEqual([])
   })
 
-  it('waits for the index, and does not lose sight of what it waits for', async () => {
+  it('keeps an old event until it is indexed, then removes it', async () => {
     await using service = await openTestService(keepDays(1))
     service.clock.advance(-longAgoMs)
     await store(service, 3)
@@ -104,7 +105,7 @@ describe('forgetOldEvents', () => {
     expect(await left(service)).toEqual([])
   })
 
-  it('keeps the counts that outlive the events', async () => {
+  it('keeps minute and hour counts longer than the events', async () => {
     await using service = await openTestService(keepDays(1))
     await store(service, 5)
     service.clock.advance(2 * dayMs)
@@ -122,7 +123,7 @@ describe('forgetOldEvents', () => {
     expect(await service.rows('select unit, count from event_counts')).toEqual([])
   })
 
-  it('never takes an event away from a count of the last day', async () => {
+  it('never lowers a count of the last day', async () => {
     await using service = await openTestService(keepDays(1))
     await store(service, 2)
     service.clock.advance(dayMs)
@@ -130,7 +131,7 @@ describe('forgetOldEvents', () => {
     expect(await severityCounts(service.deps.database.db, service.clock.now())).toMatchObject({ info: 2 })
   })
 
-  it('keeps the list of events whole for every span of time that is left', async () => {
+  it('keeps the list of events complete within the retention period', async () => {
     await using service = await openTestService(keepDays(1))
     await store(service, 2)
     service.clock.advance(20_000)

@@ -20,7 +20,7 @@ const longRead = (db: Db) =>
   sql`with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < ${hasConnections ? 1_200_000 : 1_000})
     select count(*) from numbers`.execute(db)
 
-/** Scans under the key's name that end when they are released. */
+/** Starts scans for a caller that end when they are released. */
 function blockScans({ deps }: TestService, caller: string, count: number) {
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
   const blocked = Promise.allSettled(Array.from({ length: count }, () => deps.database.scan(caller, () => released)))
@@ -35,9 +35,9 @@ interface Page {
   next: string | null
 }
 
-// Without it a dashboard that asks for the breaches of a fleet that has none reads every event that is stored.
+// Without the index, listing the breaches of a fleet that has none reads every stored event.
 if (process.env.TEST_ENGINE === 'sqlite') {
-  test('the list of a severity is found by its index', async () => {
+  test('lists the events of a severity by index', async () => {
     await using service = await openTestService()
     const { db } = service.deps.database
     const { sql: text, parameters } = matching(db, { severity: 'breach' }).orderBy('seq', 'desc').limit(200).compile()
@@ -47,9 +47,10 @@ if (process.env.TEST_ENGINE === 'sqlite') {
   })
 }
 
-describe('reads that may look at many rows', () => {
-  // A viewer key that searches without end would otherwise blind decoy checks: an SDK that gets no answer may run the tool.
-  test('never keep an agent waiting', async () => {
+describe('scans of many rows', () => {
+  // Otherwise a viewer key could disable decoy checks by searching all the time: an SDK that gets no response may run
+  // the tool.
+  test('never delay the requests of an agent', async () => {
     await using service = await openTestService()
     await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-a', name: 'A' } })
     const { body: decoy } = await service.call<{ key: string }>('POST', '/api/honeypots', {
@@ -70,10 +71,10 @@ describe('reads that may look at many rows', () => {
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 201, 201, 201])
       expect(answers[1]!.body).toEqual({ matched: true })
     }
-    /** Whether a scan that began before still ran when all was answered. */
+    /** Whether a scan that started before was still running after all responses. */
     const answersBesideScan = async () => {
       let isOver = false
-      // The server ends it early where it takes too long.
+      // The server ends a scan that takes too long.
       const scan = service.deps.database
         .scan('viewer', longRead)
         .catch(() => {})
@@ -85,13 +86,13 @@ describe('reads that may look at many rows', () => {
       await scan
       return !wasOver
     }
-    // The machine may give the processor to the scan first; calls that wait for it lose every time.
+    // The scan may finish first by chance, so retry; requests that wait for the scan lose every attempt.
     let isBeside = false
     for (let attempt = 0; attempt < 20 && !isBeside; attempt++) isBeside = await answersBesideScan()
     if (hasConnections) expect(isBeside, 'every scan ended before the answers').toBe(true)
   })
 
-  test('answer 503 with Retry-After to a key that has too many waiting, and go on answering other keys', async () => {
+  test('return 503 with Retry-After to a key with too many queued, while other keys are served', async () => {
     await using service = await openTestService()
     const flood = await service.createKey('viewer')
     const other = await service.createKey('viewer')
@@ -109,8 +110,8 @@ describe('reads that may look at many rows', () => {
     expect((await service.call('GET', '/api/events?q=x', { key: flood.key })).status).toBe(200)
   })
 
-  // 1,000 rows of 17 KiB would be an answer of 17 MiB, made in one turn of the event loop.
-  test('end a page of large rows early, and miss no row', async () => {
+  // 1,000 rows of 17 KiB would be a response of 17 MiB, built in one turn of the event loop.
+  test('end a page of large rows early without skipping a row', async () => {
     await using service = await openTestService()
     const count = 300
     const metadata = { text: 'x'.repeat(16_000) }

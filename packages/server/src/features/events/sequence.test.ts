@@ -5,7 +5,7 @@ import { parseEventRow } from './event-row.ts'
 import { eventToStore } from './new-event.ts'
 
 describe('the sequence of events', () => {
-  it('has no gap and no duplicate, and is announced in order, however concurrent requests store', async () => {
+  it('has no gaps and no duplicates, and announces each event once, whatever requests store concurrently', async () => {
     await using service = await openTestService()
     const { services, deps, clock } = service
     const announced: number[] = []
@@ -50,7 +50,7 @@ describe('the sequence of events', () => {
     ).toEqual([])
   })
 
-  it('never lets the time of an event run against its place while the clock runs forward', async () => {
+  it('follows the time of events while the clock runs forward', async () => {
     await using service = await openTestService()
     await Promise.all(
       Array.from({ length: 50 }, async (_, index) => {

@@ -24,18 +24,18 @@ const taken = [
   '\uffa0wardline',
 ]
 
-it.each(taken)('takes %j for the name of the service', (source) => {
+it.each(taken)('recognises %j as the name of the service', (source) => {
   expect(isServiceName(source)).toBe(true)
 })
 
 it.each(['wardline-agent', 'wardline2', 'my wardline', 'wardlin', 'agent', '', 'w', '…', 'vvardline', 'cli/wardline'])(
-  'leaves %j to callers',
+  'allows %j as a source of callers',
   (source) => {
     expect(isServiceName(source)).toBe(false)
   },
 )
 
-it('finds the name whatever stands around and between its letters that is neither letter nor digit', () => {
+it('recognises the name with anything but letters and digits around and between its letters', () => {
   const mark = fc.stringMatching(/^[^\p{L}\p{N}\ud800-\udfff]{0,4}$/u)
   fc.assert(
     fc.property(fc.array(mark, { minLength: 9, maxLength: 9 }), fc.boolean(), (marks, isLoud) => {

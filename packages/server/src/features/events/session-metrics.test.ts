@@ -41,8 +41,8 @@ describe('parseSessionMetrics', () => {
     expect(parseSessionMetrics(JSON.stringify({ ['x'.repeat(101)]: 1 }))).toContain('names of 1 to 100 characters')
   })
 
-  // A metric named __proto__ would reach the prototype of whatever object it is copied into.
-  it('refuses a name that is the prototype', () => {
+  // Copying a metric named __proto__ into an object could change the prototype of the object.
+  it('rejects the name __proto__', () => {
     expect(parseSessionMetrics('{"__proto__":1}')).toContain('must not have the name')
     expect(parseSessionMetrics('{"a":1,"\\u005f_proto__":1}')).toContain('must not have the name')
   })

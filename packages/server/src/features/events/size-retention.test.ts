@@ -9,7 +9,7 @@ const hourMs = 3_600_000
 const rows = 6_000
 const infos = rows * 0.7
 
-/** 6 MiB of events: of every ten one is a warning, one critical, one a breach, the others info. */
+/** Stores 6 MiB of events: of every ten one is a warning, one critical, one a breach, the others info. */
 async function fill({ services, clock, execute, deps }: TestService): Promise<void> {
   const report = { severity: 'info' as const, source: 'test', event_type: 'note', description: 'x'.repeat(1_000) }
   await services.ingest.store([eventToStore(report, null, clock.now())])
@@ -33,10 +33,10 @@ async function left(service: TestService) {
   )
   return Object.fromEntries(counts.map(({ severity, count, first }) => [severity, { count: Number(count), first }]))
 }
-/** A limit that the data exceeds by about so many MiB. */
+/** A limit that the data exceeds by about `mb` MiB. */
 const limitBelow = (full: number, mb: number) => full - mb
 const severities = ['info', 'warning', 'critical', 'breach']
-/** How many of each severity are gone. */
+/** Returns the number of removed events of each severity. */
 async function removedOf(service: TestService): Promise<Record<string, number>> {
   const kept = await left(service)
   return Object.fromEntries(
@@ -49,7 +49,7 @@ const reports = (service: TestService) =>
   )
 
 describe('retention by size', () => {
-  it('removes the oldest info first, breaches last, and leaves the counts', async () => {
+  it('removes the oldest info events first, breaches last, and keeps the counts', async () => {
     await using service = await openTestService({ isMeasured: true })
     await fill(service)
     service.clock.advance(hourMs)
@@ -60,7 +60,7 @@ describe('retention by size', () => {
     const some = await left(service)
     const removed = await removedOf(service)
     expect(removed.info).toBeGreaterThan(infos * 0.1)
-    // How far it goes depends on what else the database holds.
+    // How much is removed depends on what else is in the database.
     for (const [index, severity] of severities.slice(0, -1).entries()) {
       if (some[severity]) expect(removed[severities[index + 1]!], `gone before every ${severity}`).toBe(0)
     }
@@ -68,7 +68,7 @@ describe('retention by size', () => {
     if (some.info) expect(some.info.first).toBeGreaterThan(500)
     expect(await used(service)).toBeLessThan(full - 1.2)
     expect(await counts()).toEqual(before)
-    // The whole of what is info and warning, and a part of the critical ones.
+    // All info events and warnings, and some of the critical events.
     for (let turn = 0; turn < 4; turn++) {
       service.clock.advance(60_000)
       await retention(service, limitBelow(full, 5.5)).run()
@@ -83,8 +83,8 @@ describe('retention by size', () => {
     expect(Number(dangling!.count)).toBe(0)
   })
 
-  // An agent that touches a decoy all day fills the database, and must not erase what it did before.
-  it('removes no critical events and breaches in place of what else fills the database, and names that', async () => {
+  // An agent that fills the database by touching a decoy all day must not erase the record of what it did before.
+  it('keeps critical events and breaches when other tables fill the database, and reports those tables', async () => {
     await using service = await openTestService({ isMeasured: true })
     await fill(service)
     await service.execute(`insert into honeypot_hits (id, honeypot_id, at, key_id, tool, event_id)
@@ -104,7 +104,7 @@ describe('retention by size', () => {
     expect(report!.description).toContain(`more than ${limit} MiB`)
     expect(report!.description).toContain('Largest tables: 8000 honeypot_hits, ')
     expect(JSON.parse(report!.metadata).rows.honeypot_hits).toBe(8_000)
-    // What takes more than half of the limit itself goes, critical events first.
+    // Critical events and breaches beyond half of the limit are removed, critical events first.
     for (let turn = 0; turn < 3; turn++) {
       await retention(service, 2).run()
       service.clock.advance(60_000)
@@ -114,7 +114,7 @@ describe('retention by size', () => {
     expect(few.breach!.count).toBe(600)
   })
 
-  it('says so once an hour, with counts', async () => {
+  it('reports removals once an hour, with counts', async () => {
     await using service = await openTestService({ isMeasured: true })
     await fill(service)
     service.clock.advance(hourMs)
@@ -139,7 +139,7 @@ describe('retention by size', () => {
     expect(await removals()).toHaveLength(1)
   })
 
-  it('touches nothing below the limit, without one, and nothing of the last minute', async () => {
+  it('removes nothing below the limit, without a limit, or from the last minute', async () => {
     await using service = await openTestService({ isMeasured: true })
     await fill(service)
     const nothing = async () => expect((await left(service)).info!.count).toBe(infos)
@@ -152,7 +152,7 @@ describe('retention by size', () => {
     expect(await reports(service)).toEqual([])
   })
 
-  it('is done by one of two processes', async () => {
+  it('runs in only one of two processes', async () => {
     await using service = await openTestService({ isMeasured: true })
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     await fill(service)
@@ -163,8 +163,8 @@ describe('retention by size', () => {
     expect(JSON.parse(report!.metadata).removed).toEqual(await removedOf(service))
   })
 
-  // Making room takes long when a flood has filled the disk, and the agent that floods has to be stopped meanwhile.
-  it('lets a kill pass in between', async () => {
+  // Freeing space after a flood takes long, and the flooding agent must be suspended meanwhile.
+  it('does not delay a kill', async () => {
     await using service = await openTestService({ isMeasured: true })
     await service.call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'bot' } })
     await fill(service)

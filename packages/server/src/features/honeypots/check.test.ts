@@ -46,10 +46,10 @@ const eventsOf = (id: string) =>
   service.rows<{ id: string; severity: string; source: string; event_type: string; instance_id: string }>(
     `select * from events where metadata like '%"honeypot_id":"${id}"%' order by seq`,
   )
-/** The texts in a decoy that alone give it away. */
+/** The parts of a decoy that each identify it alone. */
 const secretsIn = (key: string) =>
   key.match(/[\w+/~.-]{20,}/g)!.filter((part) => /[A-Z\d]/.test(part) && !part.endsWith('.internal'))
-/** Everything that was ever written: every table, and the log. */
+/** Returns everything that was written: every table, and the log. */
 async function everythingWritten() {
   const tables = await service.tables()
   const contents = await Promise.all(tables.map((name) => service.rows(`select * from ${name}`)))
@@ -57,7 +57,7 @@ async function everythingWritten() {
 }
 
 describe('a touched decoy', () => {
-  it('is recorded as a hit and as a breach before the answer', async () => {
+  it('is recorded as a hit and as a breach before the response', async () => {
     const { id, key } = await plantKey('github')
     expect(await matches('key', `Authorization: token ${key}`, { key: agent, meta: { tool: 'http-request' } })).toBe(
       true,
@@ -76,8 +76,8 @@ describe('a touched decoy', () => {
     ])
   })
 
-  // An alarm without its record, or a record without its alarm, would be half a proof.
-  it.each(['honeypot_hits', 'events'])('is recorded whole or not at all: without %s nothing', async (table) => {
+  // A breach without its hit, or a hit without its breach, would be incomplete evidence.
+  it.each(['honeypot_hits', 'events'])('is recorded completely or not at all when writing %s fails', async (table) => {
     const { id, key } = await plantKey('npm')
     const allow = await service.refuse('insert', table)
     expect((await check('key', key)).status).toBe(500)
@@ -88,7 +88,7 @@ describe('a touched decoy', () => {
     expect(await eventsOf(id)).toHaveLength(1)
   })
 
-  it.each(keyTypes)('of kind %s is found as it was shown, and its text is written nowhere', async (keyType) => {
+  it.each(keyTypes)('of kind %s is found as it was shown, and its text is never stored or logged', async (keyType) => {
     const { id, key } = await plantKey(keyType)
     expect(await matches('key', key, { key: agent })).toBe(true)
     expect((await detail(id)).hitCount).toBe(1)
@@ -97,7 +97,7 @@ describe('a touched decoy', () => {
     for (const part of parts) expect(written.includes(part), part.slice(0, 4)).toBe(false)
   })
 
-  it('is distinguished from everything that is none', async () => {
+  it('is not reported for other texts and paths', async () => {
     await plantKey('stripe')
     for (const text of ['sk_live_nothing', 'hello', 'x'.repeat(1_000)]) expect(await matches('key', text)).toBe(false)
     for (const path of ['/etc/hostname', 'README.md', '~', '/']) expect(await matches('path', path)).toBe(false)
@@ -116,7 +116,7 @@ describe('a touched decoy', () => {
     for (const part of parts) expect(written.includes(part), part.slice(0, 4)).toBe(false)
   })
 
-  it('keeps the name of a tool as context, and nothing that is none', async () => {
+  it('stores the name of a tool as context, and drops anything else', async () => {
     const { id, key } = await plantKey('slack')
     const kept = ['shell-exec', 'mcp:files/read v2', 'executeDatabaseQuery']
     const dropped = ['<script>alert(1)</script>', 'a\nb', 'x'.repeat(25), '', 7, null, ['shell-exec']]
@@ -131,15 +131,15 @@ describe('a touched decoy', () => {
     expect(hits).toHaveLength(kept.length + dropped.length)
   })
 
-  // An agent that was caught could else point at another one.
-  it('is blamed on the instance of the key, not on one that the agent names', async () => {
+  // Otherwise a detected agent could blame another one.
+  it('is attributed to the instance of the key, not to one that the agent names', async () => {
     const { id, key } = await plantKey('gitlab', 'bot-7')
     await check('key', key, { key: agent, meta: { instance_id: 'bot-9' } })
     expect((await detail(id)).hits[0]).toMatchObject({ reporter: 'bot-1' })
     expect(await eventsOf(id)).toMatchObject([{ instance_id: 'bot-1' }])
   })
 
-  it('is blamed on the instance that a full-access key names, else on the one where it was planted', async () => {
+  it('is attributed to the instance that a full-access key names, else to the one where it was planted', async () => {
     const { id, key } = await plantKey('gitlab', 'bot-7')
     await check('key', key, { meta: { instance_id: 'bot-9' } })
     await check('key', key)
@@ -148,7 +148,7 @@ describe('a touched decoy', () => {
 })
 
 describe('a decoy key', () => {
-  it('trips with any key, wherever it was planted', async () => {
+  it('matches with any API key, wherever it was planted', async () => {
     const { id, key } = await plantKey('openai', 'bot-2')
     expect(await matches('key', key, { key: agent })).toBe(true)
     expect((await detail(id)).hitCount).toBe(1)
@@ -156,8 +156,8 @@ describe('a decoy key', () => {
 })
 
 describe('a decoy path', () => {
-  // Paths are those of one host: an agent could otherwise learn, and set off, the traps of another one.
-  it('is no decoy for an agent of another instance, and takes no hit from it', async () => {
+  // Paths belong to one host. Otherwise an agent could find, and trigger, the decoys of another one.
+  it('does not match for an agent of another instance, and records no hit', async () => {
     const other = await plantPath('/srv/other/secret.env', 'bot-2')
     const pattern = await plantPath('/srv/patterns/other*.key', 'bot-2')
     for (const path of ['/srv/other/secret.env', '/srv/patterns/other1.key', 'cat /srv/other/sec*']) {
@@ -168,27 +168,27 @@ describe('a decoy path', () => {
     expect((await detail(pattern)).hitCount).toBe(1)
   })
 
-  it('counts for the instance that asks when it was planted at several', async () => {
+  it('records the hit at the calling instance when several have the same path', async () => {
     const [theirs, own] = [await plantPath('/srv/shared.pem', 'bot-0'), await plantPath('/srv/shared.pem', 'bot-1')]
     expect(await matches('path', '/srv/shared.pem', { key: agent })).toBe(true)
     expect([(await detail(theirs)).hitCount, (await detail(own)).hitCount]).toEqual([0, 1])
   })
 
-  it('is found by a glob that covers it, however many there are', async () => {
+  it('is found by a glob that covers it', async () => {
     const id = await plantPath('/srv/globs/credentials.json')
     expect(await matches('path', 'tar c /srv/globs/cred*')).toBe(true)
     expect(await matches('path', 'tar c /srv/globs/other*')).toBe(false)
     expect((await detail(id)).hitCount).toBe(1)
   })
 
-  it('is found from the folder that the agent works in', async () => {
+  it('is found by its path from the working folder, and by its resolved path', async () => {
     await plantPath('/srv/jobs/here/vault.kdbx')
     expect(await matches('path', 'here/vault.kdbx', { meta: { cwd: '/srv/jobs' } })).toBe(true)
     expect(await matches('path', 'link', { meta: { realPath: '/srv/jobs/here/vault.kdbx' } })).toBe(true)
     expect(await matches('path', 'link')).toBe(false)
   })
 
-  it('with wildcards holds in every process after its next look', async () => {
+  it('with wildcards takes effect in every process after its next refresh', async () => {
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     const id = await plantPath('/srv/elsewhere/*.p12', 'bot-1', other)
     expect(await matches('path', '/srv/elsewhere/a.p12', { on: other })).toBe(true)
@@ -199,7 +199,7 @@ describe('a decoy path', () => {
     expect(await matches('path', '/srv/elsewhere/a.p12')).toBe(false)
   })
 
-  it('that is too broad is refused with a sentence', async () => {
+  it('that is too broad is rejected with an error message', async () => {
     for (const path of ['*', '/**', '~', '/', '**/*', '/etc/*']) {
       const body = { instanceId: 'bot-1', type: 'file_path', path }
       const answer = await service.call<{ error: string }>('POST', '/api/honeypots', { body })
@@ -216,8 +216,8 @@ const ownEvents = async (type: string) => {
   )
 }
 
-describe('a folder with a decoy in it', () => {
-  it('is a hit when a command reads all of it, a warning once a minute when it reads one further up', async () => {
+describe('a folder that contains a decoy', () => {
+  it('is a hit when a command reads all of it, and a warning once a minute for a folder above', async () => {
     const id = await plantPath('~/.swept/tokens.json')
     const options = { key: agent, meta: { cwd: '/srv/app', tool: 'shell-exec' } }
     for (const command of ['grep -r NOTE ~', 'find / -name x', 'grep -r NOTE ~']) {
@@ -231,7 +231,7 @@ describe('a folder with a decoy in it', () => {
     expect((await detail(id)).hitCount).toBe(1)
   })
 
-  it('is one warning for each key, however many instances it names', async () => {
+  it('causes one warning per key, however many instances the key names', async () => {
     await plantPath('~/.swept-too/tokens.json')
     const before = (await ownEvents('decoy_swept')).length
     const { key } = await service.createKey('agent', ['bot-*'])
@@ -241,7 +241,7 @@ describe('a folder with a decoy in it', () => {
     expect((await ownEvents('decoy_swept')).length - before).toBe(1)
   })
 
-  it('is found for a decoy that an earlier version planted', async () => {
+  it('is found for a decoy planted by an earlier version', async () => {
     await using other = await openTestService()
     const id = await plantPath('/srv/earlier/vault/tokens.json', 'bot-1', other)
     const [{ digest }] = (await other.rows<{ digest: string }>(
@@ -255,7 +255,7 @@ describe('a folder with a decoy in it', () => {
     expect(await matches('path', 'tar c /srv/earlier/vault', { on: other })).toBe(true)
   })
 
-  it('is found for a decoy that another process of an earlier version plants meanwhile', async () => {
+  it('is found for a decoy that a process of an earlier version plants during an upgrade', async () => {
     await using other = await openTestService()
     const jobs = listJobs(other.deps, other.services)
     other.clock.advance(3_600_000)
@@ -267,7 +267,7 @@ describe('a folder with a decoy in it', () => {
     expect(await matches('path', 'tar c /srv/meanwhile/vault', { on: other })).toBe(true)
   })
 
-  it('is completed for many decoys with one transaction a page', async () => {
+  it('is added to many earlier decoys in one transaction per page', async () => {
     await using other = await openTestService()
     for (let n = 0; n < 5; n++) await plantPath(`/srv/many/${n}/tokens.json`, 'bot-1', other)
     await other.execute('delete from honeypot_fingerprints')
@@ -283,16 +283,16 @@ describe('a folder with a decoy in it', () => {
     for (let n = 0; n < 5; n++) expect(await matches('path', `tar c /srv/many/${n}`, { on: other })).toBe(true)
   })
 
-  it('is nothing to an agent of another instance', async () => {
+  it('does not match for an agent of another instance', async () => {
     await plantPath('~/.others/tokens.json', 'bot-2')
     expect(await matches('path', 'tar c ~/.others', { key: agent })).toBe(false)
     expect(await matches('path', 'tar c ~/.others')).toBe(true)
   })
 })
 
-// Padding that hides a decoy behind it must be reported.
-describe('a check that costs more than it may', () => {
-  it('is answered by what was found until then, and reported once a minute with its count', async () => {
+// Padding that may hide a decoy must be reported.
+describe('a check that exceeds its budget', () => {
+  it('returns what was found so far, and is reported once a minute with a count', async () => {
     const padding = 'cd a;'.repeat(800)
     const meta = { cwd: `/home/x/${'y/'.repeat(1_000)}` }
     for (let time = 0; time < 3; time++) expect(await matches('path', padding, { key: agent, meta })).toBe(false)
@@ -307,7 +307,7 @@ describe('a check that costs more than it may', () => {
 })
 
 describe('a deleted decoy', () => {
-  it('matches no more and keeps its hits', async () => {
+  it('no longer matches and keeps its hits', async () => {
     const { id, key } = await plantKey('anthropic')
     const paths = [await plantPath('/srv/gone/exact.env'), await plantPath('/srv/gone/*.pattern')]
     for (const found of [
@@ -341,7 +341,7 @@ describe('the list of decoys', () => {
     return body.honeypots.find((row) => row.id === id)?.details
   }
 
-  it('says where each is planted, how often it was hit, and when last', async () => {
+  it('shows where each is planted, its number of hits and its last hit', async () => {
     const path = '/srv/listed/decoy.env'
     const body = { instanceId: 'bot-1', type: 'file_path', path, label: 'backup folder' }
     const { id } = (await service.call<{ id: string }>('POST', '/api/honeypots', { body })).body
@@ -353,8 +353,8 @@ describe('the list of decoys', () => {
     expect(await listed(id)).toMatchObject({ ...planted, hitCount: 2, lastHitAt: hits[0]!.at })
   })
 
-  // Counting every hit would make the list slower with each one that an attacker adds.
-  it('counts no more than 1,000 hits of one decoy', async () => {
+  // If every hit was counted, an attacker could slow the list down by adding hits.
+  it('counts at most 1,000 hits of one decoy', async () => {
     const { id } = await plantKey('generic')
     const rows = Array.from({ length: 1_005 }, (_, index) => {
       const hit = `00000000-0000-7000-8000-${String(index).padStart(12, '0')}`
@@ -366,15 +366,15 @@ describe('the list of decoys', () => {
 })
 
 describe('the text of a check', () => {
-  it('of more than 64 KiB is refused', async () => {
+  it('is rejected above 64 KiB for keys and 4 KiB for paths', async () => {
     const { key } = await plantKey('generic')
     expect((await check('key', 'x'.repeat(64 * 1024 + 1))).status).toBe(400)
     expect(await matches('key', `${'x '.repeat(32 * 1024 - 100)} ${key}`)).toBe(true)
     expect((await check('path', 'x'.repeat(4_097))).status).toBe(400)
   })
 
-  // Only so much is searched. Characters that count once and weigh more would push a decoy out of sight.
-  it('is searched to its end or refused, whatever characters it is padded with', async () => {
+  // Only a bounded length is searched: multi-byte characters must not push a decoy beyond it.
+  it('is searched completely or rejected, whatever characters pad it', async () => {
     const { key } = await plantKey('generic')
     await plantPath('/srv/padded/decoy.env')
     for (const padding of ['🦀', 'é', '中', ' ']) {
@@ -392,7 +392,7 @@ describe('creating a decoy', () => {
     [{ type: 'file_path' }, 'path is required for type file_path.'],
     [{ type: 'api_key', keyType: 'pager' }, 'keyType must be openai'],
     [{ type: 'other', keyType: 'openai' }, 'type must be api_key, or file_path.'],
-  ])('from %j is refused', async (fields, sentence) => {
+  ])('from %j is rejected', async (fields, sentence) => {
     const answer = await service.call<{ error: string }>('POST', '/api/honeypots', {
       body: { instanceId: 'bot-1', ...fields },
     })

@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createDecoyDigest } from './decoy-digest.ts'
 
-// Decoys of earlier versions were stored by the runtime's own HMAC: another result would lose every one of them.
-test('a digest is the HMAC-SHA256 that it always was', () => {
+// Earlier versions stored decoys by the runtime's own HMAC: a different result would lose all of them.
+test('equals HMAC-SHA256 as computed by the runtime', () => {
   const key = fc.uint8Array({ minLength: 1, maxLength: 200 })
   fc.assert(
     fc.property(key, fc.string({ unit: 'binary' }), (bytes, form) => {

@@ -31,7 +31,7 @@ afterEach(close)
 
 const pathOf = (address: string) => new URL(address).pathname
 
-/** The whole answer, as bytes of the wire, without its date. */
+/** Returns the raw response without its date. */
 async function exchange(request: string): Promise<string> {
   const socket = connect(listener.port, '127.0.0.1')
   const chunks: Buffer[] = []
@@ -95,8 +95,8 @@ it('records who fetches a decoy URL, with address and harmless headers', async (
   expect(everything).not.toContain(pathOf(url).slice('/d/'.length))
 })
 
-// Else an attacker learns which of the links that they found are decoys, before they are seen.
-it('answers a decoy URL as any other address, byte for byte', async () => {
+// Otherwise an attacker could recognise decoys among the links they found without using one.
+it('returns the same bytes for a decoy URL as for any other path', async () => {
   const usual = await fetchPath('/')
   expect(usual).toMatch(/^HTTP\/1\.1 404 Not Found\r\n/)
   const unknown = `/d/${'a'.repeat(32)}`
@@ -123,13 +123,13 @@ it('answers a decoy URL as any other address, byte for byte', async () => {
   expect((await hits()).hitCount).toBe(7)
 })
 
-it('gives no other page of the service', async () => {
+it('serves no other page of the service', async () => {
   for (const path of ['/api/public/trust', '/healthz', '/metrics', '/login', '/trust']) {
     expect(await fetchPath(path, { headers: `X-Monitor-Key: ${service.deps.config.apiKey}\r\n` })).toMatch(/ 404 /)
   }
 })
 
-it('survives what is no HTTP, bodies without end, and headers without end', async () => {
+it('survives invalid HTTP, endless bodies and endless headers', async () => {
   for (const garbage of ['\x00\x01\r\n\r\n', 'GET\r\n\r\n', `GET / HTTP/1.1\r\nA: ${'a'.repeat(20_000)}\r\n\r\n`])
     await exchange(garbage)
   const endless = `Content-Length: 999999999\r\n`
@@ -138,7 +138,7 @@ it('survives what is no HTTP, bodies without end, and headers without end', asyn
   expect((await hits()).hitCount).toBe(1)
 })
 
-it('writes 30 hits of a decoy a minute, and goes on in the next one', async () => {
+it('stores at most 30 hits per decoy and minute', async () => {
   const { decoyFetches } = service.services
   const fetched = { path: pathOf(url), method: 'GET', address: '203.0.113.7', headers: {} }
   for (let n = 0; n < 50; n++) decoyFetches.take(fetched)
@@ -148,7 +148,7 @@ it('writes 30 hits of a decoy a minute, and goes on in the next one', async () =
   expect((await hits()).hitCount).toBe(31)
 })
 
-it('stops with the decoy, and stays found by agents that are about to use it', async () => {
+it('matches a decoy URL in agent checks, and records no fetch after its deletion', async () => {
   const body = { key: `curl -s ${url}/codes.csv` }
   expect((await service.call('POST', '/api/honeypots/check/key', { body })).body).toEqual({ matched: true })
   await service.call('DELETE', `/api/honeypots/${id}`)
@@ -157,7 +157,7 @@ it('stops with the decoy, and stays found by agents that are about to use it', a
   expect((await hits()).hitCount).toBe(1)
 })
 
-it('suspends nobody: nothing proves who fetched', async () => {
+it('suspends no agent, because nothing proves who fetched the URL', async () => {
   await close()
   await open({ WARDLINE_AUTO_SUSPEND: 'decoy,breach', ALERT_WEBHOOK_URL: 'http://127.0.0.1:9/hook' })
   await service.call('POST', '/api/heartbeat', { body: { instance_id: 'wiki-bot', name: 'Wiki' } })
@@ -169,7 +169,7 @@ it('suspends nobody: nothing proves who fetched', async () => {
   expect(alerts.map(({ event_type }) => event_type)).toContain('honeypot_triggered')
 })
 
-it('refuses a decoy URL where none can be fetched', async () => {
+it('rejects a new decoy URL without WARDLINE_DECOY_PORT', async () => {
   await using plain = await openTestService()
   const { status, body } = await plain.call('POST', '/api/honeypots', {
     body: { instanceId: 'wiki-bot', type: 'api_key', keyType: 'url' },

@@ -20,7 +20,7 @@ function samples(keyType: KeyType, count = 60) {
   return Array.from({ length: count }, (_, index) => generateDecoyKey(keyType, seeded(`${keyType}-${index}`)))
 }
 
-/** The patterns of two widespread secret scanners, gitleaks and TruffleHog; a kind without a rule has none. */
+/** Patterns of two widespread secret scanners, gitleaks and TruffleHog; empty for a kind without a rule. */
 const scanners: Record<KeyType, RegExp[]> = {
   openai: [
     /^sk-(?:proj|svcacct|admin)-(?:[\w-]{74}|[\w-]{58})T3BlbkFJ(?:[\w-]{74}|[\w-]{58})\b$/,
@@ -54,7 +54,7 @@ const scanners: Record<KeyType, RegExp[]> = {
 describe.each(keyTypes)('a decoy of kind %s', (keyType) => {
   const decoys = samples(keyType)
 
-  test('matches what scanners look for', () => {
+  test('matches the patterns of secret scanners', () => {
     for (const { value } of decoys) for (const pattern of scanners[keyType]) expect(value).toMatch(pattern)
   })
 
@@ -71,8 +71,8 @@ describe.each(keyTypes)('a decoy of kind %s', (keyType) => {
     for (const form of forms) expect(form.length).toBeGreaterThanOrEqual(20)
   })
 
-  // Scanners drop placeholders, and a thief's language model reads: a word that gives the bait away makes it useless.
-  test('holds no word that gives it away', () => {
+  // Scanners drop placeholders, and an attacker's language model notices a word that reveals a decoy.
+  test('contains no word that reveals it', () => {
     const words = /example|sample|test|dummy|fake|canary|decoy|honey|trap|wardline|monitor/i
     for (const { value } of decoys) expect(value).not.toMatch(words)
   })
@@ -83,13 +83,13 @@ describe.each(keyTypes)('a decoy of kind %s', (keyType) => {
 })
 
 describe('checksums of decoys', () => {
-  test('hold for GitHub and npm', () => {
+  test('are valid for GitHub and npm', () => {
     for (const { value } of [...samples('github'), ...samples('npm')]) {
       expect(value.slice(-6)).toBe(crc32Base62(value.slice(4, 34)))
     }
   })
 
-  test('hold for GitLab and Azure storage', () => {
+  test('are valid for GitLab and Azure storage', () => {
     for (const { value } of samples('gitlab')) expect(isGitlabRoutableToken(value)).toBe(true)
     for (const { value } of samples('azure_storage')) expect(isAzureStorageKey(value)).toBe(true)
   })
@@ -103,7 +103,7 @@ describe('aws', () => {
     for (const account of accounts) expect(String(account)).toMatch(/^\d{12}$/)
   })
 
-  test('yields two lines of a credentials file, each half a fingerprint', () => {
+  test('yields two lines of a credentials file, and a fingerprint for each half', () => {
     for (const { value, fingerprintForms } of samples('aws')) {
       const [id, secret] = fingerprintForms
       expect(value).toBe(`aws_access_key_id = ${id}\naws_secret_access_key = ${secret}`)
@@ -111,7 +111,7 @@ describe('aws', () => {
   })
 })
 
-test('a postgres decoy parses as a URL to a private host, its password a fingerprint', () => {
+test('a postgres decoy is a URL to a private host, with its password as a second fingerprint', () => {
   for (const { value, fingerprintForms } of samples('postgres_url')) {
     const url = new URL(value)
     expect(url.hostname).toMatch(/\.internal$/)
@@ -128,7 +128,7 @@ test('a jwt decoy has a readable body and an ES256 signature of full length', ()
   }
 })
 
-test('an ethereum decoy is a key that the curve accepts', () => {
+test('an ethereum decoy is a valid secp256k1 key', () => {
   for (const { fingerprintForms } of samples('ethereum', 20)) {
     const curve = createECDH('secp256k1')
     curve.setPrivateKey(fingerprintForms[0]!, 'hex')
@@ -137,7 +137,7 @@ test('an ethereum decoy is a key that the curve accepts', () => {
 })
 
 describe('ssh_private_key', () => {
-  test('is a whole OpenSSH file whose halves belong together', () => {
+  test('is a complete OpenSSH file with a matching key pair', () => {
     for (const { value, fingerprintForms } of samples('ssh_private_key', 20)) {
       const body = value.replace(/-----[^-]+-----|\n/g, '')
       expect(body.replace(/=+$/, '')).toBe(fingerprintForms[0])
@@ -151,7 +151,7 @@ describe('ssh_private_key', () => {
     }
   })
 
-  test.skipIf(!existsSync('/usr/bin/ssh-keygen'))('is read by ssh-keygen, where that is installed', () => {
+  test.skipIf(!existsSync('/usr/bin/ssh-keygen'))('is accepted by ssh-keygen, if installed', () => {
     const folder = mkdtempSync(join(tmpdir(), 'key-'))
     try {
       writeFileSync(join(folder, 'id'), generateDecoyKey('ssh_private_key').value, { mode: 0o600 })
@@ -164,11 +164,11 @@ describe('ssh_private_key', () => {
   })
 })
 
-test('a random source that never convinces ends in an error instead of a loop', () => {
+test('throws instead of looping when a random source never yields a plausible decoy', () => {
   expect(() => generateDecoyKey('generic', (size) => new Uint8Array(size))).toThrow('plausible')
 })
 
-/** An independent reading of OpenSSH's key file, PROTOCOL.key. */
+/** Independent parser of OpenSSH's key file, PROTOCOL.key. */
 function parseOpenssh(bytes: Buffer) {
   let place = Buffer.byteLength('openssh-key-v1\0')
   expect(bytes.subarray(0, place).toString()).toBe('openssh-key-v1\0')

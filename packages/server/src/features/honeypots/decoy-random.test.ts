@@ -23,7 +23,7 @@ describe('randomText', () => {
     expect(chiSquare).toBeLessThan(110)
   })
 
-  test('never takes a byte beyond the last whole multiple of the alphabet', () => {
+  test('skips bytes beyond the last whole multiple of the alphabet', () => {
     const bytes = [255, 248, 0, 247]
     const random: RandomBytes = () => Uint8Array.of(bytes.shift() ?? 1)
     expect(randomText(random, alphabets.base62, 2)).toBe('0z')

@@ -21,8 +21,8 @@ async function plant(service: TestService, body: object): Promise<string> {
   return answer.body.id
 }
 
-describe('an agent learns whether decoys could trip for it', () => {
-  it('none before the first and after the last one is removed', async () => {
+describe('the response header that says whether decoys can match for an agent', () => {
+  it('is none before the first decoy and after the last one is removed', async () => {
     await using service = await openTestService()
     const { key } = await service.createKey('agent', ['bot-1'])
     expect(await reachOf(service, 'bot-1', key)).toBe('none')
@@ -32,7 +32,7 @@ describe('an agent learns whether decoys could trip for it', () => {
     expect(await reachOf(service, 'bot-1', key)).toBe('none')
   })
 
-  it('paths concern their own instances, keys concern all', async () => {
+  it('counts paths only for their own instances, and keys for all', async () => {
     await using service = await openTestService()
     const { key } = await service.createKey('agent', ['bot-1'])
     const fleet = await service.createKey('agent', ['bot-*'])
@@ -43,7 +43,7 @@ describe('an agent learns whether decoys could trip for it', () => {
     expect(await reachOf(service, 'bot-1', key)).toBe('some')
   })
 
-  it('some where decoys stand at more instances than are kept in memory', async () => {
+  it('is some when decoys are at more instances than are kept in memory', async () => {
     await using service = await openTestService()
     const { key } = await service.createKey('agent', ['bot-1'])
     const { db } = service.deps.database

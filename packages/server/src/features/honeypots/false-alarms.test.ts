@@ -6,7 +6,7 @@ import { ordinaryCommands } from '../../test-commands.ts'
 import { openTestService } from '../../test-service.ts'
 import { workLane } from '../../work-turns.ts'
 
-/** What an operator plants who reads the guide: names beside the real ones, one of each kind of path. */
+/** Decoys as the guide recommends: names next to the real ones, one of each kind of path. */
 const planted = [
   '~/.aws/credentials_backup',
   '~/.aws/credentials',
@@ -34,12 +34,12 @@ const planted = [
 
 const commands = ordinaryCommands()
 
-test('the corpus of ordinary commands has thousands, each once', () => {
+test('the corpus has more than 3,000 different ordinary commands', () => {
   expect(new Set(commands).size).toBeGreaterThan(3_000)
 })
 
-// An alarm that rings every day gets switched off.
-test('ordinary commands hit nothing, whatever folder they run in', async () => {
+// Operators switch off an alarm that is false every day.
+test('ordinary commands match no decoy, whatever folder they run in', async () => {
   await using service = await openTestService({ env: { WARDLINE_DECOY_URL: 'https://files.example.com' } })
   const create = (body: object) =>
     service
@@ -50,7 +50,7 @@ test('ordinary commands hit nothing, whatever folder they run in', async () => {
   const { decoyChecks } = service.services
   const principal = { ...open, scope: 'agent' as const, instances: ['bot-1'] }
   const folders = ['/srv/app', '/home/eve/projects/app', '/home/eve', 'C:\\Users\\eve\\app', undefined]
-  // The other engines answer the same questions; a part of them is enough there.
+  // Other databases get the same checks, so a sample is enough there.
   const every = process.env.TEST_ENGINE === 'sqlite' ? 1 : effort(20, 1)
   const alarms: string[] = []
   for (const [number, command] of commands.entries()) {

@@ -16,7 +16,7 @@ afterEach(async () => {
   for (const service of open.splice(0)) await service[Symbol.asyncDispose]()
 })
 
-/** With a channel that receives every alert. */
+/** Opens a service with a channel that receives every alert. */
 async function openService(env: Record<string, string> = {}): Promise<TestService> {
   const service = await openTestService({ env: { WARDLINE_ALERT_ALLOW_CIDRS: '203.0.113.0/24', ...env } })
   open.push(service)
@@ -83,12 +83,12 @@ describe('the state of a decoy', () => {
     await stands('retired')
   })
 
-  it('is derived for decoys of earlier versions from their hits', async () => {
+  it('is derived from their hits for decoys of earlier versions', async () => {
     const on = await openService()
     const [touched, leaked, quiet] = [await plant(on), await plant(on), await plant(on)]
     await check(on, touched.key, { instance_id: 'bot-1' })
     await check(on, leaked.key, { instance_id: 'bot-2' })
-    // The schema before the inventory.
+    // Restores the schema from before the inventory.
     for (const column of ['planted_at', 'planted_by', 'planted_note', 'planted_file', 'tripped_at', 'leaked_at'])
       await on.execute(`alter table honeypots drop column ${column}`)
     for (const column of ['retired_at', 'replaced_by']) await on.execute(`alter table honeypots drop column ${column}`)
@@ -102,7 +102,7 @@ describe('the state of a decoy', () => {
   })
 })
 
-it('says that a decoy leaked when another instance touches it', async () => {
+it('reports a decoy as leaked when another instance touches it', async () => {
   const on = await openService()
   const { id, key } = await plant(on)
   await check(on, key, { instance_id: 'bot-9' })
@@ -122,7 +122,7 @@ it.each([
   ['base64', (key: string) => `echo ${Buffer.from(`a:${key} `).toString('base64')}`],
   ['hex', (key: string) => `echo ${Buffer.from(key).toString('hex')}`],
   ['reversed', (key: string) => [...key].reverse().join('')],
-])('notes that a key was found in the form %s', async (form, write) => {
+])('records that a key was found in the form %s', async (form, write) => {
   const on = await openService()
   const { id, key } = await plant(on)
   expect((await check(on, write(key))).body.matched).toBe(true)
@@ -130,7 +130,7 @@ it.each([
 })
 
 describe('rotating', () => {
-  it('keeps the old value matching, reported as the old one', async () => {
+  it('keeps the old value matching, reported as retired', async () => {
     const on = await openService()
     const { id, key } = await plant(on)
     const { status, body } = await rotate(on, id)
@@ -150,7 +150,7 @@ describe('rotating', () => {
     expect((await rotate(on, planted.body.id)).status).toBe(400)
   })
 
-  it('writes the new value nowhere, and no note takes a value', async () => {
+  it('never stores or logs the new value, and rejects a note that contains it', async () => {
     const on = await openService()
     for (const keyType of keyTypes.filter((kind) => kind !== 'url')) {
       const { id } = await plant(on, keyType)
@@ -167,7 +167,7 @@ describe('rotating', () => {
 })
 
 describe('a test hit', () => {
-  it('alerts and says that it is a test, but neither counts nor suspends', async () => {
+  it('raises an alert marked as a test, but neither counts nor suspends', async () => {
     const on = await openService({ WARDLINE_AUTO_SUSPEND: 'decoy,breach' })
     await beat(on, 'bot-1')
     const { id } = await plant(on)
@@ -182,7 +182,7 @@ describe('a test hit', () => {
     expect(await suspended(on)).toBe(0)
   })
 
-  it('is nothing to a rule that enforces', async () => {
+  it('does not fire a rule that enforces', async () => {
     await using on = await openRuleService()
     await on.runRules()
     await beat(on, 'bot-1')
@@ -214,7 +214,7 @@ describe('an ignore rule', () => {
     const made = await ignore(on)
     expect(made.status).toBe(201)
     const meta = { tool: 'backup', instance_id: 'bot-1' }
-    // Still a match: the name of the tool is the caller's word, and would else open the decoy.
+    // Still a match: the caller chooses the tool name and could otherwise bypass the decoy.
     expect((await check(on, key, meta)).body.matched).toBe(true)
     expect(await detail(on, id)).toMatchObject({ state: 'issued', hitCount: 1, hits: [{ ignored: true }] })
     expect(await eventsOf(on, id)).toMatchObject([{ event_type: 'honeypot_ignored', severity: 'info' }])
@@ -229,7 +229,7 @@ describe('an ignore rule', () => {
     expect((await on.call<{ ignores: object[] }>('GET', '/api/honeypots/ignores')).body.ignores).toEqual([])
   })
 
-  it('has a reason and an end, and is removed', async () => {
+  it('requires a reason and an end, and can be deleted', async () => {
     const on = await openService()
     const past = new Date(on.clock.now() - 1).toISOString()
     const far = new Date(on.clock.now() + 91 * dayMs).toISOString()
@@ -251,7 +251,7 @@ describe('an ignore rule', () => {
   })
 })
 
-it('lists for secret scanners the files with decoys, and the keys of which none is known', async () => {
+it('lists the files with decoys for secret scanners, and the decoys without a known file', async () => {
   const on = await openService()
   const [placed, unplaced] = [await plant(on), await plant(on)]
   const body = { note: 'n', file: 'config/prod.json' }

@@ -9,7 +9,7 @@ import { keyCheckUnits } from './decoy-search.ts'
 import { keyCandidates, maxKeyCandidates, maxKeyInputLength } from './key-extraction.ts'
 import { foldedForm } from './key-formats.ts'
 
-/** Within the budget that the service gives a check. */
+/** Returns the candidates within the budget of a check. */
 const candidatesOf = (input: string): string[] => atOnce(keyCandidates(input, new WorkBudget(keyCheckUnits)))
 
 function isFound(input: string, decoy: GeneratedDecoy): boolean {
@@ -104,7 +104,7 @@ describe.each(keyTypes)('a decoy of kind %s is found', (keyType) => {
     for (const form of decoy.fingerprintForms) expect(candidatesOf(form)).toContain(form)
   })
 
-  // An attacker glues characters to a key, so that it no longer stands alone, and takes them off elsewhere.
+  // An attacker may glue characters to a key and remove them elsewhere.
   test('with foreign characters glued to it', () => {
     const decoy = generateDecoyKey(keyType)
     expect(isFound(`xx${decoy.value}yy`, decoy)).toBe(true)
@@ -127,7 +127,7 @@ describe.each(keyTypes)('a decoy of kind %s is found', (keyType) => {
   })
 })
 
-// An attacker fills the list of candidates with texts that have the right shape, to push the decoy out of it.
+// An attacker may fill the list of candidates with key-shaped texts to push the decoy out of it.
 describe('key-shaped filler does not push a decoy out', () => {
   const fillers: Record<string, (index: number) => string> = {
     'AWS ids': (index) =>
@@ -181,13 +181,13 @@ describe('hostile texts of 64 KiB are searched in linear time', () => {
   })
 })
 
-test('a text longer than the bound is searched up to it', () => {
+test('a text longer than the limit is searched up to the limit', () => {
   const decoy = generateDecoyKey('github')
   expect(isFound(`${' '.repeat(maxKeyInputLength - 40)}${decoy.value}`, decoy)).toBe(true)
   expect(isFound(`${' '.repeat(maxKeyInputLength)}${decoy.value}`, decoy)).toBe(false)
 })
 
-test('ordinary text yields next to nothing to look up', () => {
+test('ordinary text yields at most one candidate', () => {
   expect(candidatesOf('git commit -m "Fix the build" && npm run test -- --grep sk-learn')).toHaveLength(1)
   expect(candidatesOf('')).toEqual([])
 })

@@ -7,12 +7,12 @@ import { decoyPathKeys, lookupKeys, maxPathBytes, pathForms, unitsOfLookup } fro
 
 type Context = { cwd?: string; realPath?: string }
 
-/** Within the budget that the service gives a check. */
+/** Returns the lookup keys within the budget of a check. */
 function keysOf(input: string, context: Context = {}, budget = new WorkBudget(pathCheckUnits)): string[] {
   return atOnce(lookupKeys(atOnce(pathForms(input, context, budget)), budget))
 }
 
-/** What a caller does: index the decoy by its keys, look up every key of the question. */
+/** Indexes the decoy by its keys and looks up every key of the input, like the service. */
 function isFound(input: string, decoy: string, context?: Context): boolean {
   const index = new Set(decoyPathKeys(decoy))
   return keysOf(input, context).some((key) => index.has(key))
@@ -130,7 +130,7 @@ describe('a decoy is found inside a command', () => {
   })
 })
 
-describe('another path is not taken for a decoy', () => {
+describe('another path does not match a decoy', () => {
   const cases: [string, string, Context?][] = [
     ['/etc/shadow.bak', '/etc/shadow'],
     ['/etc/shadow.bak', '/etc'],
@@ -168,8 +168,8 @@ const respellings: Respelling[] = [
   (text) => text.replace(/[a-z]/g, (letter) => String.fromCharCode(letter.charCodeAt(0) + 0xfee0)),
 ]
 
-// An attacker may combine tricks; each is harmless to the system that opens the file.
-test('any two respellings of a path, one on the other, still find it', () => {
+// An attacker may combine respellings, each of which still opens the file.
+test('a path is found after any two respellings combined', () => {
   const respelling = fc.constantFrom(...respellings)
   fc.assert(
     fc.property(names, respelling, respelling, (parts, first, second) => {
@@ -189,16 +189,16 @@ test('a path that differs in one name is never found', () => {
   )
 })
 
-test('any text whatever yields forms and never throws', () => {
+test('any text yields forms and never throws', () => {
   fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => Array.isArray(keysOf(text, { cwd: text }))))
   expect(keysOf('%E0%A4%A')).toContain('%e0%a4%a')
 })
 
-/** What the budget pays for when nothing else costs anything. */
+/** Number of lookups that the budget covers if nothing else has a cost. */
 const maxLookups = pathCheckUnits / unitsOfLookup
 
-// A text that makes the forms explode would stop the service, or push a decoy beyond the bound.
-describe('hostile texts keep the forms few and the work short', () => {
+// A text with too many forms could block the service, or push a decoy beyond the limit.
+describe('hostile texts yield few forms in bounded time', () => {
   const units = [
     '/a ',
     '%255c%25a ',

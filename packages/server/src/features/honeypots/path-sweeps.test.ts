@@ -4,7 +4,7 @@ import { WorkBudget } from '../../work-turns.ts'
 import { decoyFolderKeys, sweptForms } from './decoy-folders.ts'
 import { sweeps } from './path-sweeps.ts'
 
-/** What the service makes of a command, with one decoy planted. */
+/** Returns the verdict on a command, with one decoy planted. */
 function verdict(command: string, decoy: string, cwd?: string): 'hit' | 'swept' | 'nothing' {
   const { own, above } = decoyFolderKeys(decoy)
   const { workplaces, others } = atOnce(sweptForms(command, { cwd }, new WorkBudget(Number.MAX_SAFE_INTEGER)))
@@ -14,8 +14,8 @@ function verdict(command: string, decoy: string, cwd?: string): 'hit' | 'swept' 
   return isSwept ? 'swept' : 'nothing'
 }
 
-// An attacker who may not name the decoy reads the folder that contains it.
-describe('a command that reads the own folder of ~/.aws/credentials is a hit', () => {
+// An attacker who avoids naming the decoy reads the folder that contains it.
+describe('a command that reads the folder of ~/.aws/credentials is a hit', () => {
   test.each([
     'tar czf /tmp/x.tgz ~/.aws',
     'tar -czf /tmp/x.tgz $HOME/.aws',
@@ -51,7 +51,7 @@ describe('a command that reads the own folder of ~/.aws/credentials is a hit', (
     expect(verdict(command, '/home/eve/.aws/credentials', '/srv/app')).toBe('hit')
   })
 
-  test('of a pattern too, and of a whole folder', () => {
+  test('also for a pattern and a whole folder, but not for a decoy without a root', () => {
     expect(verdict('tar c ~/.aws', '~/.aws/credentials*')).toBe('hit')
     expect(verdict('cp -r ~/.ethereum/keystore x', '~/.ethereum/keystore/')).toBe('hit')
     expect(verdict('cp -r /srv/jobs/secrets x', 'jobs/secrets/production.env')).toBe('nothing')
@@ -59,7 +59,7 @@ describe('a command that reads the own folder of ~/.aws/credentials is a hit', (
   })
 })
 
-describe('one that reads a folder further up is no breach', () => {
+describe('a command that reads a folder further up is only a sweep', () => {
   test.each([
     ['grep -r NOTE ~', '~/.aws/credentials'],
     ['find / -name "*.ts"', '~/.aws/credentials'],
@@ -77,7 +77,7 @@ describe('one that reads a folder further up is no breach', () => {
   })
 })
 
-describe('one that reads something else is nothing', () => {
+describe('a command that reads something else is ignored', () => {
   test.each([
     ['ls -la ~/.aws', '~/.aws/credentials'],
     ['cd ~/.aws', '~/.aws/credentials'],
@@ -99,7 +99,7 @@ describe('one that reads something else is nothing', () => {
   })
 })
 
-test('any text is taken apart, without a sweep that is not there', () => {
+test('any text is parsed, and other commands yield no sweep', () => {
   for (const text of ['', ' ', ';', 'tar', 'find', 'tar c', '"', "$'", 'a'.repeat(4_000)]) sweeps(text)
   expect(sweeps('ls && cat x')).toEqual([])
 })

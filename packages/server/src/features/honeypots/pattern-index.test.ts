@@ -26,8 +26,8 @@ const rooted = (names: fc.Arbitrary<string>) =>
     .tuple(fc.constantFrom('/', '~/', '', 'c:/'), fc.array(names, { minLength: 1, maxLength: 5 }))
     .map(([root, parts]) => root + parts.join('/'))
 
-// An index that files a pattern under the wrong thing would lose a decoy without a word.
-test('finds exactly the patterns that comparing each one would', () => {
+// An index that files a pattern under a wrong mark would silently miss a decoy.
+test('finds the same patterns as comparing with each one', () => {
   const pattern = rooted(wild).filter((path) => validatePathPattern(path) === null)
   fc.assert(
     fc.property(fc.array(pattern, { maxLength: 30 }), fc.array(rooted(name), { maxLength: 10 }), (patterns, forms) => {
@@ -38,7 +38,7 @@ test('finds exactly the patterns that comparing each one would', () => {
   )
 })
 
-/** Counts what is compared. */
+/** Sums the cost of comparisons. */
 class CountingBudget extends WorkBudget {
   units = 0
   override take(units: number): boolean {
@@ -47,7 +47,7 @@ class CountingBudget extends WorkBudget {
   }
 }
 
-test('compares a path with the few of 5,000 patterns that share something with it', () => {
+test('compares a path only with those of 5,000 patterns that share a mark with it', () => {
   const patterns = Array.from({ length: 5_000 }, (_, number) => `/srv/tenant-${number}/secrets/*.pem`)
   const index = indexOf(patterns)
   const budget = new CountingBudget(Number.MAX_SAFE_INTEGER)
@@ -56,7 +56,7 @@ test('compares a path with the few of 5,000 patterns that share something with i
   expect(budget.units).toBeLessThan(100 * 10_000)
 })
 
-test('stops where the budget ends', () => {
+test('stops when the budget is exhausted', () => {
   const index = indexOf(Array.from({ length: 5_000 }, (_, number) => `/srv/app/secrets/*a${'?'.repeat(number % 9)}x*`))
   const budget = new WorkBudget(1_000_000)
   atOnce(

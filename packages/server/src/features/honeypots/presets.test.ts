@@ -6,15 +6,15 @@ const presetsOf = async (service: Awaited<ReturnType<typeof openTestService>>) =
   (await service.call<{ presets: DecoyPreset[] }>('GET', '/api/honeypots/presets')).body.presets
 
 describe('presets of decoys', () => {
-  it('have one for every kind of key, each under a different id', async () => {
+  it('include one for every kind of key, each with a different id', async () => {
     await using service = await openTestService()
     const presets = await presetsOf(service)
     expect(presets.flatMap(({ keyType = [] }) => keyType).sort()).toEqual([...keyTypes].sort())
     expect(new Set(presets.map(({ id }) => id)).size).toBe(presets.length)
   })
 
-  // A snippet that breaks the key would be planted in vain, and nobody would ever see it.
-  it('are recognised once planted as they say', async () => {
+  // A decoy in a snippet that breaks the key would never match, without any sign of that.
+  it('match when planted as described', async () => {
     await using service = await openTestService({ env: { WARDLINE_DECOY_URL: 'https://files.example.com/' } })
     for (const { id, title, type, keyType, path, label, snippet } of await presetsOf(service)) {
       const { body, status, text } = await service.call<HoneypotCreated>('POST', '/api/honeypots', {
@@ -31,14 +31,14 @@ describe('presets of decoys', () => {
     }
   })
 
-  it('say nothing that reveals a decoy where they are planted', async () => {
+  it('contain no word that reveals the decoy', async () => {
     await using service = await openTestService()
     for (const { path = '', place, snippet } of await presetsOf(service))
       expect(`${path} ${place} ${snippet}`).not.toMatch(/decoy|canary|honey|trap|wardline|fake|dummy/i)
   })
 })
 
-it('says when a decoy was hit first and last', async () => {
+it('returns the time of the first and the last hit of a decoy', async () => {
   await using service = await openTestService()
   const { body } = await service.call<HoneypotCreated>('POST', '/api/honeypots', {
     body: { instanceId: 'bot', type: 'file_path', path: '/srv/old/id_rsa' },

@@ -15,8 +15,8 @@ function covers(input: string, decoy: string, cwd?: string): boolean {
   return globs.some((glob) => globCovers(glob, keyNames(decoy)))
 }
 
-// An agent that is watched for `~/.aws/credentials` asks its shell to complete the name.
-describe('a glob in a question covers the decoy it would open', () => {
+// An agent that avoids the text `~/.aws/credentials` lets its shell complete the name.
+describe('a glob covers the decoy that it would open', () => {
   test.each([
     ['~/.aws/cred*', '~/.aws/credentials'],
     ['cat ~/.a*s/c*s', '~/.aws/credentials'],
@@ -34,7 +34,7 @@ describe('a glob in a question covers the decoy it would open', () => {
     expect(covers(input, decoy)).toBe(true)
   })
 
-  test('joined with the folder the agent works in', () => {
+  test('from the working folder of the agent', () => {
     expect(covers('cat cred*', '~/.aws/credentials', '/home/eve/.aws')).toBe(true)
   })
 })
@@ -54,7 +54,7 @@ describe('an everyday glob covers nothing', () => {
   })
 })
 
-test('a question yields a bounded number of globs, the most specific first', () => {
+test('a check uses at most 16 globs, the most specific first', () => {
   const many = Array.from({ length: 100 }, (_, index) => `/srv/app/x${index}*`).join(' ')
   const globs = globsOf(formsOf(`${many} /home/eve/.aws/credentials_backup*`))
   expect(globs).toHaveLength(16)

@@ -7,7 +7,7 @@ import { forgetOldHits } from './retention.ts'
 const dayMs = 86_400_000
 
 // An agent that touches a decoy all day must not fill the database for ever.
-it('forgets hits that are older than their time, when their events are gone', async () => {
+it('deletes hits older than the retention period once their events are deleted', async () => {
   await using service = await openTestService({ env: { WARDLINE_RETENTION_DAYS: '30' } })
   const { body } = await service.call<{ id: string }>('POST', '/api/honeypots', {
     body: { instanceId: 'bot', type: 'file_path', path: '/srv/old/id_rsa' },
@@ -24,7 +24,7 @@ it('forgets hits that are older than their time, when their events are gone', as
   await forgetOldEvents(service.deps)
   await forgetOldHits(service.deps)
   expect(await hits()).toBe(1)
-  // Events that made room for others take none of their hits along.
+  // Events removed to free space do not remove their hits.
   await service.execute('delete from events')
   await forgetOldHits(service.deps)
   expect(await hits()).toBe(1)

@@ -17,7 +17,7 @@ const found = async (service: TestService) =>
   ).map(({ metadata, ...event }) => ({ ...event, metadata: JSON.parse(metadata) }))
 
 describe('two agents under one instance id', () => {
-  it('are reported when a run comes back after another one, with the keys and addresses of both', async () => {
+  it('are reported when an earlier run sends heartbeats again, with the keys and addresses of both', async () => {
     await using service = await openTestService()
     const one = await service.createKey('agent', ['bot'])
     const other = await service.createKey('agent', ['bot'])
@@ -41,7 +41,7 @@ describe('two agents under one instance id', () => {
     ])
   })
 
-  it('are reported at most once in ten minutes, with a count, whichever process hears them', async () => {
+  it('are reported at most once in ten minutes, with a count across processes', async () => {
     await using service = await openTestService()
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     for (let index = 0; index < 12; index++) {
@@ -55,7 +55,7 @@ describe('two agents under one instance id', () => {
     expect(reports.map(({ metadata }) => metadata.occurrences)).toEqual([1, 10])
   })
 
-  it('are three as well, and known after a restart of the service', async () => {
+  it('are detected among three runs, even after a restart of the service', async () => {
     await using service = await openTestService()
     for (const boot of ['a', 'b', 'c']) await beat(service, boot)
     await using later = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
@@ -64,7 +64,7 @@ describe('two agents under one instance id', () => {
     expect(await found(later)).toMatchObject([{ event_type: 'instance_clone' }])
   })
 
-  it('are one event when two processes hear them at the same time', async () => {
+  it('are reported once when two processes receive their heartbeats at the same time', async () => {
     await using service = await openTestService()
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     await beat(service, 'a')
@@ -74,7 +74,7 @@ describe('two agents under one instance id', () => {
     expect(await found(service)).toHaveLength(1)
   })
 
-  it('are none where an agent starts again, sends no boot id, or its row holds what is no boot', async () => {
+  it('are not reported for restarts and heartbeats without a boot id', async () => {
     await using service = await openTestService()
     for (const boot of ['a', 'b', undefined, 'b', 'c', undefined]) {
       await beat(service, boot)
@@ -83,7 +83,7 @@ describe('two agents under one instance id', () => {
     expect(await found(service)).toEqual([])
   })
 
-  it('are reported with hostile boot ids too, which change nothing else', async () => {
+  it('are reported with hostile boot ids, which change nothing else', async () => {
     await using service = await openTestService()
     const hostile = `"],[{<script>' or 1=1 --${'\u0001'}`
     for (const boot of [hostile, 'b', hostile]) await beat(service, boot)
@@ -93,8 +93,8 @@ describe('two agents under one instance id', () => {
   })
 })
 
-describe('an agent that starts again and again', () => {
-  it('is in a loop after three restarts within five minutes, once for the whole loop', async () => {
+describe('an agent that keeps restarting', () => {
+  it('is reported once as a crash loop after three restarts within five minutes', async () => {
     await using service = await openTestService()
     for (let start = 0; start < 20; start++) {
       await beat(service, `run-${start}`)
@@ -109,7 +109,7 @@ describe('an agent that starts again and again', () => {
     expect(await found(service)).toHaveLength(2)
   })
 
-  it('is none in a loop with three restarts in more than five minutes, nor is a deployment', async () => {
+  it('is not reported for restarts over more than five minutes, or for a deployment', async () => {
     await using service = await openTestService()
     for (let start = 0; start < 8; start++) {
       await beat(service, `run-${start}`)
@@ -121,13 +121,13 @@ describe('an agent that starts again and again', () => {
     expect(await found(service)).toEqual([])
   })
 
-  it('is not in a loop because the clock of the service was set', async () => {
+  it('is not reported because the clock of the service was set back', async () => {
     await using service = await openTestService()
     const { clock } = service
     await beat(service, 'run-0')
     for (let start = 1; start < 6; start++) {
       clock.advance(60 * minuteMs)
-      // Each restart seems to be at the same time.
+      // Every restart appears to be at the same time.
       clock.jump(-60 * minuteMs)
       await beat(service, `run-${start}`)
     }

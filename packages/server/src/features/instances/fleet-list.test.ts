@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-/** Instances `i000001` to the count, the later ones heard later; a name of what is worst for the length of the answer. */
+/** Inserts instances `i000001` and so on; later ones have newer heartbeats. */
 const fill = (first: number, last: number, name = 'agent') =>
   service.execute(`insert into instances (id, name, first_seen_at, last_heartbeat_at)
     select 'i' || substr('00000' || n, length('00000' || n) - 5), '${name}', 0, ${service.clock.now()} - 100000 + n
@@ -24,7 +24,7 @@ describe('the status of a fleet', () => {
     expect(body).not.toHaveProperty('instances_omitted')
   })
 
-  it('beyond shows the suspended, then the newest heartbeats, and counts the others', async () => {
+  it('above 5,000 shows the suspended, then the newest heartbeats, and counts the others', async () => {
     await fill(limits.statusInstances + 1, 6_000)
     await service.call('POST', '/api/kill/i000003', { body: { reason: 'x' } })
     const body = await status()
@@ -42,8 +42,8 @@ describe('the status of a fleet', () => {
     ])
   })
 
-  // 20 MB for each look of a dashboard, from one key that registers agents with long names.
-  it('stays below 1 MiB whatever names and reasons say', async () => {
+  // Otherwise a key that registers agents with long names makes each dashboard refresh cost 20 MB.
+  it('stays below 1 MiB with the longest names and reasons', async () => {
     const longest = '\u0001'.repeat(80)
     await service.execute(
       `update instances set name = '${longest}', suspended = 1, suspension_reason = '${longest.repeat(6)}'`,
@@ -56,8 +56,8 @@ describe('the status of a fleet', () => {
     )
   })
 
-  // Finding the newest heartbeats reads every instance: many who look must not each cost that, nor wait for it.
-  it('looks for the newest heartbeats once a second for all who ask, who get those of before meanwhile', async () => {
+  // Finding the newest heartbeats reads every instance, so readers share the result and do not wait for it.
+  it('refreshes the newest heartbeats once a second, and shows the previous ones meanwhile', async () => {
     service.clock.advance(2_000)
     await status()
     await fill(6_001, 6_001)
@@ -71,7 +71,7 @@ describe('the status of a fleet', () => {
     await expect.poll(newest).toBe('i006001')
   })
 
-  it('shows no heartbeats that were looked for two seconds ago', async () => {
+  it('never shows a result that is two seconds old', async () => {
     await service.execute(`update instances set last_heartbeat_at = last_heartbeat_at + 99999999 where id = 'i000700'`)
     service.clock.advance(2_000)
     expect((await status()).instances.map(({ id }) => id)).toContain('i000700')
@@ -92,7 +92,7 @@ describe('the list of instances', () => {
     expect(seen).toEqual([...new Set(seen)].toSorted())
   })
 
-  it('filters by status and by how the id begins', async () => {
+  it('filters by status and by id prefix', async () => {
     expect((await page('status=suspended')).instances.map(({ id }) => id)).toEqual(['i000001', 'i000002', 'i000003'])
     expect((await page('prefix=i00599')).instances).toHaveLength(10)
     expect((await page('prefix=i00599&status=suspended')).instances).toEqual([])
@@ -105,8 +105,8 @@ describe('the list of instances', () => {
     expect((await service.call('GET', `/api/instances?${query}`)).status).toBe(400)
   })
 
-  // An operator looks at the list, not at 10,000 details, to see which stop was not acknowledged.
-  it('says which version runs, how it fails, and whether it confirmed the last kill', async () => {
+  // Operators check the list, not 10,000 details, for unacknowledged suspensions.
+  it('shows the version, the fail mode, and whether the last kill was confirmed', async () => {
     const beat = (body: object) =>
       service.call('POST', '/api/heartbeat', { body: { instance_id: 'z-1', name: 'x', ...body } })
     await beat({ version: '4.2.0', fail_mode: 'closed', control_version: 0 })
@@ -126,7 +126,7 @@ describe('the list of instances', () => {
     expect((await row()).control).toMatchObject({ mismatch: true, claimed_version: 9 })
   })
 
-  it('shows those that are named, and no more than a URL holds', async () => {
+  it('shows the instances given by ids, at most 100', async () => {
     const { instances, next } = await page('ids=i000007,nobody,i000005&limit=1000')
     expect(instances.map(({ id }) => id)).toEqual(['i000005', 'i000007'])
     expect(next).toBeNull()

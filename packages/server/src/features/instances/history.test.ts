@@ -5,7 +5,7 @@ import { manualClock } from '../../test-clock.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { forgetHistory } from './history.ts'
 
-/** At the start of a bucket, so that minutes fall into buckets as they read. */
+/** Starts at a bucket boundary, so that minutes map directly to buckets. */
 const clock = () => manualClock(Date.UTC(2026, 0, 15, 12, 0, 0))
 const beat = (service: TestService, id: string) =>
   service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
@@ -16,14 +16,13 @@ const report = (service: TestService, instance_id: string, event_type = 'policy_
 const history = async (service: TestService, id: string) =>
   (await service.call<InstanceHistory>('GET', `/api/instances/${id}/history`)).body
 const write = (service: TestService) => service.services.activityCounts.write()
-/** The last buckets. */
 const last = (numbers: readonly number[], count: number) => numbers.slice(-count)
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
 
-it('counts heartbeats, events and tool calls by five minutes, beside the heartbeats that were due', async () => {
+it('counts heartbeats, expected heartbeats, events and tool calls per five minutes', async () => {
   await using service = await openTestService({ clock: clock() })
   for (let minute = 0; minute < 12; minute++) {
-    // Two heartbeats are missing, from the sixth minute on.
+    // Two heartbeats are missing, those of minutes 6 and 7.
     if (minute !== 6 && minute !== 7) await beat(service, 'agent-1')
     service.clock.advance(minuteMs)
   }
@@ -36,14 +35,14 @@ it('counts heartbeats, events and tool calls by five minutes, beside the heartbe
     288, 288, 288, 288,
   ])
   expect(last(shown.heartbeats, 3)).toEqual([5, 3, 2])
-  // The last two minutes may be counted elsewhere and not be written yet.
+  // Nothing is expected in the last two minutes: other processes may not have written their counts yet.
   expect(last(shown.expected, 4)).toEqual([0, 5, 5, 0])
   expect(last(shown.events, 3)).toEqual([0, 0, 2])
   expect(last(shown.tool_calls, 3)).toEqual([0, 0, 1])
   expect(sum(shown.expected)).toBe(10)
 })
 
-it('adds what several processes counted, and what was counted before a restart', async () => {
+it('adds the counts of several processes and of the time before a restart', async () => {
   await using first = await openTestService({ clock: clock() })
   const shared = { dataDir: first.deps.config.dataDir, clock: first.clock }
   await using second = await openTestService(shared)
@@ -51,7 +50,7 @@ it('adds what several processes counted, and what was counted before a restart',
   await beat(second, 'agent-1')
   await report(second, 'agent-1')
   await Promise.all([write(first), write(second)])
-  // A hour is written whole each time: what was written before must not count twice.
+  // Each write replaces the whole hour: counts written before must not be added twice.
   await beat(first, 'agent-1')
   await write(first)
   await write(first)
@@ -64,7 +63,7 @@ it('adds what several processes counted, and what was counted before a restart',
   }
 })
 
-it('keeps an hour that ended before it was written, and shows 24 hours', async () => {
+it('keeps an hour that ended before it was written, and shows the last 24 hours', async () => {
   await using service = await openTestService({ clock: clock() })
   await beat(service, 'agent-1')
   service.clock.advance(hourMs)
@@ -76,7 +75,7 @@ it('keeps an hour that ended before it was written, and shows 24 hours', async (
   expect((await history(service, 'agent-1')).heartbeats.filter((count) => count > 0)).toEqual([2])
 })
 
-it('writes again what the database refused, once', async () => {
+it('retries failed writes and counts them once', async () => {
   await using service = await openTestService({ clock: clock() })
   await beat(service, 'agent-1')
   const allow = await service.refuse('insert', 'instance_hours')
@@ -89,8 +88,8 @@ it('writes again what the database refused, once', async () => {
   expect((await history(service, 'agent-1')).heartbeats.filter((count) => count > 0)).toEqual([1, 1])
 })
 
-// Reports about invented instances would otherwise fill the memory and the table.
-it('keeps nothing of instances that are not registered', async () => {
+// Otherwise reports about invented instances would fill memory and the table.
+it('stores nothing about unregistered instances', async () => {
   await using service = await openTestService({ clock: clock(), env: { WARDLINE_MAX_INSTANCES: '3' } })
   for (const id of ['invented-1', 'invented-2', 'invented-3', 'invented-4']) await report(service, id)
   await beat(service, 'agent-1')
@@ -102,7 +101,7 @@ it('keeps nothing of instances that are not registered', async () => {
   expect((await service.call('GET', '/api/instances/invented-1/history')).status).toBe(404)
 })
 
-it('goes with its instance, and after a day', async () => {
+it('deletes the history with its instance, and after a day', async () => {
   await using service = await openTestService({ clock: clock() })
   for (const id of ['agent-1', 'agent-2']) await beat(service, id)
   await write(service)
@@ -116,7 +115,7 @@ it('goes with its instance, and after a day', async () => {
   expect(await service.rows('select instance_id from instance_hours')).toEqual([])
 })
 
-it('comes with a page of the fleet, by the half hour, within 700 bytes an instance', async () => {
+it('includes the history in a page of instances per half hour, below 800 bytes each', async () => {
   await using service = await openTestService({ clock: clock() })
   const start = service.clock.now() - dayMs
   const full = JSON.stringify([...Array(12).fill(5), ...Array(12).fill(99), ...Array(12).fill(60)])

@@ -35,7 +35,7 @@ const detail = async (id: string) =>
 
 describe('a key', () => {
   // One stolen prefix key must not fill the fleet with agents that do not exist.
-  it('registers as many instances as it may, also in one commit, and refreshes those for ever', async () => {
+  it('registers instances up to its limit, even in one commit, and can always refresh those', async () => {
     const { id, key } = await createKey(5, 'a-')
     const answers = await beatAll('a-', 12, key)
     expect(accepted(answers)).toBe(5)
@@ -47,8 +47,8 @@ describe('a key', () => {
     expect((await counts())[id]).toBe(5)
   })
 
-  // Agents that are refused try again every minute.
-  it('spends no quota of new instances on those that it may not register', async () => {
+  // Rejected agents retry every minute.
+  it('spends no quota of new instances on registrations beyond its limit', async () => {
     const body = {
       scope: 'agent',
       name: 'k',
@@ -71,7 +71,7 @@ describe('a key', () => {
     expect((await beat('q-z', key)).status).toBe(429)
   })
 
-  it('has the same instances after it was rotated', async () => {
+  it('keeps its instances and its limit after rotation', async () => {
     const first = await createKey(3, 'b-')
     await beatAll('b-', 3, first.key)
     const rotated = await service.call<{ key: string; id: string }>('POST', `/api/keys/${first.id}/rotate`, {
@@ -82,7 +82,7 @@ describe('a key', () => {
     expect((await beat('b-0', again.body.key)).status).toBe(200)
   })
 
-  it('keeps to its limit in two processes together', async () => {
+  it('keeps its limit across two processes', async () => {
     const { id, key } = await createKey(6, 'c-')
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     const both = await Promise.all([beatAll('c-x', 8, key), beatAll('c-y', 8, key, other)])
@@ -107,7 +107,7 @@ describe('a key', () => {
 })
 
 describe('the service', () => {
-  it('keeps to its limit whatever key registers', async () => {
+  it('keeps its limit, whichever key registers', async () => {
     const before = await total()
     const answers = await beatAll('full-', maxInstances)
     expect(accepted(answers)).toBe(maxInstances - before)
@@ -120,7 +120,7 @@ describe('the service', () => {
     ])
   })
 
-  it('has room again for one that was deleted', async () => {
+  it('accepts a new instance after one was deleted', async () => {
     expect((await remove('full-0')).body).toEqual({ ok: true, id: 'full-0' })
     expect((await beat('new-1')).status).toBe(200)
     expect((await beat('new-2')).status).toBe(403)
@@ -129,7 +129,7 @@ describe('the service', () => {
 })
 
 describe('deleting an instance', () => {
-  it('removes it from every answer, keeps its events and is in the audit log', async () => {
+  it('removes it from every response, keeps its events and is audited', async () => {
     await beat('gone')
     await service.call('GET', '/api/instances/gone/status')
     await service.call('POST', '/api/events', {
@@ -156,7 +156,7 @@ describe('deleting an instance', () => {
     expect((await remove('held')).status).toBe(200)
   })
 
-  it('never undoes a kill that comes at the same moment, in another process', async () => {
+  it('never undoes a concurrent kill in another process', async () => {
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     for (let round = 0; round < 10; round++) {
       const id = `race-${round}`
@@ -171,8 +171,8 @@ describe('deleting an instance', () => {
     }
   })
 
-  // An agent ignores a kill that is older than one it knows.
-  it('does not begin its control versions again when it comes back', async () => {
+  // Agents ignore a kill that is older than the newest one they know.
+  it('does not reset its control versions when it registers again', async () => {
     await beat('again')
     await service.call('POST', '/api/kill/again', { body: { reason: 'x' } })
     await service.call('POST', '/api/resume/again')
@@ -185,7 +185,7 @@ describe('deleting an instance', () => {
     await remove('again')
   })
 
-  it('is for administrators', async () => {
+  it('requires an administrator', async () => {
     for (const scope of ['agent', 'viewer', 'operator'] as const) {
       const { key } = await service.createKey(scope, ['a-0'])
       expect((await remove('a-0', key)).status).toBe(403)
@@ -194,7 +194,7 @@ describe('deleting an instance', () => {
 })
 
 describe('an instance that sent one heartbeat', () => {
-  it('is forgotten after its time, unless it was ever suspended', async () => {
+  it('is deleted after WARDLINE_FORGET_INSTANCES_DAYS, unless it was ever suspended', async () => {
     await using fresh = await openTestService({ env: { WARDLINE_FORGET_INSTANCES_DAYS: '2' } })
     for (const id of ['once', 'twice', 'killed', 'resumed']) await beat(id, undefined, fresh)
     fresh.clock.advance(1_000)

@@ -13,8 +13,8 @@ const fleet = async (query = '') => (await service.call<SharedFleet>('GET', `/ap
 const beat = (id: string, more = {}) =>
   service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id, ...more } })
 
-describe('the fleet as dashboards read it', () => {
-  it('says of each agent what it is, says and confirmed', async () => {
+describe('the shared fleet list', () => {
+  it('shows the state of each agent, what it reported and what it confirmed', async () => {
     await beat('a', { version: '1.2', fail_mode: 'closed', tags: ['env:test'] })
     await beat('b')
     await service.call('POST', '/api/kill/a', { body: { reason: 'why' } })
@@ -32,7 +32,7 @@ describe('the fleet as dashboards read it', () => {
     expect(plain).not.toHaveProperty('control')
   })
 
-  it('is read once in two seconds for all who ask', async () => {
+  it('is read from the database once in two seconds for all readers', async () => {
     const before = await fleet()
     await beat('c')
     expect(await fleet()).toEqual(before)
@@ -40,8 +40,8 @@ describe('the fleet as dashboards read it', () => {
     expect((await fleet()).instances.map(({ id }) => id)).toEqual(['a', 'b', 'c'])
   })
 
-  // An operator who suspends looks at once whether it happened.
-  it('shows a kill, a resume, tags and a deletion to all who ask after it', async () => {
+  // Operators check at once whether a suspension took effect.
+  it('shows a kill, a resume, tags and a deletion in the next read', async () => {
     const find = async (id: string) => (await fleet()).instances.find((agent) => agent.id === id)
     await service.call('POST', '/api/kill/b', { body: { reason: 'x' } })
     expect(await find('b')).toMatchObject({ status: 'suspended' })
@@ -53,7 +53,7 @@ describe('the fleet as dashboards read it', () => {
     expect(await find('b')).toBeUndefined()
   })
 
-  it('comes in pages that hold every instance once, and compressed for those who take it', async () => {
+  it('contains every instance once over its pages, compressed for clients that accept gzip', async () => {
     const last = limits.fleetPage + 500
     const add = async (from: number, to: number) => {
       await service.execute(`insert into instances (id, name, first_seen_at, last_heartbeat_at)
@@ -83,8 +83,8 @@ describe('the fleet as dashboards read it', () => {
     expect(whole.json()).toEqual(first)
   })
 
-  // Names and reasons are texts of others: a page must stay one that a browser reads.
-  it('ends a page early whose texts are long', async () => {
+  // Names and reasons come from outside: a page must stay small enough for a browser.
+  it('ends a page early when its texts are long', async () => {
     const longest = '\u0001'.repeat(80)
     await service.execute(
       `update instances set name = '${longest}', suspended = 1, suspension_reason = '${longest.repeat(6)}'`,
@@ -97,7 +97,7 @@ describe('the fleet as dashboards read it', () => {
 })
 
 describe('the status without instances', () => {
-  it('has the counts alone', async () => {
+  it('contains only the counts', async () => {
     const { body } = await service.call<{ instances: unknown[]; stats: object }>('GET', '/api/status?omit=instances')
     expect(body.instances).toEqual([])
     expect(body.stats).toHaveProperty('breach')

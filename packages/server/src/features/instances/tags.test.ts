@@ -25,7 +25,7 @@ const tagged = async (name: string) =>
   )
 
 describe('tags of an instance', () => {
-  it('are those of its first heartbeat, stay without tags in a heartbeat, and go with an empty list', async () => {
+  it('are set by a heartbeat, kept by heartbeats without tags, and removed by an empty list', async () => {
     await beat('agent-1', { tags: ['team:payments', 'env:prod', 'env:prod'] })
     expect(await detail('agent-1')).toEqual({
       tags: ['env:prod', 'team:payments'],
@@ -40,8 +40,8 @@ describe('tags of an instance', () => {
     expect(await detail('agent-1')).toEqual({ tags: [], agent: [], operator: [] })
   })
 
-  // An agent that was taken over would otherwise leave the group that operators watch, or suspend together.
-  it('of operators stay whatever the agent says, and those of the agent whatever operators say', async () => {
+  // Otherwise a compromised agent could leave the group that operators watch or suspend together.
+  it('of operators and of the agent do not change each other', async () => {
     await beat('agent-2', { tags: ['mine', 'both'] })
     expect((await tag('agent-2', ['watched', 'both'])).body.tags).toEqual(['both', 'mine', 'watched'])
     await beat('agent-2', { tags: [] })
@@ -51,7 +51,7 @@ describe('tags of an instance', () => {
     expect(await detail('agent-2')).toEqual({ tags: ['mine'], agent: ['mine'], operator: [] })
   })
 
-  it('filter the fleet, set by the agent or by operators, and mean what they say', async () => {
+  it('filter instances by exact match, whether set by the agent or by operators', async () => {
     await beat('tagged-1', { tags: ['a_b'] })
     await beat('tagged-2')
     await tag('tagged-2', ['a_b', 'axb'])
@@ -66,7 +66,7 @@ describe('tags of an instance', () => {
     ])
   })
 
-  it('are bounded, and the sentence names the rule', async () => {
+  it('are limited, and the error message names the limit', async () => {
     await beat('agent-3')
     const many = Array.from({ length: 21 }, (_, index) => `tag-${index}`)
     expect((await tag('agent-3', many)).body.error).toBe('tags must have at most 20 entries.')
@@ -83,7 +83,7 @@ describe('tags of an instance', () => {
     expect((await tag('nobody', ['x'])).status).toBe(404)
   })
 
-  it('by operators are in the audit log with what was before', async () => {
+  it('of operators are audited with the tags before', async () => {
     await beat('agent-4')
     const operator = await service.createKey('operator')
     await tag('agent-4', ['one'], operator.key)
@@ -95,7 +95,7 @@ describe('tags of an instance', () => {
     ])
   })
 
-  it('lose nothing when operators set them at the same time', async () => {
+  it('are audited without a gap when operators set them at the same time', async () => {
     await beat('agent-5')
     const answers = await Promise.all(['one', 'two', 'three', 'four'].map((name) => tag('agent-5', [name])))
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
@@ -107,8 +107,8 @@ describe('tags of an instance', () => {
     ])
   })
 
-  // A key of one agent that tags another could move that one out of sight, or into a group that is suspended.
-  it('are set by no key that is bound to another instance, and by no agent as an operator', async () => {
+  // An agent that could tag another one could hide it, or move it into a group that is suspended.
+  it('cannot be set by a key of another instance, or as operator tags by an agent or viewer', async () => {
     await beat('agent-6')
     await beat('other-6')
     const { key } = await service.createKey('agent', ['agent-6'])
