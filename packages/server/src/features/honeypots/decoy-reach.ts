@@ -7,7 +7,7 @@ interface PlantedDecoys {
   pathInstances: readonly string[] | undefined
 }
 
-/** Tells agents whether any decoy can match for them, so that others need no check before every call. */
+/** Tells agents whether any decoy can match for them, so that agents without one need no check before every call. */
 export class DecoyReach {
   #planted: PlantedDecoys = { hasKeys: true, pathInstances: undefined }
   #answers = new WeakMap<Principal, boolean>()

@@ -17,7 +17,7 @@ import { globCovers, queryGlobs } from './query-globs.ts'
  */
 export const keyCheckUnits = 40_000_000
 export const pathCheckUnits = 20_000_000
-/** Globs in a question are compared with every decoy path that the caller could trip. */
+/** Budget for comparing globs with every decoy path that can match for the caller. */
 const globUnits = 20_000_000
 const unitsOfDigest = 1_300
 

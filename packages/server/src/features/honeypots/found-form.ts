@@ -19,7 +19,9 @@ function placeOf(text: string, value: string, at: number): HitForm {
   return placesBefore.find(([, pattern]) => pattern.test(line))?.[0] ?? 'text'
 }
 
-/** The middle of each of the three base64 texts that hold the value, by where in a group of three bytes it begins. */
+/**
+ * Returns the middle of each base64 text that contains the value, one for each position within a group of three bytes.
+ */
 function base64Of(value: string): string[] {
   const bytes = Buffer.from(value)
   return [0, 1, 2].map((before) => {

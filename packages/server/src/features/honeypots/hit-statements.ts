@@ -18,7 +18,7 @@ const hitsOf = (db: Db, { instanceId, from, to }: HitRange) =>
     .where('honeypot_hits.at', '<', to)
     .where((e) => e.or([e('honeypots.instance_id', '=', instanceId), e('honeypot_hits.reporter', '=', instanceId)]))
 
-/** Without what the decoy is found by: no key, path or label. */
+/** Reads a page of these hits, without key, path or label of the decoys. */
 export function readInstanceHits(db: Db, range: HitRange, after: string, limit: number) {
   return hitsOf(db, range)
     .select([

@@ -42,7 +42,7 @@ export const inventoryOf = (row: Inventoried) => ({
   replacedBy: row.replaced_by,
 })
 
-/** Throws AppError `not_found` for one that is unknown or deleted. */
+/** Throws AppError `not_found` if the decoy is unknown or deleted. */
 async function findLive(db: Db, id: string): Promise<HoneypotRow> {
   const row = await findHoneypot(db, id)
   if (!row || row.deleted_at !== null) throw notFound(id)

@@ -2,7 +2,7 @@ import type { Slices, WorkBudget } from '../../work-turns.ts'
 import { base32Bytes, base64Bytes, byteListBytes, hexBytes, packedStart, unpackedBytes } from './key-bytes.ts'
 import { withoutEscapes } from './text-escapes.ts'
 
-/** At most this many characters of any one decoded reading are looked at; no reading of an allowed input is longer. */
+/** Decoded readings are cut to this many characters. */
 export const maxReadingLength = 65_536
 
 /** Characters that quoting, wrapping and commenting put between the parts of a key; none occurs in a key. */

@@ -25,7 +25,7 @@ export interface Acks {
   whenIdle(): Promise<void>
 }
 
-/** An id and a number. */
+/** Assumed bytes per ack: an id and a number. */
 const ackBytes = 100
 
 export const unknownInstance = (id: string) => unknownId('instance', id, 'wardline instances')

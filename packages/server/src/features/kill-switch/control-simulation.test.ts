@@ -18,9 +18,9 @@ interface Agent {
   id: string
   version: number
   suspended: boolean
-  /** What the service has to say. */
+  /** State that the service must report. */
   expected: { version: number; suspended: boolean }
-  /** Of time itself, which no clock moves. */
+  /** Real time of the last heartbeat, unaffected by clock changes. */
   lastBeat: number
   isDead: boolean
 }

@@ -291,7 +291,7 @@ describe('the acknowledgement', () => {
     expect(await control()).toMatchObject({ applied_version: 2, confirmed: true })
   })
 
-  it('is taken from a heartbeat too', async () => {
+  it('is accepted from a heartbeat, too', async () => {
     await beat()
     await kill('stop')
     await beat({ control_version: 1 })
