@@ -16,7 +16,7 @@ interface DrillRoutes {
 export function mountDrills(router: Router, deps: Deps, { drillSender, drillAnswers }: DrillRoutes): void {
   router.handle('startDrill', async ({ body, request }) => {
     const drill = await startDrill(deps, body.selector, requestActor(request))
-    // Agents of other processes, and what fails here, are asked within half a second.
+    // The periodic job asks agents of other processes, and repeats failed calls, within half a second.
     drillSender.ask().catch((fault) => deps.log.warn({ err: fault }, 'a drill waits for the next turn'))
     return drill
   })

@@ -20,7 +20,7 @@ function gaussian(random: Random): number {
 
 export function poisson(random: Random, mean: number): number {
   if (mean <= 0) return 0
-  // A sum of Poisson numbers is one; beyond, the product below would underflow.
+  // A sum of Poisson numbers is Poisson distributed; with a larger mean the product below would underflow.
   if (mean > 400) return poisson(random, mean / 2) + poisson(random, mean / 2)
   const limit = Math.exp(-mean)
   let count = 0
@@ -28,11 +28,11 @@ export function poisson(random: Random, mean: number): number {
   return count
 }
 
-/** A metric of normal traffic: makes the sample of a time. */
+/** Normal traffic of a metric: returns the sample at a time. */
 type Traffic = (at: number) => number
 export interface Kind {
   name: string
-  /** Of counts so rare that only their frequency can rise. */
+  /** Mean of counts so rare that only their frequency can rise. */
   mean?: number
   start(random: Random, scale: number): Traffic
 }
@@ -90,10 +90,10 @@ export const mixtures: readonly Kind[] = [
 const sampleMs = 5 * minuteMs
 /** A Monday. */
 const startOfSimulation = Date.UTC(2026, 0, 5)
-/** Agents of one kind differ in how much they do. */
+/** Agents of one kind differ in volume. */
 const scales = [1, 1, 0.3, 4, 20]
 
-/** A metric of one agent that is fed to the detector sample by sample. */
+/** Feeds a metric of one agent to the detector, sample by sample. */
 export class Feed {
   readonly random: Random
   readonly #traffic: Traffic
@@ -106,7 +106,7 @@ export class Feed {
     this.at = startOfSimulation + Math.floor(this.random() * 24) * hourMs
   }
 
-  /** What normal traffic shows now. */
+  /** Returns the sample of normal traffic at the current time. */
   normal(): number {
     return this.#traffic(this.at)
   }
@@ -118,7 +118,7 @@ export class Feed {
     return judged.findings
   }
 
-  /** Normal traffic, changed by `change`, for so long. */
+  /** Reports normal traffic, modified by `change`, for `lengthMs`. */
   run(lengthMs: number, onFinding: (finding: Finding) => void = () => {}, change = (value: number) => value): void {
     for (const end = this.at + lengthMs; this.at < end; ) {
       for (const finding of this.report(change(this.normal()))) onFinding(finding)
@@ -132,7 +132,7 @@ export interface Size {
   seed: number
 }
 
-/** What normal traffic raises after its first day, with nothing to borrow from. */
+/** Counts what normal traffic raises after its first day, without a baseline to borrow from. */
 export function simulateNormal(kind: Kind, { agents, days, seed }: Size): { warnings: number; criticals: number } {
   const counts = { warnings: 0, criticals: 0 }
   for (let agent = 0; agent < agents; agent++) {
@@ -146,11 +146,11 @@ export function simulateNormal(kind: Kind, { agents, days, seed }: Size): { warn
   return counts
 }
 
-/** Samples of normal traffic by which a runaway is measured, and how many a runaway lasts: 15 minutes. */
+/** Samples of normal traffic that define the level of a runaway, and samples of a runaway: 15 minutes. */
 const measured = 4_032
 const runawaySamples = 3
 
-/** The larger of 10 times the mean, 3 times the 99.9th percentile, and 5. */
+/** Returns the largest of 10 times the mean, 3 times the 99.9th percentile, and 5. */
 function runawayLevel(feed: Feed): number {
   const values = Array.from({ length: measured }, (_, index) => {
     feed.at += (index % 2016 === 0 ? -2015 : 1) * sampleMs
@@ -160,7 +160,9 @@ function runawayLevel(feed: Feed): number {
   return Math.max(10 * mean, 3 * values[Math.floor(measured * 0.999)]!, 5)
 }
 
-/** Runaways after one, two or eight days of learning, at any hour: after how many samples each was reported. */
+/**
+ * Simulates runaways after one, two or eight days of learning, at any hour; `delays` are the samples until each report.
+ */
 export function simulateRunaways(kind: Kind, { agents, seed }: Size): { tried: number; delays: number[] } {
   const delays: number[] = []
   for (let agent = 0; agent < agents; agent++) {
@@ -178,15 +180,15 @@ export function simulateRunaways(kind: Kind, { agents, seed }: Size): { tried: n
 
 export interface SimulatedKind {
   kind: string
-  /** For 1,000 agents and a day. */
+  /** Warnings, and criticals below, per 1,000 agents and day. */
   warnings: number
   criticals: number
-  /** In percent, and the median of samples until then. */
+  /** Reported runaways in percent; `samples` is the median number of samples until the report. */
   found: number
   samples: number
 }
 
-/** The table that says what the detector does to each kind of traffic. */
+/** Returns a table of the detector's results for each kind of traffic. */
 export function simulateDetector(size: Size): SimulatedKind[] {
   return [...kinds, ...mixtures].map((kind) => {
     const { warnings, criticals } = simulateNormal(kind, size)

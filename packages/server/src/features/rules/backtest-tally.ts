@@ -9,7 +9,7 @@ import type { CompiledRule } from './language/rule.ts'
 import type { Firing } from './language/rule-state.ts'
 import { maxTagged } from './responder.ts'
 
-/** Ids of one query: SQLite takes 32,766 values. */
+/** Ids per query; SQLite accepts at most 32,766 values. */
 const queryIds = 1_000
 
 interface Found {
@@ -24,7 +24,7 @@ function* chunksOf<Item>(items: readonly Item[]): Generator<Item[]> {
   for (let at = 0; at < items.length; at += queryIds) yield items.slice(at, at + queryIds)
 }
 
-/** Counts what a rule would have done in mode enforce. What it keeps is bounded, however often the rule fires. */
+/** Counts what a rule would have done in mode enforce. Memory is bounded, however often the rule fires. */
 export class BacktestTally {
   readonly #suspendsInstance: boolean
   readonly #range: { from: number; to: number }
@@ -36,7 +36,7 @@ export class BacktestTally {
   #newest: Found[] = []
 
   constructor({ document: { response = [] } }: CompiledRule, range: { from: number; to: number }) {
-    // The steps of an escalation differ in how long they suspend: whichever is due, its target is the same.
+    // The steps of an escalation only differ in the length of the suspension, so any step gives the target.
     this.#suspendsInstance = response.some(({ action }) => action === 'suspend')
     this.#tags = new Set(response.flatMap(({ action, tag }) => (action === 'suspend_tag' ? [tag!] : [])))
     this.#range = range
@@ -44,12 +44,12 @@ export class BacktestTally {
 
   #isInRange = (time: number): boolean => time >= this.#range.from && time < this.#range.to
 
-  /** Takes firings beyond the budget of an instance. */
+  /** Counts firings beyond the budget of an instance. */
   addSuppressed(time: number, count: number): void {
     if (this.#isInRange(time)) this.#suppressed += count
   }
 
-  /** Takes a firing; those outside the range are not counted. */
+  /** Counts a firing, unless it is outside the range. */
   add(firing: Firing, { row }: RuleEvent): void {
     if (!this.#isInRange(firing.time)) return
     this.#firings += 1
@@ -62,7 +62,7 @@ export class BacktestTally {
     if (row.instance_id !== null && this.#instances.size < ruleLimits.groups) this.#instances.add(row.instance_id)
   }
 
-  /** The result; ids of events are read now. */
+  /** Returns the result, for which it reads the ids of the shown events. */
   async result(
     read: <Result>(query: (db: Db) => Promise<Result>) => Promise<Result>,
   ): Promise<Pick<RuleBacktest, 'firings' | 'suppressed' | 'instances' | 'suspensions' | 'samples' | 'hours'>> {
@@ -93,7 +93,7 @@ export class BacktestTally {
     }
   }
 
-  /** Only an instance that sent a heartbeat can be suspended. */
+  /** Counts the instances to suspend: only one that sent a heartbeat can be suspended. */
   async #countSuspended(read: <Result>(query: (db: Db) => Promise<Result>) => Promise<Result>): Promise<number> {
     if (this.#firings === 0) return 0
     const suspended = new Set<string>()

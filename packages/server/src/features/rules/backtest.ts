@@ -16,15 +16,15 @@ import { readRule } from './rule-text.ts'
 import { unknownRule } from './rules.ts'
 import { newRunningRule, type RunningRule, RunningSet } from './running-rule.ts'
 
-/** Each keeps the state of a rule, 100 MiB at worst, and reads as fast as the database can. */
+/** A backtest holds up to 100 MiB of rule state and reads as fast as the database can. */
 const maxRunning = 2
 const retryAfterSeconds = 5
 const progressEveryMs = 500
 
-/** The key that asked. */
+/** The caller of a backtest. */
 interface Asking {
   keyId: string
-  /** Whether the caller is gone. */
+  /** Whether the caller disconnected. */
   isAbandoned: () => boolean
 }
 
@@ -32,24 +32,26 @@ interface Plan {
   running: RunningRule
   from: number
   to: number
-  /** What is read, with what the rule looks back at; undefined: nothing is stored. */
+  /** Seqs to read, including the warm-up of the rule; undefined: no events are stored. */
   range: { first: number; last: number } | undefined
 }
 
 type Progress = Extract<BacktestLine, { progress: unknown }>['progress']
 
-/** A backtest that has a place. */
+/** A backtest that occupies one of the `maxRunning` places. */
 interface Backtest {
-  /** Does the work: yields how far it is, and returns what it found. */
+  /** Runs the backtest: yields progress and returns the result. */
   steps(): AsyncGenerator<Progress, RuleBacktest, void>
-  /** Gives back the place; to be called whatever happened. */
+  /** Frees the place; must be called in every case. */
   end(): void
 }
 
 const learningOf = ({ learning, steps }: Correlation): number =>
   Math.max(learning, ...steps.map((each) => ('correlation' in each ? learningOf(each.correlation) : 0)))
 
-/** How long before the first firing a rule must have seen events: windows, what is no news, who is silent, budgets. */
+/**
+ * How much earlier than `from` to start reading: windows, learning of new_value, cooldowns and budgets depend on it.
+ */
 const warmUpOf = (rule: CompiledRule): number =>
   lookbackOf(rule) + learningOf(rule.correlation) + rule.cooldown + minuteMs
 
@@ -64,7 +66,7 @@ function timesOf({ from, to }: BacktestBody, now: number): { from: number; to: n
   return { from: begin, to: end }
 }
 
-/** Backtests of this process: the code of the runner over the same rows, without its effects. */
+/** Backtests of this process: they run the code of the runner over the same rows, without its effects. */
 export class Backtests {
   readonly #deps: Pick<Deps, 'database' | 'clock'>
   readonly #running = new Set<string>()
@@ -73,7 +75,7 @@ export class Backtests {
     this.#deps = deps
   }
 
-  /** Takes a place. Throws AppError `invalid`, `not_found`, `quota_exceeded` or `overloaded`. */
+  /** Reserves a place. Throws AppError `invalid`, `not_found`, `quota_exceeded` or `overloaded`. */
   async begin(asked: BacktestBody, asking: Asking): Promise<Backtest> {
     const { keyId } = asking
     if (this.#running.has(keyId)) {
@@ -111,7 +113,7 @@ export class Backtests {
     const running = await this.#compile(asked)
     return database.scan(keyId, async (db) => {
       const { oldest } = await readOldest(db)
-      // Sequence numbers begin at 1 and have no gaps: as long as the first event is there, nothing before it is unknown.
+      // Seqs start at 1 and have no gaps: while event 1 is stored, no event was deleted.
       if (oldest && oldest.seq > 1 && from < oldest.created_at) {
         throw new AppError(
           'invalid',
@@ -150,7 +152,7 @@ export class Backtests {
     const piece = workLane.open(`backtest ${keyId}`, { max: 1, isAbandoned })
     const pageAfter = (after: number) => {
       const page = readRuleEvents(database, keyId, { after, upTo: range!.last, withTags: set.withTags })
-      // It is waited for later.
+      // Awaited later; without a handler, a failure until then would be an unhandled rejection.
       page.catch(() => {})
       return page
     }
@@ -162,10 +164,10 @@ export class Backtests {
       while (page) {
         const events = await page
         const last = events.at(-1)?.row.seq
-        // The database reads the next page meanwhile.
+        // The database reads the next page while this one is processed.
         page = last === undefined ? undefined : pageAfter(last)
         await this.#takeAll(events, set, tally, piece)
-        // What new_value would store.
+        // Discards what new_value would store.
         if (running.history.pending > 0) running.history.takeChanges()
         eventsRead += events.length
         await piece.nextTurn()
@@ -188,7 +190,7 @@ export class Backtests {
     }
   }
 
-  /** In turns of the event loop as long as those of the runner. */
+  /** Runs a page of events through the rule, in turns of the event loop as long as the runner's. */
   async #takeAll(
     events: Awaited<ReturnType<typeof readRuleEvents>>,
     set: RunningSet,
@@ -208,7 +210,7 @@ export class Backtests {
   }
 }
 
-/** Findings, all at once. */
+/** Runs a backtest and returns its result without progress. */
 export async function finished({ steps, end }: Backtest): Promise<RuleBacktest> {
   try {
     const work = steps()
@@ -221,7 +223,7 @@ export async function finished({ steps, end }: Backtest): Promise<RuleBacktest> 
   }
 }
 
-/** A line for each progress, and one for what was found or why it ended. */
+/** Runs a backtest; yields a line for each progress, then one for the result or the error. */
 export async function* lines({ steps, end }: Backtest): AsyncGenerator<string, void, void> {
   const lineOf = (line: BacktestLine) => `${JSON.stringify(line)}\n`
   try {

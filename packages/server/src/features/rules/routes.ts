@@ -59,7 +59,7 @@ export function mountRules(
     const backtest = await backtests.begin(body, { keyId: principal.keyId, isAbandoned })
     if (!request.headers.accept?.includes('application/x-ndjson')) return finished(backtest)
     reply.type('application/x-ndjson')
-    // A stream that is closed before its first line never enters the generator.
+    // A stream closed before its first line never enters the generator, which would call `end`.
     return Readable.from(lines(backtest)).once('close', backtest.end) as unknown as RuleBacktest
   })
 

@@ -4,7 +4,7 @@ import { parseRules } from './language/rule.ts'
 
 const folder = new URL('./starter/', import.meta.url)
 
-/** Rules to begin with: each in mode observe, with tests. `name` is that of its file without ending. */
+/** Starter rules, each in mode observe and with tests. `name` is the file name without its extension. */
 export const starterRules = (): { name: string; title: string; text: string }[] =>
   readdirSync(folder)
     .toSorted()

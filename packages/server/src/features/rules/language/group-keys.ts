@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 import { askedOnce } from './asked-once.ts'
 import type { Field, RuleEvent } from './fields.ts'
 
-/** Longer values are kept as their digest: a group must not cost as much as an event's metadata. */
+/** Longer values are replaced by their digest, so that a group never costs as much as an event's metadata. */
 const maxKeyLength = 200
 
-/** Values of the fields as one text; undefined where one is missing, or is no single value. */
+/** Joins the values of the fields; undefined if one is missing or not a scalar. */
 function keyOf(fields: readonly Pick<Field, 'read'>[], event: RuleEvent): string | undefined {
   const values: string[] = []
   for (const field of fields) {
@@ -17,7 +17,7 @@ function keyOf(fields: readonly Pick<Field, 'read'>[], event: RuleEvent): string
   return JSON.stringify(values)
 }
 
-/** The values that an event shows: of a list each by itself. */
+/** Returns the distinct values of an event; each element of a list is a value. */
 function valuesOf(fields: readonly Field[], event: RuleEvent): readonly string[] {
   const [only] = fields
   const value = fields.length === 1 ? only!.read(event) : undefined
@@ -27,12 +27,12 @@ function valuesOf(fields: readonly Field[], event: RuleEvent): readonly string[]
 
 const nameOf = (fields: readonly Field[]): string => JSON.stringify(fields.map(({ name }) => name))
 
-/** Keys that are remembered. */
+/** Maximum cached keys per reader. */
 const maxKeys = 10_000
 
-/** The group of an event; undefined where it belongs to none. */
+/** Returns a reader of an event's group, which is undefined if the event belongs to none. */
 export function groupReader(fields: readonly Field[]): (event: RuleEvent) => string | undefined {
-  // All rules keep one text for a group: comparing a text with itself reads nothing.
+  // Rules share one string per group: comparing a string with itself does not read it.
   const keys = new Map<string, string>()
   return askedOnce(`group ${nameOf(fields)}`, (event: RuleEvent) => {
     const key = keyOf(fields, event)
@@ -45,11 +45,11 @@ export function groupReader(fields: readonly Field[]): (event: RuleEvent) => str
   })
 }
 
-/** Values of these fields in an event. */
+/** Returns a reader of the distinct values of these fields in an event. */
 export const valuesReader = (fields: readonly Field[]): ((event: RuleEvent) => readonly string[]) =>
   askedOnce(`values ${nameOf(fields)}`, (event: RuleEvent) => valuesOf(fields, event))
 
-/** Names the group of an event in the history of its rule, which several correlations share. */
+/** Returns a reader of the key of an event's group in the history of its rule, which several correlations share. */
 export function historyReader(correlation: string, fields: readonly Field[]): (event: RuleEvent) => string {
   const group = groupReader(fields)
   return askedOnce(`history ${correlation}${nameOf(fields)}`, (event: RuleEvent) => `${correlation}${group(event)}`)

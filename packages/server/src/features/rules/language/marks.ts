@@ -1,13 +1,19 @@
-/** An event that counts: its effective time and its place in the log. */
+/** A counted event: its effective time and its seq. */
 export type Mark = [time: number, seq: number]
 
-/** Places that are passed are cut off when they are this many, and half of all: a window moves with each event. */
+/**
+ * Dropped numbers are only cut off the list once they are this many and half of it, because a window moves with each
+ * event.
+ */
 const minCut = 32
 
-/** The marks of a window, oldest first. Times and places in turn: a million pairs would cost four times as much. */
+/**
+ * The marks of a window, oldest first. Stored as one list of alternating times and seqs: a million pairs would cost
+ * four times as much.
+ */
 export class Marks {
   #list: number[]
-  /** Index of the oldest one. */
+  /** Index of the oldest mark. */
   #from = 0
 
   constructor(marks: readonly Mark[]) {
@@ -22,7 +28,7 @@ export class Marks {
     this.#list.push(time, seq)
   }
 
-  /** Forgets marks before a time, and the oldest beyond so many. */
+  /** Drops marks before a time, and the oldest ones beyond `max`. */
   drop(before: number, max: number): void {
     const list = this.#list
     let from = Math.max(this.#from, list.length - 2 * max)

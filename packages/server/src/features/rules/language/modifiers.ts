@@ -4,16 +4,16 @@ import { shown } from './fault.ts'
 import { compileExpression } from './regular-expression.ts'
 import { type Anchor, readWildcards } from './wildcards.ts'
 
-/** Compares one value of a field: text, number or truth value; in lower case but where its modifier looks at case. */
+/** Tests one value of a field: lower-case text, or the unchanged value if `looksAtCase` is true for its modifier. */
 export interface Test {
   (given: string | number | boolean): boolean
-  /** Characters that it reads, of all elements of a list together; undefined: all. */
+  /** Maximum characters that it reads, of all elements of a list together; undefined: all. */
   reads?: number | undefined
-  /** Cost beyond a look-up. */
+  /** Cost in addition to a lookup. */
   cost?: Cost
 }
 
-/** Limits of a rule as a whole. */
+/** Costs that are limited for a rule as a whole. */
 export interface Cost {
   /** Values that are searched for or compared one by one. */
   compared: number
@@ -26,7 +26,7 @@ export interface Cost {
 
 export const noCost: Readonly<Cost> = { compared: 0, signs: 0, expressions: 0, sizes: 0 }
 
-/** Makes the test for one value of a rule, or says why there is none. `flags` are those of `re`. */
+/** Builds the test for one value of a rule, or returns why it cannot. `flags` are those of `re`. */
 type Modifier = (value: unknown, flags: ReadonlySet<string>) => Test | string
 
 const isScalar = (value: unknown): value is string | number | boolean =>
@@ -67,7 +67,7 @@ function inNetwork(value: unknown): Test | string {
   }
 }
 
-/** Modifiers that compare. A new one is a function and its line here. */
+/** Modifiers that compare. To add one, write a function and list it here. */
 export const modifiers: Readonly<Record<string, Modifier>> = {
   contains: anchored('contains'),
   startswith: anchored('startswith'),
@@ -91,10 +91,10 @@ export const modifiers: Readonly<Record<string, Modifier>> = {
 
 const caseless = [undefined, 'contains', 'startswith', 'endswith']
 
-/** Whether tests of a modifier take values as they are; the others take text in lower case. */
+/** Whether tests of a modifier expect unchanged values; the others expect lower-case text. */
 export const looksAtCase = (modifier: string | undefined): boolean => !caseless.includes(modifier)
 
-/** Without a modifier: the same text but for case, with `*` and `?`. */
+/** Builds the test without a modifier: equal text, ignoring case, with the wildcards `*` and `?`. */
 export function equalTo(value: unknown): { exact: string } | Test | string {
   if (!isScalar(value)) return 'A value is text, a number, true, false or null.'
   if (typeof value !== 'string') return { exact: String(value).toLowerCase() }
@@ -103,7 +103,7 @@ export function equalTo(value: unknown): { exact: string } | Test | string {
   return read.exact === undefined ? searching(read) : { exact: read.exact }
 }
 
-/** What a chain of modifiers means; a sentence where it means nothing here. */
+/** A parsed chain of modifiers. */
 interface Chain {
   modifier: string | undefined
   isAll: boolean
@@ -113,6 +113,7 @@ interface Chain {
 const known = [...Object.keys(modifiers), 'exists', 'all'].join(', ')
 const expressionFlags = ['i', 'm', 's']
 
+/** Parses a chain of modifiers, or returns why it is invalid. */
 export function readChain(names: readonly string[]): Chain | string {
   let modifier: string | undefined
   let isAll = false

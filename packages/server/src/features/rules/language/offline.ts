@@ -5,9 +5,11 @@ import { runTests } from './rule-tests.ts'
 export { exportSigma } from './sigma-export.ts'
 export { importSigma } from './sigma-import.ts'
 
-// What people do with files of rules where no service is.
+// Commands on rule files that need no service.
 
-/** What is wrong with a text of rules. A rule without tests is valid, but cannot be enabled. */
+/**
+ * Returns the faults of a text of rules. A rule without tests is a fault here, because it can only run in mode observe.
+ */
 export function lintRules(text: string): { titles: string[]; faults: RuleFault[] } {
   const { rules, faults } = parseRules(text)
   const untested = rules
@@ -24,11 +26,11 @@ export function lintRules(text: string): { titles: string[]; faults: RuleFault[]
 interface TestedRule {
   title: string
   passed: number
-  /** Cases that failed, where they stand. */
+  /** Failed cases, with their positions. */
   failed: RuleFault[]
 }
 
-/** Runs the tests of each rule; faults say what could not run. */
+/** Runs the tests of each valid rule; `faults` are those of `lintRules`. */
 export function testRules(text: string): { rules: TestedRule[]; faults: RuleFault[] } {
   const { rules } = parseRules(text)
   const tested = rules.map(({ rule, source }): TestedRule => {

@@ -3,23 +3,23 @@ import { ruleLimits } from '@wardline/contract'
 import type { RE2JS } from 're2js'
 import { shown } from './fault.ts'
 
-// Loaded with the first expression: a service without rules starts sooner and takes less memory.
+// Loaded with the first expression, so that a service without rules starts sooner and uses less memory.
 const load = createRequire(import.meta.url)
 
 interface Expression {
   matches(text: string): boolean
-  /** Characters of a value that it reads; undefined: all. */
+  /** Maximum characters of a value that it reads; undefined: all. */
   reads: number | undefined
-  /** Its instructions where it has too many states; 0: it costs the same at every character. */
+  /** Number of instructions if it has too many states; 0: the cost per character is constant. */
   size: number
 }
 
-/** A class such as `\pL` is a table of hundreds of ranges. */
+/** Assumed size of a class such as `\pL`, which is a table of hundreds of ranges. */
 const classSize = 20
 
 /**
- * How many characters, sets and groups a pattern has once its counted repetitions are written out: what compiling it costs.
- * Counts too much rather than too little.
+ * Estimates the cost of compiling a pattern: its characters, sets and groups with counted repetitions written out.
+ * Never too low.
  */
 function expandedSize(pattern: string): number {
   /** Sizes of the open groups, and of the last item of each, which a repetition multiplies. */
@@ -35,7 +35,7 @@ function expandedSize(pattern: string): number {
       at += 1
       add(/[pP]/.test(pattern[at] ?? '') ? classSize : 1)
     } else if (sign === '[') {
-      // A bracket right at the start of a set belongs to it.
+      // A closing bracket right at the start of a set is a member of it.
       const close = pattern.indexOf(']', at + (pattern[at + 1] === '^' ? 3 : 2))
       // Ranges of letters become a few instructions each.
       add(1)
@@ -59,18 +59,18 @@ function expandedSize(pattern: string): number {
 
 const tooLarge = `is too large: at most ${ruleLimits.expressionSize} instructions are possible, and each repetition counts as often as it may occur.`
 
-// What the library calls them: a search that may begin anywhere, the place before a text, and the sign after it.
+// Constants of re2js: a search that may begin anywhere, the position before a text, and the character after it.
 const unanchored = 0
 const beginOfText = 4
 const endOfText = -1
 
 /**
- * Finds all states of the automaton of an expression, so that reading a text builds none. False where that takes too many
- * steps: an expression such as `a.{50}b` has 2^50 states, and a text that leads to another one with each character costs a
+ * Builds all states of an expression's automaton in advance, so that reading a text builds none. Returns false if that
+ * takes too many steps: `a.{50}b` has 2^50 states, and a text that reaches a new one with each character costs a
  * thousand times as much as usual.
  */
 function buildStates({ re2Input: { dfa, prefixComplete, onepass } }: RE2JS): boolean {
-  // Plain text, and what is read without an automaton.
+  // Plain text, and expressions that are matched without an automaton.
   if (prefixComplete || onepass !== null) return true
   if (dfa.failed) return false
   const runes = [0, ...dfa.classBounds]
@@ -89,7 +89,10 @@ function buildStates({ re2Input: { dfa, prefixComplete, onepass } }: RE2JS): boo
   return true
 }
 
-/** Looks at the first places at which a text has the beginning of an expression; from each of them it reads so far. */
+/**
+ * Tries the first places where a text contains the literal beginning of an expression, reading a limited text from
+ * each.
+ */
 function matchesAt(beginning: string, text: string, matches: (rest: string) => boolean): boolean {
   let at = text.indexOf(beginning)
   for (let place = 0; at >= 0 && place < ruleLimits.expressionPlaces; place += 1) {
@@ -99,7 +102,7 @@ function matchesAt(beginning: string, text: string, matches: (rest: string) => b
   return false
 }
 
-/** Compiles a regular expression, which runs in linear time; or says why it cannot. */
+/** Compiles a regular expression that runs in linear time, or returns why it cannot. */
 export function compileExpression(pattern: string, flags: ReadonlySet<string>): Expression | string {
   const name = `The regular expression ${shown(pattern)}`
   if (pattern.length > ruleLimits.expressionLength) {
@@ -120,7 +123,7 @@ export function compileExpression(pattern: string, flags: ReadonlySet<string>): 
       return { matches: (text) => text.includes(prefix) && compiled.test(text), reads: undefined, size: 0 }
     }
     const reads = ruleLimits.expressionText
-    // Where it may begin anywhere it has more states than from one place on. `\Q` would quote what is put around it.
+    // Anchored, the expression has fewer states. An open `\Q` would quote the closing parenthesis that is added here.
     const fromHere = prefix === '' || pattern.includes('\\Q') ? undefined : RE2JS.compile(`\\A(?:${pattern})`, bits)
     if (fromHere && buildStates(fromHere)) {
       return { matches: (text) => matchesAt(prefix, text, (rest) => fromHere.test(rest)), reads: undefined, size }

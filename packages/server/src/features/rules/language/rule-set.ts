@@ -4,17 +4,19 @@ import type { CompiledRule } from './rule.ts'
 import { type Firing, type RuleState, ruleBounds, stepMatched } from './rule-state.ts'
 import type { EventKind, Matches, Predicate } from './selection.ts'
 
-/** Rules that are remembered for kinds of events, some 15 MiB: kinds are combined of what rules name. */
+/** Maximum cached candidates, about 15 MiB: kinds of events are combinations of the types and tools that rules name. */
 const maxCandidates = 50_000
 
-/** A rule with what it knows. The runner keeps these: a set is made again when rules change, and states go on. */
+/**
+ * A rule with its state. The runner keeps these objects, so that states survive when a set is rebuilt after a change.
+ */
 interface RunningRule {
   rule: CompiledRule
   state: RuleState
   history: ValueHistory
 }
 
-/** A firing, and whose it is. */
+/** A firing with its rule. */
 export interface RuleFiring<Running extends RunningRule> {
   running: Running
   firing: Firing
@@ -23,15 +25,15 @@ export interface RuleFiring<Running extends RunningRule> {
 /** A rule that may match events of a kind. */
 interface Candidate<Running> {
   running: Running
-  /** Its predicates that match all of them, */
+  /** Predicates that match every event of the kind. */
   certain: readonly Predicate[]
-  /** and those that are to be asked, with what is left to ask. */
+  /** Predicates that depend on the event, with the test that remains. */
   asked: readonly { predicate: Predicate; matches: Matches }[]
 }
 
 const noFiring: readonly never[] = []
 
-/** Undefined where no event of the kind can match. */
+/** Returns undefined if no event of the kind can match. */
 function candidateOf<Running extends RunningRule>(running: Running, kind: EventKind): Candidate<Running> | undefined {
   const left = running.rule.predicates.map((predicate) => ({ predicate, matches: predicate.ofKind(kind) }))
   const certain = left.filter(({ matches }) => matches === true).map(({ predicate }) => predicate)
@@ -41,7 +43,7 @@ function candidateOf<Running extends RunningRule>(running: Running, kind: EventK
   return certain.length + asked.length === 0 ? undefined : { running, certain, asked }
 }
 
-/** Most events match nothing of most rules: no list is made for them. */
+/** Allocates a list only if a test matches: most events match nothing of most rules. */
 function matchedOf({ certain, asked }: Candidate<RunningRule>, event: RuleEvent): readonly Predicate[] {
   let matched: Predicate[] | undefined
   for (const { predicate, matches } of asked) {
@@ -53,18 +55,19 @@ function matchedOf({ certain, asked }: Candidate<RunningRule>, event: RuleEvent)
 }
 
 /**
- * Many rules over one log: the same firings as `step` for each rule by itself, faster.
+ * Runs many rules over one log: the same firings as `step` for each rule, but faster.
  *
  *     const set = new RuleSet(rules.map((rule) => ({ rule, state: ruleStates.start(rule), history: valueMemory() })))
  *     for (const event of eventsInOrderOfSeq) for (const { running, firing } of set.take(event)) …
  *
- * What type and tool of an event decide about a rule is decided once for all events with them, and once for all that no
- * rule names: agents name types and tools. One event at a time, each once, in order of seq. Rules share nothing, so a rule may join with a state that another set rebuilt.
+ * Tests on type and tool run once per combination. All types and tools that no rule names count as one, because agents
+ * can invent them. Pass each event once, in order of seq. Rules share nothing, so a rule may join with a state that
+ * another set rebuilt.
  */
 export class RuleSet<Running extends RunningRule> {
   readonly #rules: readonly Running[]
   readonly #bounds: Bounds
-  /** The rules that may match events of a type and tool. */
+  /** Rules that may match, by type and tool. */
   readonly #candidates = new Map<EventKind['event_type'], Map<EventKind['tool'], readonly Candidate<Running>[]>>()
   #kept = 0
   readonly #names: ReadonlySet<string>
@@ -75,7 +78,7 @@ export class RuleSet<Running extends RunningRule> {
     this.#names = new Set(rules.flatMap(({ rule }) => rule.predicates.flatMap(({ names }) => [...names])))
   }
 
-  /** Takes the next event of the log through every rule. Firings come in the order of the rules. */
+  /** Runs the next event of the log through every rule. Returns firings in the order of the rules. */
   take(event: RuleEvent): readonly RuleFiring<Running>[] {
     let found: RuleFiring<Running>[] | undefined
     for (const candidate of this.#candidatesOf(event)) {

@@ -17,33 +17,33 @@ import { FiringBudget, type SpentFirings } from './firing-budget.ts'
 import type { CompiledRule } from './rule.ts'
 import type { Predicate } from './selection.ts'
 
-/** What a rule knows of the events before: all of it follows from them. */
+/** The state of a rule, which depends only on the events so far. */
 export interface RuleState {
-  /** The highest time of any event that counted, in milliseconds. */
+  /** Highest time of the matched events, in epoch milliseconds. */
   time: number
   root: CorrelationState
   budget: FiringBudget
-  /** Groups and budgets that were dropped because there were too many, since the state was made. */
+  /** Groups and budgets dropped at their limits since the state was created. */
   evicted: number
 }
 
-/** A rule that matched. The same events always make the same firings, so rule, group and seq tell them apart. */
+/** A match of a rule. The same events always cause the same firings, so rule, group and seq identify one. */
 export interface Firing {
   /** Values of group-by as a JSON list. */
   group: string
   /** Effective time of the event that completed it. */
   time: number
   seq: number
-  /** Events that made it, oldest first: the newest 100. */
+  /** Seqs of the newest 100 events that caused it, oldest first. */
   events: number[]
   /** Count of events, values or rules. */
   count: number
 }
 
-/** A firing names events for people to look at; its count has the rest. */
+/** Maximum events listed in a firing: they are for people to look at, and `count` includes the others. */
 const firingEvents = 100
 
-/** What rules make themselves: a rule that saw it would fire for ever. */
+/** Events that rules cause: a rule that matched its own would fire for ever. */
 const rulesOwnTypes: ReadonlySet<string> = new Set([eventTypes.ruleMatched, eventTypes.ruleStateEvicted])
 
 const start = (rule: CompiledRule): RuleState => ({
@@ -53,7 +53,7 @@ const start = (rule: CompiledRule): RuleState => ({
   evicted: 0,
 })
 
-/** Marks and values that each correlation of a rule may keep. */
+/** Divides the limits of a rule among its correlations. */
 const boundsOf = ({ correlations }: CompiledRule, all: Bounds): Bounds =>
   correlations === 1
     ? all
@@ -65,10 +65,10 @@ const boundsOf = ({ correlations }: CompiledRule, all: Bounds): Bounds =>
 
 const timeOf = askedOnce('time', ({ row }: RuleEvent) => Date.parse(row.created_at))
 
-/** Events that no rule looks at. */
+/** Whether all rules ignore an event. */
 function isPassedOver({ row }: RuleEvent): boolean {
   if (!row.by_service) return false
-  // An operator tests a decoy: a rule that enforces must not stop agents for it.
+  // When an operator tests a decoy, an enforcing rule must not act on agents.
   const isTest = row.event_type === eventTypes.honeypotTriggered && row.metadata?.test === true
   return isTest || rulesOwnTypes.has(row.event_type)
 }
@@ -80,8 +80,8 @@ export const ruleBounds: Bounds = {
 }
 
 /**
- * Takes one event through a rule and changes its state. Every event of the log comes once, in order of seq; live evaluation,
- * restart and backtest all call this. Time is that of the events.
+ * Runs one event through a rule and updates its state. Pass every event of the log once, in order of seq. Live
+ * evaluation, restart and backtest share this code, here or in `stepMatched`. The clock is the time of the events.
  */
 export function step(
   rule: CompiledRule,
@@ -94,7 +94,7 @@ export function step(
   return stepMatched(rule, state, event, matched, history, bounds)
 }
 
-/** The same for an event of which is known what it matches. */
+/** Like `step`, for an event whose matching predicates are known. */
 export function stepMatched(
   rule: CompiledRule,
   state: RuleState,
@@ -110,7 +110,7 @@ export function stepMatched(
   if (rule.isExcepted(event, at)) return noFiring
   state.time = Math.max(state.time, at)
   const { time } = state
-  // A rule without correlation and cooldown remembers nothing but its budget.
+  // The only state of a rule without correlation and cooldown is its budget.
   if (correlation.timespan === 0 && cooldown === 0) {
     if (!state.budget.take(event.row, { time, bounds, counter: state })) return noFiring
     return [{ group: correlation.group(event)!, time, seq, events: [seq], count: 1 }]
@@ -125,13 +125,15 @@ export function stepMatched(
 
 const noFiring: readonly Firing[] = []
 
-/** How far back events must be read to rebuild a state, in milliseconds. What cooldowns need, setFirings adds. */
+/**
+ * Returns how far back events must be read to rebuild a state, in milliseconds. Cooldowns are restored by setFirings.
+ */
 export function lookbackOf({ correlation }: Pick<CompiledRule, 'correlation'>): number {
   const inner = correlation.steps.map((each) => ('correlation' in each ? lookbackOf(each) : 0))
   return correlation.timespan + Math.max(0, ...inner)
 }
 
-/** Replaces what a rebuilt state believes of earlier firings by those that were stored. */
+/** Replaces the earlier firings of a rebuilt state by the stored ones. */
 function setFirings(state: RuleState, firings: readonly Pick<Firing, 'group' | 'time'>[]): void {
   const groups = new Map([...state.root.groups].map((group) => [group.key, group]))
   for (const group of groups.values()) group.firedAt = undefined
@@ -142,21 +144,21 @@ function setFirings(state: RuleState, firings: readonly Pick<Firing, 'group' | '
     groups.set(key, group)
   }
   state.root.groups = new ByUse()
-  // The oldest go first.
+  // Added oldest first, which is the order of use.
   for (const group of [...groups.values()].sort((a, b) => a.touched - b.touched)) state.root.groups.add(group)
 }
 
-/** Replaces what a rebuilt state believes is spent by the stored firings of the minute in which the rule fired last. */
+/** Replaces the spent budgets of a rebuilt state by the stored firings of the minute in which the rule fired last. */
 function setSpent(
   state: RuleState,
   stored: { lastFiredAt: number; firings: readonly SpentFirings[] } | undefined,
 ): void {
   state.budget = new FiringBudget()
   if (stored === undefined) return
-  // A clock that went back must not give a budget again.
+  // A clock that was set back must not renew a spent budget.
   state.time = Math.max(state.time, stored.lastFiredAt)
   state.budget.restore(startOf(stored.lastFiredAt, minuteMs), stored.firings)
 }
 
-/** How a state begins, and what it takes over from stored firings. */
+/** Creates a state, and restores parts of it from stored firings. */
 export const ruleStates = { start, setFirings, setSpent }

@@ -8,17 +8,17 @@ import { valueMemory } from './value-memory.ts'
 
 interface CaseResult {
   kind: 'match' | 'no_match'
-  /** Place in its list, from 0. */
+  /** Index in its list, from 0. */
   index: number
   passed: boolean
   /** Why it failed. */
   sentence?: string
 }
 
-/** A Monday noon: rules that ask for the hour have the same answer each time. */
+/** A Monday noon, so that rules that test the hour give the same result in each run. */
 const start = Date.parse('2026-01-05T12:00:00.000Z')
 
-/** The events of a case as they would stand in the log. */
+/** Converts the events of a case to events of the log. */
 function caseEvents(events: readonly RuleTestEvent[]): RuleEvent[] {
   let time = start
   return events.map((event, index) => {
@@ -43,7 +43,7 @@ function caseEvents(events: readonly RuleTestEvent[]): RuleEvent[] {
   })
 }
 
-/** Enough to see what is wrong with a case; the others are counted. */
+/** Events explained per failed case; the others are only counted. */
 const explainedEvents = 5
 
 function explain({ selections }: CompiledRule, events: RuleEvent[]): string {

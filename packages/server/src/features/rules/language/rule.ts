@@ -10,18 +10,17 @@ import { fieldOf, type RuleEvent } from './fields.ts'
 import { groupReader } from './group-keys.ts'
 import { Budget, compileCondition, compileSelection, type Predicate } from './selection.ts'
 
-/** A rule that can run. */
 export interface CompiledRule {
   document: RuleDocument
   correlation: Correlation
-  /** Correlations in all, which share the bounds of a rule. */
+  /** Number of correlations, which share the limits of the rule. */
   correlations: number
   /** Milliseconds. */
   cooldown: number
   isExcepted(event: RuleEvent, time: number): boolean
-  /** Those of all its correlations. */
+  /** Predicates of all its correlations. */
   predicates: readonly Predicate[]
-  /** By name, for explanations. */
+  /** Selections by name, to explain failed tests. */
   selections: ReadonlyMap<string, Predicate>
 }
 
@@ -37,7 +36,7 @@ interface ParsedRules {
 
 const checkDocument = lazyCheck(RuleDocument)
 
-/** The group of a rule without correlation: its instance, or all events without one. */
+/** Group of a rule without correlation: the instance, or one group for all events without an instance. */
 const instanceOrNone = fieldOf('instance_id or none', ({ row }) => row.instance_id ?? '')
 
 const single = (predicate: Predicate): Correlation => ({
@@ -90,7 +89,7 @@ function checkResponses({ response = [] }: RuleDocument, faults: Faults): void {
 const predicatesOf = ({ steps }: Correlation): Predicate[] =>
   steps.flatMap((each) => ('predicate' in each ? [each.predicate] : predicatesOf(each.correlation)))
 
-/** Compiles one document; undefined where it added a fault. */
+/** Compiles one document; adds faults, and returns undefined if they leave nothing to run. */
 function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'document'> | undefined {
   const { detection, correlation: given } = document
   const { condition: text, ...selectionTexts } = detection
@@ -113,7 +112,7 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
     const parsed = parseCondition(text, names)
     if ('sentence' in parsed) {
       faults.add(['detection', 'condition'], parsed.sentence, parsed.offset)
-      // Which selections the condition would use is unknown.
+      // An invalid condition does not show which selections it uses, so none is reported as unused.
       for (const name of names) used.add(name)
     } else {
       const named = namesIn(parsed.condition)
@@ -153,7 +152,7 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
   }
 }
 
-/** Compiles one document of a text; the faults say what is wrong with it. */
+/** Validates and compiles one document of a text. */
 function compileDocument(source: SourceDocument): { rule?: CompiledRule; faults: RuleFault[] } {
   const { value } = source
   if (!checkDocument(value)) {
@@ -169,7 +168,9 @@ function compileDocument(source: SourceDocument): { rule?: CompiledRule; faults:
   return rule && found.length === 0 ? { rule: { document, ...rule }, faults: [] } : { faults: found }
 }
 
-/** Reads and compiles a text of rules, YAML or JSON, of one document or several; those after `max` are refused unread. */
+/**
+ * Parses and compiles rules from YAML or JSON, one per document; documents after `max` are refused without compiling.
+ */
 export function parseRules(text: string, max: number = ruleLimits.documents): ParsedRules {
   const { documents, faults } = readText(text)
   const rules: ParsedRule[] = []

@@ -8,7 +8,7 @@ import { type Cost, equalTo, looksAtCase, modifiers, noCost, readChain, type Tes
 /** A test of an event. */
 export interface Predicate {
   matches: Matches
-  /** What is left to ask about events of a kind: nothing where the kind alone decides. */
+  /** Returns the test that remains for events of a kind, or its result if the kind alone decides. */
   ofKind(kind: EventKind): boolean | Matches
   /** Types and tools that it distinguishes, in lower case: all others are one kind. */
   names: ReadonlySet<string>
@@ -26,7 +26,7 @@ const noNames: ReadonlySet<string> = new Set()
 
 export type Selections = ReadonlyMap<string, Predicate>
 
-/** True where the test holds for the value, or for an element of a list. */
+/** Whether the test passes for the value or for an element of a list. */
 function holds(test: Test, value: unknown): boolean {
   switch (typeof value) {
     case 'string':
@@ -42,7 +42,7 @@ function holds(test: Test, value: unknown): boolean {
 /** Fixed cost of reading an element, in characters. */
 const elementCost = 16
 
-/** The elements of a list within so many characters; the last one is cut. */
+/** Returns the elements of a list within this number of characters; cuts the last one. */
 function beginning(list: readonly unknown[], characters: number): unknown[] {
   let left = characters
   const read = (elements: readonly unknown[]): unknown[] =>
@@ -58,12 +58,12 @@ function beginning(list: readonly unknown[], characters: number): unknown[] {
 
 const isMissing = (value: unknown): boolean => value === undefined || value === null
 
-/** Cost of a rule's tests so far: they share its limits. */
+/** Adds up the cost of a rule's tests, which share its limits. */
 export class Budget {
   readonly #spent: Cost = { ...noCost }
   #names = 0
 
-  /** Conditions name so many selections more. */
+  /** Adds selections named by a condition; adds a fault when they exceed the limit of the rule. */
   name(selections: number, path: Path, faults: Faults): void {
     const before = this.#names
     this.#names += selections
@@ -76,7 +76,7 @@ export class Budget {
     }
   }
 
-  /** The bound that this test exceeds, as a sentence. */
+  /** Adds the cost of a test; returns a sentence if a limit is exceeded. */
   spend({ cost }: Test): string | undefined {
     if (cost === undefined) return undefined
     const spent = this.#spent
@@ -137,7 +137,7 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
       return tests.every((test) => holds(test, given))
     })
   }
-  // However many plain values there are, each field is looked up once.
+  // One lookup covers all plain values.
   if (exact.size > 0) tests.unshift((given) => exact.has(given as string))
   const [only] = tests
   const isPlain = exact.size > 0 && tests.length === 1
@@ -151,7 +151,10 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
   return { matches, ofKind: ({ [name]: given }) => typeof given === 'string' && exact.has(given), names: exact }
 }
 
-/** All of the questions are to be answered like this for the answer to be this as well; the first other one ends it. */
+/**
+ * Returns `answer` if all tests return it: with true they are joined by and, with false by or. Stops at the first
+ * other.
+ */
 function joined(questions: readonly Matches[], answer: boolean): Matches {
   if (questions.length === 1) return questions[0]!
   return (event) => {
@@ -171,7 +174,7 @@ function combined(predicates: readonly Predicate[], answer: boolean): Predicate 
       if (left.includes(!answer)) return !answer
       const questions = left.filter((each) => typeof each === 'function')
       if (questions.length === 0) return answer
-      // The same question stays the same function, which rules share.
+      // Unchanged tests keep their function, because rules share its cached result.
       return questions.every((question, at) => question === all[at]) && questions.length === all.length
         ? matches
         : joined(questions, answer)
@@ -185,7 +188,10 @@ const someOf = (predicates: readonly Predicate[]): Predicate => combined(predica
 const isMap = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Many rules of a fleet look for the same: calls of a tool, events of a type. Documents have no number that JSON lacks. */
+/**
+ * Lets rules with equal selections share a cached result: many look for the same tool or type. JSON identifies a
+ * selection, because documents contain no numbers that JSON lacks.
+ */
 function shared(map: Record<string, unknown>, { matches, ofKind, names }: Predicate): Predicate {
   const once = askedOnce(`selection ${JSON.stringify(map)}`, matches)
   return {
@@ -217,7 +223,9 @@ function compileMap(map: Record<string, unknown>, path: Path, faults: Faults, bu
   return predicates.includes(undefined) ? undefined : shared(map, everyOf(predicates as Predicate[]))
 }
 
-/** Compiles a selection: a map of fields, or a list of such maps. Adds a fault and returns undefined when it cannot. */
+/**
+ * Compiles a selection: a map of fields, or a list of such maps. Adds a fault and returns undefined if it is invalid.
+ */
 export function compileSelection(value: unknown, path: Path, faults: Faults, budget: Budget): Predicate | undefined {
   if (isMap(value)) return compileMap(value, path, faults, budget)
   const refuse = (sentence: string) => void faults.add(path, sentence)

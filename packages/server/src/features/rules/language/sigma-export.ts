@@ -12,7 +12,7 @@ interface Exported {
 
 const levels = { info: 'informational', warning: 'medium', critical: 'high', breach: 'critical' } as const
 
-/** Names of rules within a file: letters, digits and _. */
+/** Returns the name of a rule within a file: letters, digits and _. */
 const nameOf = (title: string): string =>
   title
     .toLowerCase()
@@ -22,7 +22,7 @@ const nameOf = (title: string): string =>
 
 type SigmaDocument = Record<string, unknown>
 
-/** The Sigma documents of one rule, the outermost first. */
+/** Returns the Sigma documents of one rule, the outermost first. */
 function documentsOf({ title, id, description, severity, detection, correlation }: RuleDocument): SigmaDocument[] {
   const { condition, ...selections } = detection
   const head = { title, ...(id && { id }), ...(description && { description }) }
@@ -36,7 +36,7 @@ function documentsOf({ title, id, description, severity, detection, correlation 
     const own = isFree ? text : `${name}_${parts.length + 1}`
     const parsed = parseCondition(text, Object.keys(selections))
     const used = 'condition' in parsed ? new Set(namesIn(parsed.condition)) : new Set()
-    // Each Sigma rule has the selections that its condition names, and no others.
+    // A Sigma rule only contains the selections that its condition names.
     const ofOwn = Object.fromEntries(Object.entries(selections).filter(([each]) => used.has(each)))
     parts.push({
       title: `Part of a correlation: ${own}`,
@@ -83,7 +83,7 @@ const hasNewValue = ({ type, rules = [] }: RuleCorrelation): boolean =>
 /** Parts that Sigma has no field for. */
 const ownParts = ['response', 'cooldown', 'exceptions', 'tests'] as const
 
-/** Writes rules as Sigma rules and correlations; refuses what Sigma cannot say. */
+/** Converts rules to Sigma rules and correlations; adds faults for what Sigma cannot express. */
 export function exportSigma(text: string): Exported {
   const { rules, faults } = parseRules(text)
   const notes: string[] = []

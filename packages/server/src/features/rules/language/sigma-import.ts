@@ -19,7 +19,7 @@ import {
 } from './sigma-read.ts'
 
 interface Imported {
-  /** YAML; empty where there are faults. */
+  /** YAML; empty if there are faults. */
   text: string
   /** Changes and omissions, one sentence each. */
   notes: string[]
@@ -31,26 +31,26 @@ const severities: Record<string, Severity> = {
   low: 'info',
   medium: 'warning',
   high: 'critical',
-  // A breach is a statement about the agent, which a rule of others cannot make.
+  // Severity breach is a statement about the agent, which an imported rule cannot make.
   critical: 'critical',
 }
 
 const text = (value: unknown): string | undefined =>
   typeof value === 'string' && value.trim() !== '' ? value : undefined
 
-/** A rule of a correlation by the name or id that others use for it. */
+/** Rules and correlations by the name or id that correlations refer to. */
 type Named = Map<string, Base | Correlated>
 
-/** Selections of all rules that a correlation names, under names of one rule. */
+/** Selections of all rules that a correlation names, renamed to fit into one rule. */
 interface Merged {
   selections: Fields
-  /** By base rule, the condition over those names. */
+  /** Condition of each base rule, over the new names. */
   conditions: Map<Base, string>
 }
 
 const isBase = (found: Base | Correlated): found is Base => 'selections' in found
 
-/** The base rules that a correlation names, also by way of others; a fault where one is missing or names itself. */
+/** Returns the base rules that a correlation names, directly or not; adds a fault if one is missing or names itself. */
 function basesOf(correlated: Correlated, named: Named, way: Correlated[] = []): Base[] {
   const { faults } = correlated.source
   return correlated.given.rules.flatMap((name, index) => {
@@ -101,7 +101,7 @@ function buildCorrelation({ given }: Correlated, named: Named, merged: Merged, i
       ? merged.conditions.get(found)!
       : { correlation: buildCorrelation(found, named, merged, false) }
   })
-  // One rule alone is the condition of the detection.
+  // A single rule becomes the condition of the detection.
   const isPlain = isOuter && merged.conditions.size === 1 && steps.length === 1 && typeof steps[0] === 'string'
   return {
     type,
@@ -153,8 +153,8 @@ function noteMeaning(base: Base, notes: string[]): void {
 }
 
 /**
- * Reads Sigma rules and correlations, which may name rules of other files, as rules of Wardline. Rules that a correlation names
- * become part of it.
+ * Converts Sigma rules and correlations, which may name rules of other files, to Wardline rules. Rules that a
+ * correlation names become part of it.
  */
 export function importSigma(files: readonly SigmaFile[]): Imported {
   const faults: FileFault[] = []
@@ -201,13 +201,13 @@ export function importSigma(files: readonly SigmaFile[]): Imported {
     const condition = correlation.rules === undefined ? { condition: [...merged.conditions.values()][0]! } : {}
     documents.push({ ...head, detection: { ...merged.selections, ...condition }, correlation })
   }
-  // Cycles of correlations are part of each other.
+  // In a cycle each correlation is part of another one, so no document is left.
   if (documents.length === 0 && faults.length === 0) {
     for (const { source } of correlations)
       source.faults.add(['correlation', 'rules'], 'These correlations name each other.')
   }
   const texts = documents.map((document) => stringify(document, { lineWidth: 0, aliasDuplicateObjects: false }))
-  // Bounds that concern a rule as a whole.
+  // Checks the limits of each rule as a whole.
   if (faults.length === 0) {
     for (const [index, each] of texts.entries()) {
       const left = parseRules(each).faults

@@ -10,14 +10,14 @@ export interface SigmaFile {
   text: string
 }
 
-/** A fault with the file that it is in. */
+/** A fault with its file. */
 export interface FileFault extends RuleFault {
   file: string
 }
 
 export type Fields = Record<string, unknown>
 
-/** A Sigma document with what it says. */
+/** A parsed Sigma document. */
 export interface Source {
   file: string
   document: SourceDocument
@@ -72,7 +72,7 @@ export const isMap = (value: unknown): value is Fields =>
 export const asList = (value: unknown): unknown[] =>
   value === undefined || value === null ? [] : Array.isArray(value) ? value : [value]
 
-/** Fields of the world that Sigma describes are in the metadata of events. */
+/** Maps a Sigma field to a field of events; fields that Wardline does not know are in the metadata. */
 export const mapField = (name: string): string =>
   isOwnField(name) || name.startsWith('metadata.') ? name : `metadata.${name}`
 
@@ -86,7 +86,7 @@ function mapSelection(value: unknown): unknown {
   return isMap(value) ? Object.fromEntries(Object.entries(value).map(([key, values]) => [mapKey(key), values])) : value
 }
 
-/** Faults found in mapped names, at the names that the file has. */
+/** Reports faults in mapped names at the original names in the file. */
 function unmapped(source: Source, name: string): Faults {
   const selection = (source.value.detection as Fields)[name]
   const keys = [selection].flat().flatMap((map) => (isMap(map) ? Object.keys(map) : []))
@@ -199,7 +199,7 @@ export function readCorrelation(source: Source): Correlated | undefined {
   }
 }
 
-/** The documents of a file. */
+/** Parses the documents of a file; adds faults for text that is no Sigma rule. */
 export function sourcesOf({ name: file, text: content }: SigmaFile, faults: FileFault[]): Source[] {
   const read = readText(content)
   faults.push(...read.faults.map((fault) => ({ file, ...fault })))

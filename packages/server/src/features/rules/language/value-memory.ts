@@ -7,7 +7,7 @@ interface KnownGroup extends Linked<KnownGroup> {
   values: Map<string, number>
 }
 
-/** A history in memory, for tests of rules and for backtests. Bounded like the state of a rule, oldest groups first. */
+/** A history in memory for the tests of rules. Limited like the state of a rule; drops the oldest groups first. */
 export function valueMemory(
   bounds: Omit<Bounds, 'firings'> = { groups: ruleLimits.groups, entries: ruleLimits.groupEntries },
 ): ValueHistory & { evicted(): number } {

@@ -3,8 +3,8 @@ const one = Symbol('one')
 type Part = string | typeof any | typeof one
 
 /**
- * Splits a value at its wildcards. A backslash escapes a wildcard, and a backslash before one; elsewhere it is itself, and
- * two are one.
+ * Splits a value at its wildcards. A backslash escapes `*`, `?` and another backslash; before other characters it is
+ * literal.
  */
 function partsOf(value: string): Part[] {
   const parts: Part[] = []
@@ -30,18 +30,21 @@ function partsOf(value: string): Part[] {
 }
 
 interface Wildcards {
-  /** The text that alone matches, in lower case; undefined where wildcards are. */
+  /** The only matching text, in lower case; undefined if the value has wildcards. */
   exact: string | undefined
-  /** Takes text in lower case. */
+  /** Expects text in lower case. */
   matches(text: string): boolean
-  /** Characters that are compared at every place of a text, at most. */
+  /** Maximum characters compared at each position of a text. */
   signs: number
 }
 
 let lastText = ''
 let lastCharacters: string[] = []
 
-/** Characters, not halves of them. All values of a list are compared with the same text, one after the other. */
+/**
+ * Splits text into code points, so that `?` matches a whole character. Caches the last text, because all values of a
+ * list are compared with the same text in turn.
+ */
 function characters(text: string): string[] {
   if (text !== lastText) {
     lastCharacters = [...text]
@@ -50,9 +53,9 @@ function characters(text: string): string[] {
   return lastCharacters
 }
 
-/** Text without `*`: as many characters as parts say. */
+/** The part of a value between two `*`, with a fixed number of characters. */
 interface Piece {
-  /** undefined stands for any character. */
+  /** undefined matches any character. */
   signs: (string | undefined)[]
 }
 
@@ -69,7 +72,7 @@ function piecesOf(parts: Part[]): Piece[] {
 const fits = ({ signs }: Piece, text: string[], at: number): boolean =>
   signs.every((sign, index) => sign === undefined || sign === text[at + index])
 
-/** The general case: pieces in order, each as early as possible, so that nothing is ever tried again. */
+/** Matches the general case: pieces in order, each as early as possible, so that it never backtracks. */
 function matchPieces(pieces: Piece[], text: string[]): boolean {
   const [first, ...others] = pieces as [Piece, ...Piece[]]
   const last = others.pop()
@@ -85,7 +88,7 @@ function matchPieces(pieces: Piece[], text: string[]): boolean {
   return true
 }
 
-/** Without `?`: texts in order, each as early as possible. */
+/** Matches values without `?`: texts in order, each as early as possible. */
 function matchTexts(parts: readonly Part[], texts: readonly string[], given: string): boolean {
   const first = parts[0] === any ? '' : texts[0]!
   const last = parts.at(-1) === any ? '' : texts.at(-1)!
@@ -102,7 +105,7 @@ function matchTexts(parts: readonly Part[], texts: readonly string[], given: str
 
 export type Anchor = 'contains' | 'startswith' | 'endswith'
 
-/** Reads a value. Case is ignored: both sides are compared in lower case. */
+/** Parses a value. Case is ignored: both sides are compared in lower case. */
 export function readWildcards(value: string, anchor?: Anchor): Wildcards {
   const parts = partsOf(value.toLowerCase())
   if (anchor === 'contains' || anchor === 'endswith') if (parts[0] !== any) parts.unshift(any)
