@@ -90,7 +90,7 @@ function buildStates({ re2Input: { dfa, prefixComplete, onepass } }: RE2JS): boo
 }
 
 /**
- * Tries the first places where a text contains the literal beginning of an expression, reading a limited text from
+ * Matches at the first places where a text contains the literal beginning of an expression, reading a limited text from
  * each.
  */
 function matchesAt(beginning: string, text: string, matches: (rest: string) => boolean): boolean {
