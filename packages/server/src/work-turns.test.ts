@@ -144,6 +144,14 @@ test('a budget refuses work it cannot pay for and all work after it, and reports
   expect(budget.isExhausted).toBe(true)
 })
 
+test('a budget that records skipped work still pays for other work', () => {
+  const budget = new WorkBudget(100)
+  budget.exhaust()
+  expect(budget.take(60)).toBe(true)
+  expect(budget.isSpent).toBe(false)
+  expect(budget.isExhausted).toBe(true)
+})
+
 // In a shared queue, one key could delay the checks of all others for over a minute.
 test('an owner gets its turns while another has a thousand pieces waiting', async () => {
   const lane = new WorkLane()

@@ -15,6 +15,7 @@ export class WorkBudget {
   #sinceYield = 0
   #spent = 0
   #isExhausted = false
+  #isSpent = false
 
   constructor(units: number) {
     this.#left = units
@@ -22,8 +23,8 @@ export class WorkBudget {
 
   /** Charges work before it is done. If it returns false, the work must be skipped. */
   take(units: number): boolean {
-    if (units > this.#left) this.#isExhausted = true
-    if (this.#isExhausted) return false
+    if (units > this.#left) this.#isSpent = true
+    if (this.#isSpent) return false
     this.#left -= units
     this.count(units)
     return true
@@ -39,14 +40,19 @@ export class WorkBudget {
     return this.#spent
   }
 
-  /** Marks that work was skipped because of another limit. */
+  /** Marks that work was skipped because of another limit. Other work continues. */
   exhaust(): void {
     this.#isExhausted = true
   }
 
   /** Whether any work was skipped. */
   get isExhausted(): boolean {
-    return this.#isExhausted
+    return this.#isExhausted || this.#isSpent
+  }
+
+  /** Whether the budget has refused work, and refuses all further work. */
+  get isSpent(): boolean {
+    return this.#isSpent
   }
 
   /** Whether the work should yield now. Returning true starts the next slice. */

@@ -118,7 +118,7 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
   ): Promise<Decoy[]> {
     const globs = await piece.inTurns(queryGlobs(forms, budget))
     const found: Decoy[] = []
-    for (let after = ''; globs.length > 0 && !budget.isExhausted; ) {
+    for (let after = ''; globs.length > 0 && !budget.isSpent; ) {
       const page = await readExactPaths(database.db, instances ?? undefined, after, globPageRows)
       found.push(...(await piece.inTurns(covered(globs, page, budget))))
       if (page.length < globPageRows) break

@@ -1,18 +1,18 @@
 import { unzipSync } from 'node:zlib'
 import type { WorkBudget } from '../../work-turns.ts'
 
-/** Maximum size of unpacked text. A larger text is not searched and exhausts the budget. */
+/** Maximum size of unpacked text. A larger text is not searched; the budget records it. */
 const maxUnpackedBytes = 64 * 1024
 /** Fixed cost of unpacking, in addition to the bytes: each call creates a native object. */
 const unitsOfUnpacking = 10_000
 
 /**
  * Decodes every base64 or base64url run that could contain a key. Other text in the same alphabet (a path, a name) may
- * precede the key, so each run is decoded at all four alignments.
+ * precede the key, so all runs are decoded at each of the four alignments; returns the decoded runs by alignment.
  */
-export function base64Bytes(text: string): string[] {
+export function base64Bytes(text: string): string[][] {
   const runs = text.match(/[A-Za-z0-9+/_-]{24,}/g) ?? []
-  return runs.flatMap((run) => [0, 1, 2, 3].map((start) => Buffer.from(run.slice(start), 'base64').toString('latin1')))
+  return [0, 1, 2, 3].map((start) => runs.map((run) => Buffer.from(run.slice(start), 'base64').toString('latin1')))
 }
 
 /** First base64 characters of gzip, and of zlib at its usual levels. */
@@ -20,7 +20,7 @@ export const packedStart = /H4sI|eJ[w-z]|eN[o-r]|eA[E-H]|eF[4-7]/g
 /** Maximum number of such starts per text: an honest text has one, and perhaps more by chance. */
 const maxStarts = 16
 
-/** Unpacks gzip and zlib data in base64 runs. Data beyond the size and number limits exhausts the budget. */
+/** Unpacks gzip and zlib data in base64 runs. The budget records data beyond the size and number limits. */
 export function unpackedBytes(text: string, budget: WorkBudget): string[] {
   const runs = text.match(/[A-Za-z0-9+/_-]{24,}/g) ?? []
   const texts: string[] = []
@@ -46,11 +46,12 @@ function unzipped(bytes: Buffer, budget: WorkBudget): string | undefined {
 /** Lists of at least 20 hexadecimal bytes: `41:42`, `41 42`, `0x41, 0x42`, `41-42`. */
 const hexList = /(?:0x)?[0-9a-f]{2}(?:[\s,:;.-]{1,3}(?:0x)?[0-9a-f]{2}){19,}/gi
 
-export function hexBytes(text: string): string[] {
+/** Decodes runs and lists of hexadecimal digits; runs also from their second digit on. Returns them by alignment. */
+export function hexBytes(text: string): string[][] {
   const runs = text.match(/[0-9a-fA-F]{40,}/g) ?? []
   const lists = (withoutCalls(text).match(hexList) ?? []).map((list) => list.replace(/0x|[^0-9a-f]/gi, ''))
-  return [...runs.flatMap((run) => [run, run.slice(1)]), ...lists].map((hex) =>
-    Buffer.from(hex, 'hex').toString('latin1'),
+  return [[...runs, ...lists], runs.map((run) => run.slice(1))].map((aligned) =>
+    aligned.map((hex) => Buffer.from(hex, 'hex').toString('latin1')),
   )
 }
 
@@ -77,13 +78,12 @@ function withoutCalls(text: string): string {
 
 const base32Values = new Map([...'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'].map((letter, value) => [letter, value]))
 
-/** Decodes every base32 run that could contain a key, at each of the eight alignments. */
-export function base32Bytes(text: string): string[] {
-  const runs = text.match(/[A-Z2-7]{32,}|[a-z2-7]{32,}/g) ?? []
-  return runs.flatMap((run) => {
-    const values = [...run.toUpperCase()].map((letter) => base32Values.get(letter)!)
-    return Array.from({ length: 8 }, (_, start) => base32Decoded(values, start))
-  })
+/** Decodes every base32 run that could contain a key; returns the decoded runs by each of the eight alignments. */
+export function base32Bytes(text: string): string[][] {
+  const runs = (text.match(/[A-Z2-7]{32,}|[a-z2-7]{32,}/g) ?? []).map((run) =>
+    [...run.toUpperCase()].map((letter) => base32Values.get(letter)!),
+  )
+  return Array.from({ length: 8 }, (_, start) => runs.map((values) => base32Decoded(values, start)))
 }
 
 function base32Decoded(values: readonly number[], start: number): string {

@@ -2,7 +2,10 @@ import type { Slices, WorkBudget } from '../../work-turns.ts'
 import { base32Bytes, base64Bytes, byteListBytes, hexBytes, packedStart, unpackedBytes } from './key-bytes.ts'
 import { withoutEscapes } from './text-escapes.ts'
 
-/** Decoded readings are cut to this many characters. */
+/**
+ * Maximum number of characters of a reading, because a step of the search runs without a pause. Only Unicode
+ * normalization can make a text longer: a longer reading is cut, and the budget records it.
+ */
 export const maxReadingLength = 65_536
 
 /** Characters that quoting, wrapping and commenting put between the parts of a key; none occurs in a key. */
@@ -13,37 +16,46 @@ interface Decoding {
   /** Whether the text has any sign of this encoding; most texts have none. */
   applies(text: string): boolean
   units: number
-  decode(text: string, budget: WorkBudget): string
+  /** Returns one reading for each alignment. */
+  decode(text: string, budget: WorkBudget): string[]
 }
 
 const decodings: readonly Decoding[] = [
-  { applies: (text) => text.includes('%'), units: 20, decode: percentDecoded },
-  { applies: (text) => text.includes('\\'), units: 30, decode: withoutEscapes },
-  { applies: (text) => /[^\0-\x7f]/.test(text), units: 20, decode: (text) => text.normalize('NFKC') },
-  { applies: (text) => /^[ \t]{0,8}(?:[+-]|\d)/m.test(text), units: 10, decode: withoutMargins },
-  { applies: (text) => /[\s"'`\\,>|#*\u00ad\u200b-\u200d\u2060\ufeff]/.test(text), units: 15, decode: joined },
-  { applies: (text) => /&(?:#|\w{2,8};)/.test(text), units: 20, decode: withoutEntities },
-  { applies: (text) => /=(?:[0-9A-Fa-f]{2}|\r?\n)/.test(text), units: 20, decode: quotedPrintable },
-  { applies: (text) => /[A-Za-z0-9+/_-]{24}/.test(text), units: 30, decode: (text) => printable(base64Bytes(text)) },
+  { applies: (text) => text.includes('%'), units: 20, decode: (text) => [percentDecoded(text)] },
+  { applies: (text) => text.includes('\\'), units: 30, decode: (text) => [withoutEscapes(text)] },
+  { applies: (text) => /[^\0-\x7f]/.test(text), units: 20, decode: (text) => [text.normalize('NFKC')] },
+  { applies: (text) => /^[ \t]{0,8}(?:[+-]|\d)/m.test(text), units: 10, decode: (text) => [withoutMargins(text)] },
+  {
+    applies: (text) => /[\s"'`\\,>|#*\u00ad\u200b-\u200d\u2060\ufeff]/.test(text),
+    units: 15,
+    decode: (text) => [joined(text)],
+  },
+  { applies: (text) => /&(?:#|\w{2,8};)/.test(text), units: 20, decode: (text) => [withoutEntities(text)] },
+  { applies: (text) => /=(?:[0-9A-Fa-f]{2}|\r?\n)/.test(text), units: 20, decode: (text) => [quotedPrintable(text)] },
+  {
+    applies: (text) => /[A-Za-z0-9+/_-]{24}/.test(text),
+    units: 30,
+    decode: (text) => base64Bytes(text).map(printable),
+  },
   {
     applies: (text) => text.search(packedStart) !== -1,
     units: 10,
-    decode: (text, budget) => printable(unpackedBytes(text, budget)),
+    decode: (text, budget) => unpackedBytes(text, budget).map((unpacked) => printable([unpacked])),
   },
   {
     applies: (text) => /[0-9a-f]{40}|(?:[0-9a-f]{2}\W{1,3}(?:0x)?){4}|0x[0-9a-f]{2}\W/i.test(text),
     units: 20,
-    decode: (text) => printable(hexBytes(text)),
+    decode: (text) => hexBytes(text).map(printable),
   },
   {
     applies: (text) => /(?:\d{2,3}\W{1,3}){4}|(?:chr|char|code|point)\W{0,2}[(\d]/i.test(text),
     units: 30,
-    decode: (text) => printable(byteListBytes(text)),
+    decode: (text) => [printable(byteListBytes(text))],
   },
   {
     applies: (text) => /[A-Z2-7]{32}|[a-z2-7]{32}/.test(text),
     units: 60,
-    decode: (text) => printable(base32Bytes(text)),
+    decode: (text) => base32Bytes(text).map(printable),
   },
 ]
 
@@ -58,8 +70,10 @@ export function* readings(text: string, budget: WorkBudget): Slices<string[]> {
   for (const { applies, units, decode } of decodings) {
     if (!budget.take(text.length) || !applies(text)) continue
     if (!budget.take(text.length * units)) continue
-    const reading = decode(text, budget).slice(0, maxReadingLength)
-    if (reading !== text && reading.length > 0) found.add(reading)
+    for (const reading of decode(text, budget)) {
+      if (reading.length > maxReadingLength) budget.exhaust()
+      if (reading !== text && reading.length > 0) found.add(reading.slice(0, maxReadingLength))
+    }
     if (budget.isSliceOver()) yield
   }
   return [...found]

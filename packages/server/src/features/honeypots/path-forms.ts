@@ -80,7 +80,7 @@ function* placedWords(text: string, cwd: Start | undefined, budget: WorkBudget):
   let folder = cwd
   let folders = 0
   let previous = ''
-  for (const word of [text, ...shellWords(text)]) {
+  for (const word of [text, ...(yield* shellWords(text, budget))]) {
     const key = `${folders} ${word}`
     // After a folder change, names are relative to the new folder, or to the first one if the change failed.
     if (!seen.has(key))
@@ -199,7 +199,7 @@ export function* lookupKeys(forms: readonly string[], budget: WorkBudget): Slice
     const body = form.replace(/^(?:~\+?|[a-z]:)?\//, '')
     return { body, place: body.length }
   })
-  for (let count = 1; count <= maxSuffixNames && ends.length > 0 && !budget.isExhausted; count++) {
+  for (let count = 1; count <= maxSuffixNames && ends.length > 0 && !budget.isSpent; count++) {
     for (const end of ends) {
       end.place = end.place <= 0 ? -1 : end.body.lastIndexOf('/', end.place - 1)
       add(`**/${end.body.slice(end.place + 1)}`)
