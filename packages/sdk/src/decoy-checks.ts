@@ -15,7 +15,7 @@ type Refusal = keyof typeof refusals
 
 export const refusals = {
   tooLarge: `Its arguments are too large to compare with the decoys: the maximum is ${maxTextLength / 1024 / 1024} MiB.`,
-  tooMany: 'This agent has asked for too many checks. Wait a minute before the next call.',
+  tooMany: 'This agent made too many decoy checks in the last minute.',
   rejected: 'The service refuses the arguments for a check.',
 } as const
 

@@ -255,7 +255,7 @@ describe('an unusable answer to a check', () => {
     [400, {}, /refuses the arguments/],
     [413, {}, /refuses the arguments/],
     [431, { 'x-error-code': 'invalid' }, /refuses the arguments/],
-    [429, { 'retry-after': '60', 'x-error-code': 'quota_exceeded' }, /asked for too many checks/],
+    [429, { 'retry-after': '60', 'x-error-code': 'quota_exceeded' }, /too many decoy checks/],
     // A firewall between agent and service may block known paths of secrets.
     [403, {}, /refuses the arguments/],
     [200, {}, /refuses the arguments/],

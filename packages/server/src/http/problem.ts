@@ -31,7 +31,7 @@ function refusalOfPlugin(status: number): Problem {
 
 const busyDatabase: Problem = {
   code: 'overloaded',
-  message: 'Another change is in progress; retry in a moment.',
+  message: 'The database is busy; retry in a moment.',
   retryAfterSeconds: 1,
 }
 

@@ -164,14 +164,16 @@ describe.skipIf(missing !== undefined)('attestations on a chain', () => {
     const uid = (await transactions(service))[1]!.result!
     expect(await service.services.chain!.revoke(`0x${'0'.repeat(64)}`)).toBe(false)
     expect(await service.services.chain!.revoke(uid)).toBe(true)
+    const revokedAt = async () => {
+      const query = `select revoked_at from chain_transactions where kind = 'attest'`
+      return (await service.rows<{ revoked_at: number | null }>(query)).map((row) => row.revoked_at)
+    }
     await turn(service)
+    expect(await revokedAt()).toEqual([null])
     await mine(on.chain, 3)
     service.clock.advance(3_600_000)
     await turn(service)
-    const rows = await service.rows<{ revoked_at: number | null }>(
-      `select revoked_at from chain_transactions where kind = 'attest'`,
-    )
-    expect(rows).toEqual([{ revoked_at: expect.any(Number) }])
+    expect(await revokedAt()).toEqual([service.clock.now()])
   })
 
   it('fails a transaction that the contract refuses, reports an event, and sends the next ones', async () => {

@@ -92,7 +92,7 @@ describe('calls', () => {
     expect((await points(service))[0]).toMatchObject({ health: 'ok', pending: 0, failed: 0, last_status: 200 })
   })
 
-  it('are written in the transaction of the suspension, for the instances and actions of each point', async () => {
+  it('are created for the instances and actions that each point names', async () => {
     await using service = await openTestService({
       env: pointsFile(
         { name: 'by-id', instances: ['agent-1', 'other-*'], actions: ['suspend'] },

@@ -144,7 +144,7 @@ describe('the check of the web application', () => {
     expect(await check(failing)).toMatchObject({ risk: 60, notes: 'The endpoint answers with an error.' })
   })
 
-  it('stops reading an endless response after 64 KiB', async () => {
+  it('stops reading an endless response', async () => {
     trustAuthority()
     let written = 0
     const url = await serve((_request, response) => {

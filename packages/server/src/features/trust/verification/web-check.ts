@@ -23,7 +23,7 @@ interface Asked {
 const finding = (risk: number, note: string, detail = note): Finding => ({ risk, note, detail })
 
 /** True without the CSP directive, or the older header, that keeps other sites from framing the page. */
-const isFramed = ({ 'content-security-policy': policy = '', 'x-frame-options': old }: FetchedAnswer['headers']) =>
+const allowsFraming = ({ 'content-security-policy': policy = '', 'x-frame-options': old }: FetchedAnswer['headers']) =>
   !/frame-ancestors|sandbox/i.test(policy) && old === undefined
 
 function headerFindings(headers: FetchedAnswer['headers']): Finding[] {
@@ -33,7 +33,7 @@ function headerFindings(headers: FetchedAnswer['headers']): Finding[] {
   return [
     ...(Number(age ?? 0) > 0 ? [] : [missing(15, 'strict-transport-security')]),
     ...(headers['content-security-policy'] === undefined ? [missing(15, 'content-security-policy')] : []),
-    ...(isFramed(headers) ? [missing(10, 'frame-ancestors or x-frame-options')] : []),
+    ...(allowsFraming(headers) ? [missing(10, 'frame-ancestors or x-frame-options')] : []),
     ...(headers['x-content-type-options']?.toLowerCase() === 'nosniff' ? [] : [missing(10, 'x-content-type-options')]),
   ]
 }
