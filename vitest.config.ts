@@ -35,12 +35,16 @@ const unitTests = testsIn('packages', 'docs', 'deploy', 'test-servers')
 const serverTests = unitTests
   .filter(
     ({ path, text }) =>
-      path.startsWith('test-servers/') || /test-servers\/(postgres|redis)|inject\('(postgres|redis)/.test(text),
+      path.startsWith('test-servers/') || /test-servers\/(postgres|redis|anvil)|inject\('(postgres|redis)/.test(text),
   )
   .map(({ path }) => path)
-/** Tests of the agent's commands: some seven hundred short processes. */
-const agentTests = unitTests
-  .filter(({ path, text }) => path.startsWith('packages/sdk/src/agent/') && text.includes('/test-agent-command.ts'))
+/** Tests of the agent's commands, some seven hundred short processes, and the 45,000 bodies of CI. */
+const longTests = unitTests
+  .filter(
+    ({ path, text }) =>
+      (path.startsWith('packages/sdk/src/agent/') && text.includes('/test-agent-command.ts')) ||
+      path === 'packages/server/src/mutated-bodies.test.ts',
+  )
   .map(({ path }) => path)
 /** Tests that open the service or its database; all but those of SQLite itself hold on every engine. */
 const databaseTests = unitTests
@@ -115,14 +119,15 @@ export default defineConfig({
         name: 'unit',
         include: unitTests
           .map(({ path }) => path)
-          .filter((path) => !serverTests.includes(path) && !agentTests.includes(path)),
+          .filter((path) => !serverTests.includes(path) && !longTests.includes(path)),
         env: inMemory,
       }),
       blackBox({ name: 'e2e', include: ['e2e/*.test.ts'], env: inMemory }),
-      unitOn('sqlite', { name: 'unit-agent', include: agentTests, env: inMemory }),
+      unitOn('sqlite', { name: 'unit-long', include: longTests, env: inMemory }),
       unitOn('sqlite', { name: 'unit-servers', include: serverTests, globalSetup: servers }),
       unitOn('postgres', { name: 'unit-postgres', include: databaseTests, env: inMemory, globalSetup: servers }),
       ...(withPglite ? [unitOn('pglite', { name: 'unit-pglite', include: databaseTests })] : []),
+      blackBox({ name: 'e2e-chain', include: ['e2e/chain/*.test.ts'], env: inMemory }),
       blackBox({ name: 'e2e-cluster', include: ['e2e/cluster/*.test.ts'], globalSetup: [servers] }),
       blackBox({ name: 'e2e-chaos', include: ['e2e/chaos/*.test.ts'] }),
       blackBox({

@@ -6,11 +6,11 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { missingAnvil, startAnvil } from '../test-servers/anvil.ts'
-import { deployContracts } from '../test-servers/contracts.ts'
-import { startCommand } from './command.ts'
-import { newInstance } from './fleet.ts'
-import { isExternal, needsOwnProcess, startService, until } from './service.ts'
+import { missingAnvil, startAnvil } from '../../test-servers/anvil.ts'
+import { deployContracts } from '../../test-servers/contracts.ts'
+import { startCommand } from '../command.ts'
+import { newInstance } from '../fleet.ts'
+import { isExternal, needsOwnProcess, startService, until } from '../service.ts'
 
 const missing = isExternal ? needsOwnProcess : missingAnvil()
 if (missing !== undefined) process.stdout.write(`The tests of the on-chain commands are left out: ${missing}\n`)
