@@ -61,11 +61,11 @@ const variables: ReadonlyArray<readonly [RegExp, string]> = [
   [/^(?:%programdata%|%allusersprofile%|\$env:programdata)(?=\/|$)/, 'c:/programdata'],
   [/^(?:%systemroot%|%windir%|\$env:systemroot|\$env:windir)(?=\/|$)/, 'c:/windows'],
   [/^(?:%systemdrive%|\$env:systemdrive)(?=\/|$)/, 'c:'],
-  [/^(?:\$pwd|\$\{pwd\}|%cd%)(?=\/|$)/, '.'],
+  [/^(?:\$pwd|\$\{pwd\}|%cd%|~\+)(?=\/|$)/, '.'],
 ]
 
 function withVariablesNamed(text: string): string {
-  if (!/^[$%]/.test(text)) return text
+  if (!/^[$%~]/.test(text)) return text
   for (const [variable, place] of variables) {
     if (variable.test(text)) return text.replace(variable, place)
   }

@@ -1,4 +1,5 @@
-import { type Slices, WorkBudget } from '../../work-turns.ts'
+import type { Slices, WorkBudget } from '../../work-turns.ts'
+import { ShellExpansion } from './shell-expansion.ts'
 import { withoutEscapes } from './text-escapes.ts'
 
 /**
@@ -10,10 +11,10 @@ export function isWebAddress(names: readonly string[]): boolean {
 }
 
 /**
- * Returns the words of a shell command with quotes and escapes removed, braces expanded, and the parts after `=`, `@`,
- * `,` and `:` added separately (`--file=/x`, `@/x`, `host:/x`). A text without spaces or shell syntax is one word.
- * Words keep their order, because a `cd` affects the words after it. Linear in the text, but for braces, which the
- * budget bounds.
+ * Returns the words of a shell command with quotes and escapes removed, braces and variables expanded, and the parts
+ * after `=`, `@`, `,` and `:` added separately (`--file=/x`, `@/x`, `host:/x`). A text without spaces or shell syntax is
+ * one word. Words keep their order, because a `cd` affects the words after it. Linear in the text, but for expansion,
+ * which has a limit.
  */
 export function* shellWords(command: string, budget: WorkBudget): Slices<string[]> {
   const spaced = spacedOut(command)
@@ -22,9 +23,9 @@ export function* shellWords(command: string, budget: WorkBudget): Slices<string[
   // A quoted word may be a program (`sh -c "…"`), so its parts are checked as well.
   if (/["']/.test(spaced)) found.push(...spaced.split(/[\s;|&<>()`"']+/))
   const parts: string[] = []
-  const braces = new WorkBudget(maxBraceCharacters)
+  const expansion = new ShellExpansion(budget)
   for (const word of found) {
-    for (const expanded of braceExpanded(word, budget, braces)) {
+    for (const expanded of expansion.of(word)) {
       // At worst every second character begins a part.
       if (!budget.take(100 + expanded.length * 10)) break
       parts.push(...partsOf(expanded))
@@ -34,9 +35,12 @@ export function* shellWords(command: string, budget: WorkBudget): Slices<string[
   return parts
 }
 
-/** Replaces other ways to write a blank (`$IFS`) and the working folder (`$(pwd)`). */
+/** Replaces other ways to write a blank (`$IFS`), the working folder (`$(pwd)`), a text (`$(echo a)`) and nothing. */
 function spacedOut(command: string): string {
-  return command.replace(/\$\{?IFS\}?/g, ' ').replace(/\$\(pwd\)|`pwd`/g, '.')
+  return command
+    .replace(/\$\{?IFS\}?/g, ' ')
+    .replace(/\$\(pwd\)|`pwd`/g, '.')
+    .replace(/\$\((?:echo )?([^()`;|&<>\s]*)\)|`(?:echo )?([^()`;|&<>\s]*)`/g, '$1$2')
 }
 
 /** A word as the shell reads it, and with its backslashes, which may be Windows separators. */
@@ -85,46 +89,6 @@ export function simpleCommands(text: string): ShellWord[][] {
   }
   endWord()
   return commands
-}
-
-/**
- * Maximum number of characters that the braces of a command expand to: more than in commands of honest agents, and so
- * few that most of the budget is left for the other words. The budget records what is not expanded.
- */
-const maxBraceCharacters = 32_768
-/** Cost of a word in addition to its characters. */
-const charactersOfWord = 20
-
-const braceList = /(?<!\$)\{([^{},]*(?:,[^{},]*)+|[a-z]\.\.[a-z]|[A-Z]\.\.[A-Z]|\d{1,3}\.\.\d{1,3})\}/
-
-/**
- * Returns a word and what Bash makes of its braces: `a{b,c}` is `ab` and `ac`, `{a..c}` is `a`, `b` and `c`. The
- * innermost braces are expanded first, so lists may be nested.
- */
-function* braceExpanded(word: string, budget: WorkBudget, braces: WorkBudget): Generator<string> {
-  const words = [word]
-  for (const partial of words) {
-    yield partial
-    const list = braceList.exec(partial)
-    if (list === null || braces.isSpent) continue
-    const before = partial.slice(0, list.index)
-    const after = partial.slice(list.index + list[0].length)
-    for (const member of braceMembers(list[1]!)) {
-      const expanded = before + member + after
-      if (!braces.take(charactersOfWord + expanded.length)) return budget.exhaust()
-      words.push(expanded)
-    }
-  }
-}
-
-function braceMembers(list: string): string[] {
-  if (list.includes(',')) return list.split(',')
-  const [from, to] = list.split('..') as [string, string]
-  const code = (end: string) => (/\d/.test(end) ? Number(end) : end.charCodeAt(0))
-  const [low, high] = [Math.min(code(from), code(to)), Math.max(code(from), code(to))]
-  return Array.from({ length: high - low + 1 }, (_, step) =>
-    /\d/.test(from) ? String(low + step) : String.fromCharCode(low + step),
-  )
 }
 
 function partsOf(word: string): string[] {

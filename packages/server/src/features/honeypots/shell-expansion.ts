@@ -1,0 +1,113 @@
+import { WorkBudget } from '../../work-turns.ts'
+
+/**
+ * Maximum number of characters that the words of a command expand to: more than in commands of honest agents, and so
+ * few that most of the budget is left for the other words. The budget records what is not expanded.
+ */
+const maxExpandedCharacters = 32_768
+/** Cost of a word in addition to its characters. */
+const charactersOfWord = 20
+/** Maximum length of a word with its variables replaced; no system opens a longer path. */
+const maxReplacedCharacters = 4_096
+
+const braceList = /(?<!\$)\{([^{},]*(?:,[^{},]*)+|[a-z]\.\.[a-z]|[A-Z]\.\.[A-Z]|\d{1,3}\.\.\d{1,3})\}/
+/** `$x`, `${x}`, `${x:-word}`, `${x%word}` and the special parameters. `$env:x` is PowerShell's. */
+const parameter = /\$(?!env:)(?:([A-Za-z_]\w*|[\d@*#?!$-])|\{[!#]?(\w+|[@*])(?::?[-=+?]([^{}]*)|[^{}]*)\})/gi
+const assignment = /^([A-Za-z_]\w{0,99})=(.+)$/s
+
+const knownVariables: ReadonlyMap<string, string> = new Map([
+  ['HOME', '~'],
+  ['PWD', '.'],
+])
+
+/** Expands the words of one command, in order, as Bash does: braces, and variables that the command itself sets. */
+export class ShellExpansion {
+  readonly #budget: WorkBudget
+  readonly #left = new WorkBudget(maxExpandedCharacters)
+  /** Every value that a variable was set to, because which of them holds depends on the run. */
+  readonly #values = new Map<string, Set<string>>()
+  /** The variable of a `for` whose words follow. */
+  #loop: { name: string; isOpen: boolean } | undefined
+
+  constructor(budget: WorkBudget) {
+    this.#budget = budget
+  }
+
+  /** Returns what a word expands to, most plausible first, and the word itself. */
+  *of(word: string): Generator<string> {
+    const replaced = this.#replaced(word)
+    if (replaced === word || replaced === '') this.#note(word)
+    else if (this.#left.take(charactersOfWord + replaced.length)) {
+      this.#note(replaced)
+      yield* this.#withoutBraces(replaced)
+    } else this.#budget.exhaust()
+    yield* this.#withoutBraces(word)
+  }
+
+  #note(word: string): void {
+    const [, name, value] = assignment.exec(word) ?? []
+    if (name !== undefined) this.#set(name, value!)
+    if (this.#loop?.isOpen) {
+      if (word === 'do') this.#loop = undefined
+      else this.#set(this.#loop.name, word)
+    } else if (this.#loop?.name === '') this.#loop.name = word
+    else if (this.#loop && word === 'in') this.#loop.isOpen = true
+    else this.#loop = word === 'for' ? { name: '', isOpen: false } : undefined
+  }
+
+  #set(name: string, value: string): void {
+    const values = this.#values.get(name) ?? new Set()
+    this.#values.set(name, values)
+    values.add(value)
+  }
+
+  /** Replaces each variable by its value, several by a brace list, and one that the command does not set by nothing. */
+  #replaced(word: string): string {
+    if (!word.includes('$') || this.#left.isSpent) return word
+    let left = maxReplacedCharacters
+    return word.replace(parameter, (_, plain?: string, braced?: string, fallback = '') => {
+      const name = plain ?? braced!
+      const values = [...(this.#values.get(name) ?? [])]
+      const value =
+        values.length === 0
+          ? (knownVariables.get(name.toUpperCase()) ?? fallback)
+          : values.length === 1 || values.some((one) => /[{},]/.test(one))
+            ? values.at(-1)!
+            : `{${values.join()}}`
+      left -= value.length
+      if (left > 0) return value
+      this.#budget.exhaust()
+      return ''
+    })
+  }
+
+  /**
+   * `a{b,c}` is `ab` and `ac`, `{a..c}` is `a`, `b` and `c`. The innermost braces are expanded first, so lists may be
+   * nested.
+   */
+  *#withoutBraces(word: string): Generator<string> {
+    const words = [word]
+    for (const partial of words) {
+      yield partial
+      const list = braceList.exec(partial)
+      if (list === null || this.#left.isSpent) continue
+      const before = partial.slice(0, list.index)
+      const after = partial.slice(list.index + list[0].length)
+      for (const member of braceMembers(list[1]!)) {
+        const expanded = before + member + after
+        if (!this.#left.take(charactersOfWord + expanded.length)) return this.#budget.exhaust()
+        words.push(expanded)
+      }
+    }
+  }
+}
+
+function braceMembers(list: string): string[] {
+  if (list.includes(',')) return list.split(',')
+  const [from, to] = list.split('..') as [string, string]
+  const code = (end: string) => (/\d/.test(end) ? Number(end) : end.charCodeAt(0))
+  const [low, high] = [Math.min(code(from), code(to)), Math.max(code(from), code(to))]
+  return Array.from({ length: high - low + 1 }, (_, step) =>
+    /\d/.test(from) ? String(low + step) : String.fromCharCode(low + step),
+  )
+}
