@@ -20,12 +20,18 @@ const knownVariables: ReadonlyMap<string, string> = new Map([
   ['PWD', '.'],
 ])
 
+/** Values of a variable: those that may stand in a brace list, and others. */
+interface Values {
+  plain: Set<string>
+  odd: string[]
+}
+
 /** Expands the words of one command, in order, as Bash does: braces, and variables that the command itself sets. */
 export class ShellExpansion {
   readonly #budget: WorkBudget
   readonly #left = new WorkBudget(maxExpandedCharacters)
   /** Every value that a variable was set to, because which of them holds depends on the run. */
-  readonly #values = new Map<string, Set<string>>()
+  readonly #values = new Map<string, Values>()
   /** The variable of a `for` whose words follow. */
   #loop: { name: string; isOpen: boolean } | undefined
 
@@ -35,12 +41,13 @@ export class ShellExpansion {
 
   /** Returns what a word expands to, most plausible first, and the word itself. */
   *of(word: string): Generator<string> {
-    const replaced = this.#replaced(word)
-    if (replaced === word || replaced === '') this.#note(word)
-    else if (this.#left.take(charactersOfWord + replaced.length)) {
+    let isReplaced = false
+    for (const replaced of this.#replaced(word)) {
+      isReplaced = true
       this.#note(replaced)
       yield* this.#withoutBraces(replaced)
-    } else this.#budget.exhaust()
+    }
+    if (!isReplaced) this.#note(word)
     yield* this.#withoutBraces(word)
   }
 
@@ -56,29 +63,34 @@ export class ShellExpansion {
   }
 
   #set(name: string, value: string): void {
-    const values = this.#values.get(name) ?? new Set()
+    const values = this.#values.get(name) ?? { plain: new Set(), odd: [] }
     this.#values.set(name, values)
-    values.add(value)
+    if (/[{},]/.test(value)) values.odd.push(value)
+    else values.plain.add(value)
   }
 
-  /** Replaces each variable by its value, several by a brace list, and one that the command does not set by nothing. */
-  #replaced(word: string): string {
-    if (!word.includes('$') || this.#left.isSpent) return word
-    let left = maxReplacedCharacters
-    return word.replace(parameter, (_, plain?: string, braced?: string, fallback = '') => {
-      const name = plain ?? braced!
-      const values = [...(this.#values.get(name) ?? [])]
-      const value =
-        values.length === 0
-          ? (knownVariables.get(name.toUpperCase()) ?? fallback)
-          : values.length === 1 || values.some((one) => /[{},]/.test(one))
-            ? values.at(-1)!
-            : `{${values.join()}}`
-      left -= value.length
-      if (left > 0) return value
-      this.#budget.exhaust()
-      return ''
-    })
+  /**
+   * Returns a word with its variables replaced, or nothing if it has none: several values as a brace list, values that
+   * contain braces or commas in words of their own, and a variable that the command does not set as empty.
+   */
+  *#replaced(word: string): Generator<string> {
+    if (!word.includes('$') || this.#left.isSpent) return
+    for (let round = 0, rounds = 1; round < rounds; round++) {
+      let length = 0
+      const replaced = word.replace(parameter, (_, plain?: string, braced?: string, fallback = '') => {
+        const name = plain ?? braced!
+        const values = this.#values.get(name)
+        const choices = values === undefined ? [] : [...listOf(values.plain), ...values.odd]
+        rounds = Math.max(rounds, choices.length)
+        const value = choices[round] ?? choices[0] ?? knownVariables.get(name.toUpperCase()) ?? fallback
+        length += value.length
+        return length < maxReplacedCharacters ? value : ''
+      })
+      if (length >= maxReplacedCharacters) this.#budget.exhaust()
+      if (replaced === word || replaced === '') continue
+      if (!this.#left.take(charactersOfWord + replaced.length)) return this.#budget.exhaust()
+      yield replaced
+    }
   }
 
   /**
@@ -100,6 +112,10 @@ export class ShellExpansion {
       }
     }
   }
+}
+
+function listOf(values: ReadonlySet<string>): string[] {
+  return values.size < 2 ? [...values] : [`{${[...values].join()}}`]
 }
 
 function braceMembers(list: string): string[] {
