@@ -78,11 +78,11 @@ export class ShellExpansion {
     for (let round = 0, rounds = 1; round < rounds; round++) {
       let length = 0
       const replaced = word.replace(parameter, (_, plain?: string, braced?: string, fallback = '') => {
+        if (length >= maxReplacedCharacters) return ''
         const name = plain ?? braced!
         const values = this.#values.get(name)
-        const choices = values === undefined ? [] : [...listOf(values.plain), ...values.odd]
-        rounds = Math.max(rounds, choices.length)
-        const value = choices[round] ?? choices[0] ?? knownVariables.get(name.toUpperCase()) ?? fallback
+        if (values !== undefined) rounds = Math.max(rounds, values.odd.length + Math.min(values.plain.size, 1))
+        const value = values ? valueOf(values, round) : (knownVariables.get(name.toUpperCase()) ?? fallback)
         length += value.length
         return length < maxReplacedCharacters ? value : ''
       })
@@ -114,8 +114,12 @@ export class ShellExpansion {
   }
 }
 
-function listOf(values: ReadonlySet<string>): string[] {
-  return values.size < 2 ? [...values] : [`{${[...values].join()}}`]
+/** Returns the plain values together, and in each further round one of the others. */
+function valueOf({ plain, odd }: Values, round: number): string {
+  const other = odd[plain.size > 0 ? round - 1 : round]
+  if (other !== undefined || plain.size === 0) return other ?? odd[0]!
+  const members = [...plain].join()
+  return plain.size === 1 ? members : `{${members}}`
 }
 
 function braceMembers(list: string): string[] {
