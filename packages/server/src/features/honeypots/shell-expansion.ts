@@ -82,7 +82,7 @@ export class ShellExpansion {
         const name = plain ?? braced!
         const values = this.#values.get(name)
         if (values !== undefined) rounds = Math.max(rounds, values.odd.length + Math.min(values.plain.size, 1))
-        const value = values ? valueOf(values, round) : (knownVariables.get(name.toUpperCase()) ?? fallback)
+        const value = values ? valuesIn(values, round) : (knownVariables.get(name.toUpperCase()) ?? fallback)
         length += value.length
         return length < maxReplacedCharacters ? value : ''
       })
@@ -115,7 +115,7 @@ export class ShellExpansion {
 }
 
 /** Returns the plain values together, and in each further round one of the others. */
-function valueOf({ plain, odd }: Values, round: number): string {
+function valuesIn({ plain, odd }: Values, round: number): string {
   const other = odd[plain.size > 0 ? round - 1 : round]
   if (other !== undefined || plain.size === 0) return other ?? odd[0]!
   const members = [...plain].join()
