@@ -1,4 +1,5 @@
 import { clearTimeout, setTimeout } from 'node:timers'
+import { ActiveFaults } from './active-faults.ts'
 import { ControlLink } from './control-link.ts'
 import { DecoyChecks, isRefusal, refusals, type Verdict } from './decoy-checks.ts'
 import { type Denial, denialOf, notAllowed, uncheckedReason, WardlineDenied } from './denied.ts'
@@ -24,7 +25,6 @@ import { Repeat } from './repeat.ts'
 import { Reports } from './reports.ts'
 import { Service } from './service.ts'
 import { SessionMetrics } from './session-metrics.ts'
-import { Troubles } from './troubles.ts'
 
 type Tool = (...args: unknown[]) => unknown
 
@@ -37,7 +37,7 @@ class AgentMonitor implements Monitor {
   readonly #settings: Settings
   readonly #pace: Pace
   readonly #listeners = new Listeners()
-  readonly #troubles: Troubles
+  readonly #faults: ActiveFaults
   readonly #killSwitch: KillSwitch
   readonly #decoys: DecoyChecks
   readonly #reports: Reports
@@ -53,15 +53,15 @@ class AgentMonitor implements Monitor {
     const { instanceId, checkTimeoutMs } = settings
     this.#settings = settings
     this.#pace = pace
-    this.#troubles = new Troubles(this.#listeners)
+    this.#faults = new ActiveFaults(this.#listeners)
     this.#killSwitch = new KillSwitch(settings, this.#listeners)
     const service = new Service(settings)
-    const troubles = this.#troubles
-    this.#decoys = new DecoyChecks({ service, troubles, instanceId, timeoutMs: checkTimeoutMs })
-    this.#reports = new Reports(service, troubles, pace, instanceId)
+    const faults = this.#faults
+    this.#decoys = new DecoyChecks({ service, faults, instanceId, timeoutMs: checkTimeoutMs })
+    this.#reports = new Reports(service, faults, pace, instanceId)
     this.#link = new ControlLink({
       service,
-      troubles,
+      faults,
       settings,
       pace,
       killSwitch: this.#killSwitch,
@@ -127,7 +127,7 @@ class AgentMonitor implements Monitor {
   }
 
   async refresh(): Promise<boolean> {
-    if (isUnencrypted(this.#settings.url)) this.#troubles.meet('encryption', unencrypted)
+    if (isUnencrypted(this.#settings.url)) this.#faults.raise('encryption', unencrypted)
     const isAnswered = await this.#link.ask()
     this.#killSwitch.lookAtClock()
     return isAnswered
@@ -214,7 +214,7 @@ class AgentMonitor implements Monitor {
 
   #addMetric(name: string, value: number): void {
     const fault = this.#sums.add(name, value)
-    if (fault !== undefined) this.#troubles.notify(new MonitorError('invalid', `A metric was not added: ${fault}.`))
+    if (fault !== undefined) this.#faults.notify(new MonitorError('invalid', `A metric was not added: ${fault}.`))
   }
 
   #reportMetrics(): number {

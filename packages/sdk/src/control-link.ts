@@ -1,3 +1,4 @@
+import type { ActiveFaults } from './active-faults.ts'
 import { type Ended, listen } from './control-stream.ts'
 import type { DecoyChecks } from './decoy-checks.ts'
 import { readDrill } from './drill.ts'
@@ -8,12 +9,11 @@ import { backoff, jittered, type Pace } from './pace.ts'
 import { Repeat } from './repeat.ts'
 import { type Answer, isPassing, isRefused, isSuccess, noAnswer, type Service, unsigned } from './service.ts'
 import { openTextVerifier, openVerifier, signedAnswer, type VerifyText } from './signed-control.ts'
-import type { Troubles } from './troubles.ts'
 import { type ControlState, type Heartbeat, stateFromPoll, stateFromStream, type Verify } from './wire.ts'
 
 interface ControlLinkOptions {
   service: Service
-  troubles: Troubles
+  faults: ActiveFaults
   settings: Settings
   pace: Pace
   killSwitch: KillSwitch
@@ -131,7 +131,7 @@ export class ControlLink {
     if (answer.status === 304 && isConfirmed) this.#confirm()
     if (answer.status === 200) {
       const received = stateFromPoll(answer.body, answer.header('etag'))
-      if (!received) this.#options.troubles.meet('etag', noVersion)
+      if (!received) this.#options.faults.raise('etag', noVersion)
       else if (killSwitch.version === version && killSwitch.contradicts(received) && !this.#isReplay(received))
         this.#takeContradiction(received)
       else this.#take(received)
@@ -150,7 +150,7 @@ export class ControlLink {
 
   /** Listens over one connection to the control stream. Returns the milliseconds until the next connection. */
   async #keepListening(signal: AbortSignal): Promise<number> {
-    const { service, settings, pace, troubles } = this.#options
+    const { service, settings, pace, faults } = this.#options
     const { instanceId } = settings
     const [verify, verifyDrill] = await Promise.all([this.#verifier, this.#drillVerifier])
     const startedAt = performance.now()
@@ -167,13 +167,13 @@ export class ControlLink {
         if (!received) return
         this.#isStreamOpen = received !== 'unsigned'
         if (received === 'unsigned') {
-          troubles.meet('stream signature', service.explain(noAnswer(unsigned)))
+          faults.raise('stream signature', service.explain(noAnswer(unsigned)))
           // The unsigned message may have replaced a kill, so poll soon.
           this.#polling?.within(jittered(pace.pollWithoutStream))
           return
         }
-        troubles.over('stream')
-        troubles.over('stream signature')
+        faults.clear('stream')
+        faults.clear('stream signature')
         this.#take(received)
         // The message may be old and delayed; a poll returns the current state.
         if (this.#options.killSwitch.contradicts(received)) this.#polling?.within(jittered(pace.pollWithoutStream))
@@ -191,9 +191,9 @@ export class ControlLink {
   }
 
   #reconnectAfter(ended: Ended, wasOpen: boolean, lastedMs: number): number {
-    const { pace, troubles, service } = this.#options
+    const { pace, faults, service } = this.#options
     if (isRefused(ended)) {
-      troubles.meet('stream', service.explain(ended))
+      faults.raise('stream', service.explain(ended))
       return jittered(pace.refused)
     }
     // Keep the backoff for streams that end right after they start, for example behind a proxy that cuts streams.
@@ -212,16 +212,16 @@ export class ControlLink {
   }
 
   #take(received: ControlState): void {
-    const { killSwitch, troubles } = this.#options
-    troubles.over('etag')
+    const { killSwitch, faults } = this.#options
+    faults.clear('etag')
     if (this.#isReplay(received)) {
-      troubles.meet('version', olderState(received.version, killSwitch.version))
+      faults.raise('version', olderState(received.version, killSwitch.version))
       return
     }
     const news = killSwitch.take(received)
     this.#contradicting = undefined
-    if (news === 'older') troubles.meet('version', olderState(received.version, killSwitch.version))
-    else troubles.over('version')
+    if (news === 'older') faults.raise('version', olderState(received.version, killSwitch.version))
+    else faults.clear('version')
     void this.#acknowledge()
   }
 
@@ -278,12 +278,12 @@ export class ControlLink {
   }
 
   #judge(where: string, answer: Answer): void {
-    const { troubles, service } = this.#options
+    const { faults, service } = this.#options
     if (isSuccess(answer)) {
-      troubles.over(where)
-      troubles.over('contact')
-    } else if (answer.status === 0 && answer.fault !== unsigned) troubles.meet('contact', service.explain(answer))
-    else troubles.meet(where, service.explain(answer))
+      faults.clear(where)
+      faults.clear('contact')
+    } else if (answer.status === 0 && answer.fault !== unsigned) faults.raise('contact', service.explain(answer))
+    else faults.raise(where, service.explain(answer))
   }
 }
 

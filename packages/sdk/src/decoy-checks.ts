@@ -1,10 +1,10 @@
 import { setTimeout } from 'node:timers'
+import type { ActiveFaults } from './active-faults.ts'
 import { plainPath } from './decoy-paths.ts'
 import { type DecoyTexts, decoyTexts, keyParts, maxTextLength, pathParts, sendable } from './decoy-texts.ts'
 import { MonitorError } from './faults.ts'
 import type { CheckOptions, GuardedCall } from './monitor.ts'
 import { type Answer, isBadKey, isSuccess, type Service } from './service.ts'
-import type { Troubles } from './troubles.ts'
 
 /**
  * Verdict on a call. For `unchecked`, the fail mode decides. `refusals` are denied in every fail mode; otherwise an
@@ -23,7 +23,7 @@ export const isRefusal = (verdict: Verdict): verdict is Refusal => Object.hasOwn
 
 interface DecoyCheckOptions {
   service: Service
-  troubles: Troubles
+  faults: ActiveFaults
   instanceId: string
   timeoutMs: number
 }
@@ -98,12 +98,12 @@ export class DecoyChecks {
     const verdict = gap === 'tooLarge' ? gap : await this.#askAll(questions)
     if (verdict === 'decoy' || (verdict === 'clear' && gap === undefined)) return verdict
     this.#unchecked += 1
-    if (verdict === 'tooLarge') this.#meet(refusals.tooLarge)
+    if (verdict === 'tooLarge') this.#raise(refusals.tooLarge)
     return verdict === 'clear' ? 'unchecked' : verdict
   }
 
   async #askAll(questions: Question[]): Promise<Verdict> {
-    const { timeoutMs, troubles, service } = this.#options
+    const { timeoutMs, faults, service } = this.#options
     const deadline = performance.now() + timeoutMs * Math.max(1, questions.length / usualRequests)
     const waiting = questions.values()
     const answered: Answer[] = []
@@ -123,11 +123,11 @@ export class DecoyChecks {
     if (isDecoy) return 'decoy'
     const [fault] = failed
     if (!fault) {
-      troubles.over('decoys')
+      faults.clear('decoys')
       return 'clear'
     }
     // Drop the body: an error text may repeat the checked text.
-    this.#meet(service.explain({ ...fault, body: {} }).message)
+    this.#raise(service.explain({ ...fault, body: {} }).message)
     if (failed.some((answer) => answer.status === 429 && !isBadKey(answer))) return 'tooMany'
     if (failed.some(isAboutTheText)) return 'rejected'
     // Arguments must not avoid the check by taking longer than the time available.
@@ -158,9 +158,9 @@ export class DecoyChecks {
     return isAnswered(await this.#ask({ route: 'key', body: { key: 'wardline' } }, deadline))
   }
 
-  #meet(why: string): void {
+  #raise(why: string): void {
     const message = `A call could not be compared with the decoys. ${why}`
-    this.#options.troubles.meet('decoys', new MonitorError('unchecked', message))
+    this.#options.faults.raise('decoys', new MonitorError('unchecked', message))
   }
 }
 

@@ -1,11 +1,11 @@
 import { clearTimeout, setTimeout } from 'node:timers'
+import type { ActiveFaults } from './active-faults.ts'
 import { droppedEvent } from './events.ts'
 import { MonitorError } from './faults.ts'
 import { backoff, jittered, type Pace } from './pace.ts'
 import { Repeat } from './repeat.ts'
 import { type Batch, ReportQueue } from './report-queue.ts'
 import { type Answer, isPassing, isRefused, isSuccess, type Service } from './service.ts'
-import type { Troubles } from './troubles.ts'
 import { type EventBatchReply, errorsOf, type NewEvent } from './wire.ts'
 
 /** This many waiting events are sent without waiting for more. */
@@ -14,7 +14,7 @@ const sendAt = 100
 /** Sends events in batches and retries each batch until the service has answered it. */
 export class Reports {
   readonly #service: Service
-  readonly #troubles: Troubles
+  readonly #faults: ActiveFaults
   readonly #pace: Pace
   readonly #instanceId: string
   readonly #queue = new ReportQueue()
@@ -38,9 +38,9 @@ export class Reports {
   #quietUntil = 0
   #isQuietForAll = false
 
-  constructor(service: Service, troubles: Troubles, pace: Pace, instanceId: string) {
+  constructor(service: Service, faults: ActiveFaults, pace: Pace, instanceId: string) {
     this.#service = service
-    this.#troubles = troubles
+    this.#faults = faults
     this.#pace = pace
     this.#instanceId = instanceId
     this.#sender = new Repeat(() => this.#send(), Number.POSITIVE_INFINITY)
@@ -57,7 +57,7 @@ export class Reports {
   /** Queues an event, or notifies of the error if given a string. False when no event was queued. */
   add(event: NewEvent | string): boolean {
     if (typeof event === 'string') {
-      this.#troubles.notify(new MonitorError('invalid', `A report was not sent: ${event}.`))
+      this.#faults.notify(new MonitorError('invalid', `A report was not sent: ${event}.`))
       return false
     }
     const isAdded = this.#queue.add(event)
@@ -65,7 +65,7 @@ export class Reports {
     if (dropped > 0) {
       this.#countDropped(dropped)
       const help = 'Events are dropped, lower severities first, until the service accepts them again.'
-      this.#troubles.meet('queue', new MonitorError('dropped', `The queue of events is full. ${help}`))
+      this.#faults.raise('queue', new MonitorError('dropped', `The queue of events is full. ${help}`))
     }
     // While a batch waits for its next attempt, queued events wait too.
     if (this.#batch === undefined) {
@@ -127,18 +127,18 @@ export class Reports {
     if (isSuccess(answer)) {
       this.#attempts = 0
       this.#isQuietForAll = false
-      this.#troubles.over('queue')
-      this.#troubles.over('reports')
+      this.#faults.clear('queue')
+      this.#faults.clear('reports')
       this.#countRefused(batch, errorsOf(answer.body, batch.events))
       return undefined
     }
     if (isRefused(answer)) {
       // The key is invalid, not the events.
-      this.#troubles.meet('reports', this.#service.explain(answer))
+      this.#faults.raise('reports', this.#service.explain(answer))
       return jittered(this.#pace.refused)
     }
     if (isPassing(answer)) {
-      if (answer.status !== 0) this.#troubles.meet('reports', this.#service.explain(answer))
+      if (answer.status !== 0) this.#faults.raise('reports', this.#service.explain(answer))
       const wait = Math.max(answer.retryAfterMs ?? 0, backoff(this.#pace, this.#attempts++))
       this.#quietUntil = performance.now() + (answer.status === 429 ? wait : (answer.retryAfterMs ?? 0))
       if (answer.status === 429) this.#putBack(batch)
@@ -166,7 +166,7 @@ export class Reports {
     const first = this.#service.explain({ status: 400, body: { error: errors[0]?.error } }).message
     this.#countDropped(errors.length)
     const share = `${errors.length} of ${batch.events} events`
-    this.#troubles.notify(
+    this.#faults.notify(
       new MonitorError('dropped', `${share} were dropped, because the service refused them. ${first}`),
     )
   }
@@ -175,7 +175,7 @@ export class Reports {
     this.#wasRefused = true
     this.#countDropped(batch.events - (this.#reporting > 0 ? 1 : 0))
     this.#unreported += this.#reporting
-    this.#troubles.notify(new MonitorError('dropped', sentence))
+    this.#faults.notify(new MonitorError('dropped', sentence))
   }
 
   #countDropped(count: number): void {

@@ -23,7 +23,7 @@ export interface RunningServer {
 }
 
 /** Minimum and maximum of the random reconnect delays that streams get on shutdown. */
-const comeBackMs = [1_000, 10_000] as const
+const reconnectAfterMs = [1_000, 10_000] as const
 /** On shutdown, connections of requests that take longer are closed. */
 const closeWithinMs = 10_000
 const closeIdleEveryMs = 100
@@ -110,9 +110,9 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
     logChannels(services, deps)
 
     async function close() {
-      const comeBack = () => randomBetween(...comeBackMs)
-      services.eventStream.close(comeBack)
-      services.controlStream.close(comeBack)
+      const reconnectAfter = () => randomBetween(...reconnectAfterMs)
+      services.eventStream.close(reconnectAfter)
+      services.controlStream.close(reconnectAfter)
       const giveUp = setTimeout(() => app.server.closeAllConnections(), closeWithinMs)
       // Closes connections that become idle when their last request ends.
       const sweep = setInterval(() => app.server.closeIdleConnections(), closeIdleEveryMs)

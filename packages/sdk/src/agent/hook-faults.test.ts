@@ -27,14 +27,14 @@ const call = sample('claude-code.PreToolUse.Bash.agent-sdk-0.3.330')
 const warning = expect.stringMatching(/^\{"systemMessage":"wardline-agent: [^"]*"\}\n$/)
 const unchecked = 'The security monitor could not check this call, and does not allow unchecked calls.'
 
-interface Trouble {
+interface FaultCase {
   says: RegExp
   env?: Record<string, string>
   input?: string
   before?: (home: AgentHome) => unknown
 }
 
-const troubles: Record<string, Trouble> = {
+const faultCases: Record<string, FaultCase> = {
   'the service is not there': {
     says: /No answer from 127\.0\.0\.1:1 \(ECONNREFUSED\)/,
     env: { WARDLINE_URL: 'http://127.0.0.1:1' },
@@ -105,7 +105,7 @@ const troubles: Record<string, Trouble> = {
   'the input has no arguments': { says: /no tool_input/, input: '{"hook_event_name":"PreToolUse","tool_name":"Bash"}' },
 }
 
-describe.each(Object.entries(troubles))('while %s', slow, (_name, { says, env = {}, input, before }) => {
+describe.each(Object.entries(faultCases))('while %s', slow, (_name, { says, env = {}, input, before }) => {
   const hook = async (args: string[], more: Record<string, string> = {}) => {
     const home = newHome({ ...env, ...more })
     await before?.(home)

@@ -1,11 +1,11 @@
 import { stdin } from 'node:process'
+import { ActiveFaults } from '../active-faults.ts'
 import { DecoyChecks, isRefusal, refusals } from '../decoy-checks.ts'
 import { notAllowed, suspendedReason, uncheckedReason } from '../denied.ts'
 import { droppedEvent, mismatchEvent, toolCallEvent } from '../events.ts'
 import { Listeners } from '../listeners.ts'
 import type { FailMode } from '../monitor.ts'
 import { isSuccess } from '../service.ts'
-import { Troubles } from '../troubles.ts'
 import { errorsOf, type NewEvent } from '../wire.ts'
 import { AgentMemory } from './agent-memory.ts'
 import {
@@ -154,9 +154,9 @@ class Decision {
   async #checkDecoys({ toolName, args, cwd = process.cwd() }: HookCall): Promise<DecoyVerdict> {
     const listeners = new Listeners()
     const { instanceId } = this.#settings
-    const troubles = new Troubles(listeners)
+    const faults = new ActiveFaults(listeners)
     const service = this.#serviceWithin(longChecksMs)
-    const checks = new DecoyChecks({ service, troubles, instanceId, timeoutMs: checksMs })
+    const checks = new DecoyChecks({ service, faults, instanceId, timeoutMs: checksMs })
     let fault = 'The arguments cannot be read.'
     listeners.on('error', (error) => {
       fault = error.message

@@ -17,7 +17,7 @@ const divisionByZero = '22012'
 /** `lock_timeout` passed. */
 const lockTimeout = '55P03'
 /** Caused by a conflict with another transaction or by a timeout (57014 is a cancelled statement). */
-const inTheWay = [deadlock, serializationFailure, lockTimeout, '57014', idleInTransaction]
+const conflicts = [deadlock, serializationFailure, lockTimeout, '57014', idleInTransaction]
 
 const codeOf = (fault: unknown): string => String((fault as { code?: unknown } | undefined)?.code ?? '')
 
@@ -44,7 +44,7 @@ export function toDatabaseError(fault: unknown): DatabaseError {
   return new DatabaseError((fault as Error).message || 'The database does not answer.', {
     constraint,
     stale: code === divisionByZero,
-    busy: inTheWay.includes(code),
+    busy: conflicts.includes(code),
     cause: fault,
   })
 }

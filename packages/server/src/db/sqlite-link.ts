@@ -84,7 +84,7 @@ function takeThread(): Worker {
 }
 
 /** Keeps a thread without a connection for reuse, or terminates it if there are enough. */
-async function giveBack(thread: Worker): Promise<void> {
+async function returnThread(thread: Worker): Promise<void> {
   thread.removeAllListeners()
   if (idleThreads.length === maxIdleThreads) {
     await thread.terminate()
@@ -144,7 +144,7 @@ export class SqliteLink {
         worker.once('error', reject)
       })
       if ('cannotOpen' in opened) {
-        await giveBack(worker)
+        await returnThread(worker)
         throw opened.cannotOpen
       }
       worker.removeAllListeners('error')
@@ -189,7 +189,7 @@ export class SqliteLink {
     await this.#ask({ kind: 'close' }, true)
     clearInterval(this.#watch)
     this.#port.close()
-    await giveBack(this.#worker)
+    await returnThread(this.#worker)
   }
 
   #ask(request: Unnumbered<Request>, patient: boolean, isControl = false): Promise<Result[]> {

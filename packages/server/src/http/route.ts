@@ -89,7 +89,7 @@ export const open: Principal = {
 const refusals: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden', 'too_many_failures'])
 
 /** Whether the request has the query parameter that requires a key. */
-const asksForMore = ({ keyedBy }: Endpoint, { query }: FastifyRequest): boolean =>
+const needsKeyForQuery = ({ keyedBy }: Endpoint, { query }: FastifyRequest): boolean =>
   keyedBy !== undefined && Object.hasOwn(query as object, keyedBy)
 
 function schemaOf({ params, query, body }: Endpoint) {
@@ -123,7 +123,7 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
       endpoint.access === 'stream' || endpoint.access === 'metrics' ? configured[endpoint.access] : endpoint.access
     const scopes = access === 'open' ? scopesOf.readers : access
     return (request, _reply, done) => {
-      if (access === 'open' && !asksForMore(endpoint, request)) {
+      if (access === 'open' && !needsKeyForQuery(endpoint, request)) {
         request.principal = open
         return done()
       }
@@ -231,17 +231,17 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
     stream(name, handler) {
       const answer = (request: FastifyRequest, reply: FastifyReply) => {
         const { socket } = reply.raw
-        let giveBack = () => {}
+        let releaseStream = () => {}
         new Promise<void>((resolve) => {
-          giveBack = openStream(request.principal.keyId)
+          releaseStream = openStream(request.principal.keyId)
           resolve(handler(inputOf(request), reply))
         }).then(
           () => {
-            if (!socket || socket.destroyed) giveBack()
-            else socket.once('close', giveBack)
+            if (!socket || socket.destroyed) releaseStream()
+            else socket.once('close', releaseStream)
           },
           (fault) => {
-            giveBack()
+            releaseStream()
             if (!reply.sent) reply.send(fault)
           },
         )

@@ -192,7 +192,7 @@ export class Dispatcher {
     while (sending.queue.length > 0 && this.#freeAttempts(lane, channel) > 0) {
       this.#begin(lane, channel, sending.queue.shift()!)
     }
-    if (sending.queue.length > 0 && sending.busy.size === 0) await this.#giveBack(sending)
+    if (sending.queue.length > 0 && sending.busy.size === 0) await this.#release(sending)
   }
 
   #claim(lane: Lane, { id, type }: KnownChannel): Promise<ClaimedMessage[]> {
@@ -212,7 +212,7 @@ export class Dispatcher {
   }
 
   /** Releases claimed messages that no running attempt would continue with, for other processes or a later turn. */
-  async #giveBack(sending: Sending): Promise<void> {
+  async #release(sending: Sending): Promise<void> {
     const ids = sending.queue.splice(0).map(({ id }) => id)
     if (ids.length === 0) return
     await releaseMessages(this.#deps.database.db, this.#attempts.owner, ids)
@@ -229,7 +229,7 @@ export class Dispatcher {
         sending.busy.delete(message.id)
         // Look the channel up again: it may have been changed or disabled.
         const current = this.#table.current.channels.find(({ id }) => id === channel.id)
-        return current?.enabled ? this.#send(lane, current) : this.#giveBack(sending)
+        return current?.enabled ? this.#send(lane, current) : this.#release(sending)
       })
       .catch(this.#logFault)
       .then(() => void this.#underWay.delete(work))
