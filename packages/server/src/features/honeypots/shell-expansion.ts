@@ -70,8 +70,8 @@ export class ShellExpansion {
   }
 
   /**
-   * Returns a word with its variables replaced, or nothing if it has none: several values as a brace list, values that
-   * contain braces or commas in words of their own, and a variable that the command does not set as empty.
+   * Returns a word with its variables replaced, or nothing if it has none: several values as a brace list, each value
+   * with braces or commas in a separate word, and a variable that the command does not set as empty.
    */
   *#replaced(word: string): Generator<string> {
     if (!word.includes('$') || this.#left.isSpent) return
