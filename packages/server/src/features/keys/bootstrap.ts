@@ -11,12 +11,12 @@ interface FirstKey {
   key: string
 }
 
-/** Undoes the transaction of a process that was not the first one. */
+/** Rolls back the transaction if another process has created a key first. */
 const notFirst = new Error('Another process has created a key.')
 
 /**
- * Several processes may start together: the entry in the audit log makes each wait for the one before it, so that it
- * then sees whether there is a key.
+ * Several processes may start at the same time. The audit entry is written first because it serializes them: the second
+ * process waits for it and then sees the key of the first.
  */
 async function createFirstKey(database: Database, trx: Trx, now: number): Promise<FirstKey> {
   const { id, key, secretHash } = generateKey('admin')
@@ -42,8 +42,8 @@ async function createFirstKey(database: Database, trx: Trx, now: number): Promis
 }
 
 /**
- * Lets the operator in: where neither WARDLINE_API_KEY nor any key exists, creates an admin key
- * and stores it for this user only. Resolves with the key, once.
+ * Creates an admin key if neither WARDLINE_API_KEY nor any key exists, and stores it in a file that only this user can
+ * read. Resolves with undefined if no key was created.
  */
 export async function ensureAdminKey({ config, database, clock }: Deps): Promise<FirstKey | undefined> {
   if (config.apiKey !== undefined || (await readKeys(database.db)).length > 0) return undefined

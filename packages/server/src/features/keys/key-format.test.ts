@@ -4,14 +4,14 @@ import { describe, expect, it } from 'vitest'
 import { generateKey, hashKey, parseKeyId, sameHash } from './key-format.ts'
 
 describe('generateKey', () => {
-  it.each(scopes)('writes a key of scope %s that names its scope and its id', (scope) => {
+  it.each(scopes)('creates a key of scope %s that contains its scope and its id', (scope) => {
     const { id, key, secretHash } = generateKey(scope)
     expect(key).toMatch(new RegExp(`^wl_${scope}_[0-9a-z]{8}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$`))
     expect(parseKeyId(key)).toBe(id)
     expect(secretHash).toBe(hashKey(key))
   })
 
-  it('never writes the same secret twice', () => {
+  it('never repeats a secret or an id', () => {
     const keys = Array.from({ length: 200 }, () => generateKey('agent'))
     expect(new Set(keys.map(({ key }) => key.slice(-50))).size).toBe(200)
     expect(new Set(keys.map(({ id }) => id)).size).toBe(200)
@@ -19,7 +19,7 @@ describe('generateKey', () => {
 })
 
 describe('parseKeyId', () => {
-  it('refuses a key in which any one character was changed', () => {
+  it('rejects a key in which one character was changed', () => {
     const { key } = generateKey('operator')
     const character = fc.constantFrom(...'0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_- ')
     fc.assert(
@@ -31,13 +31,13 @@ describe('parseKeyId', () => {
     )
   })
 
-  // The scope of a key stands in its text; a client must not gain by writing another one there.
-  it('refuses a key whose scope was rewritten', () => {
+  // The text of a key contains its scope; a client must gain nothing by changing it.
+  it('rejects a key whose scope was changed', () => {
     const { key } = generateKey('agent')
     expect(parseKeyId(key.replace('wl_agent', 'wl_admin'))).toBeUndefined()
   })
 
-  it('refuses everything that is no key', () => {
+  it('rejects all other texts', () => {
     const { key } = generateKey('viewer')
     for (const text of ['', 'wl_', ` ${key}`, `${key} `, `${key}\n`, key.slice(0, -1), `${key}a`, key.toUpperCase()]) {
       expect(parseKeyId(text), JSON.stringify(text)).toBeUndefined()
@@ -47,7 +47,7 @@ describe('parseKeyId', () => {
 })
 
 describe('sameHash', () => {
-  it('distinguishes equal hashes from different ones', () => {
+  it('returns true for equal hashes and false for different ones', () => {
     expect(sameHash(hashKey('a'), hashKey('a'))).toBe(true)
     expect(sameHash(hashKey('a'), hashKey('b'))).toBe(false)
   })

@@ -4,11 +4,11 @@ import { base62, crc32Base62 } from '@wardline/text'
 import { randomText } from '../../ids.ts'
 
 const base36 = base62.slice(0, 10) + base62.slice(36)
-/** 43 characters of base 62 hold 256 bits. */
+/** 43 characters of base 62 encode 256 bits. */
 const secretLength = 43
 const shape = new RegExp(`^wl_(${scopes.join('|')})_([0-9a-z]{8})_([0-9A-Za-z]{${secretLength}})_([0-9A-Za-z]{6})$`)
 
-/** Before the id of a key that the environment gives; a stored key has no such id. */
+/** Prefix of the id of the key from WARDLINE_API_KEY. Ids of stored keys have 8 characters and no hyphen. */
 export const configuredKeyPrefix = 'configured-'
 
 interface GeneratedKey {
@@ -25,14 +25,14 @@ export function generateKey(scope: Scope): GeneratedKey {
   return { id, key, secretHash: hashKey(key) }
 }
 
-/** The key id of a well-formed key with a right checksum; undefined for anything else. */
+/** Returns the id in a well-formed key with a correct checksum; undefined for any other text. */
 export function parseKeyId(key: string): string | undefined {
   const match = shape.exec(key)
   if (!match || crc32Base62(key.slice(0, -7)) !== match[4]) return undefined
   return match[2]
 }
 
-/** SHA-256, hex. A key has 256 random bits, so a slow hash would add nothing but load. */
+/** Returns the SHA-256 in hex. A key has 256 random bits, so a slow hash would only add load. */
 export const hashKey = (key: string): string => hash('sha256', key, 'hex')
 
 /** Compares two hashes in constant time. */

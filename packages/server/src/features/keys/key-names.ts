@@ -2,7 +2,7 @@ import type { KeyNames } from '../audit/audit.ts'
 import { configuredKeyPrefix } from './key-format.ts'
 import { readKeyIds, readKeyNames } from './queries.ts'
 
-/** What the key of the environment is called: the setting that holds it. */
+/** Display name of the key from the environment. */
 export const configuredKeyName = 'WARDLINE_API_KEY'
 const isConfigured = (id: string) => id.startsWith(configuredKeyPrefix)
 

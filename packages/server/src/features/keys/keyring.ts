@@ -13,10 +13,10 @@ interface KnownKey {
   expiresAt: number
 }
 
-/** Compared with when the id is unknown, so that the time of the answer does not reveal known ids. */
+/** Compared if the id is unknown, so that the response time does not reveal which ids exist. */
 const noHash = hashKey('')
 
-/** The principal of WARDLINE_API_KEY. Its id depends on the value: a session must not survive a replacement. */
+/** Returns the principal of WARDLINE_API_KEY. Its id depends on the value, so that sessions end when it is replaced. */
 function configuredPrincipal(keyHash: string): Principal {
   const keyId = `${configuredKeyPrefix}${hashKey(keyHash).slice(0, 8)}`
   return {
@@ -44,15 +44,18 @@ function toKnown(row: KeyRow): KnownKey {
   }
 }
 
-/** Unknown keys that are looked up at a time. Beyond, keys made elsewhere wait for the next refresh: a flood of guesses takes no more of the database. */
+/**
+ * Concurrent database look-ups of unknown keys, to protect the database from a flood of guesses. Beyond the limit, a
+ * key that another process created works after the next refresh.
+ */
 const maxLookUps = 8
 
-/** Keys in use at a time; more only makes some of them be hashed again. */
+/** Maximum size of the cache of proven keys. A full cache is cleared, and keys are hashed again. */
 const maxProven = 10_000
 
 /**
- * The keys that are valid now, in memory: no request waits for the database to be let in.
- * Refreshed after every change here, and every half second for changes made elsewhere.
+ * The valid keys in memory, so that requests with a known key wait for no query. Reloaded after every change by this
+ * process, and every half second for changes by other processes.
  */
 export class Keyring {
   readonly #deps: Deps
@@ -61,7 +64,7 @@ export class Keyring {
   readonly #configuredLimits: Limits
   #known = new Map<string, KnownKey>()
   readonly #used = new Set<string>()
-  /** Key ids by keys that were proven lately: hashing the same key for every request would cost more than all else here. */
+  /** Ids by the text of recently proven keys. Hashing the key of every request would be the largest cost here. */
   readonly #proven = new Map<string, string>()
   #lookUps = 0
 
@@ -83,7 +86,7 @@ export class Keyring {
     this.#quotas.update(valid, keyId === undefined ? undefined : { keyId, limits: this.#configuredLimits })
   }
 
-  /** The principal of a presented key; undefined when it is not valid, which counts as a failure unless `isLast` is false. */
+  /** Returns the principal of a presented key. An invalid key counts as a failure unless `isLast` is false. */
   find(presented: string, isLast = true): Principal | undefined {
     const provenId = this.#proven.get(presented)
     const proven = provenId === undefined ? undefined : this.findById(provenId)
@@ -95,9 +98,9 @@ export class Keyring {
   }
 
   /**
-   * The same once more, after a look into the database: another process, or the command line, may have made the key a
-   * moment ago. Whether the id is known makes no difference to the work. Throws AppError `unavailable` when the database
-   * cannot be asked: the key may be valid, so it must count as no failed attempt.
+   * Like `find`, after a database look-up, because another process or the command line may have just created the key.
+   * The work is the same whether or not the id exists. Throws AppError `unavailable` if the query fails: the key may be
+   * valid, so this must not count as a failed attempt.
    */
   async findStored(presented: string): Promise<Principal | undefined> {
     const id = parseKeyId(presented)
@@ -129,7 +132,7 @@ export class Keyring {
     return this.#remember(presented, known.principal)
   }
 
-  /** The principal of a key that was already proven, by its id; undefined once it is revoked or expired. */
+  /** Returns the principal of a key that was already proven; undefined if it is now revoked or expired. */
   findById(keyId: string): Principal | undefined {
     if (keyId === this.#configured?.principal.keyId) return this.#configured.principal
     const known = this.#known.get(keyId)
@@ -138,14 +141,14 @@ export class Keyring {
     return known.principal
   }
 
-  /** Whether a key that was proven before is still valid; asking is no use of it. */
+  /** Whether a key that was already proven is still valid. Does not count as a use of the key. */
   isValid(keyId: string): boolean {
     if (keyId === this.#configured?.principal.keyId) return true
     const known = this.#known.get(keyId)
     return known !== undefined && known.expiresAt > this.#deps.clock.now()
   }
 
-  /** Writes when the keys used since the last call were last used. */
+  /** Stores the current time as the last use of all keys used since the last call. */
   async flushUsage(): Promise<void> {
     if (this.#used.size === 0) return
     const ids = [...this.#used]

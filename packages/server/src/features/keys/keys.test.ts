@@ -26,13 +26,13 @@ const list = async () =>
   ).body.keys
 
 describe('a key', () => {
-  it('authenticates every caller that presents it, from the moment it was created', async () => {
+  it('authenticates requests as soon as it is created', async () => {
     const { body } = await create({ scope: 'viewer', name: 'dashboard' })
     expect(await status(body.key)).toBe(200)
   })
 
-  // A leaked copy of the database or of its backup must not open the service.
-  it('is stored nowhere, and shown once', async () => {
+  // A leaked copy of the database or of a backup must not give access to the service.
+  it('is shown once and is not stored or logged', async () => {
     const { body } = await create({ scope: 'viewer', name: 'dashboard' })
     const secret = body.key.slice('wl_viewer_'.length + 9)
     const tables = await service.tables()
@@ -44,7 +44,7 @@ describe('a key', () => {
     expect(service.logged.join()).not.toContain(secret)
   })
 
-  it('that does not exist is refused, with a right checksum or a wrong one, and each is counted', async () => {
+  it('gets 401 if it is unknown or malformed, and the metrics count each failure', async () => {
     await using fresh = await openTestService()
     const { key } = generateKey('admin')
     const body = await fresh.createKey('viewer')
@@ -57,15 +57,15 @@ describe('a key', () => {
     expect(text).toContain('wardline_auth_failures_total{reason="malformed"} 5')
   })
 
-  // A flood of invented keys must not reach the database: its callers are not authenticated yet.
-  it('is checked without a query', async () => {
+  // A flood of invented keys from unauthenticated callers must not reach the database.
+  it('is found in memory, without a query', async () => {
     const { key } = await service.createKey('viewer')
     const { keyring } = service.services
     expect(keyring.find(key)).toMatchObject({ scope: 'viewer', instances: null })
     expect(keyring.find(`${key.slice(0, -6)}000000`)).toBeUndefined()
   })
 
-  it('made by another process works at once, and is no failure', async () => {
+  it('created by another process works immediately and is not counted as a failure', async () => {
     await using fresh = await openTestService()
     const grant = { scope: 'viewer' as const, name: 'from elsewhere' }
     const { key } = await createKey(fresh.deps.database, grant, localActor('cli'), fresh.clock.now())
@@ -74,7 +74,7 @@ describe('a key', () => {
     expect((await fresh.call('GET', '/metrics')).text).not.toMatch(/wardline_auth_failures_total\{/)
   })
 
-  it('that cannot be looked up without the database is no failed attempt, however often it comes', async () => {
+  it('gets 503 if the look-up of an unknown key fails, and is never counted as a failed attempt', async () => {
     await using fresh = await openTestService()
     const { key } = await createKey(
       fresh.deps.database,
@@ -91,8 +91,8 @@ describe('a key', () => {
     expect((await fresh.call('GET', '/api/status', { key })).status).toBe(200)
   })
 
-  // Keys that were revoked or never were are in the database as little as in memory.
-  it('is not let in by the look into the database when it was revoked or has another secret', async () => {
+  // findStored must not accept a key that find rejects.
+  it('is rejected by findStored if it is revoked, unknown or malformed', async () => {
     const { id, key } = await service.createKey('viewer')
     await revokeKey(service.deps.database, id, localActor('cli'), service.clock.now())
     await service.services.keyring.refresh()
@@ -101,7 +101,7 @@ describe('a key', () => {
     expect(await service.services.keyring.findStored('nonsense')).toBeUndefined()
   })
 
-  it('ends at its expiry to the millisecond', async () => {
+  it('expires to the millisecond', async () => {
     const { body } = await create({ scope: 'viewer', name: 'guest', expires_at: isoTime(service.clock.now() + 5_000) })
     service.clock.advance(4_999)
     expect(await status(body.key)).toBe(200)
@@ -109,7 +109,7 @@ describe('a key', () => {
     expect(await status(body.key)).toBe(401)
   })
 
-  it('cannot be created with an expiry that is past or no time', async () => {
+  it('gets 400 on creation if expires_at is in the past or not a time', async () => {
     for (const expires_at of [isoTime(service.clock.now()), '2001-01-01T00:00:00Z', 'tomorrow']) {
       const { status: answered, body } = await create({ scope: 'viewer', name: 'guest', expires_at })
       expect(answered).toBe(400)
@@ -117,7 +117,7 @@ describe('a key', () => {
     }
   })
 
-  it('is refused from the moment it is revoked, also by another process after its next look', async () => {
+  it('is refused immediately after it is revoked, and by another process after its next refresh', async () => {
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     const { id, key } = await service.createKey('viewer')
     await other.services.keyring.refresh()
@@ -129,7 +129,7 @@ describe('a key', () => {
     expect((await revoke(id)).status).toBe(404)
   })
 
-  it('notes when it was last used, in one write for many uses', async () => {
+  it('records its last use when usage is flushed', async () => {
     const { id, key } = await service.createKey('viewer')
     expect((await list()).find((view) => view.id === id)?.last_used_at).toBeNull()
     await status(key)
@@ -141,7 +141,7 @@ describe('a key', () => {
 })
 
 describe('the name of a key', () => {
-  it('is that of its instances where a key for agents has none, cut to its limit', async () => {
+  it('is the list of its instances if an agent key has none, truncated to the limit', async () => {
     const many = Array.from({ length: 20 }, (_, index) => `instance-${index}`)
     const ids = [(await create({ scope: 'agent', instances: ['a', 'b-*'] })).body.id]
     ids.push((await create({ scope: 'agent', instances: many })).body.id)
@@ -158,7 +158,7 @@ describe('the name of a key', () => {
 })
 
 describe('rotation', () => {
-  it('lets both keys in for the overlap, then only the new one', async () => {
+  it('accepts both keys during the overlap, then only the new one', async () => {
     const { id, key } = await service.createKey('operator')
     const { body } = await rotate(id, { overlap_seconds: 60 })
     service.clock.advance(59_999)
@@ -167,7 +167,7 @@ describe('rotation', () => {
     expect([await status(key), await status(body.key)]).toEqual([401, 200])
   })
 
-  it('without an overlap ends the old key at once, and by default after a day', async () => {
+  it('ends the old key immediately without an overlap, and after a day by default', async () => {
     const first = await service.createKey('viewer')
     await rotate(first.id, { overlap_seconds: 0 })
     expect(await status(first.key)).toBe(401)
@@ -179,7 +179,7 @@ describe('rotation', () => {
     expect(await status(second.key)).toBe(401)
   })
 
-  it('hands on scope, binding and expiry, and never prolongs the old key', async () => {
+  it('keeps scope, binding and expiry, and never extends the old key', async () => {
     const expires = isoTime(service.clock.now() + 10_000)
     const { id, key } = await service.createKey('agent', ['bot-1'], expires)
     const { body } = await rotate(id, { overlap_seconds: 3_600 })
@@ -195,16 +195,16 @@ describe('rotation', () => {
     expect(service.services.keyring.find(body.key)).toBeUndefined()
   })
 
-  // The holder of a revoked key must not get a new one out of it.
-  it('of a revoked or unknown key is refused', async () => {
+  // A revoked key must not be replaced by a valid one.
+  it('of a revoked or unknown key gets 404', async () => {
     const { id } = await service.createKey('viewer')
     await revoke(id)
     expect((await rotate(id)).status).toBe(404)
     expect((await rotate('00000000')).status).toBe(404)
   })
 
-  // The same, when the revocation comes while the rotation is under way.
-  it('gives no successor when the revocation comes first, however close', async () => {
+  // The same for a revocation during the rotation.
+  it('creates no successor if a concurrent revocation comes first', async () => {
     for (let attempt = 0; attempt < 10; attempt++) {
       const { id } = await service.createKey('viewer')
       const [revoked, rotated] = await Promise.all([revoke(id), rotate(id)])
@@ -223,7 +223,7 @@ describe('the binding of an agent key', () => {
   const beat = (key: string, instance_id: string) =>
     service.call('POST', '/api/heartbeat', { key, body: { instance_id, name: 'x' } })
 
-  // An agent could hide the silence of another one, or frame it.
+  // Without the binding, an agent could hide that another one is offline, or report events in its name.
   it.each([
     [['bot-1'], 'bot-1', 200],
     [['bot-1'], 'bot-2', 403],
@@ -235,7 +235,7 @@ describe('the binding of an agent key', () => {
     [['bot-*'], 'robot-1', 403],
     [['a', 'b-*'], 'b-9', 200],
     [['a', 'b-*'], 'c', 403],
-  ])('to %j decides for %s: %i', async (instances, instanceId, expected) => {
+  ])('to %j answers a heartbeat of %s with %i', async (instances, instanceId, expected) => {
     const { key } = await service.createKey('agent', instances)
     expect((await beat(key, instanceId)).status).toBe(expected)
     const body = { severity: 'info', source: 'x', event_type: 'note', description: 'x', instance_id: instanceId }
@@ -246,8 +246,8 @@ describe('the binding of an agent key', () => {
     expect((await service.call('GET', `/api/instances/${instanceId}/status`, { key })).status).toBe(expected)
   })
 
-  // Events without an instance would be a way around the binding.
-  it('asks for the instance of every event', async () => {
+  // Events without an instance would bypass the binding.
+  it('requires an instance in every event', async () => {
     const { key } = await service.createKey('agent', ['bot-1'])
     const body = { severity: 'info', source: 'x', event_type: 'note', description: 'x' }
     expect((await service.call('POST', '/api/events', { key, body })).status).toBe(403)
@@ -256,7 +256,7 @@ describe('the binding of an agent key', () => {
     expect(await service.rows('select * from events where instance_id is null and by_service = 0')).toEqual([])
   })
 
-  it('is required for agents and refused for all other scopes', async () => {
+  it('is required for scope agent and rejected for all other scopes', async () => {
     expect((await create({ scope: 'agent', name: 'x' })).status).toBe(400)
     expect((await create({ scope: 'agent', name: 'x', instances: [] })).status).toBe(400)
     expect((await create({ scope: 'admin', name: 'x', instances: ['bot-1'] })).status).toBe(400)

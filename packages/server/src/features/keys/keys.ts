@@ -17,7 +17,7 @@ import {
 } from './queries.ts'
 import { maxInstances } from './quota-limits.ts'
 
-/** Default seconds that an old key stays valid after its rotation. */
+/** Default time that an old key stays valid after its rotation. */
 const defaultOverlapSeconds = 86_400
 
 const notFound = (id: string) => unknownId('valid key', id, 'wardline keys list')
@@ -28,7 +28,7 @@ function checkBinding({ scope, instances }: NewKey): string[] {
   return instances ?? []
 }
 
-/** The name of a key for agents may be left out: it is then called after its instances. */
+/** An agent key without a name is named after its instances. */
 function checkName({ scope, name, instances }: NewKey): string {
   if (name !== undefined) return name
   if (scope !== 'agent' || !instances) throw new AppError('invalid', `name is required for scope ${scope}.`)
@@ -64,14 +64,14 @@ type KeyGrant = Pick<
   'scope' | 'name' | 'instances' | 'expires_at' | 'quotas' | 'max_instances' | 'owner' | 'tags'
 >
 
-/** A new key, and the statement that stores it. */
+/** Returns a new key and the statement that stores it. */
 function issueKey({ db }: Database, grant: KeyGrant, now: number): { created: KeyCreated; statement: Statement } {
   const { id, key, secretHash } = generateKey(grant.scope)
   const row = { ...grant, id, secret_hash: secretHash, created_at: now, revoked_at: null, last_used_at: null }
   return { created: { ok: true, id, scope: grant.scope, key }, statement: insertKeyStatement(db, row) }
 }
 
-/** Creates a key; its text is in the answer and nowhere else. Throws AppError `invalid`. */
+/** Creates a key. Its text is only in the result and is not stored. Throws AppError `invalid`. */
 export async function createKey(database: Database, request: NewKey, actor: Actor, now: number): Promise<KeyCreated> {
   const instances = checkBinding(request)
   const expiresAt = checkExpiry(request.expires_at, now)
@@ -90,7 +90,7 @@ export async function createKey(database: Database, request: NewKey, actor: Acto
   return created
 }
 
-/** Issues a successor with the same grant; the old key ends after the overlap. Throws AppError `not_found`. */
+/** Issues a key with the same grant; the old key expires after the overlap. Throws AppError `not_found`. */
 export function rotateKey(
   database: Database,
   id: string,
@@ -119,7 +119,7 @@ export function rotateKey(
   })
 }
 
-/** Replaces the quotas of a key. Throws AppError `not_found` when it is unknown or revoked. */
+/** Replaces the quotas of a key. Throws AppError `not_found` if it is unknown or revoked. */
 export function setKeyQuotas(
   database: Database,
   id: string,
@@ -137,7 +137,7 @@ export function setKeyQuotas(
   })
 }
 
-/** Revokes a key for good. Throws AppError `not_found` when it is unknown or revoked already. */
+/** Revokes a key permanently. Throws AppError `not_found` if it is unknown or already revoked. */
 export function revokeKey(database: Database, id: string, actor: Actor, now: number): Promise<void> {
   return changeGuarded(database, async () => {
     const old = await findKey(database.db, id)

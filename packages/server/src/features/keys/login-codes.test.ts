@@ -24,7 +24,7 @@ const cookieOf = (answer: Awaited<ReturnType<typeof redeem>>) => String(answer.h
 const statusWith = async (cookie: string) =>
   (await service.call('GET', '/api/status', { key: null, headers: { cookie } })).status
 
-it('opens one session, which may do what the key may', async () => {
+it('a login link opens one session with the scope of the key', async () => {
   const { key } = await service.createKey('viewer')
   const { code, url, expires_at } = await link(key)
   expect(url).toBe(`http://localhost:4747/login#${code}`)
@@ -37,8 +37,8 @@ it('opens one session, which may do what the key may', async () => {
   expect([again.status, again.headers['set-cookie']]).toEqual([401, undefined])
 })
 
-// A link stays in the history of a terminal or a chat, where others find it.
-it('ends after 10 minutes, with its key, and with the next link of the key', async () => {
+// A link remains in the history of a terminal or a chat, where others can read it.
+it('a login link ends after 10 minutes, with its key, and when the key creates another link', async () => {
   const late = await link()
   service.clock.advance(10 * minuteMs)
   expect((await redeem(late.code)).status).toBe(401)
@@ -51,15 +51,15 @@ it('ends after 10 minutes, with its key, and with the next link of the key', asy
   expect((await redeem(code)).status).toBe(401)
 })
 
-it('opens one session for two who present it at the same time, in two processes', async () => {
+it('a login link opens one session if several clients redeem it at the same time in two processes', async () => {
   await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
   const { code } = await link()
   const answers = await Promise.all([redeem(code), redeem(code, {}, other), redeem(code), redeem(code, {}, other)])
   expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 401, 401, 401])
 })
 
-// A page elsewhere that logs the operator in to its own session would see what they do from then on.
-it('is opened by no page of another site', async () => {
+// A foreign page could otherwise log the operator in to a session of the attacker (login CSRF).
+it('a page of another site gets 403 when it redeems a login link', async () => {
   const { code } = await link()
   for (const headers of [
     { origin: 'https://evil.example', host: 'localhost:80' },
@@ -71,8 +71,8 @@ it('is opened by no page of another site', async () => {
   expect((await redeem(code, origin)).status).toBe(201)
 })
 
-// A stolen cookie would otherwise renew itself for ever.
-it('is made by a key, never by a session', async () => {
+// Otherwise a stolen cookie could be renewed forever.
+it('a session gets 401 and an agent key 403 when it creates a login link', async () => {
   const cookie = cookieOf(await redeem((await link()).code))
   const headers = { cookie, ...origin }
   expect((await service.call('POST', '/api/login-links', { key: null, headers })).status).toBe(401)
@@ -80,7 +80,7 @@ it('is made by a key, never by a session', async () => {
   expect((await service.call('POST', '/api/login-links', { key })).status).toBe(403)
 })
 
-it('is stored as a hash, logged nowhere, and its making is in the audit log', async () => {
+it('the audit log records the creation of a login link; its code is not stored or logged', async () => {
   const { key, id } = await service.createKey('operator')
   const { code } = await link(key)
   expect(JSON.stringify(await service.rows('select * from login_codes'))).not.toContain(code)
@@ -90,14 +90,14 @@ it('is stored as a hash, logged nowhere, and its making is in the audit log', as
   expect(text).not.toContain(code)
 })
 
-it('has the form of its kind', async () => {
+it('a malformed code gets 400', async () => {
   for (const code of ['', 'x', 'A'.repeat(44), `${'A'.repeat(42)}%`]) {
     const { status, body } = await redeem(code)
     expect([status, body.error]).toEqual([400, 'code must be the code of a login link.'])
   }
 })
 
-it('names the public address where one is set, and makes those who guess wait', async () => {
+it('a login link uses the public URL if configured, and an address that guesses codes gets 429', async () => {
   await using open = await openTestService({ env: { WARDLINE_PUBLIC_URL: 'https://wardline.example/ops/' } })
   const { body } = await open.call<{ url: string }>('POST', '/api/login-links')
   expect(body.url).toMatch(/^https:\/\/wardline\.example\/ops\/login#[\w-]{43}$/)

@@ -5,7 +5,7 @@ import { type Actor, auditStatements } from '../audit/audit.ts'
 import { hashKey } from './key-format.ts'
 import { loginCodeStatement, takeLoginCode } from './queries.ts'
 
-/** Long enough to open the link on another machine, short enough that one in a terminal's history opens nothing. */
+/** Long enough to open the link on another machine, short enough that links in a terminal's history have expired. */
 const validMs = 10 * minuteMs
 
 interface LoginCode {
@@ -13,7 +13,7 @@ interface LoginCode {
   expiresAt: number
 }
 
-/** A code that opens one browser session with the key; the last one of the key ends. Stored only as a hash. */
+/** Creates a code for one browser session with the key. It replaces the previous code; only its hash is stored. */
 export async function createLoginCode(
   database: Database,
   keyId: string,
@@ -30,9 +30,9 @@ export async function createLoginCode(
   return { code, expiresAt }
 }
 
-/** Uses up a code; resolves with its key, undefined when it was used, replaced, has expired or was never issued. */
+/** Redeems a code. Resolves with its key; undefined if the code was used, replaced, has expired or never existed. */
 export const redeemLoginCode = (db: Db, code: string, now: number): Promise<string | undefined> =>
   takeLoginCode(db, hashKey(code), now)
 
-/** The address that the browser opens. What follows # is sent to no server, and stands in no log of a proxy. */
+/** Returns the address to open. Browsers do not send the part after #, so the code appears in no proxy log. */
 export const loginUrl = (base: string, code: string): string => `${base.replace(/\/+$/, '')}/login#${code}`

@@ -17,7 +17,7 @@ afterEach(() => service[Symbol.asyncDispose]())
 
 const from = (address: string) => ({ headers: { 'x-forwarded-for': address } })
 const read = (key: string, address: string) => service.call('GET', '/api/status', { key, ...from(address) })
-/** A key as the service makes them, which it does not know. */
+/** Returns a well-formed key that the service does not know. */
 const badKey = () => generateKey('admin').key
 
 async function reports(type: string): Promise<EventRow[]> {
@@ -26,7 +26,7 @@ async function reports(type: string): Promise<EventRow[]> {
   return body.events.toReversed()
 }
 
-/** What happens once a minute. */
+/** Advances the clock by a minute and runs the jobs of each minute. */
 async function passMinute(): Promise<void> {
   service.clock.advance(minuteMs)
   await service.services.countedReports.run()
@@ -39,8 +39,8 @@ async function fail(times: number, address: string): Promise<number[]> {
   return statuses
 }
 
-describe('an address that comes with invalid keys', () => {
-  it('gets 429 after 20 of them, until their minute is over', async () => {
+describe('an address that sends invalid keys', () => {
+  it('gets 429 after 20 invalid keys, until the minute is over', async () => {
     service.clock.advance(5_000)
     expect(await fail(20, '192.0.2.7')).toEqual(Array(20).fill(401))
     service.clock.advance(15_500)
@@ -59,8 +59,8 @@ describe('an address that comes with invalid keys', () => {
     expect(await fail(21, '192.0.2.7')).toEqual([...Array(20).fill(401), 429])
   })
 
-  // Each guess would otherwise cost a query.
-  it('reaches the database no more once it waits, and learns of new keys by the next refresh', async () => {
+  // Otherwise each guess would cost a query.
+  it('causes no queries once it gets 429; a key created by another process works after the next refresh', async () => {
     await fail(20, '192.0.2.7')
     const grant = { scope: 'viewer' as const, name: 'from elsewhere' }
     const { key } = await createKey(service.deps.database, grant, localActor('cli'), service.clock.now())
@@ -69,8 +69,8 @@ describe('an address that comes with invalid keys', () => {
     expect((await read(key, '192.0.2.7')).status).toBe(200)
   })
 
-  // One caller behind a NAT could otherwise lock out a whole office, or one agent all others of its host.
-  it('keeps no valid key waiting, of the same address or another', async () => {
+  // Otherwise one caller behind a NAT could lock out a whole office, or one agent all others on its host.
+  it('does not delay valid keys from the same address or another', async () => {
     const { key } = await service.createKey('viewer')
     await fail(50, '192.0.2.7')
     for (const address of ['192.0.2.7', '192.0.2.8']) expect((await read(key, address)).status).toBe(200)
@@ -85,7 +85,7 @@ describe('an address that comes with invalid keys', () => {
     expect(await fail(1, '2001:db8:0:2::1')).toEqual([401])
   })
 
-  it('does not wait for a missing key or a session that is over: neither helps to guess', async () => {
+  it('is not delayed after missing keys or malformed cookies, which do not help to guess', async () => {
     for (let count = 0; count < 50; count++) {
       const answer = await service.call('GET', '/api/status', {
         key: null,
@@ -96,8 +96,8 @@ describe('an address that comes with invalid keys', () => {
     expect(await fail(1, '192.0.2.7')).toEqual([401])
   })
 
-  // Each costs a query, which no key is needed for.
-  it('waits as well after 20 invalid sessions, without a query; sessions and keys in use do not', async () => {
+  // Each invalid session costs a query and requires no key.
+  it('gets 429 without a query after 20 invalid sessions, but not for a valid session', async () => {
     const get = (cookie: string) =>
       service.call('GET', '/api/status', { key: null, headers: { 'x-forwarded-for': '192.0.2.7', cookie } })
     const { headers } = await service.call('POST', '/api/session')
@@ -106,7 +106,7 @@ describe('an address that comes with invalid keys', () => {
     const guess = (index: number) => `wardline=${String(index).padStart(43, 'x')}`
     const statuses: number[] = []
     for (let index = 0; index < 19; index++) statuses.push((await get(guess(index))).status)
-    // A browser left open goes on presenting the same one.
+    // A browser left open keeps sending the same ended session.
     for (let index = 0; index < 30; index++) statuses.push((await get(guess(0))).status)
     statuses.push((await get(guess(19))).status)
     expect(new Set(statuses)).toEqual(new Set([401]))
@@ -124,7 +124,7 @@ describe('an address that comes with invalid keys', () => {
     expect(await reports('auth_probing')).toHaveLength(1)
   })
 
-  it('is reported at once, then once a minute with the number of its requests, as the service’s own word', async () => {
+  it('is reported by the service immediately, then once a minute with the number of its requests', async () => {
     await fail(19, '192.0.2.7')
     expect(await reports('auth_probing')).toEqual([])
     await fail(31, '192.0.2.7')
@@ -149,7 +149,7 @@ describe('an address that comes with invalid keys', () => {
     expect(alerts).toEqual([1, 2].map(() => ({ severity: 'warning', by_service: 1 })))
   })
 
-  it('is one of a hundred that are reported by name: a botnet leaves room for other reports', async () => {
+  it('is reported by name only for the first 100 addresses a minute, to leave room for other reports', async () => {
     for (let host = 0; host < 103; host++) await fail(20, `192.0.2.${host}`)
     const rows = await reports('auth_probing&limit=1000')
     expect(new Set(rows.map(({ metadata }) => metadata!.from)).size).toBe(101)
@@ -171,7 +171,7 @@ describe('an agent key that is used for another instance', () => {
     ['poll', 'GET', '/api/instances/agent-2/status', {}],
     ['control stream', 'GET', '/api/instances/agent-2/control', {}],
     ['confirmation', 'POST', '/api/instances/agent-2/ack', { body: { version: 1 } }],
-  ] as const)('for a %s is reported with the instance it reached for', async (_what, method, path, options) => {
+  ] as const)('for a %s is reported with the instance in the request', async (_what, method, path, options) => {
     await service.call('POST', '/api/heartbeat', beat('agent-2'))
     const { id, key } = await service.createKey('agent', ['agent-1'])
     const { status } = await service.call(method, path, { ...options, key, ...from('192.0.2.7') })
@@ -193,7 +193,7 @@ describe('an agent key that is used for another instance', () => {
     ])
   })
 
-  it('is reported once a minute for each key, with the last instance and the number of requests', async () => {
+  it('is reported once a minute for each key, with the latest instance and the number of requests', async () => {
     const keys = [await service.createKey('agent', ['agent-1']), await service.createKey('agent', ['team-*'])]
     const batch = Array.from({ length: 50 }, (_, index) => ({ ...event, instance_id: `other-${index}` }))
     for (const { key } of keys) {
@@ -212,7 +212,7 @@ describe('an agent key that is used for another instance', () => {
     }
   })
 
-  it('is no report where the instance is its own, or none is named, or the scope does not suffice', async () => {
+  it('is not reported if the instance is its own, is missing, or if the scope is insufficient', async () => {
     const { key } = await service.createKey('agent', ['agent-1'])
     await service.call('POST', '/api/heartbeat', { key, ...beat('agent-1') })
     await service.call('POST', '/api/events', { key, body: event })
@@ -221,8 +221,8 @@ describe('an agent key that is used for another instance', () => {
   })
 })
 
-describe('what is known of refused requests', () => {
-  it('is logged once a minute by key and address, those with the most first', async () => {
+describe('the log of refused requests', () => {
+  it('has one line a minute by key and address, sorted by the number of requests', async () => {
     const { id, key } = await service.createKey('agent', ['agent-1'])
     for (let count = 0; count < 3; count++) {
       await service.call('POST', '/api/kill/agent-1', { key, body: { reason: 'x' }, ...from('192.0.2.8') })
@@ -242,7 +242,7 @@ describe('what is known of refused requests', () => {
     expect(service.logged.filter((line) => line.includes('requests without the required permission'))).toHaveLength(1)
   })
 
-  it('never holds a key that was submitted', async () => {
+  it('contains no submitted key, nor do events, alerts, audit log and metrics', async () => {
     const keys = Array.from({ length: 30 }, badKey)
     for (const key of keys) await read(key, '192.0.2.7')
     await passMinute()
@@ -256,8 +256,8 @@ describe('what is known of refused requests', () => {
     }
   })
 
-  // Remembering every address would let an attacker fill the memory.
-  it('is bounded: a forgotten address begins again', async () => {
+  // Otherwise an attacker could fill the memory with addresses.
+  it('is bounded: an address that was removed starts at zero again', async () => {
     const { probing } = service.services
     for (let count = 0; count < 20; count++) probing.badKey('192.0.2.7')
     expect(probing.badKey('192.0.2.7')).toBe(60)

@@ -6,15 +6,15 @@ import type { Refusal, RefusalWatch } from '../../http/auth.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 
 const windowMs = 60_000
-/** Far more than a key pasted wrongly causes, and nothing against 256 random bits. */
+/** Far more than a wrongly pasted key causes, and far too few to guess 256 random bits. */
 const maxFailures = 20
-/** Addresses whose failures are counted at a time: some megabytes. Those that began first make room for others. */
+/** Addresses whose failures are counted, a few megabytes of memory. The oldest are removed first. */
 const maxAddresses = 10_000
-/** Addresses that are reported by name within a minute. A botnet must not use up the room for reports of other kinds. */
+/** Addresses that are reported by name per minute; a botnet must not use up the limit of reports. */
 const maxReported = 100
-/** Keys and addresses whose refusals are counted within a minute; the others are counted together. */
+/** Keys and addresses whose refusals are counted separately per minute; the others are counted together. */
 const maxCounted = 1_000
-/** Of these so many are logged, those with the most refusals first. */
+/** Keys and addresses that are logged per minute, those with the most refusals first. */
 const maxLogged = 20
 
 interface Failures {
@@ -23,8 +23,8 @@ interface Failures {
 }
 
 /**
- * Counts refusals, delays addresses that submit many invalid keys, and reports both these and keys that are used for an
- * instance of another key. Each process counts separately. Submitted keys never come here.
+ * Counts refusals, delays addresses that send many invalid keys, and reports these addresses as well as keys used for
+ * an instance to which they are not bound. Each process counts separately. No method receives a submitted key.
  */
 export class Probing implements RefusalWatch {
   readonly #deps: Pick<Deps, 'clock' | 'log' | 'metrics'>
@@ -62,7 +62,7 @@ export class Probing implements RefusalWatch {
     if (reachedFor === undefined) return
     const { keyId, instances } = principal
     const bound = instances ?? []
-    // Who acts is the instance of the key; the one that it reached for has done nothing.
+    // The request came from the instance of the key; the instance in the request did nothing.
     const suspect = onlyName(bound)
     this.#reports.note({ kind: eventTypes.identityMismatch, owner: keyId }, (count) => ({
       severity: 'critical',
@@ -76,7 +76,7 @@ export class Probing implements RefusalWatch {
     }))
   }
 
-  /** Periodic work, once a minute: logs whose requests were refused, and begins to count again. */
+  /** Runs once a minute: logs the callers whose requests were refused, and resets the counts. */
   run(): void {
     const now = this.#deps.clock.monotonic()
     for (const [group, { since }] of this.#failures) if (now - since >= windowMs) this.#failures.delete(group)
@@ -102,7 +102,7 @@ export class Probing implements RefusalWatch {
     return fresh
   }
 
-  /** Many at once: finding the first entry of a map takes longer with each one removed there before. */
+  /** Removes many at once, because finding the first entry of a Map gets slower with each entry removed before it. */
   #forgetOldest(): void {
     let left = maxAddresses / 4
     for (const group of this.#failures.keys()) {
@@ -121,7 +121,7 @@ export class Probing implements RefusalWatch {
     const isNamed = this.#reported.has(group) || this.#reported.size < maxReported
     if (isNamed) this.#reported.add(group)
     const from = isNamed ? group : `more than ${maxReported} addresses`
-    // The first of the minute stands for all that made it a burst.
+    // The first report of a window also counts the failures before the one that triggered it.
     const before = isFirst ? maxFailures - 1 : 0
     this.#reports.note({ kind: eventTypes.authProbing, owner: isNamed ? group : 'many' }, (count) => ({
       severity: 'warning',

@@ -12,18 +12,18 @@ export function readKeyNames(db: Db, ids: readonly string[]): Promise<Pick<KeyRo
   return db.selectFrom('api_keys').select(['id', 'name']).where('id', 'in', ids).execute()
 }
 
-/** The ids of all keys of this name. */
+/** Returns the ids of all keys with this name. */
 export async function readKeyIds(db: Db, name: string): Promise<string[]> {
   const rows = await db.selectFrom('api_keys').select('id').where('name', '=', name).execute()
   return rows.map(({ id }) => id)
 }
 
-/** A key that is not revoked. */
+/** Returns the key if it is not revoked. */
 export function findKey(db: Db, id: string): Promise<KeyRow | undefined> {
   return db.selectFrom('api_keys').selectAll().where('id', '=', id).where('revoked_at', 'is', null).executeTakeFirst()
 }
 
-/** Locks a key that is not revoked and whose end and quotas are unchanged since it was read. */
+/** Locks a key that is not revoked and whose expiry and quotas have not changed since it was read. */
 export function lockKey({ db, dialect }: Database, { id, expires_at, quotas }: KeyRow): Statement {
   const asRead = db
     .selectFrom('api_keys')
@@ -43,7 +43,7 @@ export function revokeKeyStatement(db: Db, id: string, now: number): Statement {
   return db.updateTable('api_keys').set({ revoked_at: now }).where('id', '=', id).compile()
 }
 
-/** Lets the key end at `expiresAt`, never later than it would have. */
+/** Sets the expiry of the key to `expiresAt` unless it already expires earlier. */
 export function expireKeyStatement(db: Db, id: string, expiresAt: number): Statement {
   return db
     .updateTable('api_keys')
@@ -77,7 +77,7 @@ export function findSessions(db: Db, tokenHashes: readonly string[]): Promise<Se
   return db.selectFrom('sessions').selectAll().where('token_hash', 'in', tokenHashes).execute()
 }
 
-/** Removes the session and all of its family. */
+/** Deletes the session and its family. */
 export async function deleteSessionFamily(db: Db, tokenHash: string): Promise<void> {
   const family = db.selectFrom('sessions').select('family').where('token_hash', '=', tokenHash)
   await db
@@ -93,7 +93,7 @@ export async function deleteStaleSessions(db: Db, expiredBefore: number, idleBef
     .execute()
 }
 
-/** Stores a code in place of the one that the key may have. */
+/** Stores a code; it replaces the previous code of the key. */
 export function loginCodeStatement(db: Db, row: Schema['login_codes']): Statement {
   const { key_id: _keyId, ...columns } = row
   return db
@@ -103,7 +103,7 @@ export function loginCodeStatement(db: Db, row: Schema['login_codes']): Statemen
     .compile()
 }
 
-/** Takes a code that has not expired: of two that present it at the same time one gets its key. */
+/** Deletes a code that has not expired and returns its key. Of concurrent calls only one gets the key. */
 export async function takeLoginCode(db: Db, codeHash: string, now: number): Promise<string | undefined> {
   const row = await db
     .deleteFrom('login_codes')

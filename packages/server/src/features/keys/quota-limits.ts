@@ -2,7 +2,7 @@ import { type KeyQuotas, limits, type QuotaName, quotaNames } from '@wardline/co
 import type { Config } from '../../config.ts'
 import type { KeyRow } from './queries.ts'
 
-/** What holds for one key: a number for each quota, null = no limit. */
+/** The limits of one key; null = no limit. */
 export type Limits = Record<QuotaName, number | null>
 
 const settingOf = {
@@ -14,7 +14,7 @@ const settingOf = {
   streams: 'quotaStreams',
 } as const satisfies Record<QuotaName, keyof Config>
 
-/** A key with a prefix speaks for a fleet. */
+/** Multiplies the default limits of keys that a fleet shares, such as those bound to a prefix. */
 const fleetFactor = 10
 
 function defaultLimits(config: Config, factor: number): Limits {
@@ -27,17 +27,17 @@ function defaultLimits(config: Config, factor: number): Limits {
 
 const noLimits = Object.fromEntries(quotaNames.map((name) => [name, null])) as Limits
 
-/** The quotas of a key: its own ones, else the settings for agents, else none. */
+/** Returns the limits of a key: its own quotas, else for agent keys the configured defaults, else none. */
 export function limitsOf(key: Pick<KeyRow, 'scope' | 'instances' | 'quotas'>, config: Config): Limits {
   const isFleet = (JSON.parse(key.instances) as string[]).some((bound) => bound.endsWith('*'))
   const defaults = key.scope === 'agent' ? defaultLimits(config, isFleet ? fleetFactor : 1) : noLimits
   return { ...defaults, ...(JSON.parse(key.quotas ?? '{}') as KeyQuotas satisfies Partial<Limits>) }
 }
 
-/** The quotas of WARDLINE_API_KEY, which simple installations share among all agents. */
+/** Returns the limits of WARDLINE_API_KEY, which all agents of a simple installation share. */
 export const limitsOfConfiguredKey = (config: Config): Limits =>
   config.apiKeyQuotas ? defaultLimits(config, fleetFactor) : noLimits
 
-/** Instances that a key may register; null = the default limit. */
+/** Returns the maximum number of instances that a key may register; null = only the limit of the service. */
 export const maxInstances = ({ scope, max_instances }: Pick<KeyRow, 'scope' | 'max_instances'>): number | null =>
   scope === 'agent' ? (max_instances ?? limits.keyInstances) : null

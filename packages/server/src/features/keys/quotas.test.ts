@@ -36,7 +36,7 @@ const check = ({ key }: { key: string }, text: string) =>
 
 const json = { 'content-type': 'application/json' }
 
-/** Statuses of `count` calls, one after the other. */
+/** Makes `count` calls one after the other, and counts their statuses. */
 async function statuses(count: number, call: () => Promise<{ status: number }>): Promise<Record<number, number>> {
   const seen: Record<number, number> = {}
   for (let time = 0; time < count; time++) {
@@ -53,7 +53,7 @@ interface Reported {
   instance_id: string | null
   metadata: { key_id: string; refused: Record<string, number>; quotas: Record<string, number> }
 }
-/** What the service reported of refusals of a key, oldest first. */
+/** Returns the reports about refusals of a key, oldest first. */
 async function reportsOf({ id }: Made): Promise<Reported[]> {
   await service.services.ingest.whenIdle()
   const path = '/api/events?event_type=quota_exceeded&limit=1000'
@@ -66,7 +66,7 @@ async function minutePasses(): Promise<void> {
 }
 
 describe('a quota', () => {
-  it('refuses what is beyond with 429, a code, when to retry, and how to raise it', async () => {
+  it('refuses further requests with 429, an error code, Retry-After, and how to raise it', async () => {
     const limited = await agent({ events_per_second: 2 })
     expect(await statuses(25, () => report(limited))).toEqual({ 201: 20, 429: 5 })
     const refused = await report(limited)
@@ -78,21 +78,21 @@ describe('a quota', () => {
     expect(await statuses(5, () => report(limited))).toEqual({ 201: 2, 429: 3 })
   })
 
-  it('of one key costs no other', async () => {
+  it('of one key does not limit another key', async () => {
     const [flooder, quiet] = [await agent({ events_per_second: 1 }), await agent({ events_per_second: 1 })]
     await statuses(30, () => report(flooder))
     expect(await statuses(10, () => report(quiet))).toEqual({ 201: 10 })
   })
 
-  // An agent that floods the service with trifles, or is made to, must still be able to report a breach.
-  it('of ordinary events leaves room for breaches, which have a separate one', async () => {
+  // An agent that floods the service with minor events, or is made to, must still be able to report a breach.
+  it('of ordinary events does not limit breaches, which have a separate quota', async () => {
     const limited = await agent({ events_per_second: 1, critical_events_per_second: 2, bytes_per_second: 300 })
     expect((await statuses(30, () => report(limited)))[429]).toBeGreaterThan(15)
     expect(await statuses(25, () => report(limited, note('breach')))).toEqual({ 201: 20, 429: 5 })
     expect((await report(limited, note('critical'))).headers['x-error-code']).toBe('quota_exceeded')
   })
 
-  it('lets a batch with a breach go on credit, until it is paid back', async () => {
+  it('accepts a batch with a breach on credit, and another one after the bucket has refilled', async () => {
     const limited = await agent({ events_per_second: 1 })
     expect(await statuses(15, () => report(limited))).toEqual({ 201: 10, 429: 5 })
     const mixed = [note('breach'), ...Array.from({ length: 10 }, () => note())]
@@ -102,7 +102,7 @@ describe('a quota', () => {
     expect(await statuses(2, () => reportAll(limited, mixed))).toEqual({ 200: 1, 429: 1 })
   })
 
-  it('counts the events of a batch, and a larger one than it ever allows is taken once it is full', async () => {
+  it('counts the events of a batch, and accepts a batch larger than its burst if the bucket is full', async () => {
     const limited = await agent({ events_per_second: 1 })
     const batch = Array.from({ length: 100 }, () => note())
     expect((await reportAll(limited, batch)).status).toBe(200)
@@ -111,15 +111,15 @@ describe('a quota', () => {
     expect(refused.headers['retry-after']).toBe('100')
   })
 
-  it('counts bytes as well', async () => {
+  it('also limits bytes', async () => {
     const limited = await agent({ bytes_per_second: 1_000 })
     const large = note('info', 'y'.repeat(1_000))
     expect(await statuses(10, () => report(limited, large))).toEqual({ 201: 8, 429: 2 })
     expect((await report(limited, large)).body.error).toContain('1000 bytes of events a second')
   })
 
-  // A check without an answer is no check: a refusal must not read as "no decoy".
-  it('of checks refuses without an answer, and the hit is recorded by the retry', async () => {
+  // A client must not mistake a refusal for "no decoy".
+  it('of checks refuses without a result, and the retry reports the match', async () => {
     const { body: decoy } = await service.call<{ key: string }>('POST', '/api/honeypots', {
       body: { instanceId: 'agent-1', type: 'api_key', keyType: 'openai' },
     })
@@ -132,15 +132,15 @@ describe('a quota', () => {
     expect((await check(limited, decoy.key)).body).toEqual({ matched: true })
   })
 
-  // Reading bodies of some kilobytes only to refuse them kept kills waiting.
-  it('of checks refuses before the body is read', async () => {
+  // Reading bodies of some kilobytes only to refuse them delayed kills.
+  it('of checks refuses before the body is parsed', async () => {
     const limited = await agent({ checks_per_second: 1 })
     const invalidRequest = () =>
       service.call('POST', '/api/honeypots/check/path', { key: limited.key, body: '{"path":', headers: json })
     expect(await statuses(12, invalidRequest)).toEqual({ 400: 10, 429: 2 })
   })
 
-  it('of checks is charged with the work of a costly text', async () => {
+  it('of checks is also charged for the work of a costly text', async () => {
     const limited = await agent({ checks_per_second: 10 })
     expect(await statuses(1, () => check(limited, '+ASt'.repeat(16_000)))).toEqual({ 200: 1 })
     const { 200: left = 0, 429: refused = 0 } = await statuses(99, () => check(limited, 'harmless'))
@@ -148,8 +148,8 @@ describe('a quota', () => {
     expect(refused).toBe(99 - left)
   })
 
-  // One report of 1,000 characters can contain over a hundred figures, each a separate anomaly.
-  it('is charged with the anomalies that the reports of its agent raise', async () => {
+  // One report of 1,000 characters can contain over 100 metrics, each of which can raise an anomaly.
+  it('of events is also charged for the anomalies that the agent causes', async () => {
     const limited = await agent({ events_per_second: 1 })
     const metrics = (value: number) => ({
       ...note('info', JSON.stringify(Object.fromEntries([...'abcdefghijklmnop'].map((name) => [name, value])))),
@@ -165,7 +165,7 @@ describe('a quota', () => {
     expect(Number(refused.headers['retry-after'])).toBeGreaterThan(5)
   })
 
-  it('of new instances bounds registrations, and no heartbeat of an instance that is known', async () => {
+  it('of new instances limits registrations, but not heartbeats of known instances', async () => {
     const limited = await agent({ new_instances_per_hour: 2 }, ['fresh-*'])
     const beat = (id: string) =>
       service.call<{ error?: string }>('POST', '/api/heartbeat', {
@@ -185,7 +185,7 @@ describe('a quota', () => {
     expect([(await beat('fresh-3')).status, (await beat('fresh-4')).status]).toEqual([200, 429])
   })
 
-  it('of streams is given back when they end', async () => {
+  it('of streams is released when a stream ends', async () => {
     const limited = await agent({ streams: 2 })
     const { quotas } = service.services
     const [first] = [quotas.openStream(limited.id), quotas.openStream(limited.id)]
@@ -197,8 +197,8 @@ describe('a quota', () => {
   })
 })
 
-describe('what was refused', () => {
-  it('is reported once a minute for each key, with exact counts', async () => {
+describe('refusals by quota', () => {
+  it('are reported once a minute for each key, with exact counts', async () => {
     const limited = await agent({ events_per_second: 1, checks_per_second: 1 }, ['agent-1'])
     let events = 0
     let checks = 0
@@ -230,7 +230,7 @@ describe('what was refused', () => {
     })
   })
 
-  it('is counted by quota in the metrics', async () => {
+  it('are counted by quota in the metrics', async () => {
     const limited = await agent({ events_per_second: 1 })
     const counted = async () => {
       const { values } = await service.deps.metrics.quotaRefusals.get()
@@ -248,7 +248,7 @@ describe('the quotas of a key', () => {
   const view = async (id: string) =>
     (await service.call<{ keys: KeyView[] }>('GET', '/api/keys')).body.keys.find((key) => key.id === id)!
 
-  it('are replaced at once, written to the audit log, and fill no bucket', async () => {
+  it('are replaced immediately and audited, without refilling a bucket', async () => {
     const limited = await agent({ events_per_second: 1, streams: 3 })
     expect((await view(limited.id)).quotas).toEqual({ events_per_second: 1, streams: 3 })
     await statuses(11, () => report(limited))
@@ -270,7 +270,7 @@ describe('the quotas of a key', () => {
     expect(await statuses(30, () => report(limited))).toEqual({ 201: 30 })
   })
 
-  it('reach other processes with their next reading of keys, and go over to the successor of a rotation', async () => {
+  it('apply in other processes after their next refresh, and carry over to a rotated key', async () => {
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     const limited = await agent({})
     await set(limited.id, { events_per_second: 1 })
@@ -281,7 +281,7 @@ describe('the quotas of a key', () => {
     expect((await view(rotated.body.id)).quotas).toEqual({ events_per_second: 1 })
   })
 
-  it('are set by administrators only, for a key that is valid, to numbers or no limit', async () => {
+  it('are set by admins only, for a valid key, to positive integers or no limit', async () => {
     const limited = await agent({})
     expect((await set(limited.id, {}, limited.key)).status).toBe(403)
     expect((await set('00000000', {})).status).toBe(404)
@@ -294,7 +294,7 @@ describe('the quotas of a key', () => {
     expect((await set(limited.id, {})).status).toBe(404)
   })
 
-  it('default to the settings for agents, ten times as much with a prefix, and to none for other scopes', () => {
+  it('default to the agent settings, times ten for a key bound to a prefix, and to no limit for other scopes', () => {
     const { config } = service.deps
     const of = (scope: 'agent' | 'operator', instances: string[], quotas: KeyQuotas | null = null) =>
       limitsOf({ scope, instances: JSON.stringify(instances), quotas: quotas && JSON.stringify(quotas) }, config)
@@ -318,7 +318,7 @@ describe('the quotas of a key', () => {
     expect(limitsOfConfiguredKey(config)).toEqual(none)
   })
 
-  it('come from the settings, also for the key of WARDLINE_API_KEY where they say so', async () => {
+  it('come from the settings, and apply to WARDLINE_API_KEY if configured', async () => {
     await using strict = await openTestService({
       env: { WARDLINE_API_KEY_QUOTAS: 'true', WARDLINE_QUOTA_EVENTS: '1', WARDLINE_QUOTA_CHECKS: 'none' },
     })

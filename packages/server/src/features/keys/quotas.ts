@@ -8,11 +8,14 @@ import type { KeyRow } from './queries.ts'
 import { type Limits, limitsOf } from './quota-limits.ts'
 import { fullBucket, spend, type TokenBucket, waitFor } from './token-bucket.ts'
 
-/** What a key left unused for this long it may take up at once: a batch that an agent collected, a burst of tools. */
+/** A full bucket contains the quota of this many seconds, for a batch that an agent collected or a burst of tools. */
 const burstSeconds = 10
-/** Anomalies that the service reports and the work of checks are charged to the agent that causes them, but no longer than this. */
+/**
+ * Anomalies and the work of checks are charged to the key that causes them, even from an empty bucket. The debt is at
+ * most what refills in this time.
+ */
 const maxDebtMs = 60_000
-/** A stream may end at any moment. */
+/** Wait before the next attempt to open a stream: another stream may end at any moment. */
 const streamWaitMs = 5_000
 
 type Rate = Exclude<QuotaName, 'streams'>
@@ -28,9 +31,9 @@ const unitOf: Record<QuotaName, string> = {
 
 interface Account {
   keyId: string
-  /** The text that the quotas were read from. */
+  /** JSON text from which the limits were computed. */
   quotas: string | null
-  /** The instance that its events belong to, when it speaks for a single one. */
+  /** The instance to which the key is bound, if it is exactly one. */
   instance: string | undefined
   limits: Limits
   buckets: Partial<Record<Rate, TokenBucket>>
@@ -56,14 +59,14 @@ function openBuckets(limits: Limits, now: number, before: Account['buckets'] = {
 type Tools = Pick<Deps, 'config' | 'clock' | 'metrics'>
 
 /**
- * How much each key may ask of this process: token buckets, one account for each valid key. What is beyond is refused
- * with 429, counted, and reported once a minute.
+ * Limits the requests of each key to this process by token buckets. Requests beyond a quota get 429, are counted, and
+ * are reported once a minute.
  */
 export class Quotas {
   readonly #tools: Tools
   readonly #reports: Pick<CountedReports, 'note'>
   #accounts = new Map<string, Account>()
-  /** Open streams by key, also of keys without a quota: they may be given one while streams are open. */
+  /** Open streams by key, including keys without a quota, because a quota may be set while streams are open. */
   readonly #streams = new Map<string, number>()
 
   constructor(tools: Tools, reports: Pick<CountedReports, 'note'>) {
@@ -71,7 +74,7 @@ export class Quotas {
     this.#reports = reports
   }
 
-  /** Opens accounts for the keys that are valid now, and forgets those of others. */
+  /** Opens accounts for the valid keys that have a quota, and removes all other accounts. */
   update(keys: Iterable<Pick<KeyRow, 'id' | 'scope' | 'instances' | 'quotas'>>, configured?: Configured): void {
     const accounts = new Map<string, Account>()
     for (const key of keys) {
@@ -105,7 +108,7 @@ export class Quotas {
   }
 
   /**
-   * Takes the quota of events that come together: ordinary ones with their bytes, and critical ones. Throws AppError
+   * Takes the quota of the events of one request. `bytes` are charged to ordinary events only. Throws AppError
    * `quota_exceeded`.
    */
   takeEvents(keyId: string, ordinary: number, critical: number, bytes: number): void {
@@ -114,7 +117,7 @@ export class Quotas {
     const count = ordinary + critical
     const { events_per_second, critical_events_per_second, bytes_per_second } = account.buckets
     const now = this.#tools.clock.monotonic()
-    // A breach is not delayed by the ordinary events in its batch: these go on credit.
+    // Ordinary events must not delay a breach in the same batch, so they may overdraw their buckets.
     const isMixed = critical > 0
     const fault =
       (critical > 0 && this.#missing(account, 'critical_events_per_second', critical, now, count)) ||
@@ -126,12 +129,12 @@ export class Quotas {
     if (bytes_per_second) spend(bytes_per_second, bytes)
   }
 
-  /** Charges events that the service adds to those of a key, such as anomalies. */
+  /** Charges events that the service adds, such as anomalies, to the key whose events caused them. */
   chargeEvents(keyId: string, count: number): void {
     this.#charge(keyId, 'events_per_second', count)
   }
 
-  /** Charges the work that a check took, as so many checks more. */
+  /** Charges the work of a costly check as `count` more checks. */
   chargeChecks(keyId: string, count: number): void {
     this.#charge(keyId, 'checks_per_second', count)
   }
@@ -147,18 +150,18 @@ export class Quotas {
     if (fault) throw fault
   }
 
-  /** Takes one registration; returns AppError `quota_exceeded` when there is none left. */
+  /** Takes one registration; returns AppError `quota_exceeded` if none is left. */
   takeInstance(keyId: string): AppError | undefined {
     return this.#take(keyId, 'new_instances_per_hour')
   }
 
-  /** Gives back what was taken for a registration that did not come to pass. */
+  /** Returns the quota of a registration that failed. */
   returnInstance(keyId: string): void {
     const bucket = this.#accounts.get(keyId)?.buckets.new_instances_per_hour
     if (bucket) bucket.tokens = Math.min(bucket.burst, bucket.tokens + 1)
   }
 
-  /** Takes a place for a stream; the result gives it back. Throws AppError `quota_exceeded`. */
+  /** Counts a stream of the key; the returned function releases it. Throws AppError `quota_exceeded`. */
   openStream(keyId: string): () => void {
     const account = this.#accounts.get(keyId)
     const limit = account?.limits.streams ?? null
@@ -181,7 +184,7 @@ export class Quotas {
     return fault
   }
 
-  /** The refusal of `count` things at once, when the bucket does not give the amount. */
+  /** Returns the refusal of `count` items if the bucket does not have `amount` tokens. */
   #missing(
     account: Account,
     name: Rate,

@@ -10,7 +10,7 @@ import { createKey, listKeys, revokeKey, rotateKey, setKeyQuotas } from './keys.
 import { createLoginCode, loginUrl, redeemLoginCode } from './login-codes.ts'
 import { type Sessions, startSession } from './sessions.ts'
 
-/** The `__Host-` prefix and Secure need HTTPS, which a trusted proxy in front speaks for us. */
+/** The `__Host-` prefix and `Secure` require HTTPS, which a trusted proxy terminates. */
 function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, maxAgeSeconds: number): void {
   const secure = request.protocol === 'https'
   const name = sessionCookie(request)
@@ -18,7 +18,7 @@ function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, 
   reply.header('set-cookie', `${name}=${value}; ${attributes}`)
 }
 
-/** Guessed codes make an address wait like guessed keys. */
+/** Counts an invalid code like an invalid key, so that an address that guesses codes gets 429. */
 function refuseCode(request: FastifyRequest, watch: RefusalWatch): never {
   const waitSeconds = watch.badKey(clientAddress(request))
   const sentence = 'The login link was used, has expired or is invalid: get another one with "wardline login".'
@@ -63,7 +63,7 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
   })
 
   router.handle('createSession', async ({ principal, request }, reply) => {
-    // A stolen cookie would otherwise renew itself for ever.
+    // Otherwise a stolen cookie could be renewed forever.
     if (principal.session !== undefined) {
       throw new AppError('unauthorized', 'Only a key opens a session: send it in the header X-Monitor-Key.')
     }

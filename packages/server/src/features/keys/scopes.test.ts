@@ -4,7 +4,7 @@ import { isoTime } from '../../clock.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { generateKey } from './key-format.ts'
 
-/** Bodies that are refused after the caller was let in: the table is about who is let in. */
+/** Requests that fail after authorization: the table tests only authorization. */
 const harmless = (endpoint: Endpoint) => {
   const path = endpoint.path
     .replace(':instanceId', 'agent-nobody')
@@ -13,10 +13,10 @@ const harmless = (endpoint: Endpoint) => {
 }
 
 const table = Object.entries(endpoints as Record<string, Endpoint>)
-/** Open in the default configuration. */
+/** Whether the endpoint requires no key by default. */
 const isOpen = ({ access }: Endpoint) => !Array.isArray(access)
 
-describe('who may call what', () => {
+describe('authorization', () => {
   let service: TestService
   let guarded: TestService
   let keys: Record<Scope | 'expired' | 'revoked', string>
@@ -46,8 +46,8 @@ describe('who may call what', () => {
     return on.call<{ error: string }>(endpoint.method, path, { key, ...(body ? { body } : {}) })
   }
 
-  // The matrix is made from the endpoint table: an endpoint that is added without a rule cannot be missed here.
-  it.each(table.filter(([, endpoint]) => !isOpen(endpoint)))('%s is for its scopes only', async (_name, endpoint) => {
+  // The tests run for every entry of the endpoint table, so a new endpoint is always tested.
+  it.each(table.filter(([, endpoint]) => !isOpen(endpoint)))('%s accepts only its scopes', async (_name, endpoint) => {
     for (const scope of scopes) {
       const { status } = await call(endpoint, keys[scope])
       const allowed = (endpoint.access as readonly Scope[]).includes(scope)
@@ -57,9 +57,9 @@ describe('who may call what', () => {
   })
 
   it.each(table.filter(([, endpoint]) => !isOpen(endpoint)))(
-    '%s is refused without a valid key',
+    '%s returns 401 without a valid key',
     async (_name, endpoint) => {
-      // Invalid keys of the endpoints before are forgotten by now.
+      // Resets the count of invalid keys from the previous endpoints.
       service.clock.advance(60_000)
       const attempts = {
         none: null,
@@ -78,7 +78,7 @@ describe('who may call what', () => {
     },
   )
 
-  it('leaves open only what is meant to be', () => {
+  it('requires no key for the listed endpoints only', () => {
     expect(
       table
         .filter(([, endpoint]) => isOpen(endpoint))
@@ -101,7 +101,7 @@ describe('who may call what', () => {
     ])
   })
 
-  it('closes the stream and the metrics when configured', async () => {
+  it('requires a key for the event stream and the metrics if configured', async () => {
     for (const name of ['streamEvents', 'getMetrics'] as const) {
       for (const key of [null, 'bad', keys.expired, keys.revoked]) {
         expect((await call(endpoints[name], key, guarded)).status, name).toBe(401)
@@ -112,8 +112,8 @@ describe('who may call what', () => {
     expect((await call(endpoints.getTrust, null, guarded)).status).toBe(200)
   })
 
-  // A second spelling of a path that the router takes for the first, but the rules do not, would be a way in.
-  it('knows every path under one spelling only', async () => {
+  // A spelling that the router matches but the authorization rules do not would bypass them.
+  it('is not bypassed by another spelling of a path', async () => {
     const spellings = [
       '/API/status',
       '/api/status/',
@@ -134,8 +134,8 @@ describe('who may call what', () => {
     }
   })
 
-  // Agents are bound to their own instances in what they read about the kill switch, too.
-  it('keeps an agent from following the kill switch of another instance', async () => {
+  // The binding to instances also applies to reads of the kill switch.
+  it('refuses an agent key that reads the kill switch of another instance', async () => {
     await service.call('POST', '/api/heartbeat', { body: { instance_id: 'other', name: 'other' } })
     for (const path of ['/api/instances/other/status', '/api/instances/other/control']) {
       expect((await service.call('GET', path, { key: keys.agent })).status).toBe(403)

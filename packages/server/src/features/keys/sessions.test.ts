@@ -33,19 +33,19 @@ const write = async (cookie: string, headers: Record<string, string>) =>
   ).status
 
 describe('a browser session', () => {
-  it('lives in a cookie that scripts cannot read and other sites cannot send', async () => {
+  it('uses a cookie that scripts cannot read and other sites cannot send', async () => {
     const { setCookie } = await logIn()
     expect(setCookie).toMatch(/^wardline=[\w-]{43}; HttpOnly; SameSite=Strict; Path=\/; Max-Age=43200$/)
   })
 
-  it('is bound to its host by name behind a proxy that speaks HTTPS', async () => {
+  it('uses a __Host- cookie behind a proxy that terminates HTTPS', async () => {
     await using behind = await openTestService({ env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1' } })
     const { setCookie } = await logIn(undefined, { 'x-forwarded-proto': 'https' }, behind)
     expect(setCookie).toMatch(/^__Host-wardline=[\w-]{43}; HttpOnly; SameSite=Strict; Path=\/; Max-Age=43200; Secure$/)
   })
 
-  // A neighbour such as blog.example.com can give the browser a cookie for all of example.com, with a session of the attacker.
-  it('is not replaced by a cookie of the plain name where it is bound to its host', async () => {
+  // A host such as blog.example.com can set a cookie for all of example.com, with a session of the attacker.
+  it('is not replaced by a cookie with the plain name over HTTPS', async () => {
     await using behind = await openTestService({ env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1' } })
     const https = { 'x-forwarded-proto': 'https' }
     const { cookie } = await logIn(undefined, https, behind)
@@ -63,7 +63,7 @@ describe('a browser session', () => {
     expect(JSON.stringify(await service.rows('select * from sessions'))).not.toContain(cookie.split('=')[1])
   })
 
-  it('acts with the scope of its key', async () => {
+  it('has the scope of its key', async () => {
     const { id, key } = await service.createKey('viewer')
     const { cookie } = await logIn(key)
     expect(await read(cookie)).toBe(200)
@@ -73,12 +73,12 @@ describe('a browser session', () => {
     expect((await service.call('GET', '/api/keys', { key: null, headers: { cookie } })).status).toBe(403)
   })
 
-  it('is not for agents', async () => {
+  it('is refused to an agent key with 403', async () => {
     const { key } = await service.createKey('agent')
     expect((await service.call('POST', '/api/session', { key })).status).toBe(403)
   })
 
-  it('ends after half an hour without use', async () => {
+  it('ends after 30 minutes without a request', async () => {
     const { cookie } = await logIn()
     for (let count = 0; count < 4; count++) {
       service.clock.advance(30 * minuteMs)
@@ -88,7 +88,7 @@ describe('a browser session', () => {
     expect(await read(cookie)).toBe(401)
   })
 
-  it('ends after twelve hours however busy it is', async () => {
+  it('ends after 12 hours even if it is in use', async () => {
     const { cookie } = await logIn()
     for (let passed = 0; passed < 12 * hourMs - 20 * minuteMs; passed += 20 * minuteMs) {
       service.clock.advance(20 * minuteMs)
@@ -98,7 +98,7 @@ describe('a browser session', () => {
     expect(await read(cookie)).toBe(401)
   })
 
-  it('dies with its key: revoked, expired or rotated away', async () => {
+  it('ends when its key is revoked, or rotated without an overlap', async () => {
     const revoked = await service.createKey('operator')
     const rotated = await service.createKey('operator')
     const sessions = [await logIn(revoked.key), await logIn(rotated.key)]
@@ -107,8 +107,8 @@ describe('a browser session', () => {
     for (const { cookie } of sessions) expect(await read(cookie)).toBe(401)
   })
 
-  // The operator replaces WARDLINE_API_KEY because it leaked: who logged in with the old one must be out.
-  it('dies with the configured key when that is replaced', async () => {
+  // An operator replaces a WARDLINE_API_KEY that leaked. Sessions of the leaked key must end.
+  it('ends when WARDLINE_API_KEY, its key, is replaced', async () => {
     const { cookie } = await logIn()
     await using restarted = await openTestService({
       dataDir: service.deps.config.dataDir,
@@ -118,8 +118,8 @@ describe('a browser session', () => {
     expect((await restarted.call('GET', '/api/status', { key: null, headers: { cookie } })).status).toBe(401)
   })
 
-  // A stolen cookie that can open the next session is never logged out by any limit of time.
-  it('cannot renew itself: only a key opens one', async () => {
+  // A stolen cookie that could open another session would never expire.
+  it('gets 401 when it opens another session: only a key may', async () => {
     const { cookie } = await logIn()
     const sameOrigin = { origin: 'http://localhost:4747', host: 'localhost:4747' }
     const before = await service.rows('select * from sessions order by token_hash')
@@ -132,7 +132,7 @@ describe('a browser session', () => {
     expect((await service.call('POST', '/api/session', { key: 'wrong', headers: { cookie } })).status).toBe(401)
   })
 
-  it('ends with its family: what the same browser opened with the same key, and nothing else', async () => {
+  it('ends with the other sessions that the same browser opened with the same key, and no others', async () => {
     const { key } = await service.createKey('viewer')
     const first = await logIn(key)
     const again = await logIn(key, { cookie: first.cookie })
@@ -147,7 +147,7 @@ describe('a browser session', () => {
     for (const { cookie } of [elsewhere, switched, stranger]) expect(await read(cookie)).toBe(200)
   })
 
-  it('keeps its twelve hours, however many others of its family were opened later', async () => {
+  it('ends after 12 hours even if later sessions of its family are open', async () => {
     const first = await logIn()
     let last = first
     for (let passed = 0; passed < 12 * hourMs; passed += 20 * minuteMs) {
@@ -159,7 +159,7 @@ describe('a browser session', () => {
     expect(await read(last.cookie)).toBe(200)
   })
 
-  it('ends by logging out, on the server as well as in the browser', async () => {
+  it('ends on logout, on the server and in the browser', async () => {
     const { cookie } = await logIn()
     const sameOrigin = { origin: 'http://localhost:4747', host: 'localhost:4747' }
     const answer = await service.call('DELETE', '/api/session', { key: null, headers: { cookie, ...sameOrigin } })
@@ -168,7 +168,7 @@ describe('a browser session', () => {
     expect(await read(cookie)).toBe(401)
   })
 
-  // Another site cannot read answers, but it can make the operator's browser send a write with the cookie.
+  // Another site cannot read responses, but it can make the operator's browser send a write with the cookie.
   it.each([
     ['another site', { 'sec-fetch-site': 'cross-site', origin: 'http://evil.example' }, 403],
     ['another port of the same host', { 'sec-fetch-site': 'same-site', origin: 'http://localhost:4748' }, 403],
@@ -186,26 +186,26 @@ describe('a browser session', () => {
     expect(await write(cookie, { host: 'localhost:4747', ...headers })).toBe(expected)
   })
 
-  it('is nothing that can be guessed or left out', async () => {
+  it('is required: a missing, malformed or unknown cookie gets 401', async () => {
     await logIn()
     for (const cookie of ['', 'wardline=', 'wardline', 'wardline=x', 'other=x; wardline=y', '__Host-wardline=z']) {
       expect(await read(cookie), cookie).toBe(401)
     }
   })
 
-  it('is found among other cookies', async () => {
+  it('is read from a header with several cookies', async () => {
     const { cookie } = await logIn()
     expect(await read(`theme=dark; ${cookie}; lang=en`)).toBe(200)
   })
 
-  // A key that was refused must not be saved by a cookie beside it.
-  it('does not stand in for a bad key', async () => {
+  // A valid cookie must not hide that the key is invalid.
+  it('does not replace an invalid key in the same request', async () => {
     const { cookie } = await logIn()
     expect((await service.call('GET', '/api/status', { key: 'bad', headers: { cookie } })).status).toBe(401)
   })
 
-  // No key is needed to send a cookie, and a dashboard asks for several things at once.
-  it('is read once a second, and only when it can be one', async () => {
+  // A cookie requires no key, so invalid ones must be cheap. A dashboard sends several requests at once.
+  it('is queried at most once a second, and never for a malformed cookie', async () => {
     const { cookie } = await logIn()
     const { deps, services } = service
     let queries = 0
@@ -237,7 +237,7 @@ describe('a browser session', () => {
     expect(statuses).toEqual([401, 401, 401, 401])
   })
 
-  it('is forgotten once it cannot be used any more', async () => {
+  it('is deleted after it has ended', async () => {
     service.clock.advance(12 * hourMs)
     await forgetStaleSessions(service.deps)
     await logIn()
@@ -250,8 +250,8 @@ describe('a browser session', () => {
   })
 })
 
-describe('a stream that a session opened', () => {
-  /** A stream over a socket, and whether it is still open. */
+describe('a stream opened by a session', () => {
+  /** Opens a stream over a socket. */
   async function listen(on: TestService, path: string, cookie: string) {
     if (!on.app.server.listening) await on.app.listen({ host: '127.0.0.1', port: 0 })
     const { port } = on.app.server.address() as AddressInfo
@@ -272,15 +272,15 @@ describe('a stream that a session opened', () => {
     return { left, kept, ending: await open(left), staying: await open(kept) }
   }
 
-  /** What each process does twice a second. */
+  /** Runs the job that each process runs twice a second. */
   const lookAtKeys = async (on: TestService) => {
     const { everyMs, run } = listJobs(on.deps, on.services).find(({ name }) => name === 'keys')!
     expect(everyMs).toBeLessThanOrEqual(500)
     await run()
   }
 
-  // After a logout at a shared screen no events may run on it.
-  it('ends when the session is logged out, also in another process, and no other stream does', async () => {
+  // After a logout on a shared screen, it must show no more events.
+  it('ends when its session is logged out in another process; streams of other sessions stay open', async () => {
     await using on = await openTestService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
     await using other = await openTestService({ dataDir: on.deps.config.dataDir, clock: on.clock })
     const { left, ending, staying } = await openStreams(on)

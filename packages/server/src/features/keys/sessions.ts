@@ -15,21 +15,21 @@ import {
   touchSession,
 } from './queries.ts'
 
-/** A browser left alone is logged out after this long, and in any case after the second. */
+/** A session ends after this long without a request, and after `absoluteMs` in any case. */
 const idleMs = 30 * 60_000
 const absoluteMs = 12 * hourMs
-/** Use is written at most this often. */
+/** Minimum time between two writes of the last use. */
 const touchEveryMs = 60_000
 
-/** Sessions that are looked up in one query. */
+/** Sessions per query. */
 const lookUpRows = 500
 
 const isOver = ({ expires_at, last_used_at }: SessionRow, now: number): boolean =>
   expires_at <= now || now - last_used_at > idleMs
 
 /**
- * Starts a session that acts with the key; the token is random and stored only as a hash. `earlier` is the session that
- * the browser already has: with the same key both are of one family, and logging out of one ends both.
+ * Starts a session that acts with the key. Only the hash of its token is stored. `earlier` is the session that the
+ * browser already has: if both use the same key, they form a family, and logging out of one ends both.
  */
 export async function startSession(
   deps: Deps,
@@ -52,9 +52,9 @@ export async function startSession(
   return { token, expiresAt }
 }
 
-/** A dashboard asks for several things at once: one query for all of them. */
+/** A dashboard sends several requests at once; they share one query. */
 const rememberMs = 1_000
-/** More than there are browsers; those that were remembered first make room. */
+/** Bounds the memory. Far more than the browsers in use; the oldest entry is removed first. */
 const maxRemembered = 1_000
 
 function makeRoom(remembered: Map<string, unknown> | Set<string>): void {
@@ -62,12 +62,12 @@ function makeRoom(remembered: Map<string, unknown> | Set<string>): void {
   for (const first of remembered.keys()) return void remembered.delete(first)
 }
 
-/** The sessions as requests present them. */
+/** Looks up sessions by the token of a request. */
 export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession'> {
   readonly #deps: Deps
   readonly #keyring: Pick<Keyring, 'findById'>
   readonly #live = new Map<string, { readAt: number; session: SessionRow }>()
-  /** They never come back to life. */
+  /** Hashes of invalid tokens. An ended session never becomes valid again. */
   readonly #over = new Set<string>()
   readonly #underWay = new Map<string, Promise<SessionRow | undefined>>()
 
@@ -82,7 +82,7 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession
     return this.#over.has(tokenHash) ? 'over' : undefined
   }
 
-  /** The principal of a session; undefined once it ended, was idle too long, or its key is no longer valid. */
+  /** Returns the principal of a session; undefined if the session has ended or its key is no longer valid. */
   async bySession(token: string): Promise<Principal | undefined> {
     const tokenHash = hashKey(token)
     const known = this.#live.get(tokenHash)
@@ -92,7 +92,7 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession
     return principal && { ...principal, session: tokenHash }
   }
 
-  /** Ends the session and all of its family. */
+  /** Ends the session and its family. */
   async end(token: string): Promise<void> {
     await deleteSessionFamily(this.#deps.database.db, hashKey(token))
     this.#live.clear()
@@ -120,7 +120,7 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession
     makeRoom(this.#live)
     this.#live.set(tokenHash, { readAt, session })
     if (now - session.last_used_at > touchEveryMs) {
-      // A disk that takes no more must not lock out who came to stop the agent that filled it.
+      // With a full disk the write fails, and the operator must still be able to stop the agent that filled it.
       await touchSession(database.db, tokenHash, now).catch((fault) =>
         log.warn({ err: fault }, 'the last use of a session could not be stored'),
       )
@@ -129,7 +129,7 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession
   }
 }
 
-/** Those of the sessions that are still going on: the streams of the others end. */
+/** Returns the sessions that have not ended. The caller closes the streams of the others. */
 export async function liveSessions(deps: Deps, sessions: ReadonlySet<string>): Promise<Set<string>> {
   const now = deps.clock.now()
   const asked = [...sessions]

@@ -7,14 +7,14 @@ import { openTestService, type TestService } from '../../test-service.ts'
 import { workLane } from '../../work-turns.ts'
 import { generateKey, parseKeyId } from './key-format.ts'
 
-// If time or form revealed which part of a guess was right, the rest could be found byte by byte. The work itself is
-// counted: times differ with each text, by its public checksum, more than by anything that is compared.
+// If response time or form revealed which part of a guess was right, an attacker could find a key byte by byte. The
+// tests count the work, because times vary more with the public checksum of a text than with the comparison.
 
 let service: TestService
-/** One valid key, and guesses that are right in different parts. */
+/** Guesses that differ in which part of a key is right. */
 let guesses: Record<string, string>
 
-/** The text with its checksum: it reads as one of our keys. */
+/** Appends the checksum, so that the text is a well-formed key. */
 function withChecksum(body: string): string {
   const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
   let digits = ''
@@ -24,7 +24,7 @@ function withChecksum(body: string): string {
   return key
 }
 
-/** A key with another secret behind the given id. */
+/** Returns a key with the given id and another secret. */
 const forge = (id: string): string =>
   withChecksum(
     generateKey('viewer')
@@ -53,7 +53,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-/** Calls of the functions that do the work, each with the bytes it was given. */
+/** Records the calls of the cryptographic functions with the lengths of their arguments. */
 async function workOf(action: () => unknown): Promise<string[]> {
   const done: string[] = []
   const names = ['hash', 'createHmac', 'timingSafeEqual'] as const
@@ -78,19 +78,19 @@ async function workOf(action: () => unknown): Promise<string[]> {
 }
 
 describe('a guessed key', () => {
-  it('costs the same work, whichever part of it is right', async () => {
+  it('costs the same work whichever part of it is right', async () => {
     const { keyring } = service.services
     const works: Record<string, string[]> = {}
     for (const [name, guess] of Object.entries(guesses)) {
       works[name] = await workOf(() => expect(keyring.find(guess)).toBeUndefined())
     }
     const [first, ...others] = Object.values(works)
-    // The guess itself, then the configured key and the one behind the id.
+    // Hashes the guess, then compares it with the configured key and with the key of the id.
     expect(first!.map((call) => call.split(' ')[0])).toEqual(['hash', 'timingSafeEqual', 'timingSafeEqual'])
     for (const other of others) expect(other, JSON.stringify(works)).toEqual(first)
   })
 
-  it('is answered alike, byte by byte, whichever part of it is right', async () => {
+  it('gets the same response, byte for byte, whichever part of it is right', async () => {
     const answers = new Set<string>()
     let address = 0
     for (const guess of Object.values(guesses)) {
@@ -104,7 +104,7 @@ describe('a guessed key', () => {
   })
 })
 
-/** Welch's t: how many standard errors lie between the means of two samples. */
+/** Welch's t: the difference between the means of two samples in standard errors. */
 function welch(one: readonly number[], other: readonly number[]): number {
   const momentsOf = (values: readonly number[]) => {
     const mean = values.reduce((sum, value) => sum + value, 0) / values.length
@@ -115,7 +115,7 @@ function welch(one: readonly number[], other: readonly number[]): number {
   return (a.mean - b.mean) / Math.sqrt(a.error + b.error)
 }
 
-/** Each with its share of every order, so that what one leaves in the caches of the processor falls on all alike. */
+/** Every order of the three kinds, so that effects of the CPU caches are distributed equally. */
 const orders = [
   [0, 1, 2],
   [2, 1, 0],
@@ -125,11 +125,11 @@ const orders = [
   [1, 0, 2],
 ]
 
-// Only at night: it reads a clock. Three things make equal work differ by more than what is looked for, and are kept
-// alike here: a wrong checksum, which ends the work early; the text, of which many are tried; and its place in memory,
-// so each guess is a new text, as it comes from a socket.
+// Runs only at night because it measures time. Three things change the time of equal work by more than the effect
+// under test. A wrong checksum ends the work early, so all checksums are right. The text matters, so there are many
+// texts. Its place in memory matters, so each guess is a new string, like one from a socket.
 if (effort(false, true)) {
-  it('takes as long to refuse whichever end of the secret is wrong: |t| < 4.5', async () => {
+  it('a guess takes the same time to refuse whichever end of the secret is wrong: |t| < 4.5', async () => {
     const { keyring } = service.services
     const bases = await Promise.all(Array.from({ length: 50 }, () => service.createKey('viewer')))
     const secretAt = (key: string) => key.length - 7 - 43
@@ -151,7 +151,7 @@ if (effort(false, true)) {
         if (round >= warmUp) nanoseconds[kind]!.push(taken)
       }
     }
-    // The slowest hundredth was interrupted by the collector of garbage, or by another program.
+    // The slowest 1% was interrupted by garbage collection or by another process.
     const all = nanoseconds.flat().sort((one, other) => one - other)
     const longest = all[Math.floor(all.length * 0.99)]!
     const [unknown, first, last] = nanoseconds.map((taken) => taken.filter((value) => value <= longest))
@@ -165,8 +165,8 @@ if (effort(false, true)) {
 }
 
 describe('a decoy key', () => {
-  // The comparison is a look-up of HMACs: an attacker without the secret cannot aim at the order of an index.
-  it('costs the same work to look up, whether it is one or not', async () => {
+  // The look-up uses HMACs: without the secret an attacker cannot exploit the order of an index.
+  it('costs the same work to look up as a key that is not a decoy', async () => {
     const { body } = await service.call<{ id: string; key: string }>('POST', '/api/honeypots', {
       body: { instanceId: 'agent-1', type: 'api_key', keyType: 'openai' },
     })
@@ -174,19 +174,19 @@ describe('a decoy key', () => {
     const { decoyChecks, keyring } = service.services
     const piece = workLane.open('agent-1', { max: 8 })
     const check = { meta: undefined, principal: keyring.find(agentKey)!, address: '192.0.2.7', piece }
-    // HMACs by the one-shot hash, whose first block depends on the key alone.
+    // The HMACs are computed with the one-shot hash; its first block depends on the key alone.
     const hashes = (work: string[]) => work.filter((call) => call.startsWith('hash'))
-    // PostgreSQL names each statement by a hash when it first sees it.
+    // The first look-up is not counted: on PostgreSQL each new statement is named by a hash.
     await decoyChecks.checkKey(body.key, check)
     const hit = await workOf(async () => expect(await decoyChecks.checkKey(body.key, check)).toBe(true))
-    // The same text when it is none any more: how many candidates a text has is public.
+    // The same text after the decoy is deleted: the number of candidates in a text is public.
     await service.call('DELETE', `/api/honeypots/${body.id}`)
     const miss = await workOf(async () => expect(await decoyChecks.checkKey(body.key, check)).toBe(false))
     expect(hashes(hit).length).toBeGreaterThan(0)
     expect(hashes(miss)).toEqual(hashes(hit))
   })
 
-  it('is answered alike but for the word itself', async () => {
+  it('gets a response that differs only in the result', async () => {
     const { body } = await service.call<{ key: string }>('POST', '/api/honeypots', {
       body: { instanceId: 'agent-1', type: 'api_key', keyType: 'openai' },
     })

@@ -8,7 +8,7 @@ const steps = fc.array(fc.record({ amount: fc.integer({ min: 1, max: 300 }), aft
 })
 
 describe('a token bucket', () => {
-  it('never gives more than its burst, its rate over the time, and one amount on credit', () => {
+  it('supplies at most its burst, plus its rate over time, plus the debt of one amount', () => {
     fc.assert(
       fc.property(steps, fc.integer({ min: 1, max: 200 }), (asked, burst) => {
         const bucket = fullBucket(20, burst, 0)
@@ -26,7 +26,7 @@ describe('a token bucket', () => {
     )
   })
 
-  it('gives an amount after exactly the wait that it named, whatever came before', () => {
+  it('supplies an amount after exactly the wait that it returned', () => {
     fc.assert(
       fc.property(steps, (asked) => {
         const bucket = fullBucket(20, 100, 0)
@@ -45,14 +45,14 @@ describe('a token bucket', () => {
     )
   })
 
-  it('gives an amount beyond its burst when it is full, and owes the rest', () => {
+  it('supplies an amount larger than its burst if it is full, and goes into debt', () => {
     const bucket = fullBucket(1, 10, 0)
     expect(waitFor(bucket, 1_000, 0)).toBe(0)
     spend(bucket, 1_000)
     expect(waitFor(bucket, 1, 0)).toBe(991)
   })
 
-  it('does not run backwards with a clock that does', () => {
+  it('keeps its level when the clock goes backwards', () => {
     const bucket = fullBucket(1, 10, 1_000)
     spend(bucket, 10)
     expect(waitFor(bucket, 5, 0)).toBe(5)

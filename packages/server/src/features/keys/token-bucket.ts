@@ -1,8 +1,8 @@
-/** Tokens that come back with time, in milliseconds that the caller gives. */
+/** A token bucket. The caller passes the time in milliseconds. */
 export interface TokenBucket {
   readonly msPerToken: number
   readonly burst: number
-  /** Below zero after an amount larger than the burst, or a charge. */
+  /** Negative after an amount larger than the burst, and after a charge to an empty bucket. */
   tokens: number
   at: number
 }
@@ -15,8 +15,8 @@ export const fullBucket = (msPerToken: number, burst: number, now: number): Toke
 })
 
 /**
- * Milliseconds until the bucket gives `amount`; 0 = now. A full bucket gives any amount and owes the rest, so that no
- * request is too large for ever. `credit`: so much it may owe beyond that.
+ * Returns the milliseconds until `amount` is available; 0 = now. A full bucket supplies any amount and goes into debt,
+ * so that no request is too large forever. `credit` is the debt that is allowed beyond that.
  */
 export function waitFor(bucket: TokenBucket, amount: number, now: number, credit = 0): number {
   if (now > bucket.at) {
@@ -27,7 +27,7 @@ export function waitFor(bucket: TokenBucket, amount: number, now: number, credit
   return missing <= 0 ? 0 : missing * bucket.msPerToken
 }
 
-/** Takes the tokens, whether they are there or not. */
+/** Takes the tokens even if the bucket does not have enough. */
 export function spend(bucket: TokenBucket, amount: number): void {
   bucket.tokens -= amount
 }
