@@ -4,7 +4,7 @@ import type { Db } from '../../db/database.ts'
 import { type KeyNames, toRow } from './audit.ts'
 import { type EntryFilter, findEntries } from './queries.ts'
 
-/** One page of the log, with the names of the keys that acted. */
+/** Returns one page of the log, with the names of the keys that acted. */
 export async function listAudit(
   db: Db,
   keys: KeyNames,

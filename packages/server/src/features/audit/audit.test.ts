@@ -13,7 +13,7 @@ import {
   verifyAudit,
 } from './audit.ts'
 
-/** A service with six actions on record. */
+/** Opens a service with six audit entries. */
 async function openWithHistory(): Promise<TestService> {
   const opened = await openTestService()
   await opened.call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'bot' } })
@@ -33,8 +33,8 @@ afterAll(() => service[Symbol.asyncDispose]())
 
 const verify = (checkpoint?: Checkpoint) => verifyAudit(service.deps.database, checkpoint)
 
-describe('verification finds', () => {
-  /** Its log is spoilt and mended; the table that guards its rows stands aside for one without triggers. */
+describe('verification detects', () => {
+  /** Each test alters and restores its log. A copy without triggers replaces the table, which forbids changes. */
   let spoilt: TestService
   beforeAll(async () => {
     spoilt = await openWithHistory()
@@ -45,7 +45,7 @@ describe('verification finds', () => {
   afterAll(() => spoilt[Symbol.asyncDispose]())
 
   /**
-   * The result of verification after an attacker with the database did this, and the service continued with
+   * Verifies the log after an attacker with database access ran the statements, and the service then ran
    * `afterwards`.
    */
   async function verifyTampered(
@@ -60,7 +60,7 @@ describe('verification finds', () => {
     return verifyAudit(spoilt.deps.database, checkpoint)
   }
 
-  // An attacker with write access to the database changes who killed what.
+  // An attacker with write access to the database changes the record of a kill.
   it.each([
     ['reason', `update audit_log set reason = 'other' where seq = 3`],
     ['actor', `update audit_log set actor = 'nobody' where seq = 3`],
@@ -73,7 +73,7 @@ describe('verification finds', () => {
     expect(await verifyTampered([statement])).toMatchObject({ ok: false, reason: 'tampered', seq: 3 })
   })
 
-  it('a removed row', async () => {
+  it('a deleted row', async () => {
     expect(await verifyTampered(['delete from audit_log where seq = 2'])).toMatchObject({
       ok: false,
       reason: 'tampered',
@@ -81,13 +81,13 @@ describe('verification finds', () => {
     })
   })
 
-  it('a removed row after which the others moved up', async () => {
+  it('a deleted row if the later rows are renumbered', async () => {
     expect(
       await verifyTampered(['delete from audit_log where seq = 2', 'update audit_log set seq = seq - 1 where seq > 2']),
     ).toMatchObject({ ok: false, reason: 'tampered', seq: 2 })
   })
 
-  it('two rows that changed places', async () => {
+  it('two swapped rows', async () => {
     expect(
       await verifyTampered([
         'update audit_log set seq = 100 where seq = 2',
@@ -97,7 +97,7 @@ describe('verification finds', () => {
     ).toMatchObject({ ok: false, reason: 'tampered', seq: 2 })
   })
 
-  it('a cut tail, by the head that knows better', async () => {
+  it('a cut tail, by the recorded head', async () => {
     expect(await verifyTampered(['delete from audit_log where seq > 4'])).toMatchObject({
       ok: false,
       reason: 'cut',
@@ -106,7 +106,7 @@ describe('verification finds', () => {
   })
 
   // An attacker who cuts the tail and corrects the head leaves a log that is consistent in itself.
-  it('a cut tail with a corrected head only by a checkpoint that was kept elsewhere', async () => {
+  it('a cut tail with a corrected head, only by a checkpoint stored elsewhere', async () => {
     await verifyTampered([])
     const checkpoint = await auditCheckpoint(spoilt.deps.database.db, spoilt.clock.now())
     const cut = [
@@ -117,7 +117,7 @@ describe('verification finds', () => {
     expect(await verifyTampered(cut, { checkpoint })).toMatchObject({ ok: false, reason: 'cut', seq: 5 })
   })
 
-  it('an edit after which the service went on writing', async () => {
+  it('an edited row after which the service appended another', async () => {
     const afterwards = (db: Db) =>
       db.transaction().execute((trx) => {
         const action = { action: 'instance.suspend', target: 'bot', before: null, after: null }
@@ -128,7 +128,7 @@ describe('verification finds', () => {
     expect(await verifyTampered([], { afterwards })).toMatchObject({ ok: true, headSeq: 7 })
   })
 
-  it('a row that was pushed in at the end', async () => {
+  it('a forged row at the end', async () => {
     expect(
       await verifyTampered([
         `insert into audit_log select 7, at, actor, scope, ip, action, target, before, after, reason, request_id, hash, hash
@@ -138,7 +138,7 @@ describe('verification finds', () => {
   })
 })
 
-describe('what the service watches of its chain', () => {
+describe('the view of the audit chain', () => {
   interface Chain {
     length: number
     head_hash: string
@@ -147,7 +147,7 @@ describe('what the service watches of its chain', () => {
   }
   const chainOf = async ({ call }: TestService) => (await call<Chain>('GET', '/api/audit/chain')).body
 
-  it('is its length, its last checkpoint and its last verification', async () => {
+  it('contains its length, last checkpoint and last verification, for admins only', async () => {
     await using opened = await openWithHistory()
     const { chainWatch } = opened.services
     expect(await chainOf(opened)).toMatchObject({ length: 6, checkpoint: null, verification: null })
@@ -162,8 +162,8 @@ describe('what the service watches of its chain', () => {
     expect((await opened.call('GET', '/api/audit/chain', { key })).status).toBe(403)
   })
 
-  // A kill that vanished from the record must reach people, not only a log that nobody reads.
-  it('reports an altered entry as a breach, once a day', async () => {
+  // A manipulated record of a kill must reach people, not only the service log.
+  it('contains the altered entry, which is also reported as a breach once a day', async () => {
     await using opened = await openWithHistory()
     const { chainWatch } = opened.services
     await opened.execute(`alter table audit_log rename to guarded_log;
@@ -183,7 +183,7 @@ describe('what the service watches of its chain', () => {
   })
 
   // An attacker who cuts the tail and corrects the head leaves a log that is consistent in itself.
-  it('compares the log with the last checkpoint of the process', async () => {
+  it('contains a cut that only the last checkpoint of the process reveals', async () => {
     await using opened = await openWithHistory()
     const { chainWatch } = opened.services
     await chainWatch.writeCheckpoint()
@@ -196,7 +196,7 @@ describe('what the service watches of its chain', () => {
 })
 
 describe('the audit log', () => {
-  it('is paged without a gap', async () => {
+  it('is paged without gaps', async () => {
     const seqs: number[] = []
     for (let after: string | null = '0'; after !== null; ) {
       const { body }: { body: { entries: { seq: number }[]; next: string | null } } = await service.call(
@@ -209,14 +209,14 @@ describe('the audit log', () => {
     expect(seqs).toEqual([1, 2, 3, 4, 5, 6])
   })
 
-  it('is found whole when it was not touched', async () => {
+  it('passes verification if it is unchanged, with and without a checkpoint', async () => {
     expect(await verify()).toMatchObject({ ok: true, count: 6, headSeq: 6 })
     expect(await verify(await auditCheckpoint(service.deps.database.db, service.clock.now()))).toMatchObject({
       ok: true,
     })
   })
 
-  it('records who did what to whom, when, from where and why', async () => {
+  it('records actor, action, target, time, address and reason', async () => {
     const { key, id } = await service.createKey('operator')
     await service.call('POST', '/api/kill/bot', { key, body: { reason: 'last' } })
     const { body } = await service.call<{ entries: Record<string, unknown>[]; next: null }>('GET', '/api/audit?after=7')
@@ -241,8 +241,8 @@ describe('the audit log', () => {
     expect(body.next).toBeNull()
   })
 
-  // The database computes the hash of what it appends, and must get the same result as the verification.
-  it('is one chain over whatever texts and states it holds, in batches and interactive transactions', async () => {
+  // The database computes the hashes, and its result must equal that of the verification.
+  it('is one valid chain for arbitrary texts and states, in batches and interactive transactions', async () => {
     const { database } = service.deps
     const text = fc.string({ unit: 'binary', maxLength: 40 }).map((value) => value.replaceAll('\u0000', ''))
     const json = fc.jsonValue({ maxDepth: 2 }).filter((value) => !JSON.stringify(value).includes('\\u0000'))
@@ -260,7 +260,7 @@ describe('the audit log', () => {
     expect(await verify()).toMatchObject({ ok: true })
   })
 
-  it('grows by one row for each of many changes at the same moment, in one chain', async () => {
+  it('is one valid chain after concurrent changes, with one row for each', async () => {
     const before = (await service.rows('select seq from audit_log')).length
     const keys = await Promise.all(Array.from({ length: 12 }, () => service.createKey('viewer')))
     await Promise.all(keys.map(({ id }) => service.call('DELETE', `/api/keys/${id}`)))

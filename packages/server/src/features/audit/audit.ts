@@ -18,7 +18,7 @@ export interface Actor {
 /** Names of actors that have no key. */
 export const localNames = { system: 'Wardline', cli: 'the command line' } as const
 
-/** The service itself, or its command line on the same machine. */
+/** Returns the actor for the service or for its command line on the same machine. */
 export const localActor = (name: keyof typeof localNames): Actor => ({
   keyId: name,
   name: localNames[name],
@@ -27,11 +27,11 @@ export const localActor = (name: keyof typeof localNames): Actor => ({
   requestId: null,
 })
 
-/** Names of the keys that acted. The feature of keys knows them: it writes audit entries, so it is handed in. */
+/** Resolves the names of keys. It is injected because the keys feature imports this one. */
 export interface KeyNames {
-  /** By id, also of keys that were revoked or have expired. */
+  /** Returns names by id, including those of revoked and expired keys. */
   names(db: Db, actors: readonly string[]): Promise<Map<string, string>>
-  /** The ids of the keys with this id or name: several keys may have one name. */
+  /** Returns the ids of all keys with this id or name. Names are not unique. */
   called(db: Db, given: string): Promise<string[]>
 }
 
@@ -44,8 +44,8 @@ export interface Action {
 }
 
 /**
- * Statements that append to the chain within the batch of the change itself: neither exists without the other. They
- * belong at its end, since they take a lock that every such change takes.
+ * Returns statements that append an entry to the chain. They belong in the same batch as the change, so that both are
+ * committed or neither, and at its end, because they lock the head of the chain for all other changes.
  */
 export function auditStatements(database: Database, actor: Actor, action: Action, now: number): Statement[] {
   return appendStatements(database, {
@@ -62,7 +62,7 @@ export function auditStatements(database: Database, actor: Actor, action: Action
   })
 }
 
-/** The same for one action on many targets, an entry each: cheaper by far than their statements one by one. */
+/** Like `auditStatements` for one action on many targets, with an entry for each; much cheaper than one by one. */
 export function auditManyStatements(
   database: Database,
   actor: Actor,
@@ -75,7 +75,7 @@ export function auditManyStatements(
   return appendManyStatements(database, shared, changes)
 }
 
-/** Appends within the transaction of a change that reads what it wrote, and so cannot be a batch. */
+/** Appends an entry within a transaction, for changes that need query results and therefore cannot be a batch. */
 export async function recordAction(
   database: Database,
   trx: Trx,
@@ -86,7 +86,7 @@ export async function recordAction(
   for (const statement of auditStatements(database, actor, action, now)) await trx.executeQuery(statement)
 }
 
-/** A value that an edit made unreadable stays as it is: it then fails its hash, which is the finding. */
+/** Returns text that is not JSON unchanged: the row was edited, and verification reports that its hash is wrong. */
 function parsed(text: string | null): Json {
   try {
     return JSON.parse(text ?? 'null')
@@ -95,7 +95,7 @@ function parsed(text: string | null): Json {
   }
 }
 
-/** A stored row with its values read. */
+/** Parses the JSON columns of a stored row. */
 export const toRow = (row: Schema['audit_log']): ChainRow => ({
   ...row,
   seq: row.seq,
@@ -105,16 +105,16 @@ export const toRow = (row: Schema['audit_log']): ChainRow => ({
   after: parsed(row.after),
 })
 
-/** Key ids of who did an action to each of these targets last. */
+/** Returns the key id of the last actor of an action, by target. */
 export async function lastActors(db: Db, action: string, targets: readonly string[]): Promise<Map<string, string>> {
   if (targets.length === 0) return new Map()
   const entries = await readLatestActors(db, action, targets)
   return new Map(entries.map(({ target, actor }) => [target!, actor]))
 }
 
-/** Rows read at once, and hashed in one turn of the event loop: about five milliseconds. */
+/** Rows per query, hashed in one turn of the event loop: about 5 ms. */
 const pageRows = 500
-/** Name under which reads of a verification queue among those of keys. */
+/** Caller name of a verification in `database.scan`, which lets callers take turns. */
 const reader = 'audit verification'
 
 async function* allRows(database: Database): AsyncGenerator<ChainRow> {
@@ -126,14 +126,14 @@ async function* allRows(database: Database): AsyncGenerator<ChainRow> {
   }
 }
 
-/** The end of the chain, to be stored where no one with write access to the database can write. */
+/** Returns the end of the chain. Store it out of reach of accounts with write access to the database. */
 export async function auditCheckpoint(db: Db, now: number): Promise<Checkpoint> {
   const head = await readHead(db)
   if (!head) throw new AppError('internal', 'The end of the audit log is missing; run: wardline audit verify')
   return { seq: head.seq, hash: head.hash, at: now }
 }
 
-/** Checks the whole log, and that it ends where its head says. */
+/** Verifies the whole log, and that it ends at the recorded head. */
 export async function verifyAudit(database: Database, checkpoint?: Checkpoint): Promise<ChainVerdict> {
   const head = await readHead(database.db)
   const result = await verifyChain(allRows(database), sha256Hex, checkpoint)

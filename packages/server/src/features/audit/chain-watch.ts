@@ -6,10 +6,10 @@ import type { Ingest } from '../events/ingest.ts'
 import { auditCheckpoint, verifyAudit } from './audit.ts'
 import { signCheckpoint } from './signed-checkpoint.ts'
 
-/** A log that was altered stays so: a reminder each day, not each hour. */
+/** An altered log stays altered, so it is reported once a day instead of at each verification. */
 const reportEveryMs = dayMs
 
-/** What this process knows of the audit chain: its last checkpoint in the log, and its last verification. */
+/** Writes checkpoints of the audit chain to the log, and verifies the chain. */
 export class ChainWatch {
   readonly #deps: Deps
   readonly #ingest: Pick<Ingest, 'own' | 'store'>
@@ -21,7 +21,7 @@ export class ChainWatch {
     this.#ingest = ingest
   }
 
-  /** Logs leave the machine: a checkpoint in them reveals a later rewrite of the audit log here. */
+  /** Writes a checkpoint to the service log. Logs are shipped elsewhere, so it reveals a later rewrite of the chain. */
   async writeCheckpoint(): Promise<void> {
     const { database, clock, log } = this.#deps
     const checkpoint = await auditCheckpoint(database.db, clock.now())
@@ -30,7 +30,7 @@ export class ChainWatch {
     this.#checkpoint = checkpoint
   }
 
-  /** Verifies the whole chain, against the last checkpoint of this process too. Rejects when something was altered. */
+  /** Verifies the whole chain and the last checkpoint of this process. Rejects if an entry was altered. */
   async verify(): Promise<void> {
     const { database, clock } = this.#deps
     const verdict = await verifyAudit(database, this.#checkpoint)

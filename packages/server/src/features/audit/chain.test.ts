@@ -59,7 +59,7 @@ const headCheckpoint = checkpointAt(head)
 type Forgery = { name: string; rows: ChainRow[]; checkpoint?: Checkpoint }
 const place = fc.nat(length - 1)
 
-/** Any field of any row gets another value of any kind; the attacker may recompute the hash of that row. */
+/** Sets any field of any row to another value of any type; the attacker may recompute the hash of that row. */
 const edit: fc.Arbitrary<Forgery> = fc
   .tuple(place, fc.constantFrom(...(Object.keys(head) as (keyof ChainRow)[])), fc.oneof(json, text), fc.boolean())
   .filter(([index, field, value]) => JSON.stringify(log[index]![field]) !== JSON.stringify(value))
@@ -70,7 +70,7 @@ const edit: fc.Arbitrary<Forgery> = fc
     return { name: `edit of ${field}`, rows, checkpoint: headCheckpoint }
   })
 
-/** The same without a checkpoint: the chain alone must find it, unless the last row was rewritten as a whole. */
+/** The same without a checkpoint. The chain alone reveals it, except for a complete rewrite of the last row. */
 const editAlone: fc.Arbitrary<Forgery> = edit
   .filter(({ rows }) => rows[length - 1] === head)
   .map(({ name, rows }) => ({ name: `${name}, no checkpoint`, rows }))
@@ -105,7 +105,7 @@ const cutTail: fc.Arbitrary<Forgery> = fc
   .map((kept) => ({ name: 'tail cut', rows: log.slice(0, kept), checkpoint: headCheckpoint }))
 
 /**
- * From some row on, everything is rewritten with correct hashes and one changed entry; the checkpoint lies behind it.
+ * Changes one entry and recomputes all hashes from there on. The checkpoint is at this row or a later one.
  */
 const rewrite: fc.Arbitrary<Forgery> = fc
   .tuple(place, place, fc.integer({ min: 1, max: 1_000_000 }))
@@ -125,8 +125,8 @@ function sameJson(a: unknown, b: unknown): boolean {
 }
 
 describe('canonicalJson', () => {
-  // The reference is an implementation of RFC 8785 that others maintain.
-  it('writes every value as the reference does, and refuses the same', () => {
+  // The reference is an independent implementation of RFC 8785.
+  it('writes values like the reference implementation, and rejects the same values', () => {
     const any = fc.jsonValue({ stringUnit: 'binary' }) as fc.Arbitrary<Json>
     fc.assert(
       fc.property(any, (value) => {
@@ -158,7 +158,7 @@ describe('the hash of a row', () => {
     request_id: null,
   }
 
-  it('is the SHA-256 of one line and the canonical JSON that can be written by hand', () => {
+  it('is the SHA-256 of a version line and the canonical JSON of the entry', () => {
     const written =
       'wardline-audit-v1\n{"action":"instance.suspend","actor":"k1","after":{"control_version":4,"suspended":true},' +
       '"at":1795000000000,"before":{"control_version":3,"suspended":false},"ip":"127.0.0.1",' +
@@ -167,7 +167,7 @@ describe('the hash of a row', () => {
     expect(auditHash(entry, genesisHash)).toBe(createHash('sha256').update(written, 'utf8').digest('hex'))
   })
 
-  it('does not depend on the order of keys or on columns beside the entry', () => {
+  it('does not depend on the order of keys or on other columns', () => {
     const turned = Object.fromEntries(Object.entries({ ...entry, id: 9 }).toReversed()) as unknown as ChainEntry
     turned.before = { control_version: 3, suspended: false }
     expect(auditHash(turned, genesisHash)).toBe(auditHash(entry, genesisHash))
@@ -175,11 +175,11 @@ describe('the hash of a row', () => {
 })
 
 describe('verifyChain', () => {
-  it('raises no false alarm on 200 clean logs, with or without a checkpoint', async () => {
+  it('accepts 200 unchanged logs, with and without a checkpoint', async () => {
     const clean = fc.tuple(fc.array(entry, { maxLength: 40 }), fc.nat(1_000))
     await fc.assert(
       fc.asyncProperty(clean, async ([entries, pick]) => {
-        // What a database gives back went through JSON text once.
+        // Like values from a database, which were JSON text.
         const rows = JSON.parse(JSON.stringify(chainOf(entries))) as ChainRow[]
         const headHash = rows.at(-1)?.hash ?? genesisHash
         const expected = { ok: true, count: rows.length, headSeq: rows.length, headHash }
@@ -192,7 +192,7 @@ describe('verifyChain', () => {
     )
   })
 
-  it('reads a long log once, without keeping it', async () => {
+  it('verifies a long log from a stream', async () => {
     const rows = effort(20_000, 1_000_000)
     async function* long(): AsyncGenerator<ChainRow> {
       let previous = genesisHash
@@ -209,9 +209,8 @@ describe('verifyChain', () => {
     )
   })
 
-  // An attacker with write access to the database wants a suspension, a resume or a new key to disappear from the
-  // record.
-  it('finds 1,000 of 1,000 forgeries', { timeout: 60_000 }, async () => {
+  // An attacker with write access to the database wants to hide a suspension, a resume or a new key.
+  it('detects 1,000 of 1,000 forgeries', { timeout: 60_000 }, async () => {
     expect(await verify(log, headCheckpoint)).toMatchObject({ ok: true, count: length })
     const forgery = fc.oneof(edit, editAlone, drop, insert, swap, cutTail, rewrite)
     await fc.assert(
@@ -222,7 +221,7 @@ describe('verifyChain', () => {
     )
   })
 
-  it('names the first row whose hash is wrong', async () => {
+  it('reports the first row that is changed or missing', async () => {
     const edited = log.with(41, { ...log[41]!, reason: 'another' })
     expect(await verify(edited)).toEqual({
       ok: false,
@@ -242,7 +241,7 @@ describe('verifyChain', () => {
     })
   })
 
-  it('finds a log whose beginning is gone', async () => {
+  it('detects that the first row is missing', async () => {
     expect(await verify(log.slice(1))).toMatchObject({ ok: false, reason: 'tampered', seq: 1 })
   })
 
@@ -251,18 +250,18 @@ describe('verifyChain', () => {
     expect(await verify([], headCheckpoint)).toMatchObject({ ok: false, reason: 'cut', seq: 1 })
   })
 
-  it('finds a complete rewrite at the row of the checkpoint', async () => {
+  it('detects a complete rewrite at the row of the checkpoint', async () => {
     const rebuilt = chainOf(log.map((row) => ({ ...row, actor: 'somebody else' })))
     expect(await verify(rebuilt)).toMatchObject({ ok: true })
     expect(await verify(rebuilt, checkpointAt(log[99]!))).toMatchObject({ ok: false, reason: 'tampered', seq: 100 })
   })
 
-  it('accepts a log that has grown beyond its checkpoint', async () => {
+  it('accepts a log that is longer than at its checkpoint', async () => {
     expect(await verify(log, checkpointAt(log[99]!))).toMatchObject({ ok: true, count: length, headHash: head.hash })
   })
 
-  // A row that cannot be hashed must not end the verification with a crash that hides where it stopped.
-  it('reports a forged row that cannot be hashed', async () => {
+  // A row that breaks the hash computation must be reported with its number.
+  it('reports a forged row from which no hash can be computed', async () => {
     for (const reason of ['\ud800', Number.NaN]) {
       const rows = log.with(9, { ...log[9]!, reason } as ChainRow)
       expect(await verify(rows)).toMatchObject({ ok: false, reason: 'tampered', seq: 10 })
@@ -280,7 +279,7 @@ describe('checkpoint', () => {
     expect(parseCheckpoint(`${line}\r\n`)).toEqual(checkpoint)
   })
 
-  it('comes back as it was written', () => {
+  it('is equal after formatting and parsing', () => {
     const any = fc.record({
       seq: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
       hash: fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: 64, maxLength: 64 }),
@@ -295,7 +294,7 @@ describe('checkpoint', () => {
     expect(parseCheckpoint(formatCheckpoint(empty))).toEqual(empty)
   })
 
-  // A checkpoint that is read loosely would let a wrong one pass for the one that was kept.
+  // With a lenient parser, a wrong checkpoint could pass for the stored one.
   it.each([
     ['no text', '', /not an audit checkpoint/],
     ['another text', 'hello', /not an audit checkpoint/],
@@ -310,7 +309,7 @@ describe('checkpoint', () => {
     ['a day that is none', line.replace('2026-11-20', '2026-02-30'), /no valid time/],
     ['an hour that is none', line.replace('12:00', '25:00'), /no valid time/],
     ['a time without milliseconds', line.replace('.000Z', 'Z'), /no valid time/],
-  ])('refuses %s', (_name, wrong, message) => {
+  ])('is rejected if it has %s', (_name, wrong, message) => {
     expect(() => parseCheckpoint(wrong)).toThrow(message)
   })
 })

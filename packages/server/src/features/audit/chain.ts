@@ -3,14 +3,14 @@ import { type Checkpoint, genesisHash } from '@wardline/contract'
 
 export const sha256Hex = (text: string): string => hash('sha256', text, 'hex')
 
-/** One line without its line feed: `wardline-audit-checkpoint v1 seq=<n> hash=<hex> at=<ISO 8601>`. */
+/** Returns `wardline-audit-checkpoint v1 seq=<n> hash=<hex> at=<ISO 8601>`, without a line feed. */
 export function formatCheckpoint({ seq, hash, at }: Checkpoint): string {
   return `wardline-audit-checkpoint v1 seq=${seq} hash=${hash} at=${new Date(at).toISOString()}`
 }
 
 const checkpointForm = /^wardline-audit-checkpoint v1 seq=(\d{1,16}) hash=([0-9a-f]{64}) at=(\d{4}-[0-9T:.-]{1,20}Z)$/
 
-/** Reads exactly what `formatCheckpoint` writes, white space around it aside; throws an Error with one sentence. */
+/** Parses the output of `formatCheckpoint`, ignoring white space around it. Throws an Error with one sentence. */
 export function parseCheckpoint(text: string): Checkpoint {
   const line = text.trim()
   const found = checkpointForm.exec(line)

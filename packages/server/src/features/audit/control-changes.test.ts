@@ -14,7 +14,7 @@ let viewer: { id: string; key: string }
 /** Milliseconds between two changes. */
 const step = 60_000
 
-/** Two instances, killed and resumed in turns by the operator, each a minute after the other; then the key is revoked. */
+/** An operator kills and resumes two instances in turn, with a minute between changes; then its key is revoked. */
 beforeAll(async () => {
   service = await openTestService()
   operator = await service.createKey('operator')
@@ -40,7 +40,7 @@ const read = async (query = '') =>
 const summary = ({ changes }: Changes) => changes.map(({ action, instance_id }) => `${action} ${instance_id}`)
 
 describe('control changes', () => {
-  it('say who killed and resumed what, newest first, by the name of a key that is revoked', async () => {
+  it('contain actor, instance and reason, newest first, with the names of revoked keys', async () => {
     const list = await read()
     expect(summary(list)).toEqual([
       'suspend bot-b',
@@ -69,7 +69,7 @@ describe('control changes', () => {
     expect(list.next).toBe(null)
   })
 
-  it('page without a gap or a double', async () => {
+  it('are paged without gaps or duplicates', async () => {
     const seqs: number[] = []
     for (let next: string | null = ''; next !== null; ) {
       const page: Changes = await read(`?limit=2${next === '' ? '' : `&before=${next}`}`)
@@ -79,7 +79,7 @@ describe('control changes', () => {
     expect(seqs).toEqual((await read()).changes.map(({ seq }) => seq))
   })
 
-  it('are found by instance, by time and by place', async () => {
+  it('are filtered by instance, by time and by cursor', async () => {
     expect(summary(await read('?instance_id=bot-b'))).toEqual(['suspend bot-b', 'resume bot-b', 'suspend bot-b'])
     const { changes } = await read()
     const [from, to] = [changes[3]!.at, changes[1]!.at]
@@ -95,7 +95,7 @@ describe('control changes', () => {
     ['from=yesterday', 'from must be an ISO 8601 instant.'],
     ['to=2026-40-40T00:00:00Z', 'to must be an ISO 8601 instant.'],
     ['instance_id=A%20B', 'instance_id may contain only lower-case letters, digits, _ and -.'],
-  ])('refuse %s by name and rule', async (query, error) => {
+  ])('requests with %s get 400 with the name and the rule', async (query, error) => {
     const answer = await service.call('GET', `/api/control-changes?${query}`)
     expect([answer.status, answer.body]).toEqual([400, { error }])
   })
@@ -105,7 +105,7 @@ type Page = Static<typeof AuditPage>
 const audit = async (query: string) => (await service.call<Page>('GET', `/api/audit?${query}`)).body
 
 describe('the audit log', () => {
-  it('is found by the name or the id of a key, also of one that is revoked', async () => {
+  it('is filtered by the name or id of a key, even a revoked one', async () => {
     const byName = await audit('actor=operator%20of%20a%20test')
     expect(byName.entries).toHaveLength(6)
     expect(new Set(byName.entries.map(({ actor_name }) => actor_name))).toEqual(new Set(['operator of a test']))
@@ -118,7 +118,7 @@ describe('the audit log', () => {
     ])
   })
 
-  it('is found by action, by group of actions, by target and by time', async () => {
+  it('is filtered by action, by group of actions, by target and by time', async () => {
     expect((await audit('action=instance.resume')).entries).toHaveLength(3)
     expect((await audit('action=key.*')).entries.map(({ action }) => action)).toEqual([
       'key.create',
@@ -137,7 +137,7 @@ describe('the audit log', () => {
     expect((await audit(`to=${now}`)).entries).toHaveLength(8)
   })
 
-  it('comes in either order, page by page', async () => {
+  it('is paged in either order', async () => {
     const oldest = (await audit('limit=1000')).entries.map(({ seq }) => seq)
     expect(oldest).toEqual(Array.from({ length: 10 }, (_, index) => index + 1))
     for (const [order, cursor] of [
@@ -159,7 +159,7 @@ describe('the audit log', () => {
     ['order=random', 'order must be oldest, or newest.'],
     ['actor=', 'actor must not be empty.'],
     ['from=2026-40-40T00:00:00Z', 'from must be an ISO 8601 instant.'],
-  ])('refuses %s by name and rule', async (query, error) => {
+  ])('rejects %s with 400, the name and the rule', async (query, error) => {
     const answer = await service.call('GET', `/api/audit?${query}`)
     expect([answer.status, answer.body]).toEqual([400, { error }])
   })

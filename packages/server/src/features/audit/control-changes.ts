@@ -4,7 +4,7 @@ import type { Db } from '../../db/database.ts'
 import type { KeyNames } from './audit.ts'
 import { type EntryFilter, findEntries } from './queries.ts'
 
-/** A version that an edit of the row made unreadable is 0; `audit verify` finds the edit. */
+/** Returns 0 if a manual edit of the row made the version unreadable; `audit verify` detects the edit. */
 function versionOf(after: string | null): number {
   try {
     const { version } = JSON.parse(after ?? '{}') as { version?: unknown }
@@ -14,7 +14,7 @@ function versionOf(after: string | null): number {
   }
 }
 
-/** Kills and resumes in the order of commit, or the newest first, at most `limit`. */
+/** Returns at most `limit` kills and resumes, in order of commit or newest first. */
 export async function readControlChanges(
   db: Db,
   keys: Pick<KeyNames, 'names'>,

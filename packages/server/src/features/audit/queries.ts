@@ -5,7 +5,7 @@ import type { Schema } from '../../db/schema.ts'
 
 type Row = Schema['audit_log']
 
-/** Appends an entry: the database itself puts the place and the previous hash in, and hashes the whole. */
+/** Appends an entry. The database inserts seq and previous hash and computes the hash, so no round trip is needed. */
 export function appendStatements({ db, dialect }: Database, entry: Omit<ChainEntry, 'seq'>): Statement[] {
   const text = (value: string | null) => sql<string>`cast(${value} as text)`
   const [start, middle, end] = chainTextAround(entry).map(text)
@@ -35,7 +35,7 @@ const entryColumns = {
   new_state: 'text',
 } as const
 
-/** The same for many entries of one action, in their order: one statement, however many they are. */
+/** Appends many entries of one action in the given order, with a constant number of statements. */
 export function appendManyStatements(
   { db, dialect }: Database,
   shared: SharedParts,
@@ -53,7 +53,7 @@ export function appendManyStatements(
   const hash = dialect.sha256Hex(sql`entries.start || chain.hash || entries.middle || ${place} || entries.tail`)
   return [
     dialect.lockFound(db.selectFrom('audit_head').select('id').where('id', '=', 1).compile()),
-    // The empty part of the hash before it gives both terms the same collation, which PostgreSQL asks for.
+    // The empty substr() gives both terms of the recursion the same collation, which PostgreSQL requires.
     sql`with recursive entries as materialized (select * from ${rows} as given),
       chain (ordinal, seq, prev_hash, hash) as (
         select cast(-1 as bigint), cast(seq as bigint), hash, hash from audit_head where id = 1
@@ -77,7 +77,7 @@ export function readEntries(db: Db, afterSeq: number, limit: number): Promise<Ro
   return db.selectFrom('audit_log').selectAll().where('seq', '>', afterSeq).orderBy('seq').limit(limit).execute()
 }
 
-/** Which rows are wanted: all by what is given. Bounds of seq are exclusive; `from` is inclusive, `to` is not. */
+/** All given conditions must match. `after`, `before` and `to` are exclusive, `from` is inclusive. */
 export interface EntryFilter {
   after?: number
   before?: number
@@ -85,10 +85,10 @@ export interface EntryFilter {
   from?: number
   to?: number
   actors?: readonly string[]
-  /** An action, or a group of them that ends in `.*`. */
+  /** An action, or a group of actions such as `key.*`. */
   action?: string
   target?: string
-  /** Kills and resumes only. */
+  /** Only kills and resumes. */
   isControl?: boolean
 }
 
@@ -100,13 +100,13 @@ export function findEntries(db: Db, filter: EntryFilter, order: 'oldest' | 'newe
   if (from !== undefined) query = query.where('at', '>=', from)
   if (to !== undefined) query = query.where('at', '<', to)
   if (actors !== undefined) query = query.where('actor', 'in', actors)
-  // `/` is the character after `.`: a range finds the group without a pattern in which `_` would mean any character.
+  // `/` is the character after `.`. The range selects the group; in LIKE, `_` would match any character.
   if (action?.endsWith('.*')) {
     const group = action.slice(0, -1)
     query = query.where('action', '>=', group).where('action', '<', `${group.slice(0, -1)}/`)
   } else if (action !== undefined) query = query.where('action', '=', action)
   if (target !== undefined) query = query.where('target', '=', target)
-  // Word for word as the partial index has it, which is not found otherwise.
+  // Must be identical to the condition of the partial index, otherwise the database does not use it.
   if (isControl) query = query.where(sql<boolean>`action in ('instance.suspend', 'instance.resume')`)
   return query
     .orderBy('seq', order === 'oldest' ? 'asc' : 'desc')
@@ -114,7 +114,7 @@ export function findEntries(db: Db, filter: EntryFilter, order: 'oldest' | 'newe
     .execute()
 }
 
-/** The last actor of an action, for each of these targets. */
+/** Returns the last actor of an action for each of these targets. */
 export function readLatestActors(db: Db, action: string, targets: readonly string[]) {
   return db
     .selectFrom('audit_log')
@@ -130,7 +130,7 @@ export function readLatestActors(db: Db, action: string, targets: readonly strin
     .execute()
 }
 
-/** The end of the chain; undefined when it was removed. */
+/** Returns the end of the chain; undefined if the row was deleted. */
 export function readHead(db: Db): Promise<{ seq: number; hash: string } | undefined> {
   return db.selectFrom('audit_head').select(['seq', 'hash']).where('id', '=', 1).executeTakeFirst()
 }

@@ -7,7 +7,7 @@ import { listAudit } from './audit-list.ts'
 import type { ChainWatch } from './chain-watch.ts'
 import { readControlChanges } from './control-changes.ts'
 
-/** The cursor of the next page; null when this one was not full. */
+/** Returns the cursor of the next page; null if this page is not full. */
 const nextOf = (rows: readonly { seq: number }[], limit: number) =>
   rows.length < limit ? null : String(rows.at(-1)!.seq)
 

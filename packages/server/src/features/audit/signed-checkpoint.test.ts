@@ -23,7 +23,7 @@ afterAll(async () => {
   await other[Symbol.asyncDispose]()
 })
 
-it('is verified with its signature, also after the key was replaced, and without one as before', async () => {
+it('a checkpoint is accepted with a valid signature, even after a key rotation, and without a signature', async () => {
   const line = await signCheckpoint(service.deps, checkpoint)
   expect(await readCheckpoint(service.deps, `${line}\n`)).toEqual({ checkpoint, isSigned: true })
   expect(await verifyAudit(service.deps.database, checkpoint)).toMatchObject({ ok: true })
@@ -36,8 +36,8 @@ it('is verified with its signature, also after the key was replaced, and without
   expect(await signCheckpoint(service.deps, checkpoint)).not.toBe(line)
 })
 
-// An attacker who rewrote the log has to write a checkpoint for it as well.
-it('is refused when it was altered, or signed by another deployment', async () => {
+// An attacker who rewrites the log also has to forge its checkpoint.
+it('a checkpoint is rejected if it was altered or signed by another deployment', async () => {
   const line = await signCheckpoint(service.deps, checkpoint)
   const altered = line.replace(`seq=${checkpoint.seq}`, `seq=${checkpoint.seq - 1}`)
   await expect(readCheckpoint(service.deps, altered)).rejects.toThrow('The signature of the audit checkpoint is wrong')
@@ -45,8 +45,8 @@ it('is refused when it was altered, or signed by another deployment', async () =
   await expect(readCheckpoint(service.deps, foreign)).rejects.toThrow('not a key of this deployment')
 })
 
-// An attacker who can write the database can put a public key there, but does not know the master secret.
-it('is not verified by a key that was put into the database', async () => {
+// An attacker with write access to the database can insert a public key, but does not know the master secret.
+it('a checkpoint is rejected if its key was inserted into the database', async () => {
   const line = await signCheckpoint(other.deps, checkpoint)
   const { deps } = other
   const [row] = await deps.database.db.selectFrom('signing_keys').selectAll().execute()

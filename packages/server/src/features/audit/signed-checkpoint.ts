@@ -6,7 +6,7 @@ import { currentSigningKey, isSignedBy, ownPublicKey, signEvidence } from './sig
 const signatureForm = / kid=([0-9a-f]{16}) sig=([\w-]{86})$/
 const checkpointKind = 'wardline-checkpoint-v1'
 
-/** The same line with the signature of the deployment. */
+/** Formats the checkpoint as one line and appends a signature of the deployment. */
 export async function signCheckpoint(
   deps: Pick<Deps, 'database' | 'secrets'>,
   checkpoint: Checkpoint,
@@ -17,8 +17,8 @@ export async function signCheckpoint(
 }
 
 /**
- * Reads a checkpoint and checks its signature, if it has one: those of earlier versions have none. Rejects with one
- * sentence.
+ * Parses a checkpoint and verifies its signature, if there is one. Checkpoints of earlier versions have none. Rejects
+ * with an Error of one sentence.
  */
 export async function readCheckpoint(
   deps: Pick<Deps, 'database' | 'secrets'>,

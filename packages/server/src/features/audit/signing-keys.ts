@@ -17,7 +17,7 @@ import {
 
 type SigningDeps = Pick<Deps, 'database' | 'secrets'>
 
-/** Signs for the deployment. */
+/** Key pair with which the deployment signs. */
 export interface SigningKey {
   kid: string
   /** base64url. */
@@ -25,7 +25,7 @@ export interface SigningKey {
   privateKey: KeyObject
 }
 
-/** Every process derives the same pair: the salt is in the database, the rest in the master secret. */
+/** All processes derive the same pair from the salt in the database and the master secret. */
 const pairOf = (salt: string, { evidenceKey }: Pick<Secrets, 'evidenceKey'>) =>
   keyPairOf(createHmac('sha256', evidenceKey).update(salt).digest())
 
@@ -35,14 +35,14 @@ function newRow(generation: number, secrets: Pick<Secrets, 'evidenceKey'>, now: 
   return { generation, kid, public_key: x, salt, valid_from: now, valid_until: null }
 }
 
-/** The key that signs now; the first call of a deployment creates it. */
+/** Returns the current key; the first call of a deployment creates it. */
 export async function currentSigningKey({ database, secrets }: SigningDeps, now: number): Promise<SigningKey> {
   let [row] = await readSigningKeys(database.db)
   if (!row) {
     try {
       await database.batch([insertSigningKeyStatement(database.db, newRow(1, secrets, now))])
     } catch (fault) {
-      // Another process was first.
+      // Another process has created the key.
       if (!(fault instanceof DatabaseError && fault.constraint)) throw fault
     }
     row = (await readSigningKeys(database.db))[0]!
@@ -52,7 +52,7 @@ export async function currentSigningKey({ database, secrets }: SigningDeps, now:
   return { kid, publicKey: x, privateKey }
 }
 
-/** Every key that ever signed, the newest first. */
+/** Returns all current and former keys, newest first. */
 async function listSigningKeys(db: Db): Promise<EvidenceKey[]> {
   const rows = await readSigningKeys(db)
   return rows.map(({ kid, public_key, valid_from, valid_until }) => ({
@@ -64,10 +64,10 @@ async function listSigningKeys(db: Db): Promise<EvidenceKey[]> {
   }))
 }
 
-/** Anyone may ask for the list: the database is asked this often at most. */
+/** The list is available without a key, so it is cached this long to limit queries. */
 const listedForMs = 2_000
 
-/** The list for those who ask without a key. While the database is down it is as it was last read, and empty before. */
+/** Returns a cached list of keys. If the database is unavailable, it is the last list, or empty if there is none. */
 export function createKeyList(deps: SigningDeps & Pick<Deps, 'clock'>): () => Promise<EvidenceKey[]> {
   let keys: EvidenceKey[] = []
   let reading: Promise<EvidenceKey[]> | undefined
@@ -91,10 +91,10 @@ export function createKeyList(deps: SigningDeps & Pick<Deps, 'clock'>): () => Pr
   }
 }
 
-/** Hours for which signatures of a key are valid after it was replaced: those who keep a list of keys read it daily. */
+/** Default hours that a replaced key stays valid. Clients that store the list of keys should reload it daily. */
 export const defaultOverlapHours = 24
 
-/** Replaces the key. Signatures that the previous one made until the end of the overlap stay valid for good. */
+/** Replaces the key. Signatures that the previous key made before the end of the overlap stay valid forever. */
 export async function rotateSigningKey(
   deps: SigningDeps,
   { actor, overlapHours, now }: { actor: Actor; overlapHours: number; now: number },
@@ -119,7 +119,7 @@ export async function rotateSigningKey(
   return (await listSigningKeys(database.db))[0]!
 }
 
-/** What is signed begins with what it is, so that a signature of one thing is none of another. */
+/** The signed bytes begin with the kind, so that a signature of one kind is not valid for another. */
 export const signEvidence = ({ privateKey }: Pick<SigningKey, 'privateKey'>, kind: string, content: Buffer): string =>
   sign(null, Buffer.concat([Buffer.from(`${kind}\n`), content]), privateKey).toString('base64url')
 
@@ -133,7 +133,7 @@ export function isSignedBy(publicKey: string, kind: string, content: Buffer, sig
   }
 }
 
-/** The public key that the master secret confirms: one that was written into the database by others does not count. */
+/** Returns the public key if the master secret derives it. An attacker may have inserted others into the database. */
 export async function ownPublicKey({ database, secrets }: SigningDeps, kid: string): Promise<string | undefined> {
   const row = (await readSigningKeys(database.db)).find((known) => known.kid === kid)
   return row && pairOf(row.salt, secrets).x === row.public_key ? row.public_key : undefined

@@ -3,12 +3,12 @@ import type { Schema } from '../../db/schema.ts'
 
 export type SigningKeyRow = Schema['signing_keys']
 
-/** The newest first. */
+/** Returns the newest key first. */
 export function readSigningKeys(db: Db): Promise<SigningKeyRow[]> {
   return db.selectFrom('signing_keys').selectAll().orderBy('generation', 'desc').execute()
 }
 
-/** Fails when the generation exists: of two rotations at a time one does nothing. */
+/** Fails if the generation exists, so that only one of two concurrent rotations succeeds. */
 export function insertSigningKeyStatement(db: Db, row: SigningKeyRow): Statement {
   return db.insertInto('signing_keys').values(row).compile()
 }
