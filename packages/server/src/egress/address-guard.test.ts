@@ -9,7 +9,7 @@ const forbidden = (address: string): boolean => isForbidden(address, none)
 // reach.
 describe('without an allow-list', () => {
   it.each([
-    // First and last of each range of the registries.
+    // First and last address of each range of the registries.
     ['this network', '0.0.0.0', '0.255.255.255'],
     ['private, 24 bits', '10.0.0.0', '10.255.255.255'],
     ['shared by customers of a provider', '100.64.0.0', '100.127.255.255'],
@@ -58,7 +58,7 @@ describe('without an allow-list', () => {
   })
 
   it.each([
-    // The neighbours of those ranges, so that no receiver is lost to a wrong length.
+    // Neighbours of those ranges, so that a wrong prefix length is detected.
     ['1.0.0.0', '9.255.255.255', '11.0.0.0', '100.63.255.255', '100.128.0.0', '126.255.255.255', '128.0.0.0'],
     ['169.253.255.255', '169.255.0.0', '172.15.255.255', '172.32.0.0', '191.255.255.255', '192.0.1.0', '192.0.3.0'],
     ['192.88.98.255', '192.88.100.0', '192.167.255.255', '192.169.0.0', '198.17.255.255', '198.20.0.0'],
@@ -73,12 +73,12 @@ describe('without an allow-list', () => {
     ],
     ['2000::', '2001:200::', '2001:db7:ffff::', '2001:db9::', '2001:ffff::', '2003::', '3ffe:ffff::', '3fff:1000::'],
     ['::ffff:8.8.8.8', '64:ff9b::8.8.8.8', '2606:4700:4700::1111', '2a00:1450::1%eth0'],
-  ])('%s and others are not', (...addresses) => {
+  ])('%s and its neighbours are allowed', (...addresses) => {
     expect(addresses.filter(forbidden)).toEqual([])
   })
 
-  // The system connects a mapped address by IPv4; behind NAT64 the other prefix ends at the same place.
-  it('IPv4 is judged the same in every spelling of IPv6', () => {
+  // The system connects a mapped address by IPv4, and NAT64 translates its prefix to the same address.
+  it('IPv4 addresses embedded in IPv6 get the same result as IPv4', () => {
     fc.assert(
       fc.property(fc.ipV4(), (address) => {
         const spellings = [`::ffff:${address}`, `64:ff9b::${address}`]
@@ -92,7 +92,7 @@ describe('without an allow-list', () => {
 describe('an allow-list', () => {
   const within = (allow: string[], address: string): boolean => !isForbidden(address, ranges(allow))
 
-  it('lifts the ban for what it names, in every spelling', () => {
+  it('allows its addresses, including the IPv6 forms of IPv4', () => {
     for (const address of ['10.1.0.0', '10.1.255.255', '::ffff:10.1.2.3', '64:ff9b::a01:203']) {
       expect(within(['10.1.0.0/16'], address), address).toBe(true)
     }
@@ -102,7 +102,7 @@ describe('an allow-list', () => {
     expect(within(['127.0.0.1', '::1'], '::1')).toBe(true)
   })
 
-  it('lifts it for nothing else', () => {
+  it('allows no other addresses', () => {
     for (const address of ['10.0.255.255', '10.2.0.0', '127.0.0.1', '::ffff:10.2.0.0', 'fd00::7', '::10.1.2.3']) {
       expect(within(['10.1.0.0/16', 'fd00:1::/32'], address), address).toBe(false)
     }
@@ -111,14 +111,14 @@ describe('an allow-list', () => {
     expect(within(['::1'], '::2')).toBe(false)
   })
 
-  it('of all of one family says nothing of the other', () => {
+  it('of a whole family does not allow the other family', () => {
     expect(within(['::/0'], '127.0.0.1')).toBe(false)
     expect(within(['0.0.0.0/0'], '::1')).toBe(false)
     expect(within(['0.0.0.0/0'], '127.0.0.1')).toBe(true)
     expect(within(['::/0'], 'fe80::1')).toBe(true)
   })
 
-  it('never makes an address of what is none', () => {
+  it('allows no text that is not an address', () => {
     for (const text of ['localhost', '', '127.1', '0x7f000001', '1.2.3.4.5', ':::']) {
       expect(within(['0.0.0.0/0', '::/0'], text), text).toBe(false)
     }

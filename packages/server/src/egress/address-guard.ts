@@ -1,17 +1,17 @@
 import { BlockList, isIP } from 'node:net'
 
-/** Whether an address, as text, lies within. Anything that is no address does not. */
+/** Whether a text is an address within the ranges. */
 export type Ranges = (address: string) => boolean
 
 /**
- * IPv4-mapped addresses (RFC 4291, section 2.5.5.2), which the system takes for the IPv4 address itself, and the
- * well-known prefix of NAT64 (RFC 6052, section 2.1), through which networks without IPv4 reach all of it.
+ * IPv4-mapped addresses (RFC 4291, section 2.5.5.2), which the system connects by IPv4, and the well-known prefix of
+ * NAT64 (RFC 6052, section 2.1), through which networks without IPv4 reach all IPv4 addresses.
  */
 const prefixesOfIPv4 = ['::ffff:', '64:ff9b::']
 
-/** Ranges from CIDRs, or single addresses. A range of IPv4 holds the IPv6 addresses that lead into it too. */
+/** Parses CIDRs or single addresses. An IPv4 range includes the IPv6 addresses that embed one of its addresses. */
 export function ranges(cidrs: readonly string[]): Ranges {
-  // A list that holds both finds IPv4 addresses in `::/0`.
+  // A single BlockList would match IPv4 addresses in `::/0`.
   const [ofIPv4, ofIPv6] = [new BlockList(), new BlockList()]
   for (const cidr of cidrs) {
     const [network = '', bits] = cidr.split('/')
@@ -23,7 +23,7 @@ export function ranges(cidrs: readonly string[]): Ranges {
     ofIPv4.addSubnet(network, length, 'ipv4')
     for (const prefix of prefixesOfIPv4) ofIPv6.addSubnet(`${prefix}${network}`, 96 + length, 'ipv6')
   }
-  // A zone, which says by which interface, is not looked at.
+  // BlockList ignores the zone of an address, such as `%eth0`.
   return (address) => {
     const family = isIP(address)
     if (family === 0) return false
@@ -32,9 +32,10 @@ export function ranges(cidrs: readonly string[]): Ranges {
 }
 
 /**
- * Where no receiver of alerts is, from https://www.iana.org/assignments/iana-ipv4-special-registry and
- * https://www.iana.org/assignments/iana-ipv6-special-registry. The few addresses within that are reachable from
- * everywhere serve protocols, not receivers.
+ * Special-purpose ranges, which contain no receivers of alerts, from
+ * https://www.iana.org/assignments/iana-ipv4-special-registry and
+ * https://www.iana.org/assignments/iana-ipv6-special-registry. The few globally reachable addresses in them serve
+ * protocols.
  */
 const special = ranges([
   '0.0.0.0/8', // this network; the system takes it for itself
@@ -60,12 +61,12 @@ const special = ranges([
 ])
 
 /**
- * All of IPv6 that can hold a receiver: what is assigned of it (https://www.iana.org/assignments/ipv6-address-space), and
- * what ends at an IPv4 address. Loopback, link-local, site-local, unique local (metadata of AWS and Google), multicast,
- * IPv4-compatible and local NAT64 (64:ff9b:1::/48, RFC 8215) lie outside.
+ * Addresses that a receiver can have: assigned IPv6 (https://www.iana.org/assignments/ipv6-address-space), IPv4, and
+ * IPv6 that embeds IPv4. Excludes loopback, link-local, site-local, unique local (metadata of AWS and Google),
+ * multicast, IPv4-compatible and local NAT64 (64:ff9b:1::/48, RFC 8215).
  */
 const assigned = ranges(['2000::/3', '0.0.0.0/0'])
 
-/** Whether URLs given by API must not lead there. Whatever is no address is forbidden. */
+/** Whether URLs from the API must not lead to the address. Any text that is not an address is forbidden. */
 export const isForbidden = (address: string, allowed: Ranges): boolean =>
   !allowed(address) && (special(address) || !assigned(address))

@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 import type { InboundAnswer } from './egress.ts'
 
-/** Enough for every receiver that says why; what is longer is a web page, or meant to fill the memory. */
+/** Enough for every error message; longer responses are web pages, or an attempt to fill the memory. */
 const maxBytes = 64 * 1024
 
 /**
- * Reads an answer. Once its status has come it counts, with as much of its text as came: a message that was taken must
- * not be sent again because the rest of a sentence was lost. A connection with more to say is closed.
+ * Reads a response. An interrupted one is returned with the part of the body that was received, because an accepted
+ * message must not be sent again. A connection that sends more than the limit is closed.
  */
 export async function readAnswer(response: IncomingMessage): Promise<InboundAnswer> {
   const chunks: Buffer[] = []
@@ -18,13 +18,13 @@ export async function readAnswer(response: IncomingMessage): Promise<InboundAnsw
       if (size > maxBytes) break
     }
   } catch {
-    // Ended early, by either side.
+    // Interrupted by either side.
   }
   const bytes = Buffer.concat(chunks).subarray(0, maxBytes)
   return {
     status: response.statusCode!,
     headers: Object.fromEntries(Object.entries(response.headersDistinct).map(([name, values]) => [name, values![0]!])),
-    // As part of a stream, so that a character that was cut in two is left out.
+    // `stream` omits an incomplete character at the end.
     body: new TextDecoder().decode(bytes, { stream: true }),
   }
 }

@@ -1,12 +1,12 @@
 import { isIP } from 'node:net'
 import { isForbidden, type Ranges } from './address-guard.ts'
 
-// What is asked of a destination before anything is sent. Each rule gives the predicate of a sentence about what is
-// broken, to be put behind whatever names the destination.
+// Checks of a destination before a connection is opened. Each returns the predicate of a sentence, to which the caller
+// adds the subject.
 
 /**
- * Schemes of receivers with their ports: RFC 9110, section 4.2; RFC 6409; RFC 8314; RFC 5425. For syslog over plain TCP none is registered, and 514 is what
- * servers are set up with. */
+ * Schemes of receivers with their default ports: RFC 9110, section 4.2; RFC 6409; RFC 8314; RFC 5425. Syslog over plain
+ * TCP has no registered port; servers usually use 514. */
 const schemePorts: Record<string, number> = {
   'https:': 443,
   'http:': 80,
@@ -17,13 +17,13 @@ const schemePorts: Record<string, number> = {
 }
 
 export interface Target {
-  /** A name, or an address without brackets. */
+  /** Name, or address without brackets. */
   host: string
   port: number
   protocol: 'https' | 'http' | 'other'
 }
 
-/** A URL that passed `formFault`, as what it leads to. */
+/** Returns the target of a URL that passed `formFault`. */
 export function targetOf({ protocol, hostname, port }: URL): Target {
   return {
     host: hostname.replace(/^\[(.*)\]$/, '$1'),
@@ -32,7 +32,7 @@ export function targetOf({ protocol, hostname, port }: URL): Target {
   }
 }
 
-/** A login of HTTP in a URL gets into logs on its way; mail servers have no other place for it. */
+/** Proxies and servers log credentials in HTTP URLs. Mail settings have no other place for credentials. */
 export function formFault({ protocol, hostname, username, password }: URL): string | undefined {
   if (schemePorts[protocol] === undefined) return `must begin with ${Object.keys(schemePorts).join('//, ')}//.`
   if (hostname === '') return 'must name a host.'
@@ -40,7 +40,7 @@ export function formFault({ protocol, hostname, username, password }: URL): stri
   return isWithoutLogin || /^smtps?:$/.test(protocol) ? undefined : 'must not contain a user or a password.'
 }
 
-/** Below 1024 are the services of the system: a POST, or a line of syslog, could be a command to one of those. */
+/** Ports below 1024 belong to system services, which could take a POST or a line of syslog for a command. */
 const systemPorts = { http: [80, 443], other: [25, 465, 514, 587, 601] }
 
 export function portFault({ port, protocol }: Target): string | undefined {
@@ -50,7 +50,7 @@ export function portFault({ port, protocol }: Target): string | undefined {
     : `must be reached by port ${ports.join(', ')} or one from 1024 on.`
 }
 
-/** Of several addresses all must be allowed: which one is connected to is chance. */
+/** All addresses of a name must be allowed, because any of them may be used. */
 export function addressFault({ host, protocol }: Target, addresses: readonly string[], allowed: Ranges) {
   const forbidden = addresses.find((address) => isForbidden(address, allowed))
   if (forbidden !== undefined) {

@@ -16,7 +16,7 @@ describe('the URL of a channel', () => {
     ],
     ...['smtps://user:p%40ss@mail.example.com:465', 'tcp://logs.example.com', 'tcp://logs.example.com:601'],
     ...['tls://logs.example.com', 'tls://[2606:2800:21f::1]:6514', 'HTTPS://HOOKS.EXAMPLE.COM/'],
-  ])('may be %s', async (url) => {
+  ])('is accepted: %s', async (url) => {
     expect(await faultOf(url)).toBeUndefined()
   })
 
@@ -38,18 +38,18 @@ describe('the URL of a channel', () => {
       'http://h.example/s3cret',
       'must be reached by https://: plain http:// is only for addresses that WARDLINE_ALERT_ALLOW_CIDRS names.',
     ],
-  ])('may not be %s', async (url, fault) => {
+  ])('is rejected with a reason: %s', async (url, fault) => {
     expect(await faultOf(url)).toBe(fault)
   })
 
-  it('must not be a name of a forbidden address, whatever else it is a name of', async () => {
+  it('is rejected if one of the addresses of its name is forbidden', async () => {
     const fault = 'resolves to 10.0.0.7, which WARDLINE_ALERT_ALLOW_CIDRS does not allow.'
     for (const scheme of ['https', 'http', 'smtp', 'smtps', 'tcp', 'tls']) {
       expect(await faultOf(`${scheme}://h.example`, [], ['93.184.215.14', '10.0.0.7'])).toBe(fault)
     }
   })
 
-  it('may lead to addresses that are named, by plain HTTP too', async () => {
+  it('is accepted for addresses in the allow-list, even with plain HTTP', async () => {
     const allow = ['10.0.0.0/24', 'fd00::/8']
     expect(await faultOf('http://h.example/', allow, ['10.0.0.7', 'fd00::7'])).toBeUndefined()
     expect(await faultOf('http://10.0.0.7:8080/', allow)).toBeUndefined()
@@ -60,8 +60,8 @@ describe('the URL of a channel', () => {
     expect(await faultOf('https://h.example/', allow, ['10.0.1.7'])).toMatch(/^resolves to 10\.0\.1\.7/)
   })
 
-  // The name service may be away just now; each try judges again.
-  it('may be a name of which nothing is known', async () => {
+  // The name service may be unavailable now; each attempt checks the addresses again.
+  it('is accepted if its name cannot be resolved', async () => {
     const unknown = async () => Promise.reject(Object.assign(new Error(), { code: 'ENOTFOUND' }))
     const silent = () => new Promise<string[]>(() => {})
     expect(await destinationFault('https://h.example/', [], { resolve: unknown })).toBeUndefined()
@@ -69,7 +69,7 @@ describe('the URL of a channel', () => {
     expect(await faultOf('https://h.example/', [], [])).toBeUndefined()
   })
 
-  it('is asked of the name service of the machine', async () => {
+  it('is resolved by the name service of the machine by default', async () => {
     expect(await destinationFault('https://localhost/', [])).toMatch(/^resolves to (127\.0\.0\.1|::1), which/)
   })
 })

@@ -2,15 +2,15 @@ import { ranges } from './address-guard.ts'
 import { addressFault, formFault, portFault, targetOf } from './destination-rules.ts'
 import { addressesOf, askSystem } from './resolve.ts'
 
-/** The request that creates a channel waits for the answer. */
+/** Short, because the request that creates a channel waits for it. */
 const resolvedWithinMs = 2_000
 
 /**
- * Why no alerts can be sent to a URL that was given by API: the predicate of a sentence, to be put behind the name of the
- * field, without anything of the URL but an address. Undefined when nothing speaks against it, as for a name that cannot
- * be resolved now: what it leads to is judged again at each try.
+ * Returns why alerts must not be sent to a URL from the API, as the predicate of a sentence whose subject is the name
+ * of the field. It quotes nothing of the URL except its address. Undefined if the URL is allowed or its name cannot be
+ * resolved now; the addresses are checked again at each attempt.
  *
- * @param allow CIDRs of private addresses that may be sent to
+ * @param allow CIDRs of private addresses that are allowed
  */
 export async function destinationFault(
   url: string,

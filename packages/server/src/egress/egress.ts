@@ -9,29 +9,29 @@ export interface OutboundRequest {
 
 export interface InboundAnswer {
   status: number
-  /** Names in lower case; of several of one name the first. */
+  /** Names in lower case; the first value of a repeated header. */
   headers: Record<string, string>
-  /** At most 64 KiB of UTF-8; what came of it, for an answer that broke off after its status. */
+  /** At most 64 KiB of UTF-8; the received part if the response was interrupted. */
   body: string
 }
 
-/** A host and port to speak another protocol with. */
+/** Host and port for protocols other than HTTP. */
 export interface Destination {
   host: string
   port: number
-  /** TLS from the first byte; the certificate must be one of the host. */
+  /** TLS from the first byte; the certificate must be valid for the host. */
   tls: boolean
 }
 
-/** An answer to a GET, with the time for which the certificate of its server is valid; none over plain HTTP. */
+/** Response to a GET, with the validity of the server's certificate; undefined over plain HTTP. */
 export interface FetchedAnswer extends InboundAnswer {
   certificate: { from: number; until: number } | undefined
 }
 
-/** 'forbidden': the guard does not allow it; 'certificate': the server did not prove to be of its name. */
+/** 'forbidden': the destination is not allowed; 'certificate': the server's certificate is not valid for the host. */
 export type EgressFault = 'forbidden' | 'certificate' | 'unreachable'
 
-/** Why nothing came back. The message is one plain sentence without the URL's secrets. */
+/** Why a request failed. The message is one sentence without the URL's secrets. */
 export class EgressError extends Error {
   override name = 'EgressError'
   readonly kind: EgressFault
@@ -42,18 +42,18 @@ export class EgressError extends Error {
   }
 }
 
-/** The way out of the service. A redirect is an answer like any other, never followed. */
+/** Client for outbound connections. Redirects are returned and never followed. */
 export interface Egress {
-  /** Resolves with whatever the receiver answered. Rejects with EgressError. */
+  /** Resolves with the response, whatever its status. Rejects with EgressError. */
   post(request: OutboundRequest, signal?: AbortSignal): Promise<InboundAnswer>
-  /** An open connection. Rejects with EgressError. */
+  /** Opens a connection. Rejects with EgressError. */
   connect(destination: Destination, signal?: AbortSignal): Promise<Socket>
-  /** Closes connections that are kept for the next request. */
+  /** Closes idle connections of the pool. */
   close(): void
 }
 
-/** A way out that also reads pages. */
+/** Client that can also send GET requests. */
 export interface ReadingEgress extends Egress {
-  /** On a new connection, so that the certificate is the one that is shown now. Rejects with EgressError. */
+  /** Uses a new connection, so that the certificate is the current one. Rejects with EgressError. */
   get(request: Pick<OutboundRequest, 'url' | 'headers'>, signal?: AbortSignal): Promise<FetchedAnswer>
 }

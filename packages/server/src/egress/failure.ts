@@ -1,6 +1,6 @@
 import { EgressError, type EgressFault } from './egress.ts'
 
-/** Sentences by the code of an error, of Node, OpenSSL or llhttp; the first that matches. */
+/** Sentences by error code of Node, OpenSSL or llhttp; the first match is used. */
 const sentences: [code: RegExp, sentence: (host: string, code: string) => string, kind?: EgressFault][] = [
   [/^(ENOTFOUND|EAI_\w+)$/, (host, code) => `The name ${host} could not be resolved (${code}).`],
   [/^ECONNREFUSED$/, (host) => `${host} refused the connection.`],
@@ -17,7 +17,7 @@ const sentences: [code: RegExp, sentence: (host: string, code: string) => string
   [/^E[A-Z]+$/, (host, code) => `${host} could not be reached (${code}).`],
 ]
 
-/** Says of any error why nothing came back from a host, in words that show nothing else of where and what was sent. */
+/** Converts an error to a sentence that reveals only the host, nothing else of the URL, headers or body. */
 export function egressError(fault: unknown, host: string): EgressError {
   if (fault instanceof EgressError) return fault
   const { code = 'unknown' } = fault as NodeJS.ErrnoException

@@ -6,8 +6,8 @@ import { EgressError } from './egress.ts'
 import { createEgress } from './open-egress.ts'
 import { askSystem, type Resolve } from './resolve.ts'
 
-// Every URL here leads to this machine, its network or its cloud's metadata when parsed carelessly. An operator who may
-// create channels could make the service call internal hosts, and read the answer in the log of deliveries.
+// Every URL here leads to this machine, its network or its cloud's metadata if it is parsed carelessly. An operator who
+// may create channels could make the service call internal hosts, and read the responses in the delivery log (SSRF).
 
 const spellings: Record<string, string[]> = {
   plainly: [
@@ -114,7 +114,7 @@ const spellings: Record<string, string[]> = {
   'with spaces around': [' 127.0.0.1', '\t127.0.0.1', '127.0.0.1\n', '127.\n0.0.1', '12\t7.0.0.1', 'local\rhost'],
 }
 
-/** What the name service says of names; it reads forms of IPv4 addresses itself. */
+/** Results of the name service. Numeric forms of IPv4 addresses are resolved without it. */
 const names: Record<string, string[]> = {
   'localhost.localdomain': ['127.0.0.1'],
   'localtest.me': ['127.0.0.1', '::1'],
@@ -124,14 +124,14 @@ const names: Record<string, string[]> = {
   'six.example.com': ['::1'],
   'mapped.example.com': ['::ffff:127.0.0.1'],
   'zone.example.com': ['::1%lo'],
-  // One of several is enough: which of them is connected to is chance.
+  // One forbidden address is enough, because any of them may be used.
   'both.example.com': ['93.184.215.14', '2606:2800:21f::1', '127.0.0.1'],
   'xn--bcher-kva.example': ['127.0.0.1'],
   localhost: ['127.0.0.1', '::1'],
-  // The private address behind an attacker's name: no form of URL may reach it.
+  // An attacker's name with a private address, which no form of URL may reach.
   'hooks.example.com': ['127.0.0.1'],
 }
-/** Forms of IPv4 addresses that the system's resolver accepts; with a trailing dot it would ask DNS for them. */
+/** Forms of IPv4 addresses that the system's resolver accepts; with a trailing dot it would send them to DNS. */
 const isNumeric = (name: string): boolean =>
   /^[\da-fx.]*[\da-f]$/i.test(name) && isIP(URL.parse(`http://${name}`)?.host ?? '') === 4
 const resolve: Resolve = async (name) => {
@@ -145,7 +145,7 @@ let port = 0
 let connections = 0
 const listeners: Server[] = []
 
-/** The same port on both loopback addresses; a machine without IPv6 has nothing there to protect. */
+/** Listens on the same port of both loopback addresses, or of one on a machine without IPv6. */
 async function listen(): Promise<void> {
   for (const host of ['127.0.0.1', '::1']) {
     const server = createServer((socket) => {
@@ -165,7 +165,7 @@ async function listen(): Promise<void> {
 }
 
 const request = (url: string) => ({ url, headers: {}, body: '{}' })
-/** The host of a spelling with the port of the listener, wherever in it the host stands. */
+/** Builds a URL from a spelling, with the port of the listener after the host. */
 const urlOf = (scheme: string, spelling: string): string => {
   const [, front = '', rest = ''] = /^(.*?)((?:[\\/?#].*)?)$/s.exec(spelling) ?? []
   return `${scheme}${front}:${port}${rest}/path`
@@ -186,16 +186,16 @@ afterAll(async () => {
   for (const server of listeners) await once(server.close(), 'close')
 })
 
-/** What refuses: the rules, the reader of URLs, or a name service that finds nothing. */
+/** Errors of the rules, of the URL parser, or of a name service without a result. */
 const refusal =
   /WARDLINE_ALERT_ALLOW_CIDRS does not allow\.$|must not contain a user|is not valid\.$|could not be resolved/
 
-describe('a guarded way out', () => {
-  it('is checked with more than 150 spellings', () => {
+describe('a guarded egress', () => {
+  it('is tested with more than 150 spellings', () => {
     expect(all.length).toBeGreaterThan(150)
   })
 
-  it.each(all)('connects to nothing for https://$host ($how)', async ({ host }) => {
+  it.each(all)('opens no connection for https://$host ($how)', async ({ host }) => {
     connections = 0
     for (const scheme of ['https://', 'HTTPS://', 'https:\\\\', 'https:', 'https:////']) {
       const fault = await failureOf(guarded.post(request(urlOf(scheme, host))))
@@ -205,15 +205,15 @@ describe('a guarded way out', () => {
     expect(connections).toBe(0)
   })
 
-  it.each(all)('connects to nothing for http://$host ($how)', async ({ host }) => {
+  it.each(all)('opens no connection for http://$host ($how)', async ({ host }) => {
     connections = 0
     const fault = await failureOf(guarded.post(request(urlOf('http://', host))))
     expect((fault as Error).message).toMatch(refusal)
     expect(connections).toBe(0)
   })
 
-  // Schemes unknown to browsers keep hosts as they are written, and the system parses those by other rules.
-  it.each(all)('connects to nothing for tcp://$host ($how)', async ({ host }) => {
+  // URLs with schemes unknown to browsers keep the host as written, and the system parses it by other rules.
+  it.each(all)('opens no connection for tcp://$host ($how)', async ({ host }) => {
     connections = 0
     const url = URL.parse(urlOf('tcp://', host))
     const hosts = [host, ...(url === null ? [] : [url.hostname, url.hostname.replace(/^\[(.*)\]$/, '$1')])]
@@ -236,13 +236,13 @@ describe('a guarded way out', () => {
       'unix:/run/x.sock',
     ],
     ...['javascript:0', 'blob:https://127.0.0.1/x', 'tcp://127.0.0.1/', '//127.0.0.1/', '127.0.0.1', '', 'https://'],
-  ])('posts nothing to %s', async (url) => {
+  ])('rejects a POST to %s', async (url) => {
     expect(await failureOf(guarded.post(request(url)))).toBeInstanceOf(EgressError)
   })
 })
 
 describe('the settings of a channel', () => {
-  it.each(all)('are refused, or nothing is known yet, for $host ($how)', async ({ host }) => {
+  it.each(all)('are rejected for $host ($how), unless its name cannot be resolved', async ({ host }) => {
     const faults =
       /^(must be a URL\.|must not contain a user or a password\.|(leads|resolves) to \S+, which WARDLINE_.*\.)$/
     for (const scheme of ['https://', 'http://', 'smtp://', 'smtps://', 'tcp://', 'tls://']) {
@@ -256,8 +256,8 @@ describe('the settings of a channel', () => {
   })
 })
 
-describe('a way out without a guard', () => {
-  // What the tests above refuse would otherwise arrive: they do not pass because nothing leads there.
+describe('an egress without a guard', () => {
+  // Proves that the URLs of the tests above do reach the listener without the guard.
   it.each([
     ...['127.0.0.1', '0177.0.0.1', '0x7f.1', '2130706433', '127.1', '①②⑦.0.0.1', '%31%32%37.0.0.1', '127.0.0.1.'],
     ...['localhost', 'localtest.me', 'bücher.example', 'ⓛⓞⓒⓐⓛⓗⓞⓢⓣ', '127.0.0.1\\@hooks.example.com', '12\t7.0.0.1'],

@@ -13,7 +13,7 @@ const linesOf = (text: string): string[][] =>
       .filter((word) => word !== ''),
   )
 
-/** Addresses by name, in lower case, as hosts(5) writes them. */
+/** Parses hosts(5). Returns the addresses by name in lower case. */
 export function parseHosts(text: string): Map<string, string[]> {
   const addresses = new Map<string, string[]>()
   for (const [address = '', ...names] of linesOf(text)) {
@@ -25,18 +25,18 @@ export function parseHosts(text: string): Map<string, string[]> {
   return addresses
 }
 
-/** How names are completed, as resolv.conf(5) writes it. */
+/** Search options of resolv.conf(5). */
 interface Search {
   domains: string[]
-  /** A name with so many dots is first looked up as it is. */
+  /** A name with at least this many dots is first looked up without a search domain. */
   ndots: number
 }
 
-/** Older systems read six; with more, look-ups outnumber addresses. */
+/** Bounds the queries per name. glibc before 2.26 uses six domains (resolv.conf(5)). */
 const maxDomains = 10
 const maxNdots = 15
 
-/** Of `domain` and `search` the last one counts. */
+/** Parses resolv.conf(5). The last `domain` or `search` line takes precedence. */
 export function parseSearch(text: string): Search {
   const search: Search = { domains: [], ndots: 1 }
   for (const [keyword, ...words] of linesOf(text)) {
@@ -53,7 +53,7 @@ export function parseSearch(text: string): Search {
   return search
 }
 
-/** What a file says, read again when it changed. A file that is missing says nothing. */
+/** Returns a reader that parses the file again after it has changed. A missing file is read as empty. */
 export function watchedFile<Content>(path: string, parse: (text: string) => Content): () => Promise<Content> {
   let known: { mark: string; content: Content } | undefined
   return async () => {
@@ -67,7 +67,7 @@ export function watchedFile<Content>(path: string, parse: (text: string) => Cont
   }
 }
 
-/** What to ask for, in this order (resolv.conf(5)): a name that ends with a dot is complete. */
+/** Returns the names to query, in order (resolv.conf(5)). A name that ends with a dot gets no search domain. */
 export function candidatesOf(name: string, { domains, ndots }: Search): string[] {
   if (name.endsWith('.')) return [name.slice(0, -1)]
   const completed = domains.map((domain) => `${name}.${domain}`)

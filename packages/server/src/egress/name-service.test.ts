@@ -14,7 +14,7 @@ import { createEgress } from './open-egress.ts'
 
 const types: Record<number, 'A' | 'AAAA'> = { 1: 'A', 28: 'AAAA' }
 
-/** A name server on its own socket. Names below `dead.test` get no answer. */
+/** Starts a name server. Names below `dead.test` get no answer. */
 async function startNameServer(records: Record<string, { A?: string[]; AAAA?: string[] | 'silent' }>) {
   const asked: string[] = []
   const socket: Socket = createSocket('udp4')
@@ -35,7 +35,7 @@ async function startNameServer(records: Record<string, { A?: string[]; AAAA?: st
     if (found === 'silent') return
     const header = Buffer.alloc(12)
     query.copy(header, 0, 0, 2)
-    // An answer, recursion available; 3 = no such name.
+    // A response with recursion available; 3 = NXDOMAIN.
     header.writeUInt16BE(0x8180 | (record ? 0 : 3), 2)
     header.writeUInt16BE(1, 4)
     header.writeUInt16BE(found.length, 6)
@@ -91,15 +91,15 @@ afterEach(async () => {
 })
 
 describe('a name', () => {
-  it('has the addresses of both families', async () => {
+  it('resolves to the addresses of both families', async () => {
     expect((await serviceOf()('both.good.test', never())).toSorted()).toEqual(['127.0.0.1', '127.0.0.2', '::1'])
   })
 
-  it('has the addresses of one family when the other gets no answer', async () => {
+  it('resolves to the addresses of one family if the other gets no answer', async () => {
     expect(await serviceOf()('half.good.test', never())).toEqual(['127.0.0.1'])
   })
 
-  it('is looked for in the hosts file first, as that is by now', async () => {
+  it('is looked up in the current hosts file first', async () => {
     const resolve = serviceOf('192.0.2.7 Hooks.Good.test alias # comment\n::1 alias\n')
     expect(await resolve('hooks.good.test', never())).toEqual(['192.0.2.7'])
     expect(await resolve('ALIAS', never())).toEqual(['192.0.2.7', '::1'])
@@ -108,7 +108,7 @@ describe('a name', () => {
     expect(await resolve('hooks.good.test', never())).toEqual(['192.0.2.77'])
   })
 
-  it('is completed as resolv.conf says', async () => {
+  it('is completed with the search domains of resolv.conf', async () => {
     const resolve = serviceOf('', 'search other.test ns.cluster.test\noptions ndots:5\n')
     expect(await resolve('receiver', never())).toEqual(['127.0.0.9'])
     expect(await resolve('hooks.good.test', never())).toEqual(['127.0.0.1'])
@@ -117,7 +117,7 @@ describe('a name', () => {
     expect(server.asked.toSorted()).toEqual(['A receiver', 'AAAA receiver'])
   })
 
-  it('of this machine is never asked for, nor is another form of an address', async () => {
+  it('is resolved without a query if it is localhost or a numeric address', async () => {
     const resolve = serviceOf()
     expect(await resolve('localhost', never())).toEqual(['127.0.0.1', '::1'])
     expect(await resolve('x.localhost.', never())).toEqual(['127.0.0.1', '::1'])
@@ -125,7 +125,7 @@ describe('a name', () => {
     expect(server.asked).toEqual([])
   })
 
-  it('is asked for once by all that want it at the same time, and again afterwards', async () => {
+  it('is queried once for concurrent callers, and again later', async () => {
     const resolve = serviceOf()
     await Promise.all(Array.from({ length: 20 }, () => resolve('hooks.good.test', never())))
     expect(server.asked.toSorted()).toEqual(['A hooks.good.test', 'AAAA hooks.good.test'])
@@ -133,7 +133,7 @@ describe('a name', () => {
     expect(server.asked).toHaveLength(4)
   })
 
-  it('that does not exist is not asked for again within two seconds', async () => {
+  it('is not queried again within two seconds if it does not exist', async () => {
     const resolve = serviceOf()
     expect(await codeOf(resolve('unknown.test', never()))).toBe('ENOTFOUND')
     expect(await codeOf(resolve('unknown.test', never()))).toBe('ENOTFOUND')
@@ -144,12 +144,12 @@ describe('a name', () => {
   })
 })
 
-// An agent's operator names a receiver in a zone whose servers are silent: look-ups of the system run in four threads and
-// go on for a minute, so that soon no other name is resolved, and no file read.
+// An operator configures a receiver in a zone whose servers do not answer. Look-ups by the system would block the four
+// threads of libuv for a minute, so that no other name is resolved and no file is read.
 describe('a zone that does not answer', () => {
   const dead = Array.from({ length: 40 }, (_, index) => `h${index}.dead.test`)
 
-  it('costs only those who ask for its names', async () => {
+  it('delays only look-ups of its names', async () => {
     const resolve = serviceOf()
     const end = new AbortController()
     const waiting = dead.map((name) => codeOf(resolve(name, end.signal)))
@@ -162,7 +162,7 @@ describe('a zone that does not answer', () => {
     expect(await open.post(request)).toMatchObject({ status: 200, body: 'ok' })
     open.close()
     receiver.close()
-    // These look-ups have no caller left: they are cancelled, and not cached as failed.
+    // Look-ups without a caller are cancelled, and not cached as failed.
     end.abort()
     expect(new Set(await Promise.all(waiting))).toEqual(new Set(['AbortError']))
     const asked = server.asked.length
@@ -170,7 +170,7 @@ describe('a zone that does not answer', () => {
     expect(server.asked.length).toBeGreaterThan(asked)
   })
 
-  it('breaks off one who waits, and no other who waits for the same name', async () => {
+  it('lets a caller cancel without affecting another caller with the same name', async () => {
     const resolve = serviceOf('', '')
     const [one, other] = [new AbortController(), new AbortController()]
     const first = codeOf(resolve('x.dead.test', one.signal))
@@ -181,20 +181,20 @@ describe('a zone that does not answer', () => {
     expect(await second).toBe('mine')
   })
 
-  it('fails a connection of mail or syslog in the time of one request, with a sentence', async () => {
+  it('fails a mail or syslog connection at the deadline', async () => {
     const egress = createEgress({ guarded: true, allow: ['127.0.0.1'], resolve: serviceOf(), deadlineMs: 300 })
     const connection = egress.connect({ host: 'mail.dead.test', port: 1514, tls: false })
     await expect(connection).rejects.toThrow('mail.dead.test did not answer within 0.3 seconds.')
     egress.close()
   })
 
-  it('is given up by the look-up itself when the servers have had their time', { timeout: 20_000 }, async () => {
+  it('fails with EAI_AGAIN after the timeout of its servers', { timeout: 20_000 }, async () => {
     expect(await codeOf(serviceOf()('only.dead.test', never()))).toBe('EAI_AGAIN')
   })
 })
 
 describe('the files of the system', () => {
-  it('are read whatever stands in them', () => {
+  it('are parsed even with invalid or unknown lines', () => {
     expect(parseHosts('garbage\n127.0.0.1\n# 1.2.3.4 x\n1.2.3.4\tA  b # c\r\n')).toEqual(
       new Map([
         ['a', ['1.2.3.4']],

@@ -4,30 +4,33 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type Clock, systemClock } from '../clock.ts'
 import { candidatesOf, parseHosts, parseSearch, systemHostsFile, systemResolvConf, watchedFile } from './name-files.ts'
 
-/** All addresses of a name, IPv4 and IPv6. Rejects with an error that has a `code`, or with the reason of `end`. */
+/** Resolves with all IPv4 and IPv6 addresses of a name. Rejects with an error with a `code`, or the reason of `end`. */
 export type Resolve = (name: string, end: AbortSignal) => Promise<string[]>
 
-/** A server that does not answer within two seconds, twice, will not: the deadline of a request has to hold more than this. */
+/** A name server gets two attempts of two seconds each, because the deadline of a request also covers the rest. */
 const queryOptions = { timeout: 2_000, tries: 2 }
-/** A look-up with all its candidates. */
+/** Maximum time of a look-up, including all search domains. */
 const lookUpMs = 8_000
-/** RFC 8305, section 3, waits 50 ms for the other family; some name servers of companies never answer for IPv6. */
+/**
+ * Wait for the other address family after the first one was resolved; RFC 8305, section 3, waits 50 ms. Some corporate
+ * name servers never answer queries for IPv6.
+ */
 const otherFamilyMs = 500
-/** What failed is not asked again at once by all that wait for it; the first retry of a message comes later. */
+/** A failed look-up is cached this long, so that concurrent requests do not repeat it. Messages are retried later. */
 const failureMs = 2_000
-/** Each channel has one name. */
+/** Bounds the cache of failures. Each channel has one name. */
 const maxFailures = 1_000
 const maxLookUps = 256
 
 interface NameServiceOptions {
-  /** Name servers, as `dns.setServers` takes them; default: those of the system. */
+  /** Name servers in the format of `dns.setServers`; default: those of the system. */
   servers?: readonly string[]
   hostsFile?: string
   resolvConf?: string
   clock?: Pick<Clock, 'monotonic'>
 }
 
-/** The result of a work; rejects with the reason of `end` when that comes first. */
+/** Resolves with the result of `work`. Rejects with the reason of `end` if it is aborted first. */
 export async function unlessEnded<Result>(work: Promise<Result>, end: AbortSignal): Promise<Result> {
   let onAbort = () => {}
   try {
@@ -44,7 +47,7 @@ export async function unlessEnded<Result>(work: Promise<Result>, end: AbortSigna
 
 interface LookUp {
   addresses: Promise<string[]>
-  /** How many wait for it: without any it is broken off. */
+  /** Number of waiting callers; the look-up is cancelled when it drops to zero. */
   waiting: number
   stop(): void
 }
@@ -53,13 +56,13 @@ const fault = (code: 'ENOTFOUND' | 'EAI_AGAIN') => Object.assign(new Error('name
 const isMissing = (reason: unknown): boolean =>
   /^(ENOTFOUND|ENODATA)$/.test((reason as NodeJS.ErrnoException).code ?? '')
 
-/** Other forms of an IPv4 address, such as 127.1 or 0x7f.1, which programs take for one (inet_aton(3)). */
+/** Converts other forms of IPv4 addresses that programs accept, such as 127.1 or 0x7f.1 (inet_aton(3)). */
 function numericAddress(name: string): string | undefined {
   const host = /^[\da-fx.]*[\da-f]$/i.test(name) ? URL.parse(`http://${name}`)?.hostname : undefined
   return host !== undefined && isIP(host) === 4 ? host : undefined
 }
 
-/** Addresses of both families; of one alone when the other does not come. Rejects when the servers gave no answer. */
+/** Resolves with the addresses of both families, or of one if the other is late. Rejects if no server answered. */
 async function queryBoth(resolver: promises.Resolver, name: string): Promise<string[]> {
   let onFound = () => {}
   const oneFound = new Promise<void>((resolve) => {
@@ -89,10 +92,10 @@ async function queryBoth(resolver: promises.Resolver, name: string): Promise<str
 }
 
 /**
- * Resolves names by the hosts file and then by DNS, without the resolver of the system: that one runs in the four
- * threads of the process, which files and all other names need too, and cannot be cancelled. Here a zone that does not
- * answer delays only look-ups of its names: one look-up for each name at a time, none longer than 8 seconds. Other
- * sources of nsswitch.conf are not used.
+ * Resolves names with the hosts file, then DNS. It does not use the system's resolver (getaddrinfo), which cannot be
+ * cancelled and blocks one of the four threads of libuv that file access and all other names also need. Here, a zone
+ * that does not answer delays only its own names, with one look-up per name at a time and at most 8 seconds each.
+ * Other sources in nsswitch.conf are ignored.
  */
 export function createNameService(options: NameServiceOptions = {}): Resolve {
   const { servers, hostsFile = systemHostsFile, resolvConf = systemResolvConf, clock = systemClock } = options
@@ -107,10 +110,10 @@ export function createNameService(options: NameServiceOptions = {}): Resolve {
     if (numeric !== undefined) return [numeric]
     const listed = (await hosts()).get(complete)
     if (listed) return listed
-    // RFC 6761, section 6.3: never sent to a name server.
+    // RFC 6761, section 6.3: names below localhost are never sent to a name server.
     if (/(^|\.)localhost$/.test(complete)) return ['127.0.0.1', '::1']
     for (const candidate of candidatesOf(name, await search())) {
-      // Cancelling ends the running queries only; an abandoned look-up is not counted.
+      // resolver.cancel() ends only running queries, not the loop.
       if (ended.aborted) break
       const addresses = await queryBoth(resolver, candidate)
       if (addresses.length > 0) return addresses
@@ -125,7 +128,7 @@ export function createNameService(options: NameServiceOptions = {}): Resolve {
   }
 
   function begin(name: string): LookUp {
-    // A new one reads the system's configuration again.
+    // Each new resolver reloads the configuration of the system.
     const resolver = new promises.Resolver(queryOptions)
     if (servers !== undefined) resolver.setServers(servers)
     const ended = new AbortController()
@@ -143,7 +146,7 @@ export function createNameService(options: NameServiceOptions = {}): Resolve {
         throw reason
       })
       .finally(end)
-    // The callers may be gone.
+    // Prevents an unhandled rejection if all callers have stopped waiting.
     addresses.catch(() => {})
     const started: LookUp = {
       addresses,

@@ -10,7 +10,7 @@ import { type Egress, EgressError } from './egress.ts'
 import { createEgress, type EgressOptions } from './open-egress.ts'
 
 const loopback = ['127.0.0.1/32']
-/** The name of every receiver here; its addresses are the test's. */
+/** Name of every receiver; each test defines its addresses. */
 const name = 'hooks.example.com'
 const leadingTo =
   (...addresses: string[]) =>
@@ -30,7 +30,7 @@ function egressOf(options: Partial<EgressOptions> = {}): Egress {
 
 interface Listener {
   port: number
-  /** All connections that ever came, each as a promise of its end. */
+  /** One promise for each connection so far, which resolves when the connection is closed. */
   ends: Promise<unknown>[]
 }
 
@@ -60,7 +60,7 @@ const requestTo = (port: number, scheme = 'http', host = name) => ({
   body: '{"text":"s3cret"}',
 })
 
-/** The message of a failure; it contains nothing of what was sent. */
+/** Returns the message of a failure, and asserts that it contains nothing of the request. */
 async function failureOf(work: Promise<unknown>): Promise<string> {
   const fault = await work.then(
     () => new Error('Nothing failed.'),
@@ -74,7 +74,7 @@ async function failureOf(work: Promise<unknown>): Promise<string> {
 }
 
 describe('a request', () => {
-  it('arrives as it is, and its answer comes back', async () => {
+  it('is sent unchanged, and resolves with the response', async () => {
     const received: { request: IncomingMessage; body: string }[] = []
     const { port } = await serve(async (request, response) => {
       const chunks: Buffer[] = await request.toArray()
@@ -90,12 +90,12 @@ describe('a request', () => {
       host: `${name}:${port}`,
       'x-own': 'a',
       'content-length': String(Buffer.byteLength(body)),
-      // An answer that grows when it is unpacked would pass the limit.
+      // A compressed response could exceed the limit when decompressed.
       'accept-encoding': 'identity',
     })
   })
 
-  it('uses a connection again, and closes it in the end', async () => {
+  it('reuses a connection, which close() closes', async () => {
     const { port, ends } = await serve((request, response) => {
       request.resume()
       response.end('ok')
@@ -106,22 +106,22 @@ describe('a request', () => {
     const closedAt = performance.now()
     egress.close()
     await Promise.all(ends)
-    // An idle connection would be closed 4 seconds after its last answer.
+    // An idle connection would be closed 4 seconds after its last response anyway.
     expect(performance.now() - closedAt).toBeLessThan(3_500)
   })
 
-  it('connects to each address of a name', async () => {
+  it('connects to another address of a name if the first one refuses', async () => {
     const { port } = await serve((_, response) => response.end())
     const egress = egressOf({ allow: ['127.0.0.0/8', '::1'], resolve: leadingTo('::1', '127.0.0.1') })
     expect(await egress.post(requestTo(port))).toMatchObject({ status: 200 })
   })
 })
 
-// Such an answer is no end of one, and took a core until the deadline.
-describe('a receiver that answers 1xx for ever', () => {
+// Endless interim responses used up a CPU core until the deadline.
+describe('a receiver that sends interim 1xx responses', () => {
   const interim = 'HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n'
 
-  it.each([interim, 'HTTP/1.1 100 Continue\r\n\r\n'])('is left after a few of %j', async (interim) => {
+  it.each([interim, 'HTTP/1.1 100 Continue\r\n\r\n'])('is disconnected after a few of %j', async (interim) => {
     let written = 0
     const { port, ends } = await serveRaw((socket) => {
       const more = () => {
@@ -132,32 +132,32 @@ describe('a receiver that answers 1xx for ever', () => {
     const sentence = await failureOf(egressOf({ deadlineMs: 60_000 }).post(requestTo(port)))
     expect(sentence).toContain('headers of the answer')
     await Promise.all(ends)
-    // What fits into the buffers of the system, not what fits into a deadline.
+    // The amount that fits into the buffers of the system, not into the deadline.
     expect(written * interim.length).toBeLessThan(64 * 1024 * 1024)
   })
 
-  it('is left after a few large ones', async () => {
+  it('is disconnected after a few large ones', async () => {
     const large = `HTTP/1.1 102 Processing\r\nx: ${'y'.repeat(9_000)}\r\n\r\n`
     const { port } = await serveRaw((socket) => void socket.once('data', () => socket.write(large.repeat(2))))
     expect(await failureOf(egressOf({ deadlineMs: 60_000 }).post(requestTo(port)))).toContain('are too large')
   })
 
-  it('is read when it answers after two', async () => {
+  it('is accepted if the response follows after two', async () => {
     const { port } = await answering(`${interim}${interim}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok`)
     expect(await egressOf().post(requestTo(port))).toMatchObject({ status: 200, body: 'ok' })
   })
 })
 
-describe('a guarded way out', () => {
-  // A name that answers first with an address that is allowed, and a moment later with one that is not.
-  it('goes only where the one answer led that was judged', async () => {
+describe('a guarded egress', () => {
+  // DNS rebinding: a name resolves first to an allowed address and a moment later to a forbidden one.
+  it('resolves a name once per request, and connects only to the addresses it checked', async () => {
     const { port, ends } = await serve((_, response) => response.end())
     const answers = [['127.0.0.1'], ['0.0.0.0'], ['127.0.0.1']]
     let asked = 0
     const egress = egressOf({ resolve: async () => answers[asked++]! })
     expect(await egress.post(requestTo(port))).toMatchObject({ status: 200 })
     expect(asked).toBe(1)
-    // Not even over the connection that is kept.
+    // A pooled connection is not reused either.
     expect(await failureOf(egress.post(requestTo(port)))).toBe(
       `${name} resolves to 0.0.0.0, which WARDLINE_ALERT_ALLOW_CIDRS does not allow.`,
     )
@@ -167,9 +167,9 @@ describe('a guarded way out', () => {
     expect(asked).toBe(3)
   })
 
-  // Which of several addresses is connected to is chance: one bad one among good ones would be tried again and again.
+  // Any address may be used, so an attacker could mix a forbidden one with others and wait.
   it.each([[['127.0.0.1', '10.0.0.7']], [['10.0.0.7', '127.0.0.1']], [['127.0.0.1', '::1']]])(
-    'refuses a name that has %j',
+    'refuses a name with the addresses %j',
     async (addresses) => {
       const { port, ends } = await serve((_, response) => response.end())
       const egress = egressOf({ resolve: leadingTo(...addresses) })
@@ -180,14 +180,14 @@ describe('a guarded way out', () => {
     },
   )
 
-  it('says of an address in a URL that it is not allowed', async () => {
+  it('refuses a forbidden address in a URL', async () => {
     const sentence = 'The URL leads to 10.0.0.7, which WARDLINE_ALERT_ALLOW_CIDRS does not allow.'
     expect(await failureOf(egressOf().post(requestTo(443, 'https', '10.0.0.7')))).toBe(sentence)
     expect(await failureOf(egressOf().connect({ host: '10.0.0.7', port: 514, tls: true }))).toBe(sentence)
   })
 
-  // A receiver that is allowed could send the service on to one that is not, and read what that answers.
-  it.each([301, 302, 303, 307, 308])('takes a redirect by %i for the answer', async (status) => {
+  // An allowed receiver could redirect the service to a forbidden one.
+  it.each([301, 302, 303, 307, 308])('returns a redirect with status %i without following it', async (status) => {
     const inner = await serve((_, response) => response.end())
     const { port } = await serve((_, response) => {
       response.writeHead(status, { location: `http://127.0.0.1:${inner.port}/` }).end()
@@ -196,14 +196,14 @@ describe('a guarded way out', () => {
     expect(inner.ends).toHaveLength(0)
   })
 
-  // Secrets of receivers would go through the internet in clear, and a bare answer proves nothing about who gave it.
-  it('speaks plain HTTP only with addresses that are named', async () => {
+  // Secrets of receivers would cross the internet unencrypted, and the response would not be authenticated.
+  it('uses plain HTTP only for addresses in the allow-list', async () => {
     const sentence = `${name} must be reached by https://: plain http:// is only for addresses that WARDLINE_ALERT_ALLOW_CIDRS names.`
     const egress = egressOf({ resolve: leadingTo('127.0.0.1', '93.184.215.14') })
     expect(await failureOf(egress.post(requestTo(8080)))).toBe(sentence)
   })
 
-  // A POST, or a line of syslog, is a command to some of the services below 1024.
+  // Some services below port 1024 would take a POST or a line of syslog for a command.
   it('refuses ports of other services', async () => {
     const asked: string[] = []
     const egress = egressOf({ resolve: async (host) => [asked.push(host), '127.0.0.1'].slice(1) as string[] })
@@ -220,8 +220,8 @@ describe('a guarded way out', () => {
   })
 })
 
-describe('any way out', () => {
-  // The part before the @ is there to be taken for the host; and a login would stand in logs on the way.
+describe('every egress', () => {
+  // The part before the @ could be mistaken for the host, and proxies would log a password.
   it.each([true, false])('refuses a user in a URL (guarded: %s)', async (guarded) => {
     const { port, ends } = await serve((_, response) => response.end())
     for (const user of ['user', 'user:s3cret', ':s3cret', 'other.example.com:s3cret']) {
@@ -233,14 +233,14 @@ describe('any way out', () => {
     expect(ends).toHaveLength(0)
   })
 
-  it('without a guard goes to any address and port', async () => {
+  it('connects to any address and port if it is not guarded', async () => {
     const { port } = await serve((_, response) => response.end())
     const egress = egressOf({ guarded: false, allow: [] })
     expect(await egress.post(requestTo(port))).toMatchObject({ status: 200 })
     expect(await failureOf(egress.connect({ host: name, port: 1, tls: false }))).toBe(`${name} refused the connection.`)
   })
 
-  it('posts by HTTP and nothing else', async () => {
+  it('posts only to valid HTTP URLs', async () => {
     const url = 'tcp://127.0.0.1:8080/s3cret'
     const sentence = 'The URL of 127.0.0.1 must begin with https:// or http://.'
     expect(await failureOf(egressOf({ guarded: false }).post({ ...requestTo(0), url }))).toBe(sentence)
@@ -248,15 +248,15 @@ describe('any way out', () => {
     expect(await failureOf(egressOf().post(broken))).toBe('The URL of the receiver is not valid.')
   })
 
-  it('says that a name leads nowhere', async () => {
+  it('reports a name without addresses as not resolved', async () => {
     const egress = egressOf({ resolve: leadingTo() })
     expect(await failureOf(egress.post(requestTo(443, 'https')))).toBe(
       `The name ${name} could not be resolved (ENOTFOUND).`,
     )
   })
 
-  // Line breaks in a header would make two headers, or two requests, out of one.
-  it('sends no header with a line break', async () => {
+  // Line breaks in a header would inject another header or request.
+  it('rejects a header with a line break', async () => {
     const { port, ends } = await serve((_, response) => response.end())
     const headers = { authorization: 's3cret\r\nhost: other' }
     expect(await failureOf(egressOf().post({ ...requestTo(port), headers }))).toBe(
@@ -266,14 +266,14 @@ describe('any way out', () => {
   })
 })
 
-/** Writes a little, again and again, until the other side has enough. */
+/** Writes a few bytes every 5 ms until the other side closes the connection. */
 function drip(socket: Socket, start: string, drop: string): void {
   socket.write(start)
   const timer = setInterval(() => socket.write(drop), 5)
   socket.on('close', () => clearInterval(timer))
 }
 
-// A receiver that never ends would hold a try, and with it the alerts behind it.
+// A receiver that never completes a response would block an attempt and the alerts behind it.
 describe('the deadline', () => {
   const deadlineMs = 100
   const late = `${name} did not answer within 0.1 seconds.`
@@ -288,7 +288,7 @@ describe('the deadline', () => {
     await Promise.all(ends)
   })
 
-  it('ends an answer that drips, which counts as far as it came', async () => {
+  it('ends a slow response, of which the received part is returned', async () => {
     const start = 'HTTP/1.1 503 No\r\nretry-after: 9\r\ncontent-length: 100000\r\n\r\nbusy'
     const { port, ends } = await serveRaw((socket) => drip(socket.resume(), start, '.'))
     const { status, headers, body } = await egressOf({ deadlineMs }).post(requestTo(port))
@@ -296,19 +296,19 @@ describe('the deadline', () => {
     await Promise.all(ends)
   })
 
-  it('holds whatever signal is given besides', async () => {
+  it('applies in addition to a signal of the caller', async () => {
     const { port } = await serveRaw((socket) => void socket.resume())
     const { signal } = new AbortController()
     expect(await failureOf(egressOf({ deadlineMs }).post(requestTo(port), signal))).toBe(late)
   })
 
-  it('ends waiting for the name service', async () => {
+  it('ends a request that waits for the name service', async () => {
     const egress = egressOf({ deadlineMs, resolve: () => new Promise(() => {}) })
     expect(await failureOf(egress.post(requestTo(443)))).toBe(late)
     expect(await failureOf(egress.connect({ host: name, port: 514, tls: true }))).toBe(late)
   })
 
-  it('ends a handshake', async () => {
+  it('ends a TLS handshake', async () => {
     const { port, ends } = await serveRaw((socket) => void socket.resume())
     const egress = egressOf({ deadlineMs })
     expect(await failureOf(egress.post(requestTo(port, 'https')))).toBe(late)
@@ -317,8 +317,8 @@ describe('the deadline', () => {
   })
 })
 
-// Whatever a receiver answers, it can neither fill the memory nor bring down the service.
-describe('an answer', () => {
+// No response may fill the memory or crash the service.
+describe('a response', () => {
   it('is read up to 64 KiB', async () => {
     const { port, ends } = await serve((_, response) => {
       const endless = Readable.from(
@@ -333,12 +333,12 @@ describe('an answer', () => {
     await Promise.all(ends)
   })
 
-  it('is not cut within a character', async () => {
+  it('is not truncated within a character', async () => {
     const { port } = await serve((_, response) => response.end('€'.repeat(30_000)))
     expect((await egressOf().post(requestTo(port))).body).toBe('€'.repeat(21_845))
   })
 
-  it('counts once its status has come, however it ends', async () => {
+  it('is accepted once its status is received, even if its body is interrupted or invalid', async () => {
     const ends = ['', 'zzz\r\nbroken', '5\r\nhel', '5;x=y\r\nhello\r\n0\r\nbad trailer\r\n\r\n']
     for (const end of ends) {
       const { port } = await answering(`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${end}`)
@@ -361,13 +361,13 @@ describe('an answer', () => {
     ['a flood of headers', `HTTP/1.1 200 OK\r\n${'a: b\r\n'.repeat(100_000)}\r\n`, /are too large\.$/],
     ['one long header', `HTTP/1.1 200 OK\r\na: ${'b'.repeat(1_000_000)}\r\n\r\n`, /are too large\.$/],
     ['another protocol', 'HTTP/1.1 101 Yes\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n!', /closed the connection/],
-  ])('of %s is a failure in one sentence', async (_, bytes, sentence) => {
+  ])('of %s fails with one sentence', async (_, bytes, sentence) => {
     const { port, ends } = await answering(bytes)
     expect(await failureOf(egressOf().post(requestTo(port)))).toMatch(sentence)
     await Promise.all(ends)
   })
 
-  it('of a name like those of objects is a header like others', async () => {
+  it('may have headers named like properties of Object.prototype', async () => {
     const { port } = await answering('HTTP/1.1 200 OK\r\n__proto__: a\r\nconstructor: b\r\ncontent-length: 0\r\n\r\n')
     const { headers } = await egressOf().post(requestTo(port))
     expect(Object.entries(headers)).toEqual([
@@ -380,7 +380,7 @@ describe('an answer', () => {
 
 describe('TLS', () => {
   const certificate = createTestCertificate()
-  /** Which names were asked for in the clear part of handshakes. */
+  /** Server names (SNI) of the handshakes. */
   let asked: string[] = []
   const secure = () => {
     asked = []
@@ -396,8 +396,8 @@ describe('TLS', () => {
     opened.push(() => setDefaultCACertificates(before))
   }
 
-  // An attacker between the service and the receiver could read alerts, and drop them.
-  it('refuses a certificate without a trusted issuer', async () => {
+  // An attacker between the service and the receiver could read and drop alerts.
+  it('rejects a certificate without a trusted issuer', async () => {
     const { port, ends } = await secure()
     for (const guarded of [true, false]) {
       const egress = egressOf({ guarded })
@@ -408,8 +408,8 @@ describe('TLS', () => {
     await Promise.all(ends)
   })
 
-  // An attacker with any certificate, or in control of DNS, could pose as the receiver.
-  it('refuses the certificate of another host', async () => {
+  // An attacker who controls DNS and has a valid certificate of another host could pose as the receiver.
+  it('rejects the certificate of another host', async () => {
     trust()
     const { port, ends } = await secure()
     const egress = egressOf()
@@ -417,7 +417,7 @@ describe('TLS', () => {
     expect(await failureOf(egress.post(requestTo(port, 'https')))).toBe(sentence)
     expect(await failureOf(egress.connect({ host: name, port, tls: true }))).toBe(sentence)
     await Promise.all(ends)
-    // The name is asked for without the dot that may end it.
+    // SNI contains the name without its trailing dot.
     expect(await failureOf(egress.post(requestTo(port, 'https', `${name}.`)))).toMatch(/another host/)
     expect(await failureOf(egress.connect({ host: `${name}.`, port, tls: true }))).toMatch(/another host/)
     expect(new Set(asked)).toEqual(new Set([name]))
@@ -435,7 +435,7 @@ describe('TLS', () => {
     socket.destroy()
   })
 
-  it('says that a receiver does not speak it', async () => {
+  it('reports a receiver that does not support TLS', async () => {
     const { port } = await serve((_, response) => response.end())
     expect(await failureOf(egressOf().post(requestTo(port, 'https')))).toMatch(
       /^hooks\.example\.com and this service could not agree on TLS \(\w+\)\.$/,
@@ -443,8 +443,8 @@ describe('TLS', () => {
   })
 })
 
-describe('an open connection', () => {
-  it('carries bytes both ways, with TLS or without', async () => {
+describe('a connection', () => {
+  it('transfers bytes in both directions, with and without TLS', async () => {
     const certificate = createTestCertificate()
     const before = getCACertificates('default')
     setDefaultCACertificates([certificate.cert])
@@ -463,7 +463,7 @@ describe('an open connection', () => {
   })
 
   // An error without a listener would end the process.
-  it('may break before a listener is added', async () => {
+  it('may fail before the caller adds a listener', async () => {
     const { port } = await serveRaw((socket) => void socket.once('data', () => socket.resetAndDestroy()))
     const socket = await egressOf().connect({ host: name, port, tls: false })
     socket.write('x')
@@ -475,14 +475,14 @@ describe('an open connection', () => {
 describe('a signal', () => {
   const brokenOff = `${name} did not answer before the attempt was cancelled.`
 
-  it('ends what is under way', async () => {
+  it('cancels a request', async () => {
     const stop = new AbortController()
     const { port, ends } = await serveRaw((socket) => void socket.resume().once('data', () => stop.abort()))
     expect(await failureOf(egressOf().post(requestTo(port), stop.signal))).toBe(brokenOff)
     await Promise.all(ends)
   })
 
-  it('ends a handshake, and waiting for the name service', async () => {
+  it('cancels a TLS handshake and a name look-up', async () => {
     const stop = new AbortController()
     const { port, ends } = await serveRaw((socket) => void socket.resume().once('data', () => stop.abort()))
     expect(await failureOf(egressOf().connect({ host: name, port, tls: true }, stop.signal))).toBe(brokenOff)
@@ -492,7 +492,7 @@ describe('a signal', () => {
     expect(await failureOf(egressOf({ resolve }).post(requestTo(port), second.signal))).toBe(brokenOff)
   })
 
-  it('that was given before lets nothing begin', async () => {
+  it('that is already aborted prevents the look-up and the connection', async () => {
     const { port, ends } = await serve((_, response) => response.end())
     let asked = 0
     const egress = egressOf({ resolve: async () => [`127.0.0.${++asked}`] })
@@ -501,7 +501,7 @@ describe('a signal', () => {
     expect([asked, ends.length]).toEqual([0, 0])
   })
 
-  it('of a request that is over harms none that uses its connection', async () => {
+  it('of a completed request does not affect the next request on the connection', async () => {
     const { port, ends } = await serve((_, response) => response.end('ok'))
     const egress = egressOf()
     const stop = new AbortController()
@@ -513,7 +513,7 @@ describe('a signal', () => {
   })
 })
 
-it('leaves no connection open after it was closed', async () => {
+it('close() closes all connections after completed, failed and cancelled requests', async () => {
   const { port, ends } = await serve((request, response) => {
     request.resume()
     if (request.headers['x-kind'] === 'hang') return

@@ -11,31 +11,34 @@ import { egressError } from './failure.ts'
 import { addressesOf, askSystem, type Resolve } from './resolve.ts'
 
 export interface EgressOptions {
-  /** Whether addresses and ports are judged: for URLs given by API, not for those of the operator's environment. */
+  /** Whether addresses and ports are restricted. They are for URLs from the API, not for those from the environment. */
   guarded: boolean
-  /** CIDRs of private addresses that may be sent to although it is guarded. */
+  /** CIDRs of private addresses that are allowed even if `guarded`. */
   allow: readonly string[]
   deadlineMs?: number
   resolve?: Resolve
 }
 
-/** From resolving to the last byte of the answer. Chats answer within 3 s, and a receiver that has to be started within 10. */
+/**
+ * From name resolution to the last byte of the response. Chat services answer within 3 s, receivers with a cold start
+ * within 10 s.
+ */
 const longestMs = 15_000
 
-/** Twice the 8 KiB that servers allow clients. */
+/** Twice the 8 KiB that servers typically accept from clients. */
 const maxHeaderBytes = 16 * 1024
-/** A receiver has reason for one or two answers before the answer, such as 100 and 103. */
+/** A receiver has reason to send one or two interim responses, such as 100 and 103. */
 const maxInterim = 8
 
 const pool = {
   keepAlive: true,
-  // A channel sends one or two at a time.
+  // A channel sends one or two messages at a time.
   maxFreeSockets: 2,
-  // Servers close idle connections after 5 s or more; one that closes while it is used costs a try.
+  // Servers close idle connections after 5 s or more; a request on a connection that is closing fails.
   timeout: 4_000,
 }
 
-/** Options of a connection that can end only at one of these addresses, and must prove to be of the host. */
+/** Returns connection options that allow only these addresses and require a certificate of the host. */
 function routeTo(host: string, addresses: readonly string[]) {
   const lookup: LookupFunction = (_name, _options, callback) =>
     callback(
@@ -45,10 +48,10 @@ function routeTo(host: string, addresses: readonly string[]) {
   return {
     host,
     lookup,
-    // Names with IPv4 and IPv6 addresses are tried in turns. Longer than a lost packet takes to be sent again.
+    // Alternates between IPv4 and IPv6. The timeout is longer than the retransmission of a lost packet takes.
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: 2_000,
-    // RFC 6066, section 3: neither an address nor the dot at the end.
+    // RFC 6066, section 3: server_name contains neither an address nor a trailing dot.
     servername: isIP(host) === 0 ? host.replace(/\.$/, '') : '',
     rejectUnauthorized: true,
   }
@@ -72,7 +75,7 @@ function exchange(protocol: Target['protocol'], options: RequestOptions, body: s
   return new Promise((resolve, reject) => {
     const request = (protocol === 'https' ? httpsRequest : httpRequest)(options)
     let interim = { count: 0, bytes: 0 }
-    // 1xx: each is a whole head, and nothing ends them but the deadline.
+    // Node limits the headers of each 1xx response but not their number, so only the deadline would end them.
     request.on('information', ({ rawHeaders }) => {
       const bytes = rawHeaders.reduce((sum, text) => sum + text.length, interim.bytes)
       interim = { count: interim.count + 1, bytes }
@@ -83,17 +86,17 @@ function exchange(protocol: Target['protocol'], options: RequestOptions, body: s
       const certificate = options.method === 'GET' ? certificateOf(response.socket) : undefined
       resolve(readAnswer(response).then((answer) => ({ ...answer, certificate })))
     })
-    // After the answer neither matters, but an error without a listener would end the process.
+    // These have no effect after the response, but an error without a listener would end the process.
     request.on('error', reject)
-    // All that comes of an answer that changes the protocol (101).
+    // The only event after a response that switches the protocol (101).
     request.on('close', () => reject(Object.assign(new Error('no answer'), { code: 'ECONNRESET' })))
     request.end(body)
   })
 }
 
 /**
- * The way out. A name is resolved once for each request or connection; where it is guarded all of its addresses are
- * judged, and a connection can end at none but those. Node's own way through proxies of the environment is not taken.
+ * Creates the client for outbound connections. A name is resolved once per request or connection. If `guarded`, all
+ * addresses are checked and only these are connected to. Node's proxy settings from the environment are not used.
  */
 export function createEgress(options: EgressOptions): ReadingEgress {
   const { guarded, allow, deadlineMs = longestMs, resolve = askSystem } = options
@@ -161,7 +164,7 @@ export function createEgress(options: EgressOptions): ReadingEgress {
       return inTime(host, signal, async (end) => {
         const route = { ...(await openRoute({ host, port, protocol: 'other' }, end)), port }
         const socket = tls ? connectTls(route) : connectTcp(route)
-        // The caller may not have added its listener when the connection breaks.
+        // The connection may fail before the caller adds a listener.
         socket.on('error', () => {})
         try {
           await once(socket, tls ? 'secureConnect' : 'connect', { signal: end })

@@ -3,10 +3,10 @@ import { createNameService, type Resolve, unlessEnded } from './name-service.ts'
 
 export type { Resolve } from './name-service.ts'
 
-/** As the machine's own files and name servers say. */
+/** Resolves names with the files and name servers of the machine. */
 export const askSystem: Resolve = createNameService()
 
-/** At least one address. Rejects with the reason of `end` when that comes first. */
+/** Resolves with at least one address. Rejects with the reason of `end` if it is aborted first. */
 export async function addressesOf(host: string, resolve: Resolve, end: AbortSignal): Promise<string[]> {
   if (isIP(host) !== 0) return [host]
   end.throwIfAborted()

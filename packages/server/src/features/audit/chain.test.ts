@@ -261,7 +261,7 @@ describe('verifyChain', () => {
   })
 
   // A row that breaks the hash computation must be reported with its number.
-  it('reports a forged row from which no hash can be computed', async () => {
+  it('reports a forged row whose hash computation fails', async () => {
     for (const reason of ['\ud800', Number.NaN]) {
       const rows = log.with(9, { ...log[9]!, reason } as ChainRow)
       expect(await verify(rows)).toMatchObject({ ok: false, reason: 'tampered', seq: 10 })
