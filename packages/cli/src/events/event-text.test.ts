@@ -6,27 +6,27 @@ import { auditLine, controlLine, eventLine } from './event-text.ts'
 const metrics = (description: string) =>
   eventLine({ ...sampleEvents.plain, event_type: 'session_metrics', description })
 
-test('an event is one line', () => {
+test('an event is formatted as one line', () => {
   expect(eventLine(sampleEvents.plain)).toBe(
     '2026-11-21T12:22:27Z  info      support-bot-1  tool_call  Searched the web',
   )
 })
 
-test('session metrics are read as names and numbers', () => {
+test('session metrics are formatted as names and numbers', () => {
   expect(metrics('{"tool_calls_per_5min":41,"avg_response_length":812.333333}')).toMatch(
     / {2}session_metrics {2}tool_calls_per_5min 41, avg_response_length 812\.33$/,
   )
 })
 
-// Any server may send a stream: unexpected values are shown as they are, with control characters escaped.
+// The CLI may be connected to any server, so values of unexpected types must not cause an error.
 test.each(['{"a":"x"}', '{"a":{"b":1}}', 'null', '{}', '7', '[]', 'not JSON', '"text"'])(
-  'what is no object of numbers is shown as it is: %s',
+  'a description that is not an object of numbers is shown unchanged: %s',
   (description) => {
     expect(metrics(description)).toContain(`session_metrics  ${description}`)
   },
 )
 
-test('the names of session metrics move no cursor', () => {
+test('control characters in the names of session metrics are replaced', () => {
   expect(metrics(JSON.stringify({ 'a\u001b[2J\u202eb': 1 }))).toMatch(/ {2}a \[2J b 1$/)
 })
 
@@ -36,14 +36,14 @@ test('a number agrees with its noun', () => {
 
 const [suspend, resume, audit] = sampleEntries
 
-test('a kill is one line with who made it and why', () => {
+test('a kill is formatted as one line with actor and reason', () => {
   expect(controlLine({ ...suspend.row, reason: 'Mails twice' })).toBe(
     '2026-11-21T12:23:00Z  control   support-bot-1  suspended by laptop of Ann (k3y1d000): Mails twice',
   )
   expect(controlLine(resume.row)).toBe('2026-11-21T12:24:00Z  control   support-bot-1  resumed by system')
 })
 
-test('an audit entry is one line, without what it does not have', () => {
+test('an audit entry is formatted as one line without empty fields', () => {
   expect(auditLine(audit.row)).toBe(
     '#59  2026-11-21T12:25:00Z  laptop of Ann (k3y1d000)  key.create  n3wkey00  from 192.0.2.7',
   )
@@ -52,8 +52,8 @@ test('an audit entry is one line, without what it does not have', () => {
   )
 })
 
-// The name of a key or a reason must not control the terminal of its reader.
-test('no text of an entry acts on the terminal or poses as another line', () => {
+// The name of a key or a reason must not control the reader's terminal.
+test('texts of an entry contain no control characters or line breaks', () => {
   const hostile = '\u001b[2J\r\n2026-11-21T12:22:27Z  info\u202e'
   const lines = [
     controlLine({ ...suspend.row, reason: hostile, actor: hostile, actor_name: hostile, instance_id: hostile }),

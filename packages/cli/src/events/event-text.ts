@@ -56,11 +56,11 @@ export function eventLine(row: StreamedRow): string {
 
 const secondsOf = (at: string): string => sanitize(at).replace(/\.\d+Z$/, 'Z')
 
-/** The actor, by the name of the key where there is one. */
+/** Formats the actor, with the name of its key if known. */
 const actorText = ({ actor, actor_name }: Pick<AuditEntry, 'actor' | 'actor_name'>): string =>
   actor_name === null ? sanitize(actor) : `${sanitize(actor_name)} (${sanitize(actor)})`
 
-/** A kill or a resume as one line, in the columns of an event. No severity is called `control`, so no event looks like it. */
+/** Formats a kill or a resume like an event. No severity is called `control`, so no event can imitate the line. */
 export function controlLine(change: ControlChange): string {
   const { at, instance_id, action, reason } = change
   const style = action === 'suspend' ? 'red' : 'green'
@@ -70,7 +70,7 @@ export function controlLine(change: ControlChange): string {
   return `${secondsOf(at)}  ${mark}  ${sanitize(instance_id)}  ${done} by ${actorText(change)}${why}`
 }
 
-/** An entry of the audit log as one line: place, when, who, what, on what, from where, why. */
+/** Formats an audit entry as one line: seq, time, actor, action, target, address, reason. */
 export function auditLine(entry: AuditEntry): string {
   const { seq, at, action, target, ip, reason } = entry
   const what = [action, target, ip === null ? null : `from ${ip}`, reason]

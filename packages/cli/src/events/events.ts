@@ -50,7 +50,7 @@ function queryOf({ severity, type, excludeType, instance, session, grep, from, t
   }
 }
 
-/** Kills and resumes have a time and an instance; a search for particular events leaves them out. */
+/** Whether kills and resumes are listed. They have only a time and an instance, so other filters exclude them. */
 const meansControl = ({ type, session, grep }: Filters): boolean =>
   type === undefined && session === undefined && grep === undefined
 

@@ -3,14 +3,14 @@ import { InvalidArgumentError } from 'commander'
 import { newestEvent } from './event-pages.ts'
 import { controlEntries, createSource, type Entry, type Source } from './timeline.ts'
 
-/** Below which numbers a list of events and control entries continues. */
+/** The next page contains events and control entries with a seq lower than these. */
 interface ListPlace {
   event: string
-  /** Undefined for a cursor of a list of events alone. */
+  /** Undefined for a cursor of a list without control entries. */
   control: string | undefined
 }
 
-/** Above every seq: nothing of this kind was listed yet. */
+/** Larger than every seq, for a kind of which nothing was listed yet. */
 const top = '999999999999999'
 
 export function readListCursor(text: string): ListPlace {
@@ -18,20 +18,20 @@ export function readListCursor(text: string): ListPlace {
   return { event, control }
 }
 
-/** The same as the parser of an option. */
+/** Option parser: validates a cursor without converting it. */
 export function listCursorOption(text: string): string {
   if (/^\d{1,15}(\.\d{1,15})?$/.test(text)) return text
   throw new InvalidArgumentError('It must be the cursor that a search printed, such as 1234 or 1234.57.')
 }
 
-/** Cursor of the page after these entries. */
+/** Returns the cursor of the page after these entries. */
 export function listCursor(entries: readonly Entry[], before: ListPlace | undefined, hasControl: boolean): string {
   const lowest = (kind: Entry['kind']) => entries.findLast((entry) => entry.kind === kind)?.seq
   const event = lowest('event') ?? before?.event ?? top
   return hasControl ? `${event}.${lowest('control') ?? before?.control ?? top}` : String(event)
 }
 
-/** Kills and resumes for a list of events, from the same place on. */
+/** Returns the kills and resumes for a list of events, starting at the same position. */
 export async function controlSource(
   call: Client,
   { instance_id, from, to }: EventQuery,
@@ -47,7 +47,7 @@ export async function controlSource(
     return createSource(controlEntries(call, { ...filter, before: place.control }, pageSize))
   }
   if (place === undefined) return createSource(controlEntries(call, filter, pageSize))
-  // A place among events only: the time of the event there is the place among the others.
+  // The cursor has only the position of an event, so control entries start at the time of that event.
   const newest = await newestEvent(call, { before: place.event })
   const until = newest?.created_at ?? new Date(0).toISOString()
   const end = to !== undefined && to < until ? to : until

@@ -1,40 +1,40 @@
 import type { StreamedRow } from '@wardline/contract'
 
-/** A place in the order of events: after this one. */
+/** Position in the order of events: after this one. */
 export type Place = Pick<StreamedRow, 'id' | 'created_at'> & { seq: number }
 
 /** Before the first event. */
 export const beginning: Place = { seq: 0, id: '', created_at: '' }
 
 interface Taken {
-  /** False for a row that came before. */
+  /** False for a repeated row. */
   isNew: boolean
-  /** Events between the last one and this that never came. */
+  /** Missing events between the previous one and this one. */
   skipped: number
-  /** The numbering restarted: another database answers now. */
+  /** The numbering restarted: the service has another database. */
   isRestarted: boolean
 }
 
-/** Rows to distinguish a repetition from another database; after a reconnection only the latest can repeat. */
+/** Remembered ids that distinguish repeated rows from another database. A reconnect repeats only the latest rows. */
 const remembered = 1_000
 
-/** Where a reader of the stream stands: what it has, what it missed, where it goes on. */
+/** Tracks the position of a stream reader: detects repeated and missing events and where to resume. */
 export class StreamCursor {
   #last: Place | undefined
   readonly #ids = new Map<number, string>()
 
-  /** `place` undefined: it is not known until the first event comes. */
+  /** If `place` is undefined, the first event determines the position. */
   constructor(place: Place | undefined) {
     if (place) this.#advance(place)
   }
 
-  /** The last seq that was read, for Last-Event-ID; undefined while there is none. */
+  /** Last seq, for Last-Event-ID; undefined before the first event. */
   get seq(): number | undefined {
     return this.#last?.seq
   }
 
   take({ seq, id, created_at }: StreamedRow): Taken {
-    // What another program published is not stored: it has no place in the order, and comes once.
+    // Events published by another program are not stored: they have no seq and are sent once.
     if (seq === null) return { isNew: true, skipped: 0, isRestarted: false }
     const last = this.#last
     const place = { seq, id, created_at }
@@ -42,7 +42,7 @@ export class StreamCursor {
       this.#advance(place)
       return { isNew: true, skipped: last === undefined ? 0 : seq - last.seq - 1, isRestarted: false }
     }
-    // A process that lags behind repeats rows, which are old; another database counts from lower down with new ones.
+    // A process that lags behind repeats old rows. Another database sends new rows with a lower seq.
     const isRepeated = this.#ids.has(seq) ? this.#ids.get(seq) === id : created_at <= last.created_at
     if (isRepeated) return { isNew: false, skipped: 0, isRestarted: false }
     this.#ids.clear()
@@ -50,7 +50,7 @@ export class StreamCursor {
     return { isNew: true, skipped: 0, isRestarted: true }
   }
 
-  /** The service goes on after a later row; returns how many it leaves out. */
+  /** The service resumes after a later row. Returns the number of skipped rows. */
   skipTo(seq: number): number {
     const last = this.#last ?? beginning
     if (seq <= last.seq) return 0

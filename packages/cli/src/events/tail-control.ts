@@ -3,22 +3,22 @@ import { hasShape } from '../service/reply-shape.ts'
 import { newestEvent } from './event-pages.ts'
 import { controlPages } from './timeline.ts'
 
-/** Kills and resumes for a reader of the stream: each once, and among repeated events in its place by time. */
+/** Merges kills and resumes into a stream of events: each once, and sorted by time among replayed events. */
 export class TailControl {
   readonly #call: Client
-  /** The last one that was shown. */
+  /** Seq of the last change returned. */
   #seq: number
   #waiting: ControlChange[] = []
-  /** The newest event when those that wait were read: up to it, events may still be repeated. */
+  /** Seq of the newest event when the pending changes were read. Events up to it may still be replayed. */
   #head = 0
 
-  /** Begins after the change of this seq. */
+  /** Starts after the change with this seq. */
   constructor(call: Client, seq: number) {
     this.#call = call
     this.#seq = seq
   }
 
-  /** Reads what was missed. The stream repeats no control entries, so this follows each connection. */
+  /** Reads missed changes. The stream does not replay control entries, so this runs after each connect. */
   async catchUp(): Promise<void> {
     const missed: ControlChange[] = []
     for await (const { changes } of controlPages(this.#call, { after: String(this.#seq) })) missed.push(...changes)
@@ -26,21 +26,21 @@ export class TailControl {
     this.#head = missed.length > 0 ? ((await newestEvent(this.#call, {}))?.seq ?? 0) : 0
   }
 
-  /** Takes a message of the stream; what came before is dropped. */
+  /** Processes a message of the stream; ignores repeated changes. */
   take(message: unknown): void {
     if (!hasShape(ControlStreamMessage, message)) return
     const { data } = message as { data: ControlChange }
     if (data.seq > (this.#waiting.at(-1)?.seq ?? this.#seq)) this.#waiting.push(data)
   }
 
-  /** Control entries older than the event that is shown next. */
+  /** Returns the pending changes that are older than the next event. */
   *before({ seq, created_at }: StreamedRow): Generator<ControlChange> {
-    // What another program published has any time that it likes.
+    // An event published by another program has an arbitrary time.
     if (seq === null) return
     while (this.#waiting[0] && this.#waiting[0].at <= created_at) yield this.#next()
   }
 
-  /** All that wait, once no event from before them can come any more. `eventSeq`: the last event that came. */
+  /** Returns all pending changes once no earlier event can arrive. `eventSeq` is the last event received. */
   *due(eventSeq: number | undefined): Generator<ControlChange> {
     if (eventSeq !== undefined && eventSeq < this.#head) return
     while (this.#waiting.length > 0) yield this.#next()

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { retryDelayMs } from './tail-follow.ts'
 
-test('waits longer with each try, spread at random, and never longer than half a minute', () => {
+test('the delay grows with each attempt, with jitter, up to 30 seconds', () => {
   expect(retryDelayMs(0, undefined, 0)).toBe(250)
   expect(retryDelayMs(0, undefined, 1)).toBe(500)
   expect(retryDelayMs(3, undefined, 1)).toBe(4_000)
@@ -15,7 +15,7 @@ test('waits longer with each try, spread at random, and never longer than half a
   )
 })
 
-test('follows the delay that the service asks for at first, within bounds', () => {
+test('the first delay is the one sent by the service, up to 30 seconds', () => {
   expect(retryDelayMs(0, 7_000, 0)).toBe(7_000)
   expect(retryDelayMs(0, 999_999_999, 0)).toBe(30_000)
   expect(retryDelayMs(1, 7_000, 1)).toBe(1_000)

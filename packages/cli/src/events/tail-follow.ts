@@ -7,7 +7,7 @@ import { openEventStream, type SentEvent } from './event-stream.ts'
 import { type Place, StreamCursor } from './stream-cursor.ts'
 import { TailControl } from './tail-control.ts'
 
-/** A change of the connection, for people and for programs. */
+/** Change of the connection or gap in the events. */
 export type TailNotice =
   | { notice: 'connected'; url: string; after_ms: number }
   | { notice: 'disconnected'; reason: string; retry_ms: number }
@@ -18,13 +18,13 @@ export type TailNotice =
 
 type TailItem = { row: StreamedRow } | { change: ControlChange } | TailNotice
 
-/** The first wait; it doubles with each try. Spread at random, so that a fleet of readers does not come back as one. */
+/** Base delay; it doubles with each attempt. Random jitter keeps many readers from reconnecting at the same time. */
 const firstRetryMs = 500
 const longestRetryMs = 30_000
 
 export function retryDelayMs(attempt: number, askedForMs: number | undefined, random: number): number {
   const ceilingMs = Math.min(longestRetryMs, firstRetryMs * 2 ** attempt)
-  // The service spreads its readers itself when it says goodbye.
+  // On shutdown, the service sends each reader a different retry delay.
   return attempt === 0 && askedForMs !== undefined
     ? Math.min(askedForMs, longestRetryMs)
     : ceilingMs * (0.5 + random / 2)
@@ -32,9 +32,9 @@ export function retryDelayMs(attempt: number, askedForMs: number | undefined, ra
 
 interface FollowOptions {
   service: Service
-  /** After which event to begin; undefined: wherever the stream is now. */
+  /** Start after this event; undefined: start with the current end of the stream. */
   place: Place | undefined
-  /** After which kill or resume to begin, by its seq; undefined: without them. */
+  /** Start after the kill or resume with this seq; undefined: without kills and resumes. */
   controlSeq: number | undefined
   signal: AbortSignal
 }
@@ -50,7 +50,7 @@ function parsed(text: string): unknown {
 const numberOf = (value: unknown, field: string): number =>
   Number((value as { data?: Record<string, unknown> } | null | undefined)?.data?.[field])
 
-/** What one message of events means; nothing for heartbeats, counts, and kinds that this version does not know. */
+/** Converts a message of the stream. Yields nothing for heartbeats, counts, and unknown kinds of newer services. */
 function* itemsOf({ event, data = '' }: SentEvent, cursor: StreamCursor): Generator<TailItem> {
   const message = parsed(data)
   if (event === 'gap') {
@@ -72,7 +72,7 @@ function* itemsOf({ event, data = '' }: SentEvent, cursor: StreamCursor): Genera
   if (isNew) yield { row: sent.data }
 }
 
-/** The same with the kills and resumes that stand before it, and those that it brings. */
+/** Like `itemsOf`, with the kills and resumes before its event and those in the message itself. */
 function* allItemsOf(message: SentEvent, cursor: StreamCursor, control: TailControl | undefined): Generator<TailItem> {
   if (message.event === 'control') control?.take(parsed(message.data ?? ''))
   for (const item of itemsOf(message, cursor)) {
@@ -82,7 +82,7 @@ function* allItemsOf(message: SentEvent, cursor: StreamCursor, control: TailCont
   if (control) for (const change of control.due(cursor.seq)) yield { change }
 }
 
-/** Whether trying again could help: a key that was revoked stays so, a proxy without a service behind it does not. */
+/** Whether a retry is useless: a revoked key stays revoked, while a service behind a proxy may recover. */
 const isFinal = (fault: unknown): boolean => fault instanceof Failure && fault.exit === 'unauthorized'
 
 function reasonOf(fault: unknown): string {
@@ -93,9 +93,9 @@ function reasonOf(fault: unknown): string {
 }
 
 /**
- * Every event, kill and resume from a place on, across lost connections, each once and in order, and what is to be said of the
- * connection. Ends when the signal is aborted. Throws Failure when the first connection cannot be made, or the key is
- * refused later.
+ * Yields every event, kill and resume after a position, each once and in order, and notices about the connection.
+ * Reconnects after a lost connection and ends when the signal is aborted. Throws Failure if the first connection fails
+ * or the key is refused later.
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<TailItem> {
   const { service, place, controlSeq, signal } = options
@@ -115,7 +115,7 @@ export async function* followEvents(options: FollowOptions): AsyncGenerator<Tail
       for await (const message of stream.messages) {
         if (isFirst) {
           yield { notice: 'connected', url, after_ms: Math.round(performance.now() - lostAt) }
-          // Without an event there is no place to resume from: what came in between is lost.
+          // Without any event there is no position to resume from, so events in between may be lost.
           if (wasConnected && cursor.seq === undefined) yield { notice: 'unknown_gap' }
           isFirst = false
           wasConnected = true

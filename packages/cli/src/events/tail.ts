@@ -17,20 +17,20 @@ interface TailOptions extends ServiceFlags, EventFilter {
   since?: string
 }
 
-/** After which event the stream is taken up; undefined when that cannot be found out. */
+/** Returns the event after which to start; undefined if the key may not read events. */
 async function startingPlace({ call, key }: Service, since: string | undefined): Promise<Place | undefined> {
   if (since !== undefined) return (await newestEvent(call, { to: since })) ?? beginning
   if (key === undefined) return undefined
   try {
     return (await newestEvent(call, {})) ?? beginning
   } catch (fault) {
-    // The stream may be open to a caller that may not read the list: it is then followed from its head.
+    // A caller that may not list events may still read the stream, from its current end.
     if (fault instanceof Failure && fault.exit === 'unauthorized') return undefined
     throw fault
   }
 }
 
-/** After which kill or resume to begin; undefined when the key may not read them. */
+/** Returns the kill or resume after which to start; undefined if the key may not read them. */
 async function startingChange({ call, key }: Service, since: string | undefined): Promise<number | undefined> {
   if (key === undefined) return undefined
   try {

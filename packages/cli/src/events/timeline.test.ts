@@ -5,7 +5,7 @@ import { createSource, type Entry, takeNewest } from './timeline.ts'
 const entryOf = (kind: 'event' | 'control', seq: number, ms: number): Entry =>
   ({ kind, seq, at: new Date(ms).toISOString(), row: {} }) as Entry
 
-/** Pages of the sizes given, the rest in a last one; `read` counts them. */
+/** Returns pages of these sizes, and the rest in a last page; `read` counts the pages. */
 function sourceOf(entries: Entry[], sizes: number[], read: { pages: number }) {
   async function* pages() {
     let start = 0
@@ -23,7 +23,7 @@ function sourceOf(entries: Entry[], sizes: number[], read: { pages: number }) {
 const sizes = fc.array(fc.nat(4), { maxLength: 6 })
 const times = fc.array(fc.nat(30), { maxLength: 20 })
 
-test('gives every entry of every kind once, in the order of each kind, newest first across kinds', async () => {
+test('returns every entry once, in the order of its kind and newest first across kinds', async () => {
   await fc.assert(
     fc.asyncProperty(times, times, sizes, sizes, async (eventTimes, controlTimes, eventSizes, controlSizes) => {
       const listed = (kind: 'event' | 'control', given: number[]) =>
@@ -46,7 +46,7 @@ test('gives every entry of every kind once, in the order of each kind, newest fi
   )
 })
 
-test('reads a page only when it is needed, and knows the end without asking once more', async () => {
+test('reads pages on demand, and detects the end without another request', async () => {
   const read = { pages: 0 }
   const source = sourceOf([entryOf('event', 2, 2), entryOf('event', 1, 1)], [1], read)
   expect([read.pages, source.isDone]).toEqual([0, false])

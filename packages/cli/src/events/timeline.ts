@@ -14,7 +14,7 @@ export type AnyRow =
   | { kind: 'control'; row: ControlChange }
   | { kind: 'audit'; row: AuditEntry }
 
-/** Entries on one axis of time. Each kind has a separate numbering. */
+/** Entry of a merged timeline. `seq` is numbered separately for each kind. */
 export type Entry = AnyRow & { at: string; seq: number }
 
 interface Page {
@@ -22,12 +22,12 @@ interface Page {
   isLast: boolean
 }
 
-/** The entries of one kind, newest first, read page by page as they are needed. */
+/** Entries of one kind, newest first. Pages are read on demand. */
 export interface Source {
-  /** The next entry, which stays until it is taken; undefined at the end. */
+  /** Returns the next entry without removing it; undefined at the end. */
   head(): Promise<Entry | undefined>
   take(): void
-  /** Known to have no more. */
+  /** Whether the end is known to be reached. */
   readonly isDone: boolean
 }
 
@@ -52,7 +52,7 @@ export function createSource(pages: AsyncIterator<Page>): Source {
   }
 }
 
-/** Takes the newest entry of all sources; undefined when there is none left. */
+/** Removes and returns the newest entry of all sources; undefined at the end. */
 export async function takeNewest(sources: readonly Source[]): Promise<Entry | undefined> {
   let newest: { source: Source; entry: Entry } | undefined
   for (const source of sources) {
@@ -70,7 +70,7 @@ export async function* eventEntries(pages: AsyncIterable<EventList>): AsyncGener
   }
 }
 
-/** Pages of kills and resumes, newest first. */
+/** Yields pages of kills and resumes, newest first. */
 export async function* controlPages(
   call: Client,
   query: ControlChangeQuery,
@@ -98,7 +98,7 @@ export async function* controlEntries(
   }
 }
 
-/** The audit log, newest first. */
+/** Yields pages of the audit log, newest first. */
 export async function* auditEntries(call: Client, query: AuditQuery): AsyncGenerator<Page> {
   let before = query.before
   for (;;) {

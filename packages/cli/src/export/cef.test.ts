@@ -11,11 +11,11 @@ const golden = {
   hostile: String.raw`CEF:0|Wardline|Wardline|1.2.3|honeypot_triggered|honeypot triggered|10|rt=1795263747805 externalId=01a1fe0e-d6dd-77d8-b354-f8e4a8800485 cat=breach msg=\=HYPERLINK("https://evil.example") [2J\nseverity\=info cs1\=x |  gpj.exe 31m src=192.0.2.7 cs1Label=instance cs1=support-bot-1 cs2Label=session cs2=-2+3 cs3Label=source cs3=@SUM(1+1) cs5Label=metadata cs5={"a\=b|c":"x\\"y\\u001b]0;owned\\u0007","nested":{"line":"one\\ntwo\\u2028three"}} cs6Label=by_service cs6=false cn1Label=seq cn1=4`,
 }
 
-test.each(Object.entries(golden))('writes the %s event as one line', (name, line) => {
+test.each(Object.entries(golden))('formats the %s event as one line', (name, line) => {
   expect(toCef(sampleEvents[name as keyof typeof golden], '1.2.3')).toBe(`${line}\n`)
 })
 
-/** As a receiver reads it: seven fields of the header, then pairs whose keys stand before an unescaped `=`. */
+/** Parses a line like a receiver: seven header fields, then pairs whose keys precede an unescaped `=`. */
 function parseCef(line: string): { header: string[]; pairs: Record<string, string> } {
   const parts = line.split(/(?<=(?<!\\)(?:\\\\)*)\|/)
   const text = parts.slice(7).join('|')
@@ -29,8 +29,8 @@ function parseCef(line: string): { header: string[]; pairs: Record<string, strin
 
 const sentKeys = Object.keys(parseCef(golden.plain).pairs)
 
-// An agent writes 'severity=info' or a new line into its description, so that the receiver reads another event.
-test('lets no text add a pair, a header field or a line', () => {
+// An agent could write `severity=info` or a line break into its description to make the receiver read another event.
+test('texts add no pair, header field or line', () => {
   fc.assert(
     fc.property(
       fc.string({ unit: fc.constantFrom('\\', '|', '=', '\n', '\r', ' ', 'a', 'cs1=', '\u001b', '🦊') }),
@@ -55,14 +55,14 @@ test('lets no text add a pair, a header field or a line', () => {
   )
 })
 
-test('grades severities as CEF does: low, medium, high, very high', () => {
+test('severities are mapped to low, medium, high and very high of CEF', () => {
   const grades = (['info', 'warning', 'critical', 'breach'] as const).map((severity) =>
     Number(toCef({ ...sampleEvents.bare, severity }, '1').split('|')[6]),
   )
   expect(grades).toEqual([2, 5, 8, 10])
 })
 
-test('cuts metadata at the length of a custom string', () => {
+test('metadata is truncated to the maximum length of a custom string', () => {
   const line = toCef({ ...sampleEvents.bare, metadata: { text: 'x'.repeat(16_000) } }, '1')
   expect(parseCef(line.trimEnd()).pairs.cs5).toHaveLength(4_000)
 })

@@ -35,7 +35,7 @@ const actPairs = ({ seq, at, actor, actor_name, reason }: ControlChange | AuditE
   ['cn1', seq],
 ]
 
-// No event type holds a dot, so no event has such a signature id.
+// Event types contain no dot, so no event can imitate this signature id.
 export function controlToCef(change: ControlChange, version: string): string {
   const { action, instance_id } = change
   const pairs: CefPair[] = [

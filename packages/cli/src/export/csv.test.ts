@@ -12,19 +12,19 @@ const golden = {
   hostile: String.raw`"01a1fe0e-d6dd-77d8-b354-f8e4a8800485","4","2026-11-21T12:22:27.805Z","breach","honeypot_triggered","support-bot-1","'-2+3","'@SUM(1+1)","'=HYPERLINK(""https://evil.example"") [2J severity=info cs1=x |  gpj.exe 31m","192.0.2.7","{""a=b|c"":""x\""y\u001b]0;owned\u0007"",""nested"":{""line"":""one\ntwo\u2028three""}}","false"`,
 }
 
-test.each(Object.entries(golden))('writes the %s event as one quoted record', (name, line) => {
+test.each(Object.entries(golden))('formats the %s event as one quoted record', (name, line) => {
   const row = sampleEvents[name as keyof typeof golden]
   expect(toCsv({ kind: 'event', row })).toBe(`${line}\r\n`)
 })
 
-test('names every column in the first line', () => {
+test('the first line contains the names of the columns', () => {
   expect(csvHead).toBe(
     'id,seq,created_at,severity,event_type,instance_id,session_id,source,description,ip_address,metadata,by_service\r\n',
   )
 })
 
-// An agent describes its event by a formula, which a spreadsheet runs when the export is opened.
-test('lets no text become a formula, nor leave its field or its line', () => {
+// An agent could describe its event with a formula, which a spreadsheet runs when the export is opened.
+test('texts become no formula, field or record', () => {
   fc.assert(
     fc.property(
       fc.oneof(

@@ -1,8 +1,8 @@
 import { safeJson, sanitize } from '@wardline/text'
 import type { AnyRow } from '../events/timeline.ts'
 
-// RFC 4180: a header line, CRLF line ends, quoted fields with doubled quotes. Spreadsheets take a field that begins
-// with one of these for a formula, quoted or not (OWASP, CSV Injection; full-width forms count in some locales).
+// RFC 4180: a header line, CRLF line endings, quoted fields with doubled quotes. Spreadsheets treat a field that begins
+// with one of these as a formula, quoted or not (OWASP, CSV Injection; full-width forms in some locales).
 const formula = /^[=+\-@\t\r\n＝＋－＠]/u
 
 const columns = [
@@ -17,20 +17,20 @@ const columns = [
   'description',
   'ip_address',
   'metadata',
-  // Last, so that the columns before it keep their positions.
+  // Added last, so that earlier columns keep their positions.
   'by_service',
 ] as const
 
-/** A hostile text can neither become a formula nor leave its field, its line, or the terminal it is shown on. */
+/** Escapes a text so that it cannot become a formula, end its field or line, or control a terminal. */
 function field(value: string | number | null): string {
   if (typeof value === 'number') return `"${value}"`
-  // What looks harmless may begin with a formula once the invisible before it is gone.
+  // Removing invisible characters may expose a formula at the start, so the sanitized text is checked too.
   const text = sanitize(value ?? '')
   const harmless = formula.test(value ?? '') || formula.test(text) ? `'${text}` : text
   return `"${harmless.replaceAll('"', '""')}"`
 }
 
-/** Beside events: what control and audit entries hold besides. */
+/** Columns of control and audit entries that events do not have. */
 const moreColumns = [
   'kind',
   'audit_seq',
@@ -71,10 +71,10 @@ function cellsOf(entry: AnyRow): Cells {
 }
 
 export const csvHead = headOf(columns)
-/** A record of a file that holds events only. */
+/** Formats a record of a file with events only. */
 export const toCsv = (entry: AnyRow): string => recordOf(columns, cellsOf(entry))
 
 const mixedColumns = [...columns, ...moreColumns]
 export const mixedCsvHead = headOf(mixedColumns)
-/** A record of a file that holds more than events: their columns stay where they are, the others follow. */
+/** Formats a record of a file with several kinds. The columns of events come first, as in `toCsv`. */
 export const toMixedCsv = (entry: AnyRow): string => recordOf(mixedColumns, cellsOf(entry))

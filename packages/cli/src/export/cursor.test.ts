@@ -10,7 +10,7 @@ const cursors: fc.Arbitrary<Cursor> = fc.oneof(
   fc.record({ event: place, control: place, audit: place }),
 )
 
-test('a cursor reads back as it was written, and is one word for a shell', () => {
+test('a cursor is equal after formatting and parsing, and needs no quotes in a shell', () => {
   fc.assert(
     fc.property(cursors, (cursor) => {
       const text = formatCursor(cursor)
@@ -21,7 +21,7 @@ test('a cursor reads back as it was written, and is one word for a shell', () =>
 })
 
 test.each(['', '1234', 'e1234', 'x1@2', 'e1@2.e3@4', 'e1@2.', 'e-1@2', 'e1@2 c3@4', `e${'9'.repeat(16)}@1`])(
-  'refuses %j as a cursor',
+  'the cursor %j is rejected',
   (text) => {
     expect(() => cursorOption(text)).toThrow('It must be the cursor that an export printed')
   },

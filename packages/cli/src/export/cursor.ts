@@ -6,7 +6,7 @@ import { Failure } from '../exit.ts'
 
 export type Kind = Entry['kind']
 
-/** A place in the order of one kind: after this entry. `at` reveals another database with the same numbers. */
+/** Position in the order of one kind: after this entry. `at` reveals another database that has the same seq. */
 interface Place {
   seq: number
   /** Epoch milliseconds; 0 before the first entry. */
@@ -19,7 +19,7 @@ export type Cursor = Partial<Record<Kind, Place>>
 const letters = { event: 'e', control: 'c', audit: 'a' } as const satisfies Record<Kind, string>
 export const kinds = Object.keys(letters) as Kind[]
 
-/** One word, such as `e1234@1795263747770.c57@1795263741000`. */
+/** Returns a cursor such as `e1234@1795263747770.c57@1795263741000`. */
 export function formatCursor(cursor: Cursor): string {
   return kinds
     .flatMap((kind) => {
@@ -29,7 +29,7 @@ export function formatCursor(cursor: Cursor): string {
     .join('.')
 }
 
-/** The same as the parser of an option. */
+/** Option parser of a cursor. */
 export function cursorOption(text: string): Cursor {
   const cursor: Cursor = {}
   for (const part of text.split('.')) {
@@ -45,7 +45,7 @@ export function cursorOption(text: string): Cursor {
 
 type Numbered = Pick<ControlChange, 'seq' | 'at'>
 
-/** The newest entry with a seq in (after, before); undefined when there is none. */
+/** Return the newest entry with a seq between `after` and `before`, exclusive; undefined if there is none. */
 const newest: Record<
   Kind,
   (call: Client, bounds: { after?: string; before?: string }) => Promise<Numbered | undefined>
@@ -69,18 +69,19 @@ const otherDatabase = (kind: Kind) =>
   )
 
 /**
- * Where an export of these kinds ends that begins now. What is stored later has a higher seq, and everything up to it
- * is committed, so the next export continues exactly here. Throws Failure when `since` is of another database.
+ * Returns the current end of these kinds, at which an export that starts now ends. Later entries have a higher seq and
+ * all entries up to it are committed, so the next export continues exactly here. Throws Failure if `since` is from
+ * another database.
  */
 export async function findEnd(call: Client, wanted: readonly Kind[], since: Cursor | undefined): Promise<Cursor> {
   const end: Cursor = {}
   for (const kind of wanted) {
     const last = await newest[kind](call, {})
     const from = since?.[kind]
-    // Retention may have removed every event since.
+    // Retention may have removed all events.
     end[kind] = last ? { seq: last.seq, at: Date.parse(last.at) } : (from ?? { seq: 0, at: 0 })
     if (from === undefined || from.seq === 0) continue
-    // Nothing is ever removed from the audit log.
+    // Audit log entries, which include control entries, are never removed.
     if (last ? last.seq < from.seq : kind !== 'event') throw otherDatabase(kind)
     const same = await newest[kind](call, { after: String(from.seq - 1), before: String(from.seq + 1) })
     if (same && Date.parse(same.at) !== from.at) throw otherDatabase(kind)
@@ -88,7 +89,7 @@ export async function findEnd(call: Client, wanted: readonly Kind[], since: Curs
   return end
 }
 
-/** The entries between two places, as a query. */
+/** Returns a query for the entries between two positions. */
 export const between = (since: Place | undefined, end: Place) => ({
   ...(since === undefined ? {} : { after: String(since.seq) }),
   before: String(end.seq + 1),

@@ -9,14 +9,14 @@ const golden = {
   hostile: String.raw`{"@timestamp":"2026-11-21T12:22:27.805Z","ecs":{"version":"9.1.0"},"message":"=HYPERLINK(\"https://evil.example\")\u001b[2J\r\nseverity=info cs1=x | \u202egpj.exe\u009b31m","event":{"id":"01a1fe0e-d6dd-77d8-b354-f8e4a8800485","sequence":4,"kind":"alert","category":["intrusion_detection"],"type":["info"],"action":"honeypot_triggered","severity":99,"module":"wardline","dataset":"wardline.events","provider":"@SUM(1+1)"},"observer":{"vendor":"Wardline","product":"Wardline","type":"agent-monitor","version":"1.2.3"},"rule":{"name":"honeypot_triggered"},"gen_ai":{"agent":{"id":"support-bot-1"}},"source":{"ip":"192.0.2.7"},"related":{"ip":["192.0.2.7"]},"wardline":{"severity":"breach","by_service":false,"session_id":"-2+3","metadata":"{\"a=b|c\":\"x\\\"y\\u001b]0;owned\\u0007\",\"nested\":{\"line\":\"one\\ntwo\\u2028three\"}}"}}`,
 }
 
-test.each(Object.entries(golden))('writes the %s event as one document', (name, line) => {
+test.each(Object.entries(golden))('formats the %s event as one document', (name, line) => {
   const written = toEcs(sampleEvents[name as keyof typeof golden], '1.2.3')
   expect(written).toBe(`${line}\n`)
   expect(JSON.parse(written)).toMatchObject({ ecs: { version: '9.1.0' }, event: { module: 'wardline' } })
 })
 
-// The lists that ECS closes: https://www.elastic.co/docs/reference/ecs/ecs-category-field-values-reference
-test('uses only categories and types that ECS allows, and that go together', () => {
+// Allowed values: https://www.elastic.co/docs/reference/ecs/ecs-category-field-values-reference
+test('events have only categories and types that ECS allows in combination', () => {
   const expected: Record<string, string[]> = {
     api: ['access', 'admin', 'allowed', 'change', 'creation', 'deletion', 'denied', 'end', 'info', 'start', 'user'],
     intrusion_detection: ['allowed', 'denied', 'info'],
@@ -31,8 +31,8 @@ test('uses only categories and types that ECS allows, and that go together', () 
   }
 })
 
-// An agent that names a field of its metadata differently each time would otherwise fill the mapping of the index.
-test('gives metadata as one text', () => {
+// Otherwise an agent that invents names in its metadata could fill the mapping of the index.
+test('metadata is one text field', () => {
   const { wardline } = JSON.parse(toEcs(sampleEvents.hostile, '1')) as { wardline: { metadata: string } }
   expect(JSON.parse(wardline.metadata)).toEqual(sampleEvents.hostile.metadata)
 })

@@ -9,12 +9,12 @@ import {
 } from '@wardline/contract'
 import { safeJson } from '@wardline/text'
 
-// Elastic Common Schema (https://www.elastic.co/docs/reference/ecs). 9.1.0 is the first with `gen_ai`, where an AI agent
-// belongs: `agent` of ECS is what ships the logs. The severities are those that Elastic's own alerts have.
+// Elastic Common Schema (https://www.elastic.co/docs/reference/ecs). 9.1.0 is the first version with `gen_ai` for AI
+// agents; `agent` is the log shipper in ECS. The severities are those of Elastic's own alerts.
 const schemaVersion = '9.1.0'
 const severities: Record<Severity, number> = { info: 21, warning: 47, critical: 73, breach: 99 }
 
-/** Values out of the lists that ECS allows; an event that is none of them has no category. */
+/** Returns allowed values of ECS. An event for which ECS has no category gets none. */
 function categoryOf(row: EventRow): { category?: string[]; type: string[] } {
   if (isBlocked(row.event_type, row.metadata)) return { category: ['intrusion_detection'], type: ['denied'] }
   if (row.event_type === eventTypes.toolCall) return { category: ['api'], type: ['access'] }
@@ -58,7 +58,7 @@ export function toEcs(row: EventRow, version: string): string {
       severity: row.severity,
       by_service: row.by_service,
       ...(session_id === null ? {} : { session_id }),
-      // As text: an agent chooses its metadata, and must not choose the mapping of an index by that.
+      // As text, because fields chosen by an agent must not change the mapping of the index.
       ...(metadata === null ? {} : { metadata: safeJson(metadata) }),
     },
   })}\n`
@@ -105,7 +105,7 @@ export function auditToEcs(entry: AuditEntry, version: string): string {
     event: { ...event, action, severity: severities.info, dataset: 'wardline.audit' },
     ...(ip === null ? {} : { source: { ip }, related: { ip: [ip] } }),
     wardline: {
-      // States as text: they differ from action to action, and an index has one mapping.
+      // As text, because states differ between actions and an index has one mapping.
       audit: { target, scope, before: safeJson(before), after: safeJson(after), request_id, prev_hash, hash },
     },
   })}\n`

@@ -29,11 +29,11 @@ interface ExportRequest extends ServiceFlags {
   since: Cursor | undefined
 }
 
-/** A restart of the service in the middle of a long export is no reason to begin again. */
+/** Attempts per request, so that a long export survives a restart of the service. */
 const maxAttempts = 6
 const firstPauseMs = 500
 
-/** The same client, which asks again when the service goes away after it was there, or is overloaded. */
+/** Returns a client that retries failed requests, but only after the service has answered once. */
 function patient(call: Client, signal: AbortSignal): Client {
   let wasThere = false
   return async (name, input) => {
@@ -62,7 +62,7 @@ interface Progress {
   stop(): void
 }
 
-/** How far the export has come down the numbered events: how many match is not known before the end. */
+/** Shows progress by the seq of events, because the number of matching events is unknown until the end. */
 async function startProgress(call: Client, { from, after }: EventQuery): Promise<Progress> {
   const since = from === undefined ? 0 : ((await newestEvent(call, { to: from }))?.seq ?? 0)
   const floor = Math.max(since, Number(after ?? 0))
@@ -84,7 +84,7 @@ async function startProgress(call: Client, { from, after }: EventQuery): Promise
   }
 }
 
-/** Throws Failure when the cursor does not say where one of the kinds continues. */
+/** Throws Failure if the cursor has no position for one of the kinds. */
 function assertPlaces(kinds: readonly Kind[], since: Cursor | undefined): void {
   const missing = kinds.find((kind) => since !== undefined && since[kind] === undefined)
   if (missing === undefined) return
@@ -95,7 +95,7 @@ function assertPlaces(kinds: readonly Kind[], since: Cursor | undefined): void {
   )
 }
 
-/** Bytes that are collected before they are written: a write for each line would cost more than the line. */
+/** Characters per write. Writing each line separately would cost more than formatting it. */
 const chunkLength = 64 * 1024
 
 const countText = (counts: Record<Kind, number>, kinds: readonly Kind[]): string => {
@@ -108,8 +108,8 @@ const countText = (counts: Record<Kind, number>, kinds: readonly Kind[]): string
 }
 
 /**
- * Writes everything that matches up to now, newest first, page by page, so that a year of it takes no more memory than
- * a day, and says where the next export continues.
+ * Writes all matching entries up to now, newest first, and prints the cursor for the next export. Pages are streamed,
+ * so a year needs no more memory than a day.
  */
 export async function exportEvents({ format, output, query, kinds, since, ...flags }: ExportRequest): Promise<void> {
   assertPlaces(kinds, since)

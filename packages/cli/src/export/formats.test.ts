@@ -11,15 +11,15 @@ const golden = {
   hostile: String.raw`{"id":"01a1fe0e-d6dd-77d8-b354-f8e4a8800485","seq":4,"severity":"breach","source":"@SUM(1+1)","by_service":false,"event_type":"honeypot_triggered","description":"=HYPERLINK(\"https://evil.example\")\u001b[2J\r\nseverity=info cs1=x | \u202egpj.exe\u009b31m","instance_id":"support-bot-1","session_id":"-2+3","metadata":{"a=b|c":"x\"y\u001b]0;owned\u0007","nested":{"line":"one\ntwo\u2028three"}},"ip_address":"192.0.2.7","created_at":"2026-11-21T12:22:27.805Z"}`,
 }
 
-test.each(Object.entries(golden))('writes the %s event as it is listed, one JSON a line', (name, line) => {
+test.each(Object.entries(golden))('ndjson formats the %s event as one line of JSON, as in the API', (name, line) => {
   const event = sampleEvents[name as keyof typeof golden]
   const written = exportFormat('ndjson', false).line({ kind: 'event', row: event }, '1.2.3')
   expect(written).toBe(`${line}\n`)
   expect(JSON.parse(written)).toEqual(event)
 })
 
-// An export is read on a terminal too, and entries hold what a taken-over agent or a careless operator wrote.
-test.each(exportFormatNames)('writes no character that a terminal obeys as %s', (name) => {
+// Exports are also read on terminals, and entries contain texts of compromised agents or careless operators.
+test.each(exportFormatNames)('%s contains no terminal control characters', (name) => {
   for (const entry of [{ kind: 'event', row: sampleEvents.hostile } as const, ...sampleEntries]) {
     const written = exportFormat(name, true)
       .line(entry, '1.2.3')
@@ -28,8 +28,8 @@ test.each(exportFormatNames)('writes no character that a terminal obeys as %s', 
   }
 })
 
-// A kill is evidence: no agent may write one into an export by the event that it reports.
-test.each(exportFormatNames)('writes no event that could pose as a control entry as %s', (name) => {
+// A kill is evidence, so no agent may forge one in an export with a reported event.
+test.each(exportFormatNames)('%s marks a control entry, and no event can forge the mark', (name) => {
   const [suspend] = sampleEntries
   const { line } = exportFormat(name, true)
   const type = 'control_suspend'
@@ -46,14 +46,14 @@ test.each(exportFormatNames)('writes no event that could pose as a control entry
   expect(marks[name]!(line({ kind: 'event', row: forged }, '1.2.3'))).not.toBe(expected[name])
 })
 
-test('gives control and audit entries as they are listed, an audit entry with its kind', () => {
+test('ndjson formats control and audit entries as in the API, with the kind added to audit entries', () => {
   const { line } = exportFormat('ndjson', true)
   const [suspend, , audit] = sampleEntries
   expect(JSON.parse(line(suspend, '1'))).toEqual(suspend.row)
   expect(JSON.parse(line(audit, '1'))).toEqual({ kind: 'audit', ...audit.row })
 })
 
-test('leaves the columns of events where they are, and adds those of other entries behind them', () => {
+test('CSV adds the columns of control and audit entries after those of events', () => {
   const [plain, mixed] = [exportFormat('csv', false), exportFormat('csv', true)]
   expect(mixed.head).toBe(
     `${plain.head.trimEnd()},kind,audit_seq,action,target,reason,version,actor,actor_name,scope,before,after,request_id,prev_hash,hash\r\n`,
@@ -79,12 +79,12 @@ test('leaves the columns of events where they are, and adds those of other entri
     actor: 'k3y1d000',
     actor_name: 'laptop of Ann',
   })
-  // An operator's reason is opened in a spreadsheet too.
+  // An operator's reason may also be opened in a spreadsheet.
   expect(suspend!.reason).toMatch(/^'=HYPERLINK/)
   expect(audit).toMatchObject({ kind: 'audit', action: 'key.create', before: 'null', after: '{"scope":"viewer"}' })
 })
 
-test('grades and names control and audit entries in CEF', () => {
+test('CEF formats control and audit entries with a name and a severity', () => {
   const { line } = exportFormat('cef', true)
   const [, resume, audit] = sampleEntries
   expect(line(resume, '1.2.3')).toBe(
@@ -95,8 +95,8 @@ test('grades and names control and audit entries in CEF', () => {
   )
 })
 
-// Attributes that OCSF 1.9.0 requires of Entity Management, with the activities that it has.
-test('writes control and audit entries as Entity Management in OCSF', () => {
+// The attributes that OCSF 1.9.0 requires of Entity Management, and its activities.
+test('OCSF formats control and audit entries as Entity Management', () => {
   const { line } = exportFormat('ocsf', true)
   const written = sampleEntries.map((entry) => JSON.parse(line(entry, '1.2.3')))
   expect(written.map(({ activity_id, activity_name, type_uid }) => [activity_id, activity_name, type_uid])).toEqual([
@@ -118,7 +118,7 @@ test('writes control and audit entries as Entity Management in OCSF', () => {
   expect(written[2]).toMatchObject({ src_endpoint: { ip: '192.0.2.7' }, entity: { type: 'key', uid: 'n3wkey00' } })
 })
 
-test('writes control and audit entries as changes of configuration in ECS', () => {
+test('ECS formats control and audit entries as configuration changes', () => {
   const { line } = exportFormat('ecs', true)
   const written = sampleEntries.map((entry) => JSON.parse(line(entry, '1.2.3')))
   for (const { event } of written) {

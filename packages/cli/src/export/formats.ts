@@ -6,11 +6,11 @@ import { csvHead, mixedCsvHead, toCsv, toMixedCsv } from './csv.ts'
 import { auditToEcs, controlToEcs, toEcs } from './ecs.ts'
 import { auditToOcsf, controlToOcsf, toOcsf } from './ocsf.ts'
 
-/** How an export is written; `version` is that of the product that writes it. */
+/** Export format. `version` is the product version. */
 interface ExportFormat {
-  /** Stands before the first entry. */
+  /** Written before the first entry. */
   head: string
-  /** One entry with its line end. */
+  /** Formats an entry, including the line ending. */
   line(entry: AnyRow, version: string): string
 }
 
@@ -20,7 +20,7 @@ interface Writers {
   audit(entry: AuditEntry, version: string): string
 }
 
-/** A format with separate lines for each kind. */
+/** Creates a format without a head. */
 const formatOf = ({ event, control, audit }: Writers): ExportFormat => ({
   head: '',
   line(entry, version) {
@@ -44,6 +44,6 @@ const mixedCsv: ExportFormat = { head: mixedCsvHead, line: toMixedCsv }
 export type ExportFormatName = keyof typeof formats
 export const exportFormatNames = Object.keys(formats) as ExportFormatName[]
 
-/** `isMixed`: the export holds more than events, which takes more columns in CSV. */
+/** `isMixed`: the export contains more than events, which needs more columns in CSV. */
 export const exportFormat = (name: ExportFormatName, isMixed: boolean): ExportFormat =>
   name === 'csv' && isMixed ? mixedCsv : formats[name]

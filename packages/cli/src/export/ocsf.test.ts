@@ -10,14 +10,14 @@ const golden = {
   hostile: String.raw`{"activity_id":1,"activity_name":"Create","category_uid":2,"category_name":"Findings","class_uid":2004,"class_name":"Detection Finding","type_uid":200401,"type_name":"Detection Finding: Create","time":1795263747805,"severity_id":6,"severity":"Fatal","status_id":1,"status":"New","is_alert":true,"message":"=HYPERLINK(\"https://evil.example\")\u001b[2J\r\nseverity=info cs1=x | \u202egpj.exe\u009b31m","metadata":{"version":"1.9.0","product":{"name":"Wardline","vendor_name":"Wardline","version":"1.2.3"},"uid":"01a1fe0e-d6dd-77d8-b354-f8e4a8800485","sequence":4,"event_code":"honeypot_triggered","log_provider":"@SUM(1+1)","original_time":"2026-11-21T12:22:27.805Z"},"finding_info":{"uid":"01a1fe0e-d6dd-77d8-b354-f8e4a8800485","title":"honeypot_triggered","desc":"=HYPERLINK(\"https://evil.example\")\u001b[2J\r\nseverity=info cs1=x | \u202egpj.exe\u009b31m","types":["honeypot_triggered"],"created_time":1795263747805},"evidences":[{"ai_agent":{"uid":"support-bot-1","instance_uid":"-2+3"},"src_endpoint":{"ip":"192.0.2.7"}}],"unmapped":{"by_service":false,"metadata":{"a=b|c":"x\"y\u001b]0;owned\u0007","nested":{"line":"one\ntwo\u2028three"}}}}`,
 }
 
-test.each(Object.entries(golden))('writes the %s event as one Detection Finding', (name, line) => {
+test.each(Object.entries(golden))('formats the %s event as one Detection Finding', (name, line) => {
   const written = toOcsf(sampleEvents[name as keyof typeof golden], '1.2.3')
   expect(written).toBe(`${line}\n`)
   expect(JSON.parse(written)).toMatchObject({ class_uid: 2004, type_uid: 200401, metadata: { version: '1.9.0' } })
 })
 
-// Every attribute of a Detection Finding, and of the objects in it, that OCSF 1.9.0 requires.
-test('has what the class requires', () => {
+// The attributes that OCSF 1.9.0 requires of a Detection Finding and of the objects in it.
+test('every event has the required attributes', () => {
   for (const event of Object.values(sampleEvents)) {
     expect(JSON.parse(toOcsf(event, '1.2.3'))).toMatchObject({
       activity_id: 1,
@@ -30,7 +30,7 @@ test('has what the class requires', () => {
   }
 })
 
-test('keeps hostile text as it is, readable by JSON and harmless to a terminal', () => {
+test('hostile text is escaped, and JSON parsers return it unchanged', () => {
   const { hostile } = sampleEvents
   const line = toOcsf(hostile, '1.2.3')
   expect(JSON.parse(line)).toMatchObject({ message: hostile.description, unmapped: { metadata: hostile.metadata } })

@@ -2,13 +2,13 @@ import { type AuditEntry, type ControlChange, type EventRow, type Severity, tool
 import { safeJson } from '@wardline/text'
 
 // Open Cybersecurity Schema Framework 1.9.0 (https://schema.ocsf.io/1.9.0/classes/detection_finding): one Detection
-// Finding an event. The agent stands in `evidences[].ai_agent`, which 1.9.0 added for findings: its profile
-// `ai_operation` is for activity classes and does not apply to this one.
+// Finding per event. The agent is in `evidences[].ai_agent`, which 1.9.0 added for findings; the profile `ai_operation`
+// is for activity classes and does not apply to this one.
 const schemaVersion = '1.9.0'
 const classUid = 2004
 const activityId = 1
 
-/** Fatal is OCSF's word for what is too late to prevent. */
+/** OCSF uses Fatal for events that are too late to prevent. */
 const severities: Record<Severity, { severity_id: number; severity: string }> = {
   info: { severity_id: 1, severity: 'Informational' },
   warning: { severity_id: 3, severity: 'Medium' },
@@ -78,7 +78,7 @@ export function toOcsf(row: EventRow, version: string): string {
   })}\n`
 }
 
-// What people and the service do to agents, keys and decoys is Entity Management
+// Actions of people and of the service on agents, keys and decoys are Entity Management
 // (https://schema.ocsf.io/1.9.0/classes/entity_management), in the category Identity & Access Management.
 const managementUid = 3004
 const activities: Record<string, [id: number, name: string]> = {
@@ -91,7 +91,7 @@ const activities: Record<string, [id: number, name: string]> = {
 }
 
 interface Managed {
-  /** Such as instance.suspend: what kind of entity, and what was done. */
+  /** Type of the entity and the action on it, such as instance.suspend. */
   action: string
   target: string | null
   severity: Severity

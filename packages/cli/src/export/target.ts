@@ -5,11 +5,11 @@ import { Failure } from '../exit.ts'
 
 /** Destination of an export. */
 interface ExportTarget {
-  /** Resolves when there is room for more. */
+  /** Resolves when the target accepts more. */
   write(text: string | Uint8Array): Promise<void>
-  /** Everything is there. */
+  /** Completes the export. */
   finish(): Promise<void>
-  /** Something went wrong: nothing half-made may stay. */
+  /** Removes a partial export after an error. */
   abandon(): Promise<void>
 }
 
@@ -21,12 +21,13 @@ const standardOutput: ExportTarget = {
   abandon: async () => {},
 }
 
-/** Written beside the file, and moved into place in one step once it is on disk: readers never see half an export. */
+/** Writes a temporary file and renames it when it is complete and synced, so that readers see no partial export. */
 async function fileTarget(file: string): Promise<ExportTarget> {
   const draft = `${file}.part`
   try {
     await rm(draft, { force: true })
-    // Events contain addresses and names: for the owner only. Not through a link that another user put there.
+    // Readable by the owner only, because events contain addresses and names. `wx` does not follow a link of another
+    // user.
     const handle = await open(draft, 'wx', 0o600)
     return {
       write: async (text) => {
