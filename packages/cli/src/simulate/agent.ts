@@ -8,15 +8,15 @@ import type { CastMember } from './story.ts'
 const metricsEverySeconds = 5
 /** Between two tool calls of one agent. */
 const thinkingSeconds = [2, 6] as const
-/** Share of the tool calls that end in an incident: about one in ten seconds for twenty agents at speed 1. */
+/** Shares of actions that are incidents: together about one in ten seconds for 20 agents at speed 1. */
 const egressShare = 0.01
 const violationShare = 0.008
-/** Hundreds of agents on one machine get their answers later than one agent does. */
+/** Longer than the default, because hundreds of agents on one machine get slower responses than one agent. */
 const checkTimeoutMs = 15_000
 
 interface AgentOptions {
   member: CastMember
-  /** Names this start of the agent. */
+  /** Distinguishes the sessions of different runs. */
   runId: string
   random: Random
   speed: number
@@ -33,22 +33,22 @@ export interface DemoAgent {
   member: CastMember
   random: Random
   isSuspended(): boolean
-  /** Whether the service has ever answered for it. */
+  /** Whether the service has ever responded to this agent. */
   hasContact(): boolean
-  /** Registers it and opens its control stream. */
+  /** Registers the agent and opens its control stream. */
   start(): Promise<void>
-  /** Resolves when the event is stored, or has waited for as long as flush() does. */
+  /** Resolves when the event is stored, or after the timeout of flush(). */
   report(report: Report): Promise<void>
-  /** Calls a tool with these arguments; why that was denied, if it was. */
+  /** Calls a tool with these arguments. Resolves with the reason if the call was denied. */
   useTool(toolName: string, args: object): Promise<DenialCode | undefined>
-  /** Works until the signal is aborted. */
+  /** Runs until the signal is aborted. */
   live(): Promise<void>
   stop(): Promise<void>
 }
 
 /**
- * One agent on the SDK, as users build theirs. The SDK's heartbeats keep their own pace; a run that is faster than life
- * adds some by refresh(). Throws TypeError when the SDK does not accept the address or the key.
+ * Creates an agent with the SDK, like a user's agent. The SDK sends heartbeats in real time, so a run with a higher
+ * speed sends more by refresh(). Throws TypeError if the SDK does not accept the address or the key.
  */
 export function createAgent(options: AgentOptions): DemoAgent {
   const { member, runId, random, speed, url, key, stored, signal, say, onTrouble } = options
@@ -90,16 +90,16 @@ export function createAgent(options: AgentOptions): DemoAgent {
     if (await monitor.flush()) settle()
   }
 
-  /** Counts what was reported as stored, once nothing waits any more. */
+  /** Counts the reported events as stored, once the queue is empty. */
   function settle(): void {
     const { droppedEvents } = monitor.health
-    // Of what was lost, nothing says which events those were.
+    // If events were dropped, none are counted, because the SDK does not report which ones.
     if (droppedEvents === dropped) for (const severity of unsettled) stored[severity]++
     dropped = droppedEvents
     unsettled = []
   }
 
-  /** Does it again and again, the first time after part of an interval, so that the fleet does not act in step. */
+  /** Repeats an action. The first delay is a random part of the interval, so that agents do not act in step. */
   async function repeat(intervalSeconds: () => number, act: () => Promise<unknown>): Promise<void> {
     let seconds = intervalSeconds() * random()
     while (!signal.aborted) {
@@ -115,7 +115,7 @@ export function createAgent(options: AgentOptions): DemoAgent {
     if (chance < egressShare) return report(egressBlocked(random))
     if (chance < egressShare + violationShare) return report(policyViolation(random))
     const { toolName, event } = toolCall(random, role)
-    // As guardTool() does; but the events of a demo are tagged, and those of guardTool() cannot be.
+    // Like guardTool(), whose events cannot have the demo tag.
     const denial = await monitor.guard({ toolName, args: { task: event.description }, sessionId })
     if (!denial) await report(event)
   }
@@ -128,7 +128,7 @@ export function createAgent(options: AgentOptions): DemoAgent {
     start: () => monitor.start(),
     report,
     async useTool(toolName, args) {
-      // Until its next heartbeat an agent may believe that there are no decoys.
+      // The SDK learns of new decoys with a heartbeat and does not check calls before.
       await monitor.refresh()
       const tool = monitor.guardTool(toolName, async (_args: object) => undefined, { sessionId, onDeny: 'return' })
       return (await tool(args))?.code

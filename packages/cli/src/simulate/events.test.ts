@@ -8,18 +8,18 @@ import { roles } from './story.ts'
 const seeds = fc.integer({ min: 0, max: 0xffff_ffff })
 const metricsOf = (report: { description: string }) => JSON.parse(report.description) as Record<string, number>
 
-test('tags every event as a demo', () => {
+test('an event is tagged as a demo', () => {
   const report = demoReport('session', toolCall(seededRandom(1), roles[0]!).event)
   expect(report).toMatchObject({ sessionId: 'session', metadata: { demo: true, toolName: expect.any(String) } })
 })
 
-test('calls each of the known tools in the long run', () => {
+test('an agent calls each of the known tools eventually', () => {
   const random = seededRandom(3)
   const called = new Set(Array.from({ length: 400 }, () => toolCall(random, roles[0]!).toolName))
   expect([...called].sort()).toEqual([...knownTools].sort())
 })
 
-test('keeps usual metrics closer together than the detector’s least deviation of 1, or 5 %, times three', () => {
+test('usual metrics vary by less than 3 times the minimum deviation of the detector, which is 1 or 5 %', () => {
   fc.assert(
     fc.property(seeds, fc.constantFrom(...roles), (seed, role) => {
       const random = seededRandom(seed)
@@ -34,7 +34,7 @@ test('keeps usual metrics closer together than the detector’s least deviation 
   )
 })
 
-test('lets a runaway stand out of what is usual for any role', () => {
+test('the metrics of a runaway are more than 3 times the usual ones of any role', () => {
   fc.assert(
     fc.property(seeds, fc.constantFrom(...roles), (seed, role) => {
       const report = metricsOf(runawayMetrics(seededRandom(seed), role))

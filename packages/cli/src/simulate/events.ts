@@ -3,7 +3,7 @@ import type { Report } from '@wardline/sdk'
 import { between, pick, type Random } from './random.ts'
 import type { Role } from './story.ts'
 
-/** The event as the agent reports it: tagged, so that it is not taken for a real agent's work. */
+/** Tags an event, so that it is not mistaken for an event of a real agent. */
 export function demoReport(sessionId: string, report: Report): Report {
   return { ...report, sessionId, metadata: { ...report.metadata, demo: true } }
 }
@@ -17,7 +17,7 @@ const doings: Record<KnownTool, readonly string[]> = {
   'code-exec': ['Drew a chart', 'Computed a forecast', 'Formatted a table'],
 }
 
-/** Mostly a tool of the role, now and then another one. */
+/** Picks a tool of the role for 85 % of the calls, else any tool. */
 export function toolCall(random: Random, role: Role): { toolName: KnownTool; event: Report } {
   const toolName = pick(random, random() < 0.85 ? role.tools : knownTools)
   const event: Report = {
@@ -36,8 +36,8 @@ const metricsReport = (metrics: Record<string, number>): Report => ({
 })
 
 /**
- * What is usual for the role. Counts vary by one and lengths by 2 %: too little for the detector, whose minimum
- * deviation is 1, or 5 % of the mean.
+ * Returns metrics that are usual for the role. Counts vary by one and lengths by 2 %, too little for the detector,
+ * whose minimum deviation is 1, or 5 % of the mean.
  */
 export function usualMetrics(random: Random, { usual }: Role): Report {
   const near = (value: number) => value + pick(random, [-1, 0, 1])
@@ -52,7 +52,7 @@ export function usualMetrics(random: Random, { usual }: Role): Report {
   })
 }
 
-/** An agent that runs away: calls by the hundred, everything else as usual. */
+/** Returns metrics of a runaway agent: hundreds of tool calls, other metrics as usual. */
 export function runawayMetrics(random: Random, role: Role): Report {
   const usual = JSON.parse(usualMetrics(random, role).description) as Record<string, number>
   return metricsReport({

@@ -4,8 +4,8 @@ import { createFleet } from './fleet.ts'
 
 const options = { agents: 1, seed: 1, speed: 1, signal: AbortSignal.abort(), killLine: () => '' }
 
-// The password would stand in what every agent prints about its address.
-test('says in one sentence which option the agents cannot use, and repeats none', () => {
+// Otherwise every agent would print the password with its address.
+test('an option that agents cannot use is named in one sentence, without its value', () => {
   const cases = [
     { url: 'http://user:secret-word@127.0.0.1:9', key: 'key', says: /^Agents cannot start: url must have no user/ },
     { url: 'http://127.0.0.1:9', key: 'secret word', says: /^Agents cannot start: key must be/ },

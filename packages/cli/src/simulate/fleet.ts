@@ -15,9 +15,9 @@ interface FleetOptions {
   key: string
   agents: number
   seed: number
-  /** Story seconds in one second. */
+  /** Seconds of the story per second. */
   speed: number
-  /** Whether the story has a drill and a containment: its agents stay suspended afterwards. */
+  /** Whether the story has a drill and a containment, whose agents stay suspended afterwards. */
   isContained?: boolean
   /** Ends the run. */
   signal: AbortSignal
@@ -28,17 +28,17 @@ interface Fleet {
   figures(): Figures
   /** Whether the whole story was played. */
   isStoryOver(): boolean
-  /** Runs until the signal is aborted. Rejects with a plain sentence when the service cannot be used at all. */
+  /** Runs until the signal is aborted. Rejects with one sentence if the service cannot be used. */
   run(say: (line: string) => void): Promise<void>
-  /** Reads back what the service found, and sums up. */
+  /** Reads the findings of the service and returns a summary. */
   summary(): Promise<Summary>
 }
 
-/** The most rows that are read back of one kind. */
+/** Maximum findings that are read per type. */
 const readBackRows = '1000'
 const readBackMs = 5_000
 
-/** The seq of the newest event; undefined when the key may not read events. */
+/** Returns the seq of the newest event; undefined if the key may not read events. */
 async function newestSeq(operator: Client, signal: AbortSignal): Promise<number | undefined> {
   try {
     const { events } = await operator('listEvents', { query: { limit: '1' }, signal })
@@ -49,7 +49,7 @@ async function newestSeq(operator: Client, signal: AbortSignal): Promise<number 
   }
 }
 
-/** A sentence for the person who started the run. */
+/** Converts an error of the service to a sentence with advice. */
 function refusal(fault: unknown): unknown {
   if (!(fault instanceof WardlineError)) return fault
   const advice: Record<number, string> = {
@@ -67,13 +67,13 @@ function notAllowed(cause: MonitorError): Failure {
   return new Failure(sentence, 'forbidden', 'unauthorized', { cause })
 }
 
-/** What the SDK says of its options, in the words of this command, which takes them from the command line. */
+/** Converts an SDK error about options to a usage error, because the options come from the command line. */
 function invalidOption(fault: unknown): unknown {
   const [, sentence] = /^createMonitor: (.*)/s.exec((fault as Error).message) ?? []
   return sentence === undefined ? fault : new Failure(`Agents cannot start: ${sentence}.`, 'usage', 'usage')
 }
 
-/** Throws Failure when agents cannot use the address or the key. */
+/** Throws Failure if agents cannot use the address or the key. */
 export function createFleet(options: FleetOptions): Fleet {
   const { url, key, seed, speed, isContained, signal, killLine } = options
   const { cast, steps } = planStory(options.agents, seed, isContained)
@@ -85,7 +85,7 @@ export function createFleet(options: FleetOptions): Fleet {
   const troublesShown = new Set<string>()
   function onTrouble(trouble: MonitorError): void {
     lastTrouble = trouble
-    // Every agent of the fleet meets the same ones.
+    // Every agent of the fleet reports the same errors, so each code is shown once.
     if (!troublesShown.has(trouble.code)) say(trouble.message)
     troublesShown.add(trouble.code)
   }
@@ -126,7 +126,7 @@ export function createFleet(options: FleetOptions): Fleet {
     }
     await first!.start()
     if (!first!.hasContact() && lastTrouble?.code === 'unauthorized') throw notAllowed(lastTrouble)
-    // The SDK goes on asking for those that fail here.
+    // The SDK of each agent retries if its first connection fails.
     await Promise.all(others.map((agent) => agent.start()))
     say(`${agents.filter((agent) => agent.hasContact()).length} of ${agents.length} agents have connected`)
   }
@@ -148,7 +148,7 @@ export function createFleet(options: FleetOptions): Fleet {
       await signIn()
       await Promise.all([...agents.map((agent) => agent.live()), playStory()])
     } catch (fault) {
-      // The abort is how a run ends.
+      // A run always ends with an abort.
       if (!signal.aborted) throw fault
     } finally {
       await Promise.all(agents.map((agent) => agent.stop()))
@@ -157,7 +157,7 @@ export function createFleet(options: FleetOptions): Fleet {
     }
   }
 
-  /** What the service itself found out about this fleet since the run began. */
+  /** Returns the findings about this fleet since the start of the run; undefined if they cannot be read. */
   async function readBack(): Promise<Findings | undefined> {
     const since = seqBefore
     if (since === undefined) return undefined

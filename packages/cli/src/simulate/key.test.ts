@@ -9,18 +9,18 @@ import { findKey, killCommand } from './key.ts'
 const folder = mkdtempSync(join(tmpdir(), 'wardline-key-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-test('takes the key that was given', () => {
+test('a given key is used', () => {
   expect(findKey('https://monitor.example', 'given').key).toBe('given')
 })
 
-// A mistyped or hostile --url must not be handed the admin key that lies in the local data folder.
-test('shows the stored key to a service on this machine only', () => {
+// The admin key in the local data folder must not be sent to a mistyped or hostile --url.
+test('the stored key is used only for a service on this machine', () => {
   for (const url of ['https://monitor.example', 'http://127.0.0.1.example:4747', 'http://localhost@evil.example/']) {
     expect(() => findKey(url, undefined), url).toThrow(/give an admin key of that service/)
   }
 })
 
-test('finds the stored key and names its file, not the key', () => {
+test('the stored key is shown as the path of its file', () => {
   expect(storedAdminKey(folder)).toBeUndefined()
   writeFileSync(join(folder, 'admin-key'), 'wl_secret\n')
   const found = storedAdminKey(folder)!
@@ -31,24 +31,24 @@ test('finds the stored key and names its file, not the key', () => {
   expect(shown).toContain(`$(cat ${join(folder, 'admin-key')})`)
 })
 
-test('quotes what a shell would take apart', () => {
+test('a word is quoted if a shell would interpret it', () => {
   expect(shellWord('data-demo/admin-key')).toBe('data-demo/admin-key')
   expect(shellWord("it's $(rm -rf x)")).toBe("'it'\\''s $(rm -rf x)'")
 })
 
-test('gives the demo a separate folder and a quiet log, unless the environment says otherwise', () => {
+test('the demo has a separate folder and a quiet log by default', () => {
   expect(demoEnvironment({})).toEqual({ WARDLINE_DATA_DIR: './data-demo', WARDLINE_LOG_LEVEL: 'warn' })
   const said = { WARDLINE_DATA_DIR: './data', WARDLINE_LOG_LEVEL: 'info', PORT: '1' }
   expect(demoEnvironment(said)).toEqual(said)
   expect(demoEnvironment({ WARDLINE_DATA_DIR: '' }).WARDLINE_DATA_DIR).toBe('./data-demo')
 })
 
-// Demo agents and breaches in the real database would be taken for real ones.
-test('refuses to run the demo on a database that is not its own', () => {
+// Demo agents and breaches in a production database would be mistaken for real ones.
+test('the demo refuses to start if DATABASE_URL is set', () => {
   expect(() => readDemoConfig({ DATABASE_URL: 'sqlite:/srv/wardline.db' })).toThrow(/DATABASE_URL is set/)
 })
 
-test('reaches a service that listens everywhere by loopback', () => {
+test('a service that listens on all addresses is reached by loopback', () => {
   expect(reachableUrl('http://0.0.0.0:4747')).toBe('http://127.0.0.1:4747')
   expect(reachableUrl('http://[::]:4747')).toBe('http://[::1]:4747')
   expect(reachableUrl('http://10.0.0.7:4747')).toBe('http://10.0.0.7:4747')

@@ -3,14 +3,14 @@ import { Failure } from '../exit.ts'
 import { type FoundKey, shellWord, storedAdminKey } from '../service/admin-key.ts'
 import { isLocal } from '../service/settings.ts'
 
-/** A key that only its giver can name. */
+/** Describes a key for which no shell text is known. */
 export function givenKey(key: string, place: string): FoundKey {
   return { key, shellText: '<your key>', place }
 }
 
 /**
- * The key that was given, else the one in the data folder of this machine, which is shown to a service on this
- * machine only. Throws a sentence that says what to do when there is none.
+ * Returns the given key, else the key in the data folder, but only for a service on this machine. Throws Failure with
+ * advice if there is none.
  */
 export function findKey(url: string, given: string | undefined): FoundKey {
   if (given) return givenKey(given, 'as given')
@@ -21,7 +21,7 @@ export function findKey(url: string, given: string | undefined): FoundKey {
   throw new Failure(message, 'no_key', 'unauthorized')
 }
 
-/** The command line that stops an instance. */
+/** Returns a curl command that suspends an instance. */
 export function killCommand(url: string, instanceId: string, { shellText }: Pick<FoundKey, 'shellText'>): string {
   const target = shellWord(new URL(`/api/kill/${instanceId}`, url).href)
   return `curl -X POST ${target} -H "X-Monitor-Key: ${shellText}" -H 'Content-Type: application/json' -d '{"reason":"Trying the kill switch"}'`

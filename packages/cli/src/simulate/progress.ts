@@ -12,7 +12,7 @@ interface Screen {
 }
 
 const redrawMs = 500
-/** Where nothing can be rewritten, the figures come seldom enough to leave the story readable. */
+/** Without a terminal, the figures are printed rarely so that the story stays readable. */
 const figuresEveryMs = 60_000
 const eraseLine = '\r\u001b[2K'
 
@@ -21,14 +21,14 @@ function stamped(line: string, seconds: number): string {
   return [`${clockText(seconds)}  ${first}`, ...others.map((other) => `       ${other}`)].join('\n')
 }
 
-/** Lines as they come, and the figures once a minute: for files, pipes and beside a log. */
+/** Prints each line immediately and the figures once a minute. For files, pipes and next to a log. */
 export function printLines(screen: Screen, figures: () => Figures): Progress {
   const say = (line: string) => void screen.write(`${stamped(line, figures().seconds)}\n`)
   const timer = setInterval(() => say(figuresLine(figures())), figuresEveryMs)
   return { say, stop: () => clearInterval(timer) }
 }
 
-/** For a terminal: lines as they come, and below them one line of figures that is rewritten. */
+/** Prints each line immediately, with a line of figures below that is rewritten in place. For terminals. */
 export function keepStatusLine(screen: Screen, figures: () => Figures): Progress {
   const draw = () => {
     const line = `${clockText(figures().seconds)}  ${figuresLine(figures())}`

@@ -1,7 +1,7 @@
-/** Numbers from 0 up to, not including, 1. */
+/** Returns a number from 0 (inclusive) to 1 (exclusive). */
 export type Random = () => number
 
-/** The mulberry32 generator: 32 bits of state, so that one number replays a whole run. Not for secrets. */
+/** The mulberry32 generator. It has 32 bits of state, so a single seed reproduces a run. Not for secrets. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0
   return () => {
@@ -20,7 +20,7 @@ export function pick<Value>(random: Random, values: readonly Value[]): Value {
   return values[Math.floor(random() * values.length)]!
 }
 
-/** The values in random order (Fisher and Yates). */
+/** Returns the values in random order (Fisher–Yates). */
 export function shuffled<Value>(random: Random, values: readonly Value[]): Value[] {
   const result = [...values]
   for (let last = result.length - 1; last > 0; last--) {

@@ -42,7 +42,7 @@ const summary: Summary = {
   },
 }
 
-test('sums up for people', () => {
+test('the summary is formatted as text', () => {
   expect(summaryText(summary).split('\n')).toEqual([
     'Fleet       5 agents, 20 s, seed 5',
     'Heartbeats  7',
@@ -56,7 +56,7 @@ test('sums up for people', () => {
   ])
 })
 
-test('sums up for programs, null where nothing is known', () => {
+test('the summary is converted to JSON, with null for unknown values', () => {
   expect(summaryJson(summary)).toMatchObject({
     requests: 91,
     requestsPerSecond: 4.5,
@@ -71,15 +71,15 @@ test('sums up for programs, null where nothing is known', () => {
   expect(unknown.decoys[0]?.breaches).toBeNull()
 })
 
-// An event that any agent of the fleet can send rewrites what the operator reads in the summary.
-test('prints no control character out of an event', () => {
+// Otherwise any agent could rewrite the operator's terminal with an event.
+test('the summary contains no control characters of events', () => {
   const hostile = row({ description: 'x\u001b[1A\u001b[2KAnomalies   0\r\nFailures    0' })
   const text = summaryText({ ...summary, findings: { anomalies: [hostile], breaches: [] } })
   expect(text.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u)
   expect(text.split('\n').filter((line) => line.startsWith('Failures'))).toHaveLength(1)
 })
 
-test('shows the time as minutes and seconds, and hours when there are any', () => {
+test('a time is formatted as minutes and seconds, with hours if there are any', () => {
   expect([0, 61.9, 3_600, 36_061].map(clockText)).toEqual(['00:00', '01:01', '1:00:00', '10:01:01'])
 })
 
@@ -88,8 +88,8 @@ function screenOf(columns: number) {
   return { columns, write: (text: string) => written.push(text), text: () => written.join('') }
 }
 
-// The reason of a kill is free text of another person and reaches the terminal where the fleet runs.
-test('prints a line of the story without what it could do to a terminal', () => {
+// The reason of a kill is free text of another person, and is printed on the terminal that runs the fleet.
+test('a line of the story is printed without control characters', () => {
   const screen = screenOf(80)
   const progress = printLines(screen, () => summary)
   progress.say('Support bot 1 is stopped: \u001b[2J\u0007now')
@@ -97,7 +97,7 @@ test('prints a line of the story without what it could do to a terminal', () => 
   expect(screen.text()).toBe('00:20  Support bot 1 is stopped:  [2J now\n')
 })
 
-test('rewrites one line of figures on a terminal, never wider than it', () => {
+test('the line of figures is rewritten in place and truncated to the width of the terminal', () => {
   const screen = screenOf(30)
   const progress = keepStatusLine(screen, () => summary)
   progress.say('One')

@@ -13,7 +13,7 @@ export interface Figures extends TrafficFigures {
   events: Record<Severity, number>
 }
 
-/** What the service detected: read back from it, so its texts are not trusted. */
+/** Findings of the service. Their texts are not trusted. */
 export interface Findings {
   anomalies: EventRow[]
   breaches: EventRow[]
@@ -21,10 +21,10 @@ export interface Findings {
 
 export interface Summary extends Figures {
   seed: number
-  /** Steps of the story that the time did not suffice for. */
+  /** Steps of the story that were skipped because the run was too short. */
   stepsLeftOut: number
   decoys: Pick<PlantedDecoy, 'id' | 'type' | 'matched'>[]
-  /** Undefined when the key may not read events, or the service did not answer any more. */
+  /** Undefined if the key may not read events or the service no longer responds. */
   findings: Findings | undefined
 }
 
@@ -40,7 +40,7 @@ export function clockText(seconds: number): string {
   return [...(whole >= 3600 ? [Math.floor(whole / 3600)] : []), ...parts].join(':')
 }
 
-/** The figures in one line. */
+/** Formats the figures as one line. */
 export function figuresLine(figures: Figures): string {
   const { agents, suspended, events, latencyMs, failed, throttled } = figures
   return [
@@ -53,7 +53,7 @@ export function figuresLine(figures: Figures): string {
   ].join(' · ')
 }
 
-/** The summary as one JSON object for programs; null stands for what is not known. */
+/** Converts the summary to JSON; unknown values are null. */
 export function summaryJson(summary: Summary) {
   const { seed, seconds, agents, heartbeats, events, decoys, findings, stepsLeftOut } = summary
   return {
@@ -101,7 +101,7 @@ function findingLines({ decoys, findings }: Summary): string[] {
   return [...decoyLines, `Anomalies   ${anomalies.length}`, ...shown, ...more]
 }
 
-/** The summary for people. */
+/** Formats the summary as text. */
 export function summaryText(summary: Summary): string {
   const { seed, seconds, agents, heartbeats, events, latencyMs, failed, throttled, lastFailure, stepsLeftOut } = summary
   const bySeverity = severities.map((severity) => `${events[severity]} ${severity}`).join(', ')

@@ -18,7 +18,7 @@ interface SimulateOptions {
   json?: boolean
 }
 
-/** A number of the command line from `min` to `max`. */
+/** Creates an option parser for a number from `min` to `max`. */
 const number = (min: number, max: number, whole: boolean) => (text: string) => {
   const value = Number(text)
   const isValid = /^\d+(\.\d+)?$/.test(text) && value >= min && value <= max && (!whole || Number.isInteger(value))
@@ -28,7 +28,7 @@ const number = (min: number, max: number, whole: boolean) => (text: string) => {
 
 async function simulate({ url, key: given, agents, duration, speed, seed, json }: SimulateOptions): Promise<void> {
   const found = findKey(url, given)
-  // The SDK comes along, which the other commands do not need.
+  // Imported here because it loads the SDK, which other commands do not need.
   const { createFleet } = await import('./fleet.ts')
   const end = new AbortController()
   onStopSignal(() => end.abort())

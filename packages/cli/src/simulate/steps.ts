@@ -10,7 +10,7 @@ import {
 } from './events.ts'
 import { containedRole, type Step } from './story.ts'
 
-/** A decoy of this run, and whether the service recognised it when an agent touched it. */
+/** Decoy of this run. `matched` is undefined until an agent touches it. */
 export interface PlantedDecoy {
   id: string
   type: 'api_key' | 'file_path'
@@ -23,14 +23,14 @@ export interface Stage {
   agents: DemoAgent[]
   operator: Client
   runId: string
-  /** The line by which a person can stop an agent. */
+  /** Returns a shell command that suspends an agent. */
   killLine(instanceId: string): string
   decoys: PlantedDecoy[]
 }
 
 async function plant(stage: Stage, agent: DemoAgent, type: PlantedDecoy['type']): Promise<string> {
   const instanceId = agent.member.id
-  // A different path for each run: two decoys of the same path would share one alarm.
+  // Each run has a different path, because two decoys with the same path would share one alert.
   const path = `/srv/demo-${stage.runId}/.aws/credentials`
   const label = `Demo: planted for ${agent.member.name}`
   const what = type === 'api_key' ? 'key in the environment' : 'credentials file in the work folder'
@@ -76,7 +76,7 @@ async function drill({ agents, operator }: Stage): Promise<string> {
   return `A drill asks ${selected} agents whether a suspension would reach them: the page Containments says who answered`
 }
 
-/** Undefined when they are suspended already, such as by an earlier run. */
+/** Suspends all agents of a role. Undefined if they are already suspended, for example by an earlier run. */
 async function contain({ agents, operator }: Stage): Promise<string | undefined> {
   const instances = agents.filter(({ member }) => member.role === containedRole).map(({ member }) => member.id)
   const request = { action: 'suspend', selector: { instances }, reason: 'Demo: a faulty release of this role' } as const

@@ -6,7 +6,7 @@ import { castOf, containedRole, planStory, usualReports } from './story.ts'
 const sizes = fc.integer({ min: 1, max: 500 })
 const seeds = fc.integer({ min: 0, max: 0xffff_ffff })
 
-test('replays the same numbers for the same seed, and others for another one', () => {
+test('a seed always produces the same numbers, and another seed produces others', () => {
   const draw = (seed: number) => Array.from({ length: 20 }, seededRandom(seed))
   fc.assert(
     fc.property(seeds, (seed) => {
@@ -17,14 +17,14 @@ test('replays the same numbers for the same seed, and others for another one', (
   )
 })
 
-test('spreads its numbers evenly over the interval', () => {
+test('the random numbers are uniformly distributed', () => {
   const random = seededRandom(7)
   const tenths = Array.from({ length: 10 }, () => 0)
   for (let index = 0; index < 10_000; index++) tenths[Math.floor(random() * 10)]!++
   for (const count of tenths) expect(Math.abs(count - 1_000)).toBeLessThan(150)
 })
 
-test('shuffles without losing or doubling a value', () => {
+test('shuffling keeps every value once', () => {
   fc.assert(
     fc.property(seeds, fc.array(fc.integer()), (seed, values) => {
       const byValue = (one: number, other: number) => one - other
@@ -33,7 +33,7 @@ test('shuffles without losing or doubling a value', () => {
   )
 })
 
-test('plans the same story for the same size and seed', () => {
+test('a size and a seed always produce the same story', () => {
   fc.assert(
     fc.property(sizes, seeds, (size, seed) => {
       expect(planStory(size, seed)).toEqual(planStory(size, seed))
@@ -43,7 +43,7 @@ test('plans the same story for the same size and seed', () => {
   expect(openings.size).toBeGreaterThan(1)
 })
 
-test('plays everything within twenty seconds, decoys planted before they are touched', () => {
+test('a story ends within 20 seconds, and plants decoys before they are touched', () => {
   fc.assert(
     fc.property(sizes, seeds, (size, seed) => {
       const { cast, steps } = planStory(size, seed)
@@ -61,7 +61,7 @@ test('plays everything within twenty seconds, decoys planted before they are tou
   )
 })
 
-test('ends with a drill and a containment of one role where it is asked for, and is otherwise the same', () => {
+test('a story with a containment ends with a drill and a containment of one role, and is otherwise the same', () => {
   fc.assert(
     fc.property(fc.integer({ min: 7, max: 500 }), seeds, (size, seed) => {
       const { cast, steps } = planStory(size, seed, true)
@@ -73,7 +73,7 @@ test('ends with a drill and a containment of one role where it is asked for, and
   )
 })
 
-test('teaches the detector more than ten usual reports before the same agent runs away', () => {
+test('the agent that runs away first sends more than ten usual reports', () => {
   fc.assert(
     fc.property(sizes, seeds, (size, seed) => {
       const { steps } = planStory(size, seed)
@@ -86,7 +86,7 @@ test('teaches the detector more than ten usual reports before the same agent run
   )
 })
 
-test('names every agent once, by an id that shows it is a demo', () => {
+test('every agent has a unique id that begins with demo-', () => {
   const cast = castOf(500)
   expect(new Set(cast.map(({ id }) => id)).size).toBe(500)
   expect(cast.every(({ id }) => /^demo-[a-z0-9-]{1,59}$/.test(id))).toBe(true)

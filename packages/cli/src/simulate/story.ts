@@ -1,7 +1,7 @@
 import type { KnownTool } from '@wardline/contract'
 import { seededRandom, shuffled } from './random.ts'
 
-/** A kind of agent. What is usual for it is fixed, so that another run does not look like an anomaly of the last one. */
+/** Kind of agent. Its usual metrics are constant, so that a run is no anomaly compared with the previous one. */
 export interface Role {
   name: string
   agentType: string
@@ -33,16 +33,16 @@ type StepKind =
   | 'contain'
 
 export interface Step {
-  /** Seconds after every agent has signed in, at speed 1. */
+  /** Seconds after all agents have connected, at speed 1. */
   atSeconds: number
   kind: StepKind
-  /** Place in the cast. */
+  /** Index in the cast. */
   agent: number
 }
 
 interface Story {
   cast: CastMember[]
-  /** In order of time. */
+  /** Sorted by time. */
   steps: Step[]
 }
 
@@ -98,7 +98,7 @@ export const roles: readonly Role[] = [
   },
 ]
 
-/** Reports of usual metrics before the runaway: the detector judges nothing before it has ten. */
+/** Reports of usual metrics before the runaway. The detector needs ten samples before it reports anything. */
 export const usualReports = 12
 
 export function castOf(size: number): CastMember[] {
@@ -110,7 +110,7 @@ export function castOf(size: number): CastMember[] {
   })
 }
 
-/** Suspended together where the story has a containment. */
+/** Role whose agents are suspended in a story with a containment. */
 export const containedRole = roles.find(({ name }) => name === 'Deploy helper')!
 
 function byOperator(cast: readonly CastMember[]): Step[] {
@@ -123,14 +123,14 @@ function byOperator(cast: readonly CastMember[]): Step[] {
 }
 
 /**
- * The play: who does what and when, within twenty seconds at speed 1. The same size and seed give the same play.
+ * Plans who does what and when, within 20 seconds at speed 1. The same size and seed produce the same story.
  * `isContained`: an operator also runs a drill and suspends the agents of one role.
  */
 export function planStory(size: number, seed: number, isContained = false): Story {
   const random = seededRandom(seed)
   const cast = castOf(size)
   const order = shuffled(random, [...cast.keys()])
-  // A small fleet plays several parts each.
+  // In a small fleet, an agent plays several parts.
   const actor = (part: number) => order[part % order.length]!
   const keyHolder = actor(0)
   const reader = actor(1)

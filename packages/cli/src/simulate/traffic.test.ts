@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { type Traffic, watchTraffic } from './traffic.ts'
 
-/** A service of our own making, which answers as the test says, and the traffic to it. */
+/** Starts a fake service and watches the traffic to it. */
 async function watched(listener: RequestListener) {
   const server = createServer((request, response) => {
     request.resume()
@@ -25,7 +25,7 @@ async function watched(listener: RequestListener) {
   return { ask, server, traffic }
 }
 
-test('counts and times what agents ask for, and not what their operator asks for', async () => {
+test('counts and times requests by agents, but not by their operator', async () => {
   const { ask } = await watched((_request, response) => void response.end('{"ok":true}'))
   await ask('/api/heartbeat')
   await ask('/api/instances/demo-1/status')
@@ -38,7 +38,7 @@ test('counts and times what agents ask for, and not what their operator asks for
   expect(await ask('/healthz')).toMatchObject({ answered: 4, failed: 0 })
 })
 
-test('counts refusals, lost connections and requests to wait apart', async () => {
+test('counts failed requests, including lost connections, and throttled requests separately', async () => {
   const statuses = [200, 400, 401, 503, 429, 500, 302]
   const { ask, server } = await watched((_request, response) => {
     const status = statuses.shift()
@@ -52,7 +52,7 @@ test('counts refusals, lost connections and requests to wait apart', async () =>
   expect(await ask('/api/heartbeat')).toMatchObject({ answered: 1, failed: 6, throttled: 2 })
 })
 
-test('takes it for no failure that a new instance has no state and an old one nothing new', async () => {
+test('a status of 404 for a new instance and of 304 are not counted as failures', async () => {
   const { ask } = await watched((request, response) => {
     response.writeHead(request.url!.includes('demo-new') ? 404 : 304).end()
   })
@@ -61,7 +61,7 @@ test('takes it for no failure that a new instance has no state and an old one no
   expect(await ask('/api/instances/demo-new/ack')).toMatchObject({ answered: 2, failed: 1 })
 })
 
-test('leaves the requests to other services alone, and all of them once it is closed', async () => {
+test('ignores requests to other services, and all requests after close()', async () => {
   const one = await watched((_request, response) => void response.end())
   const other = await watched((_request, response) => void response.end())
   await one.ask('/api/heartbeat')

@@ -2,12 +2,12 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { createHistogram } from 'node:perf_hooks'
 
 export interface TrafficFigures {
-  /** Heartbeats that the service took. */
+  /** Heartbeats that the service accepted. */
   heartbeats: number
   answered: number
-  /** Requests that were refused or unanswered. */
+  /** Requests that were refused or got no response. */
   failed: number
-  /** Answers 429 and 503, after which an agent waits and retries. */
+  /** Responses 429 and 503, after which an agent waits and retries. */
   throttled: number
   latencyMs: { p50: number; p99: number }
 }
@@ -22,12 +22,12 @@ interface Message {
   response?: { statusCode: number }
 }
 
-/** What agents ask for. What the operator of the fleet asks for is not counted. */
+/** Paths of requests by agents. Requests by the operator of the fleet are not counted. */
 const agentPath = /\/api\/(heartbeat|events\/batch|honeypots\/check\/\w+|instances\/[\w-]+\/(status|ack))$/
 
 /**
- * Counts and times the requests of all agents of this process to one service. The SDK shows what goes wrong, but no
- * request; Node's fetch publishes each one (https://undici.nodejs.org/#/docs/api/DiagnosticsChannel).
+ * Counts and times the requests of all agents in this process to one service. The SDK reports only errors, but Node's
+ * fetch publishes every request (https://undici.nodejs.org/#/docs/api/DiagnosticsChannel).
  */
 export function watchTraffic(url: string): Traffic {
   const { origin } = new URL(url)
@@ -43,7 +43,7 @@ export function watchTraffic(url: string): Traffic {
     if (started === undefined) return
     sentAt.delete(request)
     const { statusCode = 0 } = response ?? {}
-    // An instance has no state before its first heartbeat, which goes out beside the first question for it.
+    // An instance has no status before its first heartbeat, which is sent together with the first status request.
     const isUnknown = statusCode === 404 && request.path.endsWith('/status')
     if (statusCode === 429 || statusCode === 503) throttled++
     else if ((statusCode < 200 || statusCode >= 300) && statusCode !== 304 && !isUnknown) failed++
@@ -53,7 +53,7 @@ export function watchTraffic(url: string): Traffic {
     }
   }
   const onFault = ({ request }: Message) => {
-    // After the answer it says only that its connection is gone.
+    // After a response, an error only means that the connection was closed.
     if (sentAt.delete(request)) failed++
   }
   const listeners = Object.entries({ create: onSend, headers: onAnswer, error: onFault }).map(
