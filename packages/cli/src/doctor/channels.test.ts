@@ -31,7 +31,7 @@ test('warns when no channel receives alerts', () => {
   expect(judgeChannels([off])).toMatchObject({ status: 'warn', detail: expect.stringContaining('disabled') })
 })
 
-test('warns of a channel that fails, with its reason', () => {
+test('warns about a failing channel with its error', () => {
   const failing = channel({ state: 'failing', last_error: 'The receiver answered 404.', dead: 3 })
   expect(judgeChannels([channel({ name: 'Mail' }), failing])).toEqual({
     name: 'channels',
@@ -41,7 +41,7 @@ test('warns of a channel that fails, with its reason', () => {
   })
 })
 
-test('warns of messages that were given up', () => {
+test('warns about messages that were not delivered', () => {
   expect(judgeChannels([channel(), channel({ id: 'env-ntfy', name: 'Phone', dead: 1 })])).toMatchObject({
     status: 'warn',
     detail: '1 message was not delivered to "Phone".',
@@ -49,6 +49,6 @@ test('warns of messages that were given up', () => {
   })
 })
 
-test('names the channels that work', () => {
+test('lists the working channels', () => {
   expect(judgeChannels([channel(), off])).toMatchObject({ status: 'ok', detail: 'Alerts go to "Slack".' })
 })

@@ -26,7 +26,7 @@ async function nextAction(
   }
 }
 
-/** Kills or resumes the probe, with this process as the agent. Resolves with the milliseconds until it was confirmed. */
+/** Kills, confirms and resumes the probe, with this process as its agent. Resolves with milliseconds since the kill. */
 async function killAndConfirm(
   { call, ...service }: Service,
   signal: AbortSignal,

@@ -5,7 +5,7 @@ import { afterAll, expect, test } from 'vitest'
 import { statusCommand } from './hook-run.ts'
 import { checkHooks as checkAll, codingAgents, findHooks, isDenied } from './hooks.ts'
 
-// The programs here ask no real service: that is tried with the real hook and the real service, by the black-box tests.
+// The programs here use no real service. Black-box tests cover the real hook with the real service.
 const checkHooks = async (home: string) => (await checkAll(home)).filter(({ name }) => !name.startsWith('key of'))
 
 const folders: string[] = []
@@ -19,7 +19,7 @@ function newHome(): string {
   return home
 }
 
-/** A program at a path that looks like the hook's, whose text decides what it does. */
+/** Writes a script whose command line looks like the hook's. */
 function hookProgram(home: string, script: string): string {
   const file = join(home, 'wardline-agent.mjs')
   writeFileSync(file, script)
@@ -42,7 +42,7 @@ const claudeSettings = (command: string, more = {}) => ({
   },
 })
 
-/** As a hook works: reads the call, asks the service, denies when its instance is suspended. */
+/** Works like the hook: reads the call, asks the service, and denies the call if its instance is suspended. */
 const obedient = `
   let text = ''
   for await (const chunk of process.stdin) text += chunk
@@ -69,7 +69,7 @@ test('finds the hook in the settings of every coding agent', () => {
   ])
 })
 
-test('reads settings of any form without a fault', () => {
+test('finds no hook in malformed settings', () => {
   for (const settings of [
     null,
     [],
@@ -82,7 +82,7 @@ test('reads settings of any form without a fault', () => {
   }
 })
 
-test('knows a denial in the form of each agent, and takes everything else for none', () => {
+test('recognizes a denial in the form of each coding agent, and nothing else', () => {
   const answer = (exitCode: number | null, stdout: unknown) =>
     isDenied({
       exitCode,
@@ -99,19 +99,19 @@ test('knows a denial in the form of each agent, and takes everything else for no
   for (const passed of ['', 'deny', 'null', '[]', { hookSpecificOutput: { permissionDecision: 'ask' } }, {}]) {
     expect(answer(0, passed), JSON.stringify(passed)).toBe(false)
   }
-  // Any other code lets the call through, whatever was printed.
+  // Any other exit code allows the call, whatever the output.
   expect(answer(1, { permission: 'deny' })).toBe(false)
   expect(answer(null, { permission: 'deny' })).toBe(false)
 })
 
-test('says that a hook blocks when it does', async () => {
+test('reports ok for a hook that blocks', async () => {
   const home = newHome()
   putSettings(home, '.claude/settings.json', claudeSettings(hookProgram(home, obedient)))
   expect(await checkHooks(home)).toMatchObject([{ name: 'hook of Claude Code', status: 'ok' }])
 })
 
-// What a hook remembers of the probe would keep the real agent stopped after it.
-test('gives the hook a temporary state folder, and removes it', async () => {
+// If the hook stored the suspension of the probe, the real agent would stay stopped.
+test('runs the hook with a temporary state folder, and removes it', async () => {
   const home = newHome()
   const seen = join(home, 'seen')
   const script = `
@@ -128,12 +128,12 @@ test('gives the hook a temporary state folder, and removes it', async () => {
   expect(existsSync(stateFolder!)).toBe(false)
 })
 
-// A hook that is installed but lets everything through is worse than none: people trust it.
+// An installed hook that allows everything is worse than none, because people trust it.
 test.each([
   ['lets calls through', 'console.log("{}")', 'fail', /let the call through/],
   ['ends with a fault', 'process.exit(1)', 'fail', /code 1, which lets the call through/],
   ['blocks without asking', 'process.exit(2)', 'warn', /without asking/],
-])('says so of a hook that %s', async (_case, script, status, detail) => {
+])('reports a hook that %s', async (_case, script, status, detail) => {
   const home = newHome()
   putSettings(home, '.codex/hooks.json', claudeSettings(hookProgram(home, script)))
   expect(await checkHooks(home)).toEqual([
@@ -146,7 +146,7 @@ test.each([
   ])
 })
 
-test('warns of a hook of Claude Code that would fail open', async () => {
+test('warns about a hook of Claude Code that would fail open', async () => {
   const home = newHome()
   putSettings(home, '.claude/settings.json', claudeSettings(hookProgram(home, obedient), { onFailure: undefined }))
   expect(await checkHooks(home)).toMatchObject([
@@ -154,7 +154,7 @@ test('warns of a hook of Claude Code that would fail open', async () => {
   ])
 })
 
-test('says what is missing or broken, and skips where there is nothing', async () => {
+test('reports missing hooks and invalid settings, and skips if there are no settings', async () => {
   const home = newHome()
   expect(await checkHooks(home)).toMatchObject([{ status: 'skip' }])
   putSettings(home, '.cursor/hooks.json', { version: 1, hooks: {} })
@@ -165,7 +165,7 @@ test('says what is missing or broken, and skips where there is nothing', async (
   ])
 })
 
-test('asks the program of a hook how it stands with the service, where install has registered it', () => {
+test('derives the status command from the command of a hook', () => {
   expect(statusCommand("'/usr/bin/node' '/opt/hook/wardline-agent.js' hook codex --fail-closed", 'codex')).toBe(
     "'/usr/bin/node' '/opt/hook/wardline-agent.js' status codex",
   )
@@ -173,8 +173,8 @@ test('asks the program of a hook how it stands with the service, where install h
   expect(statusCommand('wardline-agent hook | tee /tmp/log', 'cursor')).toBeUndefined()
 })
 
-// It says nothing about the key, so it must not read as if the key was checked.
-test('takes a program that says nothing of its key for one without a right key', async () => {
+// Exit code 0 without output does not prove that the key was checked.
+test('reports a failure if the status command prints nothing about its key', async () => {
   const home = newHome()
   putSettings(home, '.codex/hooks.json', claudeSettings(hookProgram(home, 'process.exit(0)')))
   expect((await checkAll(home)).find(({ name }) => name === 'key of Codex')).toMatchObject({ status: 'fail' })

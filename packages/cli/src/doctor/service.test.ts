@@ -5,20 +5,20 @@ import { checkClock, checkTransport, clockSkewMs, describeRights } from './servi
 const noon = Date.parse('2026-11-21T12:00:00.000Z')
 const header = (ms: number) => new Date(ms).toUTCString()
 
-test('sees no skew where the second of the header and the way there explain it', () => {
+test('returns no skew if the whole seconds of the header and the duration of the request explain it', () => {
   expect(clockSkewMs(header(noon), noon, noon + 40)).toBe(0)
   expect(clockSkewMs(header(noon), noon + 900, noon + 950)).toBe(0)
   expect(clockSkewMs(header(noon), noon - 3_000, noon + 10)).toBe(0)
 })
 
-test('sees how far a clock is off, at the least', () => {
+test('returns the minimum skew', () => {
   expect(clockSkewMs(header(noon + 10_000), noon, noon + 40)).toBe(9_960)
   expect(clockSkewMs(header(noon - 10_000), noon, noon + 40)).toBe(-9_001)
   expect(clockSkewMs(null, noon, noon)).toBeUndefined()
   expect(clockSkewMs('soon', noon, noon)).toBeUndefined()
 })
 
-test('grades a skew', () => {
+test('reports ok, warn or fail by the size of the skew', () => {
   const verdict = (ms: number) =>
     checkClock({
       status: 200,
@@ -35,7 +35,7 @@ test('grades a skew', () => {
   expect(verdict(-3_600_000)).toMatchObject({ status: 'fail', detail: expect.stringContaining('behind this machine') })
 })
 
-test('names a scope by what the key may do', () => {
+test('derives the scope from the permissions of the key', () => {
   const nothing = { read: false, control: false, administer: false, report: false }
   const resultOf = (rights: Partial<typeof nothing>) => {
     const { status, detail } = describeRights({ ...nothing, ...rights })
@@ -48,7 +48,7 @@ test('names a scope by what the key may do', () => {
   expect(resultOf({})).toBe('fail undefined')
 })
 
-test('warns where the key crosses a network in clear', () => {
+test('warns if the key is sent over a network unencrypted', () => {
   const verdict = (url: string) => checkTransport({ url, key: 'k' } as Service).status
   expect(['https://a.example', 'http://127.0.0.1:1', 'http://[::1]:1', 'http://localhost:1'].map(verdict)).toEqual(
     Array(4).fill('ok'),

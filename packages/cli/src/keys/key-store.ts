@@ -1,6 +1,6 @@
 import type { Client, KeyCreated, KeyQuotas, KeyView, NewKey } from '@wardline/contract'
 
-/** Where keys are kept: behind a service, or in the database of this machine. */
+/** Access to keys, by a service or in the database of this machine. */
 export interface KeyStore {
   create(request: NewKey): Promise<KeyCreated>
   list(): Promise<KeyView[]>

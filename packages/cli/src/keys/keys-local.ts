@@ -4,7 +4,7 @@ import { Failure } from '../exit.ts'
 import { withLocalDatabase } from '../local.ts'
 import type { KeyStore } from './key-store.ts'
 
-/** A refusal has the same exit code whether the service or the database gave it. */
+/** Converts errors, so that the exit code is the same as with a remote service. */
 function refusalOf(fault: unknown): unknown {
   const { name, message, code } = fault as { name?: string; message: string; code?: string }
   return name === 'AppError' ? new Failure(message, code ?? 'invalid', 'refused', { cause: fault }) : fault
@@ -15,7 +15,7 @@ const inDatabase: typeof withLocalDatabase = (work, options) =>
 
 const actor = () => localActor('cli')
 
-/** The keys in the database of this machine, beside a running service or without one. */
+/** Keys in the database of this machine, whether the service is running or not. */
 export const localKeys: KeyStore = {
   create: (request: NewKey): Promise<KeyCreated> =>
     inDatabase(

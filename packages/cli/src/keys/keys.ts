@@ -32,7 +32,7 @@ function readQuota(text: string): QuotaChange {
   return [name, Number(value)]
 }
 
-/** Collects `<name>=<value>`, given once or repeatedly. */
+/** Parser of a repeatable option `<name>=<value>`. */
 const readQuotas = (text: string, before: QuotaChange[] = []): QuotaChange[] => [...before, readQuota(text)]
 
 function applyQuotas(quotas: KeyQuotas, changes: readonly QuotaChange[]): KeyQuotas {
@@ -60,7 +60,8 @@ interface CreateOptions extends KeysFlags {
 }
 
 /**
- * The chosen service, else the database of this machine: the first keys are created when only the data folder exists.
+ * Opens the configured service, else the database of this machine, because the first keys are created before any
+ * service is configured.
  */
 async function openKeys(flags: KeysFlags): Promise<KeyStore> {
   if (!flags.local && currentSettings(flags).isChosen) return remoteKeys((await findService(flags)).call)
@@ -79,7 +80,7 @@ const instanceCount = (text: string): number => {
   throw new InvalidArgumentError(`It must be a whole number from 1 to ${limits.maxKeyInstances}.`)
 }
 
-/** A key for an agent is named after its instances; who holds one of the other scopes only a person knows. */
+/** Scope agent requires instances, after which the key is named by default; other scopes require a name. */
 function assertGiven({ scope, name, instance }: CreateOptions): void {
   if (scope === 'agent' ? instance : name) return
   const missing = scope === 'agent' ? '--instance <id>' : '--name <name>'

@@ -3,18 +3,18 @@ import { join } from 'node:path'
 
 export interface FoundKey {
   key: string
-  /** How a shell reads the same key: the key itself is never printed. */
+  /** Shell expression for the key, because the key itself is never printed. */
   shellText: string
-  /** Its place, for people. */
+  /** Location for messages. */
   place: string
 }
 
-/** A word that a shell takes as it is. */
+/** Quotes a word for a shell if necessary. */
 export function shellWord(text: string): string {
   return /^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }
 
-/** The admin key that the first start stored in the data folder; undefined when it is not there or not readable. */
+/** Returns the admin key that the first start stored in the data folder; undefined if it is missing or unreadable. */
 export function storedAdminKey(dataDir: string): FoundKey | undefined {
   const file = join(dataDir, 'admin-key')
   try {

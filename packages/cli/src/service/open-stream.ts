@@ -12,10 +12,10 @@ import { Failure } from '../exit.ts'
 import { sendHttp } from './send-http.ts'
 import { notWardline, refusal, unreachable } from './service.ts'
 
-/** The service sends something every 30 seconds: after two silent ones the connection is dead, whatever the network says. */
+/** The service sends something every 30 seconds. After two missed messages the connection counts as lost. */
 const silentMs = 75_000
 
-/** Why a stream was refused, in the terms of every other refusal. */
+/** Converts the response of a refused stream to the same Failure as for other requests. */
 async function refused(url: string, keyFrom: string, response: HttpAnswer): Promise<Failure> {
   const body = (parsedJson(await boundedText(response, answerLimits.other)) ?? {}) as { error?: unknown }
   const message = typeof body.error === 'string' ? body.error : `Unexpected answer ${response.status}.`
@@ -23,10 +23,10 @@ async function refused(url: string, keyFrom: string, response: HttpAnswer): Prom
   return refusal(url, keyFrom, new WardlineError(message, response.status, code))
 }
 
-/** Text as it arrives; ends the connection when nothing came for too long. */
+/** Decodes the chunks; aborts the connection after too long a silence. */
 async function* texts(body: AsyncIterable<Uint8Array>, silence: AbortController): AsyncGenerator<string> {
   const end = () => silence.abort(new Error(`nothing came for ${silentMs / 1_000} s`))
-  // A reader that stops half-way leaves the clock behind, which must not hold up the end of the program.
+  // If the reader stops early, the timer must not keep the process running.
   const start = () => setTimeout(end, silentMs).unref()
   let timer = start()
   const decoder = new TextDecoder()
@@ -46,15 +46,15 @@ interface OpenStream {
   path: string
   key: string | undefined
   keyFrom: string
-  /** Required content type of the answer. */
+  /** Required content type of the response. */
   type: string
   signal: AbortSignal
   headers?: Record<string, string>
-  /** Sent as JSON, by POST. */
+  /** Sent as JSON with POST. */
   body?: unknown
 }
 
-/** Opens a stream and returns once its headers arrived. Throws Failure when it is refused or unanswered. */
+/** Opens a stream and resolves once the headers are received. Throws Failure if it is refused or unanswered. */
 export async function openStream(
   options: OpenStream,
 ): Promise<{ headers: HttpAnswer['headers']; chunks: AsyncGenerator<string> }> {

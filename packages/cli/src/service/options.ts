@@ -9,7 +9,7 @@ export const address = (text: string): string => {
   }
 }
 
-/** Adds what every command that asks a service takes; called after the command's own options. */
+/** Adds the options of every command that uses a service. Call it after adding the command's own options. */
 export function withService(command: Command): Command {
   return command
     .option('--json', 'print JSON, also for errors')
@@ -23,5 +23,5 @@ export function withService(command: Command): Command {
     .option('--key-file <file>', 'file with the key; default: WARDLINE_KEY or WARDLINE_KEY_FILE')
 }
 
-/** Parser of an option that may be given several times. */
+/** Parser of a repeatable option. */
 export const repeated = (value: string, before: string[] = []): string[] => [...before, value]

@@ -17,14 +17,14 @@ const put = (text: string, fileMode = 0o600) => {
   chmodSync(file, fileMode)
 }
 
-test('stands where the XDG specification says', () => {
+test('the path follows the XDG specification', () => {
   expect(profileFile({ XDG_CONFIG_HOME: '/etc/mine' })).toBe('/etc/mine/wardline/config.json')
   const atHome = join(homedir(), '.config/wardline/config.json')
   expect(profileFile({})).toBe(atHome)
   expect(profileFile({ XDG_CONFIG_HOME: 'relative' })).toBe(atHome)
 })
 
-test('reads back what it wrote, and leaves nothing beside it', () => {
+test('written profiles are read unchanged, and no other file remains', () => {
   expect(readProfiles(file).size).toBe(0)
   const profiles = new Map([
     ['prod', { url: 'https://prod.example', key: 'wl_secret' }],
@@ -36,22 +36,22 @@ test('reads back what it wrote, and leaves nothing beside it', () => {
   expect(readdirSync(dirname(file))).toEqual(['config.json'])
 })
 
-// The file contains keys; on a shared machine the usual umask makes a new file readable by all.
-test('writes a file and a folder that only their owner can read', () => {
+// The file contains keys, and with the usual umask a new file is readable by all users of a machine.
+test('the file and its folder are readable by the owner only', () => {
   writeProfiles(file, new Map([['prod', { url: 'https://prod.example', key: 'wl_secret' }]]))
   expect(mode(file)).toBe('600')
   expect(mode(dirname(file))).toBe('700')
 })
 
-// A reader of the file has the keys, and a writer can send them elsewhere.
-test.each([0o640, 0o604, 0o620, 0o602, 0o660, 0o644])('refuses a file of mode %o, and says what to do', (fileMode) => {
+// A user who can read the file has the keys, and one who can write it can send them to another address.
+test.each([0o640, 0o604, 0o620, 0o602, 0o660, 0o644])('a file of mode %o is rejected, with the fix', (fileMode) => {
   put('{ "profiles": { "prod": { "url": "https://prod.example", "key": "wl_secret" } } }', fileMode)
   expect(() => readProfiles(file)).toThrow(`chmod 600 ${file}`)
   chmodSync(file, 0o600)
   expect(readProfiles(file).get('prod')?.key).toBe('wl_secret')
 })
 
-test('refuses what is no profile file, without repeating what stands in it', () => {
+test('an invalid profile file is rejected without quoting its content', () => {
   const wrong = [
     'wl_secret',
     '{"profiles":["wl_secret"]}',
@@ -68,7 +68,7 @@ test('refuses what is no profile file, without repeating what stands in it', () 
   }
 })
 
-test('takes a name like any other for a name', () => {
+test('names such as __proto__ and constructor are ordinary profile names', () => {
   put('{"profiles":{"__proto__":{"url":"https://evil.example"},"constructor":{"url":"https://c.example"}}}')
   const profiles = readProfiles(file)
   expect(profiles.get('constructor')).toEqual({ url: 'https://c.example' })

@@ -3,27 +3,27 @@ import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
 import { Failure } from '../exit.ts'
 
-/** A service that this user knows by name. */
+/** Service that the user has stored under a name. */
 export interface Profile {
   url: string
   key?: string
 }
 export type Profiles = ReadonlyMap<string, Profile>
 
-/** The profile that is used when none is named. */
+/** Profile that is used by default. */
 export const defaultProfile = 'default'
 
 const invalidConfiguration = (message: string, options?: ErrorOptions) =>
   new Failure(message, 'configuration', 'configuration', options)
 
-/** By the XDG Base Directory Specification: a relative XDG_CONFIG_HOME counts as unset. */
+/** Returns the path. By the XDG Base Directory Specification, a relative XDG_CONFIG_HOME is ignored. */
 export function profileFile(env: NodeJS.ProcessEnv): string {
   const given = env.XDG_CONFIG_HOME
   const folder = given !== undefined && isAbsolute(given) ? given : join(homedir(), '.config')
   return join(folder, 'wardline', 'config.json')
 }
 
-/** Reads it only when other users cannot, through one descriptor, so that what was checked is what is read. */
+/** Reads a file that other users cannot access. Check and read use one descriptor, so the file cannot be swapped. */
 function readPrivately(file: string): string | undefined {
   let descriptor: number
   try {
@@ -34,7 +34,7 @@ function readPrivately(file: string): string | undefined {
     throw invalidConfiguration(`The profile file ${file} cannot be read (${code}).`, { cause })
   }
   try {
-    // Windows has no such mode bits; the user's folder is private there.
+    // Windows has no mode bits, and the user's folder is private there.
     if (process.platform !== 'win32' && (fstatSync(descriptor).mode & 0o077) !== 0) {
       throw invalidConfiguration(
         `Others on this machine can read or change ${file}, which contains keys. Run: chmod 600 ${file}`,
@@ -56,7 +56,7 @@ function parseProfile(name: string, value: unknown, file: string): Profile {
   return key === undefined ? { url } : { url, key }
 }
 
-/** The profiles by name; none when there is no file. Throws Failure when others can read it, or it makes no sense. */
+/** Returns profiles by name; empty without a file. Throws Failure if other users can access it or it is invalid. */
 export function readProfiles(file: string): Profiles {
   const text = readPrivately(file)
   if (text === undefined) return new Map()
@@ -64,7 +64,7 @@ export function readProfiles(file: string): Profiles {
   try {
     content = JSON.parse(text)
   } catch (cause) {
-    // The cause would quote the text, which holds keys.
+    // The cause would quote the text, which contains keys.
     throw invalidConfiguration(
       `The profile file ${file} is not JSON: correct it, or remove it and create the profiles again.`,
       {
@@ -79,7 +79,7 @@ export function readProfiles(file: string): Profiles {
   return new Map(Object.entries(profiles).map(([name, value]) => [name, parseProfile(name, value, file)]))
 }
 
-/** Replaces the file as a whole, readable and writable by its owner only. */
+/** Replaces the whole file; only its owner can read and write it. */
 export function writeProfiles(file: string, profiles: Profiles): void {
   const text = `${JSON.stringify({ profiles: Object.fromEntries(profiles) }, null, 2)}\n`
   const draft = `${file}.${process.pid}.part`

@@ -25,7 +25,7 @@ function readKey(file: string): string {
   throw new Failure('The key file is empty.', 'configuration', 'configuration')
 }
 
-/** A profile as it may be shown: whether it has a key, never the key. */
+/** Returns a profile for output, without its key. */
 const shown = (name: string, { url, key }: Profile) => ({ name, url, key: key !== undefined })
 
 function set(name: string, { url, keyFile, json }: SetOptions): void {

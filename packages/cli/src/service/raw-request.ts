@@ -1,15 +1,15 @@
 import { answerLimits, boundedText, type HttpAnswer, parsedJson, plainEncoding } from '@wardline/contract'
 import { sendHttp } from './send-http.ts'
 
-/** Longer than any answer of a healthy service takes. */
+/** Longer than any response of a healthy service takes. */
 const answerWithinMs = 10_000
 
 export interface RawAnswer {
   status: number
   headers: HttpAnswer['headers']
-  /** The JSON of the body; undefined when it is none. */
+  /** Parsed JSON; undefined if the body is not JSON. */
   body: unknown
-  /** Epoch milliseconds of this machine, before and after. */
+  /** Epoch milliseconds of this machine, before and after the request. */
   sentAt: number
   answeredAt: number
 }
@@ -20,7 +20,7 @@ interface RawRequest {
   body?: unknown
 }
 
-/** One request whose answer is looked at as it is, with every status. Rejects when there is none. */
+/** Sends a request and resolves with any response, whatever its status. Rejects if there is none. */
 export async function rawRequest(
   url: string,
   path: string,

@@ -27,7 +27,7 @@ const fleet = {
   },
 }
 
-test('knows a body of the service, also a newer one with more in it', () => {
+test('accepts a body of the service, and of a newer service with more fields and values', () => {
   expect(hasShape(status, fleet)).toBe(true)
   expect(hasShape(status, { ...fleet, more: true })).toBe(true)
   expect(hasShape(endpoints.listEvents.reply, { events: Object.values(sampleEvents), next: '12' })).toBe(true)
@@ -37,7 +37,7 @@ test('knows a body of the service, also a newer one with more in it', () => {
   expect(hasShape(StreamMessage, { type: 'event', data: { ...sampleEvents.plain, seq: null } })).toBe(true)
 })
 
-test('recognizes a body of something else', () => {
+test('rejects a body of another service', () => {
   const { instances: _instances, ...withoutInstances } = fleet
   const wrong = [{}, [], null, 'ok', withoutInstances, { ...fleet, instances: {} }, { ...fleet, instances: [null] }]
   for (const body of wrong) expect(hasShape(status, body), JSON.stringify(body)).toBe(false)
@@ -48,7 +48,7 @@ test('recognizes a body of something else', () => {
   expect(hasShape(StreamMessage, { type: 'event', data: null })).toBe(false)
 })
 
-test('answers for any JSON there is', () => {
+test('returns a boolean for any JSON', () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       for (const endpoint of Object.values(endpoints)) {

@@ -1,4 +1,4 @@
-/** The part of JSON Schema that distinguishes one body from another. */
+/** Keywords of JSON Schema that distinguish one body from another. */
 interface Schema {
   type?: string
   const?: unknown
@@ -17,8 +17,8 @@ function isOfType(type: string, value: unknown): boolean {
 }
 
 /**
- * Whether a value has the fields and types of a schema. Lists of words, patterns and lengths are left out on purpose:
- * a newer service may know more of them, and must not be taken for a stranger.
+ * Whether a value has the fields and types of a schema. Enums, patterns and lengths are ignored, because a newer
+ * service may allow more values.
  */
 export function hasShape(schema: object, value: unknown): boolean {
   const { type, anyOf, properties = {}, required = [], items, ...rest } = schema as Schema
@@ -35,8 +35,8 @@ export function hasShape(schema: object, value: unknown): boolean {
 }
 
 /**
- * Whether the cursor of a page leads on from the one that was asked with: a list that goes in circles would be read for
- * ever. `before` comes first, because `after` may stand beside it as a filter.
+ * Whether the next cursor makes progress compared with the requested one; otherwise a list could be read forever.
+ * `before` is checked first, because with it `after` may be a filter.
  */
 export function leadsOn(query: object, answer: object): boolean {
   const { before, after } = query as { before?: unknown; after?: unknown }

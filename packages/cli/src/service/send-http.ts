@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 import type { HttpAnswer, HttpCall } from '@wardline/contract'
 
-// An import of `node:http` reads all that it exports, and so loads `fetch`, which takes longer than most commands run.
+// An import of `node:http` evaluates all its exports and thereby loads `fetch`, which takes longer than most commands.
 const requestOf = (url: URL) => process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http').request
 
-/** Why a connection ended: when it was given up, the reason for that. */
+/** Returns the reason of the signal if it was aborted, else the error. */
 const causeOf = (fault: unknown, signal: AbortSignal): unknown => (signal.aborted ? signal.reason : fault)
 
 async function* chunksOf(message: IncomingMessage, signal: AbortSignal): AsyncGenerator<Uint8Array> {
@@ -16,8 +16,8 @@ async function* chunksOf(message: IncomingMessage, signal: AbortSignal): AsyncGe
 }
 
 /**
- * One request as `fetch` makes it, without a redirect being followed. Returns once the headers of the answer are there;
- * rejects with the system's error, or with the reason of the signal.
+ * Sends a request like `fetch`, but follows no redirect. Resolves once the headers are received. Rejects with the
+ * system's error, or with the reason of the signal.
  */
 export function sendHttp(url: URL, { method, headers, body, signal }: HttpCall): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {

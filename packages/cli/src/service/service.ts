@@ -7,9 +7,9 @@ import { hasShape, leadsOn } from './reply-shape.ts'
 import { sendHttp } from './send-http.ts'
 import { isLocal, type KeyPlace, resolveSettings, type ServiceFlags, type ServiceSettings } from './settings.ts'
 
-/** A service that has not answered by then does not: its own slowest answer takes less. */
+/** Longer than the slowest response of the service. */
 const answerWithinMs = 15_000
-/** A test of a channel waits for its receiver, which has as long for itself. */
+/** These endpoints wait for another server, whose timeout is up to 15 seconds. */
 const testWithinMs = 30_000
 const slowEndpoints: ReadonlySet<string> = new Set(['testChannel', 'testEnforcementPoint'])
 
@@ -18,11 +18,11 @@ export interface Service {
   urlFrom: string
   key: string | undefined
   keyFrom: string
-  /** Asks one endpoint. Throws Failure with a sentence for people; an answer in another shape counts as no Wardline. */
+  /** Calls an endpoint. Throws Failure, also if the response has another shape, so that the server is not Wardline. */
   call: Client
 }
 
-/** Profiles and environment as they are now. */
+/** Resolves the settings from the current profiles and environment. */
 export function currentSettings(flags: ServiceFlags, env: NodeJS.ProcessEnv = process.env): ServiceSettings {
   return resolveSettings(flags, env, readProfiles(profileFile(env)))
 }
@@ -39,7 +39,7 @@ function readKeyFile(file: string, from: string): string {
   }
 }
 
-/** The sentence about a key that is none does not repeat it. */
+/** Throws Failure if the key is malformed, without quoting it. */
 function readKey(place: KeyPlace): string {
   const key = 'key' in place ? place.key : readKeyFile(place.file, place.from)
   if (/^[!-~]{1,500}$/.test(key)) return key
@@ -48,14 +48,14 @@ function readKey(place: KeyPlace): string {
   )
 }
 
-/** The key that the first start stored, for the service on this machine only. */
+/** Returns the key that the first start stored, but only for the service on this machine. */
 async function storedKey(url: string): Promise<{ key: string; place: string } | undefined> {
   if (!isLocal(url)) return undefined
   const [{ storedAdminKey }, { settings }] = await Promise.all([import('./admin-key.ts'), import('@wardline/server')])
   return storedAdminKey(process.env[settings.dataDir.env] || String(settings.dataDir.unset))
 }
 
-/** The service that the options, the environment and the profiles mean, and the key for it. */
+/** Returns the service selected by options, environment and profiles, with its key. */
 export async function findService(flags: ServiceFlags): Promise<Service> {
   const { url, urlFrom, key: place } = currentSettings(flags)
   const stored = place ? undefined : await storedKey(url)
@@ -64,7 +64,7 @@ export async function findService(flags: ServiceFlags): Promise<Service> {
   return { url, urlFrom, key, keyFrom, call: createCall(url, key, keyFrom) }
 }
 
-/** Advice when there is no key. */
+/** Creates the error for a missing key, with advice. */
 export function noKey(url: string): Failure {
   const ways = 'give one with --key-file, WARDLINE_KEY, WARDLINE_KEY_FILE or a profile'
   const here = isLocal(url) ? ', or run this in the folder where the service runs' : ''
@@ -78,7 +78,7 @@ export const notWardline = (url: string, why: string): Failure =>
     'unreachable',
   )
 
-/** The code under which the system names what went wrong, such as ECONNREFUSED. */
+/** Returns the system's error code, such as ECONNREFUSED. */
 export function systemCode(fault: unknown): string | undefined {
   for (let cause = fault; cause instanceof Error; cause = cause.cause) {
     const { code } = cause as NodeJS.ErrnoException
@@ -98,10 +98,10 @@ export function unreachable(url: string, fault: unknown): Failure {
   )
 }
 
-/** No sentence of the service is longer; whatever else answers must not fill the terminal. */
+/** Longer than any error message of the service. Other servers must not fill the terminal. */
 const longestSentence = 500
 
-/** Explains to the caller why the service refused. */
+/** Converts an error response to a Failure with advice. */
 export function refusal(url: string, keyFrom: string, { status, code, message: said }: WardlineError): Failure {
   const message = cutText(said, longestSentence)
   if (code === 'unexpected') return notWardline(url, `status ${status} without a code`)

@@ -10,13 +10,13 @@ const profiles = new Map<string, Profile>([
 const none = new Map<string, Profile>()
 const environment = { WARDLINE_URL: 'https://env.example', WARDLINE_KEY: 'of-env' }
 
-/** The origin, and where the key comes from. */
+/** Returns the address, its source and the source of the key. */
 function chosen(...given: Parameters<typeof resolveSettings>) {
   const { url, urlFrom, key } = resolveSettings(...given)
   return [url, urlFrom, key?.from]
 }
 
-test('takes options before the environment, that before profiles, those before the service on this machine', () => {
+test('the precedence is: options, environment, profiles, the service on this machine', () => {
   const flags = { url: 'https://flag.example', keyFile: '/k' }
   expect(chosen(flags, environment, profiles)).toEqual(['https://flag.example', '--url', '--key-file'])
   expect(chosen({}, environment, profiles)).toEqual(['https://env.example', 'WARDLINE_URL', 'WARDLINE_KEY'])
@@ -29,8 +29,8 @@ test('takes options before the environment, that before profiles, those before t
   expect(chosen({}, {}, none)).toEqual([localUrl, 'the address of a service on this machine', undefined])
 })
 
-// A kill that was typed for production must not go to the staging service that a forgotten variable names.
-test('takes a profile that is named on the command line before the environment', () => {
+// A kill for production must not go to a staging service in a forgotten variable.
+test('a profile given as an option takes precedence over the environment', () => {
   expect(chosen({ profile: 'prod' }, { ...environment, WARDLINE_PROFILE: 'keyless' }, profiles)).toEqual([
     'https://prod.example',
     'the profile prod',
@@ -38,7 +38,7 @@ test('takes a profile that is named on the command line before the environment',
   ])
 })
 
-test('takes address and key from different places where they are given so', () => {
+test('address and key may come from different sources', () => {
   expect(chosen({ url: 'https://flag.example' }, environment, none)).toEqual([
     'https://flag.example',
     '--url',
@@ -56,8 +56,8 @@ test('takes address and key from different places where they are given so', () =
   ])
 })
 
-// A mistyped or hostile --url would otherwise be handed the key that is stored with another address.
-test('shows the key of a profile to no other address', () => {
+// Otherwise a mistyped or hostile --url would receive the key of another address.
+test('the key of a profile is used only for the address of the profile', () => {
   expect(chosen({ url: 'https://evil.example' }, {}, profiles)).toEqual(['https://evil.example', '--url', undefined])
   expect(chosen({}, { WARDLINE_URL: 'http://prod.example', WARDLINE_PROFILE: 'prod' }, profiles)).toEqual([
     'http://prod.example',
@@ -67,12 +67,12 @@ test('shows the key of a profile to no other address', () => {
   expect(chosen({ url: 'https://prod.example/' }, { WARDLINE_PROFILE: 'prod' }, profiles)[2]).toBe('the profile prod')
 })
 
-test('takes an empty variable for an unset one', () => {
+test('an empty variable counts as unset', () => {
   const empty = { WARDLINE_URL: '', WARDLINE_KEY: '', WARDLINE_KEY_FILE: '', WARDLINE_PROFILE: '' }
   expect(chosen({}, empty, none)).toEqual([localUrl, 'the address of a service on this machine', undefined])
 })
 
-test('knows whether the service was chosen', () => {
+test('isChosen is true if an address, a profile or a key file is configured', () => {
   const isChosen = (...given: Parameters<typeof resolveSettings>) => resolveSettings(...given).isChosen
   expect(isChosen({}, { WARDLINE_KEY: 'x' }, none)).toBe(false)
   expect(isChosen({}, {}, none)).toBe(false)
@@ -81,7 +81,7 @@ test('knows whether the service was chosen', () => {
   expect(isChosen({ keyFile: '/k' }, {}, none)).toBe(true)
 })
 
-test('refuses what makes no sense', () => {
+test('an unknown profile, conflicting variables and an invalid address are rejected', () => {
   const refused =
     (...given: Parameters<typeof resolveSettings>) =>
     () =>
@@ -94,7 +94,7 @@ test('refuses what makes no sense', () => {
   expect(refused({}, { WARDLINE_URL: 'ftp://x' }, none)).toThrow(/WARDLINE_URL must begin with/)
 })
 
-test('takes addresses that a service can have, and repeats none that may hold a password', () => {
+test('an invalid address is rejected without quoting it, since it may contain a password', () => {
   expect(serviceUrl('HTTPS://Monitor.Example:443/')).toBe('https://monitor.example')
   expect(serviceUrl('http://[::1]:4747')).toBe('http://[::1]:4747')
   for (const wrong of ['monitor.example', 'file:///etc', 'http://me:secret@x', 'http://x/base', 'http://x?a=b', '']) {

@@ -11,20 +11,20 @@ export interface ServiceFlags {
 
 export interface ServiceSettings {
   url: string
-  /** Source of the address, for people. */
+  /** Source of the address, for messages. */
   urlFrom: string
-  /** Undefined when none was given. */
+  /** Undefined if no key is configured. */
   key: KeyPlace | undefined
-  /** Whether the service was chosen; the default is the one on this machine. */
+  /** Whether a service or a key file is configured; the default is the service on this machine. */
   isChosen: boolean
 }
 
-/** A key, or the file that holds it, and where that comes from. */
+/** A key or its file, and the source of this setting. */
 export type KeyPlace = { from: string } & ({ key: string } | { file: string })
 
 /**
- * Whether the address is one at which this machine's service is expected, so that the stored admin key may go there.
- * Other loopback addresses, such as 127.0.0.2, may belong to another program or a tunnel.
+ * Whether the stored admin key may be sent to the address, because it is that of this machine's service. Other loopback
+ * addresses, such as 127.0.0.2, may belong to another program or a tunnel.
  */
 export const isLocal = (url: string): boolean => ['localhost', '127.0.0.1', '[::1]'].includes(new URL(url).hostname)
 
@@ -34,13 +34,13 @@ interface Layer {
   url?: string | undefined
   urlFrom: string
   key?: KeyPlace | undefined
-  /** Its key is for its own address and for no other. */
+  /** The key may be used only for the address of this layer. */
   keepsKey?: boolean
 }
 
 const invalidConfiguration = (message: string) => new Failure(message, 'configuration', 'configuration')
 
-/** The address as it is used. Throws a sentence, without the address, for what no service can have. */
+/** Normalizes an address. Throws Error with the predicate of a sentence, which does not quote the address. */
 export function serviceUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (!url || !/^https?:$/.test(url.protocol)) throw new Error('must begin with http:// or https://')
@@ -79,7 +79,7 @@ function environmentKey({ WARDLINE_KEY: key, WARDLINE_KEY_FILE: file }: NodeJS.P
   return file ? { from: 'WARDLINE_KEY_FILE', file } : undefined
 }
 
-/** Options before the environment before the profile that is called default; an empty variable counts as unset. */
+/** Returns the settings by precedence: options, environment, default profile. An empty variable counts as unset. */
 function layersOf(flags: ServiceFlags, env: NodeJS.ProcessEnv, profiles: Profiles): Layer[] {
   const { WARDLINE_URL, WARDLINE_PROFILE } = env
   return [
@@ -99,12 +99,12 @@ function layersOf(flags: ServiceFlags, env: NodeJS.ProcessEnv, profiles: Profile
   ]
 }
 
-/** Which service is meant, and by what key. Throws Failure with exit `configuration` when that makes no sense. */
+/** Resolves address and key. Throws Failure with exit `configuration` if the settings are invalid. */
 export function resolveSettings(flags: ServiceFlags, env: NodeJS.ProcessEnv, profiles: Profiles): ServiceSettings {
   const layers = layersOf(flags, env, profiles)
   const chosen = layers.find(({ url }) => url !== undefined)
   const url = chosen?.url ?? localUrl
-  // A key that is stored with one address must not be shown to another one that was merely typed.
+  // The key of a profile must not be sent to another address.
   const key = layers.find((layer) => layer.key && (!layer.keepsKey || layer.url === url))?.key
   return {
     url,
