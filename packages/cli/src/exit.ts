@@ -3,20 +3,20 @@ import { safeJson, sanitize } from '@wardline/text'
 import { type Command, CommanderError } from 'commander'
 import { UsageError, usageLines } from './root.ts'
 
-/** Exit codes that scripts may rely on; docs/guide/terminal.md explains them. */
+/** Exit codes. Scripts rely on them; they are documented in docs/guide/terminal.md. */
 export const exitCodes = {
   failed: 1,
-  /** The service refused: an unknown id, a conflicting state, a bad value. */
+  /** The service refused: unknown id, conflicting state, invalid value. */
   refused: 2,
-  /** There is no key, it is wrong, or it may not do this. */
+  /** The key is missing, invalid or lacks permission. */
   unauthorized: 3,
-  /** Nothing answers, or the server is not Wardline. */
+  /** No server responds, or it is not Wardline. */
   unreachable: 4,
-  /** It is done, but the agent did not confirm it in time. */
+  /** The service made the change, but agents did not confirm it in time. */
   unconfirmed: 5,
-  /** The command line itself is wrong (sysexits: EX_USAGE). */
+  /** The command line is invalid (sysexits: EX_USAGE). */
   usage: 64,
-  /** A fault after which only a new process may go on (sysexits: EX_SOFTWARE). */
+  /** An error after which the process must be restarted (sysexits: EX_SOFTWARE). */
   fatal: 70,
   /** The configuration is invalid (sysexits: EX_CONFIG). */
   configuration: 78,
@@ -37,7 +37,7 @@ export class Failure extends Error {
   }
 }
 
-/** Named, not imported: the class comes with the whole service, which most commands do not load. */
+/** Checks the name, because importing the class would load the whole service, which most commands do not need. */
 const isConfigError = (fault: unknown): fault is ConfigError => (fault as Error | null)?.name === 'ConfigError'
 
 const fileFaults: Record<string, string> = {
@@ -49,7 +49,7 @@ const fileFaults: Record<string, string> = {
   ENOSPC: 'the disk is full',
 }
 
-/** What the operating system said of a file, with the name of the file. */
+/** Describes a file error of the operating system. */
 function fileSentence(fault: unknown): string | undefined {
   const { code = '', path } = (fault ?? {}) as NodeJS.ErrnoException
   return path !== undefined && code in fileFaults ? `${path} cannot be used: ${fileFaults[code]} (${code}).` : undefined
@@ -74,11 +74,11 @@ function describe(fault: unknown): { lines: string[]; code: string; exit: ExitNa
 }
 
 /**
- * Prints what went wrong, in text or as `{ error, code }`, and sets the exit code. After a usage error the usage of
- * `command` follows, the one that ran.
+ * Prints an error as text or as `{ error, code }`, and sets the exit code. A usage error is followed by the usage of
+ * its command, else of `command`.
  */
 export function fail(fault: unknown, asJson = false, command?: Command): void {
-  // The help or the version was asked for and shown.
+  // Help or version was requested and printed.
   if (fault instanceof CommanderError && fault.exitCode === 0) return
   const { lines, code, exit } = describe(fault)
   process.exitCode = exitCodes[exit]
@@ -88,6 +88,6 @@ export function fail(fault: unknown, asJson = false, command?: Command): void {
   }
   const failed = fault instanceof UsageError ? fault.command : command
   if (exit === 'usage' && failed) lines.push(...usageLines(failed))
-  // Faults may carry what a server said: no line of it may pose as another.
+  // Errors may contain text of a server, which must not forge lines of output.
   for (const line of lines) console.error(`${/^ */.exec(line)}${sanitize(line)}`)
 }

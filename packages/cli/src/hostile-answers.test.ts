@@ -8,7 +8,7 @@ import { rawRequest } from './service/raw-request.ts'
 import { leadsOn } from './service/reply-shape.ts'
 import { findService } from './service/service.ts'
 
-// A server that is not Wardline must not fill the client's memory, nor get the key by a redirect.
+// A server that is not Wardline must not fill the client's memory or receive the key by a redirect.
 
 async function start(answer: (request: IncomingMessage, response: ServerResponse) => void): Promise<string> {
   const server = createServer((request, response) => {
@@ -43,7 +43,7 @@ const callers: [string, (url: string) => Promise<unknown>][] = [
 ]
 
 describe.each(callers)('%s', (_name, ask) => {
-  test('asks for an answer that is not compressed, and unpacks none', async () => {
+  test('requests an uncompressed response, and rejects a compressed one', async () => {
     const asked: unknown[] = []
     const url = await start((request, response) => {
       asked.push(request.headers['accept-encoding'])
@@ -55,7 +55,7 @@ describe.each(callers)('%s', (_name, ask) => {
     expect(asked).toEqual(['identity'])
   })
 
-  test('reads no more of an answer than a service sends', async () => {
+  test('rejects a response that exceeds the limit, and closes the connection', async () => {
     let written = 0
     let isClosed = false
     const part = Buffer.alloc(256 * 1024, ' ')
@@ -75,11 +75,11 @@ describe.each(callers)('%s', (_name, ask) => {
     })
     await expect(ask(url)).rejects.toThrow(/more than \d+ bytes/)
     await vi.waitFor(() => expect(isClosed).toBe(true), 20_000)
-    // What the buffers of both ends hold comes on top.
+    // Includes the buffers at both ends.
     expect(written).toBeLessThan(64 * 1024 * 1024)
   })
 
-  test('takes its key nowhere else', async () => {
+  test('does not send its key to a redirect', async () => {
     const keys: unknown[] = []
     const other = await start((request, response) => {
       keys.push(request.headers['x-monitor-key'])
@@ -91,9 +91,9 @@ describe.each(callers)('%s', (_name, ask) => {
   })
 })
 
-describe('what answers in place of the service', () => {
-  // The command would go on asking, and collecting what it is given, until it is interrupted.
-  test('cannot keep a list going by the same cursor', async () => {
+describe('a hostile server', () => {
+  // Otherwise the command would request pages and fill its memory until it is interrupted.
+  test('is rejected if its list repeats a cursor', async () => {
     vi.stubEnv('WARDLINE_KEY', 'key')
     onTestFinished(() => void vi.unstubAllEnvs())
     let asked = 0
@@ -117,11 +117,11 @@ describe('what answers in place of the service', () => {
     ['a page higher up', [{ before: '9', after: '3' }, { next: '10' }], false],
     ['the same ids', [{ after: 'agent-a' }, { next: 'agent-a' }], false],
     ['earlier ids', [{ after: 'b' }, { next: 'a' }], false],
-  ])('leads on or not: %s', (_what, page, isSo) => {
+  ])('is checked for progress between cursors: %s', (_what, page, isSo) => {
     expect(leadsOn(...page)).toBe(isSo)
   })
 
-  test('fills no terminal with what it calls an error', async () => {
+  test('is quoted with at most 500 characters in an error', async () => {
     vi.stubEnv('WARDLINE_KEY', 'key')
     onTestFinished(() => void vi.unstubAllEnvs())
     const url = await start((_request, response) => {

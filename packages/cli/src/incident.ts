@@ -26,7 +26,7 @@ interface ExportOptions extends ServiceFlags {
   output?: string
 }
 
-/** The service sends at least a file of the archive, a MiB before it is compressed, in this time. */
+/** In this time, the service sends at least one file of the archive: 1 MiB uncompressed. */
 const stalledAfterMs = 60_000
 
 async function download(instance: string, { since, until, output, ...flags }: ExportOptions): Promise<void> {
@@ -82,7 +82,7 @@ async function download(instance: string, { since, until, output, ...flags }: Ex
 
 const keysPath = '/.well-known/wardline-keys.json'
 
-/** The list of keys in a file, or at a service. */
+/** Reads the list of keys from a file or a service. */
 async function readKeys(from: string): Promise<EvidenceKey[]> {
   let list: unknown
   if (/^https?:\/\//.test(from)) {

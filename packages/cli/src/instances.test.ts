@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { historyTable } from './instances.ts'
 
-test('the history of an instance has a line for each hour in which something was due or happened', () => {
+test('the history of an instance has a line for each hour with expected heartbeats or activity', () => {
   const hours = (...counts: number[]) => counts.flatMap((count) => [...Array(11).fill(0), count])
   const table = historyTable({
     from: '2026-11-21T12:05:00.000Z',

@@ -23,7 +23,7 @@ interface InstancesOptions extends ServiceFlags {
   tag?: string
 }
 
-/** The status is coloured after the columns were measured. */
+/** Adds the color of the status last, because escape codes would distort the width of the columns. */
 function fleetTable(instances: readonly FleetInstance[]): string {
   const width = Math.max(0, ...instances.map(({ status }) => status.length))
   const lines = textTable(
@@ -42,7 +42,7 @@ function controlText({ control, status }: InstanceDetail): string {
   return `${state} at ${control.changed_at} (version ${control.version}), ${confirmation}${ahead}`
 }
 
-/** A tag that only the agent claims is marked: it proves nothing. */
+/** Marks tags that only the agent reports, because they are not trusted. */
 function tagsText({ tags, operator_tags }: InstanceDetail): string | null {
   if (tags.length === 0) return null
   return tags.map((tag) => (operator_tags.includes(tag) ? tag : `${tag} (by the agent)`)).join(', ')
@@ -65,7 +65,7 @@ function detailTable(detail: InstanceDetail): string {
   return textTable(rows.flatMap(([name, value]) => (value === null ? [] : [[name, sanitize(value)]])))
 }
 
-/** Every instance of the filter, over as many pages as it takes. */
+/** Returns all matching instances from all pages. */
 async function readAll(
   call: Client,
   filter: Pick<InstancesOptions, 'status' | 'prefix' | 'tag'>,
@@ -119,7 +119,7 @@ async function setTags(id: string, given: string | undefined, flags: ServiceFlag
 const bucketsOfHour = (bucketSeconds: number) => Math.max(1, Math.round(3_600 / bucketSeconds))
 const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
 
-/** A line an hour; hours before the instance was registered and without any activity are left out. */
+/** Formats one line per hour. Omits hours without expected heartbeats or activity. */
 export function historyTable({
   from,
   bucket_seconds,

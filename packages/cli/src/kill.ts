@@ -12,18 +12,18 @@ interface WaitOptions extends ServiceFlags {
   timeout: number
 }
 
-/** Often enough to see a confirmation by push at once, seldom enough to be no load. */
+/** Frequent enough to show a confirmation immediately, without load on the service. */
 const askEveryMs = 250
 
 interface Confirmation {
-  /** Null when the command did not wait for it. */
+  /** Null if the command did not wait. */
   confirmed: boolean | null
-  /** Milliseconds from the change to the agent's word, by the clock of the service. */
+  /** Milliseconds from the change to the confirmation, by the clock of the service. */
   confirm_ms: number | null
   detail?: InstanceDetail
 }
 
-/** The service may be away for a moment: what was done stays done, and the agent may have confirmed it. */
+/** Returns undefined if the service is temporarily unavailable: the change is stored, so waiting continues. */
 async function readDetail({ call }: Service, instanceId: string): Promise<InstanceDetail | undefined> {
   try {
     return await call('getInstance', { params: { instanceId } })
@@ -120,7 +120,7 @@ function seconds(text: string): number {
 function withWait(command: Command): Command {
   const waiting = command
     .option('--no-wait', 'do not wait for the agent to confirm')
-    // A poll every 30 seconds and a little more.
+    // Agents poll every 30 seconds; 35 leaves a margin.
     .option('--timeout <seconds>', 'how long to wait for the confirmation; exit code 5 on timeout', seconds, 35)
   return withService(waiting)
 }

@@ -4,13 +4,13 @@ import { createLog, type Deps, databaseFile, openDeps, readConfig } from '@wardl
 import { Failure } from './exit.ts'
 
 interface LocalOptions {
-  /** Creates the database where there is none: the first keys may be made before the first start. */
+  /** Creates a missing database, because the first keys may be created before the first start. */
   mayCreate?: boolean
 }
 
 /**
- * Works on the database of this machine's configuration, beside a running service or without one. Throws Failure when
- * there is none: in the wrong folder an empty one would pass for the real one.
+ * Opens the database in this machine's configuration, whether the service is running or not. Throws Failure if it does
+ * not exist: in a wrong folder, a new empty database would be mistaken for the real one.
  */
 export async function withLocalDatabase<Result>(
   work: (deps: Deps) => Promise<Result>,

@@ -3,11 +3,11 @@ import { enableCompileCache, flushCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 
-// Loading modules would make the young generation grow to its maximum, and it never shrinks: 20 MiB of an idle service.
+// Loading modules would grow the young generation to its maximum, and it never shrinks: 20 MiB of an idle service.
 setFlagsFromString('--semi-space-growth-factor=1')
 
-// JavaScript, because the cache must be on before the first TypeScript is read. Run from source, Node would strip the
-// types of every file at each start; with the cache a start takes two thirds of the time and 25 MiB less memory.
+// This file is JavaScript because the cache must be enabled before the first TypeScript file is loaded. From source,
+// Node would strip the types of every file at each start. The cache saves a third of the startup time and 25 MiB.
 if (import.meta.url.includes('/src/')) {
   enableCompileCache(fileURLToPath(new URL('../../../node_modules/.cache/wardline', import.meta.url)))
 }

@@ -6,14 +6,14 @@ function recording(isTTY: boolean) {
   return { screen: { isTTY, columns: 60, write: (text: string) => written.push(text) }, written }
 }
 
-it('fills as far as the work is done, and never beyond', () => {
+it('the bar shows the completed share, at most 100 %', () => {
   expect(barText(0, 10)).toBe(`[${'-'.repeat(30)}]   0 %`)
   expect(barText(5, 10)).toBe(`[${'#'.repeat(15)}${'-'.repeat(15)}]  50 %`)
   expect(barText(999, 10)).toBe(`[${'#'.repeat(30)}] 100 %`)
   expect(barText(0, 0)).toContain('100 %')
 })
 
-it('rewrites one line on a terminal and leaves it clean', () => {
+it('the bar is rewritten in place on a terminal, and erased at the end', () => {
   const { screen, written } = recording(true)
   const bar = startBar(screen)
   bar.advance(5, 10, 'Copying events')
@@ -22,7 +22,7 @@ it('rewrites one line on a terminal and leaves it clean', () => {
   expect(written.at(-1)).toBe('\r\u001b[2K')
 })
 
-it('writes a line for each step where nothing can be rewritten', () => {
+it('without a terminal, each new label is printed as a line', () => {
   const { screen, written } = recording(false)
   const bar = startBar(screen)
   bar.advance(5, 10, 'Copying events')

@@ -7,7 +7,7 @@ interface Screen {
 }
 
 interface ProgressBar {
-  /** `done` more of `total` units are finished; `label` says which. */
+  /** Adds `done` finished units of `total`. `label` names the current step. */
   advance(done: number, total: number, label: string): void
   stop(): void
 }
@@ -16,14 +16,14 @@ const redrawMs = 100
 const barWidth = 30
 const eraseLine = '\r\u001b[2K'
 
-/** The bar alone: `[#####-----]  50 %`. */
+/** Formats the bar: `[#####-----]  50 %`. */
 export function barText(done: number, total: number): string {
   const share = total > 0 ? Math.min(done / total, 1) : 1
   const filled = Math.round(share * barWidth)
   return `[${'#'.repeat(filled)}${'-'.repeat(barWidth - filled)}] ${String(Math.floor(share * 100)).padStart(3)} %`
 }
 
-/** One line that is rewritten on a terminal; elsewhere a line for each new label. */
+/** Shows a line that is rewritten in place on a terminal. Without a terminal, prints a line for each new label. */
 export function startBar(screen: Screen): ProgressBar {
   let done = 0
   let shownAt = Number.NEGATIVE_INFINITY

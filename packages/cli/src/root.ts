@@ -1,11 +1,11 @@
 import { Command, CommanderError, type HelpContext } from 'commander'
 import { version } from './version.ts'
 
-/** An address may hold a password, which no error repeats. */
+/** Removes credentials from addresses, so that no error prints a password. */
 const invalid = (given: string, rule: string): string =>
   `${given.replace(/:\/\/[^\s/]*@/g, '://…@')} is invalid: ${rule.toLowerCase()}`
 
-/** What the parser says, in the words of every other error: one sentence without a prefix. */
+/** Rewrites an error of commander to the form of all other errors: one sentence without a prefix. */
 function usageSentence(message: string, code: string | undefined): string {
   const subject = /'(.+?)'/.exec(message)?.[1] ?? ''
   switch (code) {
@@ -28,7 +28,7 @@ function usageSentence(message: string, code: string | undefined): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/[^.)]$/, '$&.')}`
 }
 
-/** The command line is wrong; `command` is the one whose usage helps. */
+/** Invalid command line. `command` is the command whose usage is shown. */
 export class UsageError extends CommanderError {
   readonly command: Command
 
@@ -44,7 +44,7 @@ const commandNames = (command: Command): string =>
     .filter((name) => name !== 'help')
     .join(', ')
 
-/** A class, because only so each subcommand reports its errors without printing its help. */
+/** Only a subclass lets each subcommand report its errors without printing its help. */
 class QuietCommand extends Command {
   override createCommand(name?: string): Command {
     return new QuietCommand(name)
@@ -52,7 +52,7 @@ class QuietCommand extends Command {
 
   override error(message: string, options?: { code?: string }): never {
     const { parent } = this
-    // A default command took a word that was meant as the name of another one.
+    // Commander passes an unknown subcommand to the default command as an argument.
     if (options?.code === 'commander.excessArguments' && parent?.parent && parent.args[0] !== this.name()) {
       const sentence = `Unknown command '${parent.args[0]}' of wardline ${parent.name()}: it has ${commandNames(parent)}.`
       throw new UsageError(parent, sentence)
@@ -60,16 +60,16 @@ class QuietCommand extends Command {
     throw new UsageError(this, usageSentence(message, options?.code))
   }
 
-  /** Called without being asked for where a command is missing. */
+  /** Commander also calls this if a subcommand is missing. */
   override help(context?: HelpContext | ((text: string) => string)): never {
     const isAsked = typeof context !== 'object' || !context.error
-    // `wardline` alone asks what there is.
+    // `wardline` without a command prints the help.
     if (isAsked || !this.parent) return super.help()
     throw new UsageError(this, `Command missing: wardline ${this.name()} has ${commandNames(this)}.`)
   }
 }
 
-/** The command `wardline` without a command yet. What is set here passes on to each that is added. */
+/** Creates the command `wardline` without subcommands. They inherit its settings. */
 export function createRoot(): Command {
   return new QuietCommand('wardline')
     .description('Security monitor for fleets of AI agents')
@@ -77,7 +77,7 @@ export function createRoot(): Command {
     .exitOverride()
 }
 
-/** The usage of a command, and where its help is. */
+/** Returns the usage of a command and the command for its help. */
 export function usageLines(command: Command): string[] {
   const usage = command.createHelp().commandUsage(command)
   return [`Usage: ${usage}`, `See: ${usage.split(' [')[0]!.split(' <')[0]} --help`]

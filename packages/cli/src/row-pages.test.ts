@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { readRows, rowLimit } from './row-pages.ts'
 
-/** Rows from `count` down to 1, of which a page looks at ten. */
+/** Fake service with rows from `count` down to 1, which examines ten rows per page. */
 const service = (count: number, isShown: (row: number) => boolean = () => true) => {
   const asked: string[] = []
   const read = async ({ limit, before = String(count + 1) }: { limit: string; before?: string }) => {
@@ -15,7 +15,7 @@ const service = (count: number, isShown: (row: number) => boolean = () => true) 
   return { read, asked }
 }
 
-test('reads pages until there are enough rows, and says where to go on', async () => {
+test('pages are read until there are enough rows, and the next cursor is returned', async () => {
   const { read, asked } = service(25)
   expect(await readRows(15, undefined, read)).toEqual({
     rows: Array.from({ length: 15 }, (_, index) => 25 - index),
@@ -25,18 +25,18 @@ test('reads pages until there are enough rows, and says where to go on', async (
   expect(await readRows(999, '11', read)).toEqual({ rows: [10, 9, 8, 7, 6, 5, 4, 3, 2, 1], next: null })
 })
 
-test('goes on where a page has none of what is looked for', async () => {
+test('reading continues after a page without matches', async () => {
   const { read } = service(50, (row) => row === 3)
   expect(await readRows(5, undefined, read)).toEqual({ rows: [3], next: null })
 })
 
-test('asks for no more rows than a page may have', async () => {
+test('a request asks for at most the maximum page size', async () => {
   const { read, asked } = service(1)
   await readRows(5_000, undefined, read)
   expect(asked).toEqual(['1000 below 2'])
 })
 
-test('takes whole numbers above zero as a limit', () => {
+test('a limit is a positive integer', () => {
   expect(rowLimit('17')).toBe(17)
   for (const text of ['0', '-1', '1.5', '1e3', '', '1000000'])
     expect(() => rowLimit(text), text).toThrow('whole number')

@@ -3,11 +3,11 @@ import { InvalidArgumentError } from 'commander'
 
 interface Page<Row> {
   rows: Row[]
-  /** Goes back as `before`; null when there is nothing more. */
+  /** Value of `before` for the next page; null at the end. */
   next: string | null
 }
 
-/** At most so many rows, over as many pages as it takes: a page may be short while more follow. */
+/** Reads up to `max` rows. A page may be shorter than its limit even if more rows follow. */
 export async function readRows<Row>(
   max: number,
   before: string | undefined,
@@ -24,7 +24,7 @@ export async function readRows<Row>(
   return { rows, next }
 }
 
-/** The same as the parser of an option. */
+/** Option parser of the maximum number of rows. */
 export function rowLimit(text: string): number {
   const value = Number(text)
   if (!/^\d{1,6}$/.test(text) || value < 1)

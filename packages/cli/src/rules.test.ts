@@ -18,7 +18,7 @@ beforeEach(() => {
 })
 const listeners = process.stdout.listeners('error')
 afterEach(() => {
-  // Each run adds one.
+  // Each run adds a listener.
   for (const listener of process.stdout.listeners('error')) {
     if (!listeners.includes(listener)) process.stdout.off('error', listener as () => void)
   }
@@ -26,7 +26,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true })
 })
 
-/** The exit code of a command about a file with the text. */
+/** Runs a command on a file with this text, and returns its exit code. */
 async function rules(command: string, text: string, ...options: string[]): Promise<number> {
   const file = join(folder, 'a.yml')
   writeFileSync(file, text)
@@ -58,7 +58,7 @@ test('lint accepts a rule with tests', async () => {
   expect(errors).toEqual(['-- 1 rule, no fault'])
 })
 
-test('lint shows each fault with its place, and a rule without tests is one', async () => {
+test('lint reports each fault with line and column, including missing tests', async () => {
   expect(await rules('lint', burst(2).replace('condition: shell', 'condition: shells'))).toBe(1)
   expect(output).toEqual([`${folder}/a.yml:5:14: The condition names the selection shells, which is missing.`])
   expect(await rules('lint', burst(2).replace(/tests:.*/s, ''))).toBe(1)
@@ -67,7 +67,7 @@ test('lint shows each fault with its place, and a rule without tests is one', as
   expect(JSON.parse(output.at(-1)!)).toEqual({ faults: [expect.objectContaining({ line: 1, column: 1 })] })
 })
 
-test('each case that fails is named with the reason', async () => {
+test('test reports each failed case with the reason', async () => {
   expect(await rules('test', burst(2))).toBe(0)
   expect(output).toEqual(['passed  Shell burst (2 of 2 cases)'])
   output.length = 0
@@ -81,7 +81,7 @@ test('each case that fails is named with the reason', async () => {
   expect(output[1]).toContain('Case 1 of tests.no_match fired at event 1 and must not (group ["test"], count 1)')
 })
 
-test('export and import print rules that mean the same', async () => {
+test('a rule is equivalent after export and import', async () => {
   expect(await rules('export', burst(2))).toBe(0)
   expect(errors).toEqual(['-- Shell burst: Sigma has no place for tests: left out.'])
   expect(await rules('import', output.join(''))).toBe(0)
@@ -89,13 +89,13 @@ test('export and import print rules that mean the same', async () => {
   expect(output[1]).toContain('tool: shell-exec')
 })
 
-test('import refuses what is not supported and prints nothing', async () => {
+test('import rejects unsupported rules and prints nothing', async () => {
   expect(await rules('import', 'title: x\ndetection: { a: { Image|wide: x }, condition: a }')).toBe(1)
   expect(output).toEqual([])
   expect(errors).toEqual([expect.stringContaining('a.yml:2:19: The modifier wide is not supported')])
 })
 
-// Attack: a rule file from the internet that writes to the terminal of the operator who checks it.
+// Attack: a rule file from the internet controls the terminal of the operator who checks it.
 test('texts of rules cannot control the terminal', async () => {
   await rules('test', burst(2).replace('Shell burst', '"\\e]0;owned\\a\\e[2J"'))
   await rules('lint', burst(2).replace('tool: shell', '"x\\e[2Jx": shell'))
@@ -103,7 +103,7 @@ test('texts of rules cannot control the terminal', async () => {
   expect(output).not.toEqual([])
 })
 
-test('a file that is missing is named', async () => {
+test('a missing file is reported with its name', async () => {
   process.exitCode = 0
   await runCommand(['node', 'wardline', 'rules', 'lint', join(folder, 'no.yml')])
   expect(process.exitCode).toBe(64)

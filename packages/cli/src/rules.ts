@@ -30,7 +30,7 @@ function addFile(file: string, before: string[] = []): string[] {
 
 const read = (file: string): string => readFileSync(file, 'utf8')
 
-/** Rules come from others: what they say is sanitized before a terminal shows it. */
+/** Rules may come from untrusted sources, so their texts are sanitized for the terminal. */
 const faultLine = ({ file, line, column, sentence }: FileFault): string =>
   sanitize(`${file}:${line}:${column}: ${sentence}`)
 
@@ -71,7 +71,7 @@ async function test(files: string[], { json }: JsonOption): Promise<void> {
   for (const fault of faults) console.log(faultLine(fault))
 }
 
-/** What was changed on the way goes beside the rules, which can be sent to a file. */
+/** Prints notes to standard error, so that standard output contains only rules and may be redirected to a file. */
 function print(text: string, notes: readonly string[], faults: readonly FileFault[]): void {
   for (const fault of faults) console.error(faultLine(fault))
   end(faults.length > 0)
@@ -106,7 +106,7 @@ async function starter({ output, json }: StarterOptions): Promise<void> {
   mkdirSync(output, { recursive: true })
   for (const { name, text } of rules) {
     const file = join(output, `${name}.yml`)
-    // What was changed there stays.
+    // Keeps the user's changes.
     if (statSync(file, { throwIfNoEntry: false })) console.error(`-- ${file} exists, and stays as it is`)
     else writeFileSync(file, text)
   }

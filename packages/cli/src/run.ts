@@ -2,10 +2,10 @@ import type { Command } from 'commander'
 import { createProgramFor } from './command.ts'
 import { fail } from './exit.ts'
 
-/** Runs one command line; sets the exit code, and says in one sentence what went wrong. */
+/** Runs a command line, prints an error if it fails, and sets the exit code. */
 export async function runCommand(argv: string[]): Promise<void> {
   const asJson = argv.includes('--json')
-  // A reader such as `head` may close the pipe early: that is no failure.
+  // A reader such as `head` may close the pipe early, which is not an error.
   process.stdout.on('error', (fault: NodeJS.ErrnoException) => {
     if (fault.code === 'EPIPE') process.exit()
     throw fault

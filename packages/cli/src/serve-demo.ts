@@ -6,7 +6,7 @@ import { printLines } from './simulate/progress.ts'
 const demoAgents = 20
 const demoSeed = 1
 
-/** The environment with a data folder of the demo's own and a quieter log, unless it says otherwise. */
+/** Sets the defaults of the demo: a separate data folder and log level `warn`. */
 export function demoEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return {
     ...env,
@@ -15,7 +15,7 @@ export function demoEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   }
 }
 
-/** Throws a sentence when the demo would write into a database that is not its own. */
+/** Throws Error with one sentence if a database is configured, because the demo would write to it. */
 export function readDemoConfig(env: NodeJS.ProcessEnv): Config {
   const config = readConfig(demoEnvironment(env))
   if (config.databaseUrl !== undefined) {
@@ -26,7 +26,7 @@ export function readDemoConfig(env: NodeJS.ProcessEnv): Config {
   return config
 }
 
-/** The address at which this machine reaches a service that listens everywhere. */
+/** Replaces the address of a service that listens on all interfaces with loopback. */
 export function reachableUrl(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 }
@@ -56,15 +56,15 @@ export function welcome(url: string, dataDir: string, key: Omit<FoundKey, 'key'>
 }
 
 export interface Demo {
-  /** Settles when the fleet has ended. */
+  /** Settles when the fleet has stopped. */
   ended: Promise<void>
   isStoryOver(): boolean
   stop(): Promise<void>
 }
 
-/** Runs the fleet beside the service, over HTTP like any other agent, until it is stopped. */
+/** Runs the fleet in the process of the service until it is stopped. Its agents use HTTP like any other agent. */
 export async function startDemo(server: RunningServer, config: Config): Promise<Demo> {
-  // A service without a demo needs no agents.
+  // Imported here, because a service without the demo needs no agents.
   const { createFleet } = await import('./simulate/fleet.ts')
   const url = reachableUrl(server.url)
   const found = demoKey(config)

@@ -6,7 +6,7 @@ import { welcome } from './serve.ts'
 
 const key = 'wl_admin_secret'
 
-test('the first screen names the address, the place of the admin key and the next commands, and no key', () => {
+test('the welcome screen shows the address, the file of the admin key and the next commands, but no key', () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'wardline-welcome-'))
   onTestFinished(() => rmSync(dataDir, { recursive: true }))
   writeFileSync(join(dataDir, 'admin-key'), key)
@@ -17,7 +17,7 @@ test('the first screen names the address, the place of the admin key and the nex
   expect(screen).not.toContain(key)
 })
 
-test('the first screen names the address in commands where it is not the default one', () => {
+test('the commands of the welcome screen contain the address if it is not the default', () => {
   const screen = welcome('http://127.0.0.1:5000', { apiKey: key, dataDir: '/nosuch' })
   expect(screen).toMatch(/^ {4}npx wardline tail --url http:\/\/127\.0\.0\.1:5000$/m)
   expect(screen).toContain('Admin key    in WARDLINE_API_KEY\n')

@@ -7,7 +7,7 @@ import { localUrl } from './service/settings.ts'
 import { onStopSignal } from './signals.ts'
 import { version } from './version.ts'
 
-/** Where nobody sits at a terminal, standard error is a log, which is kept and sent elsewhere. */
+/** Prints the key only to a terminal. Otherwise standard error is a log, which is stored and shipped. */
 async function showCreatedKey({ createdKey, url }: RunningServer, { publicUrl }: Config): Promise<void> {
   if (!createdKey) return
   const { file, key } = createdKey
@@ -18,10 +18,10 @@ async function showCreatedKey({ createdKey, url }: RunningServer, { publicUrl }:
   } else console.error(`First start: the admin key is stored in ${file}`)
 }
 
-/** The command line as it is called here: in a clone it is not installed. */
+/** Name of the command line; in a clone, it is not installed. */
 const commandWord = import.meta.url.includes('/src/') ? 'npx wardline' : 'wardline'
 
-/** The first screen at a terminal: where the service is, who may use it, and what to do next. */
+/** Formats the welcome screen: address, location of the admin key, next commands. */
 export function welcome(url: string, config: Pick<Config, 'apiKey' | 'dataDir'>): string {
   const key = config.apiKey === undefined ? storedAdminKey(config.dataDir)?.place : 'in WARDLINE_API_KEY'
   const settings = url === localUrl ? '' : ` --url ${url}`
@@ -69,7 +69,7 @@ async function serve(): Promise<void> {
 async function serveDemo(): Promise<void> {
   const config = readDemoConfig(process.env)
   let demo: Demo | undefined
-  // An attestation from before the breaches of the story would call a fleet spotless that is shown at a high risk.
+  // An attestation before the breaches of the story would report a perfect score for a fleet shown at high risk.
   const mayAttest = () => demo?.isStoryOver() === true
   const server = await startServer(config, { onFatal, mayAttest })
   try {

@@ -1,6 +1,6 @@
 import { exitCodes } from './exit.ts'
 
-/** npm forwards Ctrl-C to a process that the terminal has already signalled: both count as one. */
+/** npm forwards Ctrl-C to a process that the terminal has already signaled; both signals count as one. */
 const echoMs = 500
 
 /** Calls `stop` on the first SIGINT or SIGTERM; a later one ends the process without waiting. */

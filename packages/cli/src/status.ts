@@ -6,7 +6,7 @@ import { withService } from './service/options.ts'
 import { findService } from './service/service.ts'
 import type { ServiceFlags } from './service/settings.ts'
 
-/** Suspended agents that are named; a fleet that was stopped as a whole is a number. */
+/** Maximum suspended agents that are listed by name; the others are counted. */
 const maxNamed = 10
 
 function statusLines({ instances, instances_omitted: omitted = 0, stats, toolCalls }: FleetStatus): string[] {

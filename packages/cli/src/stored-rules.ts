@@ -13,7 +13,7 @@ const heads = ['ID', 'MODE', 'VERSION', 'SEVERITY', 'FIRED 24 H', 'LAST', 'TITLE
 const suppressedText = (span: string, firings: string): string =>
   `Suppressed in ${span}: ${firings}, beyond ${ruleLimits.minuteFirings} about one agent in a minute.`
 
-/** A line for each rule, then what is wrong with rule files and how far behind the rules are. */
+/** Formats one line per rule. */
 function ruleTable({ rules }: Pick<RuleList, 'rules'>): string {
   const rows = rules.map((rule) => [
     rule.id,
@@ -97,7 +97,7 @@ async function setMode(id: string, mode: RuleMode, flags: ServiceFlags): Promise
   console.log(flags.json ? safeJson(stored, 2) : `Rule ${stored.id} is in mode ${stored.mode}.`)
 }
 
-/** Whatever the rule can do is switched on. */
+/** Selects mode `enforce` if the rule has responses other than alerts, else `alert`. */
 async function enable(id: string, flags: ServiceFlags): Promise<void> {
   const { call } = await findService(flags)
   const { responses } = await call('getRule', { params: { id } })
@@ -116,7 +116,7 @@ const modes: Record<RuleMode, string> = {
   enforce: 'record, alert and make the responses of the rule',
 }
 
-/** The commands that ask a service. */
+/** Adds the commands for rules stored in a service. */
 export function addStoredRules(rules: Command): void {
   withService(rules.command('list').description('list the rules of the service, with their mode and firings')).action(
     list,

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { suspensionTable } from './suspensions.ts'
 
-test('a suspension has milliseconds until each stage, and nothing for what was not observed', () => {
+test('a suspension is shown with milliseconds until each stage, and - for stages not observed', () => {
   const requested_at = '2026-01-15T12:00:30.000Z'
   const none = { rule_id: null, event_id: null, containment_id: null, published_by: null, delivered_process: null }
   const table = suspensionTable([

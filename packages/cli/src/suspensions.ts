@@ -19,7 +19,7 @@ const heads = [
   'ENFORCEMENT',
 ]
 
-/** A line for each suspension, with milliseconds from the request to each stage; - = not observed. */
+/** Formats one line per suspension, with milliseconds from the request to each stage; - = not observed. */
 export function suspensionTable(suspensions: readonly Suspension[]): string {
   const rows = suspensions.map((one) => {
     const after = (time: string | null, source: string | null = null): string =>

@@ -1,4 +1,4 @@
-/** Records and fields of a CSV text by RFC 4180, as a spreadsheet reads them. */
+/** Parses CSV by RFC 4180 like a spreadsheet. */
 export function parseCsv(text: string): string[][] {
   const records: string[][] = []
   let fields: string[] = []
@@ -9,6 +9,6 @@ export function parseCsv(text: string): string[][] {
     fields = []
     if (end === '') break
   }
-  // The last line end is followed by nothing.
+  // A trailing line break starts no record.
   return records.at(-1)?.join('') === '' ? records.slice(0, -1) : records
 }

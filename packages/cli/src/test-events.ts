@@ -1,6 +1,6 @@
 import type { AuditEntry, ControlChange, EventRow } from '@wardline/contract'
 
-/** The same handful of events for every export format, harmless and hostile. */
+/** Sample events for all export formats, harmless and hostile. */
 const plain: EventRow = {
   id: '01a1fe0e-d6ba-7768-9c2c-6710d562b231',
   seq: 1,

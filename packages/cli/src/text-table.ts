@@ -1,4 +1,4 @@
-/** Lines of columns, each as wide as its widest cell; the last one is left ragged. */
+/** Formats rows as aligned columns. The last column has no trailing spaces. */
 export function textTable(rows: readonly (readonly string[])[]): string {
   const widths: number[] = []
   for (const row of rows)

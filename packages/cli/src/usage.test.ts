@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createProgram } from './command.ts'
 import { UsageError, usageLines } from './root.ts'
 
-/** Every command that does something, by its words. */
+/** Returns the words of every command without subcommands. */
 function leavesOf(command: Command, words: string[] = []): string[][] {
   if (command.commands.length === 0) return [words]
   return command.commands.flatMap((child) => leavesOf(child, [...words, child.name()]))
@@ -12,7 +12,7 @@ const program = await createProgram()
 const leaves = leavesOf(program).map((words) => words.join(' '))
 const groups = program.commands.filter(({ commands }) => commands.length > 0)
 
-/** How the command line is refused, before anything of it is run. */
+/** Returns the usage error of a command line. */
 async function refusalOf(words: string[]): Promise<{ error: string; usage: string[] }> {
   const fresh = await createProgram()
   const fault = await fresh.parseAsync(['node', 'wardline', ...words]).then(
@@ -23,7 +23,7 @@ async function refusalOf(words: string[]): Promise<{ error: string; usage: strin
   return { error: fault.message, usage: usageLines(fault.command) }
 }
 
-/** The words of a command, and a value for each option that it requires. */
+/** Returns the words of a command with a value for each required option. */
 function withRequired(words: string): string[] {
   const path = words.split(' ')
   const command = path.reduce((at, name) => at.commands.find((child) => child.name() === name)!, program)
@@ -39,22 +39,22 @@ function expectOneSentence({ error, usage }: { error: string; usage: string[] })
   expect(usage).toEqual([expect.stringMatching(/^Usage: wardline /), expect.stringMatching(/^See: wardline .*--help$/)])
 }
 
-describe('a wrong command line', () => {
-  test.each(leaves)('of wardline %s is answered by one sentence and its usage: an unknown option', async (words) => {
+describe('an invalid command line', () => {
+  test.each(leaves)('with an unknown option of wardline %s prints one sentence and the usage', async (words) => {
     const refused = await refusalOf([...withRequired(words), '--nosuch'])
     expectOneSentence(refused)
     expect(refused.error).toBe("Unknown option '--nosuch'.")
     expect(refused.usage[1]).toBe(`See: wardline ${words} --help`)
   })
 
-  test.each(leaves)('of wardline %s is answered by one sentence and its usage: too many arguments', async (words) => {
-    // Those that take any number of arguments refuse these words.
+  test.each(leaves)('with too many arguments of wardline %s prints one sentence and the usage', async (words) => {
+    // Commands with any number of arguments reject these values.
     const refused = await refusalOf([...withRequired(words), 'a', 'b', 'c', 'd'])
     expectOneSentence(refused)
   })
 
   test.each(groups.map((group) => group.name()))(
-    'names the commands of wardline %s after a wrong one',
+    'with an unknown subcommand of wardline %s prints one sentence and the usage of the group',
     async (name) => {
       const refused = await refusalOf([name, 'no such', 'command'])
       expectOneSentence(refused)
@@ -73,12 +73,12 @@ describe('a wrong command line', () => {
     [['tail', '--severity', 'x'], '--severity x is invalid: allowed choices are info, warning, critical, breach.'],
     [['events', '--limit', '0'], '--limit 0 is invalid: it must be a whole number from 1 to 999999.'],
     [['completion', 'x'], '<shell> x is invalid: allowed choices are bash, zsh, fish.'],
-  ])('%j is answered: %s', async (words, sentence) => {
+  ])('%j prints: %s', async (words, sentence) => {
     expect((await refusalOf(words)).error).toMatch(sentence)
   })
 
-  // An address may hold a password, and terminals are shared and recorded.
-  test('is not repeated where it holds a password', async () => {
+  // An address may contain a password, and terminals are shared and recorded.
+  test('is printed without the password of an address', async () => {
     const { error } = await refusalOf(['status', '--url', 'http://user:hunter2@wardline.example'])
     expect(error).toBe('--url http://…@wardline.example is invalid: it must not contain a user or a password.')
   })

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-// package.json lies one folder above, for the source as for the compiled code.
+// package.json is one folder above both the source and the compiled code.
 const packageJson = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
 
 /** Version of this command line. */
