@@ -14,7 +14,7 @@ interface DrillOptions extends ServiceFlags {
   all?: boolean
 }
 
-/** Frequent enough to show the last answer at once, without load on the service. */
+/** Frequent enough to show the last answer immediately, without load on the service. */
 const askEveryMs = 250
 /** The service ends a drill after 35 seconds, or a minute later if the process that started it has stopped. */
 const waitMs = 120_000

@@ -18,7 +18,7 @@ export interface Service {
   urlFrom: string
   key: string | undefined
   keyFrom: string
-  /** Calls an endpoint. Throws Failure, also if the response has another shape, so that the server is not Wardline. */
+  /** Calls an endpoint. Throws Failure. A response with another shape is reported as not from a Wardline server. */
   call: Client
 }
 

@@ -73,7 +73,7 @@ describe('without an allow-list', () => {
     ],
     ['2000::', '2001:200::', '2001:db7:ffff::', '2001:db9::', '2001:ffff::', '2003::', '3ffe:ffff::', '3fff:1000::'],
     ['::ffff:8.8.8.8', '64:ff9b::8.8.8.8', '2606:4700:4700::1111', '2a00:1450::1%eth0'],
-  ])('%s and its neighbours are allowed', (...addresses) => {
+  ])('%s and other neighbours of these ranges are allowed', (...addresses) => {
     expect(addresses.filter(forbidden)).toEqual([])
   })
 

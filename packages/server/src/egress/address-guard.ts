@@ -38,7 +38,7 @@ export function ranges(cidrs: readonly string[]): Ranges {
  * protocols.
  */
 const special = ranges([
-  '0.0.0.0/8', // this network; the system takes it for itself
+  '0.0.0.0/8', // this network; connects to this machine
   '10.0.0.0/8', // private
   '100.64.0.0/10', // shared by customers of a provider; metadata of Alibaba Cloud
   '127.0.0.0/8', // loopback

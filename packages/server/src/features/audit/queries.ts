@@ -5,7 +5,7 @@ import type { Schema } from '../../db/schema.ts'
 
 type Row = Schema['audit_log']
 
-/** Appends an entry. The database inserts seq and previous hash and computes the hash, so no round trip is needed. */
+/** Appends an entry. The database itself inserts seq and the previous hash, and computes the hash. */
 export function appendStatements({ db, dialect }: Database, entry: Omit<ChainEntry, 'seq'>): Statement[] {
   const text = (value: string | null) => sql<string>`cast(${value} as text)`
   const [start, middle, end] = chainTextAround(entry).map(text)

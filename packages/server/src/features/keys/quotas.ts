@@ -8,7 +8,7 @@ import type { KeyRow } from './queries.ts'
 import { type Limits, limitsOf } from './quota-limits.ts'
 import { fullBucket, spend, type TokenBucket, waitFor } from './token-bucket.ts'
 
-/** A full bucket contains the quota of this many seconds, for a batch that an agent collected or a burst of tools. */
+/** A full bucket of a quota per second lasts this long: enough for a collected batch or a burst of tool calls. */
 const burstSeconds = 10
 /**
  * Anomalies and the work of checks are charged to the key that causes them, even from an empty bucket. The debt is at
@@ -108,7 +108,7 @@ export class Quotas {
   }
 
   /**
-   * Takes the quota of the events of one request. `bytes` are charged to ordinary events only. Throws AppError
+   * Takes the quota of the events of one request. `bytes` is the size of the ordinary events. Throws AppError
    * `quota_exceeded`.
    */
   takeEvents(keyId: string, ordinary: number, critical: number, bytes: number): void {
