@@ -57,7 +57,7 @@ describe('a key', () => {
     expect(text).toContain('wardline_auth_failures_total{reason="malformed"} 5')
   })
 
-  // A flood of invented keys from unauthenticated callers must not reach the database.
+  // Requests with known keys must not wait for the database, and malformed keys must not reach it.
   it('is found in memory, without a query', async () => {
     const { key } = await service.createKey('viewer')
     const { keyring } = service.services
