@@ -67,7 +67,7 @@ test('lint reports each fault with line and column, including missing tests', as
   expect(JSON.parse(output.at(-1)!)).toEqual({ faults: [expect.objectContaining({ line: 1, column: 1 })] })
 })
 
-test('test reports each failed case with the reason', async () => {
+test('each failed case is reported with the reason', async () => {
   expect(await rules('test', burst(2))).toBe(0)
   expect(output).toEqual(['passed  Shell burst (2 of 2 cases)'])
   output.length = 0
